@@ -6,11 +6,11 @@
 #include <array>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "base/text/json_object.h"
 #include "graph/groups.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/formats/viewer_rows.h"
@@ -38,10 +38,6 @@ class Writer {
   const TextSink& sink_;
   fmt::memory_buffer buffer_;
 };
-
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 std::string groups_json(const plan::Recording& recording, int rank) {
   std::vector<std::string> groups, seen;

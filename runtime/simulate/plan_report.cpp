@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <limits>
 
@@ -24,6 +25,12 @@ void make_plan(PlanReport& report, const PlanningProblem& problem) {
 }
 
 }  // namespace
+
+double PlanReport::gap() const {
+  if (bounds.best() <= 0) return 0;
+  const double gap = step_ns() / bounds.best() - 1;
+  return std::abs(gap) < 1e-9 ? 0 : gap;  // the two add the same times in different orders
+}
 
 SimulationOptions simulation_options(const PlanningProblem& problem) {
   SimulationOptions options = problem.simulation;

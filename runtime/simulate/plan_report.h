@@ -55,7 +55,7 @@ struct PlanReport {
 
   bool planned() const { return refusal.empty(); }
   double step_ns() const { return simulation.step_ns; }
-  double gap() const { return bounds.best() > 0 ? step_ns() / bounds.best() - 1 : 0; }
+  double gap() const;  // how much longer the step is than the best bound, as a share of it
   const plan::StepTrace& step() const { return simulation.ranks.front().steps.back(); }
 };
 

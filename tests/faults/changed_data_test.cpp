@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft {
 namespace {

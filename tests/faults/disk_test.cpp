@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
 #include "tests/faults/loaded_checkpoint.h"
-#include "tests/train/temporary_folder.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace weft {

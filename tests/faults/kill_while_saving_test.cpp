@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
 #include "tests/faults/loaded_checkpoint.h"
-#include "tests/train/temporary_folder.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace weft {

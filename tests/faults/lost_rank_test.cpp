@@ -6,8 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -14,6 +14,7 @@
 #include "runtime/execute/tuning/device_gemm_layouts.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/gpu/operation_case.h"
 #include "tests/kernels/reference.h"
 
 namespace weft {
@@ -22,8 +23,7 @@ namespace {
 using cpu::Matrix;
 using cpu::testing::Tensor;
 using cuda::GemmLayout;
-
-constexpr DType kFloats[] = {DType::f32, DType::bf16};
+using testing::kFloats;
 
 class CudaLayouts : public testing::GpuTest {
  protected:

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 
 namespace weft::ops {
 namespace {
@@ -59,12 +60,7 @@ bool fits(const ModelConfig& model, const graph::Grid& grid) {
 }
 
 std::string refusal(const ModelConfig& model, const graph::Grid& grid) {
-  try {
-    validate_grid(model, grid);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of<UserError>([&] { validate_grid(model, grid); });
 }
 
 std::vector<std::int64_t> elements_of(const std::vector<ElementRun>& runs) {

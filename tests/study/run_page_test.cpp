@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "study/run_metrics.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::study {
 namespace {

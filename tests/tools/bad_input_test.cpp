@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::tools {
 namespace {

@@ -7,15 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/base/messages.h"
 #include "tests/tools/run_command.h"
 #include "train/config/config.h"
 
 namespace weft::tools {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// A configuration file of the test's own, gone with it.
 class TomlFile {
@@ -41,23 +38,25 @@ void expect_refused(const std::vector<std::string>& arguments, const std::vector
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
-  for (const std::string& part : parts) EXPECT_TRUE(contains(result.errors, part)) << part << "\nin " << result.errors;
+  for (const std::string& part : parts)
+    EXPECT_TRUE(testing::contains(result.errors, part)) << part << "\nin " << result.errors;
 }
 
 TEST(Cli, HelpOfEveryCommandHasExamples) {
   const testing::CommandResult top = testing::run_weft({"--help"});
   EXPECT_EQ(top.exit_code, 0);
   for (const std::string command : {"train", "eval", "generate", "graph", "doctor"}) {
-    EXPECT_TRUE(contains(top.output, command));
+    EXPECT_TRUE(testing::contains(top.output, command));
     const testing::CommandResult help = testing::run_weft({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
-    EXPECT_TRUE(contains(help.output, "Examples:\n  weft " + command)) << command;
+    EXPECT_TRUE(testing::contains(help.output, "Examples:\n  weft " + command)) << command;
   }
 }
 
 TEST(Cli, EveryKeyIsAFlagOfTrain) {
   const std::string help = testing::run_weft({"train", "--help"}).output;
-  for (const train::ConfigKey& key : train::config_keys()) EXPECT_TRUE(contains(help, "\n  --" + key.name)) << key.name;
+  for (const train::ConfigKey& key : train::config_keys())
+    EXPECT_TRUE(testing::contains(help, "\n  --" + key.name)) << key.name;
 }
 
 TEST(Cli, VersionNamesCompilerAndBuild) {
@@ -82,7 +81,7 @@ TEST(Cli, ALevelOfInstructionsThatTheBuildLacksIsRefused) {
 TEST(Cli, NoCommandShowsTheHelp) {
   const testing::CommandResult result = testing::run_weft({});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(contains(result.errors, "Usage: weft COMMAND"));
+  EXPECT_TRUE(testing::contains(result.errors, "Usage: weft COMMAND"));
 }
 
 TEST(Cli, UnknownFlagNamesTheNearest) {
@@ -187,7 +186,7 @@ TEST(Cli, FlagsOverrideTheFile) {
 TEST(Cli, DoctorReportsInTextAndJson) {
   const testing::CommandResult text = testing::run_weft({"doctor"});
   EXPECT_EQ(text.exit_code, 0) << text.output;
-  EXPECT_TRUE(contains(text.output, "oneDNN"));
+  EXPECT_TRUE(testing::contains(text.output, "oneDNN"));
   const testing::CommandResult result = testing::run_weft({"doctor", "--json"});
   const nlohmann::json report = nlohmann::json::parse(result.output, nullptr, false);
   ASSERT_TRUE(report.is_object()) << result.output;
@@ -211,7 +210,7 @@ TEST(Cli, OutputThatIsLostIsAFault) {
     words.insert(words.end(), arguments.begin(), arguments.end());
     const testing::CommandResult result = testing::run(words);
     EXPECT_EQ(result.exit_code, 3) << arguments.front();
-    EXPECT_TRUE(contains(result.errors, "standard output can't be written")) << arguments.front();
+    EXPECT_TRUE(testing::contains(result.errors, "standard output can't be written")) << arguments.front();
   }
 }
 
@@ -222,7 +221,7 @@ TEST(Cli, AClosedPipeIsNoSuccess) {
     return testing::run({"/bin/sh", "-c", script, WEFT_EXECUTABLE}).errors;
   };
   EXPECT_EQ(ending(""), std::to_string(128 + SIGPIPE) + "\n");
-  EXPECT_TRUE(contains(ending("trap '' PIPE; "), "standard output can't be written"));
+  EXPECT_TRUE(testing::contains(ending("trap '' PIPE; "), "standard output can't be written"));
 }
 
 }  // namespace

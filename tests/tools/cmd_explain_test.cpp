@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/base/messages.h"
+#include "tests/tools/run_command.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {
@@ -23,21 +25,10 @@ const std::vector<std::string> kOnTwo = {"--grid", "x=2", "--micro-batch", "2"};
 const std::set<std::string> kCauses = {"data_dependency", "computation_order", "queued",
                                        "chosen",          "memory_limit",      "contention"};
 
-std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
 TEST_F(ExplainCommandTest, ItsFiguresAgreeWithOneAnother) {
   for (const char* policy : {"serial", "program", "axonn", "lhs"}) {
     SCOPED_TRACE(policy);
-    const json report = explain(with(kOnTwo, {"--policy", policy, "--most", "3"}));
+    const json report = explain(testing::joined(kOnTwo, {"--policy", policy, "--most", "3"}));
     const double step = report.at("step_ms");
     EXPECT_EQ(report.at("policy"), policy);
     EXPECT_GE(step, report.at("bound_ms").get<double>() - 1e-5);
@@ -82,10 +73,10 @@ TEST_F(ExplainCommandTest, HalvesTheMicroBatch) {
 }
 
 TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
-  const json plain = explain(with(kOnTwo, {"--policy", "serial"}));
+  const json plain = explain(testing::joined(kOnTwo, {"--policy", "serial"}));
   for (const json& rewrite : plain.at("rewrites")) {
     const json rewritten =
-        explain(with(kOnTwo, {"--policy", "serial", "--rewrites", rewrite.at("what").get<std::string>()}));
+        explain(testing::joined(kOnTwo, {"--policy", "serial", "--rewrites", rewrite.at("what").get<std::string>()}));
     EXPECT_NEAR(plain.at("step_ms").get<double>() - rewritten.at("step_ms").get<double>(),
                 rewrite.at("gain_ms").get<double>(), 1e-9)
         << rewrite;
@@ -100,7 +91,7 @@ TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   const json report = explain(words);
   EXPECT_GT(report.at("collectives").size(), 40U);
   // Paragraphs begin behind an empty line and name what is exposed.
-  EXPECT_LE(count(result.output, " ms exposed\n"), 12U) << result.output;
+  EXPECT_LE(testing::count(result.output, " ms exposed\n"), 12U) << result.output;
   EXPECT_TRUE(has(result.output, "mb*.L*.")) << result.output;
   EXPECT_TRUE(has(result.output, ", ×")) << result.output;
   EXPECT_TRUE(has(result.output, "the worst, mb")) << result.output;
@@ -112,17 +103,17 @@ TEST_F(ExplainCommandTest, OneCollective) {
   const json all = explain(kOnTwo);
   ASSERT_FALSE(all.at("collectives").empty());
   const std::string name = all.at("collectives").back().at("name");
-  const json one = explain(with(kOnTwo, {"--collective", name}));
+  const json one = explain(testing::joined(kOnTwo, {"--collective", name}));
   ASSERT_EQ(one.at("collectives").size(), 1U);
   EXPECT_EQ(one.at("collectives").at(0).at("name"), name);
   EXPECT_EQ(one.at("collectives").at(0).at("exposed_ms"), all.at("collectives").back().at("exposed_ms"));
   EXPECT_FALSE(one.at("collectives").at(0).at("remedies").empty());
-  const testing::CommandResult text = weft("explain", with(kOnTwo, {"--collective", name}));
-  EXPECT_EQ(count(text.output, " ms exposed\n"), 1U);
+  const testing::CommandResult text = weft("explain", testing::joined(kOnTwo, {"--collective", name}));
+  EXPECT_EQ(testing::count(text.output, " ms exposed\n"), 1U);
   EXPECT_TRUE(has(text.output, "\n" + name + " ("));
   std::string wrong = name;
   wrong.pop_back();
-  expect_refused("explain", with(kOnTwo, {"--collective", wrong}),
+  expect_refused("explain", testing::joined(kOnTwo, {"--collective", wrong}),
                  {"no collective \"" + wrong + "\"", "write \"" + name + "\""});
 }
 

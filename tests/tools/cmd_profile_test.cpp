@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/tools/run_command.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {
@@ -15,13 +16,8 @@ class ProfileCommand : public testing::SmallStep {};
 
 const std::vector<std::string> kShort = {"--ranks", "2", "--profile-steps", "2", "--rounds", "1"};
 
-std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 TEST_F(ProfileCommand, WritesWhatItPrints) {
-  const json printed = figures("profile", with(kShort, {"-o", "p.json"}));
+  const json printed = figures("profile", testing::joined(kShort, {"-o", "p.json"}));
   EXPECT_EQ(json::parse(testing::TemporaryFolder::read(folder_.path("p.json"))), printed);
   EXPECT_EQ(printed.at("format"), "weft-profile");
   EXPECT_EQ(printed.at("grid"), (json{1, 1, 1, 2}));
@@ -43,7 +39,7 @@ TEST_F(ProfileCommand, WritesWhatItPrints) {
 
 // What was measured under policy serial is what simulating policy serial adds up.
 TEST_F(ProfileCommand, PlanningCommandsReadIt) {
-  ASSERT_EQ(weft("profile", with(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
+  ASSERT_EQ(weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
   const json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
   const json report = figures("compare", {"--ranks", "2", "--policies", "serial", "--profile", "p.json"});
   double sum = 0;
@@ -58,7 +54,7 @@ TEST_F(ProfileCommand, PlanningCommandsReadIt) {
 }
 
 TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
-  ASSERT_EQ(weft("profile", with(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
+  ASSERT_EQ(weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
   json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
   for (json& entry : profile.at("entries")) {
     entry.at("cpu_ns") = 0;
@@ -76,18 +72,18 @@ TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
 }
 
 TEST_F(ProfileCommand, PrintsATable) {
-  const testing::CommandResult result = weft("profile", with(kShort, {"-o", "p.json"}));
+  const testing::CommandResult result = weft("profile", testing::joined(kShort, {"-o", "p.json"}));
   ASSERT_EQ(result.exit_code, 0) << result.errors;
   for (const char* part : {"share", "spread", "core us", "samples", "gemm ", "all_reduce ", "--profile p.json"}) {
     EXPECT_TRUE(has(result.output, part)) << part << " isn't in\n" << result.output;
   }
   for (const char* part : {"step 0 of 2", "step 2 of 2", "[1/"}) EXPECT_TRUE(has(result.errors, part)) << result.errors;
-  const testing::CommandResult quiet = weft("profile", with(kShort, {"-o", "p.json", "--quiet"}));
+  const testing::CommandResult quiet = weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"}));
   EXPECT_EQ(quiet.errors, "");
 }
 
 TEST_F(ProfileCommand, RefusesBeforeItMeasures) {
-  expect_refused("profile", with(kShort, {"-o", "no/such/p.json"}), {"no/such"});
+  expect_refused("profile", testing::joined(kShort, {"-o", "no/such/p.json"}), {"no/such"});
   expect_refused("profile", {"--profile-steps", "0"}, {"--profile-steps"});
   expect_refused("profile", {"--rounds", "0"}, {"--rounds"});
   expect_refused("profile", {"--ranks", "3"}, {"3"});

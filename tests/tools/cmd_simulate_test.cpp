@@ -7,8 +7,9 @@
 #include <set>
 #include <sstream>
 
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::tools {
 namespace {

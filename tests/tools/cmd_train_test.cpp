@@ -16,16 +16,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tests/train/temporary_folder.h"
 #include "train/checkpoint/manifest.h"
 
 namespace weft::tools {
 namespace {
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 class TrainCommand : public ::testing::Test {
  protected:
@@ -122,7 +119,7 @@ TEST_P(TrainCommandMpi, ProcessesGiveTheBytesOfThreads) {
   arguments.insert(arguments.end(), GetParam().arguments.begin(), GetParam().arguments.end());
   const testing::CommandResult processes = train_with_mpi(GetParam().ranks, "processes", arguments);
   ASSERT_EQ(processes.exit_code, 0) << processes.errors;
-  EXPECT_TRUE(contains(processes.errors, "MPI processes)")) << processes.errors;
+  EXPECT_TRUE(testing::contains(processes.errors, "MPI processes)")) << processes.errors;
   arguments.insert(arguments.end(), {"--ranks", std::to_string(GetParam().ranks)});
   const testing::CommandResult threads = train("threads", arguments);
   ASSERT_EQ(threads.exit_code, 0) << threads.errors;
@@ -185,7 +182,7 @@ TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
       "1",          WEFT_EXECUTABLE,       "train",           "missing.toml"};
   const testing::CommandResult result = testing::run(words, folder_.path().string());
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(contains(result.errors, "missing.toml can't be read")) << result.errors;
+  EXPECT_TRUE(testing::contains(result.errors, "missing.toml can't be read")) << result.errors;
 }
 
 // Whichever process hears it, all leave behind the same step.
@@ -200,7 +197,7 @@ TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
     kill(*rank, SIGTERM);
     const testing::CommandResult result = testing::result_of(command);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
-    EXPECT_TRUE(contains(result.output, "by a signal after step ")) << result.output;
+    EXPECT_TRUE(testing::contains(result.output, "by a signal after step ")) << result.output;
     EXPECT_FALSE(arrays(run_dir, static_cast<std::int64_t>(lines_of_metrics(run_dir))).empty());
   }
 }
@@ -220,7 +217,7 @@ TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
     const auto done = static_cast<std::int64_t>(lines_of_metrics(run_dir));
     EXPECT_FALSE(arrays(run_dir, done).empty()) << "no checkpoint of step " << done;
     const std::string advice = "weft train " + run_dir + "/config.toml --resume auto";
-    EXPECT_TRUE(contains(result.output, advice)) << result.output;
+    EXPECT_TRUE(testing::contains(result.output, advice)) << result.output;
 
     const testing::CommandResult rest = testing::run_weft(
         {"train", run_dir + "/config.toml", "--resume", "auto", "--steps", std::to_string(done + 2), "--json"},
@@ -261,7 +258,7 @@ TEST_F(TrainCommand, ARunOfAnOlderBuildGoesOn) {
   store_as_before(3, "4");
   const testing::CommandResult refused = testing::run_weft({"eval", "run"}, folder);
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_TRUE(contains(refused.errors, "set eval-sequences")) << refused.errors;
+  EXPECT_TRUE(testing::contains(refused.errors, "set eval-sequences")) << refused.errors;
   EXPECT_EQ(testing::run_weft({"eval", "run", "--eval-sequences", "8"}, folder).exit_code, 0);
 }
 
@@ -271,10 +268,10 @@ TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
   // Whether the first step ends within a millisecond is the machine's affair.
   const auto done = static_cast<std::int64_t>(lines_of_metrics("run"));
   ASSERT_GE(done, 1) << result.output;
-  EXPECT_TRUE(contains(result.output, "by --max-time after step " + std::to_string(done) + " of 1000000"))
+  EXPECT_TRUE(testing::contains(result.output, "by --max-time after step " + std::to_string(done) + " of 1000000"))
       << result.output;
   // As it was called, with its path.
-  EXPECT_TRUE(contains(result.output, "/weft train run/config.toml --resume auto")) << result.output;
+  EXPECT_TRUE(testing::contains(result.output, "/weft train run/config.toml --resume auto")) << result.output;
   EXPECT_FALSE(arrays("run", done).empty());
 }
 
@@ -282,7 +279,7 @@ TEST_F(TrainCommand, ARunThatIsDoneSaysSo) {
   ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
   const testing::CommandResult result = train("run", {"--steps", "2", "--resume", "auto"});
   EXPECT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(contains(result.output, "none left: 2 of 2 were done before")) << result.output;
+  EXPECT_TRUE(testing::contains(result.output, "none left: 2 of 2 were done before")) << result.output;
 }
 
 // -- for scripts ------------------------------------------------------------------------------------------------------
@@ -321,7 +318,7 @@ TEST_F(TrainCommand, DryRunWritesNothing) {
       EXPECT_EQ(run.at("devices"), nlohmann::json::array());
       EXPECT_EQ(run.at("communicator"), "local");
     } else {
-      EXPECT_TRUE(contains(result.output, "memory     a rank:")) << result.output;
+      EXPECT_TRUE(testing::contains(result.output, "memory     a rank:")) << result.output;
     }
     std::vector<std::string> left;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
@@ -358,7 +355,7 @@ TEST_F(TrainCommand, AResumedRunKeepsTheSizesOfItsModel) {
   const testing::CommandResult warned =
       testing::run_weft({"train", "--resume", "run", "--steps", "3", "--seed", "9"}, folder_.path().string());
   EXPECT_EQ(warned.exit_code, 0) << warned.errors;
-  EXPECT_TRUE(contains(warned.errors, "weft: warning: seed = 9")) << warned.errors;
+  EXPECT_TRUE(testing::contains(warned.errors, "weft: warning: seed = 9")) << warned.errors;
 }
 
 }  // namespace

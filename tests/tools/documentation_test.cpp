@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
 #include "tests/tools/source_files.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::tools {
 namespace {
@@ -123,8 +123,15 @@ TEST(Documentation, ReadmeAndResultsAreShort) {
   }
 }
 
+#ifdef __SANITIZE_THREAD__
+constexpr const char* kTooSlow = "pages train models, which takes too long under the thread sanitizer";
+#endif
+
 // The blocks between the two commands and the build, pasted one after the other into one shell.
 TEST(Documentation, ReadmesExamplesWorkInTheirOrder) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << kTooSlow;
+#endif
   const std::string readme = source_text(root / "README.md");
   const auto begin = readme.find("\n## Three examples"), end = readme.find("\n## What it does");
   ASSERT_NE(begin, std::string::npos);
@@ -150,20 +157,34 @@ TEST(Documentation, ReadmesExamplesWorkInTheirOrder) {
   EXPECT_EQ(steps.size(), 4U) << result.output;
 }
 
-// Each of these pages stands for itself: its blocks are pasted one after the other into a shell in an empty folder.
-TEST(Documentation, PagesCommandsWorkInTheirOrder) {
-  for (const char* name : {"train", "data", "models", "grids", "simulate", "traces", "tuning"}) {
-    const Page page = read_page(source_text(root / "docs" / (std::string(name) + ".md")));
-    EXPECT_FALSE(page.shell.empty()) << name;
-    std::string script = "set -e\n";
-    for (const std::string& block : page.shell) script += block;
-    const testing::TemporaryFolder folder;
-    fs::create_directory_symlink(WEFT_BINARY_DIR, folder.path() / "build");
-    for (const char* part : {"bench", "examples"}) fs::create_directory_symlink(root / part, folder.path() / part);
-    const auto result = testing::run({"/bin/bash", "-c", script}, folder.path().string());
-    EXPECT_EQ(result.exit_code, 0) << name << ".md\n" << result.output << result.errors;
+// Each of these pages stands for itself: its blocks are pasted one after the other into a shell in an empty folder,
+// which is the user's home too. Folders below /tmp lie in it.
+class DocumentationPage : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DocumentationPage, CommandsWorkInTheirOrder) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << kTooSlow;
+#endif
+#ifdef __SANITIZE_ADDRESS__
+  if (std::string_view(GetParam()) == "policies") GTEST_SKIP() << "builds with sanitizers aren't installed";
+#endif
+  const testing::TemporaryFolder folder;
+  std::string script = "set -e\nexport HOME=$PWD\n";
+  const Page page = read_page(source_text(root / "docs" / (std::string(GetParam()) + ".md")));
+  EXPECT_FALSE(page.shell.empty());
+  for (const std::string& block : page.shell) {
+    script += std::regex_replace(block, std::regex(R"((^|[^\w.])/tmp/)"), "$1" + folder.path().string() + "/");
   }
+  fs::create_directory_symlink(WEFT_BINARY_DIR, folder.path() / "build");
+  for (const char* part : {"bench", "examples"}) fs::create_directory_symlink(root / part, folder.path() / part);
+  const auto result = testing::run({"/bin/bash", "-c", script}, folder.path().string());
+  EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
 }
+
+INSTANTIATE_TEST_SUITE_P(Docs, DocumentationPage,
+                         ::testing::Values("train", "data", "models", "grids", "policies", "simulate", "traces",
+                                           "tuning"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace weft::tools

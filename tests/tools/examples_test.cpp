@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
 #include "tests/tools/source_files.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::tools {
 namespace {

@@ -14,17 +14,14 @@
 #include <thread>
 #include <vector>
 
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::tools {
 namespace {
 
 using Words = std::vector<std::string>;
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// Signals as a terminal would leave them: whoever starts a test in the background ignores SIGINT, and so would bash.
 Words netlab(const Words& arguments) {
@@ -54,7 +51,7 @@ std::set<std::string> lines_of(const std::string& text) {
 TEST(Netlab, HelpHasExamples) {
   const testing::CommandResult help = testing::run(netlab({"--help"}));
   EXPECT_EQ(help.exit_code, 0);
-  EXPECT_TRUE(contains(help.output, "Examples:\n  tools/netlab ")) << help.output;
+  EXPECT_TRUE(testing::contains(help.output, "Examples:\n  tools/netlab ")) << help.output;
   EXPECT_EQ(help.errors, "");
 }
 
@@ -63,7 +60,7 @@ TEST(Netlab, RefusesWhatItCannotBuild) {
     const testing::CommandResult result = testing::run(netlab(arguments));
     EXPECT_EQ(result.exit_code, 2) << part;
     EXPECT_EQ(result.output, "") << part;
-    EXPECT_TRUE(contains(result.errors, part)) << part << "\nin " << result.errors;
+    EXPECT_TRUE(testing::contains(result.errors, part)) << part << "\nin " << result.errors;
   };
   for (const std::string rate : {"0gbit", "0.0mbit", "1", "fast", "1gbyte", "1gbit;", "1e3gbit", ".5gbit"}) {
     expect_refused({rate, "2", "true"}, "rate " + rate + "; expected");
@@ -85,7 +82,7 @@ TEST(Netlab, SaysThatItNeedsRoot) {
   const testing::CommandResult result =
       testing::run({"/bin/sh", "-c", as_nobody + "bash -s 1gbit 2 true < " WEFT_SOURCE_DIR "/tools/netlab"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_TRUE(contains(result.errors, "needs root")) << result.errors;
+  EXPECT_TRUE(testing::contains(result.errors, "needs root")) << result.errors;
 }
 
 /// Tests that build networks: skipped where that isn't possible.
@@ -94,9 +91,9 @@ class NetlabNetwork : public ::testing::Test {
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "Network namespaces need root.";
     const testing::CommandResult probe = testing::run(netlab({"1gbit", "2", "true"}));
-    const bool impossible = probe.exit_code == 2 && (contains(probe.errors, "is not installed") ||
-                                                     contains(probe.errors, "can't make network namespaces") ||
-                                                     contains(probe.errors, "can't limit a link"));
+    const bool impossible = probe.exit_code == 2 && (testing::contains(probe.errors, "is not installed") ||
+                                                     testing::contains(probe.errors, "can't make network namespaces") ||
+                                                     testing::contains(probe.errors, "can't limit a link"));
     if (impossible) GTEST_SKIP() << probe.errors;
     ASSERT_EQ(probe.exit_code, 0) << probe.errors;
   }
@@ -117,7 +114,7 @@ TEST_F(NetlabNetwork, RunsTheCommandOnEachHostBehindItsLink) {
     EXPECT_EQ(lines.size(), static_cast<std::size_t>(ranks)) << result.output;
     for (const std::string& line : lines) {
       EXPECT_TRUE(line.starts_with("weftlab-" + std::to_string(command.id()) + "-")) << line;
-      EXPECT_TRUE(contains(line, " tbf ") && contains(line, "rate 300Mbit")) << line;
+      EXPECT_TRUE(testing::contains(line, " tbf ") && testing::contains(line, "rate 300Mbit")) << line;
       EXPECT_TRUE(line.ends_with(" two  words")) << line;
     }
     EXPECT_EQ(namespaces_of(command.id()), Words{});

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tests/train/temporary_folder.h"
 #include "tools/command_line/config_readers.h"
 
 namespace weft::testing {

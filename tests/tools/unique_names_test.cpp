@@ -22,10 +22,10 @@ bool names(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Words, "::", "<<" and single signs; without comments, text in quotes and what is for the preprocessor.
-class Words {
+/// SourceWords, "::", "<<" and single signs; without comments, text in quotes and what is for the preprocessor.
+class SourceWords {
  public:
-  explicit Words(std::string_view text) : text_(text) {}
+  explicit SourceWords(std::string_view text) : text_(text) {}
 
   /// "" at the end.
   std::string_view next() {
@@ -123,7 +123,7 @@ std::optional<std::set<std::string>> shared_types(std::string_view text) {
   std::set<std::string> found;
   std::vector<std::optional<std::string>> scopes;  // "weft::" of a namespace, "" of extern "C"; else nothing
   std::vector<std::string_view> statement;
-  Words words(text);
+  SourceWords words(text);
   for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
     if (word == ";") {
       statement.clear();

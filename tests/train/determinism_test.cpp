@@ -10,14 +10,14 @@
 namespace weft::train {
 namespace {
 
-struct Case {
+struct DeterminismCase {
   ops::Family family;
   DType dtype;
   std::int64_t ranks;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<DeterminismCase> determinism_cases() {
+  std::vector<DeterminismCase> all;
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const std::int64_t ranks : {1, 2, 4}) all.push_back({family, dtype, ranks});
@@ -26,9 +26,9 @@ std::vector<Case> cases() {
   return all;
 }
 
-class Determinism : public ::testing::TestWithParam<Case> {};
+class Determinism : public ::testing::TestWithParam<DeterminismCase> {};
 
-INSTANTIATE_TEST_SUITE_P(Bar, Determinism, ::testing::ValuesIn(cases()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Bar, Determinism, ::testing::ValuesIn(determinism_cases()), [](const auto& info) {
   return std::string(to_string(info.param.family)) + "_" + std::string(to_string(info.param.dtype)) + "_" +
          std::to_string(info.param.ranks) + "Ranks";
 });

@@ -17,12 +17,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-testing::GridRun two_ranks() {
+testing::GridRun run_of_two_ranks() {
   return testing::narrow_run(testing::grid_of(1, 1, 1, 2));
 }
 
 testing::GridRun on_one_fake(std::int64_t memory_bytes) {
-  testing::GridRun run = two_ranks();
+  testing::GridRun run = run_of_two_ranks();
   run.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
     auto team = execute::make_team(world, [&] {
       auto device = testing::make_fake_device({.memory_bytes = memory_bytes});
@@ -96,7 +96,7 @@ class HeldTransport final : public execute::DeviceTransport {
 };
 
 testing::GridRun held(std::vector<std::atomic<std::uint32_t>>& go) {
-  testing::GridRun run = two_ranks();
+  testing::GridRun run = run_of_two_ranks();
   run.make_executor = [grid = run.step.grid, &go](comm::World& world, const execute::State& state) {
     auto transport = std::make_unique<HeldTransport>(world, go[static_cast<std::size_t>(world.rank())]);
     auto team = std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.patience = std::chrono::seconds(60)}),

@@ -120,7 +120,7 @@ TEST(FusedTraining, TunedProductsKeepTheirMethods) {
   testing::expect_equal(testing::run_grid(run), expected);
 }
 
-std::string chosen(RunConfig config) {
+std::string chosen_for_tiny(RunConfig config) {
   config.model_name = "tiny";
   return plan::to_string(chosen_rewrites(resolve(std::move(config), 0)));
 }
@@ -128,19 +128,19 @@ std::string chosen(RunConfig config) {
 TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
   RunConfig config;
   config.pack_weights = WeightPacking::off;
-  EXPECT_EQ(chosen(config), "");
+  EXPECT_EQ(chosen_for_tiny(config), "");
   set_key(config, "fuse-gelu", "on", "--fuse-gelu");
-  EXPECT_EQ(chosen(config), "fuse-gelu");
+  EXPECT_EQ(chosen_for_tiny(config), "fuse-gelu");
   config.rewrites = plan::parse_rewrites("recompute=0");
-  EXPECT_EQ(chosen(config), "fuse-gelu;recompute=0");
+  EXPECT_EQ(chosen_for_tiny(config), "fuse-gelu;recompute=0");
   config.rewrites = plan::parse_rewrites("recompute=0;fuse-gelu");
-  EXPECT_EQ(chosen(config), "recompute=0;fuse-gelu");  // rewrites_of() puts it first
+  EXPECT_EQ(chosen_for_tiny(config), "recompute=0;fuse-gelu");  // rewrites_of() puts it first
   set_key(config, "fuse-gelu", "off", "--fuse-gelu");
   config.rewrites = {};
-  EXPECT_EQ(chosen(config), "");
+  EXPECT_EQ(chosen_for_tiny(config), "");
   config.device = DeviceKind::cuda;
   config.fuse_gelu = true;
-  EXPECT_EQ(chosen(config), "fuse-gelu");
+  EXPECT_EQ(chosen_for_tiny(config), "fuse-gelu");
 }
 
 TEST(FuseGeluKey, WrongValuesAreRefused) {

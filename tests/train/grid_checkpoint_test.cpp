@@ -9,9 +9,10 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/grid_arrays.h"
 #include "tests/train/model_arrays.h"
-#include "tests/train/temporary_folder.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_writer.h"
 #include "train/checkpoint/weights.h"
@@ -63,7 +64,7 @@ const std::vector<Layout>& layouts() {
   return all;
 }
 
-CheckpointInfo info_of(const ops::ModelConfig& model, DType dtype, std::int64_t step) {
+CheckpointInfo grid_info(const ops::ModelConfig& model, DType dtype, std::int64_t step) {
   return {step, 7, 4096, dtype, model, "steps = 9\n", {{"weft", "0.1.0"}}};
 }
 
@@ -90,7 +91,7 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
   fs::path save(const Layout& layout, std::int64_t step = 200) const {
     const std::string fault =
         on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays& arrays) {
-          CheckpointWriter(world, folder_.path(), {}).save_now(info_of(model_, dtype_, step), arrays.states());
+          CheckpointWriter(world, folder_.path(), {}).save_now(grid_info(model_, dtype_, step), arrays.states());
           world.barrier();
         });
     EXPECT_EQ(fault, "");
@@ -209,7 +210,7 @@ TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
           kept.push_back(std::make_unique<testing::GridArrays>(model_, layout.grid, world.rank(), dtype_, true,
                                                                testing::GridArrays::Fill::values,
                                                                static_cast<std::uint64_t>(step)));
-          writer.save(info_of(model_, dtype_, step), kept.back()->states());
+          writer.save(grid_info(model_, dtype_, step), kept.back()->states());
           for (int i = 0; i < 3; ++i) ask();
         }
         writer.finish();
@@ -236,7 +237,7 @@ TEST_P(GridCheckpoint, TheSpaceItTakesIsKnownToAllRanks) {
                [&](comm::World& world, testing::GridArrays& arrays) {
                  CheckpointWriter writer(world, folder_.path(), {});
                  needed[static_cast<std::size_t>(world.rank())] =
-                     writer.space(info_of(model_, dtype_, 12), arrays.states()).needed;
+                     writer.space(grid_info(model_, dtype_, 12), arrays.states()).needed;
                }),
             "");
   std::vector<std::uint64_t> sizes;
@@ -258,7 +259,7 @@ TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
         embedding.v[0] = std::numeric_limits<float>::infinity();
       }
       CheckpointWriter writer(world, folder_.path(), {});
-      const CheckpointInfo info = info_of(model_, dtype_, 2);
+      const CheckpointInfo info = grid_info(model_, dtype_, 2);
       if (now) {
         writer.save_now(info, arrays.states());
       } else {

@@ -23,7 +23,7 @@ struct Case {
   bool dropout;
 };
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+std::string numerics_name(const ::testing::TestParamInfo<Case>& info) {
   return std::string(ops::to_string(info.param.family)) + (info.param.dropout ? "WithDropout" : "");
 }
 
@@ -144,7 +144,7 @@ class ModelNumerics : public ::testing::TestWithParam<Case> {
   // Of every parameter, in the order of the specifications; made once for all tests of a case.
   const std::vector<std::vector<double>>& expected_gradients(const Model& net) const {
     static std::map<std::string, std::vector<std::vector<double>>> cache;
-    auto& gradients = cache[name_of({GetParam(), 0})];
+    auto& gradients = cache[numerics_name({GetParam(), 0})];
     if (gradients.empty()) {
       for (const ops::ParameterSpec& spec : net.specs()) {
         gradients.push_back(reference().gradient(net.parameters(), spec.name, net.tokens(), net.targets()).values);
@@ -157,7 +157,7 @@ class ModelNumerics : public ::testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(Families, ModelNumerics,
                          ::testing::Values(Case{ops::Family::gpt2, false}, Case{ops::Family::gpt2, true},
                                            Case{ops::Family::llama, false}, Case{ops::Family::llama, true}),
-                         name_of);
+                         numerics_name);
 
 double largest(const std::vector<double>& values) {
   double most = 0;

@@ -5,13 +5,13 @@
 
 #include <memory>
 
+#include "tests/base/messages.h"
 #include "tests/base/pseudo_terminal.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::train {
 namespace {
 
-StepMetrics example(std::int64_t step) {
+StepMetrics metrics_of(std::int64_t step) {
   StepMetrics metrics;
   metrics.step = step;
   metrics.loss = 2.34561;
@@ -56,16 +56,16 @@ std::int64_t count(const std::string& text, char c) {
 
 TEST(ProgressLine, ShowsWhatIsDoneAndWhatIsLeft) {
   // 50 of 200 steps in 30 s: 90 s left.
-  EXPECT_EQ(progress_line(example(49), 0, 200, 30),
+  EXPECT_EQ(progress_line(metrics_of(49), 0, 200, 30),
             " 25% [=====>              ] 50/200  loss 2.3456  norm 0.98  lr 1.0e-03  61.2K tok/s  ETA 1:30");
 }
 
 TEST(ProgressLine, CountsTheTimeOfAResumedRunFromItsFirstStep) {
-  EXPECT_TRUE(testing::has_parts(progress_line(example(109), 100, 200, 10), {"110/200", "ETA 1:30"}));
+  EXPECT_TRUE(testing::has_parts(progress_line(metrics_of(109), 100, 200, 10), {"110/200", "ETA 1:30"}));
 }
 
 TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
-  StepMetrics last = example(199);
+  StepMetrics last = metrics_of(199);
   last.val_loss = 2.5;
   EXPECT_EQ(
       progress_line(last, 0, 200, 61),
@@ -73,14 +73,14 @@ TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
 }
 
 TEST(ProgressLine, ShowsNan) {
-  StepMetrics metrics = example(0);
+  StepMetrics metrics = metrics_of(0);
   metrics.loss = NAN;
   EXPECT_TRUE(testing::has_parts(progress_line(metrics, 0, 200, 1), {"loss nan"}));
 }
 
 TEST(Progress, ATerminalsLineIsRewrittenInPlace) {
   const std::string text = shown([](Progress& progress) {
-    for (std::int64_t step = 0; step < 5; ++step) progress.update(example(step), static_cast<double>(step));
+    for (std::int64_t step = 0; step < 5; ++step) progress.update(metrics_of(step), static_cast<double>(step));
   });
   EXPECT_EQ(count(text, '\r'), 6);
   EXPECT_EQ(count(text, '\n'), 1);  // the last, where the run leaves it
@@ -89,11 +89,11 @@ TEST(Progress, ATerminalsLineIsRewrittenInPlace) {
 
 TEST(Progress, OnATerminalEvaluationsAndTheLastLineStay) {
   const std::string text = shown([](Progress& progress) {
-    StepMetrics evaluated = example(97);
+    StepMetrics evaluated = metrics_of(97);
     evaluated.val_loss = 2.0;
     progress.update(evaluated, 97);
-    progress.update(example(98), 98);
-    progress.update(example(99), 99);
+    progress.update(metrics_of(98), 98);
+    progress.update(metrics_of(99), 99);
   });
   EXPECT_EQ(count(text, '\n'), 2);
 }
@@ -101,7 +101,7 @@ TEST(Progress, OnATerminalEvaluationsAndTheLastLineStay) {
 TEST(Progress, ALogGetsALineNowAndThen) {
   const std::string text = printed([](Progress& progress) {
     for (std::int64_t step = 0; step < 100; ++step) {
-      StepMetrics metrics = example(step);
+      StepMetrics metrics = metrics_of(step);
       if (step == 44) metrics.val_loss = 2.0;
       progress.update(metrics, 0.5 * static_cast<double>(step));
     }
@@ -115,7 +115,7 @@ TEST(Progress, ALogGetsALineNowAndThen) {
 TEST(Progress, MessagesStandAboveTheLine) {
   const std::string text = shown([](Progress& progress) {
     progress.message("first");
-    progress.update(example(0), 1);
+    progress.update(metrics_of(0), 1);
     progress.message("saved");
   });
   EXPECT_TRUE(text.starts_with("first\n\r"));

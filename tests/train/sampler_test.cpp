@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
 
 namespace weft::train {
 namespace {

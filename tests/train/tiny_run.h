@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "runtime/comm/launch.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/ops/tiny_model.h"
-#include "tests/train/temporary_folder.h"
 #include "train/trainer.h"
 
 namespace weft::testing {

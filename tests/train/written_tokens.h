@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 #include "train/data/token_stream.h"
 
 namespace weft::testing {

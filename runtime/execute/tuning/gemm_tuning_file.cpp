@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/files/document.h"
-#include "base/files/mapped_file.h"
+#include "base/files/text_file.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 
 namespace weft::execute {
@@ -132,12 +132,8 @@ TunedGemms parse_gemm_tuning(std::string_view json_text, const std::string& name
 }
 
 std::string read_gemm_tuning_text(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  if (file.bytes().size() > kLargestFile) {
-    throw UserError(fmt::format("{} is larger than {} bytes", in_quotes(path), kLargestFile),
-                    "a file that `weft tune` has written", kTuneAgain);
-  }
-  return std::string(file.text());
+  return read_text_file(path, "the file of GEMM methods", kLargestFile, "a file that `weft tune` has written",
+                        kTuneAgain);
 }
 
 std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,

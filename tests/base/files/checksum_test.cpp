@@ -9,13 +9,13 @@
 namespace weft {
 namespace {
 
-std::span<const std::byte> bytes(std::string_view text) {
+std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 TEST(Crc32c, OfPublishedVectors) {
   EXPECT_EQ(Crc32c().value(), 0U);
-  EXPECT_EQ(Crc32c().add(bytes("123456789")).text(), "e3069283");
+  EXPECT_EQ(Crc32c().add(bytes_of("123456789")).text(), "e3069283");
   // RFC 3720, B.4: 32 bytes of zeros, of ones, and 0 to 31.
   std::vector<std::byte> data(32, std::byte{0});
   EXPECT_EQ(Crc32c().add(data).value(), 0x8a9136aaU);

@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -7,7 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft {
 namespace {

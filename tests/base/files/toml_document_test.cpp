@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
 
 namespace weft {
 namespace {

@@ -12,15 +12,15 @@
 namespace weft {
 namespace {
 
-StyledText sample() {
+StyledText styled_sample() {
   StyledText text("a ");
   text.add("b", Emphasis::heading).add("\x1b[2J", Emphasis::good).add("", Emphasis::bad).add(StyledText(" c\n"));
   return text;
 }
 
 TEST(StyledText, HasAPlainAndAColouredForm) {
-  EXPECT_EQ(sample().plain(), "a b\x1b[2J c\n");
-  EXPECT_EQ(sample().coloured(), "a \x1b[1mb\x1b[0m\x1b[32m\\x1b[2J\x1b[0m c\n");
+  EXPECT_EQ(styled_sample().plain(), "a b\x1b[2J c\n");
+  EXPECT_EQ(styled_sample().coloured(), "a \x1b[1mb\x1b[0m\x1b[32m\\x1b[2J\x1b[0m c\n");
   EXPECT_TRUE(StyledText().empty());
   EXPECT_TRUE(StyledText("").empty());
 }
@@ -38,10 +38,10 @@ TEST(StyledText, EachEmphasisLooksDifferent) {
 TEST(StyledText, IsColouredOnATerminalAlone) {
   const testing::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", std::nullopt);
   const testing::PseudoTerminal terminal(80);
-  say(terminal.screen(), sample());
-  EXPECT_EQ(terminal.shown(), sample().coloured());
+  say(terminal.screen(), styled_sample());
+  EXPECT_EQ(terminal.shown(), styled_sample().coloured());
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
-  say(file.get(), sample());
+  say(file.get(), styled_sample());
   std::rewind(file.get());
   char text[100] = {};
   std::fread(text, 1, sizeof text - 1, file.get());

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-TextTable sample() {
+TextTable table_sample() {
   TextTable table{.columns = {{.head = "policy", .words = true},
                               {.head = "step ms"},
                               {.head = "exposed ms", .rank = 1, .emphasis = Emphasis::bad},
@@ -31,7 +31,7 @@ std::size_t widest(const std::string& text) {
 }
 
 TEST(TextTable, AlignsWordsLeftAndNumbersRight) {
-  EXPECT_EQ(table_text(sample()).plain(),
+  EXPECT_EQ(table_text(table_sample()).plain(),
             "policy  step ms  exposed ms  gap %  remark\n"
             "serial    12.50        3.25   20.0  the order of a person\n"
             "織機       9.75        0.10    1.5  -\n"
@@ -39,26 +39,26 @@ TEST(TextTable, AlignsWordsLeftAndNumbersRight) {
 }
 
 TEST(TextTable, CutsWordsThenLeavesOutTheLeastColumns) {
-  const std::string cut = table_text(sample(), 45).plain();
+  const std::string cut = table_text(table_sample(), 45).plain();
   EXPECT_NE(cut.find("serial    12.50        3.25   20.0  the orde…\n"), std::string::npos) << cut;
   EXPECT_NE(cut.find("mine    no plan: its library asks for another\n        version of the interface\n"),
             std::string::npos)
       << cut;
-  const std::string fewer = table_text(sample(), 36).plain();
+  const std::string fewer = table_text(table_sample(), 36).plain();
   EXPECT_NE(fewer.find("serial    12.50        3.25  the or…\n"), std::string::npos) << fewer;
   EXPECT_TRUE(fewer.ends_with("(not shown in this width: gap %)\n")) << fewer;
 }
 
 TEST(TextTable, KeepsItsWidthAndEveryNumber) {
   for (std::size_t width = 28; width < 120; ++width) {
-    const std::string text = table_text(sample(), width).plain();
+    const std::string text = table_text(table_sample(), width).plain();
     EXPECT_LE(widest(text), width) << text;
     for (const char* number : {"12.50", "9.75"}) EXPECT_NE(text.find(number), std::string::npos) << text;
     EXPECT_EQ(text.find("not shown") == std::string::npos, text.find("20.0") != std::string::npos) << text;
   }
-  EXPECT_EQ(table_text(sample(), 500).plain(), table_text(sample()).plain());
+  EXPECT_EQ(table_text(table_sample(), 500).plain(), table_text(table_sample()).plain());
   // What can't be made narrower is too wide.
-  EXPECT_NE(table_text(sample(), 5).plain().find("12.50"), std::string::npos);
+  EXPECT_NE(table_text(table_sample(), 5).plain().find("12.50"), std::string::npos);
 }
 
 TEST(TextTable, ARowOfWordsOutlivesItsColumn) {
@@ -73,7 +73,7 @@ TEST(TextTable, ARowOfWordsOutlivesItsColumn) {
 }
 
 TEST(TextTable, ColoursHeadingsTheBestRowAndColumns) {
-  const std::string text = table_text(sample()).coloured();
+  const std::string text = table_text(table_sample()).coloured();
   EXPECT_TRUE(text.starts_with("\x1b[1mpolicy\x1b[0m")) << text;
   EXPECT_NE(text.find("\x1b[31m      3.25\x1b[0m"), std::string::npos) << text;
   EXPECT_NE(text.find("\x1b[32m      0.10\x1b[0m"), std::string::npos) << text;
@@ -85,7 +85,7 @@ TEST(TextTable, NamesCantMakeLinesOrSteer) {
 }
 
 TEST(TextTable, IsMarkdownToo) {
-  TextTable table = sample();
+  TextTable table = table_sample();
   table.rows.push_back({"a|b", "1.00", "2.00", "3.0", "x"});
   const std::string text = table_markdown(table);
   EXPECT_NE(text.find("| policy | step ms | exposed ms | gap % | remark "), std::string::npos) << text;

@@ -3,18 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <string>
 #include <vector>
 
+#include "tests/inspect/drawing/count_matches.h"
+
 namespace weft::inspect {
 namespace {
-
-std::size_t count(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return static_cast<std::size_t>(
-      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
-}
 
 std::string dump_dot(const graph::Graph& graph, const DrawingOptions& options = {},
                      const std::string& file_name = "graph.dot") {
@@ -149,10 +144,10 @@ graph::Graph training(int layers, int micro_batches) {
 }
 
 std::size_t boxes(const std::string& dot) {
-  return count(dot, "\n +t[0-9]+ \\[");
+  return testing::count_matches(dot, "\n +t[0-9]+ \\[");
 }
 std::size_t arrows(const std::string& dot) {
-  return count(dot, "t[0-9]+ -> t[0-9]+ ");
+  return testing::count_matches(dot, "t[0-9]+ -> t[0-9]+ ");
 }
 
 TEST(DumpDot, SavedActivationsAreNumbersAndImpliedEdgesAreCounted) {
@@ -234,7 +229,7 @@ TEST(DumpDot, WhatOneLayerAloneHasIsMarked) {
 TEST(DumpDot, MicroBatchesAreSectionsAndCollapseWhereTheyAreTooMany) {
   const graph::Graph graph = training(3, 4);
   const std::string dot = dump_dot(graph);
-  EXPECT_EQ(count(dot, "label=\"micro-batch [0-9], forward\""), 4U);
+  EXPECT_EQ(testing::count_matches(dot, "label=\"micro-batch [0-9], forward\""), 4U);
   EXPECT_TRUE(contains(dot, "label=\"micro-batch 3, backward\""));
   const std::string few = dump_dot(graph, {.max_boxes = 15});
   EXPECT_TRUE(contains(few, "label=\"forward, × 4: micro-batches 0 to 3\"")) << few;
@@ -267,7 +262,7 @@ TEST(DumpDot, IdsAreTheNamesOfTheTasks) {
   const graph::Graph graph = training(2, 2);
   const std::string dot = dump_dot(graph, {.collapse = Collapse::none});
   for (const graph::Task& task : graph.tasks()) EXPECT_TRUE(contains(dot, " id=\"" + task.name + "\","));
-  EXPECT_EQ(count(dot, " id=\""), graph.tasks().size());
+  EXPECT_EQ(testing::count_matches(dot, " id=\""), graph.tasks().size());
 }
 
 TEST(DumpDot, AMarkPointsAtItsBox) {

@@ -8,7 +8,7 @@
 namespace weft::inspect {
 namespace {
 
-Picture sample() {
+Picture sample_picture() {
   Picture picture(100, 50);
   picture.begin_group("a <b>", "the id", "gemm");
   picture.rect(1, 2.5, 10, 20, {.fill = "#56B4E9", .stroke = "#222222", .width = 2.5, .round = 3});
@@ -21,7 +21,7 @@ Picture sample() {
 
 TEST(Picture, GoldenSvg) {
   EXPECT_EQ(
-      sample().svg(),
+      sample_picture().svg(),
       R"GOLD(<svg xmlns="http://www.w3.org/2000/svg" width="100" height="50" viewBox="0 0 100 50" font-family="Helvetica, Arial, sans-serif" font-size="11">
 <rect width="100%" height="100%" fill="#ffffff"/>
 <g id="the id" class="gemm"><title>a &lt;b&gt;</title><rect x="1" y="2.5" width="10" height="20" rx="3" fill="#56B4E9" stroke="#222222" stroke-width="2.5"/>
@@ -33,7 +33,7 @@ TEST(Picture, GoldenSvg) {
 }
 
 TEST(Picture, GoldenXdot) {
-  EXPECT_EQ(sample().xdot(),
+  EXPECT_EQ(sample_picture().xdot(),
             "c 7 -#222222 C 7 -#56B4E9 S 18 -setlinewidth(2.50) S 5 -solid P 4 1 47.5 11 47.5 11 27.5 1 27.5 "
             "c 7 -#CC0000 S 18 -setlinewidth(1.00) S 6 -dashed L 2 0 50 100 0 "
             "c 7 -#000000 t 1 F 10 9 -Helvetica T 5 40 0 25 5 -x & y ");

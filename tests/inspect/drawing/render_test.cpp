@@ -112,7 +112,7 @@ TEST(RenderSvgDeathTest, NamesThePackageWhereThePluginsAreMissing) {
         }
         std::_Exit(0);
       },
-      testing::ExitedWithCode(7), "apt-get install graphviz");
+      ::testing::ExitedWithCode(7), "apt-get install graphviz");
 }
 
 }  // namespace

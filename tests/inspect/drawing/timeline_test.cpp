@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "inspect/drawing/colors.h"
+#include "tests/inspect/drawing/count_matches.h"
 
 namespace weft::inspect {
 namespace {
@@ -79,12 +80,6 @@ TEST(TimelineText, AStepWithoutTimeIsIdle) {
   EXPECT_EQ(idle.find("|#"), std::string::npos);
 }
 
-std::size_t count(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return static_cast<std::size_t>(
-      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
-}
-
 std::string picture(const std::vector<TimelinePart>& parts) {
   return timeline_picture(parts).svg();
 }
@@ -93,10 +88,10 @@ TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
   const plan::Recording recording = sample({1000, 2000}, 1000);
   const std::string svg = picture({{"Step 3, policy by <hand>", &recording}});
   for (const char* name : {"b", "r", "c", "s"}) {
-    EXPECT_EQ(count(svg, std::string("<title>") + name + "\n"), 2U) << name;
+    EXPECT_EQ(testing::count_matches(svg, std::string("<title>") + name + "\n"), 2U) << name;
   }
-  EXPECT_EQ(count(svg, "<title>exposed 0.010 ms</title>"), 2U);  // [50, 60)
-  EXPECT_EQ(count(svg, "<title>exposed 0.020 ms</title>"), 2U);  // [80, 100)
+  EXPECT_EQ(testing::count_matches(svg, "<title>exposed 0.010 ms</title>"), 2U);  // [50, 60)
+  EXPECT_EQ(testing::count_matches(svg, "<title>exposed 0.020 ms</title>"), 2U);  // [80, 100)
   EXPECT_NE(svg.find("rank 1"), std::string::npos);
   EXPECT_NE(svg.find("Step 3, policy by &lt;hand&gt;"), std::string::npos);
   EXPECT_NE(svg.find("<title>mb0.L1.a &quot;&lt;&amp;&gt;&quot;\n0.000 to 0.040 ms, 0.040 ms</title>"),
@@ -105,7 +100,8 @@ TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
   // The first task of rank 1 begins 1 of 101 units to the right.
   EXPECT_NE(svg.find("\n0.001 to 0.041 ms, 0.040 ms</title><rect x=\"141.88\""), std::string::npos) << svg;
   EXPECT_NE(svg.find(style_of(graph::KindClass::gemm).fill), std::string::npos);
-  EXPECT_EQ(count(svg, "<(g|svg|text|title)[ >]"), count(svg, "</(g|svg|text|title)>"));
+  EXPECT_EQ(testing::count_matches(svg, "<(g|svg|text|title)[ >]"),
+            testing::count_matches(svg, "</(g|svg|text|title)>"));
   EXPECT_EQ(svg, picture({{"Step 3, policy by <hand>", &recording}}));
 }
 

@@ -57,12 +57,12 @@ std::vector<Node> read_trace(std::string_view text) {
 }
 
 /// a: product, then its gradients: reduce-scatter of 2 · 8 bf16, all-gather of 8, all-reduce of 5 fp32.
-struct Sample {
+struct ChakraSample {
   graph::Grid grid{.x = 2, .z = 2};
   plan::Plan plan;
   std::vector<double> ns = {1'400'000, 700, 20'600, 3'000};
 
-  Sample() {
+  ChakraSample() {
     graph::GraphBuilder builder(graph::Arguments::of_any_form);
     const auto tensor = [&](const char* name, DType dtype, std::int64_t elements) {
       return graph::whole(builder, builder.add_tensor({name, dtype, {elements}, graph::Role::activation}));
@@ -81,7 +81,7 @@ struct Sample {
 };
 
 TEST(Chakra, NodesCarryWhatSimulatorsRead) {
-  const Sample sample;
+  const ChakraSample sample;
   const std::vector<Node> nodes = read_trace(ChakraTraces(sample.plan, sample.grid, sample.ns).trace(3));
   ASSERT_EQ(nodes.size(), 4U);
   std::map<std::string, Node> by_name;
@@ -108,7 +108,7 @@ TEST(Chakra, NodesCarryWhatSimulatorsRead) {
 }
 
 TEST(Chakra, GroupsNameTheMembersOfEachRank) {
-  const Sample sample;
+  const ChakraSample sample;
   const ChakraTraces traces(sample.plan, sample.grid, sample.ns);
   const nlohmann::json groups = nlohmann::json::parse(traces.groups());
   EXPECT_EQ(groups.size(), 6U);                                         // two each of x, z_gather and z_scatter

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 
 namespace weft::inspect {
 namespace {
@@ -23,14 +24,11 @@ ByteSource in_pieces(std::string text, std::size_t piece) {
 
 template <class Read>
 std::string refusal(const std::string& text, const Read& read) {
-  try {
+  return testing::message_of<UserError>([&] {
     JsonPull in(text_source(text), "f");
     read(in);
     in.finish();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(JsonPull, ReadsValuesInPiecesOfAnySize) {

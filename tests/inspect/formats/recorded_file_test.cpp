@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/simulate/simulator.h"
+#include "tests/base/messages.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/trace_sample.h"
 
@@ -21,7 +22,7 @@ using testing_sample::sample_plan;
 using testing_sample::sample_step;
 
 /// Two ranks of three, two steps, one of which has an overlap of a row, an empty task and a gap in its numbers.
-plan::Recording sample_recording() {
+plan::Recording sample_on_a_grid() {
   plan::StepTrace late = sample_step(9, 5'000'000'000, 17);
   late.times[2][1].begin = late.times[2][0].begin;
   late.times[1][0].end = late.times[1][0].begin;
@@ -36,12 +37,7 @@ plan::Recording sample_recording() {
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_recording(text, "t.json");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of<UserError>([&] { parse_recording(text, "t.json"); });
 }
 
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
@@ -51,7 +47,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 TEST(RecordedFile, ReadsWhatIsWritten) {
-  const plan::Recording recording = sample_recording();
+  const plan::Recording recording = sample_on_a_grid();
   for (const bool kineto : {false, true}) {
     const std::string text = chrome_trace_json(recording, {.kineto_names = kineto});
     EXPECT_EQ(parse_recording(text, "t.json"), recording);
@@ -83,7 +79,7 @@ TEST(RecordedFile, ReadsTheStepsOfRandomPlans) {
 }
 
 TEST(RecordedFile, ReadsItAlsoWhenAnotherProgramHasWrittenItAnew) {
-  const plan::Recording recording = sample_recording();
+  const plan::Recording recording = sample_on_a_grid();
   std::string text = chrome_trace_json(recording);
   for (const std::string blank : {"\": ", ", \""}) {
     const std::string wide = blank == "\": " ? "\" :\t\n " : "\r\n ,\"";
@@ -96,7 +92,7 @@ TEST(RecordedFile, ReadsItAlsoWhenAnotherProgramHasWrittenItAnew) {
 
 TEST(RecordedFile, ReadsPackedFilesAndNamesBrokenOnes) {
   const std::string path = ::testing::TempDir() + "weft_trace.json.gz";
-  const plan::Recording recording = sample_recording();
+  const plan::Recording recording = sample_on_a_grid();
   const std::string text = chrome_trace_json(recording);
   std::string packed;
   GzipPacker packer([&](std::string_view piece) { packed += piece; });
@@ -119,14 +115,14 @@ TEST(RecordedFile, ReadsPackedFilesAndNamesBrokenOnes) {
 }
 
 TEST(RecordedFile, TruncationsAreRefused) {
-  const std::string text = chrome_trace_json(sample_recording());
+  const std::string text = chrome_trace_json(sample_on_a_grid());
   for (std::size_t length = 0; length + 2 < text.size(); length += 7) {
     EXPECT_NE(refusal(text.substr(0, length)), "") << length;
   }
 }
 
 TEST(RecordedFile, RefusesWhatContradictsItselfWithItsPlace) {
-  const std::string text = chrome_trace_json(sample_recording());
+  const std::string text = chrome_trace_json(sample_on_a_grid());
   const auto expect = [&](const std::string& what, const std::string& with, const std::vector<std::string>& parts) {
     const std::string message = refusal(replaced(text, what, with));
     for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;

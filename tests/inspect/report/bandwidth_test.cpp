@@ -13,7 +13,7 @@ plan::RecordedTask collective(const char* name, const char* axis, double bytes) 
 }
 
 /// On x two that run beside each other for 30 of 50 ns, and a small one; on data one.
-plan::Recording sample() {
+plan::Recording channels_sample() {
   plan::Recording out;
   out.streams = {{"compute0", true}, {"x", false}};
   out.tasks = {{.name = "a"},
@@ -26,7 +26,7 @@ plan::Recording sample() {
 }
 
 TEST(Bandwidth, OfAllAndOfTheLargest) {
-  const std::vector<AxisBandwidth> axes = bandwidths(sample());
+  const std::vector<AxisBandwidth> axes = bandwidths(channels_sample());
   ASSERT_EQ(axes.size(), 2U);
   EXPECT_EQ(axes[0].axis, "data");
   EXPECT_DOUBLE_EQ(axes[0].achieved, 500 / 10e-9);
@@ -40,9 +40,9 @@ TEST(Bandwidth, OfAllAndOfTheLargest) {
 }
 
 TEST(Bandwidth, TheLinksHeadNamesTheMachine) {
-  ReportTable table = bandwidth_table(sample(), {});
+  ReportTable table = bandwidth_table(channels_sample(), {});
   EXPECT_EQ(table.heads.size(), 7U);
-  table = bandwidth_table(sample(), {.machine = "my cluster", .bandwidth = {{"x", 140.2e9}}});
+  table = bandwidth_table(channels_sample(), {.machine = "my cluster", .bandwidth = {{"x", 140.2e9}}});
   ASSERT_EQ(table.heads.size(), 9U);
   EXPECT_NE(table.heads[7].find("model of my cluster"), std::string::npos);
   EXPECT_EQ(table.rows[0][8].text, "-");  // data has no link here

@@ -6,7 +6,7 @@
 namespace weft::inspect {
 namespace {
 
-struct Sample {
+struct PathSample {
   plan::Recording recording;
   plan::RecordedStep step;
 
@@ -21,32 +21,32 @@ struct Sample {
 };
 
 TEST(CriticalPath, NoTasksHaveNone) {
-  EXPECT_TRUE(Sample().chain().empty());
+  EXPECT_TRUE(PathSample().chain().empty());
 }
 
 TEST(CriticalPath, FollowsWhatEndedLast) {
-  Sample sample;
+  PathSample sample;
   const auto a = sample.add(0, 0, 10), b = sample.add(1, 0, 30), c = sample.add(0, 30, 40);
   sample.recording.edges = {{a, c}, {b, c}};
   EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b, c}));
 }
 
 TEST(CriticalPath, AStreamsOrderCountsAsAnEdge) {
-  Sample sample;
+  PathSample sample;
   const auto a = sample.add(0, 0, 10), b = sample.add(0, 10, 30), c = sample.add(0, 30, 35), d = sample.add(1, 0, 20);
   sample.recording.edges = {{a, c}, {d, c}};
   EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{a, b, c}));
 }
 
 TEST(CriticalPath, EdgesFromTheStepBeforeDontCount) {
-  Sample sample;
+  PathSample sample;
   const auto a = sample.add(0, 0, 10), b = sample.add(1, 10, 20);
   sample.recording.edges = {{a, b, graph::EdgeKind::completes_before, graph::EdgeReason::read_after_write, 1}};
   EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b}));
 }
 
 TEST(CriticalPath, TimesWithoutLengthMakeNoCircle) {
-  Sample sample;
+  PathSample sample;
   const auto a = sample.add(0, 5, 5), b = sample.add(0, 5, 5), c = sample.add(1, 5, 5);
   sample.recording.edges = {{a, b}, {b, c}, {c, a}};
   EXPECT_LE(sample.chain().size(), 3U);

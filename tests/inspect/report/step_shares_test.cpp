@@ -11,7 +11,7 @@ using graph::KindClass;
 ///   compute0  gemm [0,40)    elementwise [50,70)
 ///   compute1       gemm [30,60)
 ///   data      all-reduce [20,90), of which [70,90) is exposed; nothing in [90,100)
-plan::Recording sample() {
+plan::Recording shares_sample() {
   plan::Recording out;
   out.streams = {{"compute0", true}, {"compute1", true}, {"data", false}};
   out.tasks = {{.name = "a", .style = KindClass::gemm, .stream = 0},
@@ -23,7 +23,7 @@ plan::Recording sample() {
 }
 
 TEST(StepShares, AddUpToTheStep) {
-  const plan::Recording recording = sample();
+  const plan::Recording recording = shares_sample();
   const StepShares shares = step_shares(recording, recording.ranks[0].steps[0]);
   ASSERT_EQ(shares.kinds.size(), 3U);
   EXPECT_EQ(shares.kinds[0].kind, KindClass::gemm);
@@ -40,7 +40,7 @@ TEST(StepShares, AddUpToTheStep) {
 }
 
 TEST(StepShares, TimesOutsideOfTheStepDontCount) {
-  plan::Recording recording = sample();
+  plan::Recording recording = shares_sample();
   recording.ranks[0].steps[0].begin = 1030;
   recording.ranks[0].steps[0].end = 1080;
   const StepShares shares = step_shares(recording, recording.ranks[0].steps[0]);
@@ -51,7 +51,7 @@ TEST(StepShares, TimesOutsideOfTheStepDontCount) {
 }
 
 TEST(StepShares, TheTableHasARowForEachKind) {
-  const ReportTable table = shares_table(sample());
+  const ReportTable table = shares_table(shares_sample());
   ASSERT_EQ(table.rows.size(), 4U);
   EXPECT_EQ(table.rows[0].back().text, "55.0");
   EXPECT_EQ(table.rows[3].back().text, "10.0");

@@ -15,7 +15,7 @@ using testing_sample::sample_step;
 
 /// a [0,40) c [60,80) on compute0, b [30,50) on compute1, r [40,70) s [75,100) on data; in steps of 100. s begins when
 /// c has ended, as its edge wants.
-plan::Recording sample_recording() {
+plan::Recording checked_sample() {
   std::vector<plan::RankTrace> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     plan::RankTrace& of = ranks.emplace_back(plan::RankTrace{rank, {}});
@@ -42,7 +42,7 @@ std::string first_message(const plan::Recording& recording) {
 }
 
 TEST(TraceCheck, HoldsForATraceThatKeepsItsPlan) {
-  const TraceCheck check = check_recording(sample_recording());
+  const TraceCheck check = check_recording(checked_sample());
   EXPECT_TRUE(check.holds()) << check.messages.front();
   EXPECT_EQ(check.tasks, 2 * 3 * 5U);
   EXPECT_EQ(check.edges, 2 * (3 * 3 + 2U));  // a→r, r→c, c→s, and s→a into two of the steps
@@ -50,14 +50,14 @@ TEST(TraceCheck, HoldsForATraceThatKeepsItsPlan) {
 }
 
 TEST(TraceCheck, NamesAnEdgeThatWasNotKept) {
-  plan::Recording recording = sample_recording();
+  plan::Recording recording = checked_sample();
   time_of(recording, 1, 2, "r").begin -= 3;
   EXPECT_EQ(first_message(recording),
             "rank 1, step 2: 'r' begins 3 ns before 'mb0.L1.a \"<&>\"' has ended (read after write)");
 }
 
 TEST(TraceCheck, NamesAnEdgeIntoTheNextStep) {
-  plan::Recording recording = sample_recording();
+  plan::Recording recording = checked_sample();
   time_of(recording, 0, 0, "s").end += 7;
   recording.ranks[0].steps[0].end += 7;
   EXPECT_EQ(first_message(recording),
@@ -65,7 +65,7 @@ TEST(TraceCheck, NamesAnEdgeIntoTheNextStep) {
 }
 
 TEST(TraceCheck, NamesAStreamOutOfOrder) {
-  plan::Recording recording = sample_recording();
+  plan::Recording recording = checked_sample();
   recording.edges.clear();
   time_of(recording, 0, 1, "c").begin -= 40;
   EXPECT_EQ(
@@ -74,7 +74,7 @@ TEST(TraceCheck, NamesAStreamOutOfOrder) {
 }
 
 TEST(TraceCheck, NamesCollectivesThatRanksBeginInAnotherOrder) {
-  plan::Recording recording = sample_recording();
+  plan::Recording recording = checked_sample();
   recording.edges.clear();
   std::swap(time_of(recording, 1, 0, "r"), time_of(recording, 1, 0, "s"));
   const TraceCheck check = check_recording(recording);
@@ -85,13 +85,13 @@ TEST(TraceCheck, NamesCollectivesThatRanksBeginInAnotherOrder) {
 }
 
 TEST(TraceCheck, NamesTasksOutsideOfTheirStep) {
-  plan::Recording recording = sample_recording();
+  plan::Recording recording = checked_sample();
   recording.ranks[1].steps[1].end -= 5;
   EXPECT_EQ(first_message(recording), "rank 1, step 1: 's' runs 5 ns outside of the step");
 }
 
 TEST(TraceCheck, KeepsAsManyMessagesAsAskedFor) {
-  plan::Recording recording = sample_recording();
+  plan::Recording recording = checked_sample();
   for (const std::size_t step : {0U, 1U, 2U}) time_of(recording, 0, step, "r").begin -= 1;
   const TraceCheck check = check_recording(recording, 2);
   EXPECT_EQ(check.violations, 3U);

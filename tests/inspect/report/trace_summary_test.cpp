@@ -22,13 +22,13 @@ using testing_sample::sample_step;
 ///   compute0   a [0,40)         c [60,80)
 ///   compute1        b [30,50)
 ///   data            r [40,70)          s [75,100)
-plan::Recording sample_recording() {
+plan::Recording two_steps() {
   const std::vector<plan::RankTrace> ranks = {{1, {sample_step(6, 0, 1000), sample_step(7, 100'000, 1000)}}};
   return plan::record(sample_plan(), ranks, 2);
 }
 
 TEST(TraceSummary, AddsUpAStep) {
-  const plan::Recording recording = sample_recording();
+  const plan::Recording recording = two_steps();
   const TraceSummary summary = summarize_trace(recording, false, 10);
   ASSERT_EQ(summary.steps.size(), 1U);
   const StepSummary& step = summary.steps[0];
@@ -52,7 +52,7 @@ TEST(TraceSummary, AddsUpAStep) {
 }
 
 TEST(TraceSummary, StallsNameTheDependencyThatEndedLast) {
-  const plan::Recording recording = sample_recording();
+  const plan::Recording recording = two_steps();
   const StepSummary step = summarize_trace(recording, false, 10).steps.at(0);
   ASSERT_EQ(step.stalls.size(), 2U);
   EXPECT_EQ(recording.tasks[step.stalls[0].task].name, "b");
@@ -65,7 +65,7 @@ TEST(TraceSummary, StallsNameTheDependencyThatEndedLast) {
 }
 
 TEST(TraceSummary, TextAndJsonSayTheSame) {
-  const plan::Recording recording = sample_recording();
+  const plan::Recording recording = two_steps();
   const TraceSummary summary = summarize_trace(recording, false, 10);
   const std::string text = summary_text(recording, summary);
   for (const char* part :
@@ -102,7 +102,7 @@ double hta_overlap(const std::string& file) {
 }
 
 TEST(TraceSummary, OverlapIsThatOfHolisticTraceAnalysis) {
-  EXPECT_DOUBLE_EQ(hta_overlap(chrome_trace_json(sample_recording(), {.kineto_names = true})), 25.0 / 55.0);
+  EXPECT_DOUBLE_EQ(hta_overlap(chrome_trace_json(two_steps(), {.kineto_names = true})), 25.0 / 55.0);
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed);
     const plan::Plan plan = plan::make_plan(graph, testing::RandomPolicy(seed).order(*graph, {}), "random");

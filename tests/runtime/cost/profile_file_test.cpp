@@ -6,7 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::cost {
 namespace {
@@ -24,7 +25,7 @@ Profile profile() {
   return profile;
 }
 
-std::string refusal(const std::string& text) {
+std::string profile_refusal(const std::string& text) {
   return testing::message_of<UserError>([&] { parse_profile(text, "p.json"); });
 }
 
@@ -60,7 +61,7 @@ TEST(ProfileFile, IsReadBack) {
   EXPECT_EQ(read.slowdowns[0].factor, 1.25);
   EXPECT_EQ(profile_json(read), profile_json(written));
   EXPECT_TRUE(parse_profile(profile_json(Profile()), "p.json").entries.empty());
-  EXPECT_EQ(refusal(changed([](json&) {})), "");  // accepted without the other tests' changes
+  EXPECT_EQ(profile_refusal(changed([](json&) {})), "");  // accepted without the other tests' changes
 }
 
 TEST(ProfileFile, TimesAreRoundedToATenthOfANanosecond) {
@@ -70,22 +71,22 @@ TEST(ProfileFile, TimesAreRoundedToATenthOfANanosecond) {
 }
 
 TEST(ProfileFile, OtherFilesAreRefused) {
-  for (const std::string text : {"", "{", "weft", "\xff\xfe"}) EXPECT_NE(refusal(text), "") << text;
+  for (const std::string text : {"", "{", "weft", "\xff\xfe"}) EXPECT_NE(profile_refusal(text), "") << text;
   for (const std::string text : {"[]", "1", "{}", R"({"format": "weft-plan"})"}) {
-    EXPECT_TRUE(says(refusal(text), "p.json isn't a profile")) << refusal(text);
-    EXPECT_TRUE(says(refusal(text), "`weft profile` makes one")) << refusal(text);
+    EXPECT_TRUE(says(profile_refusal(text), "p.json isn't a profile")) << profile_refusal(text);
+    EXPECT_TRUE(says(profile_refusal(text), "`weft profile` makes one")) << profile_refusal(text);
   }
-  EXPECT_TRUE(says(refusal(changed([](json& d) { d["version"] = 1; })), "p.json has version 1"));
-  EXPECT_TRUE(says(refusal(changed([](json& d) { d.erase("version"); })), "p.json has no version"));
+  EXPECT_TRUE(says(profile_refusal(changed([](json& d) { d["version"] = 1; })), "p.json has version 1"));
+  EXPECT_TRUE(says(profile_refusal(changed([](json& d) { d.erase("version"); })), "p.json has no version"));
 }
 
 TEST(ProfileFile, EveryPartMustBeThere) {
   for (const char* key : {"machine", "grid", "threads", "entries", "slowdowns"}) {
-    const std::string message = refusal(changed([&](json& d) { d.erase(key); }));
+    const std::string message = profile_refusal(changed([&](json& d) { d.erase(key); }));
     EXPECT_TRUE(says(message, std::string("p.json has no ") + key + ";")) << message;
   }
   for (const char* key : {"signature", "ns", "deviation_ns", "samples", "cpu_ns", "beside_ns"}) {
-    const std::string message = refusal(changed([&](json& d) { d["entries"][1].erase(key); }));
+    const std::string message = profile_refusal(changed([&](json& d) { d["entries"][1].erase(key); }));
     EXPECT_TRUE(says(message, std::string("entries[1] has no ") + key + ";")) << message;
   }
 }
@@ -124,7 +125,7 @@ TEST(ProfileFile, EveryPartMustBeBelievable) {
                                    {"/slowdowns/0/factor"_json_pointer, "2", "a factor from 1"},
                                    {"/slowdowns/1/collective"_json_pointer, "all_reduce", "each pair once"}};
   for (const auto& [key, value, part] : cases) {
-    const std::string message = refusal(changed([&, &key = key, &value = value](json& d) { d[key] = value; }));
+    const std::string message = profile_refusal(changed([&, &key = key, &value = value](json& d) { d[key] = value; }));
     EXPECT_TRUE(says(message, part)) << key << ": " << message;
     EXPECT_TRUE(says(message, "p.json")) << message;
   }
@@ -132,7 +133,7 @@ TEST(ProfileFile, EveryPartMustBeBelievable) {
 
 // Ranks of a grid are counted in 64 bits.
 TEST(ProfileFile, AGridTooLargeToCountIsRefused) {
-  const std::string message = refusal(changed([](json& d) {
+  const std::string message = profile_refusal(changed([](json& d) {
     d["grid"] = {std::int64_t{1} << 40, std::int64_t{1} << 40, 1, 1};
   }));
   EXPECT_TRUE(says(message, "grid")) << message;

@@ -3,22 +3,20 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 
 namespace weft::policy {
 namespace {
 
 std::string refusal(const std::string& text) {
-  try {
+  return testing::message_of<UserError>([&] {
     PolicyParameters parameters("p", text);
     parameters.integer("depth", 1, 0, 10);
     parameters.number("factor", 0.5, 0, 1);
     parameters.truth("oar", true);
     parameters.word("backward", "pre", {"pre", "post"});
     parameters.finish();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(PolicyParameters, GivesWhatStandsThereAndDefaultsForTheRest) {

@@ -67,7 +67,7 @@ class Exhaustive {
   double best_ = std::numeric_limits<double>::infinity();
 };
 
-cost::TaskCosts random_costs(const graph::Graph& graph, testing::Draws& draws) {
+cost::TaskCosts small_random_costs(const graph::Graph& graph, testing::Draws& draws) {
   cost::TaskCosts costs;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     costs.ns.push_back(draws.chance(10) ? 0 : static_cast<double>(draws.between(1, 20)));
@@ -86,7 +86,7 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
     size.channels = static_cast<std::size_t>(draws.between(1, 2));
     size.collective_percent = 40;
     const auto graph = testing::random_graph(seed, size);
-    const cost::TaskCosts costs = random_costs(*graph, draws);
+    const cost::TaskCosts costs = small_random_costs(*graph, draws);
     const int streams = static_cast<int>(draws.between(1, 2));
     const std::vector<int> links = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
     const double optimum = Exhaustive(*graph, costs, static_cast<std::size_t>(streams), links).best();
@@ -153,7 +153,7 @@ TEST(Bounds, ContentionIsNeverAboveTheOptimumOfSmallGraphs) {
     size.channels = static_cast<std::size_t>(draws.between(1, 3));
     size.collective_percent = 45;
     const auto graph = testing::random_graph(seed, size);
-    const cost::TaskCosts costs = random_costs(*graph, draws);
+    const cost::TaskCosts costs = small_random_costs(*graph, draws);
     const std::vector<int> links = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
     cost::Machine machine;
     machine.slowdowns = {{"add", "all_reduce", draws.chance(50) ? 1.25 : 3.0}};

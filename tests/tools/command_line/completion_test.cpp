@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "runtime/policy/policy.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tests/train/temporary_folder.h"
 #include "tools/commands.h"
 
 namespace weft::tools {

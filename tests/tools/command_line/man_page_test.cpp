@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tests/train/temporary_folder.h"
 #include "tools/commands.h"
 #include "train/config/config.h"
 

@@ -8,8 +8,9 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/model_arrays.h"
-#include "tests/train/temporary_folder.h"
 #include "train/checkpoint/weights.h"
 
 namespace weft::train {

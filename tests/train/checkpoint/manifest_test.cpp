@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 #include "tests/train/model_arrays.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::train {
 namespace {

@@ -5,18 +5,10 @@
 
 #include <cstring>
 
+#include "tests/train/checkpoint/packed_spec.h"
+
 namespace weft::train {
 namespace {
-
-ops::ParameterSpec packed(std::int64_t rows, std::int64_t cols, std::vector<ops::StoredTensor> stored) {
-  ops::ParameterSpec spec;
-  spec.name = "packed";
-  spec.rows = rows;
-  spec.cols = cols;
-  spec.matrix = true;
-  spec.stored = std::move(stored);
-  return spec;
-}
 
 template <class Element>
 std::vector<Element> elements(std::span<const std::byte> bytes) {
@@ -26,16 +18,16 @@ std::vector<Element> elements(std::span<const std::byte> bytes) {
 }
 
 TEST(StoredShape, OfMatricesTransposedOnesAndVectors) {
-  const ops::ParameterSpec spec = packed(5, 3, {{"a", 0, 2, false}, {"b", 2, 3, true}});
+  const ops::ParameterSpec spec = testing::packed_spec(5, 3, {{"a", 0, 2, false}, {"b", 2, 3, true}});
   EXPECT_EQ(stored_shape(spec, spec.stored[0]), (std::vector<std::uint64_t>{2, 3}));
   EXPECT_EQ(stored_shape(spec, spec.stored[1]), (std::vector<std::uint64_t>{3, 3}));
-  ops::ParameterSpec vector = packed(1, 7, {{"v", 0, 1, false}});
+  ops::ParameterSpec vector = testing::packed_spec(1, 7, {{"v", 0, 1, false}});
   vector.matrix = false;
   EXPECT_EQ(stored_shape(vector, vector.stored[0]), (std::vector<std::uint64_t>{7}));
 }
 
 TEST(Pack, TakesRowsAndTransposesThem) {
-  const ops::ParameterSpec spec = packed(3, 2, {{"a", 0, 1, false}, {"b", 1, 2, true}});
+  const ops::ParameterSpec spec = testing::packed_spec(3, 2, {{"a", 0, 1, false}, {"b", 1, 2, true}});
   const std::vector<float> data = {0, 1, 10, 11, 20, 21};
   std::vector<std::byte> scratch;
   const auto a = pack(spec, spec.stored[0], DType::f32, data.data(), scratch);

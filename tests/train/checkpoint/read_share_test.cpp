@@ -5,7 +5,7 @@
 #include <array>
 
 #include "runtime/comm/launch.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::train {
 namespace {

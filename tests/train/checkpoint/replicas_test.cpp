@@ -6,9 +6,9 @@
 #include <string>
 
 #include "runtime/comm/launch.h"
+#include "tests/base/messages.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/grid_arrays.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::train {
 namespace {

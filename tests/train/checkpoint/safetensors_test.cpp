@@ -10,7 +10,8 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::train {
 namespace {

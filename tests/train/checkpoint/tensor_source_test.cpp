@@ -6,25 +6,17 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
+#include "tests/train/checkpoint/packed_spec.h"
 #include "train/checkpoint/parameter_state.h"
 
 namespace weft::train {
 namespace {
 
-ops::ParameterSpec packed(std::int64_t rows, std::int64_t cols, std::vector<ops::StoredTensor> stored) {
-  ops::ParameterSpec spec;
-  spec.name = "packed";
-  spec.rows = rows;
-  spec.cols = cols;
-  spec.matrix = true;
-  spec.stored = std::move(stored);
-  return spec;
-}
-
 TEST(TensorSource, UndoesPackInBothTypesAcrossTiles) {
   const testing::TemporaryFolder folder;
-  const ops::ParameterSpec spec = packed(75, 41, {{"a", 0, 30, false}, {"b", 30, 45, true}});
+  const ops::ParameterSpec spec = testing::packed_spec(75, 41, {{"a", 0, 30, false}, {"b", 30, 45, true}});
   std::vector<float> data(75 * 41);
   std::vector<bf16> half(data.size());
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -58,7 +50,7 @@ TEST(TensorSource, UndoesPackInBothTypesAcrossTiles) {
 
 TEST(TensorSource, RefusesAnotherShapeByName) {
   const testing::TemporaryFolder folder;
-  const ops::ParameterSpec spec = packed(2, 3, {{"w", 0, 2, true}});
+  const ops::ParameterSpec spec = testing::packed_spec(2, 3, {{"w", 0, 2, true}});
   std::vector<float> data(6);
   std::vector<TensorToWrite> tensors = {
       {"w", StoredType::f32, {2, 3}, [&](std::vector<std::byte>&) { return std::as_bytes(std::span(data)); }}};

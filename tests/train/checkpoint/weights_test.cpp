@@ -7,8 +7,9 @@
 #include <map>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/model_arrays.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::train {
 namespace {

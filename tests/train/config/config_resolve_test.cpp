@@ -4,22 +4,14 @@
 #include <regex>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 #include "train/config/config.h"
 
 namespace weft::train {
 namespace {
 
 std::string refused(RunConfig config, std::int64_t world_size = 0) {
-  try {
-    fill_in(config, world_size);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
+  return testing::message_of<UserError>([&] { fill_in(config, world_size); });
 }
 
 TEST(ConfigResolve, FillsInWhatIsOpen) {
@@ -70,12 +62,12 @@ TEST(ConfigResolve, AnotherNumberOfRanksRefillsTheDataAxis) {
 TEST(ConfigResolve, RanksThatDisagreeAreRefused) {
   RunConfig config;
   config.ranks = 2;
-  EXPECT_TRUE(contains(refused(config, 4), "ranks = 2, but 4 ranks were started"));
+  EXPECT_TRUE(testing::contains(refused(config, 4), "ranks = 2, but 4 ranks were started"));
   config.grid.data = 4;
-  EXPECT_TRUE(contains(refused(config), "--grid data=2"));
+  EXPECT_TRUE(testing::contains(refused(config), "--grid data=2"));
   RunConfig grid;
   grid.grid.data = 4;
-  EXPECT_TRUE(contains(refused(grid, 2), "has 4 ranks, but there are 2"));
+  EXPECT_TRUE(testing::contains(refused(grid, 2), "has 4 ranks, but there are 2"));
 }
 
 TEST(ConfigResolve, TheDataAxisIsWhatTheRanksLeave) {
@@ -85,19 +77,19 @@ TEST(ConfigResolve, TheDataAxisIsWhatTheRanksLeave) {
   EXPECT_EQ(config.grid.data, 2);
   RunConfig other;
   other.grid = {.x = 2, .z = 3};
-  EXPECT_TRUE(contains(refused(other, 8), "grid x=2,y=1,z=3,data=1 has 6 ranks, but there are 8"));
-  EXPECT_TRUE(contains(refused(other, 8), "--grid x=2,data=4, or mpirun -np 6"));
+  EXPECT_TRUE(testing::contains(refused(other, 8), "grid x=2,y=1,z=3,data=1 has 6 ranks, but there are 8"));
+  EXPECT_TRUE(testing::contains(refused(other, 8), "--grid x=2,data=4, or mpirun -np 6"));
   other.ranks = 5;
-  EXPECT_TRUE(contains(refused(other), "--grid data=5, or --ranks 6"));
+  EXPECT_TRUE(testing::contains(refused(other), "--grid data=5, or --ranks 6"));
 }
 
 TEST(ConfigResolve, GridsThatDontFitTheModelNameTheDimension) {
   RunConfig config;
   config.grid.x = 3;
-  EXPECT_TRUE(contains(refused(config), "model.hidden = 256 does not divide by x = 3")) << refused(config);
-  EXPECT_TRUE(contains(refused(config), "choose x=2 or x=4")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "model.hidden = 256 does not divide by x = 3")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "choose x=2 or x=4")) << refused(config);
   config.grid = {.y = 16};
-  EXPECT_TRUE(contains(refused(config), "model.heads = 8 does not divide by y = 16")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "model.heads = 8 does not divide by y = 16")) << refused(config);
 }
 
 TEST(ConfigResolve, ZAndDataShareTheBatch) {
@@ -108,29 +100,30 @@ TEST(ConfigResolve, ZAndDataShareTheBatch) {
   EXPECT_EQ(config.micro_batch, 2);
   config = {};
   config.grid = {.z = 2, .data = 3};
-  EXPECT_TRUE(contains(refused(config), "can't be divided among 6 ranks (z=2 × data=3)")) << refused(config);
-  EXPECT_TRUE(contains(refused(config), "--global-batch 6 or 12")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "can't be divided among 6 ranks (z=2 × data=3)")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "--global-batch 6 or 12")) << refused(config);
   config.grid.data = 2;
   config.micro_batch = 3;
-  EXPECT_TRUE(contains(refused(config), "the 2 sequences of a rank (global-batch 8 over 4 ranks (z=2 × data=2))"))
+  EXPECT_TRUE(
+      testing::contains(refused(config), "the 2 sequences of a rank (global-batch 8 over 4 ranks (z=2 × data=2))"))
       << refused(config);
 }
 
 TEST(ConfigResolve, BatchesThatDontDivideNameTheNearestThatDo) {
   RunConfig config;
   config.ranks = 3;
-  EXPECT_TRUE(contains(refused(config), "--global-batch 6 or 9")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "--global-batch 6 or 9")) << refused(config);
   config.ranks = 16;
-  EXPECT_TRUE(contains(refused(config), "--global-batch 16")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "--global-batch 16")) << refused(config);
   config.ranks = 2;
   config.micro_batch = 3;  // of a share of 4
-  EXPECT_TRUE(contains(refused(config), "--micro-batch 2, or --global-batch 6 or 12")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "--micro-batch 2, or --global-batch 6 or 12")) << refused(config);
 }
 
 TEST(ConfigResolve, SequencesFitTheContext) {
   RunConfig config;
   config.seq_len = ops::model_by_name("tiny").context + 1;
-  EXPECT_TRUE(contains(refused(config), "longer than the model's context"));
+  EXPECT_TRUE(testing::contains(refused(config), "longer than the model's context"));
 }
 
 TEST(ConfigResolve, ModelsThatCantBeAreRefused) {
@@ -145,10 +138,10 @@ TEST(ConfigResolve, ModelsThatCantBeAreRefused) {
 TEST(ConfigResolve, RangesHoldForFieldsSetInCode) {
   RunConfig config;
   config.lr = -1;
-  EXPECT_TRUE(contains(refused(config), "lr = -1 is out of range"));
+  EXPECT_TRUE(testing::contains(refused(config), "lr = -1 is out of range"));
   RunConfig steps;
   steps.steps = 0;
-  EXPECT_TRUE(contains(refused(steps), "steps = 0 is out of range"));
+  EXPECT_TRUE(testing::contains(refused(steps), "steps = 0 is out of range"));
   RunConfig dtype;
   dtype.dtype = DType::i32;
   EXPECT_NE(refused(dtype), "");
@@ -157,22 +150,23 @@ TEST(ConfigResolve, RangesHoldForFieldsSetInCode) {
 TEST(ConfigResolve, ContradictionsAreRefused) {
   RunConfig rates;
   rates.min_lr = 1;
-  EXPECT_TRUE(contains(refused(rates), "min-lr = 1 is above lr"));
+  EXPECT_TRUE(testing::contains(refused(rates), "min-lr = 1 is above lr"));
   RunConfig automatic;
   automatic.resume = "auto";
-  EXPECT_TRUE(contains(refused(automatic), "without a run-dir"));
+  EXPECT_TRUE(testing::contains(refused(automatic), "without a run-dir"));
   RunConfig both;
   both.resume = "runs/a";
   both.init_from = "weights";
-  EXPECT_TRUE(contains(refused(both), "leave one out"));
+  EXPECT_TRUE(testing::contains(refused(both), "leave one out"));
 }
 
 TEST(ConfigResolve, RewritesOfLayersThatTheModelLacksAreRefused) {
   RunConfig config;
   config.rewrites = plan::parse_rewrites("recompute=0-99");
-  EXPECT_TRUE(contains(refused(config), "recompute=0-99 names layer 99; expected layers 0 to 3")) << refused(config);
+  EXPECT_TRUE(testing::contains(refused(config), "recompute=0-99 names layer 99; expected layers 0 to 3"))
+      << refused(config);
   config.rewrites = plan::parse_rewrites("reshard=4");
-  EXPECT_TRUE(contains(refused(config), "reshard=4 names layer 4"));
+  EXPECT_TRUE(testing::contains(refused(config), "reshard=4 names layer 4"));
   config.rewrites = plan::parse_rewrites("recompute=0-3;reshard");
   fill_in(config, 0);
 }
@@ -190,16 +184,17 @@ TEST(ConfigResolve, SizesGivenInCodeStayWithACustomName) {
 TEST(ConfigResolve, ProductsOfSizesAreBounded) {
   RunConfig wide;
   wide.global_batch = 1 << 24;
-  EXPECT_TRUE(contains(refused(wide), "activations of 2147483648 tokens (micro-batch 16777216 of seq-len 128)"));
+  EXPECT_TRUE(
+      testing::contains(refused(wide), "activations of 2147483648 tokens (micro-batch 16777216 of seq-len 128)"));
   RunConfig deep;
   deep.global_batch = 1 << 24;
   deep.micro_batch = 1;
-  EXPECT_TRUE(contains(refused(deep), "16777216 micro-batches of 4 layers in one step"));
+  EXPECT_TRUE(testing::contains(refused(deep), "16777216 micro-batches of 4 layers in one step"));
   RunConfig large;
   large.model_name = large.model.name = "custom";
   large.model.layers = 10'000;
   large.model.hidden = 1'000'000;
-  EXPECT_TRUE(contains(refused(large), "parameters")) << refused(large);
+  EXPECT_TRUE(testing::contains(refused(large), "parameters")) << refused(large);
 }
 
 }  // namespace

@@ -5,34 +5,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 #include "train/config/config_table.h"
 
 namespace weft::train {
 namespace {
 
-/// The message of the UserError that `run` throws; "" if it throws none.
-std::string refusal(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 std::string refused_key(std::string_view key, std::string_view value) {
-  return refusal([&] {
+  return testing::message_of<UserError>([&] {
     RunConfig config;
     set_key(config, key, value, "--set");
   });
-}
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 TEST(Config, SetsEachKindOfValue) {
@@ -64,35 +50,35 @@ TEST(Config, AcceptsUnderscoresForDashes) {
 }
 
 TEST(Config, UnknownKeyNamesTheNearest) {
-  EXPECT_TRUE(contains(refused_key("stpes", "1"), "--set: unknown key \"stpes\""));
-  EXPECT_TRUE(contains(refused_key("stpes", "1"), "did you mean steps?"));
-  EXPECT_TRUE(contains(refused_key("model.hiden", "1"), "did you mean model.hidden?"));
+  EXPECT_TRUE(testing::contains(refused_key("stpes", "1"), "--set: unknown key \"stpes\""));
+  EXPECT_TRUE(testing::contains(refused_key("stpes", "1"), "did you mean steps?"));
+  EXPECT_TRUE(testing::contains(refused_key("model.hiden", "1"), "did you mean model.hidden?"));
 }
 
 TEST(Config, AFormerKeyNamesTheOneInItsPlace) {
   EXPECT_EQ(key_in_place_of("eval-batches"), "eval-sequences");
   EXPECT_EQ(key_in_place_of("eval-sequences"), "");
   for (const std::string value : {"0", "1"}) {
-    EXPECT_TRUE(contains(refused_key("eval_batches", value), "set eval-sequences")) << value;
+    EXPECT_TRUE(testing::contains(refused_key("eval_batches", value), "set eval-sequences")) << value;
   }
 }
 
 TEST(Config, WrongTypesAreRefused) {
-  EXPECT_TRUE(contains(refused_key("steps", "ten"), "steps = \"ten\" is not an integer"));
-  EXPECT_TRUE(contains(refused_key("steps", "10.5"), "is not an integer"));
-  EXPECT_TRUE(contains(refused_key("steps", "10 "), "is not an integer"));
-  EXPECT_TRUE(contains(refused_key("steps", ""), "is not an integer"));
-  EXPECT_TRUE(contains(refused_key("lr", "fast"), "is not a number"));
-  EXPECT_TRUE(contains(refused_key("lr", "1e-3x"), "is not a number"));
-  EXPECT_TRUE(contains(refused_key("model.tied", "yes"), "expected true, false, on or off"));
+  EXPECT_TRUE(testing::contains(refused_key("steps", "ten"), "steps = \"ten\" is not an integer"));
+  EXPECT_TRUE(testing::contains(refused_key("steps", "10.5"), "is not an integer"));
+  EXPECT_TRUE(testing::contains(refused_key("steps", "10 "), "is not an integer"));
+  EXPECT_TRUE(testing::contains(refused_key("steps", ""), "is not an integer"));
+  EXPECT_TRUE(testing::contains(refused_key("lr", "fast"), "is not a number"));
+  EXPECT_TRUE(testing::contains(refused_key("lr", "1e-3x"), "is not a number"));
+  EXPECT_TRUE(testing::contains(refused_key("model.tied", "yes"), "expected true, false, on or off"));
 }
 
 TEST(Config, WordsAreListedAndTheNearestNamed) {
   const std::string message = refused_key("schedule", "cosin");
-  EXPECT_TRUE(contains(message, "expected one of cosine, wsd, linear, constant"));
-  EXPECT_TRUE(contains(message, "did you mean \"cosine\"?"));
-  EXPECT_TRUE(contains(refused_key("dtype", "fp16"), "expected one of fp32, bf16"));
-  EXPECT_TRUE(contains(refused_key("model", "gpt2-125m"), "gpt2-124m"));
+  EXPECT_TRUE(testing::contains(message, "expected one of cosine, wsd, linear, constant"));
+  EXPECT_TRUE(testing::contains(message, "did you mean \"cosine\"?"));
+  EXPECT_TRUE(testing::contains(refused_key("dtype", "fp16"), "expected one of fp32, bf16"));
+  EXPECT_TRUE(testing::contains(refused_key("model", "gpt2-125m"), "gpt2-124m"));
 }
 
 TEST(Config, NumbersOutOfRangeAreRefused) {
@@ -108,7 +94,7 @@ TEST(Config, NumbersOutOfRangeAreRefused) {
                                                                                    {"global-batch", "0"},
                                                                                    {"model.layers", "0"},
                                                                                    {"ranks", "-2"}}) {
-    EXPECT_TRUE(contains(refused_key(key, value), "is out of range; expected")) << key << " = " << value;
+    EXPECT_TRUE(testing::contains(refused_key(key, value), "is out of range; expected")) << key << " = " << value;
   }
 }
 
@@ -141,12 +127,12 @@ TEST(Config, GridTakesAnySubsetOfAxes) {
   EXPECT_EQ(config.grid.x, 3);
   EXPECT_EQ(config.grid.z, 2);
   EXPECT_EQ(config.grid.data, 1);
-  EXPECT_TRUE(contains(refused_key("grid", "dta=2"), "unknown axis \"dta\""));
-  EXPECT_TRUE(contains(refused_key("grid", "dta=2"), "did you mean \"data\"?"));
-  EXPECT_TRUE(contains(refused_key("grid", "data"), "not an axis and its size"));
-  EXPECT_TRUE(contains(refused_key("grid", "data=2,data=3"), "given twice"));
-  EXPECT_TRUE(contains(refused_key("grid", "data=0"), "out of range"));
-  EXPECT_TRUE(contains(refused_key("grid", "data=two"), "not an integer"));
+  EXPECT_TRUE(testing::contains(refused_key("grid", "dta=2"), "unknown axis \"dta\""));
+  EXPECT_TRUE(testing::contains(refused_key("grid", "dta=2"), "did you mean \"data\"?"));
+  EXPECT_TRUE(testing::contains(refused_key("grid", "data"), "not an axis and its size"));
+  EXPECT_TRUE(testing::contains(refused_key("grid", "data=2,data=3"), "given twice"));
+  EXPECT_TRUE(testing::contains(refused_key("grid", "data=0"), "out of range"));
+  EXPECT_TRUE(testing::contains(refused_key("grid", "data=two"), "not an integer"));
 }
 
 TEST(Config, AxisOrderTakesEachAxisOnce) {
@@ -156,7 +142,7 @@ TEST(Config, AxisOrderTakesEachAxisOnce) {
   EXPECT_EQ(graph::coordinates_of(config.grid, 4), (graph::Coordinates{.x = 1, .data = 1}));
   for (const char* wrong :
        {"", "x", "x,y,z", "x,y,z,data,x", "x,x,y,z", "x,y,z,date", "x, y, z, data", "x,y,z,data,"}) {
-    EXPECT_TRUE(contains(refused_key("axis-order", wrong), "isn't an order of the axes")) << wrong;
+    EXPECT_TRUE(testing::contains(refused_key("axis-order", wrong), "isn't an order of the axes")) << wrong;
   }
 }
 
@@ -169,7 +155,7 @@ TEST(Config, KeysOfTheGridsTraffic) {
   EXPECT_TRUE(config.zero1);
   EXPECT_TRUE(config.reshard_after_forward);
   EXPECT_EQ(config.reduce_dtype, DType::bf16);
-  EXPECT_TRUE(contains(refused_key("reduce-dtype", "fp16"), "one of fp32, bf16"));
+  EXPECT_TRUE(testing::contains(refused_key("reduce-dtype", "fp16"), "one of fp32, bf16"));
 }
 
 TEST(Config, ModelNameLoadsItsSizesWhateverTheOrder) {
@@ -262,7 +248,7 @@ TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
     EXPECT_THROW(set_key(config, "rewrites", wrong, "test"), UserError) << wrong;
   }
   set_key(config, "rewrites", "batch-split=3", "test");
-  const std::string message = refusal([&] { fill_in(config, 0); });
+  const std::string message = testing::message_of<UserError>([&] { fill_in(config, 0); });
   EXPECT_NE(message.find("batch-split = 3 doesn't divide the micro-batch of 2"), std::string::npos) << message;
   EXPECT_NE(message.find("batch-split=2"), std::string::npos) << message;
 }

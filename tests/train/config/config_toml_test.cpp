@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 #include "train/config/config.h"
 
 namespace weft::train {
@@ -12,16 +13,7 @@ namespace {
 
 std::string refused(std::string_view toml) {
   RunConfig config;
-  try {
-    load_toml_text(config, toml, "run.toml");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
+  return testing::message_of<UserError>([&] { load_toml_text(config, toml, "run.toml"); });
 }
 
 TEST(ConfigToml, ReadsKeysAndSizes) {
@@ -64,9 +56,9 @@ TEST(ConfigToml, LaterLayersOverride) {
 
 TEST(ConfigToml, UnknownKeyNamesLineAndNearest) {
   const std::string message = refused("steps = 3\nsteqs = 4\n");
-  EXPECT_TRUE(contains(message, "run.toml line 2: unknown key \"steqs\"")) << message;
-  EXPECT_TRUE(contains(message, "did you mean steps?")) << message;
-  EXPECT_TRUE(contains(refused("[model]\nlayer = 2\n"), "did you mean model.layers?"));
+  EXPECT_TRUE(testing::contains(message, "run.toml line 2: unknown key \"steqs\"")) << message;
+  EXPECT_TRUE(testing::contains(message, "did you mean steps?")) << message;
+  EXPECT_TRUE(testing::contains(refused("[model]\nlayer = 2\n"), "did you mean model.layers?"));
 }
 
 // Older builds wrote every key into the configurations that they stored.
@@ -76,9 +68,9 @@ TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
   EXPECT_EQ(config.steps, 7);
   EXPECT_EQ(config.eval_sequences, 0);
   const std::string message = refused("steps = 3\neval-batches = 4\n");
-  EXPECT_TRUE(contains(message, "run.toml line 2: eval-batches")) << message;
-  EXPECT_TRUE(contains(message, "set eval-sequences")) << message;
-  EXPECT_TRUE(contains(refused("eval-batches = \"0\"\n"), "eval-batches"));
+  EXPECT_TRUE(testing::contains(message, "run.toml line 2: eval-batches")) << message;
+  EXPECT_TRUE(testing::contains(message, "set eval-sequences")) << message;
+  EXPECT_TRUE(testing::contains(refused("eval-batches = \"0\"\n"), "eval-batches"));
   // If the replacement is set anyway, the stored text needs no change.
   load_toml_text(config, "eval-batches = 4\n", "run.toml", std::vector<Setting>{{"eval_sequences", "8", "--set"}});
   EXPECT_EQ(config.eval_sequences, 0);
@@ -86,21 +78,21 @@ TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
 
 TEST(ConfigToml, WrongTypeNamesLineAndType) {
   const std::string message = refused("\nsteps = \"3\"\n");
-  EXPECT_TRUE(contains(message, "run.toml line 2: steps is \"3\"; expected integer")) << message;
-  EXPECT_TRUE(contains(refused("steps = 2.5\n"), "line 1: steps is 2.5; expected integer"));
-  EXPECT_TRUE(contains(refused("dtype = 32\n"), "line 1: dtype is 32; expected fp32|bf16"));
-  EXPECT_TRUE(contains(refused("data = [\"a\"]\n"), "line 1: data is [\"a\"]; expected text"));
-  EXPECT_TRUE(contains(refused("[model]\ntied = 1\n"), "line 2: model.tied is 1; expected true or false"));
+  EXPECT_TRUE(testing::contains(message, "run.toml line 2: steps is \"3\"; expected integer")) << message;
+  EXPECT_TRUE(testing::contains(refused("steps = 2.5\n"), "line 1: steps is 2.5; expected integer"));
+  EXPECT_TRUE(testing::contains(refused("dtype = 32\n"), "line 1: dtype is 32; expected fp32|bf16"));
+  EXPECT_TRUE(testing::contains(refused("data = [\"a\"]\n"), "line 1: data is [\"a\"]; expected text"));
+  EXPECT_TRUE(testing::contains(refused("[model]\ntied = 1\n"), "line 2: model.tied is 1; expected true or false"));
 }
 
 TEST(ConfigToml, OutOfRangeNamesLine) {
-  EXPECT_TRUE(contains(refused("lr = -1.0\n"), "run.toml line 1: lr = -1 is out of range"));
+  EXPECT_TRUE(testing::contains(refused("lr = -1.0\n"), "run.toml line 1: lr = -1 is out of range"));
 }
 
 TEST(ConfigToml, UnknownTableAndBadSyntax) {
-  EXPECT_TRUE(contains(refused("[train]\nsteps = 3\n"), "run.toml line 1: unknown table [train]"));
-  EXPECT_TRUE(contains(refused("steps = 3\nlr == 1\n"), "run.toml line 2: "));
-  EXPECT_TRUE(contains(refused("model = \"tiny\"\n[model]\nlayers = 2\n"), "run.toml line 2: "));
+  EXPECT_TRUE(testing::contains(refused("[train]\nsteps = 3\n"), "run.toml line 1: unknown table [train]"));
+  EXPECT_TRUE(testing::contains(refused("steps = 3\nlr == 1\n"), "run.toml line 2: "));
+  EXPECT_TRUE(testing::contains(refused("model = \"tiny\"\n[model]\nlayers = 2\n"), "run.toml line 2: "));
 }
 
 TEST(ConfigToml, ARefusedFileChangesNothing) {

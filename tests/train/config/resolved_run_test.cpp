@@ -11,8 +11,9 @@
 #include "base/error.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/compile_plan.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/benchmark_run.h"
-#include "tests/train/temporary_folder.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 

@@ -11,7 +11,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/written_tokens.h"
 
 namespace weft::train {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
+#include "tests/base/messages.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 

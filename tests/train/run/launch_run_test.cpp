@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::train {
 namespace {

@@ -12,7 +12,8 @@
 #include "base/error.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/local.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::train {
 namespace {

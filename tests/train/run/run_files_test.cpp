@@ -13,14 +13,15 @@
 #include "ops/lower.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/toy_graph.h"
-#include "tests/train/temporary_folder.h"
 
 namespace weft::train {
 namespace {
 
-ops::StepConfig two_ranks() {
+ops::StepConfig step_of_two_ranks() {
   ops::StepConfig step = testing::tiny_step();
   step.grid.data = 2;
   return step;
@@ -116,10 +117,11 @@ TEST(RunFiles, OnlyARunsFilesAreRemoved) {
 TEST(RunFiles, TraceHoldsAllRanks) {
   const testing::TemporaryFolder folder;
   const int code = comm::run_ranks(2, [&](comm::World& world) {
-    execute::Program program(world, {{"train", ops::lower_train(testing::tiny_model(ops::Family::llama), two_ranks())}},
-                             {.kept_steps = 2});
+    execute::Program program(
+        world, {{"train", ops::lower_train(testing::tiny_model(ops::Family::llama), step_of_two_ranks())}},
+        {.kept_steps = 2});
     for (std::int64_t step = 0; step < 3; ++step) program.run("train", step);
-    const auto files = write_trace_files(folder.path(), world, program.plan("train"), two_ranks().grid,
+    const auto files = write_trace_files(folder.path(), world, program.plan("train"), step_of_two_ranks().grid,
                                          program.traces("train"), expect_silence);
     EXPECT_EQ(files.size(), world.rank() == 0 ? 2U : 0U);
     return 0;

@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_files.h"

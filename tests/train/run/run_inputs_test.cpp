@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/local.h"
+#include "tests/base/messages.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 

@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "base/error.h"
+#include "tests/base/messages.h"
 
 namespace weft::train {
 namespace {
@@ -19,15 +18,6 @@ RunConfig config_of(DeviceKind device, Kind communicator, bool cuda_graph = fals
   config.cuda_graph = cuda_graph;
   config.ranks = 4;
   return config;
-}
-
-std::string refusal(const std::function<void()>& choose) {
-  try {
-    choose();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 constexpr Surroundings kThreads{.mpi = false, .ranks = 4, .own_device_each = false};
@@ -55,7 +45,8 @@ TEST(DeviceChoice, WhatIsAskedForIsTaken) {
 
 TEST(DeviceChoice, RefusesWhatCantBe) {
   const auto of_gpus = [](Kind kind, bool cuda_graph, const Surroundings& surroundings) {
-    return refusal([&] { choose_communicator(config_of(DeviceKind::cuda, kind, cuda_graph), surroundings); });
+    return testing::message_of<UserError>(
+        [&] { choose_communicator(config_of(DeviceKind::cuda, kind, cuda_graph), surroundings); });
   };
   EXPECT_NE(of_gpus(Kind::nccl, false, kThreads).find("--communicator local"), std::string::npos);
   EXPECT_NE(of_gpus(Kind::nccl, false, kProcesses).find("--communicator staged"), std::string::npos);
@@ -69,7 +60,8 @@ TEST(DeviceChoice, RefusesWhatCantBe) {
 
 TEST(DeviceChoice, OnTheCpuRanksAreThreadsOrProcesses) {
   const auto of_cpus = [](Kind kind, bool launched_by_mpi) {
-    return refusal([&] { check_communicator(config_of(DeviceKind::cpu, kind), launched_by_mpi); });
+    return testing::message_of<UserError>(
+        [&] { check_communicator(config_of(DeviceKind::cpu, kind), launched_by_mpi); });
   };
   for (const bool launched_by_mpi : {false, true}) {
     EXPECT_EQ(of_cpus(Kind::automatic, launched_by_mpi), "");

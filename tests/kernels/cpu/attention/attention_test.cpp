@@ -11,7 +11,7 @@ namespace {
 using testing::Tensor;
 using testing::Values;
 
-struct Reference {
+struct AttentionReference {
   const AttentionShape& s;
 
   std::size_t q_at(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
@@ -98,7 +98,7 @@ void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double sca
                                     << " dim " << shape.head_dim);
   const std::int64_t rows = shape.batch * shape.seq;
   const std::int64_t q_cols = shape.heads * shape.head_dim, kv_cols = shape.kv_heads * shape.head_dim;
-  const Reference reference{shape};
+  const AttentionReference reference{shape};
   Tensor q_values = Tensor::random(dtype, rows, q_cols, 1, scale);
   Tensor k_values = Tensor::random(dtype, rows, kv_cols, 2, scale), v_values = Tensor::random(dtype, rows, kv_cols, 3);
   const Values q = q_values.values(), k = k_values.values(), v = v_values.values();
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::both_float_types(), testing:
 
 TEST(AttentionReference, GradientsAreThoseOfTheForwardPass) {
   const AttentionShape shape{2, 4, 4, 2, 3};
-  const Reference reference{shape};
+  const AttentionReference reference{shape};
   const Values q = testing::normal_values(96, 1), k = testing::normal_values(48, 2), v = testing::normal_values(48, 3);
   const Values dout = testing::normal_values(96, 4);
   const auto [dq, dk, dv] = reference.backward(q, k, v, dout);

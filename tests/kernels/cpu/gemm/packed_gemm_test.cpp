@@ -54,13 +54,13 @@ class PackedProducts : public ::testing::Test {
 };
 
 // A product with its tensors.
-struct Product {
+struct PackedProduct {
   GemmShape shape;
   Types types;
   bool bias;
   Tensor a, b, c, added;
 
-  Product(const GemmShape& s, Types dtypes, bool with_bias, DType bias_dtype)
+  PackedProduct(const GemmShape& s, Types dtypes, bool with_bias, DType bias_dtype)
       : shape(s),
         types(dtypes),
         bias(with_bias),
@@ -111,7 +111,7 @@ std::string trace_of(const GemmShape& s, Types types, bool bias) {
 
 void check(const GemmShape& shape, const Types& types, bool bias, DType bias_dtype, const Slices& slices) {
   SCOPED_TRACE(trace_of(shape, types, bias));
-  Product product(shape, types, bias, bias_dtype);
+  PackedProduct product(shape, types, bias, bias_dtype);
   const Values expected = product.expected();
   const PackedGemm gemm(shape, product.arguments(), slices.rows, slices.cols, types.unit);
   testing::run_on_one_and_three_threads(gemm.scratch(), {&product.c}, [&](Workers& workers) { gemm.run(workers); });
@@ -166,7 +166,7 @@ TEST_F(PackedProducts, BitsDependOnNeitherSlicesNorThreads) {
     std::vector<std::byte> first;
     for (const Slices& slices : {Slices{8, 48}, Slices{128, 192}, Slices{100000, 100000}}) {
       for (int threads : {1, 2, 3, 12}) {
-        Product product(shape, types, true, types.inputs);
+        PackedProduct product(shape, types, true, types.inputs);
         const PackedGemm gemm(shape, product.arguments(), slices.rows, slices.cols, types.unit);
         Workers workers(threads);
         workers.reserve(gemm.scratch());
@@ -183,7 +183,7 @@ TEST_F(PackedProducts, BitsDependOnNeitherSlicesNorThreads) {
 TEST_F(PackedProducts, AnElementDependsOnItsRowAndColumnOnly) {
   const GemmShape whole{40, 60, 500}, part{40, 60 - 48, 500};
   for (const Types& types : all_types()) {
-    Product product(whole, types, false, DType::f32);
+    PackedProduct product(whole, types, false, DType::f32);
     Tensor c(types.output, part.m, part.n);
     const PackedGemm first(whole, product.arguments(), 128, 192, types.unit);
     const PackedGemm second(part, {product.a.view(), product.b.columns(48, part.n), c.view(), {}}, 128, 192,
@@ -210,7 +210,7 @@ TEST_F(PackedProducts, BPackedBeforehandGivesTheSameBits) {
            std::vector<std::array<std::int64_t, 3>>{{33, 130, 70}, {20, 1300, 800}, {9, 49, 2500}, {1030, 50, 11}}) {
         const GemmShape shape{m, n, k, layout / 2 != 0, layout % 2 != 0, layout == 1};
         SCOPED_TRACE(trace_of(shape, types, true));
-        Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
+        PackedProduct product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
         const PackedGemm usual(shape, product.arguments(), 8, 96, types.unit);
         // The memory before and after must not be touched by packing.
         const DType packed_dtype = packed_b_dtype(types.unit);
@@ -235,7 +235,7 @@ TEST_F(PackedProducts, BPackedBeforehandGivesTheSameBits) {
       }
     }
   }
-  Product product({8, 8, 8}, {DType::f32, DType::f32}, false, DType::f32);
+  PackedProduct product({8, 8, 8}, {DType::f32, DType::f32}, false, DType::f32);
   GemmArguments arguments = product.arguments();
   arguments.packed_b = static_cast<std::byte*>(product.b.view().data);
   EXPECT_THROW(PreparedGemm(product.shape, arguments, {Engine::sgemm, 8, 8}), std::logic_error);
@@ -265,7 +265,7 @@ TEST_F(PackedProducts, AreThoseOfTheUnitThatIsAskedFor) {
     if (!has_unit(types.unit)) continue;
     SCOPED_TRACE(to_string(types.unit));
     EXPECT_EQ(packed_b_dtype(types.unit), types.unit == PackedUnit::f32 ? DType::f32 : DType::bf16);
-    Product product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
+    PackedProduct product(shape, types, true, types.inputs), same(shape, types, true, types.inputs);
     const PackedGemm expected(shape, product.arguments(), 64, 96, types.unit);
     const PreparedGemm gemm(shape, same.arguments(), {Engine::packed, 64, 96}, types.unit);
     Workers workers(1);

@@ -14,7 +14,7 @@
 namespace weft::cpu {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
 
 bf16 of_bits(std::uint16_t bits) {
   bf16 value;
@@ -56,11 +56,11 @@ TEST(NearExponentials, TheLargestIsFound) {
   EXPECT_EQ(extremes_of<false>(2.0F, -8.0F, bf16(5.0F)).largest(), 5.0F);
   EXPECT_EQ(extremes_of<false>(2.0F, -8.0F, bf16(1.0F)).largest(), 2.0F);
   EXPECT_EQ(extremes_of<false>(0.0F, -8.0F, bf16(-1.0F)).largest(), 0.0F);
-  EXPECT_EQ(extremes_of<false>(2.0F, 1.0F, bf16(kInfinity)).largest(), kInfinity);
+  EXPECT_EQ(extremes_of<false>(2.0F, 1.0F, bf16(kFloatInfinity)).largest(), kFloatInfinity);
   EXPECT_EQ(extremes_of<true>(-9.0F, -20.0F, bf16(-5.0F)).largest(), -5.0F);
   EXPECT_EQ(extremes_of<true>(-9.0F, -20.0F, bf16(-50.0F)).largest(), -9.0F);
   EXPECT_EQ(extremes_of<true>(-9.0F, -20.0F, bf16(0.0F)).largest(), std::nullopt);
-  EXPECT_EQ(extremes_of<true>(-9.0F, -20.0F, bf16(kInfinity)).largest(), std::nullopt);
+  EXPECT_EQ(extremes_of<true>(-9.0F, -20.0F, bf16(kFloatInfinity)).largest(), std::nullopt);
   EXPECT_EQ(extremes_of<true>(-9.0F, -20.0F, of_bits(0x7fc0)).largest(), std::nullopt);  // NaN
 }
 
@@ -73,7 +73,7 @@ TEST(NearExponentials, WhatLiesBelowABoundIsFound) {
   EXPECT_FALSE(below(-8.0F, bf16(-80.0F), -80.5F));
   EXPECT_FALSE(below(-8.0F, bf16(-80.0F), -80.0F));
   EXPECT_TRUE(below(-8.0F, bf16(-80.0F), -79.9F));
-  EXPECT_TRUE(below(-8.0F, bf16(-kInfinity), -1e38F));
+  EXPECT_TRUE(below(-8.0F, bf16(-kFloatInfinity), -1e38F));
   EXPECT_TRUE(below(-8.0F, of_bits(0xffc0), -1e38F));  // a negative NaN
   EXPECT_FALSE(below(3.0F, bf16(4.0F), -0.1F));
   EXPECT_TRUE(below(3.0F, bf16(4.0F), 1.0F));  // a bound above 0 can't be checked
@@ -83,14 +83,14 @@ TEST(NearExponentials, WhatLiesBelowABoundIsFound) {
 TEST(NearExponentials, SumsOfRowsWithALogitFarAway) {
   constexpr std::int64_t kLogits = 3 * kExponentialPart<bf16> + 77;
   for (const float middle : {-300.0F, -30.0F, 0.0F, 30.0F, 300.0F, 50000.0F, -200000.0F}) {
-    for (const float far : {0.0F, 39.0F, 41.0F, 100.0F, 400.0F, -86.0F, -90.0F, -400.0F, -kInfinity}) {
+    for (const float far : {0.0F, 39.0F, 41.0F, 100.0F, 400.0F, -86.0F, -90.0F, -400.0F, -kFloatInfinity}) {
       for (const std::int64_t at : {std::int64_t{3}, kExponentialPart<bf16> + 1000, kLogits - 1}) {
         std::vector<bf16> logits;
         for (std::int64_t i = 0; i < kLogits; ++i) {
           logits.emplace_back(middle + 4.0F * static_cast<float>(std::sin(static_cast<double>(i) * 0.37)));
         }
         logits[static_cast<std::size_t>(at)] = bf16(middle + far);
-        double top = -kInfinity, total = 0;
+        double top = -kFloatInfinity, total = 0;
         for (const bf16 logit : logits) top = std::max(top, static_cast<double>(static_cast<float>(logit)));
         for (const bf16 logit : logits) total += std::exp(static_cast<double>(static_cast<float>(logit)) - top);
         const ExponentialSum sum = exponential_sum(logits.data(), kLogits);

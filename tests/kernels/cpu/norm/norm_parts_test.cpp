@@ -16,7 +16,7 @@ namespace {
 using testing::Tensor;
 using testing::Values;
 
-constexpr float kEps = 1e-5F;
+constexpr float kPartsEps = 1e-5F;
 
 Matrix rows_of(Matrix matrix, std::int64_t first, std::int64_t rows) {
   matrix.data = static_cast<std::byte*>(matrix.data) +
@@ -25,18 +25,18 @@ Matrix rows_of(Matrix matrix, std::int64_t first, std::int64_t rows) {
   return matrix;
 }
 
-struct Shape {
+struct PartsShape {
   std::int64_t rows, cols, parts, padding;  // cols: in the whole row
 };
 
 // All arguments of a norm and its gradient, whole and divided by columns into parts.
 struct Norm {
   bool centered;
-  Shape shape;
+  PartsShape shape;
   Tensor x, weight, bias, dy, dresidual;
   Tensor y, mean, rstd, dx, dweight, dbias;
 
-  Norm(bool is_centered, DType dtype, const Shape& of, const Values& values)
+  Norm(bool is_centered, DType dtype, const PartsShape& of, const Values& values)
       : centered(is_centered),
         shape(of),
         x(dtype, of.rows, of.cols, values, of.padding),
@@ -72,7 +72,7 @@ struct Norm {
     Values total(static_cast<std::size_t>(rows * numbers));
     for (std::int64_t p = 0; p < parts; ++p) {
       const Matrix shift = bias.columns(p * cols, cols);
-      norm_forward_of_parts(workers, parts, kEps, part(p), centered ? &shift : nullptr, statistics.view(),
+      norm_forward_of_parts(workers, parts, kPartsEps, part(p), centered ? &shift : nullptr, statistics.view(),
                             y.columns(p * cols, cols));
       norm_backward_sums(workers, part(p), dy.columns(p * cols, cols), sums.view());
       total = testing::plus(total, sums.values());
@@ -92,26 +92,26 @@ struct Norm {
     const Matrix extra = dresidual.view();
     const Matrix* added = residual ? &extra : nullptr;
     if (centered) {
-      layer_norm_forward(workers, kEps, x.view(), weight.view(), bias.view(), y.view(), mean.view(), rstd.view());
+      layer_norm_forward(workers, kPartsEps, x.view(), weight.view(), bias.view(), y.view(), mean.view(), rstd.view());
       layer_norm_backward(workers, x.view(), weight.view(), mean.view(), rstd.view(), dy.view(),
                           {dx.view(), dweight.view(), dbias.view(), added, accumulate});
     } else {
-      rms_norm_forward(workers, kEps, x.view(), weight.view(), y.view(), rstd.view());
+      rms_norm_forward(workers, kPartsEps, x.view(), weight.view(), y.view(), rstd.view());
       rms_norm_backward(workers, x.view(), weight.view(), rstd.view(), dy.view(),
                         {dx.view(), dweight.view(), added, accumulate});
     }
   }
 };
 
-struct Reference {
+struct PartsReference {
   Values y, mean, rstd, dx, dweight, dbias;
 };
 
-Reference in_double(Norm& norm, bool residual, bool accumulate) {
+PartsReference in_double(Norm& norm, bool residual, bool accumulate) {
   const auto rows = static_cast<std::size_t>(norm.shape.rows), cols = static_cast<std::size_t>(norm.shape.cols);
   const auto n = static_cast<double>(cols);
   const Values x = norm.x.values(), weight = norm.weight.values(), bias = norm.bias.values(), dy = norm.dy.values();
-  Reference result{Values(x.size()), Values(rows), Values(rows), Values(x.size()), Values(cols), Values(cols)};
+  PartsReference result{Values(x.size()), Values(rows), Values(rows), Values(x.size()), Values(cols), Values(cols)};
   if (accumulate) result.dweight = norm.dweight.values(), result.dbias = norm.dbias.values();
   if (residual) result.dx = norm.dresidual.values();
   for (std::size_t r = 0; r < rows; ++r) {
@@ -119,7 +119,7 @@ Reference in_double(Norm& norm, bool residual, bool accumulate) {
     double mean = 0, variance = 0, g_mean = 0, gx_mean = 0;
     for (std::size_t c = 0; norm.centered && c < cols; ++c) mean += in[c] / n;
     for (std::size_t c = 0; c < cols; ++c) variance += (in[c] - mean) * (in[c] - mean) / n;
-    const double rstd = 1.0 / std::sqrt(variance + static_cast<double>(kEps));
+    const double rstd = 1.0 / std::sqrt(variance + static_cast<double>(kPartsEps));
     result.mean[r] = mean, result.rstd[r] = rstd;
     for (std::size_t c = 0; c < cols; ++c) {
       const double normal = (in[c] - mean) * rstd, d = dy[r * cols + c];
@@ -143,15 +143,15 @@ class NormParts : public ::testing::TestWithParam<std::tuple<bool, DType>> {
   DType dtype() const { return std::get<1>(GetParam()); }
 };
 
-constexpr std::array<Shape, 7> kShapes = {
+constexpr std::array<PartsShape, 7> kShapes = {
     {{1, 1, 1, 0}, {3, 17, 1, 5}, {3, 34, 2, 3}, {5, 3, 3, 0}, {33, 147, 3, 1}, {70, 768, 2, 4}, {600, 390, 3, 0}}};
 
 TEST_P(NormParts, AgreeWithDoublePrecisionAndWithWholeRows) {
-  for (const Shape& shape : kShapes) {
+  for (const PartsShape& shape : kShapes) {
     for (int flags = 0; flags < 4; ++flags) {
       const bool residual = (flags & 1) != 0, accumulate = (flags & 2) != 0;
       Norm norm(centered(), dtype(), shape, testing::normal_values(shape.rows * shape.cols, 1, 2.0)), whole = norm;
-      const Reference expected = in_double(norm, residual, accumulate);
+      const PartsReference expected = in_double(norm, residual, accumulate);
       testing::run_on_one_and_three_threads(
           norm.scratch(), norm.outputs(), [&](Workers& workers) { norm.run_in_parts(workers, residual, accumulate); });
       whole.run_whole(residual, accumulate);
@@ -183,7 +183,7 @@ TEST_P(NormParts, KeepAccuracyFarFromZeroAndFromEachOther) {
     values[i] = 1000.0 + 16.0 * static_cast<double>(i % 192 / 64) + 4.0 * std::round(values[i] * 8.0);
   }
   Norm norm(centered(), dtype(), {2, cols, 3, 0}, values);
-  const Reference expected = in_double(norm, false, false);
+  const PartsReference expected = in_double(norm, false, false);
   Workers workers(1);
   workers.reserve(norm.scratch());
   norm.run_in_parts(workers, false, false);
@@ -211,7 +211,7 @@ TEST_P(NormParts, StatisticsAndSumsOfARow) {
 }
 
 TEST_P(NormParts, MayWriteOverTheirInputs) {
-  const Shape shape{20, 40, 2, 0};
+  const PartsShape shape{20, 40, 2, 0};
   Norm apart(centered(), dtype(), shape, testing::normal_values(800, 1)), in_place = apart;
   Workers workers(1);
   workers.reserve(apart.scratch());
@@ -241,7 +241,7 @@ TEST_P(NormParts, MayWriteOverTheirInputs) {
   }
   for (std::int64_t p = 0; p < 2; ++p) {
     const Matrix bias = in_place.bias.columns(p * cols, cols);
-    norm_forward_of_parts(workers, 2, kEps, part(p), centered() ? &bias : nullptr, statistics.view(),
+    norm_forward_of_parts(workers, 2, kPartsEps, part(p), centered() ? &bias : nullptr, statistics.view(),
                           in_place.x.columns(p * cols, cols));
   }
   EXPECT_EQ(in_place.x.bytes(), apart.y.bytes());

@@ -11,14 +11,14 @@ namespace {
 using testing::Tensor;
 using testing::Values;
 
-constexpr double kEps = 1e-6;
+constexpr double kRmsEps = 1e-6;
 
 Values rstd_of(std::int64_t rows, std::int64_t cols, const Values& x) {
   Values rstd;
   for (std::int64_t r = 0; r < rows; ++r) {
     double squares = 0;
     for (std::int64_t c = 0; c < cols; ++c) squares += std::pow(x[static_cast<std::size_t>(r * cols + c)], 2);
-    rstd.push_back(1.0 / std::sqrt(squares / static_cast<double>(cols) + kEps));
+    rstd.push_back(1.0 / std::sqrt(squares / static_cast<double>(cols) + kRmsEps));
   }
   return rstd;
 }
@@ -31,14 +31,15 @@ Values forward(std::int64_t rows, std::int64_t cols, const Values& x, const Valu
   return y;
 }
 
-struct Backward {
+struct RmsBackward {
   Values dx, dweight;
 };
 
-Backward backward(std::int64_t rows, std::int64_t cols, const Values& x, const Values& weight, const Values& dy) {
+RmsBackward rms_backward(std::int64_t rows, std::int64_t cols, const Values& x, const Values& weight,
+                         const Values& dy) {
   const Values rstd = rstd_of(rows, cols, x);
   const auto n = static_cast<std::size_t>(cols);
-  Backward result{Values(x.size()), Values(n)};
+  RmsBackward result{Values(x.size()), Values(n)};
   for (std::size_t r = 0; r < rstd.size(); ++r) {
     double gx_mean = 0;
     for (std::size_t c = 0; c < n; ++c) {
@@ -61,7 +62,7 @@ TEST_P(RmsNorm, ForwardOfOddAndLargeShapes) {
     Tensor x = Tensor::random(dtype, rows, cols, 1, 2.0, padding), weight = Tensor::random(dtype, 1, cols, 2);
     Tensor y(dtype, rows, cols, 2 * padding), rstd(DType::f32, 1, rows);
     testing::run_on_one_and_three_threads({}, {&y, &rstd}, [&](Workers& workers) {
-      rms_norm_forward(workers, static_cast<float>(kEps), x.view(), weight.view(), y.view(), rstd.view());
+      rms_norm_forward(workers, static_cast<float>(kRmsEps), x.view(), weight.view(), y.view(), rstd.view());
     });
     testing::expect_close(y.values(), forward(rows, cols, x.values(), weight.values()), testing::tolerance_of(dtype));
     testing::expect_close(rstd.values(), rstd_of(rows, cols, x.values()), {1e-5, 1e-6}, "rstd");
@@ -85,7 +86,7 @@ TEST_P(RmsNorm, BackwardWithResidualAndAccumulation) {
               rms_norm_backward(workers, x.view(), weight.view(), rstd.view(), dy.view(),
                                 {dx.view(), dweight.view(), residual ? &extra : nullptr, accumulate});
             });
-        Backward expected = backward(rows, cols, x.values(), weight.values(), dy.values());
+        RmsBackward expected = rms_backward(rows, cols, x.values(), weight.values(), dy.values());
         if (residual) expected.dx = testing::plus(expected.dx, dresidual.values());
         if (accumulate) expected.dweight = testing::plus(expected.dweight, before);
         testing::expect_close(dx.values(), expected.dx, testing::tolerance_of(dtype), "dx");
@@ -101,7 +102,7 @@ TEST(RmsNormReference, GradientsAreThoseOfTheForwardPass) {
   const std::int64_t rows = 3, cols = 7;
   const Values x = testing::normal_values(21, 1), weight = testing::normal_values(7, 2);
   const Values dy = testing::normal_values(21, 4);
-  const Backward gradient = backward(rows, cols, x, weight, dy);
+  const RmsBackward gradient = rms_backward(rows, cols, x, weight, dy);
   const auto loss = [&](const Values& in, const Values& w) { return testing::dot(forward(rows, cols, in, w), dy); };
   testing::expect_close(gradient.dx, testing::numeric_gradient([&](const Values& v) { return loss(v, weight); }, x),
                         {1e-6, 1e-7}, "dx");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 #include "tests/runtime/execute/device/fake_device.h"
 
 namespace weft::execute {
@@ -12,12 +13,7 @@ namespace {
 constexpr std::int64_t kGib = std::int64_t{1} << 30;
 
 std::string refusal(const Device& device, const DeviceNeed& need) {
-  try {
-    expect_device_memory(device, need);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of<UserError>([&] { expect_device_memory(device, need); });
 }
 
 TEST(DeviceMemory, IsSharedByTheRanksOfADevice) {

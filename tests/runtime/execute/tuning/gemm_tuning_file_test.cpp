@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::execute {
 namespace {

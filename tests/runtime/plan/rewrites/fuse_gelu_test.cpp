@@ -13,7 +13,7 @@ using testing::place_of;
 using testing::rewritten;
 using testing::task_of;
 
-constexpr std::int64_t kRows = 8, kIn = 6, kWide = 10;
+constexpr std::int64_t kTokens = 8, kHidden = 6, kWide = 10;
 
 /// A GELU between two linear layers: up (with a bias), gelu, down, and the gradients of the last two. Each part can be
 /// spoiled before it is added.
@@ -34,7 +34,7 @@ class MlpToy : public testing::ReductionToy {
     add("down_dx", dx_product, std::move(accesses), graph::Phase::backward);
   }
   void gelu_dx() {
-    add("gelu_dx", graph::GeluBackward{kRows * kWide}, {graph::read(pre), graph::read(dy), graph::write(dx)},
+    add("gelu_dx", graph::GeluBackward{kTokens * kWide}, {graph::read(pre), graph::read(dy), graph::write(dx)},
         graph::Phase::backward);
   }
   void keep() {
@@ -62,15 +62,16 @@ class MlpToy : public testing::ReductionToy {
     return {all.tensor, 0, rows, cols, cols};
   }
 
-  graph::View x = matrix("x", kRows, kIn, graph::Role::input), w = matrix("w", kWide, kIn, graph::Role::parameter);
+  graph::View x = matrix("x", kTokens, kHidden, graph::Role::input),
+              w = matrix("w", kWide, kHidden, graph::Role::parameter);
   graph::View bias = tensor("bias", kWide, graph::Role::parameter),
-              down = matrix("down", kIn, kWide, graph::Role::parameter);
-  graph::View pre = matrix("pre", kRows, kWide), y = matrix("y", kRows, kWide),
-              out = matrix("out", kRows, kIn, graph::Role::input);
-  graph::View dy = matrix("dy", kRows, kWide), dx = matrix("dx", kRows, kWide);
+              down = matrix("down", kHidden, kWide, graph::Role::parameter);
+  graph::View pre = matrix("pre", kTokens, kWide), y = matrix("y", kTokens, kWide),
+              out = matrix("out", kTokens, kHidden, graph::Role::input);
+  graph::View dy = matrix("dy", kTokens, kWide), dx = matrix("dx", kTokens, kWide);
   graph::View up_view = pre, gelu_x = pre;
-  graph::Gemm up_product{kRows, kWide, kIn, false, true, false, true};
-  graph::Gemm dx_product{kRows, kWide, kIn};
+  graph::Gemm up_product{kTokens, kWide, kHidden, false, true, false, true};
+  graph::Gemm dx_product{kTokens, kWide, kHidden};
   std::int32_t layer = 2, micro_batch = 1;
   graph::Phase phase_of_others = graph::Phase::forward;
 };
@@ -176,25 +177,25 @@ TEST(FuseGelu, AGradientWithOtherReadersStays) {
 
 TEST(FuseGelu, PartsOfTensorsStay) {
   expect_left_alone("half of the sums are read", [](MlpToy& toy) {
-    toy.gelu_x = {toy.pre.tensor, 0, kRows / 2, kWide, kWide};
-    toy.y = toy.matrix("half", kRows / 2, kWide);
+    toy.gelu_x = {toy.pre.tensor, 0, kTokens / 2, kWide, kWide};
+    toy.y = toy.matrix("half", kTokens / 2, kWide);
     toy.forward();
   });
   expect_left_alone("half of the sums are the product's", [](MlpToy& toy) {
-    toy.pre = toy.matrix("wide", 2 * kRows, kWide);
-    toy.up_view = {toy.pre.tensor, 0, kRows, kWide, kWide};
-    toy.make("other half", {toy.pre.tensor, kRows * kWide, kRows, kWide, kWide});
+    toy.pre = toy.matrix("wide", 2 * kTokens, kWide);
+    toy.up_view = {toy.pre.tensor, 0, kTokens, kWide, kWide};
+    toy.make("other half", {toy.pre.tensor, kTokens * kWide, kTokens, kWide, kWide});
     toy.gelu_x = toy.up_view;
     toy.forward();
   });
   expect_left_alone("the result is a column of blocks", [](MlpToy& toy) {
-    const graph::View wide = toy.matrix("wide", kRows, 2 * kWide);
-    toy.y = {wide.tensor, kWide, kRows, kWide, 2 * kWide};
+    const graph::View wide = toy.matrix("wide", kTokens, 2 * kWide);
+    toy.y = {wide.tensor, kWide, kTokens, kWide, 2 * kWide};
     toy.forward();
   });
   expect_left_alone("the gradient is half of a tensor", [](MlpToy& toy) {
-    const graph::View tall = toy.matrix("tall", 2 * kRows, kWide);
-    toy.dx = {tall.tensor, kRows * kWide, kRows, kWide, kWide};
+    const graph::View tall = toy.matrix("tall", 2 * kTokens, kWide);
+    toy.dx = {tall.tensor, kTokens * kWide, kTokens, kWide, kWide};
     toy.make("make", toy.pre);
     toy.backward();
   });
@@ -202,13 +203,13 @@ TEST(FuseGelu, PartsOfTensorsStay) {
 
 TEST(FuseGelu, OtherProductsStay) {
   expect_left_alone("no bias", [](MlpToy& toy) {
-    toy.add("up", graph::Gemm{kRows, kWide, kIn, false, true},
+    toy.add("up", graph::Gemm{kTokens, kWide, kHidden, false, true},
             {graph::read(toy.x), graph::read(toy.w), graph::write(toy.pre)}, graph::Phase::forward);
     toy.gelu();
   });
   expect_left_alone("a sum of products", [](MlpToy& toy) {
     toy.make("make", toy.pre);
-    toy.add("up", graph::Gemm{kRows, kWide, kIn, false, true, true, true},
+    toy.add("up", graph::Gemm{kTokens, kWide, kHidden, false, true, true, true},
             {graph::read(toy.x), graph::read(toy.w), graph::read_write(toy.pre), graph::read(toy.bias)},
             graph::Phase::forward);
     toy.gelu();
@@ -230,7 +231,7 @@ TEST(FuseGelu, OtherProductsStay) {
     toy.gelu_dx();
   });
   expect_left_alone("sums that outlive the step", [](MlpToy& toy) {
-    toy.up_view = toy.gelu_x = toy.matrix("state", kRows, kWide, graph::Role::cache);
+    toy.up_view = toy.gelu_x = toy.matrix("state", kTokens, kWide, graph::Role::cache);
     toy.forward();
   });
 }
@@ -239,7 +240,7 @@ TEST(FuseGelu, InPlaceGeluStays) {
   expect_left_alone("y is x", [](MlpToy& toy) {
     toy.y = toy.pre;
     toy.up();
-    toy.add("gelu", graph::GeluForward{kRows * kWide}, {graph::read_write(toy.pre), graph::read_write(toy.pre)},
+    toy.add("gelu", graph::GeluForward{kTokens * kWide}, {graph::read_write(toy.pre), graph::read_write(toy.pre)},
             graph::Phase::forward);
   });
   expect_left_alone("dx is dy", [](MlpToy& toy) {

@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 #include "runtime/policy/policy.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::policy {
 namespace {

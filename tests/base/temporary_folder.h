@@ -1,12 +1,10 @@
 // A folder that a test fills with files and that is gone after it.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -44,26 +42,5 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
-
-/// The message of the Error that `function` throws; "" if it throws none.
-template <class Error, class Function>
-std::string message_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-/// Whether `text` holds every one of `parts`; shows the missing parts.
-inline ::testing::AssertionResult has_parts(const std::string& text, std::initializer_list<std::string_view> parts) {
-  for (const std::string_view part : parts) {
-    if (text.find(part) == std::string::npos) {
-      return ::testing::AssertionFailure() << "no '" << part << "' in: \"" << text << '"';
-    }
-  }
-  return ::testing::AssertionSuccess();
-}
 
 }  // namespace weft::testing

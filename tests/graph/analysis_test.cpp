@@ -11,7 +11,7 @@ namespace weft::graph {
 namespace {
 
 // Four tasks and five tensors of 16, 32, 64, 16 bytes:  a → b → d, a → c → d;  a writes x, b reads x and writes y, …
-class Diamond : public testing::Test {
+class Diamond : public ::testing::Test {
  protected:
   Diamond() {
     GraphBuilder builder(Arguments::of_any_form);

@@ -14,7 +14,7 @@
 namespace weft::comm {
 namespace {
 
-class LocalCollectives : public testing::TestWithParam<int> {};
+class LocalCollectives : public ::testing::TestWithParam<int> {};
 
 TEST_P(LocalCollectives, GiveTheBitsOfASumInRankOrder) {
   const auto ranks = static_cast<std::size_t>(GetParam());
@@ -41,7 +41,7 @@ TEST_P(LocalCollectives, WorldExchangesBytes) {
   EXPECT_EQ(failures, std::vector<std::string>(ranks));
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, LocalCollectives, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, LocalCollectives, ::testing::Values(1, 2, 3, 4));
 
 // Otherwise the checks of order above would prove nothing.
 TEST(CollectivesCheck, InputsTellOrdersOfSummationApart) {

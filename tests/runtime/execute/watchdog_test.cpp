@@ -57,7 +57,7 @@ TEST(Watchdog, StopsWithoutWaitingForItsTimeout) {
 TEST(WatchdogDeathTest, ReportsWhereItIsStuckAndEndsTheProcess) {
   const auto worlds = comm::make_local_worlds(1);
   EXPECT_EXIT(report_and_exit([] { return std::string("rank 0, data: all_reduce pending"); }, *worlds[0], 0)(),
-              testing::ExitedWithCode(3), "rank 0, data: all_reduce pending");
+              ::testing::ExitedWithCode(3), "rank 0, data: all_reduce pending");
 }
 
 }  // namespace

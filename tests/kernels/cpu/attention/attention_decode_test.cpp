@@ -11,7 +11,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 class AttentionDecode : public testing::ForFloatTypes {};
 

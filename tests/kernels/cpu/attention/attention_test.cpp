@@ -9,7 +9,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 struct AttentionReference {
   const AttentionShape& s;

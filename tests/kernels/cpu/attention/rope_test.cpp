@@ -11,7 +11,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 Values rotate(const std::vector<float>& frequencies, std::int64_t heads, std::int64_t seq, std::int64_t offset,
               double direction, const Values& x) {

@@ -11,7 +11,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 TEST(Cast, RoundsToNearestEven) {
   for (const auto& [rows, cols, padding] : {std::array<std::int64_t, 3>{1, 1, 0}, {7, 29, 3}, {1, 70001, 0}}) {

@@ -13,7 +13,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 Values reference(const DropoutMask& mask, std::int64_t cols, const Values& x, const Values* residual) {
   Values y(x.size());

@@ -10,7 +10,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 std::vector<std::int64_t> some_tokens(std::int64_t rows, std::int64_t vocab) {
   std::vector<std::int64_t> tokens;

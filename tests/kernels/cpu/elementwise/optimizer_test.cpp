@@ -9,7 +9,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 TEST(SumSquares, OfAnyLengthAndShape) {
   for (const auto& [rows, cols, padding] :

@@ -9,7 +9,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 std::vector<const void*> addresses(std::vector<Tensor>& tensors, std::size_t offset_bytes = 0) {
   std::vector<const void*> result;

@@ -12,7 +12,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 using Engine = GemmMethod::Engine;
 
 constexpr std::array kEngines = {Engine::sgemm, Engine::matmul, Engine::packed};

@@ -20,7 +20,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 using Engine = GemmMethod::Engine;
 
 struct Types {

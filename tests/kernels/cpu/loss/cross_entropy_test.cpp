@@ -10,7 +10,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 Values losses_of(std::int64_t vocab, std::int64_t padded, const Values& logits,
                  const std::vector<std::int64_t>& targets) {

@@ -14,7 +14,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

@@ -9,7 +9,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 constexpr double kEps = 1e-5;
 

@@ -14,7 +14,7 @@ namespace weft::cpu {
 namespace {
 
 using testing::Tensor;
-using ::testing::Values;
+using testing::Values;
 
 constexpr float kPartsEps = 1e-5F;
 

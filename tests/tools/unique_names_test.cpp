@@ -22,7 +22,7 @@ bool names(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// SourceWords, "::", "<<" and single signs; without comments, text in quotes and what is for the preprocessor.
+/// Words, "::", "<<" and single signs; without comments, text in quotes and what is for the preprocessor.
 class SourceWords {
  public:
   explicit SourceWords(std::string_view text) : text_(text) {}

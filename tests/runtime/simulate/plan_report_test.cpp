@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -136,6 +137,19 @@ TEST(PlanReport, TheLeastBoundIsThatOfAnyGraphThatWasPlanned) {
   reports[3].bounds.one_machine = 25;
   EXPECT_EQ(least_bound(reports), 20);
   EXPECT_EQ(least_bound({}), std::numeric_limits<double>::infinity());
+}
+
+TEST(PlanReport, TheGapOfAStepThatMeetsItsBoundIsNothing) {
+  PlanReport report;
+  report.simulation.step_ns = 0.3;
+  report.bounds.critical_path = 0.1 + 0.2;  // a little more than 0.3
+  EXPECT_LT(report.step_ns(), report.bounds.best());
+  EXPECT_EQ(report.gap(), 0);
+  EXPECT_FALSE(std::signbit(report.gap()));
+  report.simulation.step_ns = 0.45;
+  EXPECT_NEAR(report.gap(), 0.5, 1e-9);
+  report.simulation.step_ns = 0.2;  // a bound that doesn't hold stays visible
+  EXPECT_LT(report.gap(), 0);
 }
 
 TEST(PlanReport, HiddenIsTheShareOfWhatCouldBeSaved) {

@@ -1,5 +1,8 @@
 #include "runtime/policy/builtin/axonn.h"
 
+#include <algorithm>
+#include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,6 +39,16 @@ bool reduces_over_z(const graph::Task& task) {
   return task.phase == graph::Phase::backward && uses_channel(task, graph::Channel::z_scatter);
 }
 
+/// A computation of the backward pass on the result of a reduction over z, such as the cast of a gradient to fp32.
+bool reads_a_reduction_over_z(const graph::Graph& graph, graph::TaskId id) {
+  const graph::Task& task = graph.task(id);
+  return task.phase == graph::Phase::backward && !graph::is_collective(task.operation) &&
+         std::ranges::any_of(graph.in_edges(id), [&](const graph::Edge& edge) {
+           return edge.distance == 0 && edge.reason == graph::EdgeReason::read_after_write &&
+                  reduces_over_z(graph.task(edge.from));
+         });
+}
+
 graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
   graph::TaskId first;
   for (const std::uint32_t index : graph.out_edges(id)) {
@@ -45,10 +58,42 @@ graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
   return first;
 }
 
+/// Does the backward visit compute a layer's products of the forward pass, O = I·Wᵀ, again?
+bool recomputes(const graph::Graph& graph, const Visit& visit) {
+  if (visit.phase != graph::Phase::backward) return false;
+  for (std::size_t i = visit.first; i < visit.end; ++i) {
+    if (!is_gather(graph.tasks()[i])) continue;
+    const graph::TaskId reader = first_reader(graph, graph::TaskId(i));
+    if (!reader.valid()) continue;
+    const auto* gemm = std::get_if<graph::Gemm>(&graph.task(reader).operation);
+    if (gemm != nullptr && gemm->trans_b) return true;
+  }
+  return false;
+}
+
+/// Gathers that are issued ahead of their own weight's use, in groups within which AxoNN looks ahead: a micro-batch's
+/// forward pass, and a recomputed layer of its backward pass.
+std::vector<std::vector<graph::TaskId>> gathers_ahead(const graph::Graph& graph) {
+  std::vector<std::vector<graph::TaskId>> groups;
+  std::optional<std::int32_t> pass;  // the micro-batch of the last group, if that is a forward pass
+  for (const Visit& visit : visits_of(graph)) {
+    const bool forward = visit.phase == graph::Phase::forward;
+    if (!forward || visit.micro_batch != pass) groups.emplace_back();
+    pass = forward ? std::optional(visit.micro_batch) : std::nullopt;
+    if (!forward && !recomputes(graph, visit)) continue;
+    for (std::size_t i = visit.first; i < visit.end; ++i) {
+      if (is_gather(graph.tasks()[i])) groups.back().emplace_back(i);
+    }
+  }
+  return groups;
+}
+
 /// Walks an order as AxoNN's host program issues it, and records its waits as edges.
 class Issue {
  public:
-  Issue(const graph::Graph& graph, plan::Order& order) : graph_(graph), edges_(order) {}
+  /// `window`: how many collectives may wait for the end of the backward pass; 0: any number.
+  Issue(const graph::Graph& graph, plan::Order& order, std::size_t window)
+      : graph_(graph), edges_(order), window_(window) {}
 
   void collective(graph::TaskId id, Why why) {
     if (last_computation_.valid()) edges_.add(last_computation_, id);
@@ -59,6 +104,10 @@ class Issue {
         break;
       case kBehindBackward:
         behind_backward_.push_back(id);
+        if (window_ > 0 && behind_backward_.size() > window_) {
+          next_waits_for_.push_back(behind_backward_.front());
+          behind_backward_.pop_front();
+        }
         break;
       case kGatheredAhead:
         break;
@@ -77,7 +126,8 @@ class Issue {
   void end_of_backward() { move(behind_backward_); }
 
  private:
-  void move(std::vector<graph::TaskId>& from) {
+  template <class List>
+  void move(List& from) {
     next_waits_for_.insert(next_waits_for_.end(), from.begin(), from.end());
     from.clear();
   }
@@ -85,7 +135,9 @@ class Issue {
   const graph::Graph& graph_;
   EdgeAdder edges_;
   graph::TaskId last_computation_;
-  std::vector<graph::TaskId> next_waits_for_, behind_gradients_, behind_backward_;
+  std::vector<graph::TaskId> next_waits_for_, behind_gradients_;
+  std::deque<graph::TaskId> behind_backward_;
+  std::size_t window_;
 };
 
 }  // namespace
@@ -94,31 +146,33 @@ AxonnPolicy::AxonnPolicy(PolicyParameters& parameters)
     : oar_(parameters.truth("oar", true)),
       ors_(parameters.truth("ors", true)),
       oag_(parameters.truth("oag", true)),
-      lookahead_(parameters.integer("lookahead", 1, 1, 1 << 20)) {}
+      lookahead_(parameters.integer("lookahead", 1, 1, 1 << 20)),
+      window_(parameters.integer("window", 0, 0, 1 << 20)) {}
 
 plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
   Arrangement arrangement(graph);
   graph::TaskId last_of_backward;
-  std::vector<graph::TaskId> gathers;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const graph::Task& task = graph.tasks()[i];
-    if (task.phase == graph::Phase::backward) last_of_backward = graph::TaskId(i);
-    if (oag_ && task.phase == graph::Phase::forward && is_gather(task)) gathers.emplace_back(i);
+    if (graph.tasks()[i].phase == graph::Phase::backward) last_of_backward = graph::TaskId(i);
   }
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    if (is_data_reduction(graph.tasks()[i])) arrangement.behind(graph::TaskId(i), last_of_backward);
+    const graph::TaskId id(i);
+    const bool at_the_end = is_data_reduction(graph.task(id)) || (ors_ && reads_a_reduction_over_z(graph, id));
+    if (at_the_end) arrangement.behind(id, last_of_backward);
   }
-  for (std::size_t i = 1; i < gathers.size(); ++i) {
-    // Anchored at the first use of an earlier weight in this pass; the pass's first gathers are anchored at its first
-    // weight.
-    std::size_t earlier = i;
-    while (earlier > 0 && i - earlier < static_cast<std::size_t>(lookahead_) &&
-           graph.task(gathers[earlier - 1]).micro_batch == graph.task(gathers[i]).micro_batch) {
-      --earlier;
+  std::vector<bool> ahead(graph.tasks().size(), false);
+  const auto groups = oag_ ? gathers_ahead(graph) : std::vector<std::vector<graph::TaskId>>();
+  for (const std::vector<graph::TaskId>& gathers : groups) {
+    for (std::size_t i = 0; i < gathers.size(); ++i) {
+      const bool first_of_layer = i == 0 && graph.task(gathers[i]).phase == graph::Phase::backward;
+      ahead[gathers[i].index()] = !first_of_layer;
+      // Anchored at the first use of an earlier weight; the first gathers are anchored at the first weight of the
+      // group.
+      const std::size_t earlier = i - std::min(i, static_cast<std::size_t>(lookahead_));
+      const graph::TaskId reader = first_reader(graph, gathers[earlier]);
+      if (earlier < i && reader.valid() && reader < gathers[i]) arrangement.before(gathers[i], reader);
     }
-    const graph::TaskId reader = first_reader(graph, gathers[earlier]);
-    if (earlier < i && reader.valid() && reader < gathers[i]) arrangement.before(gathers[i], reader);
   }
 
   plan::Order order = program_order(graph, {.compute_streams = 1}, arrangement.sequence());
@@ -131,15 +185,16 @@ plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& o
                    {.kind = plan::ReasonKind::axonn_scattered},
                    gathered,
                    {.kind = plan::ReasonKind::axonn_data}};
-  Issue issue(graph, order);
+  Issue issue(graph, order, static_cast<std::size_t>(window_));
   for (plan::Placement& placement : order.sequence) {
     const graph::Task& task = graph.task(placement.task);
-    if (task.phase == graph::Phase::update || is_data_reduction(task)) issue.end_of_backward();
-    Why why = kProgramOrder;
+    const bool reads_last = ors_ && reads_a_reduction_over_z(graph, placement.task);
+    if (task.phase == graph::Phase::update || is_data_reduction(task) || reads_last) issue.end_of_backward();
+    Why why = reads_last ? kBehindBackward : kProgramOrder;
     if (graph::is_collective(task.operation)) {
       why = kBlocking;
       if (is_data_reduction(task)) why = kDataLast;
-      if (oag_ && task.phase == graph::Phase::forward && is_gather(task)) why = kGatheredAhead;
+      if (ahead[placement.task.index()]) why = kGatheredAhead;
       if (ors_ && reduces_over_z(task)) why = kBehindBackward;
       if (oar_ && reduces_input_gradient(graph, placement.task)) why = kBehindGradients;
       issue.collective(placement.task, why);

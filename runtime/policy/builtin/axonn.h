@@ -13,9 +13,12 @@ namespace weft::policy {
 /// Supercomputers", SC24; AxoNN's intra_layer/overlap_communication.py):
 /// - `oar`: the reduction of an input gradient over x or y is waited for after the same layer's weight and bias
 ///   gradients;
-/// - `ors`: reductions of gradients over z are waited for at the end of the backward pass;
+/// - `ors`: reductions of gradients over z are waited for at the end of the backward pass, and whatever reads their
+///   results, such as a cast to fp32, follows there. With `window` > 0 at most so many of them are in flight: the next
+///   computation waits for the oldest, whose buffer can then be used again;
 /// - `oag`: in the forward pass the gather of a weight over z is issued when the weight `lookahead` gathers before it
-///   is used first, and waited for at the first use of its own weight.
+///   is used first, and waited for at the first use of its own weight. Within a recomputed layer gathers are ahead in
+///   the same way, but the layer's first one blocks, since AxoNN begins anew in each.
 /// Reductions over the data axis follow after the backward pass, one after the other, and block. AxoNN reduces over z
 /// in each micro-batch; Weft's graphs do it once a step, in the last.
 class AxonnPolicy final : public Policy {
@@ -28,6 +31,7 @@ class AxonnPolicy final : public Policy {
  private:
   bool oar_ = true, ors_ = true, oag_ = true;
   std::int64_t lookahead_ = 1;  // gathers
+  std::int64_t window_ = 0;     // reductions over z in flight; 0: any number
 };
 
 }  // namespace weft::policy

@@ -92,5 +92,94 @@ TEST_F(Axonn, UsesOneComputeStreamAndGathersOfTheBackwardPassBlock) {
   EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), plan::Reason{.kind = plan::ReasonKind::axonn_blocking});
 }
 
+/// A layer of two products that is recomputed: h gathers a weight again, f computes the product again.
+std::shared_ptr<const graph::Graph> recomputed_layer() {
+  testing::ToyGraph toy;
+  constexpr std::int64_t n = 32;
+  graph::View x = toy.tensor("x", n, graph::Role::input), gathered[2];
+  const auto add = [&](const std::string& name, const graph::Operation& operation,
+                       std::vector<graph::Access> accesses) {
+    toy.add({name, operation, std::move(accesses), 0, 0, graph::Phase::backward});
+  };
+  for (const int product : {0, 1}) {
+    const std::string number = std::to_string(product);
+    const graph::View weight = toy.tensor("w" + number, n, graph::Role::parameter), y = toy.tensor("y" + number, n);
+    gathered[product] = toy.tensor("gathered" + number, 2 * n, graph::Role::gathered);
+    add("h" + number, graph::AllGather{graph::Channel::z_gather, 2, n},
+        {graph::read(weight), graph::write(gathered[product])});
+    add("f" + number, graph::Gemm{1, n, 1, false, true},
+        {graph::read(x), graph::read(gathered[product]), graph::write(y)});
+    x = y;
+  }
+  for (const int product : {1, 0}) {
+    const graph::View dx = toy.tensor("dx" + std::to_string(product), n);
+    add("di" + std::to_string(product), graph::Gemm{1, n, 1},
+        {graph::read(x), graph::read(gathered[product]), graph::write(dx)});
+    x = dx;
+  }
+  return toy.build();
+}
+
+TEST_F(Axonn, LooksAheadWithinARecomputedLayerWhoseFirstGatherBlocks) {
+  graph_ = recomputed_layer();
+  make("");
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "h0 h1 f0 f1 di1 di0");
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), plan::Reason{.kind = plan::ReasonKind::axonn_blocking});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "h1"), plan::Reason{.kind = plan::ReasonKind::axonn_gathered_next});
+  EXPECT_EQ(waits("f0"), Strings{"z_gather:h0"});
+  EXPECT_EQ(waits("f1"), Strings{"z_gather:h1"});
+  make(":oag=false");
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "h0 f0 h1 f1 di1 di0");
+}
+
+/// Backward products of three layers, whose weight gradients are reduced (s) and then cast (c).
+std::shared_ptr<const graph::Graph> cast_gradients() {
+  testing::ToyGraph toy;
+  constexpr std::int64_t n = 32;
+  graph::View dy = toy.tensor("dloss", n, graph::Role::input);
+  const auto add = [&](const std::string& name, const graph::Operation& operation,
+                       std::vector<graph::Access> accesses) {
+    toy.add({name, operation, std::move(accesses), name.back() - '0', 0, graph::Phase::backward});
+  };
+  for (const char* layer : {"2", "1", "0"}) {
+    const auto tensor = [&](const std::string& name, std::int64_t elements, graph::Role role) {
+      return toy.tensor(name + layer, elements, role);
+    };
+    const graph::View dx = tensor("dx", n, graph::Role::activation), dw = tensor("dw", 2 * n, graph::Role::gradient),
+                      shard = tensor("shard", n, graph::Role::gradient),
+                      cast = tensor("cast", n, graph::Role::gradient);
+    const graph::View w = tensor("w", n, graph::Role::parameter);
+    add(std::string("di") + layer, graph::Gemm{1, n, 1}, {graph::read(dy), graph::read(w), graph::write(dx)});
+    add(std::string("dw") + layer, graph::Gemm{1, n, 1, true}, {graph::read(dy), graph::read(w), graph::write(dw)});
+    add(std::string("s") + layer, graph::ReduceScatter{graph::Channel::z_scatter, 2, n},
+        {graph::read(dw), graph::write(shard)});
+    add(std::string("c") + layer, graph::Add{n}, {graph::read(shard), graph::write(cast)});
+    dy = dx;
+  }
+  return toy.build();
+}
+
+TEST_F(Axonn, CastsOfReducedGradientsFollowTheBackwardPass) {
+  graph_ = cast_gradients();
+  make("");
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "di2 dw2 s2 di1 dw1 s1 di0 dw0 s0 c2 c1 c0");
+  EXPECT_EQ(waits("di0"), Strings{});
+  EXPECT_EQ(waits("c2"), Strings{"z_scatter:s0"});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "c2"), plan::Reason{.kind = plan::ReasonKind::axonn_scattered});
+  make(":ors=false");
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "di2 dw2 s2 c2 di1 dw1 s1 c1 di0 dw0 s0 c0");
+}
+
+TEST_F(Axonn, AWindowWaitsForTheOldestReduction) {
+  graph_ = cast_gradients();
+  make(":window=1");
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "di2 dw2 s2 di1 dw1 s1 di0 dw0 s0 c2 c1 c0");
+  EXPECT_EQ(waits("di1"), Strings{});
+  EXPECT_EQ(waits("di0"), Strings{"z_scatter:s2"});
+  make(":window=2");
+  EXPECT_EQ(waits("di0"), Strings{});
+  EXPECT_EQ(waits("c2"), Strings{"z_scatter:s0"});
+}
+
 }  // namespace
 }  // namespace weft::policy

@@ -77,26 +77,20 @@ double network_bandwidth(const Machine& machine, const GroupSpan& span) {
          to_double(std::min(span.sharing, machine.devices_per_node));
 }
 
-/// Seconds that bytes take on one link: `large` by its usual protocol, `small` by its protocol for small messages.
-struct Times {
-  double large = 0, small = 0;
-};
-
-Times on_link(const Link& link, double bytes, double bandwidth) {
+/// Seconds that bytes take on one link, after `latency` seconds, by the faster of its protocols.
+CollectiveTime on_link(const Link& link, double latency, double bytes, double bandwidth) {
   // The small protocol's rate is that of a rank alone; a shared link lowers it.
-  const double small = std::min(link.small_bandwidth, bandwidth);
-  return {link.setup + bytes / bandwidth, small > 0 ? bytes / small : link.setup + bytes / bandwidth};
+  const double small = std::min(link.small_bandwidth, bandwidth), usual = link.setup + bytes / bandwidth;
+  return {latency + (small > 0 ? std::min(usual, bytes / small) : usual), bytes / bandwidth};
 }
 
-double ring(const Machine& machine, const GroupSpan& span, const Movement& move) {
+CollectiveTime ring(const Machine& machine, const GroupSpan& span, const Movement& move) {
   const double n = to_double(span.ranks), crossings = span.within_node() ? 0 : to_double(span.nodes - 1);
   const double steps = n - 1;
   const double latency =
       move.rounds * ((steps - crossings) * machine.node.latency + crossings * machine.network.latency);
   const double sent = move.broadcast ? move.bytes : move.rounds * (n - 1) / n * move.bytes;
-  const Times times =
-      on_link(span.within_node() ? machine.node : machine.network, sent, group_bandwidth(machine, span));
-  return latency + std::min(times.large, times.small);
+  return on_link(span.within_node() ? machine.node : machine.network, latency, sent, group_bandwidth(machine, span));
 }
 
 double tree_latency(const Machine& machine, const GroupSpan& span) {
@@ -105,18 +99,17 @@ double tree_latency(const Machine& machine, const GroupSpan& span) {
               std::ceil(std::log2(to_double(span.nodes))) * machine.network.latency);
 }
 
-double tree(const Machine& machine, const GroupSpan& span, const Movement& move) {
-  const Times times =
-      on_link(span.within_node() ? machine.node : machine.network, 2 * move.bytes, group_bandwidth(machine, span));
-  return tree_latency(machine, span) + std::min(times.large, times.small);
+CollectiveTime tree(const Machine& machine, const GroupSpan& span, const Movement& move) {
+  return on_link(span.within_node() ? machine.node : machine.network, tree_latency(machine, span), 2 * move.bytes,
+                 group_bandwidth(machine, span));
 }
 
-double hierarchical(const Machine& machine, const GroupSpan& span, const Movement& move) {
+CollectiveTime hierarchical(const Machine& machine, const GroupSpan& span, const Movement& move) {
   const double g = to_double(span.per_node), nodes = to_double(span.nodes);
   const double inside = 2 * (g - 1) / g * move.bytes / node_bandwidth(machine, span.per_node, span.stride);
   // All g members of a node send their part at once, and together use the group's share of the ports.
-  const Times times = on_link(machine.network, 2 * (nodes - 1) / nodes * move.bytes, network_bandwidth(machine, span));
-  return tree_latency(machine, span) + inside + std::min(times.large, times.small);
+  return on_link(machine.network, tree_latency(machine, span) + inside, 2 * (nodes - 1) / nodes * move.bytes,
+                 network_bandwidth(machine, span));
 }
 
 class AnalyticCosts final : public CostModel {
@@ -130,6 +123,7 @@ class AnalyticCosts final : public CostModel {
     TaskCosts costs;
     costs.ns.reserve(graph.tasks().size());
     costs.cpu_ns.reserve(graph.tasks().size());
+    costs.link_ns.reserve(graph.tasks().size());
     for (const graph::Task& task : graph.tasks()) {
       const graph::Work work = graph::work_of(graph, task);
       if (const graph::Channel* channel = graph::channel_of(task.operation)) {
@@ -139,11 +133,14 @@ class AnalyticCosts final : public CostModel {
           span = span_of_first(machine_, ranks);
         }
         const double element_bytes = to_double(static_cast<std::int64_t>(size_of(dtype_of(graph, task))));
-        costs.ns.push_back(collective_seconds(machine_, span, task.operation, element_bytes) * kNanoseconds);
+        const CollectiveTime time = collective_time(machine_, span, task.operation, element_bytes);
+        costs.ns.push_back(time.seconds * kNanoseconds);
+        costs.link_ns.push_back(time.on_link * kNanoseconds);
         costs.cpu_ns.push_back(std::min(costs.ns.back(), work.network_bytes * machine_.transport_cpu * kNanoseconds));
       } else {
         costs.ns.push_back(computation_seconds(task.operation, work, dtype_of(graph, task)) * kNanoseconds);
         costs.cpu_ns.push_back(0);
+        costs.link_ns.push_back(0);
       }
     }
     return costs;
@@ -212,22 +209,23 @@ double group_bandwidth(const Machine& machine, const GroupSpan& span) {
   return span.per_node == 1 ? network : std::min(inside, network);
 }
 
-double collective_seconds(const Machine& machine, const GroupSpan& span, const graph::Operation& operation,
-                          double element_bytes) {
-  if (span.ranks == 1) return 0;
+CollectiveTime collective_time(const Machine& machine, const GroupSpan& span, const graph::Operation& operation,
+                               double element_bytes) {
+  if (span.ranks == 1) return {};
   const Movement move = movement_of(operation, element_bytes);
-  double seconds = ring(machine, span, move);
+  const auto faster = [](const CollectiveTime& a, const CollectiveTime& b) { return b.seconds < a.seconds ? b : a; };
+  CollectiveTime time = ring(machine, span, move);
   if (move.all_reduce) {
-    seconds = std::min(seconds, tree(machine, span, move));
-    if (!span.within_node() && span.per_node > 1) seconds = std::min(seconds, hierarchical(machine, span, move));
+    time = faster(time, tree(machine, span, move));
+    if (!span.within_node() && span.per_node > 1) time = faster(time, hierarchical(machine, span, move));
   }
-  return seconds;
+  return time;
 }
 
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point) {
   const graph::Operation operation = operation_of(point);
   if (graph::is_collective(operation)) {
-    return collective_seconds(machine, span_of_first(machine, point.ranks), operation, 1);
+    return collective_time(machine, span_of_first(machine, point.ranks), operation, 1).seconds;
   }
   return AnalyticCosts(machine, graph::Grid())
       .computation_seconds(operation, graph::work_of(operation, static_cast<double>(size_of(point.dtype))),

@@ -30,7 +30,13 @@ GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Cha
 /// SC '24, section 5; examples/comm_model.py).
 double group_bandwidth(const Machine& machine, const GroupSpan& span);
 
-/// Seconds that a collective takes alone. S = bytes of the whole array, n ranks on N nodes, g = n/N, α and B the
+/// The time of a collective that runs alone.
+struct CollectiveTime {
+  double seconds = 0;
+  double on_link = 0;  // seconds for which its bytes occupy the link; the rest is latency and set-up
+};
+
+/// The time of a collective alone. S = bytes of the whole array, n ranks on N nodes, g = n/N, α and B the
 /// latency and bandwidth of the node's or the network's link. The fastest algorithm counts, as in NCCL's tuning.
 /// Algorithms by kind:
 ///   all:          ring: steps·α + share·S/B with n − 1 steps and share (n−1)/n, both twice for all-reduce; N − 1
@@ -39,15 +45,16 @@ double group_bandwidth(const Machine& machine, const GroupSpan& span);
 ///   on N nodes:   hierarchical, all-reduce only: within nodes 2(g−1)/g·S/B_node, between them 2(N−1)/N·(S/g)/B_net,
 ///                 with the tree's latency
 /// All-gather and reduce-scatter only use a ring, whose latency grows with n, as PCCL (2504.18658) reports. A link's
-/// `setup` is added once, unless its protocol for small messages is faster.
-double collective_seconds(const Machine& machine, const GroupSpan& span, const graph::Operation& operation,
-                          double element_bytes);
+/// `setup` is added once, unless its protocol for small messages is faster. The part on the link is the bytes' time
+/// alone: of a hierarchical all-reduce, the bytes between nodes.
+CollectiveTime collective_time(const Machine& machine, const GroupSpan& span, const graph::Operation& operation,
+                               double element_bytes);
 
 /// Seconds that the model predicts for a calibration point. Its collectives run on ranks 0, 1, … alone on the machine.
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point);
 
 /// Costs of computations are the longer of their time for flops and their time for bytes, plus the overhead of a task.
-/// A matrix product reaches flops/(1 + gemm_half/min(m, n, k)). Costs of collectives are those of collective_seconds().
+/// A matrix product reaches flops/(1 + gemm_half/min(m, n, k)). Costs of collectives are those of collective_time().
 std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid);
 
 /// Costs of the machine that Machine's defaults describe, for planning when no machine is given.

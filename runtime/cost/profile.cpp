@@ -35,6 +35,7 @@ class ProfiledCosts final : public CostModel {
   TaskCosts costs(const graph::Graph& graph) const override {
     TaskCosts costs = otherwise_->costs(graph);
     costs.beside_ns = costs.ns;
+    if (costs.link_ns.empty()) costs.link_ns = costs.ns;
     std::vector<std::size_t> unknown;
     std::unordered_map<std::string_view, std::vector<double>> off;  // by kind: ratios of measured to modelled time
     for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
@@ -49,12 +50,14 @@ class ProfiledCosts final : public CostModel {
       costs.ns[i] = graph::is_collective(task.operation) ? entry.ns : entry.ns * profile_.computing_factor;
       if (modelled > 0) off[graph::kind_name(task.operation)].push_back(costs.ns[i] / modelled);
       costs.beside_ns[i] = std::max(costs.ns[i], entry.beside_ns);
+      costs.link_ns[i] = costs.ns[i];  // a measured time isn't parted into latency and bytes
       costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns * static_cast<double>(profile_.threads));
     }
     for (const std::size_t i : unknown) {
       const auto ratios = off.find(graph::kind_name(graph.tasks()[i].operation));
       if (ratios == off.end()) continue;
       costs.ns[i] *= median(ratios->second);
+      costs.link_ns[i] *= median(ratios->second);
       costs.beside_ns[i] = costs.ns[i];
       costs.cpu_ns[i] = std::min(costs.cpu_ns[i], costs.ns[i]);
     }

@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "graph/analysis.h"
 
@@ -20,12 +21,18 @@ double sum_of(std::span<const graph::TaskId> tasks, std::span<const double> valu
                          [&](double sum, graph::TaskId task) { return sum + values[task.index()]; });
 }
 
-double contention_bound(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
-                        double computing, const std::map<int, std::vector<graph::TaskId>>& links) {
+/// A resource that serves one task at a time: for `ns` of each, by task.
+struct Resource {
+  std::vector<graph::TaskId> tasks;
+  std::span<const double> ns;
+};
+
+double contention_bound(const graph::Graph& graph, const cost::Machine& machine, std::span<const double> cost,
+                        double computing, std::span<const Resource> links) {
   std::set<std::string_view> computations;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const graph::Operation& operation = graph.tasks()[i].operation;
-    if (!graph::is_collective(operation) && costs.ns[i] > 0) computations.insert(graph::kind_name(operation));
+    if (!graph::is_collective(operation) && cost[i] > 0) computations.insert(graph::kind_name(operation));
   }
   std::map<std::string_view, double> least;  // least slowdown by kind of collective
   const auto slowdown = [&](std::string_view collective) {
@@ -36,11 +43,11 @@ double contention_bound(const graph::Graph& graph, const cost::TaskCosts& costs,
     return found->second;
   };
   double most = 0;
-  for (const auto& [link, tasks] : links) {
+  for (const Resource& link : links) {
     double lost = 0;
-    for (const graph::TaskId task : tasks) {
+    for (const graph::TaskId task : link.tasks) {
       const double factor = slowdown(graph::kind_name(graph.task(task).operation));
-      if (std::isfinite(factor)) lost += costs.ns[task.index()] * (1 - 1 / factor);
+      if (std::isfinite(factor)) lost += link.ns[task.index()] * (1 - 1 / factor);
     }
     most = std::max(most, lost);
   }
@@ -59,11 +66,12 @@ Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, con
     throw std::logic_error("bounds need a cost for each task and a compute stream");
   }
   std::vector<graph::TaskId> computations;
-  std::map<int, std::vector<graph::TaskId>> links;
+  std::map<int, std::vector<graph::TaskId>> channels, links;
   double transport = 0;  // core-nanoseconds
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     if (const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation)) {
       const auto number = static_cast<std::size_t>(*channel);
+      channels[static_cast<int>(number)].emplace_back(i);
       links[link_of_channel.empty() ? static_cast<int>(number) : link_of_channel.at(number)].emplace_back(i);
       transport += costs.cpu_ns[i];
     } else {
@@ -77,13 +85,18 @@ Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, con
     bounds.work = std::max(bounds.work, sum_of(tasks, time));
     bounds.one_machine = std::max(bounds.one_machine, graph::one_machine_bound(tasks, time, path));
   };
-  for (const auto& [link, tasks] : links) resource(tasks, costs.ns);
+  // A channel runs one collective at a time; a link is occupied by bytes alone, so that the latency of its channels'
+  // collectives may overlap.
+  std::vector<Resource> communication;
+  for (auto& [channel, tasks] : channels) communication.push_back({std::move(tasks), costs.ns});
+  for (auto& [link, tasks] : links) communication.push_back({std::move(tasks), costs.on_link()});
+  for (const Resource& each : communication) resource(each.tasks, each.ns);
   std::vector<double> shared = costs.ns;
   for (double& ns : shared) ns /= compute_streams;
   resource(computations, shared);
   // A computation of one of k streams uses cores/k (runtime/simulate/simulator.h).
   if (machine.shared_cores) bounds.energy = sum_of(computations, shared) + transport / machine.cores;
-  bounds.contention = contention_bound(graph, costs, machine, sum_of(computations, shared), links);
+  bounds.contention = contention_bound(graph, machine, costs.ns, sum_of(computations, shared), communication);
   return bounds;
 }
 

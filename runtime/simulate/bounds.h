@@ -20,15 +20,16 @@ struct Bounds {
                              // never below LB1 and LB2
   double energy = 0;  // LB4: Σ cost · use / capacity, of the cores that computations and transport share; 0 where
                       // they share none
-  /// LB5: Σ cost of the computations + Σ cost·(1 − 1/slowdown) of a link's collectives, the greatest over links: for as
-  /// long as a link is busy, computations go at 1/slowdown at best, the least that the machine has for the collective
-  /// and any computation of the graph. 0 where nothing is slowed down.
+  /// LB5: Σ cost of the computations + Σ cost·(1 − 1/slowdown) of a channel's collectives, the greatest over channels
+  /// and links (a link's cost is link_ns): for as long as a link is busy, computations go at 1/slowdown at best, the
+  /// least that the machine has for the collective and any computation of the graph. 0 where nothing is slowed down.
   double contention = 0;
   double best() const;
 };
 
-/// Resources are the computations, of which `compute_streams` run at a time, and each link: `link_of_channel` as for
-/// the simulator, channels with equal numbers being one resource; empty: each channel has a link of its own. k streams
+/// Resources are the computations, of which `compute_streams` run at a time; each channel, whose collectives run one at
+/// a time; and each link, for the time that bytes occupy it (TaskCosts::link_ns). `link_of_channel` is that of the
+/// simulator: channels with equal numbers share a link; empty: each channel has a link of its own. k streams
 /// count as one that is k times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k + min
 /// tail(S). Throws std::logic_error if the costs are of another graph.
 Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "runtime/cost/cost_model.h"
+#include "runtime/cost/link_shares.h"
 #include "runtime/simulate/event_queue.h"
 
 namespace weft::simulate {
@@ -33,7 +34,7 @@ void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const S
   require(options.grid.ranks() >= 1, "ranks", static_cast<double>(options.grid.ranks()), "at least 1");
   const std::size_t tasks = plan.graph->tasks().size();
   if (costs.ns.size() != tasks || costs.cpu_ns.size() != tasks ||
-      (!costs.beside_ns.empty() && costs.beside_ns.size() != tasks)) {
+      (!costs.beside_ns.empty() && costs.beside_ns.size() != tasks) || costs.on_link().size() != tasks) {
     throw std::logic_error(fmt::format("{} costs for {} tasks", costs.ns.size(), tasks));
   }
   if (!options.link_of_channel.empty() && options.link_of_channel.size() != kChannels) {
@@ -47,6 +48,7 @@ struct FlatEntry {
   std::uint16_t kind = 0;  // Operation::index()
   double ns = 0, cpu = 0;  // time alone; cores that its transport takes at full rate
   double beside = 1;       // rate of a collective while computations run
+  double use = 1;          // part of its link that a collective uses when it runs alone
 };
 
 struct FlatStream {
@@ -143,10 +145,10 @@ class Simulator {
                                 static_cast<std::uint16_t>(plan_.graph->task(entry.task).operation.index()), ns, cpu});
         if (!costs.beside_ns.empty() && costs.beside_ns[task] > ns)
           flat.entries.back().beside = ns / costs.beside_ns[task];
+        if (ns > 0) flat.entries.back().use = std::min(1.0, costs.on_link()[task] / ns);
       }
     }
-    links_ = dense.size();
-    on_link_.resize(links_);
+    on_link_ = cost::LinkShares(dense.size());
   }
 
   void make_groups(FlatStream& flat, graph::Channel channel) const {
@@ -293,26 +295,29 @@ class Simulator {
   /// Recomputes the rates of a rank's running entries after an entry started or ended there.
   void settle(std::size_t rank) {
     SlotState* const states = &slots_[rank * streams_];
-    std::fill(on_link_.begin(), on_link_.end(), 0);
+    on_link_.clear();
     bool communicating = false, computing = false;
     for (std::size_t s = 0; s < streams_; ++s) {
       if (states[s].doing != Doing::running) continue;
       (flat_[s].compute ? computing : communicating) = true;
-      if (!flat_[s].compute) ++on_link_[flat_[s].link];
+      if (!flat_[s].compute) on_link_.add(flat_[s].link, flat_[s].entries[states[s].next].use);
     }
     if (communicating) {
+      on_link_.divide();
       double wanted = 0;  // cores, by all transports
       for (std::size_t s = 0; s < streams_; ++s) {
         if (flat_[s].compute || states[s].doing != Doing::running) continue;
-        wanted += flat_[s].entries[states[s].next].cpu / on_link_[flat_[s].link];
+        const FlatEntry& entry = flat_[s].entries[states[s].next];
+        wanted += entry.cpu * on_link_.rate(flat_[s].link, entry.use);
       }
       const double granted = wanted > machine_.cores ? machine_.cores / wanted : 1;
       for (std::size_t s = 0; s < streams_; ++s) {
         if (flat_[s].compute || states[s].doing != Doing::running) continue;
         // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
         // don't overwrite on_link_.
-        const double beside = computing ? flat_[s].entries[states[s].next].beside : 1;
-        offer(rank, s, std::min(beside, granted) / on_link_[flat_[s].link]);
+        const FlatEntry& entry = flat_[s].entries[states[s].next];
+        const double beside = computing ? entry.beside : 1;
+        offer(rank, s, std::min(beside, granted) * on_link_.rate(flat_[s].link, entry.use));
       }
     }
     settle_computations(rank);
@@ -430,9 +435,9 @@ class Simulator {
   EventQueue queue_;              // running slots; a collective in the slot of its first member
   std::vector<FlatStream> flat_;
   std::vector<FlatWait> waits_;
-  std::size_t compute_streams_ = 0, links_ = 0, kinds_ = 0;
+  std::size_t compute_streams_ = 0, kinds_ = 0;
   std::vector<double> slowdown_;  // by kind of computation and of collective
-  std::vector<int> on_link_;      // scratch of settle()
+  cost::LinkShares on_link_{0};   // of the rank that settle() is at
   double sigma_ = 0, mean_ = 0;
   int step_ = 0;
   double now_ = 0;

@@ -42,7 +42,8 @@ std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Gr
 
 /// Streams are in order. A task starts when its stream is free and its waits hold; a collective, when this is true on
 /// all members of its group. Work proceeds at rates that change with every event:
-/// - collectives that run on one link of a rank share it evenly, and run at the rate of their slowest member;
+/// - collectives that run on one link of a rank share it (runtime/cost/link_shares.h), and run at the rate of their
+///   slowest member;
 /// - a collective runs at the rate of TaskCosts::beside_ns while computations of its rank run;
 /// - a computation is slowed down by the greatest of the machine's factors for the collectives that run beside it;
 /// - with Machine::shared_cores each transport takes cpu_ns/ns cores while it runs (all are slowed down by one factor

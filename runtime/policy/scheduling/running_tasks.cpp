@@ -15,13 +15,15 @@ constexpr std::size_t kKinds = std::variant_size_v<graph::Operation>;
 
 RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                            std::span<const plan::Stream> streams)
-    : cost_(costs.ns), cores_(cost_.size(), 0), slots_(streams.size()) {
+    : cost_(costs.ns), cores_(cost_.size(), 0), use_(cost_.size(), 1), slots_(streams.size()) {
   std::vector<std::string_view> names(kKinds);
   for (std::size_t i = 0; i < cost_.size(); ++i) {
     const graph::Operation& operation = graph.tasks()[i].operation;
     kind_.push_back(static_cast<std::uint16_t>(operation.index()));
     names[kind_.back()] = graph::kind_name(operation);
-    if (cost_[i] > 0) cores_[i] = costs.cpu_ns[i] / cost_[i];
+    if (cost_[i] == 0) continue;
+    cores_[i] = costs.cpu_ns[i] / cost_[i];
+    use_[i] = std::min(1.0, costs.on_link()[i] / cost_[i]);
   }
   std::map<int, std::size_t> dense;
   for (const plan::Stream& stream : streams) {
@@ -32,7 +34,7 @@ RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& cos
                                                        : options.link_of_channel.at(channel);
     link_.push_back(stream.compute ? 0 : dense.emplace(link, dense.size()).first->second);
   }
-  on_link_.resize(dense.size());
+  on_link_ = cost::LinkShares(dense.size());
   contends_ = dense.size() < streams.size() - computes_;
   slowdown_.assign(kKinds * kKinds, 1);
   if (options.machine == nullptr) return;
@@ -89,17 +91,19 @@ double RunningTasks::slowdown(std::uint32_t computation) const {
 
 void RunningTasks::settle(double now) {
   if (!contends_) return;
-  std::ranges::fill(on_link_, 0);
+  on_link_.clear();
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
-    if (slots_[s].task != kIdle) ++on_link_[link_[s]];
+    if (slots_[s].task != kIdle) on_link_.add(link_[s], use_[slots_[s].task]);
   }
+  on_link_.divide();
+  const auto rate = [&](std::size_t s) { return on_link_.rate(link_[s], use_[slots_[s].task]); };
   double taken = 0, wanted = 0;  // cores
   for (std::size_t s = computes_; shared_cores_ && s < slots_.size(); ++s) {
-    if (slots_[s].task != kIdle) taken += cores_[slots_[s].task] / on_link_[link_[s]];
+    if (slots_[s].task != kIdle) taken += cores_[slots_[s].task] * rate(s);
   }
   const double granted = taken > machine_cores_ ? machine_cores_ / taken : 1;
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
-    if (slots_[s].task != kIdle) set_rate(slots_[s], granted / on_link_[link_[s]], now);
+    if (slots_[s].task != kIdle) set_rate(slots_[s], granted * rate(s), now);
   }
   double share = 1;
   if (shared_cores_) {

@@ -9,13 +9,14 @@
 
 #include "graph/graph.h"
 #include "runtime/cost/costs.h"
+#include "runtime/cost/link_shares.h"
 #include "runtime/plan/stream.h"
 #include "runtime/policy/policy.h"
 
 namespace weft::policy {
 
-/// At most one task per stream. Rates follow the simulator's rules, for ranks that are all alike: collectives on one
-/// link share it evenly, computations are slowed down by collectives beside them, and transports take cores from
+/// At most one task per stream. Rates follow the simulator's rules, for ranks that are all alike: collectives share
+/// their link, computations are slowed down by collectives beside them, and transports take cores from
 /// computations. With options without machine and links each task takes its cost.
 ///
 ///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after each start or end
@@ -51,6 +52,7 @@ class RunningTasks {
   static void set_rate(Slot& slot, double rate, double now);
 
   std::vector<double> cost_, cores_;  // by task; the cores that a collective's transport takes
+  std::vector<double> use_;           // by task: the part of its link that a collective uses alone
   std::vector<std::uint16_t> kind_;   // by task: Operation::index()
   std::vector<std::size_t> link_;     // by stream; of communication streams
   std::size_t computes_ = 0;          // streams of computations, which come first
@@ -58,7 +60,7 @@ class RunningTasks {
   bool contends_ = false, shared_cores_ = false;
   double machine_cores_ = 1;
   std::vector<Slot> slots_;
-  std::vector<int> on_link_;
+  cost::LinkShares on_link_{0};
 };
 
 }  // namespace weft::policy

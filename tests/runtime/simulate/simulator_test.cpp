@@ -89,6 +89,21 @@ TEST(Simulator, CollectivesOnOneLinkShareItEvenly) {
   EXPECT_EQ(result.step_ns, 40);
 }
 
+TEST(Simulator, LatencyLeavesTheLinkToOthers) {
+  const Fan fan;
+  cost::TaskCosts costs = costs_of(*fan.plan.graph, {{"a", 10}, {"b", 5}, {"c", 20}, {"d", 10}});
+  const auto step = [&](double c, double d) {
+    costs.link_ns = costs.ns;
+    costs.link_ns[fan.plan.graph->find_task("c").index()] = c;
+    costs.link_ns[fan.plan.graph->find_task("d").index()] = d;
+    return simulate(fan.plan, costs, {}, options_of({0, 0, 0, 0, 0, 0})).step_ns;
+  };
+  EXPECT_EQ(step(0, 0), 30);    // latency alone
+  EXPECT_EQ(step(10, 5), 30);   // each needs half of the link
+  EXPECT_EQ(step(20, 10), 40);  // bytes alone
+  EXPECT_EQ(step(20, 5), 35);   // d needs half, so both have what they need of half a link; c's last 15 run alone
+}
+
 TEST(Simulator, ComputationsBesideACollectiveAreSlowedDown) {
   const Fan fan;
   cost::Machine machine;

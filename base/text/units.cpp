@@ -2,9 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <span>
 #include <string_view>
+#include <system_error>
+
+#include "base/error.h"
 
 namespace weft {
 namespace {
@@ -45,6 +51,37 @@ std::string format_bytes(double bytes) {
 
 std::string format_flops(double flops) {
   return with_a_decimal(flops, 1000, kFlops);
+}
+
+std::int64_t parse_bytes(std::string_view text, std::string_view where) {
+  const auto refuse = [&] {
+    throw UserError(fmt::format("{} = \"{}\" is not a size", where, text), "a number with a unit, up to 1 EiB",
+                    "write it as 37GiB, 512MiB or 40GB");
+  };
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) refuse();
+  std::string unit;
+  for (const char c : text.substr(static_cast<std::size_t>(end - text.data()))) {
+    if (c != ' ') unit += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  double factor = 1;
+  if (!unit.empty() && unit != "B") {
+    constexpr std::string_view kPrefixes = "KMGT";
+    const std::size_t power = kPrefixes.find(unit[0]);
+    const std::string_view rest = std::string_view(unit).substr(1);
+    if (power == std::string_view::npos || (rest != "IB" && rest != "B")) refuse();
+    factor = std::pow(rest == "IB" ? 1024.0 : 1000.0, static_cast<double>(power + 1));
+  }
+  const double bytes = std::round(number * factor);
+  if (!(bytes >= 1 && bytes <= 0x1p60)) refuse();
+  return static_cast<std::int64_t>(bytes);
+}
+
+std::string exact_bytes(std::int64_t bytes) {
+  std::size_t unit = 0;
+  while (unit + 1 < std::size(kBytes) && bytes % 1024 == 0 && bytes > 0) bytes /= 1024, ++unit;
+  return fmt::format("{}{}", bytes, kBytes[unit].substr(1));
 }
 
 std::string human_bytes(std::uint64_t bytes) {

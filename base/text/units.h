@@ -3,12 +3,20 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace weft {
 
 /// With one decimal: 1536 → "1.5 KiB", 2.5e9 → "2.5 Gflop"; whole numbers below the first unit.
 std::string format_bytes(double bytes);
 std::string format_flops(double flops);
+
+/// Bytes from a text that a person wrote: "37GiB", "1.5 TiB", "40GB", "4096". Units are B, KiB to TiB (powers of 1024)
+/// and KB to TB (powers of 1000), in any case. `where` opens the messages. Throws UserError on anything else, on sizes
+/// below 1 and above 1 EiB.
+std::int64_t parse_bytes(std::string_view text, std::string_view where);
+/// A text that parse_bytes() reads as this number: "37GiB", "1000B".
+std::string exact_bytes(std::int64_t bytes);
 
 /// With three digits: 1536 → "1.50 KiB", 13421772800 → "12.5 GiB", 512 → "512 B".
 std::string human_bytes(std::uint64_t bytes);

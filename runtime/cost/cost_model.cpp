@@ -58,7 +58,7 @@ Movement movement_of(const graph::Operation& operation, double element_bytes) {
 GroupSpan span_of_first(const Machine& machine, std::int64_t count) {
   GroupSpan span;
   span.ranks = count;
-  span.nodes = (count + machine.devices_per_node - 1) / machine.devices_per_node;
+  span.nodes = span.job_nodes = (count + machine.devices_per_node - 1) / machine.devices_per_node;
   span.per_node = std::min(count, machine.devices_per_node);
   return span;
 }
@@ -74,7 +74,7 @@ double node_bandwidth(const Machine& machine, std::int64_t ranks, std::int64_t s
 // One group's share of the bandwidth of its node's ports.
 double network_bandwidth(const Machine& machine, const GroupSpan& span) {
   return machine.network.bandwidth * machine.network_ports /
-         to_double(std::min(span.sharing, machine.devices_per_node));
+         (to_double(std::min(span.sharing, machine.devices_per_node)) * machine.congestion_of(span.job_nodes));
 }
 
 /// Seconds that bytes take on one link, after `latency` seconds, by the faster of its protocols.
@@ -177,6 +177,7 @@ graph::Operation operation_of(const CalibrationPoint& point) {
 GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
   GroupSpan worst;
   worst.ranks = graph::group_size(grid, channel);
+  worst.job_nodes = (grid.ranks() + machine.devices_per_node - 1) / machine.devices_per_node;
   if (channel != graph::Channel::world) {
     for (const graph::Axis axis : grid.order) {
       if (axis == graph::axis_of(channel)) break;
@@ -217,7 +218,8 @@ CollectiveTime collective_time(const Machine& machine, const GroupSpan& span, co
   CollectiveTime time = ring(machine, span, move);
   if (move.all_reduce) {
     time = faster(time, tree(machine, span, move));
-    if (!span.within_node() && span.per_node > 1) time = faster(time, hierarchical(machine, span, move));
+    if (machine.hierarchical && !span.within_node() && span.per_node > 1)
+      time = faster(time, hierarchical(machine, span, move));
   }
   return time;
 }

@@ -12,10 +12,11 @@ namespace weft::cost {
 /// The placement of a channel's groups on the nodes of a machine; that of the slowest group if they differ.
 struct GroupSpan {
   std::int64_t ranks = 1;
-  std::int64_t nodes = 1;     // nodes that one group spans
-  std::int64_t per_node = 1;  // most members of the group on one node
-  std::int64_t sharing = 1;   // groups with members on one node, which share its links to the network
-  std::int64_t stride = 1;    // distance in ranks between neighbours: the product of the inner axes' sizes
+  std::int64_t nodes = 1;      // nodes that one group spans
+  std::int64_t per_node = 1;   // most members of the group on one node
+  std::int64_t sharing = 1;    // groups with members on one node, which share its links to the network
+  std::int64_t stride = 1;     // distance in ranks between neighbours: the product of the inner axes' sizes
+  std::int64_t job_nodes = 1;  // nodes of all ranks
   bool within_node() const { return nodes == 1; }
   friend bool operator==(const GroupSpan&, const GroupSpan&) = default;
 };
@@ -25,9 +26,9 @@ GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Cha
 
 /// Bytes a second that each rank of the group can send on a ring through the group, while all groups of the channel do
 /// the same. Within a node: the measured rate (Machine::node_groups) or the node's link; without a switch at most g − 1
-/// pair links. Across nodes: the bandwidth of all ports of the node divided by min(sharing, devices of the node), and
-/// at most the rate within the node. This is AxoNN's rule, b_inter / min(G_node, product of inner axes) (Singh et al.,
-/// SC '24, section 5; examples/comm_model.py).
+/// pair links. Across nodes: the bandwidth of all ports of the node, divided by min(sharing, devices of the node) and
+/// by the fabric's congestion, and at most the rate within the node. This is AxoNN's rule, b_inter / min(G_node,
+/// product of inner axes) (Singh et al., SC '24, section 5; examples/comm_model.py).
 double group_bandwidth(const Machine& machine, const GroupSpan& span);
 
 /// The time of a collective that runs alone.
@@ -42,7 +43,8 @@ struct CollectiveTime {
 ///   all:          ring: steps·α + share·S/B with n − 1 steps and share (n−1)/n, both twice for all-reduce; N − 1
 ///                 (twice) of the steps pay the network's α, the others the node's; a pipelined broadcast sends S
 ///   all-reduce:   tree: 2((g−1)·α_node + log2(N)·α_net) + 2S/B, on one node 2·log2(n)·α_node + 2S/B
-///   on N nodes:   hierarchical, all-reduce only: within nodes 2(g−1)/g·S/B_node, between them 2(N−1)/N·(S/g)/B_net,
+///   on N nodes:   hierarchical, all-reduce only and only if the machine's library has it: within nodes
+///   2(g−1)/g·S/B_node, between them 2(N−1)/N·(S/g)/B_net,
 ///                 with the tree's latency
 /// All-gather and reduce-scatter only use a ring, whose latency grows with n, as PCCL (2504.18658) reports. A link's
 /// `setup` is added once, unless its protocol for small messages is faster. The part on the link is the bytes' time

@@ -25,6 +25,13 @@ struct NodeGroup {
   double bandwidth = 0;  // bytes a second that one rank sends
 };
 
+/// By what factor the bandwidth of each port is lower when a job has so many nodes, because its traffic meets other
+/// traffic in the fabric.
+struct Congestion {
+  std::int64_t nodes = 2;
+  double factor = 1.0;  // ≥ 1
+};
+
 /// The factor by which a collective slows down a computation beside it, by kinds of operations.
 struct Slowdown {
   std::string compute, collective;  // kind_name(); "" means any
@@ -65,6 +72,8 @@ struct Machine {
   double pair_bandwidth = 0;       // between two ranks of a node without a switch, bytes a second; 0: a switch
   std::vector<NodeGroup> node_groups;  // measured groups, whose bandwidth counts instead
   double network_ports = 1;            // ports of a node, each with `network.bandwidth`, shared by its ranks
+  bool hierarchical = false;           // whether the library has all-reduces that reduce within nodes first
+  std::vector<Congestion> congestion;  // by ascending nodes; in proportion to log2(nodes) between them; empty: none
   double transport_cpu = 0;            // core seconds per byte that a collective sends; 0: DMA, no core time
   bool shared_cores = false;           // the transport's core time is taken from the computations
   std::vector<Slowdown> slowdowns;     // the first that matches applies
@@ -73,6 +82,8 @@ struct Machine {
 
   double flops(DType dtype) const { return dtype == DType::bf16 ? flops_bf16 : flops_f32; }
   double slowdown(std::string_view compute, std::string_view collective) const;
+  /// The factor on the time of bytes between nodes of a job of so many nodes.
+  double congestion_of(std::int64_t nodes) const;
 };
 
 /// Reads a machine from TOML (docs/machines.md). Throws UserError with file and line; for an unknown key it names the

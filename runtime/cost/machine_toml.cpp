@@ -134,6 +134,24 @@ void read_node(const TableReader& table, Machine& machine) {
   }
 }
 
+void read_network(const TableReader& table, Machine& machine) {
+  read_link(table, machine.network);
+  table.number_if_given("ports", machine.network_ports, kPositive);
+  if (const auto hierarchical = table.find("hierarchical")) machine.hierarchical = hierarchical->boolean();
+  for (const DocumentValue& each : table.tables("congestion")) {
+    const TableReader point = table.table(each, {"nodes", "factor"});
+    Congestion congestion;
+    point.count("nodes", congestion.nodes);
+    point.number("factor", congestion.factor, {.least = 1, .most = 1000});
+    const std::int64_t before = machine.congestion.empty() ? 1 : machine.congestion.back().nodes;
+    if (congestion.nodes <= before) {
+      point.find("nodes")->refuse(
+          fmt::format("more than {} nodes, since points are in ascending order and one node has no network", before));
+    }
+    machine.congestion.push_back(congestion);
+  }
+}
+
 Machine read_machine(const DocumentValue& root) {
   Machine machine;
   machine.cores = 1;
@@ -148,9 +166,9 @@ Machine read_machine(const DocumentValue& root) {
               machine);
   read_node(top.table("node", {"latency", "bandwidth", "setup", "small-bandwidth", "pair-bandwidth", "group"}),
             machine);
-  const TableReader network = top.table("network", {"latency", "bandwidth", "setup", "small-bandwidth", "ports"});
-  read_link(network, machine.network);
-  network.number_if_given("ports", machine.network_ports, kPositive);
+  read_network(
+      top.table("network", {"latency", "bandwidth", "setup", "small-bandwidth", "ports", "hierarchical", "congestion"}),
+      machine);
   if (top.find("transport")) {
     const TableReader transport = top.table("transport", {"cpu", "shared-cores"});
     transport.number_if_given("cpu", machine.transport_cpu);

@@ -17,6 +17,7 @@
 #include "runtime/plan/collective_signature.h"
 #include "runtime/plan/order.h"
 #include "runtime/policy/compile_plan.h"
+#include "runtime/policy/fit_memory.h"
 
 namespace weft::execute {
 namespace {
@@ -131,7 +132,8 @@ std::vector<std::byte> bytes_of_rank_0(comm::World& world, const Decide& decide)
 
 plan::Order order_of_rank_0(comm::World& world, const graph::Graph& graph, const policy::Policy& policy,
                             const policy::PolicyOptions& options) {
-  return plan::decode_order(bytes_of_rank_0(world, [&] { return plan::encode(policy.order(graph, options)); }), graph);
+  return plan::decode_order(
+      bytes_of_rank_0(world, [&] { return plan::encode(policy::order_within_memory(policy, graph, options)); }), graph);
 }
 
 std::vector<plan::Rewrite> rewrites_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,

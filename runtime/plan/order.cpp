@@ -8,7 +8,7 @@
 namespace weft::plan {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x32464557;  // "WEF2" in memory: the format's version is its last digit
+constexpr std::uint32_t kMagic = 0x33464557;  // "WEF3" in memory: the format's version is its last digit
 
 class Writer {
  public:
@@ -102,6 +102,7 @@ void put_reason(Writer& out, const Reason& reason) {
   out.put(reason.selection->order);
   out.put(reason.selection->orders);
   out.put(reason.selection->memory_limit);
+  out.put(static_cast<std::uint8_t>(reason.selection->keeps_limit));
   out.put(reason.selection->makespan_ns);
 }
 
@@ -117,6 +118,7 @@ Reason get_reason(Reader& in) {
   selection.order = in.get_text();
   selection.orders = in.get<std::uint64_t>();
   selection.memory_limit = in.get<std::uint64_t>();
+  selection.keeps_limit = in.get_enum(std::uint8_t{1}, "mark of a kept limit") != 0;
   selection.makespan_ns = in.get_ns();
   return reason;
 }

@@ -64,12 +64,14 @@ constexpr std::string_view kPriorities[] = {
     "the largest priority, found in {} moves from critical-path with sweeps ({ms} → {ms} ms)",
     "the largest priority, found by sweeps",
     "the largest priority, found by sweeps after the search",
+    "the earliest start in the policy's own order",
     "the largest priority, found in {} moves",
 };
 
 constexpr std::string_view kShortest = " (the shortest of {} orders, {ms} ms): ";
 constexpr std::string_view kLeastMemory =
     " (no order keeps the limit of {} bytes; of {} this one takes the least, {ms} ms): ";
+constexpr std::string_view kKeepsLimit = " (keeps the limit of {} bytes; the shortest of {} that do, {ms} ms): ";
 
 static_assert(std::size(kKinds) == static_cast<std::size_t>(ReasonKind::other));
 static_assert([] {
@@ -176,15 +178,16 @@ Reason parse_unselected(std::string_view text) {
 
 /// Removes the words about a selection from the front of `text`; returns nullopt if there are none.
 std::optional<Selection> take_selection(std::string_view& text) {
-  for (const std::string_view pattern : {kShortest, kLeastMemory}) {
+  for (const std::string_view pattern : {kShortest, kLeastMemory, kKeepsLimit}) {
     const std::size_t name = text.find(pattern.substr(0, pattern.find('{')));
     if (name == std::string_view::npos) continue;
     std::string_view rest = text.substr(name);
     Values values;
     if (!take(rest, pattern, values)) continue;
     Selection selection{.order = std::string(text.substr(0, name)), .makespan_ns = values.ns[0]};
-    if (pattern == kLeastMemory) selection.memory_limit = values.numbers[0];
-    selection.orders = values.numbers[pattern == kLeastMemory ? 1 : 0];
+    if (pattern != kShortest) selection.memory_limit = values.numbers[0];
+    selection.keeps_limit = pattern == kKeepsLimit;
+    selection.orders = values.numbers[pattern == kShortest ? 0 : 1];
     text = rest;
     return selection;
   }
@@ -196,7 +199,7 @@ void append(std::string& text, const Selection& selection) {
   Values values{.numbers = {selection.orders}, .ns = {selection.makespan_ns}};
   if (selection.memory_limit == 0) return append(text, kShortest, values);
   values.numbers = {selection.memory_limit, selection.orders};
-  append(text, kLeastMemory, values);
+  append(text, selection.keeps_limit ? kKeepsLimit : kLeastMemory, values);
 }
 
 }  // namespace

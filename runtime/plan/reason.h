@@ -63,15 +63,16 @@ enum class Priority : std::uint8_t {
   annealed_critical_path,  // numbers: moves; ns: the makespan before and after them
   swept,
   swept_after_search,
-  annealed,  // numbers: moves
+  as_ordered,  // the start of the task in an order that takes too much memory
+  annealed,    // numbers: moves
 };
 
-/// A portfolio's choice of this order among several.
+/// The choice of this order among several, by a portfolio or to keep a memory limit.
 struct Selection {
-  std::string order = {};    // its policy, as make_policy() takes it, or how the search found it
-  std::uint64_t orders = 0;  // number of orders to choose from
-  std::uint64_t memory_limit =
-      0;  // a limit in bytes that no order kept, so this one takes the least; 0: it is the shortest
+  std::string order = {};          // its policy, as make_policy() takes it, or how the search found it
+  std::uint64_t orders = 0;        // number of orders to choose from
+  std::uint64_t memory_limit = 0;  // bytes of scratch; 0: any order could be chosen, and this is the shortest
+  bool keeps_limit = false;        // the shortest that keeps the limit; false: none did, and this takes the least
   double makespan_ns = 0;
   friend bool operator==(const Selection&, const Selection&) = default;
 };

@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "runtime/policy/fit_memory.h"
+
 namespace weft::policy {
 
 std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy,
@@ -29,7 +31,7 @@ std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>
 plan::Plan compile_plan(std::shared_ptr<const graph::Graph> graph, const Policy& policy, const PolicyOptions& options,
                         std::span<const plan::Rewrite> chosen) {
   graph = plan::rewrite(graph, rewrites_of(graph, policy, options, chosen), options.weight_layouts);
-  const plan::Order order = policy.order(*graph, options);
+  const plan::Order order = order_within_memory(policy, *graph, options);
   return plan::make_plan(std::move(graph), order, policy.name());
 }
 

@@ -17,7 +17,8 @@ namespace weft::policy {
 std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy,
                                        const PolicyOptions& options, std::span<const plan::Rewrite> chosen);
 
-/// The plan of the rewritten graph, not checked. Throws the exceptions of the policy and of make_plan().
+/// The plan of the rewritten graph, not checked, within the options' memory (runtime/policy/fit_memory.h). Throws the
+/// exceptions of order_within_memory() and of make_plan().
 plan::Plan compile_plan(std::shared_ptr<const graph::Graph> graph, const Policy& policy,
                         const PolicyOptions& options = {}, std::span<const plan::Rewrite> chosen = {});
 

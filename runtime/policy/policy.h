@@ -19,8 +19,9 @@ namespace weft::policy {
 /// The inputs of a policy besides the graph.
 struct PolicyOptions {
   int compute_streams = 1;
-  std::int64_t memory_limit = 0;                                // bytes of scratch that the plan may take; 0: no limit
-  std::uint64_t seed = 0;                                       // of policies that draw random numbers
+  std::int64_t memory = 0;        // bytes of state and scratch that the plan may take; 0: no limit
+  std::int64_t memory_limit = 0;  // bytes of scratch that the plan may take, the form of policies; 0: no limit
+  std::uint64_t seed = 0;         // of policies that draw random numbers
   std::shared_ptr<const cost::CostModel> cost_model = nullptr;  // null: default_cost_model()
   /// Contention, as in the simulator. The machine tells how computations and collectives slow each other down; null:
   /// not at all. Channels with equal numbers share a link; empty: each channel has its own link.
@@ -39,6 +40,8 @@ class Policy {
   virtual std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const;
   /// Whether the policy's rewrites alone decide which weights are packed; if so, the caller adds no packing.
   virtual bool decides_packing() const { return false; }
+  /// Whether an order that takes too much memory may be changed (runtime/policy/fit_memory.h); if not, it is refused.
+  virtual bool may_be_reordered() const { return true; }
   /// The order of the rewritten graph. Throws UserError on options out of range.
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };

@@ -150,9 +150,11 @@ void Remedies::compute_first(const SimulatedStep& step, ExposedCollective& expos
 }
 
 void Remedies::lift_the_limit(ExposedCollective& exposed) const {
-  if (exposed.cause != ExposureCause::memory_limit || problem_.options.memory_limit == 0) return;
+  if (exposed.cause != ExposureCause::memory_limit ||
+      (problem_.options.memory_limit == 0 && problem_.options.memory == 0))
+    return;
   PlanningProblem unlimited = problem_;
-  unlimited.options.memory_limit = 0;
+  unlimited.options.memory = unlimited.options.memory_limit = 0;
   const PlanReport other = report_plan(unlimited, report_.policy);
   if (!other.planned()) return;
   exposed.remedies.push_back({fmt::format("without a memory limit ({} MiB of scratch instead of {})",

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -21,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program.h"
@@ -230,6 +232,19 @@ class Fuzzer {
  private:
   std::string counts() const { return fmt::format("{} graphs, {} plans, {} runs", graphs_, plans_, runs_); }
 
+  /// nullopt: no order keeps the memory limit.
+  static std::optional<plan::Plan> plan_within(const Case& fuzzed, const std::string& name,
+                                               const policy::PolicyOptions& options) {
+    try {
+      plan::Plan plan = policy::compile_plan(fuzzed.graph, *policy::make_policy(name), options, fuzzed.rewrites);
+      require(options.memory_limit == 0 || plan.scratch_bytes <= options.memory_limit, "the plan is above its limit");
+      return plan;
+    } catch (const UserError&) {
+      if (options.memory_limit == 0) throw;
+      return std::nullopt;
+    }
+  }
+
   void try_graph(std::uint64_t seed) {
     watch_.say(fmt::format("--graphs 1 --seed {}: making the graph", seed));
     const Case fuzzed = make_case(seed);
@@ -238,7 +253,9 @@ class Fuzzer {
     for (const std::string& name : names) {
       const policy::PolicyOptions options = options_of(fuzzed, draws);
       tell(fuzzed, name, options, "planning");
-      const plan::Plan plan = policy::compile_plan(fuzzed.graph, *policy::make_policy(name), options, fuzzed.rewrites);
+      const std::optional<plan::Plan> planned = plan_within(fuzzed, name, options);
+      if (!planned) continue;
+      const plan::Plan& plan = *planned;
       const std::vector<plan::Violation> violations = plan::check_plan(plan);
       require(violations.empty(), violations.empty() ? "" : violations.front().message);
       tell(fuzzed, name, options, "simulating");
@@ -248,8 +265,10 @@ class Fuzzer {
     if (fuzzed.ranks > 0 && settings_.execute > 0) {
       const auto expected = testing::reference_states(fuzzed.graph, fuzzed.ranks, kSteps);
       for (int i = 0; i < settings_.execute; ++i) {
-        execute(fuzzed, names[draws.below(names.size())], options_of(fuzzed, draws), expected,
-                static_cast<int>(draws.between(1, 2)));
+        const std::string& name = names[draws.below(names.size())];
+        const policy::PolicyOptions options = options_of(fuzzed, draws);
+        const auto threads = static_cast<int>(draws.between(1, 2));
+        if (plan_within(fuzzed, name, options)) execute(fuzzed, name, options, expected, threads);
       }
     }
     ++graphs_;

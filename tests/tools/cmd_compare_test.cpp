@@ -224,7 +224,7 @@ TEST_F(CompareCommand, RefusesWhatItCannotUse) {
   expect_refused("compare", {"--profile", "broken.json"}, {"broken.json has version 9"});
   expect_refused("compare", {"--machine", "frontyer"}, {"unknown machine", "frontier"});
   expect_refused("compare", {"--streams", "0"}, {"--streams"});
-  expect_refused("compare", {"--memory-limit", "-1"}, {"--memory-limit"});
+  expect_refused("compare", {"--memory", "-1"}, {"--memory"});
   expect_refused("compare", {"--measured-rounds", "0"}, {"--measured-rounds"});
   expect_refused("compare", {"--policies", "serial", "-o", "no/such/folder.json"}, {"no/such"});
   expect_refused("compare", {"--measure", "--ranks", "2", "--policies", "serial", "-o", "no/such/folder.json"},

@@ -205,7 +205,7 @@ TEST(PackWeightsKey, AutoLeavesOthersWhatIsTheirs) {
   config.model_name = "gpt2-350m";  // 2.6 GiB
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
-  config.memory_limit = 1;
+  config.memory = std::int64_t{1} << 30;
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
   const testing::TemporaryFolder folder;

@@ -66,8 +66,10 @@ struct RunConfig {
   std::string machine;       // the machine that policies plan for: a machine file, or the name of one of Weft's
   std::string profile;       // a file of `weft profile`: measured costs for policies
   std::int64_t streams = 1;  // compute streams of a rank
-  double memory_limit = 0;   // GiB of scratch that a plan may take; 0: no limit
-  std::string gemm_tuning;   // see TuningSetting
+  /// Bytes of state and scratch that a rank's plan may take; 0: any number; nullopt: those of a device of `machine`,
+  /// and any number if none is named.
+  std::optional<std::int64_t> memory;
+  std::string gemm_tuning;                  // see TuningSetting
   std::optional<PackedUnit> bf16_products;  // unit that multiplies bf16 on CPUs; nullopt: see bf16_of_run()
   bool check_nan = false;                   // look for NaN and infinity in every task's results
   double watchdog = 120;                    // seconds without progress until the run is ended; 0: never

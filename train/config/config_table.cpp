@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/units.h"
 #include "train/config/key_grid.h"
 #include "train/config/key_kinds.h"
 #include "train/config/key_model.h"
@@ -73,6 +74,26 @@ void add_device(std::vector<ConfigEntry>& all) {
       {integer_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }
 
+ConfigEntry memory_key() {
+  return {
+      "memory",
+      ValueKind::text,
+      "auto|none|SIZE",
+      "memory that a rank's plan may take, with parameters and optimizer: 37GiB, 40GB; none: any size; auto: that of "
+      "a device of the machine, if one is named",
+      [](RunConfig& config, std::string_view value, std::string_view where) {
+        if (value == "auto") {
+          config.memory.reset();
+        } else {
+          config.memory = value == "none" ? 0 : parse_bytes(value, where);
+        }
+      },
+      [](const RunConfig& config) -> std::string {
+        if (!config.memory) return "auto";
+        return *config.memory == 0 ? "none" : exact_bytes(*config.memory);
+      }};
+}
+
 void add_plan(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::plan,
       {text_key("policy",
@@ -84,7 +105,7 @@ void add_plan(std::vector<ConfigEntry>& all) {
            "pack-weights",
            "with device cpu: put weights once a step into the order in which products read them; the bits stay the "
            "same. Forward and backward pass take 4 bytes of memory a weight each, or 2 where pairs or AMX multiply "
-           "bf16. auto: where enough products read them, up to 134M parameters, without memory-limit, machine or a "
+           "bf16. auto: where enough products read them, up to 134M parameters, without memory, machine or a "
            "plan file; on: wherever two products read them",
            {{"auto", WeightPacking::automatic}, {"on", WeightPacking::on}, {"off", WeightPacking::off}},
            &RunConfig::pack_weights),
@@ -100,8 +121,7 @@ void add_plan(std::vector<ConfigEntry>& all) {
        text_key("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile)});
   add(all, KeyGroup::plan,
       {integer_key("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
-       number_key("memory-limit", "GiB of scratch memory that a plan may take; 0: no limit", &RunConfig::memory_limit,
-                  0, 1e6)});
+       memory_key()});
 }
 
 void add_products(std::vector<ConfigEntry>& all) {
@@ -201,7 +221,9 @@ const FormerKey* former_key(std::string_view name) {
   static constexpr std::array kKeys = {
       FormerKey{"eval-batches", "eval-sequences", "0",
                 "counted micro-batches of each rank, so that the loss depended on the grid",
-                "set eval-sequences to a number of held-out sequences over all ranks"}};
+                "set eval-sequences to a number of held-out sequences over all ranks"},
+      FormerKey{"memory-limit", "memory", "0", "counted scratch memory alone, so that plans took more than was allowed",
+                "set memory to all that a rank may take, with its unit: 37GiB"}};
   const auto found = std::ranges::find(kKeys, name, &FormerKey::name);
   return found == kKeys.end() ? nullptr : &*found;
 }

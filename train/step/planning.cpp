@@ -24,10 +24,11 @@ constexpr std::int64_t kWorthPacking = 4;
 // Above this limit only the user decides: W and its transpose in fp32 take 8 bytes per parameter.
 constexpr std::int64_t kPackedBytes = 8, kMostPacked = std::int64_t{1} << 30;
 
-policy::PolicyOptions without_costs(const RunConfig& config) {
+policy::PolicyOptions without_costs(const ResolvedRun& run) {
+  const RunConfig& config = run.config;
   policy::PolicyOptions options;
   options.compute_streams = static_cast<int>(config.streams);
-  options.memory_limit = static_cast<std::int64_t>(config.memory_limit * (std::int64_t{1} << 30));
+  options.memory = config.memory.value_or(run.machine ? static_cast<std::int64_t>(run.machine->memory_bytes) : 0);
   options.seed = config.seed;
   options.weight_layouts = &execute::cpu_weight_layouts();
   return options;
@@ -54,7 +55,7 @@ void contend(policy::PolicyOptions& options, const cost::Machine& machine, const
 }  // namespace
 
 policy::PolicyOptions policy_options(const ResolvedRun& run) {
-  policy::PolicyOptions options = without_costs(run.config);
+  policy::PolicyOptions options = without_costs(run);
   if (!run.machine && !run.profile) return options;
   auto [machine, model] = costs_of(run);
   options.cost_model = std::move(model);
@@ -72,7 +73,7 @@ std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run) {
   }
   if (plan::packs_weights(rewrites) || config.device != DeviceKind::cpu) return rewrites;
   // Products of another machine may not read packed weights.
-  const bool may_pack = !run.machine && config.memory_limit == 0 && !run.policy->decides_packing() &&
+  const bool may_pack = !run.machine && config.memory.value_or(0) == 0 && !run.policy->decides_packing() &&
                         config.model.parameters() <= kMostPacked / kPackedBytes;
   if (config.pack_weights == WeightPacking::on) rewrites.emplace_back(plan::PackWeights{.bf16 = bf16});
   if (config.pack_weights == WeightPacking::automatic && may_pack)
@@ -98,7 +99,7 @@ simulate::PlanningProblem planning_problem(const ResolvedRun& run) {
   problem.graph = ops::lower_train(run.config.model, step_config(run.config));
   problem.grid = run.config.grid;
   problem.rewrites = chosen_rewrites(run);
-  problem.options = without_costs(run.config);
+  problem.options = without_costs(run);
   std::tie(problem.machine, problem.options.cost_model) = costs_of(run);
   contend(problem.options, problem.machine, run.config.grid);
   return problem;

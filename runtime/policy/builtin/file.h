@@ -20,6 +20,7 @@ class FilePolicy final : public Policy {
   std::string name() const override { return "file:" + path_; }
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
   bool decides_packing() const override { return true; }
+  bool may_be_reordered() const override { return false; }
   /// Throws UserError like order_of().
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/anneal.h"
 #include "runtime/policy/builtin/axonn.h"
@@ -16,6 +17,7 @@
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/builtin/sweep.h"
+#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/scheduling/makespan.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
@@ -83,6 +85,18 @@ class Judge {
   std::int64_t list_limit_ = options_.memory_limit;
 };
 
+/// A member's order, changed to fit the limit where that is possible, as it would be if the member were chosen alone.
+plan::Order order_of(const Policy& member, const graph::Graph& graph, const PolicyOptions& options) {
+  if (options.memory_limit > 0) {
+    try {
+      return order_within_memory(member, graph, options);
+    } catch (const UserError&) {
+      // Nothing fits: the member with the least memory counts.
+    }
+  }
+  return member.order(graph, options);
+}
+
 /// Priorities by which tasks start in the same order as in `order`.
 std::vector<double> as_in(const graph::Graph& graph, const Judge& judge, const PolicyOptions& options,
                           const plan::Order& order) {
@@ -126,7 +140,7 @@ plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOption
     found = found || fits;
   };
   const std::vector<Member> all = members();
-  for (const Member& member : all) enter(judge.weigh(member.name, member.policy->order(graph, options)));
+  for (const Member& member : all) enter(judge.weigh(member.name, order_of(*member.policy, graph, options)));
   plan::Selection selection{.orders = all.size()};
   if (!found) {
     selection.memory_limit = static_cast<std::uint64_t>(options.memory_limit);

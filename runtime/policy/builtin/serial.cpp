@@ -2,16 +2,22 @@
 
 namespace weft::policy {
 
-plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
+std::vector<graph::TaskId> program_sequence(const graph::Graph& graph) {
+  std::vector<graph::TaskId> sequence;
+  sequence.reserve(graph.tasks().size());
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) sequence.emplace_back(i);
+  return sequence;
+}
+
+plan::Order serial_order(const graph::Graph& graph, std::span<const graph::TaskId> sequence) {
   plan::Order order;
   order.streams = plan::streams_of(graph, 1);
   order.reasons = {{.kind = plan::ReasonKind::program_order}, {.kind = plan::ReasonKind::blocking}};
   const plan::StreamId compute(std::size_t{0});
-  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation);
+  for (const graph::TaskId task : sequence) {
+    const graph::Channel* channel = graph::channel_of(graph.task(task).operation);
     const plan::StreamId stream = channel == nullptr ? compute : plan::stream_of_channel(order.streams, *channel);
-    order.sequence.push_back({graph::TaskId(i), stream, channel == nullptr ? 0U : 1U});
+    order.sequence.push_back({task, stream, channel == nullptr ? 0U : 1U});
   }
   // An edge at every change of stream orders all tasks; within a stream the queue does.
   const auto chain = [&](const plan::Placement& from, const plan::Placement& to, std::uint8_t distance) {
@@ -22,6 +28,11 @@ plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& 
   for (std::size_t i = 1; i < order.sequence.size(); ++i) chain(order.sequence[i - 1], order.sequence[i], 0);
   if (!order.sequence.empty()) chain(order.sequence.back(), order.sequence.front(), 1);
   return order;
+}
+
+plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
+  return serial_order(graph, program_sequence(graph));
 }
 
 }  // namespace weft::policy

@@ -1,6 +1,9 @@
 // Policy `serial`: program order, one task at a time on all streams. The baseline of every measure of overlap.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "runtime/policy/policy.h"
 
 namespace weft::policy {
@@ -13,5 +16,11 @@ class SerialPolicy final : public Policy {
   std::string name() const override { return "serial"; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 };
+
+/// All tasks, in program order.
+std::vector<graph::TaskId> program_sequence(const graph::Graph& graph);
+
+/// The order in which each task of the sequence, which must be topological and complete, waits for the one before it.
+plan::Order serial_order(const graph::Graph& graph, std::span<const graph::TaskId> sequence);
 
 }  // namespace weft::policy

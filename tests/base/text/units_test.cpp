@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/error.h"
+
 namespace weft {
 namespace {
 
@@ -35,6 +37,27 @@ TEST(Human, Bytes) {
   EXPECT_EQ(human_bytes(1023), "1023 B");
   EXPECT_EQ(human_bytes(1536), "1.50 KiB");
   EXPECT_EQ(human_bytes(13'421'772'800), "12.5 GiB");
+}
+
+TEST(Bytes, AreReadWithTheirUnits) {
+  EXPECT_EQ(parse_bytes("37GiB", "memory"), 37LL << 30);
+  EXPECT_EQ(parse_bytes("1.5 TiB", "memory"), 3LL << 39);
+  EXPECT_EQ(parse_bytes("40GB", "memory"), 40'000'000'000);
+  EXPECT_EQ(parse_bytes("12mib", "memory"), 12 << 20);
+  EXPECT_EQ(parse_bytes("4096", "memory"), 4096);
+  EXPECT_EQ(parse_bytes("7B", "memory"), 7);
+  for (const char* wrong : {"", "GiB", "-1GiB", "0", "1e30", "nan", "inf", "37 gigs", "37G", "1GiBs", "2 EiB"}) {
+    EXPECT_THROW(parse_bytes(wrong, "memory"), UserError) << wrong;
+  }
+}
+
+TEST(Bytes, AreWrittenSoThatTheyReadBack) {
+  EXPECT_EQ(exact_bytes(37LL << 30), "37GiB");
+  EXPECT_EQ(exact_bytes(1536), "1536B");
+  EXPECT_EQ(exact_bytes(3LL << 39), "1536GiB");
+  for (const std::int64_t bytes : {1LL, 1000LL, 1LL << 60, 40'000'000'000LL}) {
+    EXPECT_EQ(parse_bytes(exact_bytes(bytes), "memory"), bytes);
+  }
 }
 
 TEST(Human, Durations) {

@@ -27,17 +27,17 @@ TEST(GroupSpan, SaysHowGroupsLieOnNodes) {
   machine.devices_per_node = 4;
   const graph::Grid grid = grid_of(2, 2, 4, 2);
   //                                                    ranks nodes per node sharing stride
-  EXPECT_EQ(group_span(machine, grid, graph::Channel::x), (GroupSpan{2, 1, 2, 2, 1}));
-  EXPECT_EQ(group_span(machine, grid, graph::Channel::y), (GroupSpan{2, 1, 2, 2, 2}));
-  EXPECT_EQ(group_span(machine, grid, graph::Channel::z_gather), (GroupSpan{4, 4, 1, 4, 4}));
-  EXPECT_EQ(group_span(machine, grid, graph::Channel::data), (GroupSpan{2, 2, 1, 4, 16}));
-  EXPECT_EQ(group_span(machine, grid, graph::Channel::world), (GroupSpan{32, 8, 4, 1, 1}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::x), (GroupSpan{2, 1, 2, 2, 1, 8}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::y), (GroupSpan{2, 1, 2, 2, 2, 8}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::z_gather), (GroupSpan{4, 4, 1, 4, 4, 8}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::data), (GroupSpan{2, 2, 1, 4, 16, 8}));
+  EXPECT_EQ(group_span(machine, grid, graph::Channel::world), (GroupSpan{32, 8, 4, 1, 1, 8}));
   // Three ranks of an axis: some of the groups cross from one node into the next.
-  EXPECT_EQ(group_span(machine, grid_of(3, 1, 1, 4), graph::Channel::x), (GroupSpan{3, 2, 3, 2, 1}));
+  EXPECT_EQ(group_span(machine, grid_of(3, 1, 1, 4), graph::Channel::x), (GroupSpan{3, 2, 3, 2, 1, 3}));
   graph::Grid turned = grid_of(2, 1, 1, 4);
   turned.order = {graph::Axis::data, graph::Axis::x, graph::Axis::y, graph::Axis::z};
   EXPECT_TRUE(group_span(machine, turned, graph::Channel::data).within_node());
-  EXPECT_EQ(group_span(machine, turned, graph::Channel::x), (GroupSpan{2, 2, 1, 4, 4}));
+  EXPECT_EQ(group_span(machine, turned, graph::Channel::x), (GroupSpan{2, 2, 1, 4, 4, 2}));
 }
 
 TEST(GroupBandwidth, IsThatOfTheNodeOrAShareOfItsPorts) {
@@ -102,6 +102,7 @@ Machine plain_machine() {
   machine.network.latency = 10e-6;
   machine.network.bandwidth = 1e8;
   machine.network_ports = 4;
+  machine.hierarchical = true;
   return machine;
 }
 
@@ -149,6 +150,15 @@ TEST(CollectiveSeconds, OfSeveralNodes) {
   const double latency = 2 * (3 * 1e-6 + 10e-6);
   EXPECT_NEAR(collective_time(machine, eight, graph::AllReduce{graph::Channel::x, 8, large}, 1).seconds,
               latency + 12e-3 + 20e-3, 1e-9);
+  machine.hierarchical = false;
+  EXPECT_NEAR(collective_time(machine, eight, graph::AllReduce{graph::Channel::x, 8, large}, 1).seconds,
+              2 * (6e-6 + 10e-6) + 35e-3, 1e-9);
+  machine.hierarchical = true;
+  // The fabric of a larger job is slower.
+  machine.congestion = {{8, 2}};
+  EXPECT_NEAR(
+      collective_time(machine, {8, 2, 4, 1, 1, 8}, graph::AllGather{graph::Channel::x, 8, large / 8}, 1).seconds,
+      6e-6 + 10e-6 + 35e-3, 1e-9);
   // A ring crosses once each way.
   EXPECT_NEAR(collective_time(machine, eight, graph::AllGather{graph::Channel::x, 8, large / 8}, 1).seconds,
               6e-6 + 10e-6 + 17.5e-3, 1e-9);

@@ -40,6 +40,31 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(text.find(from), from.size(), to);
 }
 
+TEST(Machine, CongestionGrowsWithTheLogarithmOfTheNodes) {
+  const Machine machine = parse_machine(kSmall +
+                                            "[[network.congestion]]\nnodes = 4\nfactor = 1.5\n"
+                                            "[[network.congestion]]\nnodes = 64\nfactor = 3.5\n",
+                                        "box.toml");
+  EXPECT_EQ(machine.congestion_of(1), 1);
+  EXPECT_EQ(machine.congestion_of(2), 1.25);
+  EXPECT_EQ(machine.congestion_of(4), 1.5);
+  EXPECT_EQ(machine.congestion_of(16), 2.5);
+  EXPECT_EQ(machine.congestion_of(64), 3.5);
+  EXPECT_EQ(machine.congestion_of(1 << 20), 3.5);
+  EXPECT_EQ(Machine().congestion_of(1 << 20), 1);
+  EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 1\nfactor = 2\n"), "accepted");
+  EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 8\nfactor = 0.5\n"), "accepted");
+  EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 8\nfactor = 2\n" +
+                    "[[network.congestion]]\nnodes = 8\nfactor = 3\n"),
+            "accepted");
+}
+
+TEST(Machine, HierarchicalAllReducesAreAnOption) {
+  EXPECT_FALSE(parse_machine(kSmall, "box.toml").hierarchical);
+  EXPECT_TRUE(parse_machine(replaced(kSmall, "latency = 2e-6", "latency = 2e-6\nhierarchical = true"), "box.toml")
+                  .hierarchical);
+}
+
 TEST(Machine, ReadsNumbersPlainAndWithTheirSources) {
   const Machine machine = parse_machine(kSmall, "box.toml");
   EXPECT_EQ(machine.name, "box");

@@ -15,6 +15,8 @@ const std::vector<std::pair<Reason, std::string>>& known() {
   const Selection shortest{
       .order = "anneal from lhs:rules=memory+communication+critical", .orders = 13, .makespan_ns = 1'234'000};
   const Selection least{.order = "fsdp", .orders = 13, .memory_limit = 4096, .makespan_ns = 2'000};
+  const Selection fitted{
+      .order = "in axonn's order", .orders = 3, .memory_limit = 4096, .keeps_limit = true, .makespan_ns = 2'000};
   static const std::vector<std::pair<Reason, std::string>> texts = {
       {{.kind = Kind::program_order}, "program order"},
       {{.kind = Kind::in_place}, "issued in place, waited for where its result is used"},
@@ -53,6 +55,8 @@ const std::vector<std::pair<Reason, std::string>>& known() {
        "the ready task with the largest priority, found by sweeps"},
       {{.kind = Kind::best_ready, .priority = Priority::swept_after_search},
        "the ready task with the largest priority, found by sweeps after the search"},
+      {{.kind = Kind::best_ready, .priority = Priority::as_ordered},
+       "the ready task with the earliest start in the policy's own order"},
       {{.kind = Kind::tied_ready, .priority = Priority::annealed, .numbers = {600}},
        "first in program order of the ready tasks that tie on the largest priority, found in 600 moves"},
       {{.kind = Kind::rule_memory}, "memory: above half of the limit, it leaves the fewest bytes alive"},
@@ -72,6 +76,9 @@ const std::vector<std::pair<Reason, std::string>>& known() {
        "the most tasks ready"},
       {{.kind = Kind::limiter, .numbers = {2}, .selection = least},
        "fsdp (no order keeps the limit of 4096 bytes; of 13 this one takes the least, 0.002 ms): limiter: at most 2 "
+       "layers are gathered and not passed yet"},
+      {{.kind = Kind::limiter, .numbers = {2}, .selection = fitted},
+       "in axonn's order (keeps the limit of 4096 bytes; the shortest of 3 that do, 0.002 ms): limiter: at most 2 "
        "layers are gathered and not passed yet"},
   };
   return texts;

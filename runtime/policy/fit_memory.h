@@ -1,0 +1,25 @@
+// Keeps a plan within a memory limit, under every policy.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/plan/order.h"
+#include "runtime/policy/policy.h"
+
+namespace weft::policy {
+
+/// Bytes of the tensors that outlive a step: parameters, optimizer state, …
+std::int64_t state_bytes(const graph::Graph& graph);
+
+/// The policy's order of the graph, whose plan takes at most `options.memory` bytes of state and scratch, and at most
+/// `options.memory_limit` bytes of scratch (0: no limit). The order that the policy makes without a limit counts if its
+/// plan fits. Otherwise the first of these counts whose plans fit:
+/// 1. the policy's order under the limit, which list schedules and searches keep by themselves;
+/// 2. the shortest of a list schedule under the limit that prefers tasks in the policy's order; of serial program
+///    order; and of the serial order that starts, of the ready tasks, the one that leaves the fewest bytes alive;
+/// 3. in graphs of at most seven tasks any serial order.
+/// Orders of 2 and 3 say so in their reasons (plan::Selection). Throws UserError, naming the least memory found, if
+/// none fits, and whatever the policy throws.
+plan::Order order_within_memory(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options);
+
+}  // namespace weft::policy

@@ -1,0 +1,146 @@
+#include "runtime/policy/fit_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/plan/checker.h"
+#include "runtime/plan/plan.h"
+#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/compile_plan.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft::policy {
+namespace {
+
+using Graph = std::shared_ptr<const graph::Graph>;
+
+/// The least scratch memory of all serial orders, by trying each.
+std::int64_t least_scratch(const Graph& graph) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::vector<graph::TaskId> sequence;
+  std::vector<char> placed(graph->tasks().size(), 0);
+  const std::function<void()> extend = [&] {
+    if (sequence.size() == placed.size()) {
+      least = std::min(least, plan::make_plan(graph, serial_order(*graph, sequence), "tried").scratch_bytes);
+    }
+    for (std::size_t task = 0; task < placed.size(); ++task) {
+      const auto missing = [&](const graph::Edge& edge) {
+        return edge.distance == 0 && placed[edge.from.index()] == 0;
+      };
+      if (placed[task] != 0 || std::ranges::any_of(graph->in_edges(graph::TaskId(task)), missing)) continue;
+      placed[task] = 1;
+      sequence.emplace_back(task);
+      extend();
+      sequence.pop_back();
+      placed[task] = 0;
+    }
+  };
+  extend();
+  return least;
+}
+
+const std::vector<std::string> kPolicies = {"program", "serial", "axonn",           "critical-path",
+                                            "lhs",     "fsdp",   "program:depth=1", "random"};
+
+TEST(FitMemory, NoPlanIsAboveItsLimitAndNoneIsRefusedThatAnyOrderFits) {
+  int kept = 0, changed = 0, refused = 0;
+  for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+    testing::Draws draws(seed);
+    testing::RandomGraphOptions size;
+    size.tasks = static_cast<std::size_t>(draws.between(2, 6));
+    size.tensors = static_cast<std::size_t>(draws.between(3, 8));
+    size.channels = draws.below(3);
+    const Graph graph = testing::random_graph(seed, size);
+    const auto policy = make_policy(kPolicies[draws.below(kPolicies.size())]);
+    PolicyOptions options{.compute_streams = static_cast<int>(draws.between(1, 2))};
+    const plan::Plan unlimited = compile_plan(graph, *policy, options);
+    const std::int64_t limit = std::max<std::int64_t>(1, unlimited.scratch_bytes * draws.between(2, 11) / 10);
+    options.memory = state_bytes(*graph) + limit;
+    try {
+      const plan::Plan plan = compile_plan(graph, *policy, options);
+      EXPECT_LE(plan.scratch_bytes, limit) << seed;
+      EXPECT_TRUE(plan::check_plan(plan).empty()) << seed;
+      (unlimited.scratch_bytes <= limit ? kept : changed) += 1;
+    } catch (const UserError&) {
+      EXPECT_GT(least_scratch(graph), limit) << seed << " " << policy->name();
+      ++refused;
+    }
+  }
+  EXPECT_GT(kept, 500);
+  EXPECT_GT(changed, 100);
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(FitMemory, LargerGraphsKeepTheirLimits) {
+  int changed = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = testing::random_graph(seed, {.tasks = 60, .tensors = 40});
+    for (const std::string& name : kPolicies) {
+      const auto policy = make_policy(name);
+      const plan::Plan unlimited = compile_plan(graph, *policy);
+      const plan::Plan serial = compile_plan(graph, SerialPolicy());
+      const std::int64_t limit = (unlimited.scratch_bytes + serial.scratch_bytes) / 2;
+      const plan::Plan plan = compile_plan(graph, *policy, {.memory_limit = limit});
+      EXPECT_LE(plan.scratch_bytes, limit) << seed << " " << name;
+      changed += unlimited.scratch_bytes > limit ? 1 : 0;
+    }
+  }
+  EXPECT_GT(changed, 50);
+}
+
+/// A prefetch: gathers a and b are used one after the other, and each takes n elements.
+struct Prefetch {
+  static constexpr std::int64_t n = 1000;
+  Prefetch() {
+    testing::ToyGraph toy;
+    const graph::View x = toy.tensor("x", n, graph::Role::parameter);
+    for (const char* name : {"a", "b"}) {
+      const graph::View gathered = toy.tensor(std::string("g") + name, n);
+      toy.collective(name, graph::Channel::z_gather, {graph::write(gathered)});
+      toy.compute(std::string("use") + name, {graph::read(gathered), graph::read_write(x)});
+    }
+    graph = toy.build();
+  }
+  Graph graph;
+};
+
+TEST(FitMemory, AnOrderThatFitsIsNotChanged) {
+  const Prefetch prefetch;
+  const auto policy = make_policy("program");
+  const plan::Order wanted = policy->order(*prefetch.graph, {});
+  const std::int64_t needed = plan::make_plan(prefetch.graph, wanted, "program").scratch_bytes;
+  EXPECT_EQ(order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed}), wanted);
+}
+
+TEST(FitMemory, AChangedOrderSaysSo) {
+  const Prefetch prefetch;
+  const auto policy = make_policy("program");
+  const std::int64_t needed = compile_plan(prefetch.graph, *policy).scratch_bytes;
+  ASSERT_EQ(needed, 2 * Prefetch::n * 4);
+  const plan::Plan plan = compile_plan(prefetch.graph, *policy, {.memory_limit = needed - 1});
+  EXPECT_EQ(plan.scratch_bytes, needed / 2);
+  const plan::Order order = order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed - 1});
+  for (const plan::Reason& reason : order.reasons) {
+    ASSERT_TRUE(reason.selection);
+    EXPECT_TRUE(reason.selection->keeps_limit);
+    EXPECT_EQ(reason.selection->memory_limit, static_cast<std::uint64_t>(needed - 1));
+  }
+}
+
+TEST(FitMemory, CountsTheStateOfTheStep) {
+  const Prefetch prefetch;
+  EXPECT_EQ(state_bytes(*prefetch.graph), Prefetch::n * 4);
+  const auto policy = make_policy("serial");
+  EXPECT_NO_THROW(compile_plan(prefetch.graph, *policy, {.memory = 2 * Prefetch::n * 4}));
+  EXPECT_THROW(compile_plan(prefetch.graph, *policy, {.memory = 2 * Prefetch::n * 4 - 1}), UserError);
+  EXPECT_THROW(compile_plan(prefetch.graph, *policy, {.memory = 1}), UserError);
+}
+
+}  // namespace
+}  // namespace weft::policy

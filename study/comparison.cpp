@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/text/text_table.h"
 #include "base/text/units.h"
@@ -210,66 +209,90 @@ std::string comparison_text(const Comparison& comparison, TableStyle style) {
   return described(comparison, [](const TextTable& table) { return StyledText(table_markdown(table)); }).plain();
 }
 
-nlohmann::ordered_json comparison_json(const Comparison& comparison) {
-  using nlohmann::ordered_json;
-  ordered_json json = {{"title", comparison.title}, {"costs", comparison.source}};
-  if (std::isfinite(comparison.bound_ns())) json["least_bound_ms"] = comparison.bound_ns() * 1e-6;
+namespace {
+
+double in_ms(double ns) {
+  return ns * 1e-6;
+}
+
+JsonObject measured_json(const MeasuredSteps& steps, double simulated_ns) {
+  return JsonObject()
+      .add("steps", steps.ns.size())
+      .add("median_ms", in_ms(steps.median()))
+      .add("lower_quartile_ms", in_ms(steps.quantile(0.25)))
+      .add("upper_quartile_ms", in_ms(steps.quantile(0.75)))
+      .add("exposed_ms", in_ms(steps.exposed_ns))
+      .add("communication_ms", in_ms(steps.communication_ns))
+      .add("simulated_error", simulated_ns / steps.median() - 1);
+}
+
+JsonObject bounds_json(const simulate::Bounds& bounds) {
+  return JsonObject()
+      .add("critical_path", in_ms(bounds.critical_path))
+      .add("work", in_ms(bounds.work))
+      .add("one_machine", in_ms(bounds.one_machine))
+      .add("energy", in_ms(bounds.energy))
+      .add("contention", in_ms(bounds.contention));
+}
+
+JsonObject disturbed_json(const simulate::Robustness& disturbed) {
+  return JsonObject()
+      .add("median_ms", in_ms(disturbed.median_ns))
+      .add("p95_ms", in_ms(disturbed.p95_ns))
+      .add("slow_rank_ms", in_ms(disturbed.slow_rank_ns));
+}
+
+}  // namespace
+
+std::vector<JsonObject> policies_json(const Comparison& comparison) {
   const simulate::PlanReport* serial = comparison.serial();
-  json["policies"] = ordered_json::array();
+  std::vector<JsonObject> policies;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const simulate::PlanReport& r = comparison.reports[i];
-    ordered_json entry = {{"policy", r.policy.name}};
+    JsonObject& entry = policies.emplace_back();
+    entry.add("policy", r.policy.name);
     if (!r.planned()) {
-      entry["refused"] = r.refusal;
-      json["policies"].push_back(std::move(entry));
+      entry.add("refused", r.refusal);
       continue;
     }
-    entry["step_ms"] = r.step_ns() * 1e-6;
-    entry["gap"] = r.gap();
-    entry["bounds_ms"] = {{"critical_path", r.bounds.critical_path * 1e-6},
-                          {"work", r.bounds.work * 1e-6},
-                          {"one_machine", r.bounds.one_machine * 1e-6},
-                          {"energy", r.bounds.energy * 1e-6},
-                          {"contention", r.bounds.contention * 1e-6}};
+    entry.add("step_ms", in_ms(r.step_ns())).add("gap", r.gap()).add("bounds_ms", bounds_json(r.bounds));
     if (serial != nullptr) {
-      entry["speed_up"] = serial->step_ns() / r.step_ns();
-      entry["hidden"] = simulate::hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns());
+      entry.add("speed_up", serial->step_ns() / r.step_ns())
+          .add("hidden", simulate::hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns()));
     }
-    entry["exposed_ms"] = static_cast<double>(r.overlap.exposed) * 1e-6;
-    entry["communication_ms"] = static_cast<double>(r.overlap.communication) * 1e-6;
-    entry["overlap"] = r.overlap.overlap_fraction();
-    entry["contention_ms"] = r.simulation.ranks.front().contention_ns * 1e-6;
-    entry["memory_bytes"] = r.memory_bytes;
-    entry["planning_ms"] = r.planning_ms;
-    entry["channels"] = ordered_json::object();
+    entry.add("exposed_ms", in_ms(static_cast<double>(r.overlap.exposed)))
+        .add("communication_ms", in_ms(static_cast<double>(r.overlap.communication)))
+        .add("overlap", r.overlap.overlap_fraction())
+        .add("contention_ms", in_ms(r.simulation.ranks.front().contention_ns))
+        .add("memory_bytes", r.memory_bytes);
+    if (comparison.tells_planning) entry.add("planning_ms", r.planning_ms);
+    JsonObject channels;
     for (const simulate::ChannelTimes& channel : r.channels) {
-      entry["channels"][channel.stream] = {{"busy_ms", channel.busy_ns * 1e-6},
-                                           {"exposed_ms", channel.exposed_ns * 1e-6}};
+      channels.add(channel.stream,
+                   JsonObject().add("busy_ms", in_ms(channel.busy_ns)).add("exposed_ms", in_ms(channel.exposed_ns)));
     }
-    if (!comparison.disturbed.empty()) {
-      const simulate::Robustness& d = comparison.disturbed[i];
-      entry["disturbed"] = {
-          {"median_ms", d.median_ns * 1e-6}, {"p95_ms", d.p95_ns * 1e-6}, {"slow_rank_ms", d.slow_rank_ns * 1e-6}};
-    }
-    if (!comparison.measured.empty()) {
-      const MeasuredSteps& steps = comparison.measured[i];
-      entry["measured"] = {{"steps", steps.ns.size()},
-                           {"median_ms", steps.median() * 1e-6},
-                           {"lower_quartile_ms", steps.quantile(0.25) * 1e-6},
-                           {"upper_quartile_ms", steps.quantile(0.75) * 1e-6},
-                           {"exposed_ms", steps.exposed_ns * 1e-6},
-                           {"communication_ms", steps.communication_ns * 1e-6},
-                           {"simulated_error", r.step_ns() / steps.median() - 1}};
-    }
-    json["policies"].push_back(std::move(entry));
+    entry.add("channels", channels);
+    if (!comparison.disturbed.empty()) entry.add("disturbed", disturbed_json(comparison.disturbed[i]));
+    if (!comparison.measured.empty()) entry.add("measured", measured_json(comparison.measured[i], r.step_ns()));
   }
-  if (!comparison.measured.empty()) json["ranked_alike"] = ranked_alike(comparison, 0.03);
+  return policies;
+}
+
+JsonObject comparison_json(const Comparison& comparison) {
+  JsonObject json;
+  json.add("title", comparison.title).add("costs", comparison.source);
+  if (std::isfinite(comparison.bound_ns())) json.add("least_bound_ms", in_ms(comparison.bound_ns()));
+  json.add("policies", policies_json(comparison));
+  if (!comparison.measured.empty()) json.add("ranked_alike", ranked_alike(comparison, 0.03));
   if (!comparison.limited.empty()) {
-    json["pareto"] = ordered_json::array();
+    JsonArray front;
     for (const LimitedPlan& plan : comparison.limited) {
-      json["pareto"].push_back(
-          {{"policy", plan.policy}, {"memory_bytes", plan.memory_bytes}, {"step_ms", plan.step_ns * 1e-6}});
+      front.add(JsonObject()
+                    .add("policy", plan.policy)
+                    .add("memory_bytes", plan.memory_bytes)
+                    .add("step_ms", in_ms(plan.step_ns)));
     }
+    json.add("pareto", front);
   }
   return json;
 }

@@ -1,11 +1,11 @@
 // The output of `weft compare`: a comparison of policies, simulated and measured, as a table, Markdown or JSON.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text/json_object.h"
 #include "base/text/styled_text.h"
 #include "runtime/simulate/plan_report.h"
 #include "runtime/simulate/robustness.h"
@@ -35,6 +35,7 @@ struct Comparison {
   std::vector<MeasuredSteps> measured;          // by report, or empty
   std::vector<LimitedPlan> limited;             // by rising memory; empty: not requested
   std::vector<simulate::Robustness> disturbed;  // by report, or empty
+  bool tells_planning = true;                   // JSON says how long planning took
 
   const simulate::PlanReport* serial() const;  // null: not among the policies
   double bound_ns() const { return simulate::least_bound(reports); }
@@ -53,6 +54,8 @@ enum class TableStyle : std::uint8_t { terminal, markdown };
 std::string comparison_text(const Comparison& comparison, TableStyle style);
 /// The same for a terminal of `width` columns; without a width, tables are as wide as they come.
 StyledText styled_comparison(const Comparison& comparison, std::optional<std::size_t> width);
-nlohmann::ordered_json comparison_json(const Comparison& comparison);
+/// By report, the members that comparison_json() has of it.
+std::vector<JsonObject> policies_json(const Comparison& comparison);
+JsonObject comparison_json(const Comparison& comparison);
 
 }  // namespace weft::study

@@ -11,7 +11,9 @@
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
 #include "base/files/durable_folder.h"
+#include "base/files/json_file.h"
 #include "base/files/text_file.h"
+#include "base/text/json_object.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
 #include "inspect/formats/recorded_file.h"
@@ -25,8 +27,6 @@
 
 namespace weft::study {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kFormat = "weft-comparison";
 constexpr int kVersion = 1;
@@ -81,7 +81,7 @@ void add_differences(inspect::ReportPage& page, const std::vector<inspect::Repor
 KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const Comparison& comparison,
                                const std::vector<plan::StepTrace>& measured) {
   KeptComparison kept;
-  kept.comparison = comparison_json(comparison);
+  kept.comparison = comparison_json(comparison).text();
   std::set<std::string> names;
   const simulate::PlanReport* fastest = nullptr;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
@@ -102,7 +102,7 @@ KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const C
     }
     simulate::ExplainOptions options;
     options.rewrites = false;
-    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(costs, own, options)));
+    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(costs, own, options)).text());
     kept.views.push_back({report.policy.name,
                           std::move(recording),
                           {{"lower bound", own.bounds.best()}},
@@ -132,21 +132,29 @@ void expect_comparison_folder(const std::filesystem::path& folder) {
 void write_comparison(const std::filesystem::path& folder, const train::RunConfig& config, const KeptComparison& kept) {
   DurableFolder writing(behind_links(std::filesystem::absolute(folder)));
   write_durable(writing.path() / "config.toml", train::dump_toml(config));
-  json views = json::array();
+  JsonArray views;
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const inspect::ReportView& view = kept.views[i];
     inspect::write_chrome_file(writing.path() / trace_name(i), view.recording);
-    json bounds = json::array();
-    for (const inspect::ReportBound& bound : view.bounds) bounds.push_back({{"name", bound.name}, {"ns", bound.ns}});
-    views.push_back({{"bounds", std::move(bounds)},
-                     {"causes", kept.causes[i]},
-                     {"links", {{"bandwidth", view.links.bandwidth}, {"machine", view.links.machine}}},
-                     {"policy", view.name}});
+    JsonArray bounds;
+    for (const inspect::ReportBound& bound : view.bounds) {
+      bounds.add(JsonObject().add("name", bound.name).add("ns", bound.ns));
+    }
+    views.add(JsonObject()
+                  .add("bounds", bounds)
+                  .add("causes", JsonValue::written(kept.causes[i]))
+                  .add("links", JsonObject().add("bandwidth", view.links.bandwidth).add("machine", view.links.machine))
+                  .add("policy", view.name));
   }
-  const json document = {{"comparison", kept.comparison}, {"format", kFormat},   {"graph_note", kept.graph_note},
-                         {"graph_view", kept.graph_view}, {"version", kVersion}, {"views", std::move(views)}};
+  JsonObject document;
+  document.add("comparison", JsonValue::written(kept.comparison))
+      .add("format", kFormat)
+      .add("graph_note", kept.graph_note)
+      .add("graph_view", kept.graph_view)
+      .add("version", kVersion)
+      .add("views", views);
   if (!kept.graph_svg.empty()) write_durable(writing.path() / "graph.svg", kept.graph_svg);
-  write_durable(writing.path() / "comparison.json", document.dump(1) + "\n");
+  write_durable(writing.path() / "comparison.json", indented_json(document.text(), 1, JsonKeys::sorted) + "\n");
   writing.commit();
 }
 
@@ -159,7 +167,7 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
   inspect::policies_table(comparison);  // throws unless it can be read
   (void)comparison["title"].text();
   (void)comparison["costs"].text();
-  kept.comparison = comparison.json();
+  kept.comparison = comparison.shown();
   kept.graph_note = in["graph_note"].text();
   kept.graph_view = in["graph_view"].text();
   for (const DocumentValue& entry : in["views"].items()) {
@@ -174,7 +182,7 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
       }
     }
     inspect::causes_table(entry["causes"], "");
-    kept.causes.push_back(entry["causes"].json());
+    kept.causes.push_back(entry["causes"].shown());
     kept.views.push_back(std::move(view));
   }
   if (kept.views.empty()) in["views"].refuse("has no policy with a plan", "one at least");
@@ -190,7 +198,7 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
 
 inspect::ReportPage comparison_page(KeptComparison kept) {
   inspect::ReportPage page;
-  const Document comparison(kept.comparison, "the comparison", kFix);
+  const Document comparison = read_json(kept.comparison, "the comparison", {.fix = kFix});
   page.title = comparison.root()["title"].text();
   page.subtitle = fmt::format("policies compared; costs: {}", comparison.root()["costs"].text());
   page.leading.push_back(inspect::policies_table(comparison.root()));
@@ -202,7 +210,7 @@ inspect::ReportPage comparison_page(KeptComparison kept) {
   add_differences(page, kept.views);
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const std::string& name = kept.views[i].name;
-    const Document causes(kept.causes[i], "the causes", kFix);
+    const Document causes = read_json(kept.causes[i], "the causes", {.fix = kFix});
     for (inspect::ReportTable table :
          {inspect::shares_table(kept.views[i].recording),
           inspect::bandwidth_table(kept.views[i].recording, kept.views[i].links),

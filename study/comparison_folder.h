@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,9 +13,9 @@
 namespace weft::study {
 
 struct KeptComparison {
-  nlohmann::json comparison;  // as comparison_json() writes it
+  std::string comparison;  // JSON, as comparison_json() writes it
   std::vector<inspect::ReportView> views;
-  std::vector<nlohmann::json> causes;  // by view, see causes_json()
+  std::vector<std::string> causes;     // by view, JSON as causes_json() writes it
   std::string graph_svg;               // graph of the fastest policy; "" if it can't be drawn
   std::string graph_note, graph_view;  // graph_view: the policy's view
 };

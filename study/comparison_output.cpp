@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/durable_file.h"
+#include "base/files/json_file.h"
 #include "study/comparison_folder.h"
 
 namespace weft::study {
 namespace {
-
-using nlohmann::ordered_json;
 
 using Cells = std::vector<std::pair<std::string, std::string>>;  // by heading
 
@@ -27,13 +26,19 @@ std::string heading_of(const std::string& parent, const std::string& key) {
   return (parent.empty() || parent == "channels" ? "" : parent + "_") + key + (is_share ? "_fraction" : "");
 }
 
-void flatten(const ordered_json& object, const std::string& parent, Cells& cells) {
-  for (const auto& [key, value] : object.items()) {
+/// What a cell shows of a value as JSON.
+std::string cell_of(const std::string& json) {
+  if (json == "null") return "";
+  return json.starts_with('"') ? read_json(json, "a cell").root().text() : json;
+}
+
+void flatten(std::string_view object, const std::string& parent, Cells& cells) {
+  for (const auto& [key, value] : json_members(object)) {
     const std::string heading = heading_of(parent, key);
-    if (value.is_object()) {
+    if (value.starts_with('{')) {
       flatten(value, key == "bounds_ms" || key == "channels" ? key : heading, cells);
     } else {
-      cells.emplace_back(heading, value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump());
+      cells.emplace_back(heading, cell_of(value));
     }
   }
 }
@@ -65,9 +70,8 @@ ComparisonFile comparison_file_of(const std::string& output) {
 std::string comparison_csv(const Comparison& comparison) {
   std::vector<std::string> headings;
   std::vector<Cells> rows;
-  const ordered_json json = comparison_json(comparison);
-  for (const ordered_json& entry : json.at("policies")) {
-    flatten(entry, "", rows.emplace_back());
+  for (const JsonObject& entry : policies_json(comparison)) {
+    flatten(entry.text(), "", rows.emplace_back());
     // A heading that is new stands after the one before it in its row.
     auto after = headings.begin();
     for (const auto& [heading, value] : rows.back()) {
@@ -95,7 +99,7 @@ std::string comparison_file(const Comparison& comparison, ComparisonFile format)
     case ComparisonFile::markdown:
       return comparison_text(comparison, TableStyle::markdown);
     case ComparisonFile::json:
-      return comparison_json(comparison).dump(1) + "\n";
+      return indented_json(comparison_json(comparison).text(), 1) + "\n";
     case ComparisonFile::folder:
     case ComparisonFile::as_printed:
       break;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -151,8 +150,8 @@ inspect::ReportTable add_plan(ReadRun& run, Replanned replanned) {
   simulate::simulate_again(report, problem);
   simulate::ExplainOptions options;
   options.rewrites = false;
-  const Document why(inspect::causes_json(*report.plan->graph, simulate::explain(problem, report, options)),
-                     "the causes", "");
+  const Document why = read_json(
+      inspect::causes_json(*report.plan->graph, simulate::explain(problem, report, options)).text(), "the causes");
   inspect::ReportTable causes = inspect::causes_table(why.root(), run.view.name);
   const plan::RecordedStep& step = recording.ranks.front().steps.back();
   causes.note += fmt::format(

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,7 +126,7 @@ void expect_outputs(const std::vector<std::string>& outputs) {
 /// `measured`: rank 0's last steps by report, or empty.
 void print(const CompareOptions& options, const train::RunConfig& config, const simulate::PlanningProblem& problem,
            const study::Comparison& comparison, const std::vector<plan::StepTrace>& measured) {
-  const StyledText shown = options.json ? StyledText(study::comparison_json(comparison).dump(1) + "\n")
+  const StyledText shown = options.json ? StyledText(study::comparison_file(comparison, study::ComparisonFile::json))
                            : options.markdown
                                ? StyledText(study::comparison_text(comparison, study::TableStyle::markdown))
                                : study::styled_comparison(comparison, output_width());

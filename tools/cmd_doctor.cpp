@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/files/json_file.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "base/text/text_width.h"
@@ -61,16 +62,16 @@ void print_text(const std::vector<MachineCheck>& checks, bool ok) {
 }
 
 void print_json(const std::vector<MachineCheck>& checks, bool ok) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  JsonArray list;
   for (const MachineCheck& check : checks) {
-    list.push_back({{"section", check.section},
-                    {"name", check.name},
-                    {"value", check.value},
-                    {"state", to_string(check.state)},
-                    {"note", check.note}});
+    list.add(JsonObject()
+                 .add("section", check.section)
+                 .add("name", check.name)
+                 .add("value", check.value)
+                 .add("state", to_string(check.state))
+                 .add("note", check.note));
   }
-  const nlohmann::ordered_json report{{"weft", version_text()}, {"ready", ok}, {"checks", list}};
-  say("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  say("{}\n", indented_json(JsonObject().add("weft", version_text()).add("ready", ok).add("checks", list).text()));
 }
 
 int doctor(bool json) {

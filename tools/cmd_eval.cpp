@@ -6,11 +6,11 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "ops/lower.h"
 #include "runtime/comm/agreement.h"
@@ -112,11 +112,11 @@ int evaluate_model(const EvalOptions& options) {
     }
     if (world.rank() != 0) return 0;
     if (options.json) {
-      nlohmann::json json = {{"checkpoint", saved.path.string()},   {"val_loss", result.loss},
-                             {"perplexity", std::exp(result.loss)}, {"targets", result.targets},
-                             {"seq_len", config.seq_len},           {"dtype", to_string(config.dtype)}};
-      if (saved.checkpoint) json["step"] = saved.checkpoint->step;
-      say("{}\n", json.dump());
+      JsonObject json;
+      json.add("checkpoint", saved.path.string()).add("dtype", to_string(config.dtype));
+      json.add("perplexity", std::exp(result.loss)).add("seq_len", config.seq_len);
+      if (saved.checkpoint) json.add("step", saved.checkpoint->step);
+      say("{}\n", json.add("targets", result.targets).add("val_loss", result.loss).text());
     } else {
       say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
           train::name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "runtime/simulate/explain.h"
 #include "tools/commands.h"
@@ -117,44 +117,52 @@ std::string text_of(const simulate::PlanReport& report, const simulate::Explanat
   return text;
 }
 
-nlohmann::ordered_json json_of(const simulate::PlanReport& report, const simulate::Explanation& explanation,
-                               const std::optional<Halved>& halved) {
-  using nlohmann::ordered_json;
+JsonObject json_of(const simulate::PlanReport& report, const simulate::Explanation& explanation,
+                   const std::optional<Halved>& halved) {
   const auto remedies = [](const std::vector<simulate::Remedy>& list) {
-    ordered_json json = ordered_json::array();
-    for (const simulate::Remedy& remedy : list)
-      json.push_back({{"what", remedy.what}, {"gain_ms", ms(remedy.gain_ns)}});
+    JsonArray json;
+    for (const simulate::Remedy& remedy : list) {
+      json.add(JsonObject().add("what", remedy.what).add("gain_ms", ms(remedy.gain_ns)));
+    }
     return json;
   };
-  ordered_json json = {
-      {"policy", report.policy.name},         {"step_ms", ms(report.step_ns())},
-      {"bound_ms", ms(report.bounds.best())}, {"exposed_ms", ms(static_cast<double>(report.overlap.exposed))},
-      {"collectives", ordered_json::array()}, {"path", ordered_json::array()}};
+  JsonArray collectives, path;
   for (const simulate::ExposedCollective& exposed : explanation.collectives) {
     const graph::Task& task = report.plan->graph->task(exposed.task);
-    json["collectives"].push_back({{"name", task.name},
-                                   {"kind", graph::kind_name(task.operation)},
-                                   {"channel", graph::to_string(*graph::channel_of(task.operation))},
-                                   {"exposed_ms", ms(exposed.exposed_ns)},
-                                   {"duration_ms", ms(exposed.duration_ns)},
-                                   {"alone_ms", ms(exposed.alone_ns)},
-                                   {"ready_ms", ms(exposed.ready_ns)},
-                                   {"begin_ms", ms(exposed.begin_ns)},
-                                   {"cause", simulate::identifier_of(exposed.cause)},
-                                   {"cause_text", simulate::to_string(exposed.cause)},
-                                   {"because", exposed.because},
-                                   {"remedies", remedies(exposed.remedies)}});
+    collectives.add(JsonObject()
+                        .add("name", task.name)
+                        .add("kind", graph::kind_name(task.operation))
+                        .add("channel", graph::to_string(*graph::channel_of(task.operation)))
+                        .add("exposed_ms", ms(exposed.exposed_ns))
+                        .add("duration_ms", ms(exposed.duration_ns))
+                        .add("alone_ms", ms(exposed.alone_ns))
+                        .add("ready_ms", ms(exposed.ready_ns))
+                        .add("begin_ms", ms(exposed.begin_ns))
+                        .add("cause", simulate::identifier_of(exposed.cause))
+                        .add("cause_text", simulate::to_string(exposed.cause))
+                        .add("because", exposed.because)
+                        .add("remedies", remedies(exposed.remedies)));
   }
   for (const simulate::PathPiece& piece : explanation.path) {
-    json["path"].push_back({{"kind", piece.kind},
-                            {"phase", graph::to_string(piece.phase)},
-                            {"tasks", piece.tasks},
-                            {"first", piece.first},
-                            {"last", piece.last},
-                            {"ms", ms(piece.ns)}});
+    path.add(JsonObject()
+                 .add("kind", piece.kind)
+                 .add("phase", graph::to_string(piece.phase))
+                 .add("tasks", piece.tasks)
+                 .add("first", piece.first)
+                 .add("last", piece.last)
+                 .add("ms", ms(piece.ns)));
   }
-  json["rewrites"] = remedies(explanation.rewrites);
-  if (halved) json["halved"] = {{"micro_batch", halved->micro_batch}, {"gain_ms", ms(halved->gain_ns)}};
+  JsonObject json;
+  json.add("policy", report.policy.name)
+      .add("step_ms", ms(report.step_ns()))
+      .add("bound_ms", ms(report.bounds.best()))
+      .add("exposed_ms", ms(static_cast<double>(report.overlap.exposed)))
+      .add("collectives", collectives)
+      .add("path", path)
+      .add("rewrites", remedies(explanation.rewrites));
+  if (halved) {
+    json.add("halved", JsonObject().add("micro_batch", halved->micro_batch).add("gain_ms", ms(halved->gain_ns)));
+  }
   return json;
 }
 
@@ -174,7 +182,7 @@ int explain_step(const ExplainCommand& command) {
   const simulate::Explanation explanation = simulate::explain(problem, report, command.options);
   const std::optional<Halved> halved = command.options.only.empty() ? halve(run, report) : std::nullopt;
   if (command.json) {
-    say("{}\n", json_of(report, explanation, halved).dump());
+    say("{}\n", json_of(report, explanation, halved).text());
   } else {
     say("{}", text_of(report, explanation, halved));
   }

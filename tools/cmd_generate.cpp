@@ -9,13 +9,13 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
@@ -137,17 +137,15 @@ int generate(const GenerateOptions& options) {
     });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (options.json) {
-      nlohmann::json json = {{"tokens", made.size()},
-                             {"tokens_per_s", static_cast<double>(made.size()) / seconds},
-                             {"checkpoint", saved.path.string()}};
+      JsonObject json;
+      json.add("checkpoint", saved.path.string());
       if (ids) {
-        json["prompt_ids"] = prompt;
-        json["ids"] = made;
+        json.add("ids", made).add("prompt_ids", prompt);
       } else {
-        json["prompt"] = options.prompt;
-        json["text"] = tokenizer.decode(made);
+        json.add("prompt", options.prompt).add("text", tokenizer.decode(made));
       }
-      say("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      json.add("tokens", made.size()).add("tokens_per_s", static_cast<double>(made.size()) / seconds);
+      say("{}\n", json.text());
     } else {
       out.finish();
     }

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/status_line.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "base/text/units.h"
@@ -113,23 +113,22 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
 constexpr graph::Channel kChannels[] = {graph::Channel::x,         graph::Channel::y,    graph::Channel::z_gather,
                                         graph::Channel::z_scatter, graph::Channel::data, graph::Channel::world};
 
-nlohmann::json to_json(const std::vector<GridRow>& rows) {
-  nlohmann::json json = nlohmann::json::array();
+JsonArray to_json(const std::vector<GridRow>& rows) {
+  JsonArray json;
   for (const GridRow& row : rows) {
-    nlohmann::json entry = {{"grid", graph::to_string(row.grid)}, {"ranks", row.grid.ranks()}};
+    JsonObject entry;
+    entry.add("grid", graph::to_string(row.grid));
     if (!row.refusal.empty()) {
-      entry["refused"] = row.refusal;
-      json.push_back(std::move(entry));
+      json.add(entry.add("ranks", row.grid.ranks()).add("refused", row.refusal));
       continue;
     }
+    std::map<std::string, std::int64_t> memory = {{"scratch", row.memory.arena}, {"total", row.memory.total()}};
     for (std::size_t role = 0; role < graph::kRoles; ++role) {
-      entry["memory_bytes"][std::string(graph::to_string(static_cast<graph::Role>(role)))] = row.memory.bytes[role];
+      memory[std::string(graph::to_string(static_cast<graph::Role>(role)))] = row.memory.bytes[role];
     }
-    entry["memory_bytes"]["scratch"] = row.memory.arena;
-    entry["memory_bytes"]["total"] = row.memory.total();
-    entry["sent_bytes"] = nlohmann::json::object();
-    for (const auto& [channel, bytes] : row.sent) entry["sent_bytes"][std::string(graph::to_string(channel))] = bytes;
-    json.push_back(std::move(entry));
+    std::map<std::string, double> sent;
+    for (const auto& [channel, bytes] : row.sent) sent[std::string(graph::to_string(channel))] = bytes;
+    json.add(entry.add("memory_bytes", memory).add("ranks", row.grid.ranks()).add("sent_bytes", sent));
   }
   return json;
 }
@@ -180,7 +179,7 @@ int compare(const MemoryOptions& options) {
     rows.resize(static_cast<std::size_t>(options.most));
   }
   if (options.json) {
-    say("{}\n", nlohmann::json{{"grids", to_json(rows)}, {"grids_found", found}}.dump());
+    say("{}\n", JsonObject().add("grids", to_json(rows)).add("grids_found", found).text());
     return 0;
   }
   say("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "base/text/units.h"
@@ -103,45 +103,47 @@ std::string text_of(const Report& report) {
          inspect::timeline_text(recording, recording.ranks.front().steps.back(), static_cast<int>(columns));
 }
 
-nlohmann::ordered_json json_of(const Report& report) {
+JsonObject json_of(const Report& report, const std::vector<std::string>& files) {
   const simulate::PlanReport& planned = report.planned;
-  nlohmann::ordered_json json = {
-      {"model", report.config.model.name},
-      {"machine", report.machine.name},
-      {"grid", graph::to_string(report.config.grid)},
-      {"ranks", report.config.grid.ranks()},
-      {"policy", planned.policy.name},
-      {"tasks", planned.plan->sequence.size()},
-      {"events", planned.simulation.events},
-      {"step_seconds", report.seconds()},
-      {"tokens_per_second", report.tokens() / report.seconds()},
-      {"flops_per_device", report.flops_a_device()},
-      {"flops_share", report.flops_share()},
-      {"bounds_seconds",
-       {{"critical_path", planned.bounds.critical_path * 1e-9},
-        {"work", planned.bounds.work * 1e-9},
-        {"one_machine", planned.bounds.one_machine * 1e-9},
-        {"energy", planned.bounds.energy * 1e-9},
-        {"contention", planned.bounds.contention * 1e-9},
-        {"best", planned.bounds.best() * 1e-9}}},
-      {"gap", planned.gap()},
-      {"compute_seconds", static_cast<double>(planned.overlap.compute) * 1e-9},
-      {"compute_alone_seconds", planned.compute_alone_ns * 1e-9},
-      {"contention_seconds", planned.simulation.ranks.front().contention_ns * 1e-9},
-      {"communication_seconds", static_cast<double>(planned.overlap.communication) * 1e-9},
-      {"communication_alone_seconds", planned.communication_alone_ns * 1e-9},
-      {"exposed_seconds", static_cast<double>(planned.overlap.exposed) * 1e-9},
-      {"overlap_fraction", planned.overlap.overlap_fraction()},
-      {"memory_bytes", report.memory.total()},
-      {"fits", report.fits()},
-      {"unsure_numbers", report.unsure()},
-  };
-  json["channels"] = nlohmann::ordered_json::object();
+  const auto seconds = [](auto ns) { return static_cast<double>(ns) * 1e-9; };
+  JsonObject channels;
   for (const simulate::ChannelTimes& channel : planned.channels) {
-    json["channels"][channel.stream] = {{"busy_seconds", channel.busy_ns * 1e-9},
-                                        {"exposed_seconds", channel.exposed_ns * 1e-9}};
+    channels.add(
+        channel.stream,
+        JsonObject().add("busy_seconds", seconds(channel.busy_ns)).add("exposed_seconds", seconds(channel.exposed_ns)));
   }
-  return json;
+  return JsonObject()
+      .add("model", report.config.model.name)
+      .add("machine", report.machine.name)
+      .add("grid", graph::to_string(report.config.grid))
+      .add("ranks", report.config.grid.ranks())
+      .add("policy", planned.policy.name)
+      .add("tasks", planned.plan->sequence.size())
+      .add("events", planned.simulation.events)
+      .add("step_seconds", report.seconds())
+      .add("tokens_per_second", report.tokens() / report.seconds())
+      .add("flops_per_device", report.flops_a_device())
+      .add("flops_share", report.flops_share())
+      .add("bounds_seconds", JsonObject()
+                                 .add("critical_path", seconds(planned.bounds.critical_path))
+                                 .add("work", seconds(planned.bounds.work))
+                                 .add("one_machine", seconds(planned.bounds.one_machine))
+                                 .add("energy", seconds(planned.bounds.energy))
+                                 .add("contention", seconds(planned.bounds.contention))
+                                 .add("best", seconds(planned.bounds.best())))
+      .add("gap", planned.gap())
+      .add("compute_seconds", seconds(planned.overlap.compute))
+      .add("compute_alone_seconds", seconds(planned.compute_alone_ns))
+      .add("contention_seconds", seconds(planned.simulation.ranks.front().contention_ns))
+      .add("communication_seconds", seconds(planned.overlap.communication))
+      .add("communication_alone_seconds", seconds(planned.communication_alone_ns))
+      .add("exposed_seconds", seconds(planned.overlap.exposed))
+      .add("overlap_fraction", planned.overlap.overlap_fraction())
+      .add("memory_bytes", report.memory.total())
+      .add("fits", report.fits())
+      .add("unsure_numbers", report.unsure())
+      .add("channels", channels)
+      .add("files", files);
 }
 
 void write_pictures(const SimulateOptions& options, const Report& report) {
@@ -178,12 +180,11 @@ int run(const SimulateOptions& options) {
   report.memory = plan::memory_report(*report.planned.plan);
   write_pictures(options, report);
   if (options.json) {
-    nlohmann::ordered_json json = json_of(report);
-    json["files"] = nlohmann::ordered_json::array();
+    std::vector<std::string> files;
     for (const std::string& file : {options.trace, options.svg}) {
-      if (!file.empty()) json["files"].push_back(file);
+      if (!file.empty()) files.push_back(file);
     }
-    say("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    say("{}\n", json_of(report, files).text());
   } else {
     say("{}", text_of(report));
   }

@@ -112,6 +112,11 @@ void print_text(const std::vector<TraceInput>& inputs, int columns) {
   }
 }
 
+/// 1, not 1.0.
+JsonValue brief(double number) {
+  return JsonValue::written(fmt::format("{}", number));
+}
+
 /// The sums of each rank's last step.
 std::string json_of(const std::vector<TraceInput>& inputs, const std::string& file) {
   std::vector<JsonObject> parts;
@@ -122,7 +127,7 @@ std::string json_of(const std::vector<TraceInput>& inputs, const std::string& fi
       const inspect::StepSummary of = inspect::summarize_step(input.recording, rank, rank.steps.back(), 0);
       JsonObject busy;
       for (std::size_t i = 0; i < of.stream_busy.size(); ++i) {
-        busy.add(input.recording.streams[i].name, of.stream_busy[i]);
+        busy.add(input.recording.streams[i].name, brief(of.stream_busy[i]));
       }
       ranks.push_back(JsonObject()
                           .add("rank", of.rank)
@@ -132,12 +137,12 @@ std::string json_of(const std::vector<TraceInput>& inputs, const std::string& fi
                           .add("communication_ns", of.overlap.communication)
                           .add("exposed_ns", of.overlap.exposed)
                           .add("idle_ns", of.idle)
-                          .add("overlap_fraction", of.overlap.overlap_fraction())
+                          .add("overlap_fraction", brief(of.overlap.overlap_fraction()))
                           .add("stream_busy_fraction", busy));
     }
     JsonObject part;
     part.add("title", input.title).add("policy", input.recording.policy).add("tasks", input.recording.tasks.size());
-    if (input.bound_ns > 0) part.add("bound_ns", input.bound_ns);
+    if (input.bound_ns > 0) part.add("bound_ns", brief(input.bound_ns));
     parts.push_back(part.add("ranks", ranks));
   }
   JsonObject json;

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -52,14 +51,14 @@ plan::Recording load(const std::string& trace_or_run) {
 int summarize(const TraceOptions& options) {
   const plan::Recording recording = load(options.trace);
   const inspect::TraceSummary summary = inspect::summarize_trace(recording, options.all_steps, limit(options.most));
-  say(stdout, options.json ? StyledText(inspect::summary_json(recording, summary).dump() + "\n")
+  say(stdout, options.json ? StyledText(inspect::summary_json(recording, summary).text() + "\n")
                            : inspect::styled_summary(recording, summary, output_width()));
   return 0;
 }
 
 int compare(const TraceOptions& options) {
   const inspect::TraceDifference difference = inspect::compare_recordings(load(options.trace), load(options.other));
-  say(stdout, options.json ? StyledText(inspect::difference_json(difference).dump() + "\n")
+  say(stdout, options.json ? StyledText(inspect::difference_json(difference).text() + "\n")
                            : inspect::styled_difference(difference, limit(options.most), output_width()));
   return 0;
 }
@@ -95,14 +94,15 @@ int check(const TraceOptions& options) {
   const PlanComparison plans = compare_plans(options.trace, options.overrides, recording);
   const bool holds = result.holds() && !plans.differs;
   if (options.json) {
-    say("{}\n", nlohmann::ordered_json{{"holds", holds},
-                                       {"edges", result.edges},
-                                       {"tasks", result.tasks},
-                                       {"collectives", result.collectives},
-                                       {"violations", result.violations},
-                                       {"messages", result.messages},
-                                       {"plan", plans.text}}
-                    .dump());
+    say("{}\n", JsonObject()
+                    .add("holds", holds)
+                    .add("edges", result.edges)
+                    .add("tasks", result.tasks)
+                    .add("collectives", result.collectives)
+                    .add("violations", result.violations)
+                    .add("messages", result.messages)
+                    .add("plan", plans.text)
+                    .text());
     return holds ? 0 : kViolated;
   }
   for (const std::string& message : result.messages) say("{}\n", message);

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "base/log.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/units.h"
 #include "tools/commands.h"
@@ -41,8 +41,8 @@ struct TrainOptions {
   std::string log_level = std::string(to_string(LogLevel::info));
 };
 
-nlohmann::json or_null(const std::optional<double>& number) {
-  return number ? nlohmann::json(*number) : nlohmann::json();
+JsonValue or_null(const std::optional<double>& number) {
+  return number ? JsonValue(*number) : JsonValue(nullptr);
 }
 
 /// "1.5432 nats a token before, 1.2345 after step 1750"; "" where no evaluation came to its end.
@@ -57,32 +57,33 @@ std::string held_out_text(const train::TrainResult& result) {
   return text;
 }
 
-// A sample's bytes may be no UTF-8: dump it with the replacing error handler.
-nlohmann::json to_json(const train::RunConfig& config, const train::TrainResult& result) {
-  nlohmann::json files = nlohmann::json::array();
-  for (const auto& file : result.files) files.push_back(file.string());
-  return {{"run_dir", config.run_dir},
-          {"first_step", result.first_step},
-          {"steps_done", result.steps_done},
-          {"first_loss", result.first_loss},
-          {"last_loss", result.last_loss},
-          {"first_val_loss", or_null(result.first_val_loss)},
-          {"val_loss", or_null(result.val_loss)},
-          {"tokens_per_s", result.tokens_per_s},
-          {"step_ms", result.step_ms},
-          {"exposed_comm_ms", result.exposed_comm_ms},
-          {"communication_ms", result.communication_ms},
-          {"overlap_fraction", result.overlap_fraction},
-          {"peak_memory_bytes", result.peak_memory_bytes},
-          {"devices", train::to_json(result.devices)},
-          {"communicator", result.devices.communicator},
-          {"device_memory_bytes", result.device_memory_bytes},
-          {"first_step_seconds", result.first_step_seconds},
-          {"seconds", result.seconds},
-          {"stopped_by_signal", result.stopped_by_signal},
-          {"stopped_by_time", result.stopped_by_time},
-          {"sample", result.sample},
-          {"files", files}};
+std::string to_json(const train::RunConfig& config, const train::TrainResult& result) {
+  JsonArray files;
+  for (const auto& file : result.files) files.add(file.string());
+  return JsonObject()
+      .add("communication_ms", result.communication_ms)
+      .add("communicator", result.devices.communicator)
+      .add("device_memory_bytes", result.device_memory_bytes)
+      .add("devices", train::to_json(result.devices))
+      .add("exposed_comm_ms", result.exposed_comm_ms)
+      .add("files", files)
+      .add("first_loss", result.first_loss)
+      .add("first_step", result.first_step)
+      .add("first_step_seconds", result.first_step_seconds)
+      .add("first_val_loss", or_null(result.first_val_loss))
+      .add("last_loss", result.last_loss)
+      .add("overlap_fraction", result.overlap_fraction)
+      .add("peak_memory_bytes", result.peak_memory_bytes)
+      .add("run_dir", config.run_dir)
+      .add("sample", result.sample)
+      .add("seconds", result.seconds)
+      .add("step_ms", result.step_ms)
+      .add("steps_done", result.steps_done)
+      .add("stopped_by_signal", result.stopped_by_signal)
+      .add("stopped_by_time", result.stopped_by_time)
+      .add("tokens_per_s", result.tokens_per_s)
+      .add("val_loss", or_null(result.val_loss))
+      .text();
 }
 
 void print_summary(const TrainOptions& options, const train::RunConfig& config, const train::TrainResult& result) {
@@ -148,8 +149,7 @@ int train(const TrainOptions& options, LogLevel log_level) {
     if (talks) tell(train::describe_run(trainer.description()));
     const train::TrainResult result =
         trainer.run(options.overwrite ? train::Trainer::OldFiles::removed : train::Trainer::OldFiles::kept, &log);
-    if (speaks && options.json)
-      say("{}\n", to_json(config, result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    if (speaks && options.json) say("{}\n", to_json(config, result));
     if (speaks && !options.json) print_summary(options, config, result);
     return 0;
   });

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/status_line.h"
+#include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "runtime/execute/tuning/gemm_trials.h"
@@ -82,25 +82,28 @@ void print_table(const std::vector<TunedProduct>& products, const TuneOptions& o
   say(stdout, text);
 }
 
-nlohmann::json to_json(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,
-                       const std::string& output) {
-  nlohmann::json list = nlohmann::json::array();
+std::string to_json(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,
+                    const std::string& output) {
+  JsonArray list;
   for (const auto& [trial, tasks] : products) {
-    list.push_back({{"product", execute::to_string(trial.problem)},
-                    {"tasks", tasks},
-                    {"default", execute::to_string(trial.usual)},
-                    {"default_ms", 1e3 * trial.usual_seconds},
-                    {"chosen", execute::to_string(trial.chosen)},
-                    {"chosen_ms", 1e3 * trial.chosen_seconds},
-                    {"gain", trial.gain},
-                    {"candidates", trial.candidates}});
+    list.add(JsonObject()
+                 .add("candidates", trial.candidates)
+                 .add("chosen", execute::to_string(trial.chosen))
+                 .add("chosen_ms", 1e3 * trial.chosen_seconds)
+                 .add("default", execute::to_string(trial.usual))
+                 .add("default_ms", 1e3 * trial.usual_seconds)
+                 .add("gain", trial.gain)
+                 .add("product", execute::to_string(trial.problem))
+                 .add("tasks", tasks));
   }
-  return {{"file", output},
-          {"isa", tuned.machine.isa},
-          {"library", tuned.machine.library},
-          {"threads", tuned.threads},
-          {"fingerprint", fmt::format("{:016x}", tuned.table.fingerprint())},
-          {"products", list}};
+  return JsonObject()
+      .add("file", output)
+      .add("fingerprint", fmt::format("{:016x}", tuned.table.fingerprint()))
+      .add("isa", tuned.machine.isa)
+      .add("library", tuned.machine.library)
+      .add("products", list)
+      .add("threads", tuned.threads)
+      .text();
 }
 
 int tune(const TuneOptions& options) {
@@ -118,7 +121,7 @@ int tune(const TuneOptions& options) {
       write_durable(options.output, weft::execute::to_json(tuned), Named::by_person);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       if (options.json) {
-        say("{}\n", to_json(products, tuned, options.output).dump());
+        say("{}\n", to_json(products, tuned, options.output));
       } else {
         print_table(products, options, seconds);
       }

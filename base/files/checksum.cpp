@@ -55,6 +55,12 @@ std::uint32_t extend(std::uint32_t state, std::span<const std::byte> bytes) {
 
 #endif
 
+std::string checksum_without_key(nlohmann::json document) {
+  document.erase(kChecksumKey);
+  const std::string text = document.dump();  // keys in sorted order, without blanks
+  return Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
+}
+
 }  // namespace
 
 Crc32c& Crc32c::add(std::span<const std::byte> bytes) {
@@ -66,14 +72,12 @@ std::string Crc32c::text() const {
   return fmt::format("{:08x}", value());
 }
 
-std::string checksum_of_rest(nlohmann::json document) {
-  document.erase(kChecksumKey);
-  const std::string text = document.dump();  // keys in sorted order, without blanks
-  return Crc32c().add(std::as_bytes(std::span(text.data(), text.size()))).text();
+std::string checksum_of_rest(std::string_view object) {
+  return checksum_without_key(nlohmann::json::parse(object));
 }
 
 void expect_checksum(const DocumentValue& document) {
-  const std::string checksum = checksum_of_rest(document.json());
+  const std::string checksum = checksum_without_key(document.json());
   const DocumentValue said = document[kChecksumKey];
   if (said.json() == checksum) return;
   document.refuse("has the checksum " + checksum, said.shown() + ", which the file states: it was altered");

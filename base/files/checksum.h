@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace weft {
 
@@ -31,8 +31,8 @@ class Crc32c {
 /// The member of a JSON document that holds the checksum of the others.
 inline constexpr const char* kChecksumKey = "crc32c";
 
-/// The checksum of all members except kChecksumKey.
-std::string checksum_of_rest(nlohmann::json document);
+/// The checksum of all members of a JSON object except kChecksumKey.
+std::string checksum_of_rest(std::string_view object);
 
 /// Refuses a document whose checksum differs from the one that it states.
 void expect_checksum(const DocumentValue& document);

@@ -114,8 +114,33 @@ std::size_t DocumentValue::index_of_name(std::span<const std::string> known) con
   return static_cast<std::size_t>(found - known.begin());
 }
 
+double DocumentValue::any_number() const {
+  if (!is_number()) refuse("a number");
+  return value_->get<double>();
+}
+
 bool DocumentValue::is_null() const {
   return value_->is_null();
+}
+
+bool DocumentValue::is_boolean() const {
+  return value_->is_boolean();
+}
+
+bool DocumentValue::is_integer() const {
+  return value_->is_number_integer();
+}
+
+bool DocumentValue::is_number() const {
+  return value_->is_number();
+}
+
+bool DocumentValue::is_text() const {
+  return value_->is_string();
+}
+
+bool DocumentValue::is_list() const {
+  return value_->is_array();
 }
 
 bool DocumentValue::is_object() const {
@@ -203,9 +228,6 @@ void DocumentValue::refuse(std::string_view said, std::string_view expected) con
 
 Document::Document(std::shared_ptr<const nlohmann::json> root, std::string name, std::string fix, Lines lines)
     : root_(std::move(root)), name_(std::move(name)), fix_(std::move(fix)), lines_(std::move(lines)) {}
-
-Document::Document(const nlohmann::json& root, std::string name, std::string fix)
-    : Document(std::make_shared<const nlohmann::json>(root), std::move(name), std::move(fix)) {}
 
 DocumentValue Document::of_format(std::string_view what, std::string_view format, std::int64_t version) const {
   const DocumentValue whole = root();

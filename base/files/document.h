@@ -55,7 +55,15 @@ class DocumentValue {
   /// The element of `known` that equals this text.
   std::string name_of(std::span<const std::string> known) const { return known[index_of_name(known)]; }
 
+  /// A number that may be infinite or none, as TOML has them.
+  double any_number() const;
+
   bool is_null() const;
+  bool is_boolean() const;
+  bool is_integer() const;
+  bool is_number() const;  // an integer or another one
+  bool is_text() const;
+  bool is_list() const;
   bool is_object() const;
   std::vector<DocumentValue> items(std::string_view expected = "a list") const;
   /// The items of a list that must have this length.
@@ -75,7 +83,7 @@ class DocumentValue {
   std::string path() const;
   /// "FILE line 3: streams[1].name"
   std::string place() const;
-  /// The value as messages show it.
+  /// The value as messages show it, which is JSON if the document is.
   std::string shown() const;
   /// Refuses the value.
   [[noreturn]] void refuse(std::string_view expected) const;
@@ -97,8 +105,6 @@ class Document {
 
   /// `name` is the file's name in messages; `fix` ends them. `lines` are the known line numbers of values of `root`.
   Document(std::shared_ptr<const nlohmann::json> root, std::string name, std::string fix, Lines lines = {});
-  /// Copies `root`.
-  Document(const nlohmann::json& root, std::string name, std::string fix);
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
 

@@ -16,6 +16,7 @@ namespace weft {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 /// Builds the document while the parser reads. nlohmann's own builder with a callback scans all members of an object
 /// whenever a value in it ends, which takes minutes for ten thousand members.
@@ -86,6 +87,39 @@ class Builder {
   std::size_t values_ = 0;
 };
 
+/// Reads up to the first error.
+class OutlineReader : public nlohmann::json_sax<json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool key(string_t& /*value*/) override { return true; }
+  bool start_object(std::size_t /*elements*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t /*elements*/) override { return open(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t position, const std::string& /*token*/, const json::exception& /*error*/) override {
+    outline.read_size = position;
+    return false;
+  }
+
+  JsonOutline outline;
+
+ private:
+  bool open() {
+    ++outline.depth;
+    return true;
+  }
+  bool close() {
+    --outline.depth;
+    return true;
+  }
+};
+
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& name, const JsonLimits& limits) {
@@ -95,8 +129,16 @@ nlohmann::json parse_json(std::string_view text, const std::string& name, const 
   return document;
 }
 
-std::string json_lines(const nlohmann::ordered_json& document) {
+std::vector<std::pair<std::string, std::string>> json_members(std::string_view object) {
+  std::vector<std::pair<std::string, std::string>> members;
+  const auto document = ordered_json::parse(object);
+  for (const auto& [key, value] : document.items()) members.emplace_back(key, value.dump());
+  return members;
+}
+
+std::string json_lines(std::string_view object) {
   std::string text = "{";
+  const auto document = ordered_json::parse(object);
   for (const auto& [key, value] : document.items()) {
     text += fmt::format("{}\n\"{}\": ", text.size() > 1 ? "," : "", key);
     if (!value.is_array()) {
@@ -108,6 +150,16 @@ std::string json_lines(const nlohmann::ordered_json& document) {
     text += "\n]";
   }
   return text + "\n}\n";
+}
+
+std::string indented_json(std::string_view text, int blanks, JsonKeys keys) {
+  return keys == JsonKeys::sorted ? json::parse(text).dump(blanks) : ordered_json::parse(text).dump(blanks);
+}
+
+JsonOutline outline_of_json(std::string_view text) {
+  OutlineReader reader;
+  reader.outline.whole = json::sax_parse(text.begin(), text.end(), &reader);
+  return reader.outline;
 }
 
 double shortest_double(float value) {

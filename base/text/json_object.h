@@ -1,45 +1,93 @@
-// JSON that commands print, written member by member, without the header of a JSON library.
+// JSON that is printed or written, value by value, without the header of a JSON library.
 #pragma once
 
 #include <concepts>
-#include <cstdint>
-#include <span>
+#include <cstddef>
+#include <initializer_list>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace weft {
 
-/// Members keep the order in which they are added.
+class JsonObject;
+class JsonArray;
+
+/// `text` as a JSON string with its quotes; bytes that aren't UTF-8 become U+FFFD.
+std::string json_string(std::string_view text);
+
+/// A value as JSON text, made from what a caller has: a text, a number, an object, or a list or map of these.
+class JsonValue {
+ public:
+  JsonValue(std::nullptr_t) : text_("null") {}
+  JsonValue(std::string_view text) : text_(json_string(text)) {}
+  JsonValue(const char* text) : JsonValue(std::string_view(text)) {}
+  JsonValue(const std::string& text) : JsonValue(std::string_view(text)) {}
+  /// null if it isn't finite.
+  JsonValue(double number);
+  JsonValue(const JsonObject& object);
+  JsonValue(const JsonArray& array);
+  template <std::integral T>
+  JsonValue(T number) {
+    if constexpr (std::same_as<T, bool>) {
+      text_ = number ? "true" : "false";
+    } else {
+      text_ = std::to_string(number);
+    }
+  }
+  template <std::ranges::input_range Items>
+  requires(!std::convertible_to<const Items&, std::string_view>) JsonValue(const Items& items);
+
+  /// Of text that is JSON already.
+  static JsonValue written(std::string text) {
+    JsonValue value = nullptr;
+    value.text_ = std::move(text);
+    return value;
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// Members keep the order in which they are added; nobody checks that a key comes once.
 ///
 ///   JsonObject().add("file", name).add("bytes", 1536).text()  →  {"file":"a.svg","bytes":1536}
 class JsonObject {
  public:
-  JsonObject& add(std::string_view key, std::string_view text);
-  JsonObject& add(std::string_view key, const char* text) { return add(key, std::string_view(text)); }
-  JsonObject& add(std::string_view key, const std::string& text) { return add(key, std::string_view(text)); }
-  JsonObject& add(std::string_view key, const JsonObject& object) { return add_raw(key, object.text()); }
-  JsonObject& add(std::string_view key, std::span<const std::string> texts);
-  JsonObject& add(std::string_view key, std::span<const JsonObject> objects);
-  /// null if it isn't finite.
-  JsonObject& add(std::string_view key, double number);
-  template <std::integral T>
-  JsonObject& add(std::string_view key, T number) {
-    if constexpr (std::same_as<T, bool>) {
-      return add_raw(key, number ? "true" : "false");
-    } else {
-      return add_raw(key, std::to_string(number));
-    }
-  }
-
+  JsonObject& add(std::string_view key, const JsonValue& value);
   std::string text() const { return "{" + members_ + "}"; }
 
  private:
-  JsonObject& add_raw(std::string_view key, std::string_view value);
-
   std::string members_;
 };
 
-/// `text` as a JSON string with its quotes; bytes that aren't UTF-8 become U+FFFD.
-std::string json_string(std::string_view text);
+class JsonArray {
+ public:
+  JsonArray() = default;
+  JsonArray(std::initializer_list<JsonValue> items) {
+    for (const JsonValue& item : items) add(item);
+  }
+  JsonArray& add(const JsonValue& item);
+  std::string text() const { return "[" + items_ + "]"; }
+
+ private:
+  std::string items_;
+};
+
+template <std::ranges::input_range Items>
+requires(!std::convertible_to<const Items&, std::string_view>) JsonValue::JsonValue(const Items& items) {
+  if constexpr (requires { std::ranges::begin(items)->first; }) {
+    JsonObject object;
+    for (const auto& [key, value] : items) object.add(key, value);
+    text_ = object.text();
+  } else {
+    JsonArray array;
+    for (const auto& item : items) array.add(item);
+    text_ = array.text();
+  }
+}
 
 }  // namespace weft

@@ -2,84 +2,92 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <map>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "base/text/json_object.h"
 #include "graph/groups.h"
 #include "graph/operation_fields.h"
 
 namespace weft::inspect {
 namespace {
 
-using nlohmann::json;
-
-json fields_of(const graph::Operation& operation) {
-  json fields = json::object();
+JsonValue fields_of(const graph::Operation& operation) {
+  std::map<std::string, JsonValue> fields;  // sorted by name
   graph::for_each_field(operation, [&](std::string_view name, auto value) {
-    json& field = fields[std::string(name)];
-    if constexpr (std::is_enum_v<decltype(value)>) {
-      field = to_string(value);
-    } else if constexpr (std::is_same_v<decltype(value), float>) {
-      // The shortest decimal that reads back as this float: 1e-05, not its double expansion.
-      field = json::parse(fmt::format("{}", value));
-    } else {
-      field = value;
-    }
+    const auto json = [&]() -> JsonValue {
+      if constexpr (std::is_enum_v<decltype(value)>) {
+        return to_string(value);
+      } else if constexpr (std::is_same_v<decltype(value), float>) {
+        // The shortest decimal that reads back as this float: 1e-05, not its double expansion.
+        return JsonValue::written(fmt::format("{}", value));
+      } else {
+        return value;
+      }
+    };
+    fields.emplace(name, json());
   });
   return fields;
 }
 
-json to_json(const graph::Tensor& tensor, std::size_t id) {
-  return {{"id", id},
-          {"name", tensor.name},
-          {"dtype", weft::to_string(tensor.dtype)},
-          {"role", weft::graph::to_string(tensor.role)},
-          {"shape", tensor.shape}};
+JsonObject to_json(const graph::Tensor& tensor, std::size_t id) {
+  return JsonObject()
+      .add("dtype", weft::to_string(tensor.dtype))
+      .add("id", id)
+      .add("name", tensor.name)
+      .add("role", weft::graph::to_string(tensor.role))
+      .add("shape", tensor.shape);
 }
 
-json to_json(const graph::Task& task, std::size_t id) {
-  json accesses = json::array();
+JsonObject to_json(const graph::Task& task, std::size_t id) {
+  JsonArray accesses;
   for (const graph::Access& access : task.accesses) {
-    accesses.push_back({{"tensor", access.view.tensor.value},
-                        {"mode", weft::graph::to_string(access.mode)},
-                        {"offset", access.view.offset},
-                        {"rows", access.view.rows},
-                        {"cols", access.view.cols},
-                        {"row_stride", access.view.row_stride}});
+    accesses.add(JsonObject()
+                     .add("cols", access.view.cols)
+                     .add("mode", weft::graph::to_string(access.mode))
+                     .add("offset", access.view.offset)
+                     .add("row_stride", access.view.row_stride)
+                     .add("rows", access.view.rows)
+                     .add("tensor", access.view.tensor.value));
   }
-  return {{"id", id},
-          {"name", task.name},
-          {"kind", graph::kind_name(task.operation)},
-          {"operation", fields_of(task.operation)},
-          {"accesses", accesses},
-          {"layer", task.layer},
-          {"micro_batch", task.micro_batch},
-          {"phase", weft::graph::to_string(task.phase)}};
+  return JsonObject()
+      .add("accesses", accesses)
+      .add("id", id)
+      .add("kind", graph::kind_name(task.operation))
+      .add("layer", task.layer)
+      .add("micro_batch", task.micro_batch)
+      .add("name", task.name)
+      .add("operation", fields_of(task.operation))
+      .add("phase", weft::graph::to_string(task.phase));
 }
 
-json to_json(const graph::Edge& edge, std::size_t) {
-  return {{"from", edge.from.value},
-          {"to", edge.to.value},
-          {"kind", edge.kind == graph::EdgeKind::completes_before ? "completes_before" : "issued_before"},
-          {"reason", weft::graph::to_string(edge.reason)},
-          {"distance", edge.distance},
-          {"tensor", edge.tensor.valid() ? json(edge.tensor.value) : json(nullptr)}};
+JsonObject to_json(const graph::Edge& edge, std::size_t) {
+  return JsonObject()
+      .add("distance", edge.distance)
+      .add("from", edge.from.value)
+      .add("kind", edge.kind == graph::EdgeKind::completes_before ? "completes_before" : "issued_before")
+      .add("reason", weft::graph::to_string(edge.reason))
+      .add("tensor", edge.tensor.valid() ? JsonValue(edge.tensor.value) : nullptr)
+      .add("to", edge.to.value);
 }
 
-json to_json(const graph::Grid& grid) {
-  json json = {{"order", json::array()}};
-  for (const graph::Axis axis : graph::kAxes) json[std::string(graph::to_string(axis))] = grid.on(axis);
-  for (const graph::Axis axis : grid.order) json["order"].push_back(graph::to_string(axis));
+JsonValue to_json(const graph::Grid& grid) {
+  std::map<std::string, JsonValue> json;  // sorted by name
+  for (const graph::Axis axis : graph::kAxes) json.emplace(graph::to_string(axis), grid.on(axis));
+  JsonArray order;
+  for (const graph::Axis axis : grid.order) order.add(graph::to_string(axis));
+  json.emplace("order", order);
   return json;
 }
 
-json groups_to_json(const graph::Graph& graph, const graph::Grid& grid) {
-  json groups = json::object();
+JsonValue groups_to_json(const graph::Graph& graph, const graph::Grid& grid) {
+  std::map<std::string, JsonValue> groups;  // sorted by name
   for (const graph::Task& task : graph.tasks()) {
     const graph::Channel* channel = graph::channel_of(task.operation);
-    if (channel == nullptr || groups.contains(graph::to_string(*channel))) continue;
-    groups[std::string(graph::to_string(*channel))] = graph::groups_of(grid, *channel);
+    if (channel == nullptr || groups.contains(std::string(graph::to_string(*channel)))) continue;
+    groups.emplace(graph::to_string(*channel), graph::groups_of(grid, *channel));
   }
   return groups;
 }
@@ -89,7 +97,7 @@ void append_array(std::string& out, std::string_view key, const Items& items) {
   out += fmt::format(",\n\"{}\":[", key);
   for (std::size_t i = 0; i < items.size(); ++i) {
     out += i == 0 ? "\n" : ",\n";
-    out += to_json(items[i], i).dump(-1, ' ', false, json::error_handler_t::replace);
+    out += to_json(items[i], i).text();
   }
   out += items.empty() ? "]" : "\n]";
 }
@@ -100,7 +108,7 @@ std::string dump_json(const graph::Graph& graph, const std::optional<graph::Grid
   std::string out =
       fmt::format("{{\"format\":\"weft.graph\",\"version\":1,\"fingerprint\":\"{:#018x}\"", graph.fingerprint());
   if (grid)
-    out += fmt::format(",\n\"grid\":{},\n\"groups\":{}", to_json(*grid).dump(), groups_to_json(graph, *grid).dump());
+    out += fmt::format(",\n\"grid\":{},\n\"groups\":{}", to_json(*grid).text(), groups_to_json(graph, *grid).text());
   append_array(out, "tensors", graph.tensors());
   append_array(out, "tasks", graph.tasks());
   append_array(out, "edges", graph.edges());

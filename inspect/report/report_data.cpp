@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/text/escape.h"
+#include "base/text/json_object.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/drawing/task_label.h"
 #include "inspect/report/policy_difference.h"
@@ -14,8 +14,6 @@
 
 namespace weft::inspect {
 namespace {
-
-using nlohmann::json;
 
 /// Strings that many tasks share, by number.
 class Strings {
@@ -25,7 +23,7 @@ class Strings {
     if (added) list_.push_back(text);
     return at->second;
   }
-  json list() const { return list_; }
+  const std::vector<std::string>& list() const { return list_; }
 
  private:
   std::map<std::string, std::size_t> numbers_;
@@ -51,164 +49,164 @@ std::string shorter_labels(const std::string& name) {
   return text;
 }
 
-json tasks_json(const plan::Recording& recording, Strings& strings) {
-  std::map<std::string, json> columns;
+JsonValue tasks_json(const plan::Recording& recording, Strings& strings) {
+  std::map<std::string, JsonArray> columns;
   for (const char* name : {"bytes", "channel", "flops", "group", "kind", "labels", "layer", "micro", "name", "network",
                            "phase", "reason", "stream", "style"}) {
-    columns[name] = json::array();
+    columns[name] = {};
   }
   // Work is counted in whole operations and bytes, and a whole number is shorter than a double's text.
   const auto whole = [](double number) { return static_cast<std::int64_t>(number); };
   for (const plan::RecordedTask& task : recording.tasks) {
-    columns["bytes"].push_back(whole(task.bytes));
-    columns["channel"].push_back(strings(task.channel));
-    columns["flops"].push_back(whole(task.flops));
-    columns["group"].push_back(task.group_size);
-    columns["kind"].push_back(strings(task.kind));
-    columns["labels"].push_back(strings(shorter_labels(task.name)));
-    columns["layer"].push_back(task.layer);
-    columns["micro"].push_back(task.micro_batch);
-    columns["name"].push_back(task.name);
-    columns["network"].push_back(whole(task.network_bytes));
-    columns["phase"].push_back(static_cast<int>(task.phase));
-    columns["reason"].push_back(strings(task.reason));
-    columns["stream"].push_back(task.stream);
-    columns["style"].push_back(static_cast<int>(task.style));
+    columns["bytes"].add(whole(task.bytes));
+    columns["channel"].add(strings(task.channel));
+    columns["flops"].add(whole(task.flops));
+    columns["group"].add(task.group_size);
+    columns["kind"].add(strings(task.kind));
+    columns["labels"].add(strings(shorter_labels(task.name)));
+    columns["layer"].add(task.layer);
+    columns["micro"].add(task.micro_batch);
+    columns["name"].add(task.name);
+    columns["network"].add(whole(task.network_bytes));
+    columns["phase"].add(static_cast<int>(task.phase));
+    columns["reason"].add(strings(task.reason));
+    columns["stream"].add(task.stream);
+    columns["style"].add(static_cast<int>(task.style));
   }
   return columns;
 }
 
 // One number an edge: how it binds, why, and from which step.
-json edges_json(const plan::Recording& recording) {
-  json from = json::array(), to = json::array(), kind = json::array();
+JsonObject edges_json(const plan::Recording& recording) {
+  JsonArray from, to, kind;
   for (const plan::RecordedEdge& edge : recording.edges) {
-    from.push_back(edge.from);
-    to.push_back(edge.to);
-    kind.push_back((edge.kind == graph::EdgeKind::issued_before ? 1 : 0) + 2 * static_cast<int>(edge.reason) +
-                   16 * edge.distance);
+    from.add(edge.from);
+    to.add(edge.to);
+    kind.add((edge.kind == graph::EdgeKind::issued_before ? 1 : 0) + 2 * static_cast<int>(edge.reason) +
+             16 * edge.distance);
   }
-  return {{"from", std::move(from)}, {"kind", std::move(kind)}, {"to", std::move(to)}};
+  return JsonObject().add("from", from).add("kind", kind).add("to", to);
 }
 
-json step_json(const plan::Recording& recording, const plan::RecordedStep& step, std::int64_t zero) {
+JsonObject step_json(const plan::Recording& recording, const plan::RecordedStep& step, std::int64_t zero) {
   if (step.times.size() != recording.tasks.size())
     throw std::logic_error("a recorded step without a time of each task");
-  json start = json::array(), length = json::array(), exposed = json::array();
+  JsonArray start, length, exposed;
   std::int64_t last = step.begin;
   for (const plan::TaskTime& time : step.times) {
-    start.push_back(time.begin - last);
-    length.push_back(time.end - time.begin);
+    start.add(time.begin - last);
+    length.add(time.end - time.begin);
     last = time.begin;
   }
   const plan::BusyTimes busy = plan::busy_times(recording, step);
   for (std::size_t i = 0; i < recording.streams.size(); ++i) {
-    json pairs = json::array();
+    JsonArray pairs;
     last = step.begin;
     if (!recording.streams[i].compute) {
       for (const Interval& bar : intersection(busy.streams[i], busy.exposed)) {
-        pairs.push_back(bar.begin - last);
-        pairs.push_back(bar.end - bar.begin);
+        pairs.add(bar.begin - last);
+        pairs.add(bar.end - bar.begin);
         last = bar.end;
       }
     }
-    exposed.push_back(std::move(pairs));
+    exposed.add(pairs);
   }
   const plan::OverlapSummary sums = plan::summarize(busy, {step.begin, step.end});
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) * 1e-6; };
-  return {{"begin", step.begin - zero},
-          {"end", step.end - zero},
-          {"exposed", std::move(exposed)},
-          {"facts", fmt::format("step {}: {:.2f} ms; computing {:.2f}, communicating {:.2f}, exposed {:.2f} ms",
-                                step.step, ms(sums.step), ms(sums.compute), ms(sums.communication), ms(sums.exposed))},
-          {"length", std::move(length)},
-          {"start", std::move(start)},
-          {"step", step.step}};
+  return JsonObject()
+      .add("begin", step.begin - zero)
+      .add("end", step.end - zero)
+      .add("exposed", exposed)
+      .add("facts", fmt::format("step {}: {:.2f} ms; computing {:.2f}, communicating {:.2f}, exposed {:.2f} ms",
+                                step.step, ms(sums.step), ms(sums.compute), ms(sums.communication), ms(sums.exposed)))
+      .add("length", length)
+      .add("start", start)
+      .add("step", step.step);
 }
 
 // Above so many points neighbours become one, of which the greatest counts.
 constexpr std::size_t kMostMemoryPoints = 40000;
 
-json memory_json(const plan::Recording& recording, std::int64_t zero) {
+JsonObject memory_json(const plan::Recording& recording, std::int64_t zero) {
   const std::vector<plan::MemoryPoint> curve = plan::memory_curve(recording, recording.ranks.front().steps.back());
   const bool known =
       std::ranges::any_of(recording.tasks, [](const plan::RecordedTask& task) { return task.allocates != 0; });
-  json time = json::array(), bytes = json::array();
+  JsonArray time, bytes;
   const std::size_t together = curve.size() / kMostMemoryPoints + 1;
   std::int64_t last_time = zero, last_bytes = 0;
   for (std::size_t i = 0; known && i < curve.size(); i += together) {
     plan::MemoryPoint point = curve[i];
     for (std::size_t k = i; k < std::min(curve.size(), i + together); ++k)
       point.bytes = std::max(point.bytes, curve[k].bytes);
-    time.push_back(point.time - last_time);
-    bytes.push_back(point.bytes - last_bytes);
+    time.add(point.time - last_time);
+    bytes.add(point.bytes - last_bytes);
     last_time = point.time, last_bytes = point.bytes;
   }
-  return {{"bytes", std::move(bytes)}, {"state", recording.state_bytes}, {"time", std::move(time)}};
+  return JsonObject().add("bytes", bytes).add("state", recording.state_bytes).add("time", time);
 }
 
 /// Other policies are compared with `first`.
-json view_json(const ReportView& view, const ReportView& first) {
+JsonObject view_json(const ReportView& view, const ReportView& first) {
   const plan::Recording& recording = view.recording;
   if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
     throw std::logic_error("a report of a recording without steps");
   }
   const std::int64_t zero = zero_of(recording);
   Strings strings;
-  json ranks = json::array(), streams = json::array(), bounds = json::array();
+  JsonArray ranks, streams, bounds;
   for (const plan::RecordedRank& rank : recording.ranks) {
-    json steps = json::array();
-    for (const plan::RecordedStep& step : rank.steps) steps.push_back(step_json(recording, step, zero));
-    ranks.push_back({{"rank", rank.rank}, {"steps", std::move(steps)}});
+    JsonArray steps;
+    for (const plan::RecordedStep& step : rank.steps) steps.add(step_json(recording, step, zero));
+    ranks.add(JsonObject().add("rank", rank.rank).add("steps", steps));
   }
   for (const plan::RecordedStream& stream : recording.streams) {
-    streams.push_back({{"compute", stream.compute}, {"name", stream.name}});
+    streams.add(JsonObject().add("compute", stream.compute).add("name", stream.name));
   }
   for (const ReportBound& bound : view.bounds) {
-    bounds.push_back({{"name", bound.name}, {"ns", static_cast<std::int64_t>(bound.ns)}});
+    bounds.add(JsonObject().add("name", bound.name).add("ns", static_cast<std::int64_t>(bound.ns)));
   }
-  json tasks = tasks_json(recording, strings);
-  return {{"bounds", std::move(bounds)},
-          {"edges", edges_json(recording)},
-          {"memory", memory_json(recording, zero)},
-          {"moved", &view == &first ? std::vector<std::uint32_t>() : moved_in(first.recording, recording)},
-          {"name", view.name},
-          {"phases",
-           {graph::to_string(graph::Phase::forward), graph::to_string(graph::Phase::backward),
-            graph::to_string(graph::Phase::update)}},
-          {"ranks", std::move(ranks)},
-          {"streams", std::move(streams)},
-          {"strings", strings.list()},
-          {"tasks", std::move(tasks)}};
+  const JsonValue tasks = tasks_json(recording, strings);
+  return JsonObject()
+      .add("bounds", bounds)
+      .add("edges", edges_json(recording))
+      .add("memory", memory_json(recording, zero))
+      .add("moved", &view == &first ? std::vector<std::uint32_t>() : moved_in(first.recording, recording))
+      .add("name", view.name)
+      .add("phases", JsonArray{graph::to_string(graph::Phase::forward), graph::to_string(graph::Phase::backward),
+                               graph::to_string(graph::Phase::update)})
+      .add("ranks", ranks)
+      .add("streams", streams)
+      .add("strings", strings.list())
+      .add("tasks", tasks);
 }
 
-json curve_json(const std::string& name, const std::vector<StepPoint>& points) {
-  json steps = json::array(), values = json::array();
+JsonObject curve_json(const std::string& name, const std::vector<StepPoint>& points) {
+  JsonArray steps, values;
   for (const StepPoint& point : points) {
-    steps.push_back(point.step);
-    values.push_back(point.value);
+    steps.add(point.step);
+    values.add(point.value);
   }
-  return {{"name", name}, {"steps", std::move(steps)}, {"values", std::move(values)}};
+  return JsonObject().add("name", name).add("steps", steps).add("values", values);
 }
 
-json chart_json(const StepChart& chart) {
-  json curves = json::array();
+JsonObject chart_json(const StepChart& chart) {
+  JsonArray curves;
   for (const StepCurve& curve : chart.curves) {
-    if (!curve.points.empty()) curves.push_back(curve_json(curve.name, curve.points));
+    if (!curve.points.empty()) curves.add(curve_json(curve.name, curve.points));
   }
-  return {{"curves", std::move(curves)}, {"dots", curve_json(chart.dots_name, chart.dots)}};
+  return JsonObject().add("curves", curves).add("dots", curve_json(chart.dots_name, chart.dots));
 }
 
 }  // namespace
 
 std::string report_data(const ReportPage& page) {
-  json charts = json::array(), kinds = json::array(), views = json::array();
-  for (const StepChart& chart : page.charts) charts.push_back(chart_json(chart));
+  JsonArray charts, kinds, views;
+  for (const StepChart& chart : page.charts) charts.add(chart_json(chart));
   for (const KindStyle& style : kKindStyles) {
-    kinds.push_back({{"fill", style.fill}, {"name", style.name}, {"text", style.text}});
+    kinds.add(JsonObject().add("fill", style.fill).add("name", style.name).add("text", style.text));
   }
-  for (const ReportView& view : page.views) views.push_back(view_json(view, page.views.front()));
-  const json data = {{"charts", std::move(charts)}, {"kinds", std::move(kinds)}, {"views", std::move(views)}};
-  return script_escaped(data.dump(-1, ' ', false, json::error_handler_t::replace));
+  for (const ReportView& view : page.views) views.add(view_json(view, page.views.front()));
+  return script_escaped(JsonObject().add("charts", charts).add("kinds", kinds).add("views", views).text());
 }
 
 }  // namespace weft::inspect

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/text/units.h"
@@ -12,8 +11,6 @@
 
 namespace weft::inspect {
 namespace {
-
-using nlohmann::json;
 
 std::string percent(double share) {
   const std::string text = fmt::format("{:.1f}", 100 * share);
@@ -24,17 +21,11 @@ std::string ms_text(std::int64_t ns) {
   return fmt::format("{:.3f}", static_cast<double>(ns) * 1e-6);
 }
 
-/// Which may be infinite or none, where nothing was read from a file.
-double number_of(const DocumentValue& value) {
-  if (!value.json().is_number()) value.refuse("a number");
-  return value.json().get<double>();
-}
-
 /// A number of `entry`, or "-" where there is none.
 template <class Text>
 std::string number(const DocumentValue& entry, const char* key, Text text) {
   const auto found = entry.find(key);
-  return found ? text(number_of(*found)) : "-";
+  return found ? text(found->number()) : "-";
 }
 
 }  // namespace
@@ -52,7 +43,7 @@ ReportTable policies_table(const DocumentValue& comparison) {
     table.note = fmt::format(
         "By these costs no order takes less than {:.2f} ms, the bound. Gap: how far the policy is above the bound of "
         "its own graph. Hidden: the part of the time between the serial step and the bound that the policy saves.{}",
-        number_of(*bound), measured ? " Only the last two columns are measured." : "");
+        bound->number(), measured ? " Only the last two columns are measured." : "");
   }
   const auto ms = [](double value) { return fmt::format("{:.2f}", value); };
   if (timed) table.heads.emplace_back("planning ms");
@@ -66,7 +57,7 @@ ReportTable policies_table(const DocumentValue& comparison) {
       table.rows.push_back(std::move(row));
       continue;
     }
-    double step = number_of(entry["step_ms"]);
+    double step = entry["step_ms"].number();
     row.emplace_back(ms(step));
     row.emplace_back(number(entry, "speed_up", [](double value) { return fmt::format("{:.3f}", value); }));
     row.emplace_back(number(entry, "gap", percent));
@@ -81,9 +72,9 @@ ReportTable policies_table(const DocumentValue& comparison) {
     }
     if (measured) {
       const DocumentValue times = entry["measured"];
-      step = number_of(times["median_ms"]);
+      step = times["median_ms"].number();
       row.emplace_back(ms(step));
-      row.emplace_back(percent(number_of(times["simulated_error"])));
+      row.emplace_back(percent(times["simulated_error"].number()));
     }
     if (!table.best || step < least) table.best = table.rows.size(), least = step;
     table.rows.push_back(std::move(row));
@@ -130,25 +121,24 @@ ReportTable exposed_table(const plan::Recording& recording, const std::string& v
   return table;
 }
 
-json causes_json(const graph::Graph& graph, const simulate::Explanation& explanation) {
-  json list = json::array();
+JsonArray causes_json(const graph::Graph& graph, const simulate::Explanation& explanation) {
+  JsonArray list;
   for (const simulate::ExposureGroup& group : explanation.groups) {
     const simulate::ExposedCollective& worst = explanation.collectives[group.members.front()];
     const graph::Task& task = graph.task(worst.task);
-    json entry = {{"because", worst.because},
-                  {"cause", simulate::to_string(worst.cause)},
-                  {"exposed_ns", group.exposed_ns},
-                  {"kind", fmt::format("{} on {}", graph::kind_name(task.operation),
-                                       graph::to_string(*graph::channel_of(task.operation)))},
-                  {"members", group.members.size()},
-                  {"name", group.name},
-                  {"worst", task.name},
-                  {"worst_ns", worst.exposed_ns}};
-    if (!worst.remedies.empty() && worst.remedies.front().gain_ns > 0) {
-      entry["remedy"] = worst.remedies.front().what;
-      entry["gain_ns"] = worst.remedies.front().gain_ns;
-    }
-    list.push_back(std::move(entry));
+    const bool remedied = !worst.remedies.empty() && worst.remedies.front().gain_ns > 0;
+    JsonObject entry;
+    entry.add("because", worst.because)
+        .add("cause", simulate::to_string(worst.cause))
+        .add("exposed_ns", group.exposed_ns);
+    if (remedied) entry.add("gain_ns", worst.remedies.front().gain_ns);
+    entry
+        .add("kind", fmt::format("{} on {}", graph::kind_name(task.operation),
+                                 graph::to_string(*graph::channel_of(task.operation))))
+        .add("members", group.members.size())
+        .add("name", group.name);
+    if (remedied) entry.add("remedy", worst.remedies.front().what);
+    list.add(entry.add("worst", task.name).add("worst_ns", worst.exposed_ns));
   }
   return list;
 }
@@ -163,14 +153,14 @@ ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
   double rest = 0;
   const std::vector<DocumentValue> entries = causes.items();
   for (const DocumentValue& entry : entries) {
-    const double exposed = number_of(entry["exposed_ns"]);
+    const double exposed = entry["exposed_ns"].number();
     if (table.rows.size() == kMostRows) {
       rest += exposed;
       continue;
     }
     std::string remedy = "none of those tried";
     if (const auto what = entry.find("remedy")) {
-      remedy = fmt::format("{}: −{:.3f} ms", what->text(), number_of(entry["gain_ns"]) * 1e-6);
+      remedy = fmt::format("{}: −{:.3f} ms", what->text(), entry["gain_ns"].number() * 1e-6);
     }
     table.rows.push_back({{entry["name"].text(), entry["worst"].text()},
                           {entry["kind"].text()},

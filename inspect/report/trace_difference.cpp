@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -136,15 +135,22 @@ std::string difference_text(const TraceDifference& difference, std::size_t most)
   return styled_difference(difference, most, std::nullopt).plain();
 }
 
-nlohmann::ordered_json difference_json(const TraceDifference& difference) {
+JsonObject difference_json(const TraceDifference& difference) {
   const auto list = [](const std::vector<ValueChange>& values) {
-    nlohmann::ordered_json out = nlohmann::ordered_json::array();
-    for (const ValueChange& value : values) out.push_back({{"name", value.name}, {"a_ns", value.a}, {"b_ns", value.b}});
+    JsonArray out;
+    for (const ValueChange& value : values) {
+      out.add(JsonObject().add("name", value.name).add("a_ns", value.a).add("b_ns", value.b));
+    }
     return out;
   };
-  return {{"policy_a", difference.policy_a}, {"policy_b", difference.policy_b}, {"sums", list(difference.sums)},
-          {"kinds", list(difference.kinds)}, {"tasks", list(difference.tasks)}, {"only_a", difference.only_a},
-          {"only_b", difference.only_b}};
+  return JsonObject()
+      .add("policy_a", difference.policy_a)
+      .add("policy_b", difference.policy_b)
+      .add("sums", list(difference.sums))
+      .add("kinds", list(difference.kinds))
+      .add("tasks", list(difference.tasks))
+      .add("only_a", difference.only_a)
+      .add("only_b", difference.only_b);
 }
 
 }  // namespace weft::inspect

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text/json_object.h"
 #include "base/text/styled_text.h"
 #include "runtime/plan/recording.h"
 
@@ -33,6 +33,6 @@ TraceDifference compare_recordings(const plan::Recording& a, const plan::Recordi
 std::string difference_text(const TraceDifference& difference, std::size_t most);
 /// The same for a terminal of `width` columns.
 StyledText styled_difference(const TraceDifference& difference, std::size_t most, std::optional<std::size_t> width);
-nlohmann::ordered_json difference_json(const TraceDifference& difference);
+JsonObject difference_json(const TraceDifference& difference);
 
 }  // namespace weft::inspect

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/text/text_table.h"
@@ -182,51 +181,54 @@ std::string summary_text(const plan::Recording& recording, const TraceSummary& s
   return styled_summary(recording, summary, std::nullopt).plain();
 }
 
-nlohmann::ordered_json summary_json(const plan::Recording& recording, const TraceSummary& summary) {
-  using nlohmann::ordered_json;
-  ordered_json json = {{"policy", recording.policy},
-                       {"world", recording.world},
-                       {"tasks", recording.tasks.size()},
-                       {"edges", recording.edges.size()},
-                       {"steps", ordered_json::array()}};
+JsonObject summary_json(const plan::Recording& recording, const TraceSummary& summary) {
   const auto kinds_json = [](const std::vector<KindTimes>& kinds) {
-    ordered_json list = ordered_json::array();
+    JsonArray list;
     for (const KindTimes& kind : kinds) {
-      list.push_back({{"name", kind.name},
-                      {"tasks", kind.tasks},
-                      {"busy_ns", kind.busy},
-                      {"exposed_ns", kind.exposed},
-                      {"flops", kind.flops},
-                      {"network_bytes", kind.network_bytes}});
+      list.add(JsonObject()
+                   .add("name", kind.name)
+                   .add("tasks", kind.tasks)
+                   .add("busy_ns", kind.busy)
+                   .add("exposed_ns", kind.exposed)
+                   .add("flops", kind.flops)
+                   .add("network_bytes", kind.network_bytes));
     }
     return list;
   };
+  JsonArray steps;
   for (const StepSummary& of : summary.steps) {
-    ordered_json stalls = ordered_json::array(), busy = ordered_json::object();
+    JsonArray stalls;
     for (const Stall& stall : of.stalls) {
-      stalls.push_back(
-          {{"stream", recording.streams[stall.stream].name},
-           {"begin_ns", stall.begin},
-           {"length_ns", stall.length()},
-           {"task", recording.tasks[stall.task].name},
-           {"last_dependency", stall.last ? ordered_json(recording.tasks[*stall.last].name) : ordered_json()},
-           {"last_end_ns", stall.last ? ordered_json(stall.last_end) : ordered_json()}});
+      stalls.add(JsonObject()
+                     .add("stream", recording.streams[stall.stream].name)
+                     .add("begin_ns", stall.begin)
+                     .add("length_ns", stall.length())
+                     .add("task", recording.tasks[stall.task].name)
+                     .add("last_dependency", stall.last ? JsonValue(recording.tasks[*stall.last].name) : nullptr)
+                     .add("last_end_ns", stall.last ? JsonValue(stall.last_end) : nullptr));
     }
-    for (std::size_t i = 0; i < of.stream_busy.size(); ++i) busy[recording.streams[i].name] = of.stream_busy[i];
-    json["steps"].push_back({{"rank", of.rank},
-                             {"step", of.number},
-                             {"step_ns", of.overlap.step},
-                             {"compute_ns", of.overlap.compute},
-                             {"communication_ns", of.overlap.communication},
-                             {"exposed_ns", of.overlap.exposed},
-                             {"overlap_fraction", of.overlap.overlap_fraction()},
-                             {"idle_ns", of.idle},
-                             {"stream_busy", busy},
-                             {"kinds", kinds_json(of.kinds)},
-                             {"channels", kinds_json(of.channels)},
-                             {"stalls", stalls}});
+    JsonObject busy;
+    for (std::size_t i = 0; i < of.stream_busy.size(); ++i) busy.add(recording.streams[i].name, of.stream_busy[i]);
+    steps.add(JsonObject()
+                  .add("rank", of.rank)
+                  .add("step", of.number)
+                  .add("step_ns", of.overlap.step)
+                  .add("compute_ns", of.overlap.compute)
+                  .add("communication_ns", of.overlap.communication)
+                  .add("exposed_ns", of.overlap.exposed)
+                  .add("overlap_fraction", of.overlap.overlap_fraction())
+                  .add("idle_ns", of.idle)
+                  .add("stream_busy", busy)
+                  .add("kinds", kinds_json(of.kinds))
+                  .add("channels", kinds_json(of.channels))
+                  .add("stalls", stalls));
   }
-  return json;
+  return JsonObject()
+      .add("policy", recording.policy)
+      .add("world", recording.world)
+      .add("tasks", recording.tasks.size())
+      .add("edges", recording.edges.size())
+      .add("steps", steps);
 }
 
 }  // namespace weft::inspect

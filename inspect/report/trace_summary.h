@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/text/json_object.h"
 #include "base/text/styled_text.h"
 #include "runtime/plan/recording.h"
 
@@ -54,6 +54,6 @@ std::string summary_text(const plan::Recording& recording, const TraceSummary& s
 /// The same for a terminal of `width` columns.
 StyledText styled_summary(const plan::Recording& recording, const TraceSummary& summary,
                           std::optional<std::size_t> width);
-nlohmann::ordered_json summary_json(const plan::Recording& recording, const TraceSummary& summary);
+JsonObject summary_json(const plan::Recording& recording, const TraceSummary& summary);
 
 }  // namespace weft::inspect

@@ -4,19 +4,18 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files/document.h"
+#include "base/files/json_file.h"
 #include "base/files/mapped_file.h"
+#include "base/text/json_object.h"
 
 namespace weft::cost {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "weft-profile";
 constexpr std::int64_t kVersion = 2;
@@ -38,28 +37,32 @@ double rounded(double ns) {
 }  // namespace
 
 std::string profile_json(const Profile& profile) {
-  ordered_json document;
-  document["format"] = kFormat;
-  document["version"] = kVersion;
-  document["machine"] = profile.machine;
-  document["grid"] = {profile.grid.x, profile.grid.y, profile.grid.z, profile.grid.data};
-  document["threads"] = profile.threads;
-  document["computing_factor"] = profile.computing_factor;
-  document["entries"] = ordered_json::array();
+  JsonArray entries, slowdowns;
   for (const ProfileEntry& entry : profile.entries) {
-    document["entries"].push_back({{"signature", entry.signature},
-                                   {"ns", rounded(entry.ns)},
-                                   {"deviation_ns", rounded(entry.deviation_ns)},
-                                   {"samples", entry.samples},
-                                   {"cpu_ns", rounded(entry.cpu_ns)},
-                                   {"beside_ns", rounded(entry.beside_ns)}});
+    entries.add(JsonObject()
+                    .add("signature", entry.signature)
+                    .add("ns", rounded(entry.ns))
+                    .add("deviation_ns", rounded(entry.deviation_ns))
+                    .add("samples", entry.samples)
+                    .add("cpu_ns", rounded(entry.cpu_ns))
+                    .add("beside_ns", rounded(entry.beside_ns)));
   }
-  document["slowdowns"] = ordered_json::array();
   for (const Slowdown& slowdown : profile.slowdowns) {
-    document["slowdowns"].push_back(
-        {{"compute", slowdown.compute}, {"collective", slowdown.collective}, {"factor", slowdown.factor}});
+    slowdowns.add(JsonObject()
+                      .add("compute", slowdown.compute)
+                      .add("collective", slowdown.collective)
+                      .add("factor", slowdown.factor));
   }
-  return json_lines(document);
+  return json_lines(JsonObject()
+                        .add("format", kFormat)
+                        .add("version", kVersion)
+                        .add("machine", profile.machine)
+                        .add("grid", JsonArray{profile.grid.x, profile.grid.y, profile.grid.z, profile.grid.data})
+                        .add("threads", profile.threads)
+                        .add("computing_factor", profile.computing_factor)
+                        .add("entries", entries)
+                        .add("slowdowns", slowdowns)
+                        .text());
 }
 
 Profile parse_profile(std::string_view json_text, const std::string& name) {

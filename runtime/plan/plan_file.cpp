@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -11,14 +10,13 @@
 #include "base/files/document.h"
 #include "base/files/text_file.h"
 #include "base/text/hex.h"
+#include "base/text/json_object.h"
 #include "graph/analysis.h"
 #include "graph/groups.h"
 #include "runtime/plan/rewrite.h"
 
 namespace weft::plan {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kFormat = "weft-plan";
 constexpr std::int64_t kVersion = 1;
@@ -116,7 +114,6 @@ PlanFile plan_file_of(const Plan& plan, std::vector<Rewrite> rewrites) {
 }
 
 std::string to_json(const PlanFile& file) {
-  const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
   const auto list = [](const char* key, const std::vector<std::string>& lines) {
     return fmt::format(",\n\"{}\":[{}{}]", key, lines.empty() ? "" : "\n", [&] {
       std::string joined;
@@ -126,25 +123,30 @@ std::string to_json(const PlanFile& file) {
   };
   std::vector<std::string> streams, sequence, edges;
   for (const Stream& stream : file.streams) {
-    json entry = {{"name", stream.name}};
-    if (!stream.compute) entry["channel"] = graph::to_string(stream.channel);
-    streams.push_back(text(entry));
+    JsonObject entry;
+    if (!stream.compute) entry.add("channel", graph::to_string(stream.channel));
+    streams.push_back(entry.add("name", stream.name).text());
   }
   for (const PlanFile::PlacedTask& placed : file.sequence) {
-    sequence.push_back(fmt::format("{{\"task\":{},\"stream\":{},\"reason\":{}}}", text(placed.task),
-                                   text(file.streams[placed.stream].name), text(file.reasons[placed.reason])));
+    sequence.push_back(JsonObject()
+                           .add("task", placed.task)
+                           .add("stream", file.streams[placed.stream].name)
+                           .add("reason", file.reasons[placed.reason])
+                           .text());
   }
   for (const PlanFile::AddedEdge& edge : file.added_edges) {
     edges.push_back(
-        text({{"from", edge.from},
-              {"to", edge.to},
-              {"kind", edge.kind == graph::EdgeKind::completes_before ? "completes_before" : "issued_before"},
-              {"distance", edge.distance}}));
+        JsonObject()
+            .add("distance", edge.distance)
+            .add("from", edge.from)
+            .add("kind", edge.kind == graph::EdgeKind::completes_before ? "completes_before" : "issued_before")
+            .add("to", edge.to)
+            .text());
   }
   return fmt::format(
              "{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},\"rewrites\":{},\n"
              "\"graph\":{{\"fingerprint\":\"{}\"}},\"plan\":{{\"fingerprint\":\"{}\",\"scratch_bytes\":{}}}",
-             kFormat, kVersion, text(file.policy), text(to_string(file.rewrites)),
+             kFormat, kVersion, json_string(file.policy), json_string(to_string(file.rewrites)),
              hex_fingerprint(file.graph_fingerprint), hex_fingerprint(file.plan_fingerprint), file.scratch_bytes) +
          list("streams", streams) + list("sequence", sequence) + list("added_edges", edges) + "\n}\n";
 }

@@ -6,16 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/files/document.h"
+#include "base/files/json_file.h"
+#include "base/text/json_object.h"
 
 namespace weft::train {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::int64_t kLargest = 1'000'000'000;  // of sizes: so that products of two sizes don't overflow
 constexpr const char* kGiveConfig = "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM";
@@ -89,8 +88,15 @@ class Keys {
   bool flag_or(const char* key, bool absent) const { return has(key) ? object_[key].boolean() : absent; }
   std::string text_or(const char* key, const char* absent) const { return has(key) ? object_[key].text() : absent; }
   /// Refuses a setting that is present with another value than the one Weft computes.
-  void require(const char* key, const json& value) const {
-    if (has(key) && object_[key].json() != value) object_[key].refuse(value.dump() + ", the only value implemented");
+  void require(const char* key, bool value) const {
+    if (!has(key)) return;
+    const DocumentValue found = object_[key];
+    if (!found.is_boolean() || found.boolean() != value) refuse_other(found, value);
+  }
+  void require(const char* key, double value) const {
+    if (!has(key)) return;
+    const DocumentValue found = object_[key];
+    if (!found.is_number() || found.number() != value) refuse_other(found, value);
   }
   /// The same for a text with several spellings of one meaning.
   void require_one_of(const char* key, std::initializer_list<std::string_view> values, const char* meaning) const {
@@ -100,6 +106,10 @@ class Keys {
   }
 
  private:
+  static void refuse_other(const DocumentValue& found, const JsonValue& wanted) {
+    found.refuse(wanted.text() + ", the only value implemented");
+  }
+
   DocumentValue object_;
 };
 
@@ -169,10 +179,10 @@ void refuse_shorter_window(const Keys& keys, std::int64_t window, const ops::Mod
                     window));
   }
   if (!keys.has("layer_types")) return;
-  const json& layers = keys["layer_types"].json();
-  if (!layers.is_array() ||
-      !std::all_of(layers.begin(), layers.end(), [](const json& layer) { return layer == "full_attention"; })) {
-    keys["layer_types"].refuse("\"full_attention\" for every layer, the only kind implemented");
+  const DocumentValue layers = keys["layer_types"];
+  const auto is_full = [](const DocumentValue& layer) { return layer.is_text() && layer.text() == "full_attention"; };
+  if (!layers.is_list() || !std::ranges::all_of(layers.items(), is_full)) {
+    layers.refuse("\"full_attention\" for every layer, the only kind implemented");
   }
 }
 
@@ -210,14 +220,14 @@ void refuse_foreign_settings(const Keys& keys) {
     if (keys.has(key)) keys[key].refuse("none: the setting isn't implemented");
   }
   if (!keys.has("architectures")) return;
-  const json& names = keys["architectures"].json();
-  const auto is_known = [](const json& name) {
-    if (!name.is_string()) return false;
-    const auto text = name.get<std::string>();
+  const DocumentValue names = keys["architectures"];
+  const auto is_known = [](const DocumentValue& name) {
+    if (!name.is_text()) return false;
+    const std::string text = name.text();
     return text.ends_with("LMHeadModel") || text.ends_with("ForCausalLM") || text.ends_with("Model");
   };
-  if (names.is_array() && std::all_of(names.begin(), names.end(), is_known)) return;
-  keys["architectures"].refuse("a language model: GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM");
+  if (names.is_list() && std::ranges::all_of(names.items(), is_known)) return;
+  names.refuse("a language model: GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM");
 }
 
 ops::ModelConfig read_family(const Keys& keys, const std::string& type) {
@@ -229,66 +239,70 @@ ops::ModelConfig read_family(const Keys& keys, const std::string& type) {
   throw UserError(fmt::format("{}: model_type is {}{}", keys.name(), type, reason), kFamilies, kGiveConfig);
 }
 
-void write_gpt2(const ops::ModelConfig& model, nlohmann::ordered_json& config) {
-  config["architectures"] = {"GPT2LMHeadModel"};
-  config["model_type"] = "gpt2";
-  config["vocab_size"] = model.vocab;
-  config["n_positions"] = config["n_ctx"] = model.context;
-  config["n_embd"] = model.hidden;
-  config["n_layer"] = model.layers;
-  config["n_head"] = model.heads;
-  config["n_inner"] = model.ffn;
-  config["activation_function"] = "gelu_new";
-  config["layer_norm_epsilon"] = shortest_double(model.norm_eps);
+void write_gpt2(const ops::ModelConfig& model, JsonObject& config) {
+  config.add("architectures", JsonArray{"GPT2LMHeadModel"})
+      .add("model_type", "gpt2")
+      .add("vocab_size", model.vocab)
+      .add("n_ctx", model.context)
+      .add("n_positions", model.context)
+      .add("n_embd", model.hidden)
+      .add("n_layer", model.layers)
+      .add("n_head", model.heads)
+      .add("n_inner", model.ffn)
+      .add("activation_function", "gelu_new")
+      .add("layer_norm_epsilon", shortest_double(model.norm_eps));
   // Zero, whatever the run used: these apply where the file is loaded.
-  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) config[dropout] = 0.0;
-  config["scale_attn_weights"] = true;
+  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) config.add(dropout, 0.0);
+  config.add("scale_attn_weights", true);
 }
 
-void write_llama(const ops::ModelConfig& model, nlohmann::ordered_json& config) {
-  config["architectures"] = {"LlamaForCausalLM"};
-  config["model_type"] = "llama";
-  config["vocab_size"] = model.vocab;
-  config["max_position_embeddings"] = model.context;
-  config["hidden_size"] = model.hidden;
-  config["intermediate_size"] = model.ffn;
-  config["num_hidden_layers"] = model.layers;
-  config["num_attention_heads"] = model.heads;
-  config["num_key_value_heads"] = model.kv_heads;
-  config["head_dim"] = model.head_dim();
-  config["hidden_act"] = "silu";
-  config["attention_bias"] = config["mlp_bias"] = false;
-  config["rms_norm_eps"] = shortest_double(model.norm_eps);
-  nlohmann::ordered_json rope;
+void write_llama(const ops::ModelConfig& model, JsonObject& config) {
+  config.add("architectures", JsonArray{"LlamaForCausalLM"})
+      .add("model_type", "llama")
+      .add("vocab_size", model.vocab)
+      .add("max_position_embeddings", model.context)
+      .add("hidden_size", model.hidden)
+      .add("intermediate_size", model.ffn)
+      .add("num_hidden_layers", model.layers)
+      .add("num_attention_heads", model.heads)
+      .add("num_key_value_heads", model.kv_heads)
+      .add("head_dim", model.head_dim())
+      .add("hidden_act", "silu")
+      .add("mlp_bias", false)
+      .add("attention_bias", false)
+      .add("rms_norm_eps", shortest_double(model.norm_eps));
+  JsonObject rope;
   if (model.rope_scaling_factor != 1.0F) {
-    rope["rope_type"] = "llama3";
-    rope["factor"] = shortest_double(model.rope_scaling_factor);
-    rope["low_freq_factor"] = shortest_double(model.rope_low_freq_factor);
-    rope["high_freq_factor"] = shortest_double(model.rope_high_freq_factor);
-    rope["original_max_position_embeddings"] = static_cast<std::int64_t>(model.rope_original_context);
-    config["rope_scaling"] = rope;
+    rope.add("rope_type", "llama3")
+        .add("factor", shortest_double(model.rope_scaling_factor))
+        .add("low_freq_factor", shortest_double(model.rope_low_freq_factor))
+        .add("high_freq_factor", shortest_double(model.rope_high_freq_factor))
+        .add("original_max_position_embeddings", static_cast<std::int64_t>(model.rope_original_context));
+    config.add("rope_scaling", rope);
   } else {
-    rope["rope_type"] = "default";
+    rope.add("rope_type", "default");
   }
-  rope["rope_theta"] = config["rope_theta"] = shortest_double(model.rope_theta);
-  config["rope_parameters"] = rope;
+  const double theta = shortest_double(model.rope_theta);
+  config.add("rope_theta", theta).add("rope_parameters", rope.add("rope_theta", theta));
 }
 
 }  // namespace
 
 std::string hf_config_json(const ops::ModelConfig& model, DType dtype) {
-  nlohmann::ordered_json config;
+  JsonObject config;
   if (model.family == ops::Family::gpt2) {
     write_gpt2(model, config);
   } else {
     write_llama(model, config);
   }
-  config["initializer_range"] = shortest_double(model.init_std);
-  config["tie_word_embeddings"] = model.tied;
-  config["torch_dtype"] = dtype == DType::bf16 ? "bfloat16" : "float32";
+  config.add("initializer_range", shortest_double(model.init_std))
+      .add("tie_word_embeddings", model.tied)
+      .add("torch_dtype", dtype == DType::bf16 ? "bfloat16" : "float32");
   // The byte tokenizer's and GPT-2's end-of-text; otherwise the tokenizer's files have to say.
-  if (model.vocab == 257 || model.vocab == 50257) config["bos_token_id"] = config["eos_token_id"] = model.vocab - 1;
-  return config.dump(2) + "\n";
+  if (model.vocab == 257 || model.vocab == 50257) {
+    config.add("eos_token_id", model.vocab - 1).add("bos_token_id", model.vocab - 1);
+  }
+  return indented_json(config.text()) + "\n";
 }
 
 HfConfig read_hf_config(std::string_view json_text, const std::string& name) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 #include <type_traits>
@@ -16,12 +15,11 @@
 #include "base/files/json_file.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text_file.h"
+#include "base/text/json_object.h"
 #include "train/checkpoint/checkpoint_folder.h"
 
 namespace weft::train {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "weft-checkpoint";
 constexpr std::int64_t kVersion = 2;
@@ -59,14 +57,14 @@ void for_each_text(Shard& shard, Visit visit) {
   visit("layout", shard.layout);
 }
 
-ordered_json model_json(const ops::ModelConfig& model) {
-  ordered_json sizes;
-  sizes["family"] = ops::to_string(model.family);
+JsonObject model_json(const ops::ModelConfig& model) {
+  JsonObject sizes;
+  sizes.add("family", ops::to_string(model.family));
   for_each_size(model, [&](const char* key, const auto& value) {
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, float>) {
-      sizes[key] = shortest_double(value);
+      sizes.add(key, shortest_double(value));
     } else {
-      sizes[key] = value;
+      sizes.add(key, value);
     }
   });
   return sizes;
@@ -94,17 +92,16 @@ ops::ModelConfig model_from(const DocumentValue& sizes) {
   return model;
 }
 
-ordered_json shard_json(const StoredShard& shard) {
-  ordered_json entry;
-  for_each_text(shard, [&](const char* key, const std::string& value) { entry[key] = value; });
-  entry["global_shape"] = shard.global_shape;
-  ordered_json block = ordered_json::array();
+JsonObject shard_json(const StoredShard& shard) {
+  JsonObject entry;
+  for_each_text(shard, [&](const char* key, const std::string& value) { entry.add(key, value); });
+  JsonArray block;
   for (std::size_t i = 0; i < shard.block_begin.size(); ++i) {
-    block.push_back({shard.block_begin[i], shard.block_end[i]});
+    block.add(JsonArray{shard.block_begin[i], shard.block_end[i]});
   }
-  entry["block"] = std::move(block);
-  entry["range"] = {shard.range_begin, shard.range_end};
-  return entry;
+  return entry.add("global_shape", shard.global_shape)
+      .add("block", block)
+      .add("range", JsonArray{shard.range_begin, shard.range_end});
 }
 
 std::pair<std::uint64_t, std::uint64_t> interval_of(const DocumentValue& value) {
@@ -188,24 +185,25 @@ bool StoredShard::whole() const {
 
 std::string to_json(const Manifest& manifest) {
   const CheckpointInfo& info = manifest.info;
-  ordered_json json;
-  json["format"] = kFormat;
-  json["version"] = kVersion;
-  json["step"] = info.step;
-  json["seed"] = info.seed;
-  json["tokens_seen"] = info.tokens_seen;
-  json["dtype"] = to_string(info.dtype);
-  json["versions"] = info.versions;
-  json["model"] = model_json(info.model);
-  json["files"] = ordered_json::object();
+  JsonObject files;
   for (const auto& [file, summary] : manifest.files) {
-    json["files"][file] = {{"bytes", summary.bytes}, {kChecksumKey, summary.crc32c}};
+    files.add(file, JsonObject().add("bytes", summary.bytes).add(kChecksumKey, summary.crc32c));
   }
-  json["shards"] = ordered_json::array();
-  for (const StoredShard& shard : manifest.shards) json["shards"].push_back(shard_json(shard));
-  json["config"] = info.config_toml;
-  json[kChecksumKey] = checksum_of_rest(nlohmann::json::parse(json.dump()));
-  return json_lines(json);
+  JsonArray shards;
+  for (const StoredShard& shard : manifest.shards) shards.add(shard_json(shard));
+  JsonObject json;
+  json.add("format", kFormat)
+      .add("version", kVersion)
+      .add("step", info.step)
+      .add("seed", info.seed)
+      .add("tokens_seen", info.tokens_seen)
+      .add("dtype", to_string(info.dtype))
+      .add("versions", info.versions)
+      .add("model", model_json(info.model))
+      .add("files", files)
+      .add("shards", shards)
+      .add("config", info.config_toml);
+  return json_lines(json.add(kChecksumKey, checksum_of_rest(json.text())).text());
 }
 
 Manifest parse_manifest(std::string_view json_text, const std::string& name) {

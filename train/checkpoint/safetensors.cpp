@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -15,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
+#include "base/text/json_object.h"
 
 namespace weft::train {
 namespace {
@@ -149,11 +149,9 @@ Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, 
     return size_of(a.type) != size_of(b.type) ? size_of(a.type) > size_of(b.type) : a.name < b.name;
   });
   Layout layout;
-  using nlohmann::ordered_json;
-  ordered_json json = ordered_json::object();
-  auto& members = json.get_ref<ordered_json::object_t&>();  // access by name would search all earlier members
+  JsonObject json;
   std::set<std::string_view> names;
-  if (!metadata.empty()) members.emplace_back(*names.insert(kMetadataKey).first, metadata);
+  if (!metadata.empty()) json.add(*names.insert(kMetadataKey).first, metadata);
   std::uint64_t end = 0;
   for (const TensorToWrite& tensor : tensors) {
     const auto size = byte_count(tensor.shape, tensor.type);
@@ -161,12 +159,13 @@ Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, 
       throw std::invalid_argument("write_safetensors: tensor " + tensor.name);
     }
     layout.sizes.push_back(*size);
-    members.emplace_back(
-        tensor.name,
-        ordered_json{{"dtype", to_string(tensor.type)}, {"shape", tensor.shape}, {"data_offsets", {end, end + *size}}});
+    json.add(tensor.name, JsonObject()
+                              .add("dtype", to_string(tensor.type))
+                              .add("shape", tensor.shape)
+                              .add("data_offsets", JsonArray{end, end + *size}));
     end += *size;
   }
-  layout.header = json.dump();
+  layout.header = json.text();
   layout.header.resize((layout.header.size() + 7) / 8 * 8, ' ');
   return layout;
 }
@@ -229,7 +228,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
 }
 
 const StoredTensorInfo* SafetensorsFile::find(std::string_view name) const {
-  // nlohmann's objects are sorted by key, so tensors_ is too.
+  // The members of a document are sorted by key, so tensors_ is too.
   const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), name,
                                       [](const StoredTensorInfo& t, std::string_view n) { return t.name < n; });
   return found != tensors_.end() && found->name == name ? &*found : nullptr;

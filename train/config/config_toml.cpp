@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <system_error>
@@ -24,15 +23,18 @@ std::string example(const ConfigEntry& entry) {
   return fmt::format("{} = {}", entry.name, entry.kind == ValueKind::text ? fmt::format("\"{}\"", value) : value);
 }
 
+std::string integer_text(const DocumentValue& value) {
+  return fmt::format("{}", value.integer(INT64_MIN, INT64_MAX));
+}
+
 /// A value as set_key takes it; the TOML type must be the key's, so `steps = "100"` is refused.
 std::string value_text(const ConfigEntry& entry, const DocumentValue& value) {
-  const nlohmann::json& json = value.json();
   const bool numeric = entry.kind == ValueKind::integer || entry.kind == ValueKind::number;
-  if (numeric && json.is_number_integer()) return fmt::format("{}", json.get<std::int64_t>());
-  if (entry.kind == ValueKind::number && json.is_number_float()) return fmt::format("{}", json.get<double>());
-  if ((entry.kind == ValueKind::boolean || entry.is_switch()) && json.is_boolean())
-    return json.get<bool>() ? "true" : "false";
-  if (entry.kind == ValueKind::text && json.is_string()) return json.get<std::string>();
+  if (numeric && value.is_integer()) return integer_text(value);
+  if (entry.kind == ValueKind::number && value.is_number()) return fmt::format("{}", value.any_number());
+  if ((entry.kind == ValueKind::boolean || entry.is_switch()) && value.is_boolean())
+    return value.boolean() ? "true" : "false";
+  if (entry.kind == ValueKind::text && value.is_text()) return value.text();
   throw UserError(fmt::format("{} is {}", value.place(), value.shown()), entry.type,
                   "write it as in " + example(entry));
 }
@@ -58,17 +60,17 @@ class Reader {
 
  private:
   void add(const std::string& key, const DocumentValue& value) {
-    if (means_nothing(key, value.json())) return;
+    if (means_nothing(key, value)) return;
     const ConfigEntry& entry = find_entry(key, value.where());
     settings_.push_back({entry.name, value_text(entry, value), value.where()});
   }
 
   /// Is it a former key with the value that had no effect, or is its replacement set by `over`?
-  bool means_nothing(const std::string& key, const nlohmann::json& value) const {
+  bool means_nothing(const std::string& key, const DocumentValue& value) const {
     const FormerKey* former = former_key(table_name(key));
     if (former == nullptr) return false;
     // As older builds stored it.
-    const std::string stored = value.is_number_integer() ? fmt::format("{}", value.get<std::int64_t>()) : "";
+    const std::string stored = value.is_integer() ? integer_text(value) : "";
     return stored == former->neutral ||
            std::ranges::any_of(over_, [&](const Setting& setting) { return table_name(setting.key) == former->now; });
   }

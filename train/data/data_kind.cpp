@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/json_file.h"
 
 namespace weft::train {
 namespace {
@@ -59,56 +59,21 @@ bool is_safetensors(std::string_view head) {
   return length >= 2 && length <= 100'000'000 && head.substr(sizeof length, 2) == "{\"";
 }
 
-/// Parses a JSON document up to its first error.
-class JsonOutline : public nlohmann::json_sax<nlohmann::json> {
- public:
-  bool null() override { return true; }
-  bool boolean(bool /*value*/) override { return true; }
-  bool number_integer(number_integer_t /*value*/) override { return true; }
-  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
-  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override { return true; }
-  bool string(string_t& /*value*/) override { return true; }
-  bool binary(binary_t& /*value*/) override { return true; }
-  bool key(string_t& /*value*/) override { return true; }
-  bool start_object(std::size_t /*elements*/) override { return open(); }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t /*elements*/) override { return open(); }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const nlohmann::json::exception& /*error*/) override {
-    error_at = position;
-    return false;
-  }
-
-  int depth = 0;
-  std::size_t error_at = 0;  // bytes up to the end of what isn't JSON
-
- private:
-  bool open() {
-    ++depth;
-    return true;
-  }
-  bool close() {
-    --depth;
-    return true;
-  }
-};
-
 /// Whether text is an object or a list of JSON, or several on lines of their own. `cut`: more of it follows.
 bool is_json(std::string_view text, bool cut) {
   const std::size_t begin = text.starts_with("\xef\xbb\xbf") ? 3 : 0;
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n", begin), text.size()));
   if (text.empty() || (text.front() != '{' && text.front() != '[')) return false;
-  JsonOutline outline;
-  if (nlohmann::json::sax_parse(text.begin(), text.end(), &outline)) return true;
+  const JsonOutline outline = outline_of_json(text);
+  if (outline.whole) return true;
   if (outline.depth == 0) {
     // The next line begins with another.
-    const std::string_view read = text.substr(0, std::min(outline.error_at, text.size()));
+    const std::string_view read = text.substr(0, std::min(outline.read_size, text.size()));
     if (read.empty() || read.back() != text.front()) return false;
     const std::size_t end_of_value = read.find_last_not_of(" \t\r\n", read.size() - 2);
     return read.find('\n', end_of_value) != std::string_view::npos;
   }
-  return cut && outline.error_at >= text.size();
+  return cut && outline.read_size >= text.size();
 }
 
 }  // namespace

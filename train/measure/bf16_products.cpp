@@ -6,7 +6,6 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -15,8 +14,10 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
+#include "base/files/json_file.h"
 #include "base/files/mapped_file.h"
 #include "base/files/toml_document.h"
+#include "base/text/json_object.h"
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/step_config.h"
@@ -35,7 +36,7 @@ std::optional<PackedUnit> stored_unit(const std::filesystem::path& checkpoint) {
   try {  // reads this key only: the configuration of another version may have unknown keys
     const Document document = read_toml(config, "", "");
     const auto value = document.root().find(kKey);
-    if (value && value->json().is_string()) text = value->text();
+    if (value && value->is_text()) text = value->text();
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -102,12 +103,9 @@ std::optional<double> PairsGainFile::read() const {
 void PairsGainFile::write(double gain) const {
   std::error_code made;  // if this fails, writing the file reports the error
   std::filesystem::create_directories(path_.parent_path(), made);
-  nlohmann::ordered_json document;
-  document["format"] = kGainFormat;
-  document["version"] = kGainVersion;
-  document["cpu"] = cpu_model_;
-  document["gain"] = gain;
-  write_durable(path_, document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  JsonObject document;
+  document.add("format", kGainFormat).add("version", kGainVersion).add("cpu", cpu_model_).add("gain", gain);
+  write_durable(path_, indented_json(document.text()) + "\n");
 }
 
 Bf16Choice choose_bf16(const Bf16Facts& facts) {

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <optional>
 
+#include "base/text/json_object.h"
 #include "base/text/units.h"
 #include "graph/named_accesses.h"
 #include "kernels/cpu/isa/kernel_choice.h"
@@ -95,14 +96,15 @@ PackedWeights packed_weights(const graph::Graph& graph) {
   return packed;
 }
 
-nlohmann::json communication_json(const graph::Graph& graph) {
-  nlohmann::json rows = nlohmann::json::array();
+JsonArray communication_json(const graph::Graph& graph) {
+  JsonArray rows;
   for (const ops::Communication& row : ops::communication_of(graph)) {
-    rows.push_back({{"part", ops::to_string(row.part)},
-                    {"group", graph::to_string(row.channel)},
-                    {"kind", row.kind},
-                    {"count", row.count},
-                    {"sent_bytes", row.bytes}});
+    rows.add(JsonObject()
+                 .add("count", row.count)
+                 .add("group", graph::to_string(row.channel))
+                 .add("kind", row.kind)
+                 .add("part", ops::to_string(row.part))
+                 .add("sent_bytes", row.bytes));
   }
   return rows;
 }
@@ -159,22 +161,23 @@ std::string describe_run(const RunDescription& run) {
 
 std::string describe_run_json(const RunDescription& run) {
   const auto& [config, source, program, planning_ms, world, devices, tuned, bf16] = run;
-  nlohmann::json plans = nlohmann::json::object();
+  std::map<std::string, JsonValue> plans;
   for (const std::string_view name : kGraphs) {
     if (!program.contains(name)) continue;
     const plan::Plan& plan = program.plan(name);
-    plans[std::string(name)] = {{"tasks", plan.graph->tasks().size()},
-                                {"edges", plan.graph->edges().size()},
-                                {"collectives", plan.collectives.size()},
-                                {"network_bytes", network_bytes(plan)},
-                                {"scratch_bytes", plan.scratch_bytes},
-                                {"sum_of_tensor_bytes", plan.sum_of_tensor_bytes},
-                                {"fingerprint", fmt::format("{:016x}", plan.fingerprint)}};
+    plans.emplace(name, JsonObject()
+                            .add("collectives", plan.collectives.size())
+                            .add("edges", plan.graph->edges().size())
+                            .add("fingerprint", fmt::format("{:016x}", plan.fingerprint))
+                            .add("network_bytes", network_bytes(plan))
+                            .add("scratch_bytes", plan.scratch_bytes)
+                            .add("sum_of_tensor_bytes", plan.sum_of_tensor_bytes)
+                            .add("tasks", plan.graph->tasks().size()));
   }
-  nlohmann::json tuning, bf16_products;
+  JsonValue tuning = nullptr, bf16_products = nullptr;
   if (bf16) bf16_products = to_string(bf16->unit);
   if (tuned != nullptr) tuning = fmt::format("{:016x}", tuned->table.fingerprint());
-  nlohmann::json memory = {{"scratch", program.scratch_bytes()}};
+  std::map<std::string, std::int64_t> memory = {{"scratch", program.scratch_bytes()}};
   std::int64_t total = program.scratch_bytes();
   for (const graph::Role role : kStateRoles) {
     memory[std::string(graph::to_string(role))] = program.state().bytes_of(role);
@@ -187,28 +190,29 @@ std::string describe_run_json(const RunDescription& run) {
   }
   memory["checkpoint_snapshot"] = checkpoint_snapshot_bytes(run);
   memory["total"] = total + checkpoint_snapshot_bytes(run);
-  const nlohmann::json json = {{"model", config.model.name},
-                               {"parameters", config.model.parameters()},
-                               {"dtype", to_string(config.dtype)},
-                               {"ranks", config.grid.ranks()},
-                               {"grid", graph::to_string(config.grid)},
-                               {"device", devices.devices.empty() ? "cpu" : "cuda"},
-                               {"devices", to_json(devices)},
-                               {"communicator", devices.communicator},
-                               {"threads", config.threads},
-                               {"policy", config.policy},
-                               {"rewrites", plan::to_string(config.rewrites)},
-                               {"packed_weights", packed_weights(*program.plan("train").graph).tensors},
-                               {"gemm_tuning", tuning},
-                               {"bf16_products", bf16_products},
-                               {"kernels", cpu::kernel_level()},
-                               {"train_tokens", source.train().size()},
-                               {"held_out_tokens", source.held_out().size()},
-                               {"planning_ms", planning_ms},
-                               {"plans", plans},
-                               {"communication", communication_json(*program.plan("train").graph)},
-                               {"memory_bytes", memory}};
-  return json.dump();
+  return JsonObject()
+      .add("bf16_products", bf16_products)
+      .add("communication", communication_json(*program.plan("train").graph))
+      .add("communicator", devices.communicator)
+      .add("device", devices.devices.empty() ? "cpu" : "cuda")
+      .add("devices", to_json(devices))
+      .add("dtype", to_string(config.dtype))
+      .add("gemm_tuning", tuning)
+      .add("grid", graph::to_string(config.grid))
+      .add("held_out_tokens", source.held_out().size())
+      .add("kernels", cpu::kernel_level())
+      .add("memory_bytes", memory)
+      .add("model", config.model.name)
+      .add("packed_weights", packed_weights(*program.plan("train").graph).tensors)
+      .add("parameters", config.model.parameters())
+      .add("planning_ms", planning_ms)
+      .add("plans", plans)
+      .add("policy", config.policy)
+      .add("ranks", config.grid.ranks())
+      .add("rewrites", plan::to_string(config.rewrites))
+      .add("threads", config.threads)
+      .add("train_tokens", source.train().size())
+      .text();
 }
 
 }  // namespace weft::train

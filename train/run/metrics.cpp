@@ -8,16 +8,25 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/durable_file.h"
 #include "base/files/mapped_file.h"
 
 namespace weft::train {
 namespace {
+
+bool is_of_earlier_step(std::string_view line, std::int64_t first_step) {
+  try {
+    const Document document = read_json(line, "");
+    return document.root()["step"].integer(INT64_MIN, INT64_MAX) < first_step;
+  } catch (const UserError&) {
+    return false;
+  }
+}
 
 /// The lines of `text` that are whole and belong to steps before `first_step`.
 std::string earlier_lines(std::string_view text, std::int64_t first_step) {
@@ -27,10 +36,7 @@ std::string earlier_lines(std::string_view text, std::int64_t first_step) {
     if (end == std::string_view::npos) break;
     const std::string_view line = text.substr(0, end + 1);
     text.remove_prefix(end + 1);
-    const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-    if (!json.is_object()) continue;
-    const auto step = json.find("step");
-    if (step != json.end() && step->is_number_integer() && step->get<std::int64_t>() < first_step) kept += line;
+    if (is_of_earlier_step(line, first_step)) kept += line;
   }
   return kept;
 }

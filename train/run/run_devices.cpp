@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
@@ -50,9 +49,11 @@ std::string to_string(const RunDevices& run) {
   return text + fmt::format(", {} rank{}; communicator {}", ranks, ranks == 1 ? "" : "s", run.communicator);
 }
 
-nlohmann::json to_json(const RunDevices& run) {
-  nlohmann::json devices = nlohmann::json::array();
-  for (const RunDevice& device : run.devices) devices.push_back({{"name", device.name}, {"ranks", device.ranks}});
+JsonArray to_json(const RunDevices& run) {
+  JsonArray devices;
+  for (const RunDevice& device : run.devices) {
+    devices.add(JsonObject().add("name", device.name).add("ranks", device.ranks));
+  }
   return devices;
 }
 

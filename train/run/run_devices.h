@@ -1,10 +1,10 @@
 // The devices of a run's ranks, and the transport of its collectives.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "base/text/json_object.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/executor.h"
 
@@ -27,6 +27,6 @@ RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place)
 std::string to_string(const RunDevices& run);
 
 /// [{"name": "NVIDIA H100 80GB HBM3", "ranks": [0, 1]}]
-nlohmann::json to_json(const RunDevices& run);
+JsonArray to_json(const RunDevices& run);
 
 }  // namespace weft::train

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <utility>
@@ -14,14 +13,13 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/files/document.h"
+#include "base/files/json_file.h"
 #include "base/files/text_file.h"
+#include "base/text/json_object.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 
 namespace weft::execute {
 namespace {
-
-using nlohmann::json;
-using nlohmann::ordered_json;
 
 constexpr std::string_view kDeviceLibrary = "cuBLASLt";
 constexpr const char* kFormat = "weft-gemm-tuning";
@@ -32,17 +30,16 @@ constexpr std::int64_t kLongest = std::int64_t{1} << 40;  // rows, columns, stri
 constexpr std::size_t kMostProducts = 10000;
 constexpr std::size_t kLargestFile = std::size_t{8} << 20;
 
-ordered_json product_json(const GemmChoice& choice) {
+JsonObject product_json(const GemmChoice& choice) {
   const GemmProblem& p = choice.problem;
-  ordered_json product;
-  product["m"] = p.m, product["n"] = p.n, product["k"] = p.k;
-  product["trans_a"] = p.trans_a, product["trans_b"] = p.trans_b;
-  product["accumulate"] = p.accumulate, product["bias"] = p.has_bias;
-  product["inputs"] = to_string(p.inputs), product["output"] = to_string(p.output);
-  product["strides"] = p.strides;
-  if (p.epilogue != Epilogue::none) product[kEpilogue] = to_string(p.epilogue);
-  product["method"] = to_string(choice.method);
-  return product;
+  JsonObject product;
+  product.add("m", p.m).add("n", p.n).add("k", p.k);
+  product.add("trans_a", p.trans_a).add("trans_b", p.trans_b);
+  product.add("accumulate", p.accumulate).add("bias", p.has_bias);
+  product.add("inputs", to_string(p.inputs)).add("output", to_string(p.output));
+  product.add("strides", p.strides);
+  if (p.epilogue != Epilogue::none) product.add(kEpilogue, to_string(p.epilogue));
+  return product.add("method", to_string(choice.method));
 }
 
 bool can_run(const GemmMethod& method, const GemmProblem& p) {
@@ -93,16 +90,16 @@ void expect_this_machine(const TuningMachine& machine, const std::string& name) 
 }  // namespace
 
 std::string to_json(const TunedGemms& tuned) {
-  ordered_json document;
-  document["format"] = kFormat;
-  document["version"] = kVersion;
-  document["isa"] = tuned.machine.isa;
-  document["library"] = tuned.machine.library;
-  document["threads"] = tuned.threads;
-  document["products"] = ordered_json::array();
-  for (const GemmChoice& choice : tuned.table.choices()) document["products"].push_back(product_json(choice));
-  document[kChecksumKey] = checksum_of_rest(json::parse(document.dump()));
-  return json_lines(document);
+  JsonArray products;
+  for (const GemmChoice& choice : tuned.table.choices()) products.add(product_json(choice));
+  JsonObject document;
+  document.add("format", kFormat)
+      .add("version", kVersion)
+      .add("isa", tuned.machine.isa)
+      .add("library", tuned.machine.library)
+      .add("threads", tuned.threads)
+      .add("products", products);
+  return json_lines(document.add(kChecksumKey, checksum_of_rest(document.text())).text());
 }
 
 TunedGemms parse_gemm_tuning(std::string_view json_text, const std::string& name) {

@@ -40,6 +40,9 @@ TEST(Document, GivesWhatIsAskedFor) {
   EXPECT_EQ(in["list"].items().at(1).items(1, "one")[0].integer(0, 9), 2);
   EXPECT_EQ(in["colour"].one_of({Colour::red, Colour::green}), Colour::green);
   EXPECT_TRUE(in["nothing"].is_null());
+  EXPECT_TRUE(in["text"].is_text() && in["flag"].is_boolean() && in["list"].is_list() && in.is_object());
+  EXPECT_TRUE(in["whole"].is_integer() && in["whole"].is_number() && in["real"].is_number());
+  EXPECT_FALSE(in["real"].is_integer() || in["text"].is_number());
   EXPECT_FALSE(in.find("other").has_value());
   EXPECT_EQ(in.members().size(), 9U);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace weft {
@@ -37,6 +38,25 @@ TEST(JsonObject, KeepsValuesAndTheirOrder) {
                                               {"objects", json::array({{{"n", 1}}, json::object()})},
                                               {"inner", {{"x", -1}}}}));
   EXPECT_EQ(JsonObject().text(), "{}");
+}
+
+TEST(JsonObject, ListsAndMapsAreValues) {
+  const std::map<std::string, std::vector<int>> map = {{"b", {1, 2}}, {"a", {}}};
+  EXPECT_EQ(JsonObject().add("map", map).text(), R"({"map":{"a":[],"b":[1,2]}})");
+  EXPECT_EQ(JsonArray().text(), "[]");
+  EXPECT_EQ((JsonArray{1, "a", nullptr, 0.5, JsonArray{true}, JsonObject().add("x", JsonArray())}).text(),
+            R"([1,"a",null,0.5,[true],{"x":[]}])");
+  EXPECT_EQ(JsonObject().add("as it is", JsonValue::written("[1]")).text(), R"({"as it is":[1]})");
+}
+
+TEST(JsonObject, WritesWhatTheLibraryWrites) {
+  for (const double number : {0.0, -0.0, 1.0, -3.0, 1e-5, 1e15, 1e16, 0.1, 1 / 3.0, 5e-324, 1.7976931348623157e308}) {
+    EXPECT_EQ(JsonValue(number).text(), json(number).dump());
+  }
+  for (const char* text :
+       {"", "a b~", "\t\r\n\b\f\x1f\x7f", "é", "\xe2\x82", "a\xe2\x82z", "\xf0\x9f\x98", "\xed\xa0\x80"}) {
+    EXPECT_EQ(json_string(text), json(text).dump(-1, ' ', false, json::error_handler_t::replace));
+  }
 }
 
 TEST(JsonObject, AnyTextIsAString) {

@@ -49,7 +49,7 @@ TEST(TraceDifference, NamesWhatBecameSlowerInMostSteps) {
   EXPECT_NE(text.find("b: policy other"), std::string::npos) << text;
   EXPECT_NE(text.find("+40.0 %"), std::string::npos) << text;
   EXPECT_EQ(text.find("mb0.L1.a"), std::string::npos) << text;
-  EXPECT_EQ(difference_json(difference)["tasks"][0]["b_ns"], 35'000);
+  EXPECT_EQ(nlohmann::json::parse(difference_json(difference).text())["tasks"][0]["b_ns"], 35'000);
 }
 
 TEST(TraceDifference, NamesTasksOfOneOnly) {

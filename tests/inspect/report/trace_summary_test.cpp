@@ -73,7 +73,7 @@ TEST(TraceSummary, TextAndJsonSayTheSame) {
         "all_reduce", "compute0: c waited for r on data", "compute1: b has no dependencies"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
-  const auto json = summary_json(recording, summary);
+  const auto json = nlohmann::json::parse(summary_json(recording, summary).text());
   EXPECT_EQ(json["steps"][0]["exposed_ns"], 30'000);
   EXPECT_EQ(json["steps"][0]["stalls"][1]["last_dependency"], "r");
   EXPECT_TRUE(json["steps"][0]["stalls"][0]["last_dependency"].is_null());

@@ -123,7 +123,8 @@ TEST_F(SimulateCommand, TakesAMachineOfItsUser) {
   folder_.write("ours.toml", ours.replace(ours.find("\"alps\""), 6, "\"ours\""));
   EXPECT_EQ(figures({"--machine", "ours.toml"}).at("machine"), "ours");
   folder_.write("small.toml", ours.replace(ours.find("memory-bytes = 96e9"), 19, "memory-bytes = 1e6 "));
-  const testing::CommandResult small = simulate({"--machine", "small.toml"});
+  EXPECT_EQ(simulate({"--machine", "small.toml"}).exit_code, 2);
+  const testing::CommandResult small = simulate({"--machine", "small.toml", "--memory", "none"});
   EXPECT_EQ(small.exit_code, 0);
   EXPECT_TRUE(testing::has_parts(small.output, {"DOESN'T FIT"}));
 }

@@ -78,7 +78,7 @@ ConfigEntry memory_key() {
   return {
       "memory",
       ValueKind::text,
-      "auto|none|SIZE",
+      "SIZE|auto|none",
       "memory that a rank's plan may take, with parameters and optimizer: 37GiB, 40GB; none: any size; auto: that of "
       "a device of the machine, if one is named",
       [](RunConfig& config, std::string_view value, std::string_view where) {

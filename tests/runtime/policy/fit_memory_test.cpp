@@ -96,7 +96,7 @@ TEST(FitMemory, LargerGraphsKeepTheirLimits) {
 
 /// A prefetch: gathers a and b are used one after the other, and each takes n elements.
 struct Prefetch {
-  static constexpr std::int64_t n = 1000;
+  static constexpr std::int64_t n = 1024;
   Prefetch() {
     testing::ToyGraph toy;
     const graph::View x = toy.tensor("x", n, graph::Role::parameter);

@@ -8,6 +8,7 @@
 
 #include "base/text/text_table.h"
 #include "base/text/units.h"
+#include "runtime/cost/machine_numbers.h"
 
 namespace weft::study {
 namespace {
@@ -182,7 +183,8 @@ namespace {
 /// `table` gives a table's text.
 template <class Table>
 StyledText described(const Comparison& comparison, const Table& table) {
-  StyledText text(fmt::format("{}\nCosts: {}.\n\n", comparison.title, comparison.source));
+  StyledText text(fmt::format("{}\nCosts: {}{}{}.\n\n", comparison.title, comparison.source,
+                              comparison.unsure.empty() ? "" : "; ", cost::unsure_text(comparison.unsure)));
   text.add(table(policies_table(comparison))).add("\n" + bounds_text(comparison));
   if (!comparison.measured.empty()) {
     text.add(fmt::format(
@@ -212,7 +214,8 @@ std::string comparison_text(const Comparison& comparison, TableStyle style) {
 
 nlohmann::ordered_json comparison_json(const Comparison& comparison) {
   using nlohmann::ordered_json;
-  ordered_json json = {{"title", comparison.title}, {"costs", comparison.source}};
+  ordered_json json = {
+      {"title", comparison.title}, {"costs", comparison.source}, {"unsure_numbers", comparison.unsure}};
   if (std::isfinite(comparison.bound_ns())) json["least_bound_ms"] = comparison.bound_ns() * 1e-6;
   const simulate::PlanReport* serial = comparison.serial();
   json["policies"] = ordered_json::array();

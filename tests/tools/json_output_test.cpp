@@ -134,7 +134,10 @@ TEST(JsonFlag, IsThereWhereverSomethingIsPrinted) {
                                                                                        {"trace", "summary"},
                                                                                        {"trace", "diff"},
                                                                                        {"trace", "check"},
-                                                                                       {"trace", "export"}}) {
+                                                                                       {"trace", "export"},
+                                                                                       {"machine", "show"},
+                                                                                       {"machine", "check"},
+                                                                                       {"machine", "diff"}}) {
     std::vector<std::string> words = command;
     words.emplace_back("--help");
     EXPECT_NE(testing::run_weft(words).output.find("--json"), std::string::npos) << command.front();

@@ -1,4 +1,4 @@
-// `weft machine`: the numbers of a machine file and what they rest on, its model
+// `weft machine` (measure: cmd_machine_measure.cpp): the numbers of a machine file and what they rest on, its model
 // against its own measurements, and the differences of two files.
 #include <fmt/format.h>
 
@@ -269,13 +269,17 @@ Command diff_command(const std::shared_ptr<MachineOptions>& options) {
 }  // namespace
 
 Command describe_machine() {
-  Command command{"machine", "machine files: show, check, diff"};
+  Command command{"machine", "machine files: show, check, diff, measure"};
   const auto options = std::make_shared<MachineOptions>();
-  command.subcommands = {show_command(options), check_command(options), diff_command(options)};
-  command.examples = {
-      {"weft machine show perlmutter"}, {"weft machine check my-cluster.toml"}, {"weft machine diff perlmutter alps"}};
+  command.subcommands = {show_command(options), check_command(options), diff_command(options),
+                         describe_machine_measure()};
+  command.examples = {{"weft machine show perlmutter"},
+                      {"weft machine check my-cluster.toml"},
+                      {"weft machine diff perlmutter alps"},
+                      {"weft machine measure --ranks 2 -o mine.toml"}};
   command.run = []() -> int {
-    throw UserError("weft machine: nothing to do", "one of show, check, diff", "`weft machine --help` has examples");
+    throw UserError("weft machine: nothing to do", "one of show, check, diff, measure",
+                    "`weft machine --help` has examples");
   };
   return command;
 }

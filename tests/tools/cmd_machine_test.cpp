@@ -138,7 +138,11 @@ TEST_F(MachineCommand, RefusesWhatItCannotRead) {
   EXPECT_EQ(run({"check", "no/such.toml"}).exit_code, 2);
   folder_.write("wrong.toml", kMachine + square(128, 1e-9));
   EXPECT_EQ(run({"check", "wrong.toml"}).exit_code, 2);
+  EXPECT_EQ(run({"measure"}).exit_code, 2);
   EXPECT_TRUE(
+      testing::has_parts(run({"measure", "-o", "mine"}).errors, {"-o mine would not be found", "-o mine.toml"}));
+  EXPECT_EQ(run({"measure", "-o", "no/such/folder/mine.toml"}).exit_code, 2);
+  EXPECT_EQ(run({"measure", "-o", "mine.toml", "--ranks", "0"}).exit_code, 2);
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ TEST(JsonFlag, IsThereWhereverSomethingIsPrinted) {
                                                                                        {"trace", "export"},
                                                                                        {"machine", "show"},
                                                                                        {"machine", "check"},
-                                                                                       {"machine", "diff"}}) {
+                                                                                       {"machine", "diff"},
+                                                                                       {"machine", "measure"}}) {
     std::vector<std::string> words = command;
     words.emplace_back("--help");
     EXPECT_NE(testing::run_weft(words).output.find("--json"), std::string::npos) << command.front();

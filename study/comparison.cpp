@@ -7,6 +7,7 @@
 
 #include "base/text/text_table.h"
 #include "base/text/units.h"
+#include "runtime/cost/machine_numbers.h"
 
 namespace weft::study {
 namespace {
@@ -181,7 +182,8 @@ namespace {
 /// `table` gives a table's text.
 template <class Table>
 StyledText described(const Comparison& comparison, const Table& table) {
-  StyledText text(fmt::format("{}\nCosts: {}.\n\n", comparison.title, comparison.source));
+  StyledText text(fmt::format("{}\nCosts: {}{}{}.\n\n", comparison.title, comparison.source,
+                              comparison.unsure.empty() ? "" : "; ", cost::unsure_text(comparison.unsure)));
   text.add(table(policies_table(comparison))).add("\n" + bounds_text(comparison));
   if (!comparison.measured.empty()) {
     text.add(fmt::format(
@@ -280,7 +282,7 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
 
 JsonObject comparison_json(const Comparison& comparison) {
   JsonObject json;
-  json.add("title", comparison.title).add("costs", comparison.source);
+  json.add("title", comparison.title).add("costs", comparison.source).add("unsure_numbers", comparison.unsure);
   if (std::isfinite(comparison.bound_ns())) json.add("least_bound_ms", in_ms(comparison.bound_ns()));
   json.add("policies", policies_json(comparison));
   if (!comparison.measured.empty()) json.add("ranked_alike", ranked_alike(comparison, 0.03));

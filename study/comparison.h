@@ -31,6 +31,8 @@ struct LimitedPlan {
 struct Comparison {
   std::string title;   // model, ranks, machine
   std::string source;  // of the costs
+  std::vector<std::string> unsure =
+      {};  // keys of the machine's numbers that are unverified or assumed, if costs rest on them
   std::vector<simulate::PlanReport> reports;
   std::vector<MeasuredSteps> measured;          // by report, or empty
   std::vector<LimitedPlan> limited;             // by rising memory; empty: not requested

@@ -12,6 +12,7 @@
 #include "base/status_line.h"
 #include "base/text/styled_text.h"
 #include "base/text/text_table.h"
+#include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/profile.h"
 #include "runtime/policy/policy.h"
 #include "study/comparison.h"
@@ -153,6 +154,7 @@ int simulate_only(const CompareOptions& options) {
   study::Comparison comparison;
   comparison.title = title_of(config, problem);
   comparison.source = problem.options.cost_model->source();
+  if (!run.profile) comparison.unsure = cost::unsure_numbers(problem.machine);
   comparison.reports = reports_of(problem, policies, *line);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
   comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text/json_object.h"
 #include "base/text/printable.h"
+#include "runtime/cost/machine_numbers.h"
 #include "runtime/simulate/explain.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -86,7 +88,7 @@ std::string path_text(const std::vector<simulate::PathPiece>& path) {
 }
 
 std::string text_of(const simulate::PlanReport& report, const simulate::Explanation& explanation,
-                    const std::optional<Halved>& halved) {
+                    const std::optional<Halved>& halved, const std::vector<std::string>& unsure) {
   std::string text = fmt::format(
       "Policy {}: a step takes {:.3f} ms, {:.1f} % above the bound of {:.3f} ms. Of {:.3f} ms of communication {:.3f} "
       "ms are exposed, in {} collectives.\n",
@@ -114,11 +116,12 @@ std::string text_of(const simulate::PlanReport& report, const simulate::Explanat
     text += "\nMicro-batches of half the size, which add gradients in another order and so change roundings:\n" +
             gain_text({fmt::format("--micro-batch {}", halved->micro_batch), halved->gain_ns});
   }
+  if (!unsure.empty()) text += fmt::format("\nThe machine: {}\n", cost::unsure_text(unsure));
   return text;
 }
 
 JsonObject json_of(const simulate::PlanReport& report, const simulate::Explanation& explanation,
-                   const std::optional<Halved>& halved) {
+                   const std::optional<Halved>& halved, const std::vector<std::string>& unsure) {
   const auto remedies = [](const std::vector<simulate::Remedy>& list) {
     JsonArray json;
     for (const simulate::Remedy& remedy : list) {
@@ -163,6 +166,7 @@ JsonObject json_of(const simulate::PlanReport& report, const simulate::Explanati
   if (halved) {
     json.add("halved", JsonObject().add("micro_batch", halved->micro_batch).add("gain_ms", ms(halved->gain_ns)));
   }
+  json.add("unsure_numbers", unsure);
   return json;
 }
 
@@ -181,10 +185,12 @@ int explain_step(const ExplainCommand& command) {
   if (!report.planned()) throw UserError(report.refusal, "", "");
   const simulate::Explanation explanation = simulate::explain(problem, report, command.options);
   const std::optional<Halved> halved = command.options.only.empty() ? halve(run, report) : std::nullopt;
+  const std::vector<std::string> unsure =
+      run.profile ? std::vector<std::string>() : cost::unsure_numbers(problem.machine);
   if (command.json) {
-    say("{}\n", json_of(report, explanation, halved).text());
+    say("{}\n", json_of(report, explanation, halved, unsure).text());
   } else {
-    say("{}", text_of(report, explanation, halved));
+    say("{}", text_of(report, explanation, halved, unsure));
   }
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "base/text/units.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/trace_file.h"
+#include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/plan_report.h"
@@ -43,6 +44,7 @@ struct Report {
   const train::RunConfig& config;
   const cost::Machine& machine;
   simulate::PlanReport planned;
+  bool profiled = false;  // costs were measured, not modelled by the machine
   plan::MemoryReport memory{};
 
   double seconds() const { return planned.step_ns() * 1e-9; }
@@ -54,13 +56,6 @@ struct Report {
   }
   double flops_share() const { return flops_a_device() / machine.flops(config.dtype); }
   bool fits() const { return static_cast<double>(memory.total()) <= machine.memory_bytes; }
-  std::vector<std::string> unsure() const {
-    std::vector<std::string> keys;
-    for (const cost::Provenance& number : machine.provenance) {
-      if (number.status == "unverified" || number.status == "assumed") keys.push_back(number.key);
-    }
-    return keys;
-  }
 };
 
 std::string text_of(const Report& report) {
@@ -92,10 +87,8 @@ std::string text_of(const Report& report) {
   text += fmt::format("memory        {} of {}{}\n", human_bytes(static_cast<std::uint64_t>(report.memory.total())),
                       human_bytes(static_cast<std::uint64_t>(report.machine.memory_bytes)),
                       report.fits() ? "" : ": DOESN'T FIT");
-  if (const std::size_t unsure = report.unsure().size(); unsure > 0) {
-    text += fmt::format("machine       {} of its numbers {} unverified or assumed: see --json\n", unsure,
-                        unsure == 1 ? "is" : "are");
-  }
+  const std::string unsure = report.profiled ? "" : cost::unsure_text(cost::unsure_numbers(report.machine));
+  if (!unsure.empty()) text += fmt::format("machine       {}\n", unsure);
   const plan::Recording recording = recording_of(planned, report.config.grid);
   constexpr std::size_t kColumns = 100, kLeast = 40;
   const std::size_t columns = std::clamp(output_width().value_or(kColumns), kLeast, kColumns);
@@ -141,7 +134,7 @@ JsonObject json_of(const Report& report, const std::vector<std::string>& files) 
       .add("overlap_fraction", planned.overlap.overlap_fraction())
       .add("memory_bytes", report.memory.total())
       .add("fits", report.fits())
-      .add("unsure_numbers", report.unsure())
+      .add("unsure_numbers", cost::unsure_numbers(report.machine))
       .add("channels", channels)
       .add("files", files);
 }
@@ -175,7 +168,10 @@ int run(const SimulateOptions& options) {
   problem.simulation.slow_rank = options.slow_rank;
   problem.simulation.seed = config.seed;
   problem.simulation.traced_ranks = kTracedRanks;
-  Report report{.config = config, .machine = problem.machine, .planned = simulate::report_plan(problem, run.policy)};
+  Report report{.config = config,
+                .machine = problem.machine,
+                .planned = simulate::report_plan(problem, run.policy),
+                .profiled = run.profile != nullptr};
   if (!report.planned.planned()) throw UserError(report.planned.refusal, "", "");
   report.memory = plan::memory_report(*report.planned.plan);
   write_pictures(options, report);

@@ -35,7 +35,8 @@ Command describe_weft(const std::string& program) {
             {describe_graph(), describe_timeline(), describe_plan(), describe_diff(), describe_memory(),
              describe_simulate(), describe_compare(), describe_explain()});
   add_under(root, "Commands that show runs", {describe_report(), describe_trace()});
-  add_under(root, "Commands that measure this machine", {describe_profile(), describe_tune(), describe_doctor()});
+  add_under(root, "Commands that measure this machine",
+            {describe_profile(), describe_tune(), describe_machine(), describe_doctor()});
   add_under(root, "Commands for the shell", {describe_completion(), describe_man()});
   root.examples = {{"weft train --model tiny --ranks 2", "train a small model on two ranks of this machine"},
                    {"weft train --model tiny --dump-config", "print a configuration file to start from"},

@@ -28,6 +28,8 @@ Command describe_memory();
 Command describe_simulate();
 Command describe_report();
 Command describe_trace();
+Command describe_machine();
+Command describe_machine_measure();
 Command describe_doctor();
 Command describe_completion();
 Command describe_man();

@@ -11,6 +11,7 @@
 
 #include "base/overloaded.h"
 #include "graph/analysis.h"
+#include "runtime/cost/measured_rates.h"
 
 namespace weft::cost {
 namespace {
@@ -114,7 +115,7 @@ CollectiveTime hierarchical(const Machine& machine, const GroupSpan& span, const
 
 class AnalyticCosts final : public CostModel {
  public:
-  AnalyticCosts(const Machine& machine, const graph::Grid& grid) : machine_(machine) {
+  AnalyticCosts(const Machine& machine, const graph::Grid& grid) : machine_(machine), rates_(machine) {
     for (std::size_t i = 0; i < kChannels; ++i)
       spans_.at(i) = group_span(machine, grid, static_cast<graph::Channel>(i));
   }
@@ -147,18 +148,22 @@ class AnalyticCosts final : public CostModel {
   }
 
   double computation_seconds(const graph::Operation& operation, const graph::Work& work, DType dtype) const {
-    double arithmetic = work.flops / machine_.flops(dtype);
-    if (const graph::Gemm* gemm = std::get_if<graph::Gemm>(&operation)) {
-      arithmetic *=
-          1 + machine_.gemm_half / to_double(std::max<std::int64_t>(1, std::min({gemm->m, gemm->n, gemm->k})));
-    }
-    return machine_.task_overhead + std::max(arithmetic, work.bytes / machine_.memory_bandwidth);
+    return machine_.task_overhead + started_seconds(operation, work, dtype);
+  }
+
+  /// Without the start of the task.
+  double started_seconds(const graph::Operation& operation, const graph::Work& work, DType dtype) const {
+    const ArithmeticTime arithmetic = rates_.arithmetic(operation, work.flops, dtype);
+    // A measurement holds the time for bytes already, from whichever memory they came.
+    return arithmetic.at_point ? arithmetic.seconds
+                               : std::max(arithmetic.seconds, work.bytes / machine_.memory_bandwidth);
   }
 
   std::string source() const override { return "machine " + machine_.name; }
 
  private:
   Machine machine_;
+  MeasuredRates rates_;
   std::array<GroupSpan, kChannels> spans_;
 };
 
@@ -170,6 +175,11 @@ graph::Operation operation_of(const CalibrationPoint& point) {
   if (point.kind == "reduce_scatter") return graph::ReduceScatter{graph::Channel::world, point.ranks, part};
   if (point.kind == "broadcast") return graph::Broadcast{graph::Channel::world, point.ranks, bytes, 0};
   return graph::Gemm{point.m, point.n, point.k};
+}
+
+double started_seconds(const Machine& machine, const graph::Operation& operation, DType dtype) {
+  const graph::Work work = graph::work_of(operation, to_double(static_cast<std::int64_t>(size_of(dtype))));
+  return AnalyticCosts(machine, graph::Grid()).started_seconds(operation, work, dtype);
 }
 
 }  // namespace
@@ -232,6 +242,14 @@ double predicted_seconds(const Machine& machine, const CalibrationPoint& point) 
   return AnalyticCosts(machine, graph::Grid())
       .computation_seconds(operation, graph::work_of(operation, static_cast<double>(size_of(point.dtype))),
                            point.dtype);
+}
+
+double predicted_seconds(const Machine& machine, const GemmPoint& point) {
+  return started_seconds(machine, operation_of(point), point.dtype);
+}
+
+double predicted_seconds(const Machine& machine, const AttentionPoint& point) {
+  return started_seconds(machine, operation_of(point), point.dtype);
 }
 
 std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid) {

@@ -54,9 +54,13 @@ CollectiveTime collective_time(const Machine& machine, const GroupSpan& span, co
 
 /// Seconds that the model predicts for a calibration point. Its collectives run on ranks 0, 1, … alone on the machine.
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point);
+/// The same for computations, without the start of a task. A point that the machine has is predicted by itself.
+double predicted_seconds(const Machine& machine, const GemmPoint& point);
+double predicted_seconds(const Machine& machine, const AttentionPoint& point);
 
 /// Costs of computations are the longer of their time for flops and their time for bytes, plus the overhead of a task.
-/// A matrix product reaches flops/(1 + gemm_half/min(m, n, k)). Costs of collectives are those of collective_time().
+/// The time for flops is that of measured_rates.h; a product or attention that the machine has measured takes just as
+/// long as it was measured. Costs of collectives are those of collective_time().
 std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid);
 
 /// Costs of the machine that Machine's defaults describe, for planning when no machine is given.

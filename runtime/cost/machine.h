@@ -1,6 +1,7 @@
 // A description of hardware: the numbers that a cost model needs of a cluster, which may not be at hand.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -50,10 +51,35 @@ struct CalibrationPoint {
   std::string source;
 };
 
+/// The relative error of points that name none: what the model of the other points may be off where this one was
+/// measured.
+inline constexpr double kPointError = 0.5;
+
+/// A measured matrix product, C[m,n] = op(A)·op(B), without the start of its task.
+struct GemmPoint {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false;  // as in graph::Gemm
+  DType dtype = DType::f32;               // of A and B
+  double seconds = 0;
+  double error = kPointError;
+  std::string source = {};
+};
+
+/// A measured causal attention, without the start of its task.
+struct AttentionPoint {
+  bool backward = false;
+  std::int64_t batch = 0, heads = 0, seq = 0, head_dim = 0;  // as in graph::AttentionForward; heads of the queries
+  DType dtype = DType::f32;
+  double seconds = 0;
+  double error = kPointError;
+  std::string source = {};
+};
+
 /// Where one number of a machine file comes from.
 struct Provenance {
-  std::string key;             // "network.latency"
+  std::string key;             // "network.latency"; of a list "slowdown.factor", whichever item it belongs to
   std::string source, status;  // as in the file; status "", "unverified", "assumed", …
+  std::size_t item = 0;        // of a list: which
 };
 
 /// The numbers of a device belong to one rank. The defaults describe a two-core laptop.
@@ -63,6 +89,7 @@ struct Machine {
   std::int64_t devices_per_node = 1;  // consecutive ranks that share a node
   double flops_f32 = 100e9;           // operations a second of a good matrix product, not of the data sheet
   double flops_bf16 = 100e9;
+  double efficiency = 1;           // share of that rate which computations reach that no point covers, up to 1
   double gemm_half = 0;            // min(m, n, k) at which a product reaches half of that rate; 0: always the full rate
   double memory_bandwidth = 15e9;  // bytes a second
   double memory_bytes = 16e9;      // of a device
@@ -77,6 +104,8 @@ struct Machine {
   double transport_cpu = 0;            // core seconds per byte that a collective sends; 0: DMA, no core time
   bool shared_cores = false;           // the transport's core time is taken from the computations
   std::vector<Slowdown> slowdowns;     // the first that matches applies
+  std::vector<GemmPoint> gemms;        // between them, costs are interpolated (measured_rates.h)
+  std::vector<AttentionPoint> attention;
   std::vector<CalibrationPoint> calibration;
   std::vector<Provenance> provenance;  // of the numbers that name a source or a status
 

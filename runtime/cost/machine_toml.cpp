@@ -1,6 +1,8 @@
 // Reading a machine from TOML.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "base/files/toml_document.h"
 #include "graph/operation.h"
 #include "runtime/cost/machine.h"
+#include "runtime/cost/measured_rates.h"
 
 namespace weft::cost {
 namespace {
@@ -59,8 +62,13 @@ class TableReader {
     found.only({"value", "source", "status"});
     const auto text = [&](const char* of) { return found.find(of) ? found[of].text() : ""; };
     std::string path = found.path();  // without indices: the same for all items of a list
-    for (std::size_t at = 0; (at = path.find('[')) != std::string::npos;) path.erase(at, path.find(']') - at + 1);
-    provenance_.push_back({path, text("source"), text("status")});
+    std::size_t item = 0;
+    for (std::size_t at = 0; (at = path.find('[')) != std::string::npos;) {
+      const std::size_t end = path.find(']');
+      std::from_chars(path.data() + at + 1, path.data() + end, item);
+      path.erase(at, end - at + 1);
+    }
+    provenance_.push_back({path, text("source"), text("status"), item});
     return found["value"];
   }
 
@@ -90,6 +98,10 @@ void read_link(const TableReader& table, Link& link) {
   table.number_if_given("small-bandwidth", link.small_bandwidth);
 }
 
+DType read_dtype(const TableReader& table) {
+  return table.name("dtype", {"f32", "bf16"}) == "bf16" ? DType::bf16 : DType::f32;
+}
+
 CalibrationPoint read_calibration(const TableReader& top, const DocumentValue& each) {
   const auto kind = each.find("kind");
   const bool product = kind && kind->shown() == "\"gemm\"";
@@ -101,7 +113,7 @@ CalibrationPoint read_calibration(const TableReader& top, const DocumentValue& e
     table.count("m", point.m);
     table.count("n", point.n);
     table.count("k", point.k);
-    point.dtype = table.name("dtype", {"f32", "bf16"}) == "bf16" ? DType::bf16 : DType::f32;
+    point.dtype = read_dtype(table);
   } else {
     table.count("ranks", point.ranks);
     table.number("bytes", point.bytes);
@@ -112,9 +124,81 @@ CalibrationPoint read_calibration(const TableReader& top, const DocumentValue& e
   return point;
 }
 
+// What a point that claims more than this multiple of the device's rate must be: a slip in its sizes or its unit.
+constexpr double kMostRate = 10;
+
+/// The members that all points have, of which `given` refuses the implausible.
+template <class Point>
+void read_measurement(const TableReader& table, const DocumentValue& given, const Machine& machine, Point& point) {
+  table.number("seconds", point.seconds);
+  if (table.find("error")) table.number("error", point.error, {.least = 0, .most = 10, .above = true});
+  if (table.find("source")) point.source = table.text("source");
+  const double rate = rate_of(point), usual = machine.flops(point.dtype);
+  if (rate <= kMostRate * usual) return;
+  given["seconds"].refuse(fmt::format("means {:.3g} operations a second, {:.3g} times device.flops-{}", rate,
+                                      rate / usual, to_string(point.dtype)),
+                          fmt::format("at most {:.0f} times as many", kMostRate));
+}
+
+GemmPoint read_gemm(const TableReader& top, const DocumentValue& each, const Machine& machine) {
+  const TableReader table = top.table(each, {"m", "n", "k", "layout", "dtype", "seconds", "error", "source"});
+  GemmPoint point;
+  table.count("m", point.m);
+  table.count("n", point.n);
+  table.count("k", point.k);
+  const std::string layout = table.name("layout", {"nn", "nt", "tn"});
+  point.trans_a = layout == "tn";
+  point.trans_b = layout == "nt";
+  point.dtype = read_dtype(table);
+  read_measurement(table, each, machine, point);
+  return point;
+}
+
+AttentionPoint read_attention(const TableReader& top, const DocumentValue& each, const Machine& machine) {
+  const TableReader table =
+      top.table(each, {"kind", "batch", "heads", "seq", "head-dim", "dtype", "seconds", "error", "source"});
+  AttentionPoint point;
+  point.backward = table.name("kind", {"forward", "backward"}) == "backward";
+  table.count("batch", point.batch);
+  table.count("heads", point.heads);
+  table.count("seq", point.seq);
+  table.count("head-dim", point.head_dim);
+  point.dtype = read_dtype(table);
+  read_measurement(table, each, machine, point);
+  return point;
+}
+
+bool same_place(const GemmPoint& a, const GemmPoint& b) {
+  return a.m == b.m && a.n == b.n && a.k == b.k && a.trans_a == b.trans_a && a.trans_b == b.trans_b &&
+         a.dtype == b.dtype;
+}
+
+// Only the product of batch and heads counts for the model, so two points of it would contradict each other.
+bool same_place(const AttentionPoint& a, const AttentionPoint& b) {
+  return a.backward == b.backward && a.batch * a.heads == b.batch * b.heads && a.seq == b.seq &&
+         a.head_dim == b.head_dim && a.dtype == b.dtype;
+}
+
+/// The points under [[key]], each of which `read` makes of its table.
+template <class Point>
+std::vector<Point> read_points(const TableReader& top, const char* key, const Machine& machine,
+                               Point (*read)(const TableReader&, const DocumentValue&, const Machine&)) {
+  std::vector<Point> points;
+  for (const DocumentValue& each : top.tables(key)) {
+    const Point point = read(top, each, machine);
+    const auto before = std::ranges::find_if(points, [&](const Point& other) { return same_place(point, other); });
+    if (before != points.end()) {
+      each.refuse(fmt::format("measures what {}[{}] does", key, before - points.begin()), "each point once");
+    }
+    points.push_back(point);
+  }
+  return points;
+}
+
 void read_device(const TableReader& table, Machine& machine) {
   table.number("flops-f32", machine.flops_f32);
   table.number("flops-bf16", machine.flops_bf16);
+  table.number_if_given("efficiency", machine.efficiency, {.least = 0, .most = 1, .above = true});
   table.number_if_given("gemm-half", machine.gemm_half);
   table.number("memory-bandwidth", machine.memory_bandwidth);
   table.number("memory-bytes", machine.memory_bytes);
@@ -155,14 +239,14 @@ void read_network(const TableReader& table, Machine& machine) {
 Machine read_machine(const DocumentValue& root) {
   Machine machine;
   machine.cores = 1;
-  const TableReader top(
-      root, machine.provenance,
-      {"name", "source", "devices-per-node", "device", "node", "network", "transport", "slowdown", "calibration"});
+  const TableReader top(root, machine.provenance,
+                        {"name", "source", "devices-per-node", "device", "node", "network", "transport", "slowdown",
+                         "gemm", "attention", "calibration"});
   machine.name = top.text("name");
   if (top.find("source")) machine.source = top.text("source");
   top.count("devices-per-node", machine.devices_per_node);
-  read_device(top.table("device", {"flops-f32", "flops-bf16", "gemm-half", "memory-bandwidth", "memory-bytes",
-                                   "task-overhead", "cores"}),
+  read_device(top.table("device", {"flops-f32", "flops-bf16", "efficiency", "gemm-half", "memory-bandwidth",
+                                   "memory-bytes", "task-overhead", "cores"}),
               machine);
   read_node(top.table("node", {"latency", "bandwidth", "setup", "small-bandwidth", "pair-bandwidth", "group"}),
             machine);
@@ -181,6 +265,8 @@ Machine read_machine(const DocumentValue& root) {
     if (table.find("collective")) slowdown.collective = table.name("collective", operation_kinds(true));
     table.number("factor", slowdown.factor, {.least = 1, .most = 1000});
   }
+  machine.gemms = read_points<GemmPoint>(top, "gemm", machine, read_gemm);
+  machine.attention = read_points<AttentionPoint>(top, "attention", machine, read_attention);
   for (const DocumentValue& each : top.tables("calibration")) {
     machine.calibration.push_back(read_calibration(top, each));
   }

@@ -182,8 +182,8 @@ TEST_P(DocumentationPage, CommandsWorkInTheirOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Docs, DocumentationPage,
-                         ::testing::Values("train", "data", "models", "grids", "policies", "simulate", "traces",
-                                           "tuning"),
+                         ::testing::Values("train", "data", "models", "grids", "policies", "simulate", "machines",
+                                           "traces", "tuning"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

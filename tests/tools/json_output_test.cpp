@@ -134,7 +134,11 @@ TEST(JsonFlag, IsThereWhereverSomethingIsPrinted) {
                                                                                        {"trace", "summary"},
                                                                                        {"trace", "diff"},
                                                                                        {"trace", "check"},
-                                                                                       {"trace", "export"}}) {
+                                                                                       {"trace", "export"},
+                                                                                       {"machine", "show"},
+                                                                                       {"machine", "check"},
+                                                                                       {"machine", "diff"},
+                                                                                       {"machine", "measure"}}) {
     std::vector<std::string> words = command;
     words.emplace_back("--help");
     EXPECT_NE(testing::run_weft(words).output.find("--json"), std::string::npos) << command.front();

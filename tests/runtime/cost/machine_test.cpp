@@ -87,6 +87,12 @@ TEST(Machine, ReadsNumbersPlainAndWithTheirSources) {
   ASSERT_EQ(sourced.provenance.size(), 3U);
   EXPECT_EQ(sourced.provenance[0].key, "devices-per-node");
   EXPECT_EQ(sourced.provenance[2].key, "slowdown.factor");
+  EXPECT_EQ(sourced.provenance[2].item, 0U);
+  const std::string plain_factor = "[[slowdown]]\ncompute = \"gemm\"\nfactor = 2\n";
+  const Machine second =
+      parse_machine(kSmall + plain_factor + "[[slowdown]]\nfactor = {value = 2, status = \"assumed\"}\n", "box.toml");
+  ASSERT_EQ(second.provenance.size(), 2U);
+  EXPECT_EQ(second.provenance[1].item, 1U);
 }
 
 TEST(Machine, ReadsTables) {
@@ -126,6 +132,83 @@ source = "a clock"
   ASSERT_EQ(machine.calibration.size(), 1U);
   EXPECT_EQ(machine.calibration[0].k, 10);
   EXPECT_EQ(machine.calibration[0].dtype, DType::f32);
+}
+
+const std::string kGemm = R"([[gemm]]
+m = 512
+n = 256
+k = 128
+layout = "nt"
+dtype = "bf16"
+seconds = 1e-4
+source = "a clock"
+)";
+const std::string kAttention = R"([[attention]]
+kind = "backward"
+batch = 2
+heads = 4
+seq = 128
+head-dim = 64
+dtype = "f32"
+seconds = { value = 1e-3, source = "a clock", status = "measured" }
+error = 0.2
+)";
+
+TEST(Machine, ReadsMeasuredPoints) {
+  const Machine machine =
+      parse_machine(replaced(kSmall, "[node]", "efficiency = 0.5\n[node]") + kGemm + kAttention, "box.toml");
+  EXPECT_EQ(machine.efficiency, 0.5);
+  ASSERT_EQ(machine.gemms.size(), 1U);
+  const GemmPoint& gemm = machine.gemms[0];
+  EXPECT_EQ(gemm.m, 512);
+  EXPECT_EQ(gemm.n, 256);
+  EXPECT_EQ(gemm.k, 128);
+  EXPECT_FALSE(gemm.trans_a);
+  EXPECT_TRUE(gemm.trans_b);
+  EXPECT_EQ(gemm.dtype, DType::bf16);
+  EXPECT_EQ(gemm.seconds, 1e-4);
+  EXPECT_EQ(gemm.error, kPointError);
+  EXPECT_EQ(gemm.source, "a clock");
+  ASSERT_EQ(machine.attention.size(), 1U);
+  const AttentionPoint& attention = machine.attention[0];
+  EXPECT_TRUE(attention.backward);
+  EXPECT_EQ(attention.heads, 4);
+  EXPECT_EQ(attention.head_dim, 64);
+  EXPECT_EQ(attention.seconds, 1e-3);
+  EXPECT_EQ(attention.error, 0.2);
+  const Machine plain = parse_machine(kSmall, "box.toml");
+  EXPECT_TRUE(plain.gemms.empty());
+  EXPECT_EQ(plain.efficiency, 1);
+}
+
+TEST(Machine, RefusesImplausiblePoints) {
+  struct Case {
+    std::string text;
+    std::vector<std::string> parts;
+  };
+  for (const auto& [text, parts] : std::vector<Case>{
+           {replaced(kGemm, "m = 512", "m = 0"), {"line 15", "gemm[0].m is 0"}},
+           {replaced(kGemm, "\"nt\"", "\"tt\""), {"line 18", "gemm[0].layout", "nn, nt, tn"}},
+           {replaced(kGemm, "bf16", "i32"), {"gemm[0].dtype"}},
+           {replaced(kGemm, "1e-4", "0"), {"gemm[0].seconds is 0", "above 0"}},
+           {replaced(kGemm, "1e-4", "8e-7"),
+            {"line 20", "gemm[0].seconds means 4.19e+13 operations a second, 10.5 times"}},
+           {replaced(kGemm, "k = 128\n", ""), {"gemm[0] has no k"}},
+           {replaced(kGemm, "layout", "layouts"), {"did you mean gemm[0].layout?"}},
+           {kGemm + kGemm, {"line 22", "gemm[1] measures what gemm[0] does", "each point once"}},
+           {kAttention + replaced(replaced(kAttention, "batch = 2", "batch = 4"), "heads = 4", "heads = 2"),
+            {"attention[1] measures what attention[0] does"}},
+           {replaced(kAttention, "backward", "back"), {"attention[0].kind", "forward, backward"}},
+           {replaced(kAttention, "1e-3", "1e-9"), {"attention[0].seconds means"}},
+           {replaced(kAttention, "head-dim = 64", "head-dim = -64"), {"attention[0].head-dim is -64"}},
+           {replaced(kAttention, "error = 0.2", "error = 0"), {"attention[0].error"}}}) {
+    const std::string message = refusal(kSmall + text);
+    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+  }
+  // Equal sizes in another layout are another point.
+  EXPECT_EQ(refusal(kSmall + kGemm + replaced(kGemm, "\"nt\"", "\"tn\"")), "accepted");
+  EXPECT_NE(refusal(replaced(kSmall, "[node]", "efficiency = 1.5\n[node]")).find("device.efficiency is 1.5"),
+            std::string::npos);
 }
 
 TEST(Machine, RefusesWithFileLineAndWhatWasMeant) {

@@ -1,0 +1,22 @@
+// Numbers of a machine that can't be measured by themselves, fitted to measurements.
+#pragma once
+
+#include <span>
+
+#include "runtime/cost/machine.h"
+
+namespace weft::cost {
+
+/// The latency and bandwidth with which the model of collectives comes closest to the points: the least sum of squares
+/// of log(predicted / measured), so that small and large messages count alike. The machine's other numbers stay. Needs
+/// a point of at least two ranks.
+void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points);
+
+/// The gemm-half that comes closest to the machine's measured products in the same sense, at its present rates.
+double fitted_gemm_half(const Machine& machine);
+
+/// Gives each point the relative error that the model shows at it now (check_points()), with a quarter more, rounded up
+/// to a multiple of 5 %: at least 10 % and at most 10.
+void note_errors(Machine& machine);
+
+}  // namespace weft::cost

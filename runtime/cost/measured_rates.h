@@ -1,0 +1,66 @@
+// The time of products and attention from a machine's measured points, and the smooth model between the points.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "base/dtype.h"
+#include "graph/operation.h"
+#include "runtime/cost/machine.h"
+
+namespace weft::cost {
+
+/// The time of a computation's arithmetic, apart from the bytes that it moves.
+struct ArithmeticTime {
+  double seconds = 0;
+  bool at_point = false;  // measured for exactly these sizes, so that no model has a say
+};
+
+/// A computation's arithmetic takes flops / rate seconds, where a product reaches the rate flops / (1 + gemm_half /
+/// min(m, n, k)). Points correct that time: at a point it is the measured one; elsewhere the base time is multiplied by
+/// exp of the mean of log(measured / base) over points, weighted by the inverse square of their distance. The distance
+/// is that of (log2 m, log2 n, log2 k) or of (log2 batch·heads, log2 seq, log2 head_dim). Points of the same dtype and
+/// layout count (of attention: and direction), without any those of the same dtype, and without these the machine's
+/// efficiency.
+class MeasuredRates {
+ public:
+  explicit MeasuredRates(const Machine& machine);
+
+  /// `flops`: the operation's work; `dtype`: of its first operand.
+  ArithmeticTime arithmetic(const graph::Operation& operation, double flops, DType dtype) const;
+
+ private:
+  using Place = std::array<double, 3>;  // logarithms of sizes
+  struct Factor {
+    Place place;
+    DType dtype;
+    int layout;           // of a product: its transpositions; of attention: its direction
+    double log_measured;  // log(measured / base)
+  };
+  struct Query {
+    Place place;
+    DType dtype;
+    int layout;
+  };
+
+  static Query query_of(const graph::Gemm& gemm, DType dtype);
+  static Query query_of(const graph::AttentionForward& sizes, bool backward, DType dtype);
+  /// Seconds by the device's rate alone.
+  double base(const graph::Operation& operation, double flops, DType dtype) const;
+  ArithmeticTime corrected(const std::vector<Factor>& factors, const Query& query, double base) const;
+
+  std::array<double, 2> rates_;  // operations a second in f32, in bf16
+  double gemm_half_, efficiency_;
+  std::vector<Factor> gemms_, attention_;
+};
+
+/// The operations that points measured.
+graph::Gemm operation_of(const GemmPoint& point);
+graph::Operation operation_of(const AttentionPoint& point);
+
+/// The flops a second at which a point was measured.
+double rate_of(const GemmPoint& point);
+double rate_of(const AttentionPoint& point);
+
+}  // namespace weft::cost

@@ -1,0 +1,72 @@
+#include "runtime/cost/machine_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/cost/cost_model.h"
+#include "runtime/cost/machine_check.h"
+
+namespace weft::cost {
+namespace {
+
+std::vector<CalibrationPoint> collectives_of(const Machine& machine, std::int64_t ranks) {
+  std::vector<CalibrationPoint> points;
+  for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter", "broadcast"}) {
+    for (double bytes = 1024; bytes <= 1 << 24; bytes *= 4) {
+      CalibrationPoint& point = points.emplace_back();
+      point.kind = kind;
+      point.ranks = ranks;
+      point.bytes = bytes;
+      point.seconds = predicted_seconds(machine, point);
+    }
+  }
+  return points;
+}
+
+TEST(MachineFit, FindsTheLinkThatMadeThePoints) {
+  Machine truth;
+  truth.devices_per_node = 4;
+  truth.node = {.latency = 3e-6, .bandwidth = 7e9};
+  truth.network = {.latency = 40e-6, .bandwidth = 0.5e9};
+  Machine machine = truth;
+  machine.node = machine.network = {};
+  fit_link(machine, &Machine::node, collectives_of(truth, 4));
+  EXPECT_NEAR(machine.node.latency / truth.node.latency, 1, 0.02);
+  EXPECT_NEAR(machine.node.bandwidth / truth.node.bandwidth, 1, 0.02);
+  fit_link(machine, &Machine::network, collectives_of(truth, 16));
+  EXPECT_NEAR(machine.network.latency / truth.network.latency, 1, 0.02);
+  EXPECT_NEAR(machine.network.bandwidth / truth.network.bandwidth, 1, 0.02);
+}
+
+TEST(MachineFit, FindsTheSizeAtWhichProductsReachHalfOfTheirRate) {
+  Machine truth;
+  truth.memory_bandwidth = 1e18;
+  truth.gemm_half = 100;
+  Machine machine = truth;
+  for (const std::int64_t n : {32, 128, 512, 2048}) {
+    GemmPoint point{.m = n, .n = n, .k = n};
+    point.seconds = predicted_seconds(truth, point);
+    machine.gemms.push_back(point);
+  }
+  EXPECT_NEAR(fitted_gemm_half(machine), 100, 3);
+}
+
+TEST(MachineFit, NotesErrorsThatTheModelKeeps) {
+  Machine machine;
+  for (const std::int64_t n : {32, 128, 512, 2048}) {
+    machine.gemms.push_back({.m = n, .n = n, .k = n, .seconds = 1e-9 * std::pow(static_cast<double>(n), 2.5)});
+  }
+  machine.attention = {{.batch = 1, .heads = 2, .seq = 64, .head_dim = 32, .seconds = 1e-3}};
+  machine.node = {.latency = 3e-6, .bandwidth = 7e9};
+  machine.calibration = collectives_of(machine, 2);
+  for (CalibrationPoint& point : machine.calibration) point.seconds *= 1.3;
+  note_errors(machine);
+  EXPECT_NEAR(machine.calibration.front().error, 0.3, 1e-9);
+  for (const GemmPoint& point : machine.gemms) EXPECT_GE(point.error, 0.1);
+  EXPECT_TRUE(std::ranges::all_of(check_points(machine), &CheckedPoint::holds));
+}
+
+}  // namespace
+}  // namespace weft::cost

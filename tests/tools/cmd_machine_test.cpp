@@ -1,0 +1,149 @@
+// `weft machine` as a process: what it says of machine files, and its exit codes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
+#include "tests/tools/run_command.h"
+
+namespace weft::tools {
+namespace {
+
+using nlohmann::json;
+
+const std::string kMachine = R"(name = "box"
+source = "a page"
+devices-per-node = 2
+[device]
+flops-f32 = 1e9
+flops-bf16 = { value = 2e9, status = "assumed" }
+memory-bandwidth = 1e15
+memory-bytes = 1e9
+[node]
+latency = 1e-6
+bandwidth = 1e9
+[network]
+latency = 1e-6
+bandwidth = 1e9
+)";
+
+std::string square(int size, double seconds, const std::string& more = "") {
+  const std::string n = std::to_string(size);
+  return "[[gemm]]\nm = " + n + "\nn = " + n + "\nk = " + n +
+         "\nlayout = \"nn\"\ndtype = \"f32\"\nseconds = " + std::to_string(seconds) + "\n" + more;
+}
+
+class MachineCommand : public ::testing::Test {
+ protected:
+  testing::CommandResult run(const std::vector<std::string>& words) const {
+    std::vector<std::string> all = {"machine"};
+    all.insert(all.end(), words.begin(), words.end());
+    return testing::run_weft(all, folder_.path().string());
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(MachineCommand, ShowsEachNumberWithWhatItRestsOn) {
+  const testing::CommandResult result = run({"show", "perlmutter"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(testing::has_parts(
+      result.output, {"perlmutter\n", "device.flops-bf16", "271.2 Tflop/s", "data sheet", "device.cores", "default",
+                      "node.group[ranks=2, stride=1].bandwidth", "network.latency", "5.9 us", "assumed",
+                      "slowdown[any beside any].factor", "measured points: 0 of products",
+                      "5 of its numbers are unverified or assumed: device.gemm-half, "}))
+      << result.output;
+  EXPECT_TRUE(run({"show"}).output.starts_with("laptop\n"));
+  folder_.write("box.toml", kMachine + square(128, 0.01) + square(256, 0.1));
+  const json shown = json::parse(run({"show", "box.toml", "--json"}).output);
+  EXPECT_EQ(shown.at("machine"), "box");
+  EXPECT_EQ(shown.at("gemm_points"), 2);
+  EXPECT_EQ(shown.at("unsure_numbers"), json({"device.flops-bf16"}));
+  const json& numbers = shown.at("numbers");
+  const auto found =
+      std::ranges::find_if(numbers, [](const json& number) { return number.at("key") == "device.flops-bf16"; });
+  ASSERT_NE(found, numbers.end());
+  EXPECT_EQ(*found, (json{{"key", "device.flops-bf16"},
+                          {"value", 2e9},
+                          {"unit", "operations/s"},
+                          {"status", "assumed"},
+                          {"source", "a page"}}));
+}
+
+TEST_F(MachineCommand, ChecksTheModelAgainstThePoints) {
+  const testing::CommandResult alps = run({"check", "alps"});
+  EXPECT_EQ(alps.exit_code, 0) << alps.output << alps.errors;
+  EXPECT_TRUE(testing::has_parts(alps.output, {"all_reduce of 4.0 MiB, 8 ranks", "10 of 10 points"})) << alps.output;
+  EXPECT_EQ(run({"check", "perlmutter"}).exit_code, 0);
+  // Each is predicted from the other: 2·128³ operations in 4.2 ms are the device's rate, and the other one is slower.
+  folder_.write("box.toml", kMachine + square(128, 0.0042, "error = 0.1\n") + square(256, 0.08, "error = 3.0\n"));
+  const testing::CommandResult result = run({"check", "box.toml"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(testing::has_parts(result.output, {"gemm 128x128x128 nn f32", "NO", "1 of 2 points"})) << result.output;
+  const json checked = json::parse(run({"check", "box.toml", "--json"}).output);
+  EXPECT_FALSE(checked.at("holds").get<bool>());
+  ASSERT_EQ(checked.at("points").size(), 2U);
+  EXPECT_NEAR(checked.at("points")[0].at("error").get<double>(), 1.38, 0.02);
+  EXPECT_TRUE(checked.at("points")[1].at("holds").get<bool>());
+}
+
+TEST_F(MachineCommand, ComparesTwoMachines) {
+  folder_.write("a.toml", kMachine + square(128, 0.01));
+  std::string other = kMachine;
+  other.replace(other.find("flops-f32 = 1e9"), 15, "flops-f32 = 4e9");
+  folder_.write("b.toml", other + square(128, 0.02) + square(256, 0.1));
+  EXPECT_EQ(run({"diff", "a.toml", "a.toml"}).output, "the machines have the same numbers\n");
+  const json differences = json::parse(run({"diff", "a.toml", "b.toml", "--json"}).output);
+  EXPECT_FALSE(differences.at("same").get<bool>());
+  const json& list = differences.at("differences");
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_EQ(list[0],
+            (json{{"key", "device.flops-f32"}, {"unit", "operations/s"}, {"a", 1e9}, {"b", 4e9}, {"ratio", 4.0}}));
+  EXPECT_EQ(list[1].at("ratio"), 2.0);
+  EXPECT_EQ(list[2], (json{{"key", "gemm 256x256x256 nn f32"}, {"unit", "s"}, {"b", 0.1}}));
+  const testing::CommandResult shown = run({"diff", "perlmutter", "alps"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.errors;
+  EXPECT_TRUE(
+      testing::has_parts(shown.output, {"device.flops-bf16", "271.2 Tflop/s", "813 Tflop/s", "3", "network.setup"}))
+      << shown.output;
+}
+
+TEST_F(MachineCommand, CommandsThatRestOnAssumedNumbersSaySo) {
+  folder_.write("box.toml", kMachine);
+  const std::string line = "1 of its numbers is unverified or assumed: device.flops-bf16";
+  const std::vector<std::string> step = {"--model", "tiny", "--ranks", "2", "--machine", "box.toml"};
+  for (const char* command : {"simulate", "compare", "explain"}) {
+    std::vector<std::string> words = testing::joined({command}, step);
+    if (std::string_view(command) == "compare") words.insert(words.end(), {"--policies", "serial"});
+    const testing::CommandResult result = testing::run_weft(words, folder_.path().string());
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_TRUE(testing::has_parts(result.output, {line})) << command << "\n" << result.output;
+    words.emplace_back("--json");
+    const json report = json::parse(testing::run_weft(words, folder_.path().string()).output);
+    EXPECT_EQ(report.at("unsure_numbers"), json({"device.flops-bf16"})) << command;
+  }
+  std::string sure = kMachine;
+  sure.replace(sure.find("assumed"), 7, "fitted");
+  folder_.write("box.toml", sure);
+  EXPECT_EQ(testing::run_weft(testing::joined({"simulate"}, step), folder_.path().string()).output.find("assumed"),
+            std::string::npos);
+}
+
+TEST_F(MachineCommand, RefusesWhatItCannotRead) {
+  EXPECT_EQ(run({}).exit_code, 2);
+  EXPECT_TRUE(testing::has_parts(run({"show", "perlmuter"}).errors, {"unknown machine", "did you mean"}));
+  EXPECT_EQ(run({"check", "no/such.toml"}).exit_code, 2);
+  folder_.write("wrong.toml", kMachine + square(128, 1e-9));
+  EXPECT_EQ(run({"check", "wrong.toml"}).exit_code, 2);
+  EXPECT_EQ(run({"measure"}).exit_code, 2);
+  EXPECT_TRUE(
+      testing::has_parts(run({"measure", "-o", "mine"}).errors, {"-o mine would not be found", "-o mine.toml"}));
+  EXPECT_EQ(run({"measure", "-o", "no/such/folder/mine.toml"}).exit_code, 2);
+  EXPECT_EQ(run({"measure", "-o", "mine.toml", "--ranks", "0"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace weft::tools

@@ -1,0 +1,148 @@
+// A machine measured on in-process ranks, in tiny sizes: complete, plausible and the same on each rank.
+#include "train/measure/measure_machine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/launch.h"
+#include "runtime/cost/cost_model.h"
+#include "runtime/cost/machine_check.h"
+#include "runtime/cost/machine_numbers.h"
+#include "runtime/cost/machine_writer.h"
+#include "train/measure/measured_task.h"
+
+namespace weft::train {
+namespace {
+
+MachineSizes tiny_sizes() {
+  MachineSizes sizes;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t n : {16, 48}) {
+      sizes.gemms.push_back({.m = n, .n = 2 * n, .k = 32, .dtype = dtype});
+      sizes.gemms.push_back({.m = n, .n = 2 * n, .k = 32, .trans_b = true, .dtype = dtype});
+      sizes.gemms.push_back({.m = n, .n = 2 * n, .k = 32, .trans_a = true, .dtype = dtype});
+    }
+    for (const bool backward : {false, true}) {
+      sizes.attention.push_back(
+          {.backward = backward, .batch = 1, .heads = 2, .seq = 16, .head_dim = 16, .dtype = dtype});
+    }
+  }
+  sizes.memory_elements = 4096;
+  sizes.collective_bytes = {1024, 65536};
+  sizes.tasks = 20;
+  sizes.repeats = 2;
+  sizes.least_seconds = 1e-4;
+  return sizes;
+}
+
+/// By rank.
+std::vector<cost::Machine> measured(int ranks, std::vector<std::string>* told = nullptr) {
+  std::vector<cost::Machine> machines(static_cast<std::size_t>(ranks));
+  const MachineSizes sizes = tiny_sizes();
+  const int code = comm::run_ranks(ranks, [&](comm::World& world) {
+    machines[static_cast<std::size_t>(world.rank())] =
+        measure_machine(world, "mine", sizes, 1, [&](const Status& status) {
+          EXPECT_EQ(world.rank(), 0);
+          EXPECT_LT(status.done, status.total);
+          if (told != nullptr) told->push_back(status.text);
+        });
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+  return machines;
+}
+
+void expect_plausible(const cost::Machine& machine) {
+  for (const cost::MachineNumber& number : machine_numbers(machine)) {
+    EXPECT_TRUE(std::isfinite(number.value)) << number.key;
+    EXPECT_GE(number.value, 0) << number.key;
+  }
+  EXPECT_GT(machine.memory_bandwidth, 0);
+  EXPECT_GT(machine.memory_bytes, 1e6);
+  EXPECT_GT(machine.task_overhead, 0);
+  EXPECT_LE(machine.efficiency, 1);
+  EXPECT_TRUE(machine.shared_cores);
+  for (const cost::GemmPoint& point : machine.gemms) {
+    EXPECT_GT(point.seconds, 0);
+    EXPECT_FALSE(point.source.empty());
+  }
+  for (const cost::AttentionPoint& point : machine.attention) EXPECT_GT(point.seconds, 0);
+  for (const cost::CalibrationPoint& point : machine.calibration) EXPECT_GT(point.seconds, 0);
+  for (const cost::Provenance& number : machine.provenance) {
+    EXPECT_FALSE(number.source.empty()) << number.key;
+    EXPECT_FALSE(number.status.empty()) << number.key;
+  }
+}
+
+TEST(MeasureMachine, OfTwoRanksIsCompleteAndTheSameOnBoth) {
+  std::vector<std::string> told;
+  const std::vector<cost::Machine> machines = measured(2, &told);
+  const cost::Machine& machine = machines[0];
+  EXPECT_EQ(cost::machine_toml(machine), cost::machine_toml(machines[1]));
+  expect_plausible(machine);
+  EXPECT_EQ(machine.name, "mine");
+  EXPECT_EQ(machine.devices_per_node, 2);
+  EXPECT_EQ(machine.gemms.size(), tiny_sizes().gemms.size());
+  EXPECT_EQ(machine.attention.size(), tiny_sizes().attention.size());
+  EXPECT_EQ(machine.calibration.size(), 8U);  // four kinds in two sizes
+  std::set<std::string> kinds;
+  for (const cost::CalibrationPoint& point : machine.calibration) {
+    kinds.insert(point.kind);
+    EXPECT_EQ(point.ranks, 2);
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{"all_reduce", "all_gather", "reduce_scatter", "broadcast"}));
+  EXPECT_EQ(unsure_numbers(machine), (std::vector<std::string>{"network.latency", "network.bandwidth"}));
+  EXPECT_EQ(told.size(), machine.gemms.size() + machine.attention.size() + machine.calibration.size() + 5);
+}
+
+TEST(MeasureMachine, OfOneRankAssumesTheLinksAndSaysSo) {
+  const cost::Machine machine = measured(1)[0];
+  expect_plausible(machine);
+  EXPECT_TRUE(machine.calibration.empty());
+  EXPECT_EQ(unsure_numbers(machine),
+            (std::vector<std::string>{"node.latency", "node.bandwidth", "network.latency", "network.bandwidth"}));
+}
+
+TEST(MeasureMachine, KeepsItsOwnErrors) {
+  const cost::Machine machine = measured(2)[0];
+  for (const cost::CheckedPoint& point : cost::check_points(machine)) {
+    EXPECT_TRUE(point.holds() || point.allowed == 10) << point.what << " " << point.error();
+  }
+  for (const cost::GemmPoint& point : machine.gemms) {
+    EXPECT_NEAR(cost::predicted_seconds(machine, point) / point.seconds, 1, 1e-9);
+  }
+}
+
+TEST(MachineSizes, AreOfAllKindsAndFewerWhenQuick) {
+  const MachineSizes full = machine_sizes(false), quick = machine_sizes(true);
+  EXPECT_EQ(full.gemms.size(), 36U);  // six shapes, three layouts, two dtypes
+  EXPECT_EQ(quick.gemms.size(), 18U);
+  EXPECT_EQ(full.attention.size(), 16U);  // four sizes, both directions, two dtypes
+  EXPECT_EQ(quick.attention.size(), 8U);
+  EXPECT_EQ(full.collective_bytes.front(), 1024);
+  EXPECT_EQ(full.collective_bytes.back(), 1 << 24);
+  EXPECT_EQ(quick.collective_bytes.size(), 4U);
+}
+
+TEST(MeasuredTask, ComputesWhatTheOperationSays) {
+  const int code = comm::run_ranks(2, [](comm::World& world) {
+    cpu::Workers workers(1);
+    MeasuredTask task(graph::Gemm{8, 16, 4}, {{8, 4}, {4, 16}, {8, 16}}, workers);
+    int calls = 0;
+    const double seconds = RankClock(world, 3, 0).seconds([&] {
+      task.run();
+      ++calls;
+    });
+    EXPECT_GT(seconds, 0);
+    EXPECT_EQ(calls, 5);  // two before the repeats, whose length they tell
+    return 0;
+  });
+  EXPECT_EQ(code, 0);
+}
+
+}  // namespace
+}  // namespace weft::train

@@ -1,0 +1,287 @@
+// `weft machine` (measure: cmd_machine_measure.cpp): the numbers of a machine file and what they rest on, its model
+// against its own measurements, and the differences of two files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text/json_object.h"
+#include "base/text/printable.h"
+#include "base/text/styled_text.h"
+#include "base/text/text_table.h"
+#include "runtime/cost/machine_check.h"
+#include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine_numbers.h"
+#include "tools/commands.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr int kBeyondItsError = 1;
+
+struct MachineOptions {
+  std::string machine = "laptop", first, second;
+  bool json = false;
+};
+
+cost::Machine find(const std::string& name) {
+  return cost::find_machine(name, cost::machine_folders());
+}
+
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
+
+JsonObject json_of(const cost::MachineNumber& number) {
+  return JsonObject()
+      .add("key", number.key)
+      .add("value", number.value)
+      .add("unit", to_string(number.unit))
+      .add("status", number.status)
+      .add("source", number.source);
+}
+
+int show(const MachineOptions& options) {
+  const cost::Machine machine = find(options.machine);
+  const std::vector<cost::MachineNumber> numbers = cost::machine_numbers(machine);
+  const std::vector<std::string> unsure = cost::unsure_numbers(machine);
+  if (options.json) {
+    std::vector<JsonObject> list;
+    for (const cost::MachineNumber& number : numbers) list.push_back(json_of(number));
+    say("{}\n", JsonObject()
+                    .add("machine", machine.name)
+                    .add("source", machine.source)
+                    .add("numbers", list)
+                    .add("gemm_points", machine.gemms.size())
+                    .add("attention_points", machine.attention.size())
+                    .add("calibration_points", machine.calibration.size())
+                    .add("unsure_numbers", unsure)
+                    .text());
+    return 0;
+  }
+  TextTable table{.columns = {{.head = "number", .words = true},
+                              {.head = "value"},
+                              {.head = "status", .words = true, .least = 8},
+                              {.head = "source", .words = true, .least = 16, .rank = 1}}};
+  for (const cost::MachineNumber& number : numbers) {
+    table.rows.push_back({number.key, value_text(number), or_dash(number.status), or_dash(number.source)});
+  }
+  StyledText text(machine.name + "\n");
+  text.add(table_text(table, output_width()));
+  text.add(fmt::format("measured points: {} of products, {} of attention; {} of calibration\n", machine.gemms.size(),
+                       machine.attention.size(), machine.calibration.size()));
+  if (!unsure.empty()) text.add(cost::unsure_text(unsure) + "\n", Emphasis::warning);
+  say(stdout, text);
+  return 0;
+}
+
+std::string seconds_text(double seconds) {
+  return cost::value_text({"", seconds, cost::MachineUnit::seconds, "", ""});
+}
+
+int check(const MachineOptions& options) {
+  const cost::Machine machine = find(options.machine);
+  const std::vector<cost::CheckedPoint> points = cost::check_points(machine);
+  const auto beyond = std::ranges::count_if(points, [](const cost::CheckedPoint& point) { return !point.holds(); });
+  if (options.json) {
+    std::vector<JsonObject> list;
+    for (const cost::CheckedPoint& point : points) {
+      list.push_back(JsonObject()
+                         .add("point", point.what)
+                         .add("predicted_seconds", point.predicted)
+                         .add("measured_seconds", point.measured)
+                         .add("error", point.error())
+                         .add("allowed", point.allowed)
+                         .add("holds", point.holds()));
+    }
+    say("{}\n", JsonObject().add("machine", machine.name).add("holds", beyond == 0).add("points", list).text());
+    return beyond == 0 ? 0 : kBeyondItsError;
+  }
+  TextTable table{.columns = {{.head = "point", .words = true},
+                              {.head = "predicted"},
+                              {.head = "measured"},
+                              {.head = "error %"},
+                              {.head = "allowed %"},
+                              {.head = "within", .words = true}}};
+  std::vector<double> errors;
+  for (const cost::CheckedPoint& point : points) {
+    errors.push_back(std::abs(point.error()));
+    table.rows.push_back({point.what, seconds_text(point.predicted), seconds_text(point.measured),
+                          fmt::format("{:+.1f}", 100 * point.error()), fmt::format("{:.0f}", 100 * point.allowed),
+                          point.holds() ? "yes" : "NO"});
+  }
+  if (points.empty()) {
+    say("{} has no measured points: nothing to compare its model with\n", machine.name);
+    return 0;
+  }
+  std::ranges::sort(errors);
+  StyledText text(table_text(table, output_width()));
+  text.add(fmt::format("{} of {} points are within their errors; half of them within {:.1f} %\n",
+                       std::ssize(points) - beyond, points.size(), 100 * errors[(errors.size() - 1) / 2]),
+           beyond == 0 ? Emphasis::good : Emphasis::bad);
+  say(stdout, text);
+  return beyond == 0 ? 0 : kBeyondItsError;
+}
+
+/// A number of two machines, of which one may lack it.
+struct Difference {
+  std::string key;
+  const cost::MachineNumber* a = nullptr;
+  const cost::MachineNumber* b = nullptr;
+
+  bool both() const { return a != nullptr && b != nullptr; }
+  double ratio() const { return b->value / a->value; }
+};
+
+/// Measured points as numbers, so that they compare like others.
+std::vector<cost::MachineNumber> numbers_and_points(const cost::Machine& machine) {
+  std::vector<cost::MachineNumber> numbers = cost::machine_numbers(machine);
+  const auto add = [&](const auto& points) {
+    for (const auto& point : points) {
+      numbers.push_back({point_text(point), point.seconds, cost::MachineUnit::seconds, "measured", point.source});
+    }
+  };
+  add(machine.gemms);
+  add(machine.attention);
+  return numbers;
+}
+
+/// In the order of `a`, then what `b` alone has.
+std::vector<Difference> differences_of(const std::vector<cost::MachineNumber>& a,
+                                       const std::vector<cost::MachineNumber>& b) {
+  std::vector<Difference> differences;
+  const auto find_in = [](const std::vector<cost::MachineNumber>& numbers, const std::string& key) {
+    const auto found = std::ranges::find(numbers, key, &cost::MachineNumber::key);
+    return found == numbers.end() ? nullptr : &*found;
+  };
+  for (const cost::MachineNumber& number : a) {
+    const cost::MachineNumber* other = find_in(b, number.key);
+    if (other == nullptr || other->value != number.value) differences.push_back({number.key, &number, other});
+  }
+  for (const cost::MachineNumber& number : b) {
+    if (find_in(a, number.key) == nullptr) differences.push_back({number.key, nullptr, &number});
+  }
+  return differences;
+}
+
+int diff(const MachineOptions& options) {
+  const cost::Machine first = find(options.first), second = find(options.second);
+  const std::vector<cost::MachineNumber> a = numbers_and_points(first), b = numbers_and_points(second);
+  const std::vector<Difference> differences = differences_of(a, b);
+  if (options.json) {
+    std::vector<JsonObject> list;
+    for (const Difference& difference : differences) {
+      JsonObject& object = list.emplace_back();
+      object.add("key", difference.key).add("unit", to_string((difference.a ? difference.a : difference.b)->unit));
+      if (difference.a != nullptr) object.add("a", difference.a->value);
+      if (difference.b != nullptr) object.add("b", difference.b->value);
+      if (difference.both()) object.add("ratio", difference.ratio());
+    }
+    say("{}\n", JsonObject()
+                    .add("machine_a", first.name)
+                    .add("machine_b", second.name)
+                    .add("same", differences.empty())
+                    .add("differences", list)
+                    .text());
+    return 0;
+  }
+  if (differences.empty()) {
+    say("the machines have the same numbers\n");
+    return 0;
+  }
+  TextTable table{.columns = {{.head = "number", .words = true},
+                              {.head = first.name},
+                              {.head = second.name},
+                              {.head = "ratio"},
+                              {.head = "status", .words = true, .least = 8, .rank = 1}}};
+  for (const Difference& difference : differences) {
+    const auto shown = [](const cost::MachineNumber* number) { return number ? value_text(*number) : "-"; };
+    const auto status = [](const cost::MachineNumber* number) { return number ? or_dash(number->status) : "-"; };
+    table.rows.push_back(
+        {difference.key, shown(difference.a), shown(difference.b),
+         difference.both() && difference.a->value != 0 ? fmt::format("{:.3g}", difference.ratio()) : "-",
+         status(difference.a) + " → " + status(difference.b)});
+  }
+  say(stdout, table_text(table, output_width()));
+  return 0;
+}
+
+CommandOption json_option(MachineOptions& options) {
+  return {.names = "--json", .target = &options.json, .help = "print it as JSON"};
+}
+
+Command show_command(const std::shared_ptr<MachineOptions>& options) {
+  Command command{"show", "all numbers of a machine, and what each rests on"};
+  command.add({.names = "machine",
+               .target = &options->machine,
+               .value = "NAME|FILE",
+               .help = "a machine that comes with Weft, or a TOML file",
+               .paths = Paths::files});
+  command.add(json_option(*options));
+  command.description =
+      "The status is that of the file: measured, fitted, assumed, …; default is a number that the file leaves at its "
+      "default value.";
+  command.examples = {{"weft machine show perlmutter"}, {"weft machine show my-cluster.toml --json"}};
+  command.run = [options] { return show(*options); };
+  return command;
+}
+
+Command check_command(const std::shared_ptr<MachineOptions>& options) {
+  Command command{"check", "compare a machine's model with its measured points; exit code 1 if one is too far off"};
+  command.add({.names = "machine",
+               .target = &options->machine,
+               .value = "NAME|FILE",
+               .help = "a TOML file, or a machine that comes with Weft",
+               .paths = Paths::files,
+               .required = true});
+  command.add(json_option(*options));
+  command.description =
+      "Every point of [[calibration]] is predicted by the model. Every point of [[gemm]] and [[attention]] is "
+      "predicted "
+      "from the other ones, as if it hadn't been measured. `allowed` is the point's error.";
+  command.examples = {{"weft machine check alps"}, {"weft machine check my-cluster.toml --json"}};
+  command.run = [options] { return check(*options); };
+  return command;
+}
+
+Command diff_command(const std::shared_ptr<MachineOptions>& options) {
+  Command command{"diff", "the numbers in which two machines differ"};
+  command.add({.names = "first",
+               .target = &options->first,
+               .help = "a machine that comes with Weft, or a TOML file",
+               .paths = Paths::files,
+               .required = true});
+  command.add(
+      {.names = "second", .target = &options->second, .help = "another one", .paths = Paths::files, .required = true});
+  command.add(json_option(*options));
+  command.examples = {{"weft machine diff perlmutter alps"}, {"weft machine diff before.toml after.toml --json"}};
+  command.run = [options] { return diff(*options); };
+  return command;
+}
+
+}  // namespace
+
+Command describe_machine() {
+  Command command{"machine", "machine files: show, check, diff, measure"};
+  const auto options = std::make_shared<MachineOptions>();
+  command.subcommands = {show_command(options), check_command(options), diff_command(options),
+                         describe_machine_measure()};
+  command.examples = {{"weft machine show perlmutter"},
+                      {"weft machine check my-cluster.toml"},
+                      {"weft machine diff perlmutter alps"},
+                      {"weft machine measure --ranks 2 -o mine.toml"}};
+  command.run = []() -> int {
+    throw UserError("weft machine: nothing to do", "one of show, check, diff, measure",
+                    "`weft machine --help` has examples");
+  };
+  return command;
+}
+
+}  // namespace weft::tools

@@ -1,0 +1,322 @@
+#include "train/measure/measure_machine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/analysis.h"
+#include "runtime/comm/agreement.h"
+#include "runtime/comm/local.h"
+#include "runtime/cost/machine_fit.h"
+#include "runtime/cost/machine_numbers.h"
+#include "runtime/cost/machine_writer.h"
+#include "runtime/cost/measured_rates.h"
+#include "runtime/cost/profile_file.h"
+#include "runtime/execute/cpu/collective_probe.h"
+#include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/policy/compile_plan.h"
+#include "train/measure/measured_task.h"
+
+namespace weft::train {
+namespace {
+
+using comm::CollectiveKind;
+
+constexpr std::array kCollectives = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                     CollectiveKind::reduce_scatter, CollectiveKind::broadcast};
+constexpr std::int64_t kElementBytes = 4;  // collectives of fp32
+
+/// Four digits, as far as any of these measurements repeats.
+double rounded(double value) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
+  return std::round(value * scale) / scale;
+}
+
+/// The ranks that measure a link together.
+struct LinkGroup {
+  std::string name;  // of its table in the file
+  cost::Link cost::Machine::*link;
+  int color;
+  std::int64_t ranks;
+};
+
+class MachineBench {
+ public:
+  MachineBench(comm::World& world, const MachineSizes& sizes, int threads, TellStatus tell)
+      : world_(world),
+        sizes_(sizes),
+        threads_(threads),
+        tell_(std::move(tell)),
+        workers_(threads),
+        clock_(world, sizes.repeats, sizes.least_seconds) {
+    total_ = std::ssize(sizes.gemms) + std::ssize(sizes.attention) + 3;
+    for (const LinkGroup& group : groups()) {
+      if (group.ranks > 1) total_ += std::ssize(kCollectives) * std::ssize(sizes.collective_bytes) + 2;
+    }
+  }
+
+  cost::Machine measure(const std::string& name) {
+    expect_equal_nodes();
+    machine_.name = name;
+    machine_.source =
+        fmt::format("weft machine measure on {}: {} ranks of {} threads", cost::cpu_name(), world_.size(), threads_);
+    machine_.devices_per_node = world_.ranks_on_node();
+    machine_.cores = threads_;
+    rests("device.cores", "given", "the threads of a rank");
+    machine_.shared_cores = true;
+    machine_.memory_bytes = std::floor(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                                       static_cast<double>(sysconf(_SC_PAGESIZE)) / world_.ranks_on_node());
+    rests("device.memory-bytes", "measured", "the system's memory, divided by the ranks of a node");
+    measure_products();
+    measure_attention();
+    measure_memory();
+    measure_tasks();
+    for (const LinkGroup& group : groups()) measure_link(group);
+    cost::note_errors(machine_);
+    // One machine for all, although clocks and memories differ a little.
+    return cost::parse_machine(comm::text_of_rank_0(world_, cost::machine_toml(machine_)), "the measured machine");
+  }
+
+ private:
+  void tell(const std::string& what) {
+    if (world_.rank() == 0) tell_({fmt::format("[{}/{}] {}", done_ + 1, total_, what), done_, total_});
+    ++done_;
+  }
+
+  void rests(std::string key, std::string status, std::string source) {
+    machine_.provenance.push_back({std::move(key), std::move(source), std::move(status), 0});
+  }
+
+  /// A machine file describes nodes of one kind, on which ranks lie in order.
+  void expect_equal_nodes() {
+    const std::vector<std::uint64_t> on_node = world_.all_gather(static_cast<std::uint64_t>(world_.ranks_on_node()));
+    const std::vector<std::uint64_t> place = world_.all_gather(static_cast<std::uint64_t>(world_.rank_on_node()));
+    for (std::size_t rank = 0; rank < on_node.size(); ++rank) {
+      if (on_node[rank] == on_node.front() && place[rank] == rank % on_node.front()) continue;
+      throw UserError(fmt::format("rank {} is rank {} of {} on its node", rank, place[rank], on_node[rank]),
+                      fmt::format("ranks in the order of their nodes, {} on each", on_node.front()),
+                      "mpirun with --map-by slot, and equal slots on each node");
+    }
+  }
+
+  /// Those of each node, all nodes at once; then the world, if it has several nodes.
+  std::vector<LinkGroup> groups() const {
+    const int on_node = world_.ranks_on_node();
+    std::vector<LinkGroup> groups = {{"node", &cost::Machine::node, world_.rank() - world_.rank_on_node(), on_node}};
+    groups.push_back({"network", &cost::Machine::network, 0, on_node < world_.size() ? world_.size() : 1});
+    return groups;
+  }
+
+  void measure_products() {
+    double best_f32 = 0, best_bf16 = 0;
+    for (cost::GemmPoint point : sizes_.gemms) {
+      tell(point_text(point));
+      const graph::Gemm gemm = cost::operation_of(point);
+      const DType dtype = point.dtype;
+      const auto [m, n, k] = std::array{point.m, point.n, point.k};
+      MeasuredTask task(gemm,
+                        {point.trans_a ? MeasuredTask::Shape{k, m, dtype} : MeasuredTask::Shape{m, k, dtype},
+                         point.trans_b ? MeasuredTask::Shape{n, k, dtype} : MeasuredTask::Shape{k, n, dtype},
+                         {m, n, dtype}},
+                        workers_);
+      point.seconds = rounded(clock_.seconds([&] { task.run(); }));
+      point.source = fmt::format("median of {} repeats in warm caches", sizes_.repeats);
+      machine_.gemms.push_back(point);
+      double& best = dtype == DType::f32 ? best_f32 : best_bf16;
+      best = std::max(best, cost::rate_of(point));
+    }
+    set_rate("device.flops-f32", machine_.flops_f32, best_f32);
+    set_rate("device.flops-bf16", machine_.flops_bf16, best_bf16);
+    machine_.gemm_half = rounded(cost::fitted_gemm_half(machine_));
+    rests("device.gemm-half", "fitted", fmt::format("to the {} products of this file", machine_.gemms.size()));
+  }
+
+  void set_rate(const std::string& key, double& rate, double best) {
+    if (best > 0) {
+      rate = rounded(best);
+      rests(key, "measured", "the fastest product of this file");
+    } else {
+      rests(key, "assumed", "no product was measured");
+    }
+  }
+
+  void measure_attention() {
+    for (cost::AttentionPoint point : sizes_.attention) {
+      tell(point_text(point));
+      const DType dtype = point.dtype;
+      const MeasuredTask::Shape wide{point.batch * point.seq, point.heads * point.head_dim, dtype},
+          sums{1, point.batch * point.heads * point.seq, DType::f32};
+      std::vector<MeasuredTask::Shape> shapes = {wide, wide, wide, wide, sums};
+      if (point.backward) shapes.insert(shapes.end(), {wide, wide, wide, wide});
+      MeasuredTask task(cost::operation_of(point), shapes, workers_);
+      point.seconds = rounded(clock_.seconds([&] { task.run(); }));
+      point.source = fmt::format("median of {} repeats in warm caches", sizes_.repeats);
+      machine_.attention.push_back(point);
+    }
+  }
+
+  void measure_memory() {
+    tell("memory");
+    const std::int64_t n = sizes_.memory_elements;
+    const graph::Operation add = graph::Add{n}, gelu = graph::GeluForward{n};
+    {
+      MeasuredTask task(add, {{1, n}, {1, n}, {1, n}}, workers_);
+      machine_.memory_bandwidth =
+          rounded(graph::work_of(add, kElementBytes).bytes / clock_.seconds([&] { task.run(); }));
+      rests("device.memory-bandwidth", "measured", fmt::format("additions of {} floats, all ranks at once", n));
+    }
+    tell("elementwise arithmetic");
+    MeasuredTask task(gelu, {{1, n}, {1, n}}, workers_);
+    const double seconds = clock_.seconds([&] { task.run(); });
+    const graph::Work work = graph::work_of(gelu, kElementBytes);
+    // Where the memory is what limits it, nothing is known of the arithmetic.
+    const bool limited = seconds <= 1.1 * work.bytes / machine_.memory_bandwidth;
+    const double efficiency = rounded(work.flops / machine_.flops_f32 / seconds);
+    machine_.efficiency = limited || efficiency > 1 ? 1 : efficiency;
+    rests("device.efficiency", "measured",
+          limited ? "GELU of as many floats, which the memory limits" : "GELU of as many floats");
+  }
+
+  void measure_tasks() {
+    tell("the start of a task");
+    graph::GraphBuilder builder;
+    const graph::View nothing =
+        graph::whole(builder, builder.add_tensor({"nothing", DType::f32, {0}, graph::Role::parameter}));
+    for (std::int64_t i = 0; i < sizes_.tasks; ++i) {
+      builder.add_task(
+          {fmt::format("t{}", i), graph::Add{0}, {graph::read(nothing), graph::read(nothing), graph::write(nothing)}});
+    }
+    const auto graph = std::make_shared<const graph::Graph>(std::move(builder).build());
+    const auto plan =
+        std::make_shared<const plan::Plan>(policy::compile_plan(graph, *policy::named_policy("serial").policy));
+    const std::unique_ptr<comm::World> alone = std::move(comm::make_local_worlds(1).front());
+    const execute::State state(std::vector<const graph::Graph*>{graph.get()});
+    execute::CpuExecutor executor(state, execute::CommunicatorSet(*alone, {}), {.threads = threads_});
+    const auto loaded = executor.load(plan);
+    const double step = clock_.seconds([&] { executor.run(loaded); });
+    machine_.task_overhead = rounded(step / static_cast<double>(std::max<std::int64_t>(1, sizes_.tasks)));
+    rests("device.task-overhead", "measured", fmt::format("a step of {} empty tasks", sizes_.tasks));
+  }
+
+  void measure_link(const LinkGroup& group) {
+    if (group.ranks < 2) {
+      const std::string why = group.name == "node" ? "there was one rank a node" : "there was one node";
+      machine_.*group.link = group.name == "node" ? cost::Link{5e-6, 10e9} : cost::Link{50e-6, 119.4e6};
+      rests(group.name + ".latency", "assumed", why);
+      rests(group.name + ".bandwidth", "assumed", why);
+      return;
+    }
+    // Buffers outlive the communicator.
+    const std::int64_t most = sizes_.collective_bytes.empty() ? 0 : std::ranges::max(sizes_.collective_bytes);
+    const Buffer in(2 * most + 4096), out(2 * most + 4096), workspace(2 * most + 4096);
+    const std::unique_ptr<comm::Communicator> ranks = world_.split(group.color);
+    std::vector<cost::CalibrationPoint> points;
+    for (const CollectiveKind kind : kCollectives) {
+      for (const std::int64_t bytes : sizes_.collective_bytes) {
+        const std::int64_t part = std::max<std::int64_t>(1, bytes / kElementBytes / group.ranks);
+        const bool whole = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
+        const comm::CollectiveCall call{kind,       DType::f32,      whole ? part * group.ranks : part, 0, in.data(),
+                                        out.data(), workspace.data()};
+        cost::CalibrationPoint& point = points.emplace_back();
+        point.kind = to_string(kind);
+        point.ranks = group.ranks;
+        point.bytes = static_cast<double>(part * group.ranks * kElementBytes);
+        tell(point_text(point));
+        point.seconds = rounded(clock_.slowest_seconds([&] { comm::run_blocking(*ranks, call); }));
+        point.source = fmt::format("median of {} repeats", sizes_.repeats);
+      }
+    }
+    if (points.empty()) return;
+    cost::fit_link(machine_, group.link, points);
+    cost::Link& link = machine_.*group.link;
+    link = {.latency = rounded(link.latency), .bandwidth = rounded(link.bandwidth)};
+    const std::string source =
+        fmt::format("to the {} collectives of this file on {} ranks", points.size(), group.ranks);
+    rests(group.name + ".latency", "fitted", source);
+    rests(group.name + ".bandwidth", "fitted", source);
+    machine_.calibration.insert(machine_.calibration.end(), points.begin(), points.end());
+    measure_transport(
+        group, *ranks,
+        {CollectiveKind::all_reduce, DType::f32, most / kElementBytes, 0, in.data(), out.data(), workspace.data()});
+  }
+
+  /// Of the widest link, which is measured last.
+  void measure_transport(const LinkGroup& group, comm::Communicator& ranks, const comm::CollectiveCall& call) {
+    tell("a product beside all_reduce");
+    const int rounds = std::max(1, sizes_.repeats);
+    execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
+    const execute::CollectiveTimes known = execute::probe_collective(world_, ranks, call, product, rounds);
+    const graph::AllReduce sum{graph::Channel::world, group.ranks, call.count};
+    machine_.transport_cpu = rounded(known.slows_by * 1e-9 * threads_ / sum.work(kElementBytes).network_bytes);
+    std::erase_if(machine_.provenance, [](const cost::Provenance& each) {
+      return each.key == "transport.cpu" || each.key == "slowdown.factor";
+    });
+    const double share = known.beside > 0 ? known.slows_by / known.beside : 0;
+    rests("transport.cpu", "measured",
+          fmt::format("all_reduce of {} bytes takes {:.0f} % of a product's time beside it", call.count * kElementBytes,
+                      100 * std::clamp(share, 0.0, 1.0)));
+    tell("an addition beside all_reduce");
+    graph::GraphBuilder builder;
+    const graph::View x =
+        graph::whole(builder, builder.add_tensor({"x", DType::f32, {sizes_.memory_elements}, graph::Role::parameter}));
+    builder.add_task({"add", graph::Add{sizes_.memory_elements}, {graph::read(x), graph::read(x), graph::write(x)}});
+    const graph::Graph graph = std::move(builder).build();
+    execute::ProbeComputation addition(graph, graph.tasks().front(), threads_);
+    const double factor =
+        rounded(execute::slowdown_factor(known, execute::probe_collective(world_, ranks, call, addition, rounds)));
+    machine_.slowdowns.clear();
+    if (factor <= 1) return;
+    machine_.slowdowns.push_back({std::string(graph::Add::kind), std::string(graph::AllReduce::kind), factor});
+    rests("slowdown.factor", "measured", "beyond the core time of transport.cpu");
+  }
+
+  comm::World& world_;
+  const MachineSizes& sizes_;
+  const int threads_;
+  const TellStatus tell_;
+  cpu::Workers workers_;
+  RankClock clock_;
+  cost::Machine machine_;
+  std::int64_t done_ = 0, total_ = 0;
+};
+
+}  // namespace
+
+MachineSizes machine_sizes(bool quick) {
+  MachineSizes sizes;
+  sizes.repeats = quick ? 3 : 7;
+  // Square ones, and those of a layer: many rows with few columns, and the other way round.
+  std::vector<std::array<std::int64_t, 3>> shapes = {{128, 128, 128}, {512, 512, 512}, {1024, 2048, 512}};
+  if (!quick) shapes.insert(shapes.end(), {{256, 256, 256}, {1024, 1024, 1024}, {2048, 512, 2048}});
+  std::vector<std::array<std::int64_t, 4>> attention = {{2, 4, 128, 64}, {2, 4, 512, 64}};
+  if (!quick) attention.insert(attention.end(), {{4, 4, 256, 32}, {1, 4, 1024, 64}});
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const auto& [trans_a, trans_b] : {std::pair{false, false}, {false, true}, {true, false}}) {
+      for (const auto& [m, n, k] : shapes) {
+        sizes.gemms.push_back({.m = m, .n = n, .k = k, .trans_a = trans_a, .trans_b = trans_b, .dtype = dtype});
+      }
+    }
+    for (const bool backward : {false, true}) {
+      for (const auto& [batch, heads, seq, head_dim] : attention) {
+        sizes.attention.push_back(
+            {.backward = backward, .batch = batch, .heads = heads, .seq = seq, .head_dim = head_dim, .dtype = dtype});
+      }
+    }
+  }
+  for (std::int64_t bytes = 1 << 10; bytes <= 1 << 24; bytes *= quick ? 16 : 4) sizes.collective_bytes.push_back(bytes);
+  return sizes;
+}
+
+cost::Machine measure_machine(comm::World& world, const std::string& name, const MachineSizes& sizes, int threads,
+                              const TellStatus& tell) {
+  return MachineBench(world, sizes, threads, tell).measure(name);
+}
+
+}  // namespace weft::train

@@ -116,6 +116,11 @@ std::vector<MachineNumber> machine_numbers(const Machine& machine) {
   }
   add_link(list, "network", machine.network);
   list.add("network.ports", machine.network_ports, MachineUnit::number, 1);
+  list.add("network.hierarchical", machine.hierarchical ? 1 : 0, MachineUnit::number, 0);
+  for (std::size_t i = 0; i < machine.congestion.size(); ++i) {
+    list.add_item(fmt::format("network.congestion[nodes={}].factor", machine.congestion[i].nodes),
+                  "network.congestion.factor", i, machine.congestion[i].factor, MachineUnit::number);
+  }
   list.add("transport.cpu", machine.transport_cpu, MachineUnit::seconds_a_byte, 0);
   list.add("transport.shared-cores", machine.shared_cores ? 1 : 0, MachineUnit::number, 0);
   for (std::size_t i = 0; i < machine.slowdowns.size(); ++i) {

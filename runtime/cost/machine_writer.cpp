@@ -90,6 +90,18 @@ void write_node(Writer& writer, const Machine& machine) {
   }
 }
 
+void write_network(Writer& writer, const Machine& machine) {
+  writer.table("network");
+  write_link(writer, machine.network);
+  writer.number("ports", machine.network_ports, 1);
+  if (machine.hierarchical) writer.line("hierarchical", "true");
+  for (std::size_t i = 0; i < machine.congestion.size(); ++i) {
+    writer.item("network.congestion", i);
+    writer.number("nodes", machine.congestion[i].nodes);
+    writer.number("factor", machine.congestion[i].factor);
+  }
+}
+
 template <class Point>
 void write_measurement(Writer& writer, const Point& point) {
   writer.number("seconds", seconds_text(point.seconds));
@@ -161,9 +173,7 @@ std::string machine_toml(const Machine& machine) {
   writer.number("task-overhead", machine.task_overhead);
   writer.number("cores", machine.cores);
   write_node(writer, machine);
-  writer.table("network");
-  write_link(writer, machine.network);
-  writer.number("ports", machine.network_ports, 1);
+  write_network(writer, machine);
   writer.table("transport");
   writer.number("cpu", machine.transport_cpu);
   writer.line("shared-cores", machine.shared_cores ? "true" : "false");

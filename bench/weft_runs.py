@@ -4,6 +4,7 @@ this folder."""
 import json
 import os
 import re
+import shlex
 import shutil
 import statistics
 import struct
@@ -69,16 +70,32 @@ def built(commit, folder, jobs, cpu_only=False):
     return build / "weft"
 
 
-def write_tokens(path, vocab, count):
-    """A token file in llm.c's format with pseudo-random ids, the same on every call."""
-    ids, state = [], 1
+def write_token_file(path, vocab, ids):
+    """A token file in llm.c's format."""
+    narrow = vocab <= 2**16
+    header = (20240520, 1, len(ids)) if narrow else (20240801, 7, len(ids))
+    body = struct.pack(f"<{len(ids)}{'H' if narrow else 'I'}", *ids)
+    path.write_bytes(struct.pack("<256i", *header, *([0] * 253)) + body)
+
+
+def random_numbers(below, count):
+    """Pseudo-random numbers, the same on every call."""
+    numbers, state = [], 1
     for _ in range(count):
         state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-        ids.append((state >> 33) % vocab)
-    narrow = vocab <= 2**16
-    header = (20240520, 1, count) if narrow else (20240801, 7, count)
-    body = struct.pack(f"<{count}{'H' if narrow else 'I'}", *ids)
-    path.write_bytes(struct.pack("<256i", *header, *([0] * 253)) + body)
+        numbers.append((state >> 33) % below)
+    return numbers
+
+
+def write_tokens(path, vocab, count):
+    """A token file with pseudo-random ids, the same on every call: there is nothing to learn."""
+    write_token_file(path, vocab, random_numbers(vocab, count))
+
+
+def interpreter_words(text):
+    """The words of "[NAME=VALUE…] PATH", an interpreter preceded by environment variables; None if it has no PATH."""
+    words = shlex.split(text)
+    return words if any("=" not in word for word in words) else None
 
 
 class TrainRun:
@@ -86,6 +103,7 @@ class TrainRun:
 
     def __init__(self, metrics, events):
         self.step_ms = [line["step_ms"] for line in metrics]
+        self.losses = [line["loss"] for line in metrics]
         self.peak_memory_bytes = metrics[-1]["peak_memory_bytes"]
         last = metrics[-1]
         self.model_flops = last["model_tflops"] * last["step_ms"] * 1e9  # of a step, without recomputation

@@ -54,6 +54,8 @@ TEST(MachineWriter, WritesPointsListsAndAnyText) {
   machine.slowdowns = {{"gemm", "", 1.5}, {"", "all_reduce", 1.25}};
   machine.node_groups = {{2, 1, 5e9}};
   machine.shared_cores = true;
+  machine.hierarchical = true;
+  machine.congestion = {{16, 1.5}, {1024, 2}};
   machine.provenance = {{"slowdown.factor", "a clock", "measured", 1}, {"network.latency", "", "assumed", 0}};
   const Machine read = parse_machine(machine_toml(machine), "written");
   expect_same(machine, read);

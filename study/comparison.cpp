@@ -193,7 +193,12 @@ StyledText described(const Comparison& comparison, const Table& table) {
     text.add(stale_text(comparison), Emphasis::warning);
   }
   for (const simulate::PlanReport& report : comparison.reports) {
-    if (!report.planned()) text.add(fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal));
+    if (!report.planned()) {
+      text.add(fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal));
+    } else if (const std::string order = report.order_for_memory(); !order.empty()) {
+      text.add(fmt::format("{}: its own order takes too much memory; the figures are those of another: {}\n",
+                           report.policy.name, order));
+    }
   }
   if (comparison.limited.empty()) return text;
   return text.add("\nTime against memory: plans that no other plan beats in both.\n\n")
@@ -257,6 +262,7 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
       entry.add("refused", r.refusal);
       continue;
     }
+    if (const std::string order = r.order_for_memory(); !order.empty()) entry.add("order_for_memory", order);
     entry.add("step_ms", in_ms(r.step_ns())).add("gap", r.gap()).add("bounds_ms", bounds_json(r.bounds));
     if (serial != nullptr) {
       entry.add("speed_up", serial->step_ns() / r.step_ns())

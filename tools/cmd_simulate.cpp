@@ -87,6 +87,8 @@ std::string text_of(const Report& report) {
   text += fmt::format("memory        {} of {}{}\n", human_bytes(static_cast<std::uint64_t>(report.memory.total())),
                       human_bytes(static_cast<std::uint64_t>(report.machine.memory_bytes)),
                       report.fits() ? "" : ": DOESN'T FIT");
+  if (const std::string order = planned.order_for_memory(); !order.empty())
+    text += fmt::format("order         {}, since {}'s own takes too much memory\n", order, planned.policy.name);
   const std::string unsure = report.profiled ? "" : cost::unsure_text(cost::unsure_numbers(report.machine));
   if (!unsure.empty()) text += fmt::format("machine       {}\n", unsure);
   const plan::Recording recording = recording_of(planned, report.config.grid);
@@ -134,6 +136,7 @@ JsonObject json_of(const Report& report, const std::vector<std::string>& files) 
       .add("overlap_fraction", planned.overlap.overlap_fraction())
       .add("memory_bytes", report.memory.total())
       .add("fits", report.fits())
+      .add("order_for_memory", planned.order_for_memory())
       .add("unsure_numbers", cost::unsure_numbers(report.machine))
       .add("channels", channels)
       .add("files", files);

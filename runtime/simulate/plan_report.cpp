@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <string>
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
@@ -30,6 +31,14 @@ double PlanReport::gap() const {
   if (bounds.best() <= 0) return 0;
   const double gap = step_ns() / bounds.best() - 1;
   return std::abs(gap) < 1e-9 ? 0 : gap;  // the two add the same times in different orders
+}
+
+std::string PlanReport::order_for_memory() const {
+  if (plan == nullptr) return "";
+  for (const plan::Reason& reason : plan->reasons) {
+    if (reason.selection && reason.selection->keeps_limit) return reason.selection->order;
+  }
+  return "";
 }
 
 SimulationOptions simulation_options(const PlanningProblem& problem) {

@@ -56,6 +56,9 @@ struct PlanReport {
   bool planned() const { return refusal.empty(); }
   double step_ns() const { return simulation.step_ns; }
   double gap() const;  // how much longer the step is than the best bound, as a share of it
+  /// The order that was taken because the policy's own takes too much memory: "list schedule in axonn's order"; "" if
+  /// it is the policy's own (runtime/policy/fit_memory.h).
+  std::string order_for_memory() const;
   const plan::StepTrace& step() const { return simulation.ranks.front().steps.back(); }
 };
 

@@ -31,6 +31,27 @@ std::shared_ptr<const graph::Graph> fork() {
 
 const std::map<std::string, double> kPrices = {{"a", 1000}, {"r", 5000}, {"b", 3000}, {"c", 500}};
 
+TEST(PlanReport, TellsWhenAnotherOrderKeepsTheMemory) {
+  ToyGraph toy;
+  const graph::View x = toy.tensor("x", 1024, graph::Role::parameter);
+  for (const char* name : {"0", "1"}) {
+    const graph::View gathered = toy.tensor(std::string("g") + name, 1024);
+    toy.collective(std::string("gather") + name, graph::Channel::z_gather, {graph::write(gathered)});
+    toy.compute(std::string("use") + name, {graph::read(gathered), graph::read_write(x)});
+  }
+  PlanningProblem problem =
+      problem_of(toy.build(), {{"gather0", 1000}, {"use0", 1000}, {"gather1", 1000}, {"use1", 1000}});
+  const PlanReport own = report_plan(problem, policy::named_policy("program"));
+  EXPECT_EQ(own.order_for_memory(), "");
+  EXPECT_EQ(own.step_ns(), 3000);
+  problem.options.memory = own.memory_bytes - 1;
+  const PlanReport changed = report_plan(problem, policy::named_policy("program"));
+  ASSERT_TRUE(changed.planned()) << changed.refusal;
+  EXPECT_EQ(changed.step_ns(), 4000);
+  EXPECT_LT(changed.memory_bytes, own.memory_bytes);
+  EXPECT_NE(changed.order_for_memory(), "");
+}
+
 TEST(PlanReport, SerialAndProgramByHand) {
   const PlanningProblem problem = problem_of(fork(), kPrices);
   const PlanReport serial = report_plan(problem, policy::named_policy("serial")),

@@ -147,7 +147,7 @@ def _options():
         "order of axes": ["--axis-order", "data,z,y,x"],
         "planned for a machine": ["--machine", "dgx-h100", "--policy", "critical-path"],
         "planned from a profile": ["--profile", f"{INPUTS}/profile.json", "--policy", "critical-path"],
-        "memory limit": ["--memory-limit", "0.001", "--policy", "lhs"],
+        "memory limit": ["--memory", "2MiB", "--policy", "lhs"],
         "evaluations and checkpoints": ["--eval-every", "1", "--save-every", "1", "--keep-last", "2"],
         "token file": ["--data", f"{INPUTS}/tokens.bin", "--val-data", f"{INPUTS}/held_out.bin"],
         "short sequences": ["--seq-len", "8"],

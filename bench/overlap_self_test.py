@@ -1,4 +1,4 @@
-"""Shows that bench/overlap_step refuses what it can't run, names the fix, and does its sums right. Needs no network."""
+"""Tests of bench/overlap_step that need no network: what it refuses, with which fix, and what it computes."""
 
 import importlib.machinery
 import importlib.util
@@ -47,7 +47,7 @@ def wrong_refusals(script):
 
 
 def contestant(step, name, engine, rounds):
-    """One whose median steps are `rounds`, in ms."""
+    """A contestant whose median steps are `rounds`, in ms."""
     made = step.Contestant(name, engine, None, 1)
     made.runs = [
         {"step_ms": [ms - 1, ms, ms + 50], "losses": [6.0, 5.0], "peak_memory_bytes": 2**20, "sent_bytes": 2**20}

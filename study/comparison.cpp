@@ -196,7 +196,7 @@ StyledText described(const Comparison& comparison, const Table& table) {
     if (!report.planned()) {
       text.add(fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal));
     } else if (const std::string order = report.order_for_memory(); !order.empty()) {
-      text.add(fmt::format("{}: its own order takes too much memory; the figures are those of another: {}\n",
+      text.add(fmt::format("{}: its own order takes too much memory; the figures are of another order: {}\n",
                            report.policy.name, order));
     }
   }

@@ -13,7 +13,7 @@ std::string json_string(std::string_view text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// The library's digits: those of another one may differ in a double's last.
+// Another way of printing doubles may differ in the last digit, and files would change.
 JsonValue::JsonValue(double number) : text_(json(number).dump()) {}
 
 JsonValue::JsonValue(const JsonObject& object) : text_(object.text()) {}

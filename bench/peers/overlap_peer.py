@@ -48,7 +48,7 @@ def join(link):
 
 
 def sent_bytes(link):
-    """What left by the link so far, with the headers that the kernel counts."""
+    """Bytes that the link has sent so far, with the headers that the kernel counts."""
     for line in Path("/proc/net/dev").read_text().splitlines():
         name, _, counts = line.partition(":")
         if name.strip() == link:

@@ -26,8 +26,8 @@ struct NodeGroup {
   double bandwidth = 0;  // bytes a second that one rank sends
 };
 
-/// By what factor the bandwidth of each port is lower when a job has so many nodes, because its traffic meets other
-/// traffic in the fabric.
+/// A large job's traffic meets other traffic in the fabric: in a job of `nodes` nodes each port has 1/`factor` of its
+/// bandwidth.
 struct Congestion {
   std::int64_t nodes = 2;
   double factor = 1.0;  // ≥ 1
@@ -111,7 +111,7 @@ struct Machine {
 
   double flops(DType dtype) const { return dtype == DType::bf16 ? flops_bf16 : flops_f32; }
   double slowdown(std::string_view compute, std::string_view collective) const;
-  /// The factor on the time of bytes between nodes of a job of so many nodes.
+  /// The factor on the time of bytes between nodes in a job of `nodes` nodes.
   double congestion_of(std::int64_t nodes) const;
 };
 

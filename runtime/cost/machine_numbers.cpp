@@ -13,7 +13,7 @@
 namespace weft::cost {
 namespace {
 
-/// Lists numbers of a machine beside those of a machine file that gives only what it must.
+/// Lists numbers of a machine. A number that the file leaves out has the status "default".
 class NumberList {
  public:
   explicit NumberList(const Machine& machine) : machine_(machine) {}

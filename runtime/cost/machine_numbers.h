@@ -1,4 +1,4 @@
-// The numbers of a machine as a list: each with its key, its unit and what it rests on.
+// The numbers of a machine as a list: each has its key, its unit and the source of its value.
 #pragma once
 
 #include <cstdint>

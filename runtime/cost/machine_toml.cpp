@@ -124,7 +124,7 @@ CalibrationPoint read_calibration(const TableReader& top, const DocumentValue& e
   return point;
 }
 
-// What a point that claims more than this multiple of the device's rate must be: a slip in its sizes or its unit.
+// A point that claims more than this multiple of the device's rate has a slip in its sizes or in its unit.
 constexpr double kMostRate = 10;
 
 /// The members that all points have, of which `given` refuses the implausible.

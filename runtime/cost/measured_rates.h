@@ -14,15 +14,15 @@ namespace weft::cost {
 /// The time of a computation's arithmetic, apart from the bytes that it moves.
 struct ArithmeticTime {
   double seconds = 0;
-  bool at_point = false;  // measured for exactly these sizes, so that no model has a say
+  bool at_point = false;  // measured for exactly these sizes, so that no model is applied
 };
 
 /// A computation's arithmetic takes flops / rate seconds, where a product reaches the rate flops / (1 + gemm_half /
 /// min(m, n, k)). Points correct that time: at a point it is the measured one; elsewhere the base time is multiplied by
 /// exp of the mean of log(measured / base) over points, weighted by the inverse square of their distance. The distance
 /// is that of (log2 m, log2 n, log2 k) or of (log2 batch·heads, log2 seq, log2 head_dim). Points of the same dtype and
-/// layout count (of attention: and direction), without any those of the same dtype, and without these the machine's
-/// efficiency.
+/// layout count (for attention: dtype and direction). If there are none, all points of the dtype count. If there are
+/// none of the dtype either, the machine's efficiency counts.
 class MeasuredRates {
  public:
   explicit MeasuredRates(const Machine& machine);

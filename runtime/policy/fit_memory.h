@@ -13,7 +13,7 @@ std::int64_t state_bytes(const graph::Graph& graph);
 
 /// The policy's order of the graph, whose plan takes at most `options.memory` bytes of state and scratch, and at most
 /// `options.memory_limit` bytes of scratch (0: no limit). The order that the policy makes without a limit counts if its
-/// plan fits. Otherwise the first of these counts whose plans fit:
+/// plan fits. Otherwise the first item of this list counts of which a plan fits:
 /// 1. the policy's order under the limit, which list schedules and searches keep by themselves;
 /// 2. the shortest of a list schedule under the limit that prefers tasks in the policy's order; of serial program
 ///    order; and of the serial order that starts, of the ready tasks, the one that leaves the fewest bytes alive;

@@ -32,7 +32,7 @@ constexpr std::array kCollectives = {CollectiveKind::all_reduce, CollectiveKind:
                                      CollectiveKind::reduce_scatter, CollectiveKind::broadcast};
 constexpr std::int64_t kElementBytes = 4;  // collectives of fp32
 
-/// Four digits, as far as any of these measurements repeats.
+/// Rounded to four digits: these measurements repeat no further digit.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
@@ -292,7 +292,7 @@ class MachineBench {
 MachineSizes machine_sizes(bool quick) {
   MachineSizes sizes;
   sizes.repeats = quick ? 3 : 7;
-  // Square ones, and those of a layer: many rows with few columns, and the other way round.
+  // Square products, and products of a layer: many rows with few columns, and few rows with many columns.
   std::vector<std::array<std::int64_t, 3>> shapes = {{128, 128, 128}, {512, 512, 512}, {1024, 2048, 512}};
   if (!quick) shapes.insert(shapes.end(), {{256, 256, 256}, {1024, 1024, 1024}, {2048, 512, 2048}});
   std::vector<std::array<std::int64_t, 4>> attention = {{2, 4, 128, 64}, {2, 4, 512, 64}};

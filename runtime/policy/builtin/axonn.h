@@ -14,8 +14,8 @@ namespace weft::policy {
 /// - `oar`: the reduction of an input gradient over x or y is waited for after the same layer's weight and bias
 ///   gradients;
 /// - `ors`: reductions of gradients over z are waited for at the end of the backward pass, and whatever reads their
-///   results, such as a cast to fp32, follows there. With `window` > 0 at most so many of them are in flight: the next
-///   computation waits for the oldest, whose buffer can then be used again;
+///   results, such as a cast to fp32, follows there. With `window` > 0 at most `window` reductions are in flight: the
+///   next computation waits for the oldest, whose buffer can then be used again;
 /// - `oag`: in the forward pass the gather of a weight over z is issued when the weight `lookahead` gathers before it
 ///   is used first, and waited for at the first use of its own weight. Within a recomputed layer gathers are ahead in
 ///   the same way, but the layer's first one blocks, since AxoNN begins anew in each.

@@ -58,9 +58,9 @@ double predicted_seconds(const Machine& machine, const CalibrationPoint& point);
 double predicted_seconds(const Machine& machine, const GemmPoint& point);
 double predicted_seconds(const Machine& machine, const AttentionPoint& point);
 
-/// The cost of a computation is the longer of its time for flops (runtime/cost/measured_rates.h) and its time for bytes,
-/// plus the overhead of a task. At a measured point the measured time counts in place of both. The cost of a collective
-/// is collective_time().
+/// The cost of a computation is the longer of its time for flops (runtime/cost/measured_rates.h) and its time for
+/// bytes, plus the overhead of a task. At a measured point the measured time counts in place of both. The cost of a
+/// collective is collective_time().
 std::unique_ptr<const CostModel> analytic_costs(const Machine& machine, const graph::Grid& grid);
 
 /// Costs of the machine that Machine's defaults describe, for planning when no machine is given.

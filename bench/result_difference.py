@@ -25,6 +25,7 @@ MEASURED = {
         "exposed_comm_ms",
         "overlap_fraction",
         "peak_memory_bytes",
+        "program_memory_bytes",
     },
 }
 

@@ -74,6 +74,8 @@ std::string to_json(const train::RunConfig& config, const train::TrainResult& re
       .add("last_loss", result.last_loss)
       .add("overlap_fraction", result.overlap_fraction)
       .add("peak_memory_bytes", result.peak_memory_bytes)
+      .add("planned_memory_bytes", result.planned_memory_bytes)
+      .add("program_memory_bytes", result.program_memory_bytes)
       .add("run_dir", config.run_dir)
       .add("sample", result.sample)
       .add("seconds", result.seconds)

@@ -1,10 +1,10 @@
 #include "train/training_report.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/process_memory.h"
 #include "runtime/plan/trace.h"
 #include "train/data/tokenizer.h"
 #include "train/generator.h"
@@ -15,9 +15,7 @@ namespace weft::train {
 namespace {
 
 std::uint64_t peak_memory_of_process() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  return static_cast<std::uint64_t>(peak_resident_bytes());
 }
 
 }  // namespace
@@ -117,6 +115,9 @@ void TrainingReport::close(TrainResult& result) {
   const bool samples = setup_.world.rank() == 0 || setup_.config().grid.model_ranks() > 1;
   if (samples && setup_.sample_prefill > 0 && !result.stopped_by_signal) result.sample = sample();
   result.peak_memory_bytes = peak_memory_of_process();
+  const std::int64_t ranks_here = setup_.world.name() == "mpi" ? 1 : setup_.world.size();
+  result.planned_memory_bytes = ranks_here * setup_.program->memory_bytes();
+  result.program_memory_bytes = static_cast<std::int64_t>(result.peak_memory_bytes) - setup_.resident_before;
   result.device_memory_bytes = static_cast<std::uint64_t>(setup_.program->device_bytes());
   result.devices = setup_.devices;
 }

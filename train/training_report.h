@@ -27,6 +27,9 @@ struct TrainResult {
   double step_ms = 0;                                                      // median
   double exposed_comm_ms = 0, communication_ms = 0, overlap_fraction = 0;  // means over the traced steps
   std::uint64_t peak_memory_bytes = 0;
+  /// Of all ranks of this process: the plans' memory, and the growth of the resident set to its peak since just before
+  /// the program was made.
+  std::int64_t planned_memory_bytes = 0, program_memory_bytes = 0;
   RunDevices devices = {};                // the ranks' devices, and the transport of their collectives
   std::uint64_t device_memory_bytes = 0;  // of the GPU that the rank shares with others of its process; 0: none
   double first_step_seconds = 0;          // from the making of the Trainer to the end of its first step

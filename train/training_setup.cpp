@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/process_memory.h"
 #include "base/status_line.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
@@ -65,6 +66,9 @@ void make_program(TrainingSetup& setup, const execute::MakeExecutor& make_execut
   const RunConfig& config = setup.config();
   std::vector<execute::ProgramGraph> graphs = graphs_of(setup);
   const std::shared_ptr<const execute::GemmTuning> products = execute::table_of(setup.tuned, bf16_unit_of(config));
+  setup.world.barrier();  // no rank of this process has begun
+  setup.resident_before = resident_bytes();
+  setup.world.barrier();
   const auto begin = Clock::now();
   setup.program = std::make_unique<execute::Program>(
       setup.world, std::move(graphs),

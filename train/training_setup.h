@@ -43,6 +43,7 @@ struct TrainingSetup {
   std::shared_ptr<const execute::TunedGemms> tuned;  // null: the default methods
   ops::ModelConfig sample_model;                     // with the caches that a sample needs
   std::int64_t sample_prefill = 0;                   // 0: no sample, the model isn't byte-level
+  std::int64_t resident_before = 0;                  // bytes of the process when the making of the program began
   std::unique_ptr<execute::Program> program;
   double planning_ms = 0;
   RunDevices devices;

@@ -89,6 +89,8 @@ class Program {
   std::int64_t device_bytes() const { return executor_->device_bytes(); }
   std::int64_t scratch_bytes() const { return executor_->scratch_bytes(); }
   std::int64_t state_bytes() const { return state_.bytes(); }
+  /// Of the state and of the arena that the plans share.
+  std::int64_t memory_bytes() const { return state_bytes() + scratch_bytes(); }
   const Executor& executor() const { return *executor_; }
 
  private:

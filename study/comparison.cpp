@@ -109,17 +109,21 @@ TextTable front_table(const Comparison& comparison) {
 }
 
 std::string bounds_text(const Comparison& comparison) {
-  const auto best = std::ranges::min_element(
-      comparison.reports, {}, [](const simulate::PlanReport& r) { return r.planned() ? r.bounds.best() : INFINITY; });
-  if (best == comparison.reports.end() || !best->planned()) return "";
-  const simulate::Bounds& b = best->bounds;
-  return fmt::format(
+  const simulate::Bounds& b = comparison.problem.bounds;
+  if (b.best() <= 0) return "";
+  std::string text = fmt::format(
       "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}); computing alone takes {} ms, "
       "communicating alone {} ms.\n",
       ms(b.best()), ms(b.critical_path), ms(b.work), ms(b.one_machine),
       b.energy > 0 ? fmt::format(", cores {}", ms(b.energy)) : "",
-      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "", ms(best->compute_alone_ns),
-      ms(best->communication_alone_ns));
+      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "",
+      ms(comparison.problem.alone.compute_ns), ms(comparison.problem.alone.communication_ns));
+  for (const simulate::PlanReport& report : comparison.reports) {
+    if (!report.planned() || report.bounds.best() >= b.best()) continue;
+    text += fmt::format("{} rewrites the graph, after which no order takes less than {} ms.\n", report.policy.name,
+                        ms(report.bounds.best()));
+  }
+  return text;
 }
 
 std::string stale_text(const Comparison& comparison) {
@@ -289,7 +293,7 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
 JsonObject comparison_json(const Comparison& comparison) {
   JsonObject json;
   json.add("title", comparison.title).add("costs", comparison.source).add("unsure_numbers", comparison.unsure);
-  if (std::isfinite(comparison.bound_ns())) json.add("least_bound_ms", in_ms(comparison.bound_ns()));
+  json.add("bound_ms", in_ms(comparison.bound_ns()));
   json.add("policies", policies_json(comparison));
   if (!comparison.measured.empty()) json.add("ranked_alike", ranked_alike(comparison, 0.03));
   if (!comparison.limited.empty()) {

@@ -33,6 +33,7 @@ struct Comparison {
   std::string source;  // of the costs
   std::vector<std::string> unsure =
       {};  // keys of the machine's numbers that are unverified or assumed, if costs rest on them
+  simulate::ProblemBounds problem = {};
   std::vector<simulate::PlanReport> reports;
   std::vector<MeasuredSteps> measured;          // by report, or empty
   std::vector<LimitedPlan> limited;             // by rising memory; empty: not requested
@@ -40,7 +41,7 @@ struct Comparison {
   bool tells_planning = true;                   // JSON says how long planning took
 
   const simulate::PlanReport* serial() const;  // null: not among the policies
-  double bound_ns() const { return simulate::least_bound(reports); }
+  double bound_ns() const { return problem.bounds.best(); }
 };
 
 /// The share of pairs of policies that the simulator ranks in the measured order, among the pairs whose measured

@@ -63,7 +63,6 @@ constexpr std::string_view kPriorities[] = {
     "the longest path to the end of the step",
     "the largest priority, found in {} moves from critical-path with sweeps ({ms} → {ms} ms)",
     "the largest priority, found by sweeps",
-    "the largest priority, found by sweeps after the search",
     "the earliest start in the policy's own order",
     "the largest priority, found in {} moves",
 };

@@ -62,7 +62,6 @@ enum class Priority : std::uint8_t {
   longest_path,            // to the end of the step
   annealed_critical_path,  // numbers: moves; ns: the makespan before and after them
   swept,
-  swept_after_search,
   as_ordered,  // the start of the task in an order that takes too much memory
   annealed,    // numbers: moves
 };

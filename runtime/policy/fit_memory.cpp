@@ -63,8 +63,8 @@ class Fitting {
   plan::Order list_schedule_like(const plan::Order& wanted) {
     std::vector<double> priority = timetable_of(graph_, wanted, costs(), options_).start;
     for (double& value : priority) value = -value;
-    return order_within_limit(
-               graph_, options_,
+    return shortest_within_limit(
+               graph_, costs(), options_,
                [&](const PolicyOptions& under) {
                  ListScheduler scheduler(graph_, costs(), under);
                  scheduler.run(priority);

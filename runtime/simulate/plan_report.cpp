@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
-#include <limits>
 #include <string>
 
 #include "base/error.h"
@@ -57,11 +56,16 @@ void simulate_again(PlanReport& report, const PlanningProblem& problem) {
       lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
   report.overlap = plan::summarize(*report.plan, report.step());
   report.channels = channel_times(*report.plan, report.step());
-  report.compute_alone_ns = report.communication_alone_ns = 0;
+  report.alone = alone_times(graph, report.costs);
+}
+
+AloneTimes alone_times(const graph::Graph& graph, const cost::TaskCosts& costs) {
+  AloneTimes alone;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const bool communicates = graph::is_collective(graph.tasks()[i].operation);
-    (communicates ? report.communication_alone_ns : report.compute_alone_ns) += report.costs.ns[i];
+    (communicates ? alone.communication_ns : alone.compute_ns) += costs.ns[i];
   }
+  return alone;
 }
 
 std::vector<ChannelTimes> channel_times(const plan::Plan& plan, const plan::StepTrace& step) {
@@ -87,12 +91,14 @@ PlanReport report_plan(const PlanningProblem& problem, const policy::NamedPolicy
   return report;
 }
 
-double least_bound(std::span<const PlanReport> reports) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const PlanReport& report : reports) {
-    if (report.planned()) least = std::min(least, report.bounds.best());
-  }
-  return least;
+ProblemBounds bounds_of(const PlanningProblem& problem) {
+  const auto graph = plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts);
+  const cost::TaskCosts costs = policy::costs_of(*graph, problem.options);
+  ProblemBounds result;
+  result.bounds = lower_bounds(*graph, costs, problem.machine, problem.options.compute_streams,
+                               simulation_options(problem).link_of_channel);
+  result.alone = alone_times(*graph, costs);
+  return result;
 }
 
 double hidden_share(double step_ns, double serial_ns, double bound_ns) {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +38,13 @@ struct ChannelTimes {
 
 std::vector<ChannelTimes> channel_times(const plan::Plan& plan, const plan::StepTrace& step);
 
+/// Σ of the costs of a graph's computations and of its collectives, in nanoseconds.
+struct AloneTimes {
+  double compute_ns = 0, communication_ns = 0;
+};
+
+AloneTimes alone_times(const graph::Graph& graph, const cost::TaskCosts& costs);
+
 /// Times in nanoseconds, of rank 0's last simulated step if they belong to one rank.
 struct PlanReport {
   policy::NamedPolicy policy;
@@ -49,7 +55,7 @@ struct PlanReport {
   Bounds bounds;  // of the plan's graph
   plan::OverlapSummary overlap;
   std::vector<ChannelTimes> channels;
-  double compute_alone_ns = 0, communication_alone_ns = 0;  // Σ of costs
+  AloneTimes alone;
   std::int64_t memory_bytes = 0;                            // state and scratch
   double planning_ms = 0;
 
@@ -68,8 +74,14 @@ PlanReport report_plan(const PlanningProblem& problem, const policy::NamedPolicy
 /// Simulates the report's plan again, and computes the bounds of its graph, with the problem's current costs.
 void simulate_again(PlanReport& report, const PlanningProblem& problem);
 
-/// The least bound over the graphs of all reports, which rewrites may lower.
-double least_bound(std::span<const PlanReport> reports);
+/// The bounds of a problem's own graph, with the rewrites that the user chose and none of a policy's. So they are the
+/// same whichever policies are asked. A policy's rewrites may lower them: its report has the bounds of its own graph.
+struct ProblemBounds {
+  Bounds bounds;
+  AloneTimes alone;
+};
+
+ProblemBounds bounds_of(const PlanningProblem& problem);
 
 /// The share of the time that could be saved from the serial step that the policy saves: (serial − step) / (serial −
 /// bound); 0 if no time could be saved.

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/sweep.h"
+#include "runtime/policy/scheduling/arrangement.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
@@ -13,14 +17,40 @@ namespace weft::policy {
 namespace {
 
 constexpr int kSweepsOfStart = 8;
+constexpr double kHottest = 5e-4;  // the first temperature, of the first makespan
+constexpr int kCycles = 6;         // of a search
+constexpr int kSweepsOfCycle = 30;
+
+/// Tasks that stand at one place of their visits: "the third task of a layer's forward pass", over all layers.
+struct Places {
+  std::vector<std::vector<std::uint32_t>> tasks;
+  std::vector<std::uint32_t> of;  // by task
+};
+
+Places places_of_tasks(const graph::Graph& graph) {
+  Places places;
+  places.of.resize(graph.tasks().size());
+  std::map<std::tuple<graph::Phase, bool, std::size_t, std::size_t>, std::uint32_t> known;
+  for (const Visit& visit : visits_of(graph)) {
+    for (std::size_t i = visit.first; i < visit.end; ++i) {
+      const auto key = std::tuple(visit.phase, visit.layer < 0, visit.end - visit.first, i - visit.first);
+      const auto [found, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(places.tasks.size()));
+      if (is_new) places.tasks.emplace_back();
+      places.tasks[found->second].push_back(static_cast<std::uint32_t>(i));
+      places.of[i] = found->second;
+    }
+  }
+  return places;
+}
 
 }  // namespace
 
-Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed) {
+Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed,
+                const FitsMemory& fits) {
   RandomNumbers numbers(seed);
-  Annealed result{priority, scheduler.run(priority), 0};
-  result.best = result.first;
-  double current = result.first, temperature = 0.002 * result.best;
+  Annealed result{priority, scheduler.run(priority), std::numeric_limits<double>::infinity()};
+  if (!fits || fits(scheduler)) result.best = result.first;
+  double current = result.first;
   struct Change {
     std::size_t task;
     double before;
@@ -32,13 +62,21 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
     changes.push_back({task, priority[task]});
     priority[task] = value;
   };
+  const auto [places, place_of] = places_of_tasks(scheduler.graph());
   const double reach = result.first;  // the scale of priorities, which are times to the end of the step
   std::vector<ListScheduler::Blocked> blocked = scheduler.blocked();
   for (std::int64_t move = 0; move < moves && !priority.empty(); ++move) {
     changes.clear();
+    const double left = 1 - static_cast<double>(move) / static_cast<double>(moves);
+    const double temperature = kHottest * result.first * left * left;
     // Moves of all sizes: from a whole step down to 1/1024 of it.
     const auto scale = [&] { return reach * std::exp2(-static_cast<double>(numbers.below(11))); };
-    if (numbers.below(4) == 0) {
+    const std::uint64_t kind = numbers.below(4);
+    if (kind == 0) {
+      const std::vector<std::uint32_t>& alike = places[place_of[numbers.below(tasks.size())]];
+      const double shift = (2 * numbers.unit() - 1) * scale() / 8;
+      for (const std::uint32_t task : alike) change(task, priority[task] + shift);
+    } else if (kind == 1) {
       const graph::Task& one = tasks[numbers.below(tasks.size())];
       const bool all_layers = numbers.below(2) == 0;
       const double shift = (2 * numbers.unit() - 1) * scale();
@@ -59,17 +97,30 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
     }
     const double makespan = scheduler.run(priority);
     const double luck = numbers.unit();
-    if (makespan <= current || luck < std::exp((current - makespan) / temperature)) {
+    const bool best = makespan < result.best && (!fits || fits(scheduler));
+    const bool accepted = makespan <= current || luck < std::exp((current - makespan) / temperature);
+    if (best || (accepted && makespan >= result.best)) {
       current = makespan;
       blocked = scheduler.blocked();
-      if (makespan < result.best) {
+      if (best) {
         result.best = makespan;
         result.priority = priority;
       }
     } else {
       for (std::size_t i = changes.size(); i-- > 0;) priority[changes[i].task] = changes[i].before;
     }
-    temperature *= 0.9995;
+  }
+  return result;
+}
+
+Annealed search(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, std::int64_t moves,
+                std::uint64_t seed, const FitsMemory& fits) {
+  Annealed result{std::move(priority), 0, 0};
+  for (int cycle = 0; cycle < kCycles; ++cycle) {
+    const std::int64_t of_cycle = moves * (cycle + 1) / kCycles - moves * cycle / kCycles;
+    const Annealed found = anneal(forward, result.priority, of_cycle, seed + static_cast<std::uint64_t>(cycle), fits);
+    Swept swept = sweep(forward, backward, found.priority, moves > 0 ? kSweepsOfCycle : 0, fits);
+    result = {std::move(swept.priority), cycle == 0 ? found.first : result.first, swept.makespan};
   }
   return result;
 }
@@ -79,23 +130,27 @@ AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
 
 plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   const cost::TaskCosts costs = costs_of(graph, options);
-  const auto start = [&](const PolicyOptions& limited) {
-    ListScheduler scheduler(graph, costs, limited);
-    scheduler.run(upward_rank(graph, costs.ns));
-    return scheduler.order({.kind = plan::ReasonKind::best_ready});
-  };
-  const std::int64_t first = options.memory_limit > 0 ? order_within_limit(graph, options, start).limit : 0;
-  const auto order_under = [&](const PolicyOptions& limited) {
-    ListScheduler scheduler(graph, costs, limited), backward(graph, costs, limited, ListScheduler::Direction::backward);
-    const Swept swept = sweep(scheduler, backward, upward_rank(graph, costs.ns), kSweepsOfStart);
-    const Annealed found = anneal(scheduler, swept.priority, iterations_, seed_.value_or(options.seed));
-    scheduler.run(found.priority);
-    return scheduler.order({.kind = plan::ReasonKind::best_ready,
-                            .priority = plan::Priority::annealed_critical_path,
-                            .numbers = {static_cast<std::uint64_t>(iterations_)},
-                            .ns = {found.first, found.best}});
-  };
-  return order_within_limit(graph, options, order_under, first).order;
+  const std::vector<double> rank = upward_rank(graph, costs.ns);
+  PolicyOptions chosen = options;
+  if (options.memory_limit > 0) {
+    LimitedOrder start = shortest_within_limit(graph, costs, options, [&](const PolicyOptions& limited) {
+      ListScheduler scheduler(graph, costs, limited);
+      scheduler.run(rank);
+      return scheduler.order({.kind = plan::ReasonKind::best_ready});
+    });
+    if (start.scratch_bytes > options.memory_limit) return std::move(start.order);
+    chosen.memory_limit = start.limit;
+    chosen.gathers_ahead = start.gathers_ahead;
+  }
+  ListScheduler forward(graph, costs, chosen), backward(graph, costs, chosen, ListScheduler::Direction::backward);
+  const FitsMemory fits = fits_memory(graph, options);
+  const Swept swept = sweep(forward, backward, rank, kSweepsOfStart, fits);
+  const Annealed found = search(forward, backward, swept.priority, iterations_, seed_.value_or(options.seed), fits);
+  forward.run(found.priority);
+  return forward.order({.kind = plan::ReasonKind::best_ready,
+                        .priority = plan::Priority::annealed_critical_path,
+                        .numbers = {static_cast<std::uint64_t>(iterations_)},
+                        .ns = {found.first, found.best}});
 }
 
 }  // namespace weft::policy

@@ -5,24 +5,37 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/scheduling/list_schedule.h"
+#include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {
 
 /// The result of a search.
 struct Annealed {
   std::vector<double> priority;  // by task
-  double first = 0, best = 0;    // makespans of the list schedules by the given and by this priority; best ≤ first
+  /// Makespans of the list schedules by the given priority and by this one; best ≤ first if the first fits. Infinite if
+  /// none fits.
+  double first = 0, best = 0;
 };
 
 /// `moves` times: changes priorities, schedules again, and keeps the change if the makespan isn't longer, else with
-/// probability exp(−Δ/θ); θ begins at 0.2 % of the best makespan and shrinks by 0.05 % a move (Kirkpatrick, Gelatt and
-/// Vecchi, "Optimization by simulated annealing", 1983). A change shifts all tasks of a pass of one micro-batch, or of
-/// one layer in it, or it changes 1 to 4 tasks: drawn from all tasks, or from the tasks on the longest path that waited
-/// for their stream, which get a higher priority than the task that ran instead.
-Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed);
+/// probability exp(−Δ/θ); θ begins at 0.05 % of the first makespan and cools to 0 with the square of the moves left
+/// (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", 1983). A change shifts one of these:
+/// - the tasks at one place of their layers' passes, in all layers, since layers are alike;
+/// - all tasks of a pass of one micro-batch, or of one layer in it;
+/// - 1 to 4 tasks, drawn from all tasks, or from the tasks on the longest path that waited for their stream, which get
+///   a higher priority than the task that ran instead.
+/// With `fits`, the best is a schedule that fits, and no shorter one is kept (scheduling/within_limit.h).
+Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed,
+                const FitsMemory& fits = {});
+
+/// Anneals in parts, each followed by sweeps (sweep.h) of its result: annealing finds what sweeps then draw together.
+/// Without moves there are no sweeps either.
+Annealed search(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, std::int64_t moves,
+                std::uint64_t seed, const FitsMemory& fits = {});
 
 /// Starts from the order of critical-path, improved by sweeps (sweep.h). Without a memory limit its makespan
 /// (makespan.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list

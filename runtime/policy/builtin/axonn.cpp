@@ -49,15 +49,6 @@ bool reads_a_reduction_over_z(const graph::Graph& graph, graph::TaskId id) {
          });
 }
 
-graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
-  graph::TaskId first;
-  for (const std::uint32_t index : graph.out_edges(id)) {
-    const graph::Edge& edge = graph.edges()[index];
-    if (edge.distance == 0 && (!first.valid() || edge.to < first)) first = edge.to;
-  }
-  return first;
-}
-
 /// Does the backward visit compute a layer's products of the forward pass, O = I·Wᵀ, again?
 bool recomputes(const graph::Graph& graph, const Visit& visit) {
   if (visit.phase != graph::Phase::backward) return false;

@@ -12,7 +12,7 @@ plan::Order CriticalPathPolicy::order(const graph::Graph& graph, const PolicyOpt
     scheduler.run(upward_rank(graph, costs.ns));
     return scheduler.order({.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::longest_path});
   };
-  return order_within_limit(graph, options, order_under).order;
+  return shortest_within_limit(graph, costs, options, order_under).order;
 }
 
 }  // namespace weft::policy

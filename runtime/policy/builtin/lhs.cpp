@@ -109,7 +109,7 @@ plan::Order LhsPolicy::order(const graph::Graph& graph, const PolicyOptions& opt
     scheduler.run(chooser);
     return scheduler.order(chooser);
   };
-  return order_within_limit(graph, options, order_under).order;
+  return shortest_within_limit(graph, costs, options, order_under).order;
 }
 
 }  // namespace weft::policy

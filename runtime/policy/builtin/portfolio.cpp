@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -54,35 +57,46 @@ class Judge {
   }
   /// The list schedule by `priority`, under a limit low enough for its plan to keep the options' limit.
   Candidate weigh(std::string name, std::span<const double> priority, const plan::Reason& reason) const {
-    LimitedOrder found = order_within_limit(
-        graph_, options_,
-        [&](const PolicyOptions& limited) {
-          ListScheduler scheduler(graph_, costs_, limited);
-          scheduler.run(priority);
-          return scheduler.order(reason);
-        },
-        list_limit_);
+    PolicyOptions chosen = options_;
+    chosen.gathers_ahead = list_options_.gathers_ahead;
+    LimitedOrder found =
+        order_within_limit(graph_, chosen, list_schedule(priority, reason), list_options_.memory_limit);
     const double time = makespan(found.order);
     return {std::move(name), std::move(found.order), time, found.scratch_bytes};
   }
-  /// The limit under which the plans of list schedules keep the options' limit.
-  std::int64_t list_limit() const { return list_limit_; }
-  void find_list_limit() {
-    if (!limited()) return;
-    const std::vector<double> rank = upward_rank(graph_, costs_.ns);
-    list_limit_ = order_within_limit(graph_, options_, [&](const PolicyOptions& under) {
-                    ListScheduler scheduler(graph_, costs_, under);
-                    scheduler.run(rank);
-                    return scheduler.order({.kind = plan::ReasonKind::best_ready});
-                  }).limit;
+  /// The options under which the plans of list schedules keep the options' limit.
+  const PolicyOptions& list_options() const { return list_options_; }
+  /// Chooses them for the shortest list schedule by one of the priorities. Returns the index of that priority.
+  std::size_t choose_list_options(std::span<const std::vector<double>> priorities) {
+    double least = std::numeric_limits<double>::infinity();
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < priorities.size(); ++i) {
+      const LimitedOrder found = shortest_within_limit(
+          graph_, costs_, options_, list_schedule(priorities[i], {.kind = plan::ReasonKind::best_ready}));
+      if (found.makespan >= least) continue;
+      least = found.makespan;
+      list_options_.memory_limit = found.limit;
+      list_options_.gathers_ahead = found.gathers_ahead;
+      best = i;
+    }
+    return best;
   }
 
  private:
+  std::function<plan::Order(const PolicyOptions&)> list_schedule(std::span<const double> priority,
+                                                                 plan::Reason reason) const {
+    return [this, priority, reason = std::move(reason)](const PolicyOptions& under) {
+      ListScheduler scheduler(graph_, costs_, under);
+      scheduler.run(priority);
+      return scheduler.order(reason);
+    };
+  }
+
   const graph::Graph& graph_;
   std::shared_ptr<const graph::Graph> borrowed_;
   PolicyOptions options_;
   cost::TaskCosts costs_;
-  std::int64_t list_limit_ = options_.memory_limit;
+  PolicyOptions list_options_ = options_;
 };
 
 /// A member's order, changed to fit the limit where that is possible, as it would be if the member were chosen alone.
@@ -140,28 +154,33 @@ plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOption
     found = found || fits;
   };
   const std::vector<Member> all = members();
-  for (const Member& member : all) enter(judge.weigh(member.name, order_of(*member.policy, graph, options)));
+  const Policy* winner = nullptr;
+  for (const Member& member : all) {
+    enter(judge.weigh(member.name, order_of(*member.policy, graph, options)));
+    if (best.name == member.name) winner = member.policy.get();
+  }
   plan::Selection selection{.orders = all.size()};
   if (!found) {
     selection.memory_limit = static_cast<std::uint64_t>(options.memory_limit);
   } else if (budget_ > 0) {
-    judge.find_list_limit();
-    PolicyOptions limited = options;
-    limited.memory_limit = judge.list_limit();
-    ListScheduler forward(graph, judge.costs(), limited),
-        backward(graph, judge.costs(), limited, ListScheduler::Direction::backward);
-    const Swept swept = std::min(sweep(forward, backward, upward_rank(graph, judge.costs().ns), kSweeps),
-                                 sweep(forward, backward, as_in(graph, judge, options, best.order), kSweeps),
+    PolicyOptions unlimited = options;
+    unlimited.memory = unlimited.memory_limit = 0;
+    const std::vector<double> priorities[] = {upward_rank(graph, judge.costs().ns),
+                                              as_in(graph, judge, options, best.order),
+                                              as_in(graph, judge, options, winner->order(graph, unlimited))};
+    const std::size_t first = judge.choose_list_options(priorities);
+    const PolicyOptions& chosen = judge.list_options();
+    ListScheduler forward(graph, judge.costs(), chosen),
+        backward(graph, judge.costs(), chosen, ListScheduler::Direction::backward);
+    const FitsMemory fits = fits_memory(graph, options);
+    const Swept swept = std::min(sweep(forward, backward, priorities[0], kSweeps, fits),
+                                 sweep(forward, backward, priorities[first], kSweeps, fits),
                                  [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
     enter(judge.weigh("sweeps", swept.priority,
                       {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
-    const bool from_sweeps = best.name == "sweeps";
-    const Annealed searched = anneal(forward, from_sweeps ? swept.priority : as_in(graph, judge, options, best.order),
-                                     budget_, seed_.value_or(options.seed));
-    const Swept again = sweep(forward, backward, searched.priority, kSweeps);
-    enter(judge.weigh("sweeps", again.priority,
-                      {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept_after_search}));
-    enter(judge.weigh("anneal from " + best.name, searched.priority,
+    const std::string start = best.name;
+    const Annealed searched = search(forward, backward, swept.priority, budget_, seed_.value_or(options.seed), fits);
+    enter(judge.weigh("search from " + start, searched.priority,
                       {.kind = plan::ReasonKind::best_ready,
                        .priority = plan::Priority::annealed,
                        .numbers = {static_cast<std::uint64_t>(budget_)}}));

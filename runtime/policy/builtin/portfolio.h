@@ -13,10 +13,11 @@
 namespace weft::policy {
 
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
-/// improves this order and that of critical-path by sweeps (sweep.h), and anneals from the best for `budget` moves (0:
-/// no sweeps either). The result is never longer than a member's order. Has no rewrites, so that all members order the
-/// same graph. Orders whose plans exceed the memory limit are dropped; if all do, the order that takes the least
-/// scratch wins, and its reasons say so. `seed`: of the search; by default the options' seed.
+/// improves this order and that of critical-path by sweeps (sweep.h), and searches from the best for `budget` moves
+/// (anneal.h; 0: no sweeps either). The search also chooses how far ahead weights are gathered. The result is never
+/// longer than a member's order. Has no rewrites, so that all members order the same graph. Orders whose plans exceed
+/// the memory limit are dropped; if all do, the order that takes the least scratch wins, and its reasons say so.
+/// `seed`: of the search; by default the options' seed.
 class PortfolioPolicy final : public Policy {
  public:
   PortfolioPolicy() = default;

@@ -95,6 +95,15 @@ bool is_gather(const graph::Task& task) {
   return gather != nullptr && gather->channel == graph::Channel::z_gather;
 }
 
+graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
+  graph::TaskId first;
+  for (const std::uint32_t index : graph.out_edges(id)) {
+    const graph::Edge& edge = graph.edges()[index];
+    if (edge.distance == 0 && (!first.valid() || edge.to < first)) first = edge.to;
+  }
+  return first;
+}
+
 bool is_data_reduction(const graph::Task& task) {
   const graph::Channel* channel = graph::channel_of(task.operation);
   return channel != nullptr && *channel == graph::Channel::data && task.phase == graph::Phase::backward &&

@@ -57,6 +57,8 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
 bool is_side_gradient(const graph::Task& task);
 /// Does the task gather a weight over z?
 bool is_gather(const graph::Task& task);
+/// The first task in program order that an edge within the step leads to from `id`; invalid if there is none.
+graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id);
 /// Does the task sum a gradient over the data axis in the backward pass?
 bool is_data_reduction(const graph::Task& task);
 

@@ -7,8 +7,34 @@
 
 #include "graph/analysis.h"
 #include "runtime/plan/plan_memory.h"
+#include "runtime/policy/scheduling/arrangement.h"
 
 namespace weft::policy {
+
+namespace {
+
+graph::Edge policy_edge(graph::TaskId from, graph::TaskId to) {
+  return {from, to, graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()};
+}
+
+/// Of the gathers in the order of their first uses, each waits for the first use of the one `ahead` + 1 before it.
+std::vector<graph::Edge> prefetch_edges(const graph::Graph& graph, std::size_t ahead) {
+  std::vector<std::pair<graph::TaskId, graph::TaskId>> uses;  // the first use of a weight, its gather
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    if (!is_gather(graph.tasks()[i])) continue;
+    const graph::TaskId reader = first_reader(graph, graph::TaskId(i));
+    if (reader.valid()) uses.emplace_back(reader, graph::TaskId(i));
+  }
+  std::ranges::sort(uses);
+  std::vector<graph::Edge> edges;
+  for (std::size_t k = ahead + 1; k < uses.size(); ++k) {
+    const graph::TaskId earlier = uses[k - ahead - 1].first, gather = uses[k].second;
+    if (earlier < gather) edges.push_back(policy_edge(earlier, gather));
+  }
+  return edges;
+}
+
+}  // namespace
 
 ListScheduler::ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                              Direction direction)
@@ -22,6 +48,11 @@ ListScheduler::ListScheduler(const graph::Graph& graph, const cost::TaskCosts& c
   resource_.resize(tasks, 0);
   in_edges_.resize(tasks, 0);
   begin_.push_back(0);
+  std::vector<std::vector<graph::TaskId>> gathers(tasks);  // by task: the gathers that wait for it
+  if (options.gathers_ahead > 0 && direction == Direction::forward) {
+    prefetch_edges_ = prefetch_edges(graph, static_cast<std::size_t>(options.gathers_ahead));
+    for (const graph::Edge& edge : prefetch_edges_) gathers[edge.from.index()].push_back(edge.to);
+  }
   for (std::size_t i = 0; i < tasks; ++i) {
     if (const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation)) {
       resource_[i] = plan::stream_of_channel(streams_, *channel).value;
@@ -34,6 +65,7 @@ ListScheduler::ListScheduler(const graph::Graph& graph, const cost::TaskCosts& c
       for (const std::uint32_t index : graph.out_edges(graph::TaskId(i))) {
         if (graph.edges()[index].distance == 0) add(graph.edges()[index].to);
       }
+      std::ranges::for_each(gathers[i], add);
     } else {
       for (const graph::Edge& edge : graph.in_edges(graph::TaskId(i))) {
         if (edge.distance == 0) add(edge.from);
@@ -244,8 +276,7 @@ void ListScheduler::wait_for_freed_memory(std::size_t stream, std::uint32_t task
     std::uint32_t& waited = waited_[stream * streams_.size() + other];
     if (other == stream || last_free_[other] == waited) continue;
     waited = last_free_[other];
-    memory_edges_.push_back({graph::TaskId(std::size_t{waited}), graph::TaskId(std::size_t{task}),
-                             graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
+    memory_edges_.push_back(policy_edge(graph::TaskId(std::size_t{waited}), graph::TaskId(std::size_t{task})));
   }
 }
 
@@ -292,6 +323,7 @@ plan::Order ListScheduler::order_with(std::span<const plan::Reason> reasons) con
         {graph::TaskId(std::size_t{task}), plan::StreamId(std::size_t{stream_of_[task]}), reason_[task]});
   }
   order.added_edges = memory_edges_;
+  order.added_edges.insert(order.added_edges.end(), prefetch_edges_.begin(), prefetch_edges_.end());
   return order;
 }
 

@@ -40,6 +40,9 @@ class ListChooser {
 /// from its begin to the end of the step. Finishes of one direction are priorities of the other (Li and Willis, "An
 /// iterative scheduling technique for resource-constrained project scheduling", 1992).
 ///
+/// With `gathers_ahead` the gathers of weights wait for the first use of an earlier weight. So they leave memory to
+/// computations that run ahead.
+///
 /// Build one per graph: run() allocates nothing, as searches call it thousands of times. A run takes O((tasks + edges)
 /// log tasks) without a memory limit. With a limit, a task that doesn't fit is tried again after memory was freed or
 /// the front moved, if the forecast before its place leaves room.
@@ -109,6 +112,7 @@ class ListScheduler {
   std::vector<double> cost_;
   std::vector<std::uint32_t> resource_;  // by task: 0 computations, s: collectives of communication stream s
   std::vector<std::uint32_t> begin_, successors_, in_edges_;
+  std::vector<graph::Edge> prefetch_edges_;  // into gathers that the options delay
   std::int64_t limit_;
   bool watches_memory_ = false;
 

@@ -13,7 +13,7 @@ namespace {
 const std::vector<std::pair<Reason, std::string>>& known() {
   using Kind = ReasonKind;
   const Selection shortest{
-      .order = "anneal from lhs:rules=memory+communication+critical", .orders = 13, .makespan_ns = 1'234'000};
+      .order = "search from lhs:rules=memory+communication+critical", .orders = 13, .makespan_ns = 1'234'000};
   const Selection least{.order = "fsdp", .orders = 13, .memory_limit = 4096, .makespan_ns = 2'000};
   const Selection fitted{
       .order = "in axonn's order", .orders = 3, .memory_limit = 4096, .keeps_limit = true, .makespan_ns = 2'000};
@@ -53,8 +53,6 @@ const std::vector<std::pair<Reason, std::string>>& known() {
        "0.009 ms)"},
       {{.kind = Kind::best_ready, .priority = Priority::swept},
        "the ready task with the largest priority, found by sweeps"},
-      {{.kind = Kind::best_ready, .priority = Priority::swept_after_search},
-       "the ready task with the largest priority, found by sweeps after the search"},
       {{.kind = Kind::best_ready, .priority = Priority::as_ordered},
        "the ready task with the earliest start in the policy's own order"},
       {{.kind = Kind::tied_ready, .priority = Priority::annealed, .numbers = {600}},
@@ -72,7 +70,7 @@ const std::vector<std::pair<Reason, std::string>>& known() {
       {{.kind = Kind::not_given}, "the library gives no reason"},
       {{.kind = Kind::other, .text = "because it is first"}, "because it is first"},
       {{.kind = Kind::rule_unlock, .selection = shortest},
-       "anneal from lhs:rules=memory+communication+critical (the shortest of 13 orders, 1.234 ms): unlock: it makes "
+       "search from lhs:rules=memory+communication+critical (the shortest of 13 orders, 1.234 ms): unlock: it makes "
        "the most tasks ready"},
       {{.kind = Kind::limiter, .numbers = {2}, .selection = least},
        "fsdp (no order keeps the limit of 4096 bytes; of 13 this one takes the least, 0.002 ms): limiter: at most 2 "

@@ -67,8 +67,8 @@ TEST(PlanReport, SerialAndProgramByHand) {
   for (const PlanReport& report : {serial, program}) {
     EXPECT_EQ(report.bounds.critical_path, 6500);
     EXPECT_EQ(report.bounds.best(), 6500);
-    EXPECT_EQ(report.compute_alone_ns, 4500);
-    EXPECT_EQ(report.communication_alone_ns, 5000);
+    EXPECT_EQ(report.alone.compute_ns, 4500);
+    EXPECT_EQ(report.alone.communication_ns, 5000);
     EXPECT_GE(report.memory_bytes, 4096 + 256);
     EXPECT_GE(report.planning_ms, 0);
     EXPECT_EQ(report.costs.ns.size(), report.plan->graph->tasks().size());
@@ -89,8 +89,8 @@ TEST(PlanReport, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
   EXPECT_EQ(report.step_ns(), 7500);
   EXPECT_EQ(report.bounds.best(), 7500);
   EXPECT_EQ(report.overlap.exposed, 0);
-  EXPECT_EQ(report.compute_alone_ns, 7500);
-  EXPECT_EQ(report.communication_alone_ns, 5000);
+  EXPECT_EQ(report.alone.compute_ns, 7500);
+  EXPECT_EQ(report.alone.communication_ns, 5000);
 }
 
 TEST(PlanReport, EveryChannelHasItsTimes) {
@@ -149,15 +149,14 @@ TEST(PlanReport, WhatIsRefusedIsKept) {
   EXPECT_NE(report_plan(noise, policy::named_policy("program")).refusal.find("noise"), std::string::npos);
 }
 
-TEST(PlanReport, TheLeastBoundIsThatOfAnyGraphThatWasPlanned) {
-  std::vector<PlanReport> reports(4);
-  reports[0].bounds.critical_path = 30;
-  reports[1].bounds.work = 20;
-  reports[2].bounds.critical_path = 10;
-  reports[2].refusal = "no";
-  reports[3].bounds.one_machine = 25;
-  EXPECT_EQ(least_bound(reports), 20);
-  EXPECT_EQ(least_bound({}), std::numeric_limits<double>::infinity());
+TEST(PlanReport, TheProblemsBoundsAreThoseOfAPolicyThatRewritesNothing) {
+  const PlanningProblem problem = problem_of(fork(), kPrices);
+  const ProblemBounds own = bounds_of(problem);
+  const PlanReport program = report_plan(problem, policy::named_policy("program"));
+  EXPECT_EQ(own.bounds.best(), program.bounds.best());
+  EXPECT_EQ(own.bounds.one_machine, program.bounds.one_machine);
+  EXPECT_EQ(own.alone.compute_ns, 4500);
+  EXPECT_EQ(own.alone.communication_ns, 5000);
 }
 
 TEST(PlanReport, TheGapOfAStepThatMeetsItsBoundIsNothing) {

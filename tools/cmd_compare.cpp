@@ -31,7 +31,7 @@ namespace {
 struct CompareOptions {
   train::RunConfig config;  // not yet resolved
   std::vector<std::string> policies = {"all"};
-  bool measure = false, pareto = false, json = false, markdown = false, quiet = false;
+  bool measure = false, machine_costs = false, pareto = false, json = false, markdown = false, quiet = false;
   int measured_rounds = 20, profile_steps = 10;
   double noise = 0;
   std::vector<std::string> outputs;
@@ -155,6 +155,7 @@ int simulate_only(const CompareOptions& options) {
   comparison.title = title_of(config, problem);
   comparison.source = problem.options.cost_model->source();
   if (!run.profile) comparison.unsure = cost::unsure_numbers(problem.machine);
+  comparison.problem = simulate::bounds_of(problem);
   comparison.reports = reports_of(problem, policies, *line);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
   comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);
@@ -191,7 +192,7 @@ int simulate_and_measure(const CompareOptions& options) {
     const train::RunConfig& config = run.config;
     if (world.rank() == 0) expect_outputs(options.outputs);
     StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
-    const bool given = run.profile != nullptr;
+    const bool given = run.profile != nullptr || options.machine_costs;
     if (!given) {
       run.profile = std::make_shared<const cost::Profile>(train::measure_profile(
           world, resolved, options.profile_steps, 9, [&](const Status& status) { line.tell(status); }));
@@ -200,6 +201,7 @@ int simulate_and_measure(const CompareOptions& options) {
     study::Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
+    if (options.machine_costs) comparison.unsure = cost::unsure_numbers(problem.machine);
     if (world.rank() == 0) comparison.reports = reports_of(problem, policies, line);
     std::vector<policy::NamedPolicy> planned;
     std::vector<std::size_t> which;
@@ -225,6 +227,7 @@ int simulate_and_measure(const CompareOptions& options) {
         if (report.planned()) simulate::simulate_again(report, problem);
       }
     }
+    comparison.problem = simulate::bounds_of(problem);
     comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
     std::vector<plan::StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);
@@ -248,6 +251,9 @@ Command describe_compare() {
   command.add({.names = "--measure",
                .target = &options->measure,
                .help = "run each policy's plan too; without --profile, measure costs first"});
+  command.add({.names = "--machine-costs",
+               .target = &options->machine_costs,
+               .help = "with --measure: costs by the machine's numbers; measure none first"});
   command.add({.names = "--measured-rounds",
                .target = &options->measured_rounds,
                .value = "N",
@@ -284,7 +290,8 @@ Command describe_compare() {
   const ConfigOptions config(command);
   command.description =
       "gap: how far the step is above the bound of the policy's own graph.\n"
-      "hidden: the share that the policy saves of the time between the serial step and the least bound.\n"
+      "hidden: the share that the policy saves of the time between the serial step and the bound of the configured "
+      "graph.\n"
       "contention: the time that computations lose to communication beside them.\n"
       "noisy, 95th %: median and 95th percentile of the step under --noise.\n"
       "slow rank: the step with rank 0 computing 1.2 times as long.";
@@ -292,12 +299,23 @@ Command describe_compare() {
                       {"weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown"},
                       {"weft compare run.toml --noise 0.2 -o noise.csv -o noise.md"},
                       {"weft compare run.toml --measure -o policies; weft report policies -o policies.html"},
-                      {"tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json"}};
+                      {"tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json"},
+                      {"weft compare run.toml --measure --machine mine.toml --machine-costs",
+                       "how far the machine's numbers are from the truth"}};
   command.run = [options, config] {
     options->config = config.load();
     if (config.dump()) return print_config(options->config);
     for (const std::string& name : options->policies) options->config.libraries.trust(name);
     train::leave_out_library(options->config);
+    if (options->machine_costs && !options->measure) {
+      throw UserError("--machine-costs without --measure",
+                      "a comparison that measures; others take the machine's costs unless --profile names some",
+                      "add --measure, or leave --machine-costs out");
+    }
+    if (options->machine_costs && !options->config.profile.empty()) {
+      throw UserError(fmt::format("--machine-costs and --profile {}", options->config.profile), "one source of costs",
+                      "leave one of the two out");
+    }
     return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
   return command;

@@ -127,18 +127,21 @@ JsonArray causes_json(const graph::Graph& graph, const simulate::Explanation& ex
   for (const simulate::ExposureGroup& group : explanation.groups) {
     const simulate::ExposedCollective& worst = explanation.collectives[group.members.front()];
     const graph::Task& task = graph.task(worst.task);
-    const bool remedied = !worst.remedies.empty() && worst.remedies.front().gain_ns > 0;
+    // By falling gain; those without a number can't be had.
+    const auto remedy =
+        std::ranges::find_if(group.remedies, [](const simulate::Remedy& each) { return each.number > 0; });
+    const bool remedied = remedy != group.remedies.end();
     JsonObject entry;
     entry.add("because", worst.because)
         .add("cause", simulate::to_string(worst.cause))
         .add("exposed_ns", group.exposed_ns);
-    if (remedied) entry.add("gain_ns", worst.remedies.front().gain_ns);
+    if (remedied) entry.add("gain_ns", remedy->gain_ns);
     entry
         .add("kind", fmt::format("{} on {}", graph::kind_name(task.operation),
                                  graph::to_string(*graph::channel_of(task.operation))))
         .add("members", group.members.size())
         .add("name", group.name);
-    if (remedied) entry.add("remedy", worst.remedies.front().what);
+    if (remedied) entry.add("remedy", remedy->what);
     list.add(entry.add("worst", task.name).add("worst_ns", worst.exposed_ns));
   }
   return list;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -12,43 +14,107 @@
 namespace weft::simulate {
 namespace {
 
-/// First the worst collective of each group, so that every group gets remedies, then all others.
-std::vector<std::size_t> worst_first(const Explanation& explanation) {
-  std::vector<std::size_t> order;
-  for (const ExposureGroup& group : explanation.groups) order.push_back(group.members.front());
-  for (std::size_t i = 0; i < explanation.collectives.size(); ++i) {
-    if (std::ranges::find(order, i) == order.end()) order.push_back(i);
+/// The collectives of the plan that the options ask for: all, one by its name, or those of a group.
+std::vector<graph::TaskId> asked_for(const SimulatedStep& step, const std::string& only) {
+  std::vector<graph::TaskId> tasks;
+  std::vector<std::string> names;
+  std::set<std::string> groups;
+  for (const graph::TaskId task : step.plan.collectives) {
+    const std::string& name = step.name(task);
+    names.push_back(name);
+    if (groups.insert(group_name(name)).second) names.push_back(group_name(name));
+    if (only.empty() || name == only || group_name(name) == only) tasks.push_back(task);
   }
-  return order;
+  if (tasks.empty() && !only.empty()) {
+    const std::string nearest = nearest_name(only, names);
+    throw UserError(fmt::format("the plan has no collective \"{}\"", only),
+                    fmt::format("one of its {} collectives, or a group as it is printed: {}",
+                                step.plan.collectives.size(), groups.empty() ? "none" : *groups.begin()),
+                    nearest.empty() ? "`weft graph` shows them" : fmt::format("write \"{}\"", nearest));
+  }
+  return tasks;
+}
+
+void number(Explanation& explanation) {
+  int next = 1;
+  const auto count = [&](std::vector<Remedy>& remedies) {
+    for (Remedy& remedy : remedies) {
+      const bool possible = !remedy.moves.empty() || remedy.rewrite.has_value();
+      if (possible && remedy.fits && remedy.gains()) remedy.number = next++;
+    }
+  };
+  for (ExposureGroup& group : explanation.groups) count(group.remedies);
+  count(explanation.between_passes);
+  count(explanation.rewrites);
+}
+
+/// Takes from the groups what isn't theirs alone: it changes when whole passes compute. Of equal moves for several
+/// groups the first one stays.
+std::vector<Remedy> take_moves_between_passes(std::vector<ExposureGroup>& groups) {
+  std::vector<Remedy> taken;
+  for (ExposureGroup& group : groups) {
+    for (Remedy& remedy : group.remedies) {
+      const bool equal = std::ranges::any_of(taken, [&](const Remedy& other) {
+        return other.computations == remedy.computations && std::abs(other.gain_ns - remedy.gain_ns) < kLeastGain;
+      });
+      if (remedy.kind == RemedyKind::computations_moved && remedy.gains() && !equal) taken.push_back(remedy);
+    }
+    std::erase_if(group.remedies, [](const Remedy& each) { return each.kind == RemedyKind::computations_moved; });
+  }
+  std::ranges::stable_sort(taken, std::greater{}, &Remedy::gain_ns);
+  return taken;
 }
 
 }  // namespace
 
+double Explanation::exposed_ns() const {
+  double sum = 0;
+  for (const ExposedCollective& each : collectives) sum += each.exposed_ns;
+  return sum;
+}
+
+const Remedy* Explanation::remedy(int number) const {
+  const Remedy* found = nullptr;
+  const auto look = [&](const std::vector<Remedy>& remedies) {
+    for (const Remedy& remedy : remedies) {
+      if (number > 0 && remedy.number == number) found = &remedy;
+    }
+  };
+  for (const ExposureGroup& group : groups) look(group.remedies);
+  look(between_passes);
+  look(rewrites);
+  return found;
+}
+
+int Explanation::remedies() const {
+  int most = 0;
+  while (remedy(most + 1) != nullptr) ++most;
+  return most;
+}
+
 Explanation explain(const PlanningProblem& problem, const PlanReport& report, const ExplainOptions& options) {
   const SimulatedStep step(report);
-  const double least_ns = options.only.empty() ? options.least_ns : 0;
   Explanation explanation;
-  std::vector<std::string> names;
-  for (const graph::TaskId task : report.plan->collectives) {
-    names.push_back(step.name(task));
-    if (!options.only.empty() && step.name(task) != options.only) continue;
-    if (auto found = exposed_collective(step, task, least_ns)) explanation.collectives.push_back(*std::move(found));
-  }
-  if (!options.only.empty() && explanation.collectives.empty()) {
-    const std::string nearest = nearest_name(options.only, names);
-    throw UserError(fmt::format("the plan has no collective \"{}\"", options.only),
-                    fmt::format("one of its {} collectives", names.size()),
-                    nearest.empty() ? "`weft graph` shows them" : fmt::format("write \"{}\"", nearest));
+  explanation.of_plan = report.plan->collectives.size();
+  const std::vector<graph::TaskId> tasks = asked_for(step, options.only);
+  const bool one = !options.only.empty() && step.graph.find_task(options.only).valid();
+  for (double least_ns = one ? 0 : options.least_ns;; least_ns = 0) {
+    for (const graph::TaskId task : tasks) {
+      if (auto found = exposed_collective(step, task, least_ns)) explanation.collectives.push_back(*std::move(found));
+    }
+    // A group that was asked for is explained even if it is hidden.
+    if (!explanation.collectives.empty() || options.only.empty() || least_ns == 0) break;
   }
   std::ranges::stable_sort(explanation.collectives, std::greater{}, &ExposedCollective::exposed_ns);
   explanation.groups = exposure_groups(step, explanation.collectives);
-  const Remedies remedies(problem, report);
-  const std::vector<std::size_t> worst = worst_first(explanation);
-  for (std::size_t i = 0; i < std::min(options.most_remedied, worst.size()); ++i) {
-    remedies.find(step, explanation.collectives[worst[i]]);
+  Remedies remedies(problem, report);
+  for (std::size_t i = 0; i < std::min(options.most_remedied, explanation.groups.size()); ++i) {
+    remedies.find(step, explanation.collectives, explanation.groups[i]);
   }
+  explanation.between_passes = take_moves_between_passes(explanation.groups);
   explanation.path = path_pieces(step);
   if (options.rewrites) explanation.rewrites = remedies.rewrites();
+  number(explanation);
   return explanation;
 }
 

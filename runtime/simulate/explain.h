@@ -11,20 +11,30 @@
 namespace weft::simulate {
 
 struct Explanation {
+  std::size_t of_plan = 0;                     // number of collectives of the plan
   std::vector<ExposedCollective> collectives;  // by falling exposed time
   std::vector<ExposureGroup> groups;           // by falling exposed time; each collective is in one group
   std::vector<PathPiece> path;                 // in order of time
-  std::vector<Remedy> rewrites;                // rewrites of the whole graph under the same policy, by falling gain
+  std::vector<Remedy> between_passes;  // computations moved from one pass to another, which gain; by falling gain
+  std::vector<Remedy> rewrites;        // rewrites of the whole graph under the same policy, by falling gain
+
+  /// Sum over the explained collectives.
+  double exposed_ns() const;
+  /// The remedy of a number; nullptr if there is none.
+  const Remedy* remedy(int number) const;
+  /// Numbers of remedies go from 1 to this.
+  int remedies() const;
 };
 
 struct ExplainOptions {
-  std::string only;               // the name of one collective; "": all
+  std::string only;               // the name of one collective, or the name that a group has; "": all
   double least_ns = 1000;         // collectives exposed for less time are left out
-  std::size_t most_remedied = 8;  // collectives whose remedies are simulated: the worst of each group, then others
+  std::size_t most_remedied = 8;  // groups whose remedies are simulated, the most exposed first
   bool rewrites = true;           // try the exact rewrites too
 };
 
-/// `report` must have a plan of this problem. Throws UserError if `only` names no collective of the plan.
+/// `report` must have a plan of this problem. Remedies that gain and that a plan can have are numbered: by group, then
+/// those between passes, then the rewrites. Throws UserError if `only` names no collective of the plan.
 Explanation explain(const PlanningProblem& problem, const PlanReport& report, const ExplainOptions& options);
 
 }  // namespace weft::simulate

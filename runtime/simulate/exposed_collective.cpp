@@ -2,72 +2,160 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace weft::simulate {
 namespace {
 
-/// The largest computation that could have run at `time` but was queued behind others; invalid if there was none.
-graph::TaskId held_up(const SimulatedStep& step, double time, const std::vector<bool>& needs_collective) {
-  graph::TaskId largest;
+bool is_small(const graph::Task& task) {
+  const graph::KindClass kind = graph::kind_class(task.operation);
+  return kind == graph::KindClass::elementwise || kind == graph::KindClass::copy;
+}
+
+/// A small computation whose result only collectives read.
+bool prepares(const graph::Graph& graph, graph::TaskId task) {
+  return is_small(graph.task(task)) && std::ranges::all_of(graph.out_edges(task), [&](std::uint32_t index) {
+           const graph::Edge& edge = graph.edges()[index];
+           return edge.distance != 0 || graph::is_collective(graph.task(edge.to).operation);
+         });
+}
+
+/// A computation that could have run, and the task that its stream ran or waited for in its place.
+struct HeldUp {
+  graph::TaskId task, next;
+};
+
+/// The largest computation of the collective's pass that could have run at `time` but was queued after others; invalid
+/// if there was none. Computations of other passes, such as recomputed ones, could only run there at the cost of
+/// memory.
+HeldUp held_up(const SimulatedStep& step, double time, graph::TaskId collective,
+               const std::vector<bool>& needs_collective) {
+  HeldUp largest;
   double most = 0;
+  const graph::Phase phase = step.graph.task(collective).phase;
   for (const plan::StreamPlan& stream : step.plan.streams) {
     if (!stream.stream.compute) continue;
+    graph::TaskId next;
     for (const plan::Entry& entry : stream.entries) {
-      if (step.begin(entry.task) <= time || needs_collective[entry.task.index()]) continue;
+      if (step.begin(entry.task) <= time) continue;
+      if (!next.valid()) next = entry.task;
+      if (needs_collective[entry.task.index()] || step.graph.task(entry.task).phase != phase) continue;
       const double ns = step.costs.ns[entry.task.index()];
       if (step.ready(entry.task) > time || ns <= most) continue;
-      largest = entry.task;
+      largest = {entry.task, next};
       most = ns;
     }
   }
   return largest;
 }
 
-void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
-  const graph::TaskId task = exposed.task;
-  const graph::TaskId before = step.before_on_stream(task);
+std::string milliseconds(double ns) {
+  return fmt::format("{:.3f} ms", ns * 1e-6);
+}
+
+/// When the collective's data were there, against its begin.
+std::string data_text(const SimulatedStep& step, const ExposedCollective& exposed) {
+  if (!exposed.input.valid()) {
+    return fmt::format("its data are there from the step's begin, and {} earlier it would be hidden",
+                       milliseconds(exposed.too_late_ns()));
+  }
+  return fmt::format("its data were there {} earlier, when {} was done", milliseconds(exposed.late_ns()),
+                     step.name(exposed.input));
+}
+
+/// The cause if the collective began later than its data were there; false if none is found.
+bool find_delay(const SimulatedStep& step, ExposedCollective& exposed) {
+  const graph::TaskId task = exposed.task, before = step.before_on_stream(task);
   const graph::Edge added = step.last_added(task);
-  if (exposed.begin_ns > exposed.ready_ns + kTick) {
-    const double queue = before.valid() ? step.end(before) : 0, edge = added.from.valid() ? step.end(added.from) : 0;
-    const double late = (exposed.begin_ns - exposed.ready_ns) * 1e-6;
-    if (added.from.valid() && edge >= queue) {
-      if (const plan::Reason& reason = step.reason(task); plan::is_for_memory(reason)) {
-        exposed.cause = ExposureCause::memory_limit;
-        exposed.because = fmt::format("issued {:.3f} ms late: {}", late, plan::to_string(reason));
-        return;
-      }
-      exposed.cause = ExposureCause::chosen;
-      exposed.because =
-          added.reason == graph::EdgeReason::memory
-              ? fmt::format("issued {:.3f} ms late: it uses memory that {} had to release first", late,
-                            step.name(added.from))
-              : fmt::format("issued {:.3f} ms late: the policy makes it wait for {}", late, step.name(added.from));
-      return;
+  const double queue = before.valid() ? step.end(before) : 0, edge = added.from.valid() ? step.end(added.from) : 0;
+  if (added.from.valid() && edge >= queue) {
+    exposed.in_the_way = added.from;
+    if (const plan::Reason& reason = step.reason(task); plan::is_for_memory(reason)) {
+      exposed.cause = ExposureCause::memory_limit;
+      exposed.because = fmt::format("issued after {}: {}; {}", step.name(added.from), plan::to_string(reason),
+                                    data_text(step, exposed));
+      return true;
     }
-    if (before.valid()) {
-      const plan::Position at = step.plan.position[task.index()];
-      exposed.cause = ExposureCause::queued;
-      exposed.because = fmt::format("queued for {:.3f} ms behind {} on stream {}", late, step.name(before),
-                                    step.plan.streams[at.stream.index()].stream.name);
-      return;
-    }
+    exposed.cause = ExposureCause::chosen;
+    exposed.because =
+        fmt::format("{} {}; {}",
+                    added.reason == graph::EdgeReason::memory ? "it uses memory that has to be released first, by"
+                                                              : "the policy issues it after",
+                    step.name(added.from), data_text(step, exposed));
+    return true;
   }
-  if (const graph::TaskId waiting = held_up(step, first_exposed, descendants(step.graph, task)); waiting.valid()) {
-    exposed.cause = ExposureCause::computation_order;
-    exposed.because = fmt::format(
-        "computations that don't need it were ready, such as {}, but the stream ran them after a task that does",
-        step.name(waiting));
-    return;
+  if (!before.valid()) return false;
+  const plan::Position at = step.plan.position[task.index()];
+  exposed.cause = ExposureCause::queued;
+  exposed.in_the_way = before;
+  exposed.because = fmt::format("stream {} ran {} first; {}", step.plan.streams[at.stream.index()].stream.name,
+                                step.name(before), data_text(step, exposed));
+  return true;
+}
+
+/// " for" the task that released this one, if that is known.
+std::string awaited(const SimulatedStep& step, graph::TaskId task) {
+  graph::TaskId last = step.last_input(task);
+  const graph::TaskId added = step.last_added(task).from;
+  if (added.valid() && (!last.valid() || step.end(added) > step.end(last))) last = added;
+  return last.valid() ? " for " + step.name(last) : "";
+}
+
+/// The cause if computations could have run while the collective was exposed; false if none could.
+bool find_held_up(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
+  const std::vector<bool> needs = descendants(step.graph, exposed.task);
+  const HeldUp waiting = held_up(step, first_exposed, exposed.task, needs);
+  if (!waiting.task.valid()) return false;
+  exposed.in_the_way = waiting.next;
+  const std::string& next = step.name(waiting.next);
+  if (!needs[waiting.next.index()]) {
+    const bool policy_waits = std::ranges::any_of(step.plan.added_edges, [&](const graph::Edge& edge) {
+      return edge.from == exposed.task && edge.to == waiting.next && edge.distance == 0;
+    });
+    exposed.cause = policy_waits ? ExposureCause::chosen : ExposureCause::computation_order;
+    exposed.because = policy_waits
+                          ? fmt::format("the policy makes {} wait for it, which doesn't need it", next)
+                          : fmt::format("{} doesn't need it and was ready, but its stream had {} first, which waited{}",
+                                        step.name(waiting.task), next, awaited(step, waiting.next));
+    return true;
   }
+  const bool local = is_local(step.graph, waiting.next);
+  exposed.cause = local ? ExposureCause::local_task : ExposureCause::computation_order;
+  exposed.because =
+      local ? fmt::format("{} needs it and blocks its stream until it ends, though {} and others don't need it", next,
+                          step.name(waiting.task))
+            : fmt::format("the stream ran {}, which needs it, before computations that don't, such as {}", next,
+                          step.name(waiting.task));
+  return true;
+}
+
+/// The cause if the computation that makes its data was ready earlier, and small; false if not.
+bool find_late_input(const SimulatedStep& step, ExposedCollective& exposed) {
+  if (!exposed.input.valid() || step.collective(exposed.input)) return false;
+  const double waited = step.begin(exposed.input) - step.ready(exposed.input);
+  const graph::TaskId before = step.before_on_stream(exposed.input);
+  if (!prepares(step.graph, exposed.input) || !before.valid() || waited < exposed.exposed_ns / 10 + kTick) return false;
+  exposed.cause = ExposureCause::local_task;
+  exposed.in_the_way = exposed.input;
+  exposed.because = fmt::format("{} makes its data and ran after {}, {} later than it could", step.name(exposed.input),
+                                step.name(before), milliseconds(waited));
+  return true;
+}
+
+void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
+  if (exposed.begin_ns > exposed.ready_ns + kTick && find_delay(step, exposed)) return;
+  if (find_held_up(step, first_exposed, exposed) || find_late_input(step, exposed)) return;
   if (exposed.duration_ns > 1.05 * exposed.alone_ns + kTick) {
     exposed.cause = ExposureCause::contention;
-    exposed.because = fmt::format("took {:.3f} ms instead of {:.3f}: other tasks shared its link or its cores",
-                                  exposed.duration_ns * 1e-6, exposed.alone_ns * 1e-6);
+    exposed.because = fmt::format("took {} instead of {}: other tasks shared its link or its cores",
+                                  milliseconds(exposed.duration_ns), milliseconds(exposed.alone_ns));
     return;
   }
-  const graph::TaskId input = step.last_input(task);
   exposed.cause = ExposureCause::data_dependency;
-  exposed.because = fmt::format("started when {} was done, and no other computation could run until it ended",
-                                input.valid() ? step.name(input) : std::string("the previous step"));
+  exposed.because =
+      fmt::format("started when {} was done, and no other computation of its pass could run until it ended",
+                  exposed.input.valid() ? step.name(exposed.input) : std::string("the previous step"));
 }
 
 }  // namespace
@@ -78,10 +166,12 @@ std::string_view to_string(ExposureCause cause) {
       return "data dependency";
     case ExposureCause::computation_order:
       return "order of computations";
+    case ExposureCause::local_task:
+      return "a local task in the way";
     case ExposureCause::queued:
-      return "queued behind another collective";
+      return "queued after another collective";
     case ExposureCause::chosen:
-      return "issued late by choice";
+      return "the policy's choice";
     case ExposureCause::memory_limit:
       return "memory limit";
     case ExposureCause::contention:
@@ -96,6 +186,8 @@ std::string_view identifier_of(ExposureCause cause) {
       return "data_dependency";
     case ExposureCause::computation_order:
       return "computation_order";
+    case ExposureCause::local_task:
+      return "local_task";
     case ExposureCause::queued:
       return "queued";
     case ExposureCause::chosen:
@@ -106,6 +198,14 @@ std::string_view identifier_of(ExposureCause cause) {
       return "contention";
   }
   return "?";
+}
+
+bool is_local(const graph::Graph& graph, graph::TaskId task) {
+  return is_small(graph.task(task)) && std::ranges::none_of(graph.out_edges(task), [&](std::uint32_t index) {
+           const graph::Edge& edge = graph.edges()[index];
+           const graph::Task& other = graph.task(edge.to);
+           return edge.distance == 0 && other.phase == graph.task(task).phase && !graph::is_collective(other.operation);
+         });
 }
 
 std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, graph::TaskId task, double least_ns) {
@@ -119,6 +219,7 @@ std::optional<ExposedCollective> exposed_collective(const SimulatedStep& step, g
   if (found.exposed_ns < least_ns) return std::nullopt;
   found.duration_ns = step.end(task) - step.begin(task);
   found.alone_ns = step.costs.ns[task.index()];
+  found.input = step.last_input(task);
   found.ready_ns = step.ready(task);
   found.begin_ns = step.begin(task);
   find_cause(step, exposed.empty() ? found.begin_ns : static_cast<double>(exposed.front().begin - step_begin), found);

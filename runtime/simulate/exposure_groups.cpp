@@ -7,10 +7,8 @@
 #include <tuple>
 
 namespace weft::simulate {
-namespace {
 
-/// "mb0.L3.mlp.up" becomes "mb*.L*.mlp.up".
-std::string without_numbers(const std::string& name) {
+std::string group_name(const std::string& name) {
   const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
   const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   std::string text;
@@ -30,18 +28,16 @@ std::string without_numbers(const std::string& name) {
   return text;
 }
 
-}  // namespace
-
 std::vector<ExposureGroup> exposure_groups(const SimulatedStep& step,
                                            const std::vector<ExposedCollective>& collectives) {
   std::map<std::tuple<std::string, std::string, ExposureCause>, std::size_t> known;
   std::vector<ExposureGroup> groups;
   for (std::size_t i = 0; i < collectives.size(); ++i) {
     const ExposedCollective& exposed = collectives[i];
-    const std::string name = without_numbers(step.name(exposed.task));
+    const std::string name = group_name(step.name(exposed.task));
     const auto [at, is_new] =
         known.emplace(std::tuple(name, kind_of(step.graph.task(exposed.task)), exposed.cause), groups.size());
-    if (is_new) groups.push_back({name, {}, 0});
+    if (is_new) groups.push_back({name, {}, 0, {}});
     groups[at->second].members.push_back(i);
     groups[at->second].exposed_ns += exposed.exposed_ns;
   }

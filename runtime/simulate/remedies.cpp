@@ -6,62 +6,97 @@
 #include <functional>
 #include <utility>
 
+#include "base/text/units.h"
+#include "runtime/plan/memory_report.h"
+#include "runtime/policy/scheduling/makespan.h"
+
 namespace weft::simulate {
 namespace {
 
-/// The sequence of a plan as an order that can be changed and planned again.
-plan::Order order_of(const plan::Plan& plan) {
-  plan::Order order;
-  for (const plan::StreamPlan& stream : plan.streams) order.streams.push_back(stream.stream);
-  order.reasons = plan.reasons;
-  for (const graph::TaskId task : plan.sequence) {
-    const plan::Position at = plan.position[task.index()];
-    order.sequence.push_back({task, at.stream, plan.streams[at.stream.index()].entries[at.entry].reason});
-  }
-  for (const graph::Edge& edge : plan.added_edges) {
-    if (edge.reason == graph::EdgeReason::policy) order.added_edges.push_back(edge);
-  }
-  return order;
-}
-
-/// Drops the policy's edges that the changed sequence contradicts.
-void drop_edges_against(plan::Order& order) {
-  std::vector<std::size_t> place(order.sequence.size());
-  for (std::size_t i = 0; i < order.sequence.size(); ++i) place[order.sequence[i].task.index()] = i;
-  std::erase_if(order.added_edges, [&](const graph::Edge& edge) {
-    return edge.distance == 0 && place[edge.from.index()] >= place[edge.to.index()];
-  });
-}
-
-/// Moves the task as early in the sequence as the graph allows; false if it is already there.
-bool move_behind_inputs(const SimulatedStep& step, plan::Order& order, graph::TaskId task) {
-  const auto from = std::ranges::find(order.sequence, task, &plan::Placement::task);
-  auto behind = order.sequence.begin();
-  for (const graph::Edge& edge : step.graph.in_edges(task)) {
-    if (edge.distance != 0) continue;
-    behind = std::max(behind, std::ranges::find(order.sequence, edge.from, &plan::Placement::task) + 1);
-  }
-  if (behind >= from) return false;
-  std::rotate(behind, from, from + 1);
-  drop_edges_against(order);
-  return true;
-}
+constexpr std::size_t kMostPlanned = 4;  // candidates of a kind that are planned, when the better ones take too much
+// A candidate that changes less than another counts as good as that if it reaches this share of its gain.
+constexpr double kAsGood = 0.99;
 
 }  // namespace
 
 Remedies::Remedies(const PlanningProblem& problem, const PlanReport& report)
-    : problem_(problem), report_(report), options_(simulation_options(problem)) {
+    : problem_(problem), report_(report), options_(simulation_options(problem)), order_(order_of(*report.plan)) {
   options_.traced_ranks = 1;
 }
 
-void Remedies::find(const SimulatedStep& step, ExposedCollective& exposed) const {
-  Tried tried;
-  issue_at_once(step, exposed, tried);
-  pass_queue(step, exposed, tried);
-  compute_first(step, exposed, tried);
-  lift_the_limit(exposed);
-  cost_nothing(exposed);
-  std::ranges::stable_sort(exposed.remedies, std::greater{}, &Remedy::gain_ns);
+bool keeps_memory(const PlanningProblem& problem, const plan::Plan& plan) {
+  const policy::PolicyOptions& options = problem.options;
+  if (options.memory_limit > 0 && plan.scratch_bytes > options.memory_limit) return false;
+  return options.memory <= 0 || plan::memory_report(plan).total() <= options.memory;
+}
+
+void Remedies::find(const SimulatedStep& step, const std::vector<ExposedCollective>& collectives,
+                    ExposureGroup& group) {
+  if (order_ns_ == 0) order_ns_ = timetable_ns(step, order_);
+  std::vector<ExposedCollective> members;
+  for (const std::size_t i : group.members) members.push_back(collectives[i]);
+  std::vector<Ranked> all = ranked(step, CandidateSearch(step, order_).candidates(members));
+  while (!all.empty()) {
+    const RemedyKind kind = all.front().candidate.kind;
+    std::vector<Ranked*> of_kind;
+    for (Ranked& each : all) {
+      if (each.candidate.kind == kind) of_kind.push_back(&each);
+    }
+    group.remedies.push_back(best_of(of_kind, step));
+    std::erase_if(all, [&](const Ranked& each) { return each.candidate.kind == kind; });
+  }
+  if (members.front().cause == ExposureCause::memory_limit) {
+    if (std::optional<Remedy> remedy = without_limit()) group.remedies.push_back(*std::move(remedy));
+  }
+  std::ranges::stable_sort(group.remedies, std::greater{}, &Remedy::gain_ns);
+  group.remedies.push_back(without_cost(members));
+}
+
+std::vector<Remedies::Ranked> Remedies::ranked(const SimulatedStep& step,
+                                               std::vector<CandidateMoves> candidates) const {
+  std::vector<Ranked> all;
+  for (CandidateMoves& candidate : candidates) {
+    Ranked each{std::move(candidate), order_, 0};
+    if (!apply(step.graph, each.candidate.moves, each.order).empty()) continue;
+    const bool known = std::ranges::any_of(all, [&](const Ranked& other) {
+      return other.order.sequence == each.order.sequence && other.order.added_edges == each.order.added_edges;
+    });
+    if (known) continue;
+    each.gain_ns = order_ns_ - timetable_ns(step, each.order);
+    all.push_back(std::move(each));
+  }
+  return all;
+}
+
+Remedy Remedies::best_of(const std::vector<Ranked*>& of_kind, const SimulatedStep& step) const {
+  std::vector<Ranked*> left = of_kind;
+  Remedy best;
+  for (std::size_t tried = 0; tried < kMostPlanned && !left.empty(); ++tried) {
+    double most = left.front()->gain_ns;
+    for (const Ranked* each : left) most = std::max(most, each->gain_ns);
+    const auto next = std::ranges::find_if(
+        left, [&](const Ranked* each) { return each->gain_ns >= (most > 0 ? kAsGood * most : most); });
+    const CandidateMoves& candidate = (*next)->candidate;
+    const plan::Plan plan = plan::make_plan(report_.plan->graph, (*next)->order, report_.plan->policy);
+    Remedy remedy{.kind = candidate.kind, .what = candidate.what, .collectives = candidate.collectives};
+    remedy.gain_ns = report_.step_ns() - simulate(plan, report_.costs, problem_.machine, options_).step_ns;
+    remedy.computations = candidate.computations;
+    remedy.memory_bytes = plan.scratch_bytes - report_.plan->scratch_bytes;
+    remedy.fits = keeps_memory(problem_, plan);
+    remedy.moves = candidate.moves;
+    remedy.alone_ns = remedy.gain_ns;
+    if (plan::Order alone = order_; candidate.collectives > 1 && apply(step.graph, candidate.worst, alone).empty()) {
+      remedy.alone_ns = order_ns_ - timetable_ns(step, alone);
+    }
+    left.erase(next);
+    if (tried == 0 || (remedy.fits && remedy.gains())) best = std::move(remedy);
+    if (best.fits) break;
+  }
+  return best;
+}
+
+double Remedies::timetable_ns(const SimulatedStep& step, const plan::Order& order) const {
+  return policy::timetable_of(step.graph, order, step.costs, problem_.options).makespan;
 }
 
 std::vector<Remedy> Remedies::rewrites() const {
@@ -72,109 +107,48 @@ std::vector<Remedy> Remedies::rewrites() const {
     PlanningProblem changed = problem_;
     changed.rewrites.push_back(rewrite);
     const PlanReport other = report_plan(changed, report_.policy);
-    if (other.planned()) remedies.push_back({plan::to_string(rewrite), report_.step_ns() - other.step_ns()});
+    if (!other.planned()) continue;
+    Remedy remedy{.kind = RemedyKind::rewrite, .what = plan::to_string(rewrite)};
+    remedy.gain_ns = remedy.alone_ns = report_.step_ns() - other.step_ns();
+    remedy.memory_bytes = other.plan->scratch_bytes - report_.plan->scratch_bytes;
+    remedy.rewrite = rewrite;
+    remedies.push_back(std::move(remedy));
   }
   std::ranges::stable_sort(remedies, std::greater{}, &Remedy::gain_ns);
   return remedies;
 }
 
-void Remedies::issue_at_once(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const {
-  if (exposed.begin_ns <= exposed.ready_ns + kTick) return;
-  plan::Order order = order_of(step.plan);
-  std::erase_if(order.added_edges,
-                [&](const graph::Edge& edge) { return edge.to == exposed.task && edge.distance == 0; });
-  const graph::TaskId input = step.last_input(exposed.task);
-  if (move_behind_inputs(step, order, exposed.task)) {
-    try_order(order,
-              fmt::format("issue it as soon as {}",
-                          input.valid() ? step.name(input) + " is done" : std::string("the step begins")),
-              exposed, tried);
+std::optional<Remedy> Remedies::without_limit() {
+  if (problem_.options.memory_limit == 0 && problem_.options.memory == 0) return std::nullopt;
+  if (!unlimited_) {
+    PlanningProblem unlimited = problem_;
+    unlimited.options.memory = unlimited.options.memory_limit = 0;
+    unlimited_ = report_plan(unlimited, report_.policy);
   }
-}
-
-void Remedies::pass_queue(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const {
-  if (exposed.cause != ExposureCause::queued) return;
-  const graph::TaskId before = step.before_on_stream(exposed.task);
-  plan::Order order = order_of(step.plan);
-  const auto place = [&](graph::TaskId task) {
-    return std::ranges::find(order.sequence, task, &plan::Placement::task);
+  if (!unlimited_->planned()) return std::nullopt;
+  const auto bytes = [](const PlanReport& report) {
+    return human_bytes(static_cast<std::uint64_t>(report.plan->scratch_bytes));
   };
-  // All of its predecessors must come before the collective that it overtakes.
-  std::vector<bool> leads(step.graph.tasks().size(), false);
-  leads[exposed.task.index()] = true;
-  const auto first = place(before), last = place(exposed.task);
-  for (auto at = last; at != first; --at) {
-    if (!leads[at->task.index()]) continue;
-    for (const graph::Edge& edge : step.graph.in_edges(at->task)) {
-      if (edge.distance == 0) leads[edge.from.index()] = true;
-    }
-  }
-  if (leads[before.index()]) return;
-  std::stable_partition(first, last + 1, [&](const plan::Placement& p) { return leads[p.task.index()]; });
-  std::erase_if(order.added_edges,
-                [&](const graph::Edge& edge) { return edge.to == exposed.task && edge.distance == 0; });
-  drop_edges_against(order);
-  try_order(order, fmt::format("issue it before {}", step.name(before)), exposed, tried);
+  Remedy remedy{.kind = RemedyKind::no_memory_limit,
+                .what = fmt::format("without a memory limit (--memory none): {} of scratch instead of {}",
+                                    bytes(*unlimited_), bytes(report_))};
+  remedy.gain_ns = remedy.alone_ns = report_.step_ns() - unlimited_->step_ns();
+  remedy.memory_bytes = unlimited_->plan->scratch_bytes - report_.plan->scratch_bytes;
+  remedy.fits = false;
+  return remedy;
 }
 
-void Remedies::compute_first(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const {
-  const std::vector<bool> needs = descendants(step.graph, exposed.task);
-  plan::Order order = order_of(step.plan);
-  const auto first = std::ranges::find_if(
-      order.sequence, [&](const plan::Placement& p) { return needs[p.task.index()] && !step.collective(p.task); });
-  if (first == order.sequence.end()) return;
-  std::vector<bool> stays(needs.size(), false);
-  graph::TaskId example;  // the largest computation that moves
-  double filled = 0;
-  for (auto at = first; at != order.sequence.end(); ++at) {
-    bool can_go = !needs[at->task.index()] && filled < exposed.exposed_ns;
-    for (const graph::Edge& edge : step.graph.in_edges(at->task)) {
-      if (edge.distance == 0 && stays[edge.from.index()]) can_go = false;
-    }
-    if (!can_go) {
-      stays[at->task.index()] = true;
-      continue;
-    }
-    if (step.collective(at->task)) continue;
-    const double ns = step.costs.ns[at->task.index()];
-    filled += ns;
-    if (!example.valid() || ns > step.costs.ns[example.index()]) example = at->task;
-  }
-  if (filled <= 0) return;
-  std::stable_partition(first, order.sequence.end(), [&](const plan::Placement& p) { return !stays[p.task.index()]; });
-  drop_edges_against(order);
-  try_order(order,
-            fmt::format("compute {:.3f} ms of tasks that don't need it ({}, …) before the first that does",
-                        filled * 1e-6, step.name(example)),
-            exposed, tried);
-}
-
-void Remedies::lift_the_limit(ExposedCollective& exposed) const {
-  if (exposed.cause != ExposureCause::memory_limit ||
-      (problem_.options.memory_limit == 0 && problem_.options.memory == 0))
-    return;
-  PlanningProblem unlimited = problem_;
-  unlimited.options.memory = unlimited.options.memory_limit = 0;
-  const PlanReport other = report_plan(unlimited, report_.policy);
-  if (!other.planned()) return;
-  exposed.remedies.push_back({fmt::format("without a memory limit ({} MiB of scratch instead of {})",
-                                          other.plan->scratch_bytes >> 20, report_.plan->scratch_bytes >> 20),
-                              report_.step_ns() - other.step_ns()});
-}
-
-void Remedies::cost_nothing(ExposedCollective& exposed) const {
+Remedy Remedies::without_cost(const std::vector<ExposedCollective>& members) const {
+  Remedy remedy{.kind = RemedyKind::no_time, .what = "no time at all", .collectives = members.size()};
   cost::TaskCosts costs = report_.costs;
-  costs.ns[exposed.task.index()] = costs.cpu_ns[exposed.task.index()] = 0;
-  const Simulation other = simulate(*report_.plan, costs, problem_.machine, options_);
-  exposed.remedies.push_back({"if it took no time at all", report_.step_ns() - other.step_ns});
-}
-
-void Remedies::try_order(const plan::Order& order, std::string what, ExposedCollective& exposed, Tried& tried) const {
-  if (std::ranges::find(tried, order.sequence) != tried.end()) return;
-  tried.push_back(order.sequence);
-  const plan::Plan plan = plan::make_plan(report_.plan->graph, order, report_.plan->policy);
-  const Simulation other = simulate(plan, report_.costs, problem_.machine, options_);
-  exposed.remedies.push_back({std::move(what), report_.step_ns() - other.step_ns});
+  const auto gain = [&](graph::TaskId task) {
+    costs.ns[task.index()] = costs.cpu_ns[task.index()] = 0;
+    return report_.step_ns() - simulate(*report_.plan, costs, problem_.machine, options_).step_ns;
+  };
+  remedy.alone_ns = gain(members.front().task);
+  for (const ExposedCollective& each : members) costs.ns[each.task.index()] = costs.cpu_ns[each.task.index()] = 0;
+  remedy.gain_ns = members.size() == 1 ? remedy.alone_ns : gain(members.front().task);
+  return remedy;
 }
 
 }  // namespace weft::simulate

@@ -1,10 +1,12 @@
-// Remedies for exposed collectives: changes of the order or the graph, each simulated.
+// The search for remedies of exposed collectives: candidates are ranked by a timetable, and the best are simulated.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/simulate/exposed_collective.h"
+#include "runtime/simulate/candidate_moves.h"
+#include "runtime/simulate/exposure_groups.h"
 
 namespace weft::simulate {
 
@@ -13,25 +15,36 @@ class Remedies {
  public:
   Remedies(const PlanningProblem& problem, const PlanReport& report);
 
-  /// Fills in the collective's remedies.
-  void find(const SimulatedStep& step, ExposedCollective& exposed) const;
+  /// Fills in the remedies of a group: of each kind the best that keeps the memory limit, applied to all members at
+  /// once, by falling gain; at last what they would gain if they took no time. `collectives`: those that the group's
+  /// members are indices of.
+  void find(const SimulatedStep& step, const std::vector<ExposedCollective>& collectives, ExposureGroup& group);
   /// The exact rewrites of the whole graph under the same policy, by falling gain.
   std::vector<Remedy> rewrites() const;
 
  private:
-  using Tried = std::vector<std::vector<plan::Placement>>;
+  struct Ranked {
+    CandidateMoves candidate;
+    plan::Order order;
+    double gain_ns = 0;  // by the timetable
+  };
 
-  void issue_at_once(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
-  void pass_queue(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
-  /// Moves computations that don't need the collective before the first that does, as many as are needed to hide it.
-  void compute_first(const SimulatedStep& step, ExposedCollective& exposed, Tried& tried) const;
-  void lift_the_limit(ExposedCollective& exposed) const;
-  void cost_nothing(ExposedCollective& exposed) const;
-  void try_order(const plan::Order& order, std::string what, ExposedCollective& exposed, Tried& tried) const;
+  std::vector<Ranked> ranked(const SimulatedStep& step, std::vector<CandidateMoves> candidates) const;
+  /// Plans and simulates the best candidates of one kind, until one keeps the memory limit.
+  Remedy best_of(const std::vector<Ranked*>& of_kind, const SimulatedStep& step) const;
+  double timetable_ns(const SimulatedStep& step, const plan::Order& order) const;
+  std::optional<Remedy> without_limit();
+  Remedy without_cost(const std::vector<ExposedCollective>& members) const;
 
   const PlanningProblem& problem_;
   const PlanReport& report_;
   SimulationOptions options_;
+  plan::Order order_;
+  double order_ns_ = 0;                  // by the timetable
+  std::optional<PlanReport> unlimited_;  // made when a group asks for it
 };
+
+/// Whether the plan takes no more memory than the problem allows.
+bool keeps_memory(const PlanningProblem& problem, const plan::Plan& plan);
 
 }  // namespace weft::simulate

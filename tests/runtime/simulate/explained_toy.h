@@ -33,13 +33,38 @@ inline const simulate::ExposedCollective& found(const simulate::Explanation& exp
   return explanation.collectives.front();
 }
 
-/// "what: gain" of every remedy, in microseconds.
-inline std::vector<std::string> remedies_of(const simulate::ExposedCollective& exposed) {
+/// The group of a collective.
+inline const simulate::ExposureGroup& group_of(const simulate::Explanation& explanation, const graph::Graph& graph,
+                                               const std::string& task) {
+  for (const simulate::ExposureGroup& group : explanation.groups) {
+    for (const std::size_t i : group.members) {
+      if (graph.task(explanation.collectives[i].task).name == task) return group;
+    }
+  }
+  ADD_FAILURE() << task << " is in no group";
+  return explanation.groups.front();
+}
+
+/// "kind: gain" of every remedy of a collective's group, in microseconds.
+inline std::vector<std::string> remedies_of(const simulate::Explanation& explanation, const graph::Graph& graph,
+                                            const std::string& task) {
   std::vector<std::string> remedies;
-  for (const simulate::Remedy& remedy : exposed.remedies) {
-    remedies.push_back(remedy.what + ": " + std::to_string(std::lround(remedy.gain_ns / kUs)));
+  for (const simulate::Remedy& remedy : group_of(explanation, graph, task).remedies) {
+    remedies.push_back(std::string(identifier_of(remedy.kind)) + ": " +
+                       std::to_string(std::lround(remedy.gain_ns / kUs)));
   }
   return remedies;
+}
+
+/// The remedy of a kind that a collective's group has.
+inline const simulate::Remedy& remedy_of(const simulate::Explanation& explanation, const graph::Graph& graph,
+                                         const std::string& task, simulate::RemedyKind kind) {
+  for (const simulate::Remedy& remedy : group_of(explanation, graph, task).remedies) {
+    if (remedy.kind == kind) return remedy;
+  }
+  ADD_FAILURE() << task << " has no remedy " << identifier_of(kind);
+  static const simulate::Remedy none;
+  return none;
 }
 
 /// The sum of a path's pieces must be the step's time.

@@ -43,5 +43,12 @@ TEST(ExposureGroups, GroupsWhatDiffersInLayerAndMicroBatchAlone) {
   EXPECT_EQ(layers.graph->task(worst.task).name, "mb1.L1.up.reduce");
 }
 
+TEST(ExposureGroups, NamesLeaveOutLayerAndMicroBatchAlone) {
+  EXPECT_EQ(group_name("mb0.L3.mlp.up"), "mb*.L*.mlp.up");
+  EXPECT_EQ(group_name("L11.attn.L2norm"), "L*.attn.L2norm");
+  EXPECT_EQ(group_name("mb.Lx.head3"), "mb.Lx.head3");
+  EXPECT_EQ(group_name("mb*.L*.up"), "mb*.L*.up");
+}
+
 }  // namespace
 }  // namespace weft::simulate

@@ -1,0 +1,28 @@
+// Remedies that were chosen, applied together to the plan that they were found for.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/plan/plan_file.h"
+#include "runtime/simulate/explain.h"
+
+namespace weft::simulate {
+
+struct AppliedRemedies {
+  std::vector<int> numbers;
+  plan::PlanFile file;
+  double step_ns = 0;             // simulated, of the plan that the file's text describes
+  double gain_ns = 0;             // against the report's step
+  double promised_ns = 0;         // sum of the remedies' own gains
+  std::int64_t memory_bytes = 0;  // state and scratch
+};
+
+/// Applies the rewrites first, since the policy orders the graph that they make, then the moves by their numbers.
+/// Throws UserError if a number is unknown or repeated, if the remedies contradict each other, if the plan isn't safe
+/// or takes too much memory, and if the plan read back from the file's text takes no less time than the report's.
+AppliedRemedies apply_remedies(const PlanningProblem& problem, const PlanReport& report, const Explanation& explanation,
+                               std::span<const int> numbers);
+
+}  // namespace weft::simulate

@@ -1,0 +1,158 @@
+// Remedies applied together: the plan, its step against the promise, and what is refused.
+#include "runtime/simulate/applied_remedies.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/runtime/plan/rewrites/rewrite_toy.h"
+#include "tests/runtime/simulate/explained_toy.h"
+
+namespace weft::simulate {
+namespace {
+
+using testing::kNoRewrites;
+using testing::kUs;
+using testing::order_of;
+using testing::problem_of;
+using testing::remedy_of;
+using testing::report_of;
+using testing::ToyGraph;
+using testing::us;
+
+/// d holds c back, which could hide behind it; then the same again with d2 and c2.
+struct HeldBack {
+  HeldBack() {
+    ToyGraph toy;
+    plan::Order order;
+    std::vector<std::pair<std::string, std::string>> sequence;
+    for (const std::string n : {"1", "2"}) {
+      const graph::View p = toy.tensor("p" + n, 8), q = toy.tensor("q" + n, 8);
+      toy.compute("a" + n, {graph::write(p)});
+      toy.compute("d" + n, {graph::write(q)});
+      toy.collective("c" + n, graph::Channel::data, {graph::read_write(p)});
+      toy.compute("b" + n, {graph::read(p)});
+      sequence.insert(sequence.end(), {{"a" + n, "compute0"}, {"d" + n, "compute0"}, {"c" + n, "data"}});
+      sequence.emplace_back("b" + n, "compute0");
+    }
+    graph = toy.build();
+    problem = problem_of(
+        graph, us({{"a1", 10}, {"d1", 30}, {"c1", 20}, {"b1", 5}, {"a2", 10}, {"d2", 30}, {"c2", 15}, {"b2", 5}}));
+    order = order_of(*graph, 1, sequence);
+    for (const std::string n : {"1", "2"}) {
+      order.added_edges.push_back({graph->find_task("d" + n), graph->find_task("c" + n),
+                                   graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
+      order.added_edges.push_back({graph->find_task("c" + n), graph->find_task("b" + n),
+                                   graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
+    }
+    report = report_of(problem, order);
+    explanation = explain(problem, report, kNoRewrites);
+  }
+  int number(const std::string& task, RemedyKind kind) const {
+    return remedy_of(explanation, *graph, task, kind).number;
+  }
+  std::string refusal(const std::vector<int>& numbers) const {
+    try {
+      apply_remedies(problem, report, explanation, numbers);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  std::shared_ptr<const graph::Graph> graph;
+  PlanningProblem problem;
+  PlanReport report;
+  Explanation explanation;
+};
+
+TEST(AppliedRemedies, GainWhatTheyPromise) {
+  const HeldBack toy;
+  for (int number = 1; number <= toy.explanation.remedies(); ++number) {
+    const Remedy& remedy = *toy.explanation.remedy(number);
+    const AppliedRemedies applied = apply_remedies(toy.problem, toy.report, toy.explanation, std::vector<int>{number});
+    EXPECT_NEAR(applied.gain_ns, remedy.gain_ns, 1) << remedy.what;
+    EXPECT_EQ(applied.promised_ns, remedy.gain_ns);
+    EXPECT_EQ(applied.step_ns, toy.report.step_ns() - applied.gain_ns);
+    const plan::Order replayed = plan::order_of(applied.file, *toy.graph, "file");
+    EXPECT_EQ(replayed.sequence.size(), toy.graph->tasks().size());
+  }
+}
+
+TEST(AppliedRemedies, AddUpWhereTheyAreIndependent) {
+  const HeldBack toy;
+  const int first = toy.number("c1", RemedyKind::issue_earlier), second = toy.number("c2", RemedyKind::issue_earlier);
+  ASSERT_GT(first, 0);
+  ASSERT_GT(second, 0);
+  const AppliedRemedies both =
+      apply_remedies(toy.problem, toy.report, toy.explanation, std::vector<int>{second, first});
+  EXPECT_EQ(both.numbers, (std::vector<int>{std::min(first, second), std::max(first, second)}));
+  EXPECT_EQ(both.gain_ns, (20 + 15) * kUs);
+  EXPECT_EQ(both.promised_ns, (20 + 15) * kUs);
+  EXPECT_TRUE(std::ranges::any_of(both.file.reasons,
+                                  [](const std::string& reason) { return reason.starts_with("weft explain: "); }));
+}
+
+TEST(AppliedRemedies, RefusesNumbersThatArentThere) {
+  const HeldBack toy;
+  const int most = toy.explanation.remedies();
+  EXPECT_NE(toy.refusal({most + 1}).find("there is no remedy " + std::to_string(most + 1)), std::string::npos);
+  EXPECT_NE(toy.refusal({most + 1}).find("from 1 to " + std::to_string(most)), std::string::npos);
+  EXPECT_NE(toy.refusal({0}).find("there is no remedy 0"), std::string::npos);
+  EXPECT_NE(toy.refusal({1, 1}).find("chosen twice"), std::string::npos);
+}
+
+// A promise that the simulation doesn't keep is refused, and so is a plan that takes too much memory.
+TEST(AppliedRemedies, RefusesAPlanThatIsntBetter) {
+  HeldBack toy;
+  for (ExposureGroup& group : toy.explanation.groups) {
+    for (Remedy& remedy : group.remedies) {
+      if (remedy.number == 1) remedy.moves = {{MoveKind::release, toy.graph->find_task("b1"), {}}};
+    }
+  }
+  EXPECT_NE(toy.refusal({1}).find("shorter"), std::string::npos) << toy.refusal({1});
+  const HeldBack other;
+  HeldBack tight;
+  tight.problem.options.memory_limit = 1;
+  EXPECT_NE(tight.refusal({1}).find("of memory"), std::string::npos) << tight.refusal({1});
+  EXPECT_EQ(other.refusal({1}), "accepted");
+}
+
+// A remedy that takes too much memory has no number.
+TEST(AppliedRemedies, RemediesKeepTheMemoryLimit) {
+  HeldBack toy;
+  toy.problem.options.memory_limit = toy.report.plan->scratch_bytes;
+  const Explanation explanation = explain(toy.problem, toy.report, kNoRewrites);
+  for (const ExposureGroup& group : explanation.groups) {
+    for (const Remedy& remedy : group.remedies) {
+      EXPECT_TRUE(remedy.number == 0 || remedy.memory_bytes <= 0) << remedy.what;
+    }
+  }
+}
+
+// Five all-reduces that each cost 10 µs whatever their size: one bucket costs 10 for all.
+TEST(AppliedRemedies, ARewriteIsPlannedByThePolicy) {
+  testing::ReductionToy toy;
+  std::vector<graph::Access> reads;
+  for (const std::string i : {"0", "1", "2", "3", "4"}) {
+    const graph::View g = toy.tensor("g" + i, 16);
+    toy.compute("a" + i, {graph::write(g)});
+    reads.push_back(graph::read(g));
+  }
+  for (int i = 0; i < 5; ++i) toy.reduce("r" + std::to_string(i), reads[static_cast<std::size_t>(i)].view);
+  toy.compute("b", std::move(reads));
+  const PlanningProblem problem = problem_of(toy.build(), {}, 10 * kUs);
+  const PlanReport report = report_plan(problem, policy::named_policy("serial"));
+  const Explanation explanation = explain(problem, report, {});
+  const Remedy& bucket = explanation.rewrites[0];
+  ASSERT_GT(bucket.number, 0);
+  const AppliedRemedies applied = apply_remedies(problem, report, explanation, std::vector<int>{bucket.number});
+  EXPECT_EQ(applied.gain_ns, 40 * kUs);
+  EXPECT_EQ(plan::to_string(applied.file.rewrites), bucket.what);
+  EXPECT_EQ(applied.file.sequence.size(), 7U);
+}
+
+}  // namespace
+}  // namespace weft::simulate

@@ -1,0 +1,309 @@
+#include "tools/explanation_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text/text_table.h"
+#include "base/text/units.h"
+#include "runtime/cost/machine_numbers.h"
+
+namespace weft::tools {
+namespace {
+
+// Paragraphs of a text before it only counts.
+constexpr std::size_t kMostParagraphs = 12;
+constexpr double kLeastShown = 1000;  // as ExplainOptions::least_ns
+
+double ms(double ns) {
+  return ns * 1e-6;
+}
+
+/// "-0.013 ms": by how much a step changes. Less than can be printed is no gain.
+std::string gain_text(double gain_ns) {
+  return gain_ns >= simulate::kLeastGain ? fmt::format("{:+.3f} ms", -ms(gain_ns)) : "no gain";
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  return (bytes < 0 ? "-" : "+") + human_bytes(static_cast<std::uint64_t>(std::abs(bytes)));
+}
+
+/// Rows of a label and a text that continues below itself.
+StyledText lines(std::vector<std::vector<std::string>> rows, std::optional<std::size_t> width) {
+  return table_text({.columns = {{.words = true}, {.words = true}, {}}, .rows = std::move(rows), .heads = false},
+                    width);
+}
+
+/// Rows of a number to choose a remedy by, its gain, and what it changes.
+StyledText remedy_lines(std::vector<std::vector<std::string>> rows, std::optional<std::size_t> width) {
+  return table_text({.columns = {{}, {}, {.words = true}, {}}, .rows = std::move(rows), .heads = false}, width);
+}
+
+/// `members`, `exposed_ns`: of its group.
+std::string remedy_text(const simulate::Remedy& remedy, std::size_t members, double exposed_ns) {
+  std::string text = remedy.what;
+  if (remedy.kind == simulate::RemedyKind::no_time) {
+    text = remedy.collectives == 1 ? "if it took no time at all" : "if they took no time at all";
+  }
+  if (remedy.kind == simulate::RemedyKind::rewrite) text = fmt::format("--rewrites \"{}\"", remedy.what);
+  std::vector<std::string> notes;
+  if (members > 1) {
+    const std::string count = remedy.collectives == members ? fmt::format("all {}", members)
+                                                            : fmt::format("{} of {}", remedy.collectives, members);
+    notes.push_back(remedy.gains() || remedy.alone_ns >= simulate::kLeastGain
+                        ? fmt::format("{}; {} for the worst alone", count, gain_text(remedy.alone_ns))
+                        : count);
+  }
+  const bool can_be_had = remedy.kind != simulate::RemedyKind::no_time;
+  if (members > 0 && can_be_had && remedy.gain_ns > 1.05 * exposed_ns) {
+    notes.emplace_back("more than is exposed here, since others gain too");
+  }
+  if (remedy.computations > 1) notes.push_back(fmt::format("{} computations move", remedy.computations));
+  if (std::abs(remedy.memory_bytes) >= 1 << 20) notes.push_back(bytes_text(remedy.memory_bytes) + " of memory");
+  if (!remedy.fits && !remedy.moves.empty()) notes.push_back("more than the plan may take");
+  return notes.empty() ? text : fmt::format("{} ({})", text, join(notes, "; "));
+}
+
+std::vector<std::string> remedy_row(const simulate::Remedy& remedy, std::size_t members = 0, double exposed_ns = 0) {
+  return {remedy.number > 0 ? fmt::format("{:>3}", remedy.number) : "   ", gain_text(remedy.gain_ns),
+          remedy_text(remedy, members, exposed_ns)};
+}
+
+StyledText paragraph(const ExplainedStep& step, const simulate::ExposureGroup& group,
+                     std::optional<std::size_t> width) {
+  const simulate::ExposedCollective& worst = step.explanation.collectives[group.members.front()];
+  const graph::Task& task = step.report.plan->graph->task(worst.task);
+  const std::string kind =
+      fmt::format("{} on {}", graph::kind_name(task.operation), graph::to_string(*graph::channel_of(task.operation)));
+  const bool one = group.members.size() == 1;
+  StyledText text;
+  text.add("\n").add(group.name, Emphasis::heading);
+  text.add(fmt::format(" ({}{}): {:.3f} ms exposed\n", kind, one ? "" : fmt::format(", ×{}", group.members.size()),
+                       ms(group.exposed_ns)));
+  text.add(
+      lines({{"    cause", std::string(simulate::to_string(worst.cause))},
+             {one ? "    time" : "    worst", fmt::format("{}{:.3f} of {:.3f} ms exposed", one ? "" : task.name + ", ",
+                                                          ms(worst.exposed_ns), ms(worst.duration_ns))},
+             {"    why", worst.because}},
+            width));
+  std::vector<std::vector<std::string>> rows;
+  for (const simulate::Remedy& remedy : group.remedies) {
+    rows.push_back(remedy_row(remedy, group.members.size(), group.exposed_ns));
+  }
+  if (rows.empty()) rows.push_back({"   ", "", "remedies weren't tried: --most takes more groups"});
+  return text.add(remedy_lines(std::move(rows), width));
+}
+
+/// By phase, and in it by kind of task, the longest first.
+StyledText path_text(const std::vector<simulate::PathPiece>& path, std::optional<std::size_t> width) {
+  std::vector<std::vector<std::string>> rows;
+  for (const graph::Phase phase : {graph::Phase::forward, graph::Phase::backward, graph::Phase::update}) {
+    std::vector<simulate::PathPiece> kinds;
+    double sum = 0;
+    for (const simulate::PathPiece& piece : path) {
+      if (piece.phase != phase) continue;
+      auto known = std::ranges::find(kinds, piece.kind, &simulate::PathPiece::kind);
+      if (known == kinds.end()) known = kinds.insert(kinds.end(), {piece.kind, phase, piece.first, "", 0, 0});
+      known->tasks += piece.tasks;
+      known->ns += piece.ns;
+      sum += piece.ns;
+    }
+    if (kinds.empty()) continue;
+    std::ranges::stable_sort(kinds, std::greater{}, &simulate::PathPiece::ns);
+    std::string text;
+    for (const simulate::PathPiece& kind : kinds) {
+      text += fmt::format("{}{:.3f} in {} {}", text.empty() ? "" : ", ", ms(kind.ns), kind.tasks, kind.kind);
+    }
+    rows.push_back({fmt::format("  {}", graph::to_string(phase)), fmt::format("{:.3f} ms", ms(sum)), text});
+  }
+  return table_text({.columns = {{.words = true}, {}, {.words = true}, {}}, .rows = std::move(rows), .heads = false},
+                    width);
+}
+
+StyledText totals(const ExplainedStep& step, std::optional<std::size_t> width) {
+  const simulate::PlanReport& report = step.report;
+  const simulate::Explanation& explanation = step.explanation;
+  std::vector<std::vector<std::string>> rows = {
+      {"policy", report.policy.name},
+      {"step", fmt::format("{:.3f} ms, {:.1f} % above the bound of {:.3f} ms", ms(report.step_ns()), 100 * report.gap(),
+                           ms(report.bounds.best()))},
+      {"communication", fmt::format("{:.3f} ms of the step, {:.3f} ms of it exposed, by all {} collectives",
+                                    ms(static_cast<double>(report.overlap.communication)),
+                                    ms(static_cast<double>(report.overlap.exposed)), explanation.of_plan)}};
+  std::string shown =
+      fmt::format("{} collectives, {} {}; each is exposed for {:.3f} ms or more", explanation.collectives.size(),
+                  explanation.groups.size(), explanation.groups.size() == 1 ? "group" : "groups", ms(kLeastShown));
+  if (!step.only.empty()) {
+    shown = fmt::format("{} of these collectives alone, by the name {}; exposed for {:.3f} ms in all",
+                        explanation.collectives.size(), step.only, ms(explanation.exposed_ns()));
+  }
+  rows.push_back({"explained", shown});
+  if (const std::string order = report.order_for_memory(); !order.empty()) {
+    rows.push_back({"order", fmt::format("{}, since {}'s own takes too much memory", order, report.policy.name)});
+  }
+  return lines(std::move(rows), width);
+}
+
+StyledText applied_text(const ExplainedStep& step, std::optional<std::size_t> width) {
+  const simulate::AppliedRemedies& applied = *step.applied;
+  std::vector<std::string> numbers;
+  for (const int number : applied.numbers) numbers.push_back(std::to_string(number));
+  std::vector<std::vector<std::string>> rows = {
+      {"applied", fmt::format("{} {}", numbers.size() == 1 ? "remedy" : "remedies", join(numbers))},
+      {"step", fmt::format("{:.3f} ms, {:.3f} ms shorter (the sum of the gains above: {:.3f} ms), in {} of memory",
+                           ms(applied.step_ns), ms(applied.gain_ns), ms(applied.promised_ns),
+                           human_bytes(static_cast<std::uint64_t>(applied.memory_bytes)))}};
+  if (!step.output.empty()) {
+    rows.push_back(
+        {"plan", fmt::format("{}, for --policy file:{} with the same configuration", step.output, step.output)});
+  }
+  return lines(std::move(rows), width);
+}
+
+JsonObject remedy_json(const simulate::Remedy& remedy) {
+  JsonObject json;
+  if (remedy.number > 0) json.add("number", remedy.number);
+  return json.add("kind", simulate::identifier_of(remedy.kind))
+      .add("what", remedy.what)
+      .add("gain_ms", ms(remedy.gain_ns))
+      .add("worst_alone_gain_ms", ms(remedy.alone_ns))
+      .add("collectives", remedy.collectives)
+      .add("computations_moved", remedy.computations)
+      .add("memory_bytes", remedy.memory_bytes)
+      .add("keeps_memory", remedy.fits);
+}
+
+JsonArray remedies_json(const std::vector<simulate::Remedy>& remedies) {
+  JsonArray json;
+  for (const simulate::Remedy& remedy : remedies) json.add(remedy_json(remedy));
+  return json;
+}
+
+JsonObject collective_json(const graph::Graph& graph, const simulate::ExposedCollective& exposed) {
+  const graph::Task& task = graph.task(exposed.task);
+  const auto name = [&](graph::TaskId id) { return id.valid() ? JsonValue(graph.task(id).name) : JsonValue(nullptr); };
+  return JsonObject()
+      .add("name", task.name)
+      .add("kind", graph::kind_name(task.operation))
+      .add("channel", graph::to_string(*graph::channel_of(task.operation)))
+      .add("exposed_ms", ms(exposed.exposed_ns))
+      .add("duration_ms", ms(exposed.duration_ns))
+      .add("alone_ms", ms(exposed.alone_ns))
+      .add("ready_ms", ms(exposed.ready_ns))
+      .add("begin_ms", ms(exposed.begin_ns))
+      .add("data_by", name(exposed.input))
+      // Data that are there from the step's begin can't be late.
+      .add("late_ms", exposed.input.valid() ? JsonValue(ms(exposed.late_ns())) : JsonValue(nullptr))
+      .add("too_late_ms", ms(exposed.too_late_ns()))
+      .add("cause", simulate::identifier_of(exposed.cause))
+      .add("cause_text", simulate::to_string(exposed.cause))
+      .add("in_the_way", name(exposed.in_the_way))
+      .add("because", exposed.because);
+}
+
+JsonArray groups_json(const ExplainedStep& step) {
+  JsonArray groups;
+  for (const simulate::ExposureGroup& group : step.explanation.groups) {
+    JsonArray members;
+    for (const std::size_t i : group.members) {
+      members.add(step.report.plan->graph->task(step.explanation.collectives[i].task).name);
+    }
+    groups.add(JsonObject()
+                   .add("name", group.name)
+                   .add("cause", simulate::identifier_of(step.explanation.collectives[group.members.front()].cause))
+                   .add("exposed_ms", ms(group.exposed_ns))
+                   .add("members", members)
+                   .add("remedies", remedies_json(group.remedies)));
+  }
+  return groups;
+}
+
+}  // namespace
+
+StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width) {
+  const simulate::Explanation& explanation = step.explanation;
+  StyledText text = totals(step, width);
+  const std::size_t shown = std::min(kMostParagraphs, explanation.groups.size());
+  double rest = 0;
+  for (std::size_t i = 0; i < explanation.groups.size(); ++i) {
+    if (i < shown) text.add(paragraph(step, explanation.groups[i], width));
+    if (i >= shown) rest += explanation.groups[i].exposed_ns;
+  }
+  if (shown < explanation.groups.size()) {
+    text.add(
+        fmt::format("\n… and {} more groups, exposed for {:.3f} ms\n", explanation.groups.size() - shown, ms(rest)));
+  }
+  text.add("\nWhat the step's length comes from, by phase:\n").add(path_text(explanation.path, width));
+  const auto list = [&](std::string_view title, const std::vector<simulate::Remedy>& remedies) {
+    std::vector<std::vector<std::string>> rows;
+    for (const simulate::Remedy& remedy : remedies) rows.push_back(remedy_row(remedy));
+    if (!rows.empty()) text.add("\n").add(title).add(":\n").add(remedy_lines(std::move(rows), width));
+  };
+  list("Computations moved from one pass into another, whose results stay in memory for longer",
+       explanation.between_passes);
+  list("Rewrites of the whole graph under this policy, which change no bit", explanation.rewrites);
+  if (step.halved) {
+    text.add("\nMicro-batches of half the size, which add gradients in another order and so change roundings:\n");
+    text.add(remedy_lines(
+        {{"   ", gain_text(step.halved->gain_ns), fmt::format("--micro-batch {}", step.halved->micro_batch)}}, width));
+  }
+  if (explanation.remedies() > 0 || step.applied || !step.unsure.empty()) text.add("\n");
+  if (const int most = explanation.remedies(); most > 0 && !step.applied) {
+    text.add(lines({{"apply", fmt::format("--apply {} -o plan.json writes the plan with {} of these remedies",
+                                          most == 1 ? "1" : "1,2", most == 1 ? "the first" : "the first two")}},
+                   width));
+  }
+  if (step.applied) text.add(applied_text(step, width));
+  if (!step.unsure.empty()) text.add(lines({{"machine", cost::unsure_text(step.unsure)}}, width));
+  return text;
+}
+
+JsonObject explanation_json(const ExplainedStep& step) {
+  const simulate::PlanReport& report = step.report;
+  JsonArray collectives, path;
+  for (const simulate::ExposedCollective& exposed : step.explanation.collectives) {
+    collectives.add(collective_json(*report.plan->graph, exposed));
+  }
+  for (const simulate::PathPiece& piece : step.explanation.path) {
+    path.add(JsonObject()
+                 .add("kind", piece.kind)
+                 .add("phase", graph::to_string(piece.phase))
+                 .add("tasks", piece.tasks)
+                 .add("first", piece.first)
+                 .add("last", piece.last)
+                 .add("ms", ms(piece.ns)));
+  }
+  JsonObject json;
+  json.add("policy", report.policy.name)
+      .add("order_for_memory", report.order_for_memory())
+      .add("step_ms", ms(report.step_ns()))
+      .add("bound_ms", ms(report.bounds.best()))
+      .add("communication_ms", ms(static_cast<double>(report.overlap.communication)))
+      .add("exposed_ms", ms(static_cast<double>(report.overlap.exposed)))
+      .add("plan_collectives", step.explanation.of_plan)
+      .add("explained_exposed_ms", ms(step.explanation.exposed_ns()))
+      .add("collectives", collectives)
+      .add("groups", groups_json(step))
+      .add("path", path)
+      .add("between_passes", remedies_json(step.explanation.between_passes))
+      .add("rewrites", remedies_json(step.explanation.rewrites));
+  if (step.halved) {
+    json.add("halved",
+             JsonObject().add("micro_batch", step.halved->micro_batch).add("gain_ms", ms(step.halved->gain_ns)));
+  }
+  if (step.applied) {
+    json.add("applied", JsonObject()
+                            .add("numbers", step.applied->numbers)
+                            .add("step_ms", ms(step.applied->step_ns))
+                            .add("gain_ms", ms(step.applied->gain_ns))
+                            .add("promised_ms", ms(step.applied->promised_ns))
+                            .add("memory_bytes", step.applied->memory_bytes));
+  }
+  json.add("files", step.output.empty() ? std::vector<std::string>() : std::vector<std::string>{step.output});
+  return json.add("unsure_numbers", step.unsure);
+}
+
+}  // namespace weft::tools

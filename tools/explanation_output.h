@@ -1,0 +1,35 @@
+// What `weft explain` prints: paragraphs as wide as the terminal, and the same as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/text/json_object.h"
+#include "base/text/styled_text.h"
+#include "runtime/simulate/applied_remedies.h"
+#include "runtime/simulate/explain.h"
+
+namespace weft::tools {
+
+/// The micro-batch halved: more messages to hide, of half the size. Not exact, unlike the rewrites.
+struct HalvedBatch {
+  std::int64_t micro_batch = 0;
+  double gain_ns = 0;
+};
+
+struct ExplainedStep {
+  const simulate::PlanReport& report;
+  const simulate::Explanation& explanation;
+  std::string only = {};  // as the user asked for it; "": everything
+  std::optional<HalvedBatch> halved = {};
+  std::optional<simulate::AppliedRemedies> applied = {};
+  std::string output = {};               // the plan file that was written; "": none
+  std::vector<std::string> unsure = {};  // numbers of the machine
+};
+
+StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width);
+JsonObject explanation_json(const ExplainedStep& step);
+
+}  // namespace weft::tools

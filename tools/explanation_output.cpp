@@ -53,7 +53,8 @@ std::string remedy_text(const simulate::Remedy& remedy, std::size_t members, dou
   if (members > 1) {
     const std::string count = remedy.collectives == members ? fmt::format("all {}", members)
                                                             : fmt::format("{} of {}", remedy.collectives, members);
-    notes.push_back(remedy.gains() || remedy.alone_ns >= simulate::kLeastGain
+    const bool gains = remedy.gains() || remedy.alone_ns >= simulate::kLeastGain;
+    notes.push_back(remedy.collectives > 1 && gains
                         ? fmt::format("{}; {} for the worst alone", count, gain_text(remedy.alone_ns))
                         : count);
   }
@@ -93,7 +94,10 @@ StyledText paragraph(const ExplainedStep& step, const simulate::ExposureGroup& g
   for (const simulate::Remedy& remedy : group.remedies) {
     rows.push_back(remedy_row(remedy, group.members.size(), group.exposed_ns));
   }
-  if (rows.empty()) rows.push_back({"   ", "", "remedies weren't tried: --most takes more groups"});
+  if (rows.empty()) {
+    return text.add(
+        lines({{"    tried", "no remedies yet: raise --most, or ask for this group with --collective"}}, width));
+  }
   return text.add(remedy_lines(std::move(rows), width));
 }
 

@@ -375,9 +375,9 @@ void CandidateSearch::add_computations_first(List& list, const std::vector<Expos
     }
     if (worst) {
       candidate.worst = moves;
-      candidate.what =
-          fmt::format("compute {:.3f} ms of tasks that don't need it ({}{}) before {}, which does", filling.ns * 1e-6,
-                      step_.name(filling.largest), moves.size() == 1 ? "" : ", …", step_.name(filling.before));
+      candidate.what = fmt::format("compute {:.3f} ms of tasks that don't need it ({}{}) before {}, which needs it",
+                                   filling.ns * 1e-6, step_.name(filling.largest), moves.size() == 1 ? "" : ", …",
+                                   step_.name(filling.before));
       if (!same_pass) {
         candidate.what =
             fmt::format("move computations of the {} pass into the {} pass: {:.3f} ms a collective ({}{}) before {}",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -76,23 +77,35 @@ Remedy Remedies::best_of(const std::vector<Ranked*>& of_kind, const SimulatedSte
     for (const Ranked* each : left) most = std::max(most, each->gain_ns);
     const auto next = std::ranges::find_if(
         left, [&](const Ranked* each) { return each->gain_ns >= (most > 0 ? kAsGood * most : most); });
-    const CandidateMoves& candidate = (*next)->candidate;
-    const plan::Plan plan = plan::make_plan(report_.plan->graph, (*next)->order, report_.plan->policy);
-    Remedy remedy{.kind = candidate.kind, .what = candidate.what, .collectives = candidate.collectives};
-    remedy.gain_ns = report_.step_ns() - simulate(plan, report_.costs, problem_.machine, options_).step_ns;
-    remedy.computations = candidate.computations;
-    remedy.memory_bytes = plan.scratch_bytes - report_.plan->scratch_bytes;
-    remedy.fits = keeps_memory(problem_, plan);
-    remedy.moves = candidate.moves;
-    remedy.alone_ns = remedy.gain_ns;
-    if (plan::Order alone = order_; candidate.collectives > 1 && apply(step.graph, candidate.worst, alone).empty()) {
-      remedy.alone_ns = order_ns_ - timetable_ns(step, alone);
-    }
+    Remedy remedy = unplanned(**next, step);
+    // Planning memory takes far longer than simulating, and a remedy without a gain needs no plan.
+    const bool known = std::abs(order_ns_ - report_.step_ns()) <= kTick;
+    if (!known || remedy.gains()) plan_and_simulate((*next)->order, remedy);
     left.erase(next);
     if (tried == 0 || (remedy.fits && remedy.gains())) best = std::move(remedy);
     if (best.fits) break;
   }
   return best;
+}
+
+Remedy Remedies::unplanned(const Ranked& ranked, const SimulatedStep& step) const {
+  const CandidateMoves& candidate = ranked.candidate;
+  Remedy remedy{.kind = candidate.kind, .what = candidate.what, .collectives = candidate.collectives};
+  remedy.gain_ns = remedy.alone_ns = ranked.gain_ns;
+  remedy.computations = candidate.computations;
+  remedy.moves = candidate.moves;
+  if (plan::Order alone = order_; candidate.collectives > 1 && apply(step.graph, candidate.worst, alone).empty()) {
+    remedy.alone_ns = order_ns_ - timetable_ns(step, alone);
+  }
+  return remedy;
+}
+
+void Remedies::plan_and_simulate(const plan::Order& order, Remedy& remedy) const {
+  const plan::Plan plan = plan::make_plan(report_.plan->graph, order, report_.plan->policy);
+  remedy.gain_ns = report_.step_ns() - simulate(plan, report_.costs, problem_.machine, options_).step_ns;
+  remedy.memory_bytes = plan.scratch_bytes - report_.plan->scratch_bytes;
+  remedy.fits = keeps_memory(problem_, plan);
+  if (remedy.collectives == 1) remedy.alone_ns = remedy.gain_ns;
 }
 
 double Remedies::timetable_ns(const SimulatedStep& step, const plan::Order& order) const {

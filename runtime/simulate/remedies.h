@@ -32,6 +32,9 @@ class Remedies {
   std::vector<Ranked> ranked(const SimulatedStep& step, std::vector<CandidateMoves> candidates) const;
   /// Plans and simulates the best candidates of one kind, until one keeps the memory limit.
   Remedy best_of(const std::vector<Ranked*>& of_kind, const SimulatedStep& step) const;
+  /// With the gains that the timetable shows.
+  Remedy unplanned(const Ranked& ranked, const SimulatedStep& step) const;
+  void plan_and_simulate(const plan::Order& order, Remedy& remedy) const;
   double timetable_ns(const SimulatedStep& step, const plan::Order& order) const;
   std::optional<Remedy> without_limit();
   Remedy without_cost(const std::vector<ExposedCollective>& members) const;

@@ -36,7 +36,9 @@ class ExplainCommandTest : public testing::SmallStep {
         gain = remedy.at("gain_ms");
         const bool possible = remedy.at("keeps_memory") && gain >= 0.0005;
         EXPECT_EQ(remedy.contains("number"), possible) << remedy;
-        if (possible) EXPECT_EQ(remedy.at("number"), next++);
+        if (possible) {
+          EXPECT_EQ(remedy.at("number"), next++);
+        }
       }
     };
     for (const json& group : report.at("groups")) {
@@ -183,7 +185,7 @@ TEST_F(ExplainCommandTest, APlanWithARemedyGainsWhatWasPromised) {
       "--seq-len",      "512",      "--global-batch", "32",   "--micro-batch",   "4"};
   const std::vector<std::vector<std::string>> steps = {
       {"--policy", "serial", "--grid", "y=2,z=2"},
-      {"--policy", "program", "--grid", "z=4", "--recompute", "block", "--reshard-after-forward", "true"},
+      {"--policy", "program", "--grid", "z=4", "--reduce-dtype", "bf16", "--recompute", "block"},
       {"--policy", "axonn", "--grid", "y=2,z=2,data=2", "--recompute", "block"},
       {"--policy", "fsdp", "--grid", "z=4"}};
   std::set<std::string> kinds;
@@ -214,6 +216,7 @@ TEST_F(ExplainCommandTest, RemediesTogether) {
   const json report = explain(words);
   std::vector<std::pair<int, double>> best;  // of the first two groups
   for (const json& group : report.at("groups")) {
+    if (group.at("remedies").empty()) continue;
     const json& remedy = group.at("remedies").at(0);
     if (remedy.contains("number")) best.emplace_back(remedy.at("number"), remedy.at("gain_ms"));
   }

@@ -151,6 +151,17 @@ StyledText totals(const ExplainedStep& step, std::optional<std::size_t> width) {
   return lines(std::move(rows), width);
 }
 
+/// The best remedies of two groups: "1,4".
+std::string example_numbers(const simulate::Explanation& explanation) {
+  std::vector<std::string> numbers;
+  for (const simulate::ExposureGroup& group : explanation.groups) {
+    const auto best = std::ranges::find_if(group.remedies, [](const auto& remedy) { return remedy.number > 0; });
+    if (best != group.remedies.end() && numbers.size() < 2) numbers.push_back(std::to_string(best->number));
+  }
+  if (numbers.empty() && explanation.remedies() > 0) numbers.emplace_back("1");
+  return join(numbers, ",");
+}
+
 StyledText applied_text(const ExplainedStep& step, std::optional<std::size_t> width) {
   const simulate::AppliedRemedies& applied = *step.applied;
   std::vector<std::string> numbers;
@@ -255,10 +266,10 @@ StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t
         {{"   ", gain_text(step.halved->gain_ns), fmt::format("--micro-batch {}", step.halved->micro_batch)}}, width));
   }
   if (explanation.remedies() > 0 || step.applied || !step.unsure.empty()) text.add("\n");
-  if (const int most = explanation.remedies(); most > 0 && !step.applied) {
-    text.add(lines({{"apply", fmt::format("--apply {} -o plan.json writes the plan with {} of these remedies",
-                                          most == 1 ? "1" : "1,2", most == 1 ? "the first" : "the first two")}},
-                   width));
+  if (const std::string numbers = example_numbers(explanation); !numbers.empty() && !step.applied) {
+    text.add(lines(
+        {{"apply", fmt::format("--apply {} -o plan.json writes a plan with remedies, by their numbers", numbers)}},
+        width));
   }
   if (step.applied) text.add(applied_text(step, width));
   if (!step.unsure.empty()) text.add(lines({{"machine", cost::unsure_text(step.unsure)}}, width));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace weft::simulate {
@@ -41,8 +42,19 @@ std::vector<CandidateMoves> CandidateSearch::candidates(const std::vector<Expose
   add_later(list, members);
   add_local(list, members);
   add(list, RemedyKind::unblock, members, [&](const ExposedCollective& each) { return unblock(each); });
-  add_computations_first(list, members, true);
-  add_computations_first(list, members, false);
+  for (const double share : {1.0, 2.0}) {
+    add_computations_first(list, members, {.share = share});
+    add_computations_first(list, members, {.collectives = true, .share = share});
+  }
+  add_computations_first(list, members, {.same_pass = false});
+  for (CandidateMoves& candidate : list) {
+    std::set<graph::TaskId> moved;
+    for (const OrderMove& move : candidate.moves) {
+      const bool moves = move.kind == MoveKind::before || move.kind == MoveKind::after;
+      if (moves && !step_.collective(move.task)) moved.insert(move.task);
+    }
+    candidate.computations += moved.size();
+  }
   return list;
 }
 
@@ -164,9 +176,9 @@ CandidateSearch::Own CandidateSearch::with_collective(const ExposedCollective& c
 }
 
 CandidateSearch::Own CandidateSearch::pass(const ExposedCollective& collective, std::size_t collectives) const {
-  if (collective.cause != ExposureCause::queued) return {};
-  const graph::TaskId task = collective.task, other = ahead(task, collectives);
-  if (!other.valid() || descendants(step_.graph, other)[task.index()]) return {};
+  const graph::TaskId task = collective.task, other = ahead(task, collectives), last = ahead(task, 1);
+  if (!other.valid() || step_.end(last) <= collective.ready_ns + kTick || descendants(step_.graph, other)[task.index()])
+    return {};
   std::vector<bool> leads(place_.size(), false);
   leads[task.index()] = true;
   Own own;
@@ -279,7 +291,7 @@ CandidateSearch::Own CandidateSearch::local_later(const ExposedCollective& colle
     passed_ns += step_.costs.ns[task.index()];
   }
   if (!last.valid()) return {};
-  Own own{{{MoveKind::detach, collective.task, {}}}, "", going.size()};
+  Own own{{{MoveKind::detach, collective.task, {}}}, "", 0};
   for (std::size_t i = going.size(); i-- > 0;) own.moves.push_back({MoveKind::after, going[i], last});
   const std::string more = going.size() == 1 ? "" : fmt::format(" and {} like it", going.size() - 1);
   own.what = fmt::format("run {}{} {} later: after {}", step_.name(local), more, counted(passed, "computation"),
@@ -301,7 +313,7 @@ CandidateSearch::Own CandidateSearch::local_earlier(const ExposedCollective& col
            {MoveKind::before, collective.task, anchor}},
           fmt::format("run {} {} earlier: before {}", step_.name(local), counted(now - number, "computation"),
                       step_.name(anchor)),
-          1};
+          0};
 }
 
 CandidateSearch::Own CandidateSearch::unblock(const ExposedCollective& collective) const {
@@ -323,7 +335,7 @@ CandidateSearch::Own CandidateSearch::unblock(const ExposedCollective& collectiv
 // ---- computations while it runs
 
 CandidateSearch::Filling CandidateSearch::filling(const ExposedCollective& collective, const plan::Order& order,
-                                                  const std::vector<bool>& moved, bool same_pass) const {
+                                                  const std::vector<bool>& moved, const FillingRule& rule) const {
   Filling found;
   const std::vector<bool> needs = descendants(step_.graph, collective.task);
   const graph::Phase phase = step_.graph.task(collective.task).phase;
@@ -333,17 +345,19 @@ CandidateSearch::Filling CandidateSearch::filling(const ExposedCollective& colle
   found.before = first->task;
   std::vector<bool> stays(needs.size(), false);
   double largest = 0;
-  for (auto at = first; at != order.sequence.end() && found.ns < collective.exposed_ns; ++at) {
+  for (auto at = first; at != order.sequence.end() && found.ns < rule.share * collective.exposed_ns; ++at) {
     const graph::TaskId task = at->task;
     const bool other = step_.graph.task(task).phase != phase;
-    bool goes = !needs[task.index()] && !step_.collective(task) && !(same_pass && other) && !moved[task.index()];
+    bool goes = !needs[task.index()] && !(rule.same_pass && other) && !moved[task.index()];
     for (const graph::Edge& edge : step_.graph.in_edges(task)) {
       if (edge.distance == 0 && stays[edge.from.index()]) goes = false;
     }
-    if (!goes) {
+    const bool is_collective = step_.collective(task);
+    if (!goes || (is_collective && !rule.collectives)) {
       stays[task.index()] = true;
       continue;
     }
+    if (is_collective) continue;  // it goes along with a computation that needs it
     const double ns = step_.costs.ns[task.index()];
     found.ns += ns;
     found.tasks.push_back(task);
@@ -357,14 +371,14 @@ CandidateSearch::Filling CandidateSearch::filling(const ExposedCollective& colle
 }
 
 void CandidateSearch::add_computations_first(List& list, const std::vector<ExposedCollective>& members,
-                                             bool same_pass) const {
+                                             const FillingRule& rule) const {
   plan::Order order = order_;
   std::vector<bool> moved(order.sequence.size(), false);
-  CandidateMoves candidate{.kind = same_pass ? RemedyKind::computations_first : RemedyKind::computations_moved};
+  CandidateMoves candidate{.kind = rule.same_pass ? RemedyKind::computations_first : RemedyKind::computations_moved};
   for (const ExposedCollective& each : members) {
-    const Filling filling = this->filling(each, order, moved, same_pass);
+    const Filling filling = this->filling(each, order, moved, rule);
     const bool worst = &each == &members.front();
-    if (filling.tasks.empty() || (!same_pass && !filling.of_other_pass.valid())) {
+    if (filling.tasks.empty() || (!rule.same_pass && !filling.of_other_pass.valid())) {
       if (worst) return;
       continue;
     }
@@ -375,10 +389,11 @@ void CandidateSearch::add_computations_first(List& list, const std::vector<Expos
     }
     if (worst) {
       candidate.worst = moves;
-      candidate.what = fmt::format("compute {:.3f} ms of tasks that don't need it ({}{}) before {}, which needs it",
-                                   filling.ns * 1e-6, step_.name(filling.largest), moves.size() == 1 ? "" : ", …",
-                                   step_.name(filling.before));
-      if (!same_pass) {
+      candidate.what =
+          fmt::format("compute {:.3f} ms of tasks that don't need it ({}{}){} before {}, which needs it",
+                      filling.ns * 1e-6, step_.name(filling.largest), moves.size() == 1 ? "" : ", …",
+                      rule.collectives ? ", with the collectives that lead to them," : "", step_.name(filling.before));
+      if (!rule.same_pass) {
         candidate.what =
             fmt::format("move computations of the {} pass into the {} pass: {:.3f} ms a collective ({}{}) before {}",
                         graph::to_string(step_.graph.task(filling.of_other_pass).phase),
@@ -387,7 +402,6 @@ void CandidateSearch::add_computations_first(List& list, const std::vector<Expos
       }
     }
     ++candidate.collectives;
-    candidate.computations += moves.size();
     candidate.moves.insert(candidate.moves.end(), moves.begin(), moves.end());
     apply(step_.graph, moves, order);
   }

@@ -33,7 +33,7 @@ class CandidateSearch {
   struct Own {
     std::vector<OrderMove> moves = {};
     std::string what = {};
-    std::size_t computations = 0;
+    std::size_t computations = 0;  // number of those that go along, without moves of their own
   };
   /// Computations that could run while a collective does.
   struct Filling {
@@ -49,11 +49,15 @@ class CandidateSearch {
   void add_earlier(List& list, const std::vector<ExposedCollective>& members) const;
   void add_later(List& list, const std::vector<ExposedCollective>& members) const;
   void add_local(List& list, const std::vector<ExposedCollective>& members) const;
-  /// Enough to hide it, if there are; not those that have `moved` already.
+  /// Which computations may run while a collective does.
+  struct FillingRule {
+    bool same_pass = true;     // of the collective's own pass alone
+    bool collectives = false;  // they may take along collectives that lead to them
+    double share = 1;          // of the time for which it is exposed that they take at least, if there are enough
+  };
   Filling filling(const ExposedCollective& collective, const plan::Order& order, const std::vector<bool>& moved,
-                  bool same_pass) const;
-  /// `same_pass`: of computations of the collective's own pass, else of all.
-  void add_computations_first(List& list, const std::vector<ExposedCollective>& members, bool same_pass) const;
+                  const FillingRule& rule) const;
+  void add_computations_first(List& list, const std::vector<ExposedCollective>& members, const FillingRule& rule) const;
 
   Own earlier(const ExposedCollective& collective, std::size_t computations) const;
   Own to_hide(const ExposedCollective& collective, double share) const;

@@ -144,8 +144,11 @@ bool find_late_input(const SimulatedStep& step, ExposedCollective& exposed) {
 }
 
 void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
-  if (exposed.begin_ns > exposed.ready_ns + kTick && find_delay(step, exposed)) return;
-  if (find_held_up(step, first_exposed, exposed) || find_late_input(step, exposed)) return;
+  // A delay far shorter than the exposed time isn't what to change first.
+  const bool late = exposed.late_ns() > kTick;
+  if (late && exposed.late_ns() >= exposed.exposed_ns / 2 && find_delay(step, exposed)) return;
+  if (find_held_up(step, first_exposed, exposed)) return;
+  if ((late && find_delay(step, exposed)) || find_late_input(step, exposed)) return;
   if (exposed.duration_ns > 1.05 * exposed.alone_ns + kTick) {
     exposed.cause = ExposureCause::contention;
     exposed.because = fmt::format("took {} instead of {}: other tasks shared its link or its cores",

@@ -325,11 +325,23 @@ CandidateSearch::Own CandidateSearch::unblock(const ExposedCollective& collectiv
     if (edge.from != task || edge.distance != 0 || needs[edge.to.index()]) continue;
     if (count++ == 0) first = step_.name(edge.to);
   }
-  if (count == 0) return {};
-  return {{{MoveKind::detach, task, {}}},
-          fmt::format("don't let {}{} wait for it", first,
-                      count == 1 ? std::string() : fmt::format(" and {} more", count - 1)),
-          0};
+  Own own;
+  if (count > 0) {
+    own.moves.push_back({MoveKind::detach, task, {}});
+    own.what = fmt::format("don't let {}{} wait for it", first,
+                           count == 1 ? std::string() : fmt::format(" and {} more", count - 1));
+  }
+  // What could run meanwhile may wait for another collective that waits for this one.
+  const graph::TaskId next = collective.in_the_way;
+  const bool waits = next.valid() && !step_.collective(next) && !needs[next.index()] &&
+                     std::ranges::any_of(order_.added_edges, [&](const graph::Edge& edge) {
+                       return edge.to == next && edge.distance == 0 && step_.collective(edge.from);
+                     });
+  if (collective.cause == ExposureCause::chosen && waits && place(next) > place(task)) {
+    own.moves.push_back({MoveKind::release, next, {}});
+    own.what = fmt::format("let {} wait for nothing but its data", step_.name(next));
+  }
+  return own;
 }
 
 // ---- computations while it runs

@@ -94,12 +94,10 @@ bool find_delay(const SimulatedStep& step, ExposedCollective& exposed) {
   return true;
 }
 
-/// " for" the task that released this one, if that is known.
-std::string awaited(const SimulatedStep& step, graph::TaskId task) {
-  graph::TaskId last = step.last_input(task);
-  const graph::TaskId added = step.last_added(task).from;
-  if (added.valid() && (!last.valid() || step.end(added) > step.end(last))) last = added;
-  return last.valid() ? " for " + step.name(last) : "";
+/// The task whose end let this one begin, by the graph or by an added edge; invalid if there is none.
+graph::TaskId released_by(const SimulatedStep& step, graph::TaskId task) {
+  const graph::TaskId input = step.last_input(task), added = step.last_added(task).from;
+  return added.valid() && (!input.valid() || step.end(added) > step.end(input)) ? added : input;
 }
 
 /// The cause if computations could have run while the collective was exposed; false if none could.
@@ -110,14 +108,13 @@ bool find_held_up(const SimulatedStep& step, double first_exposed, ExposedCollec
   exposed.in_the_way = waiting.next;
   const std::string& next = step.name(waiting.next);
   if (!needs[waiting.next.index()]) {
-    const bool policy_waits = std::ranges::any_of(step.plan.added_edges, [&](const graph::Edge& edge) {
-      return edge.from == exposed.task && edge.to == waiting.next && edge.distance == 0;
-    });
-    exposed.cause = policy_waits ? ExposureCause::chosen : ExposureCause::computation_order;
-    exposed.because = policy_waits
-                          ? fmt::format("the policy makes {} wait for it, which doesn't need it", next)
-                          : fmt::format("{} doesn't need it and was ready, but its stream had {} first, which waited{}",
-                                        step.name(waiting.task), next, awaited(step, waiting.next));
+    const graph::TaskId awaited = released_by(step, waiting.next), added = step.last_added(waiting.next).from;
+    const bool chosen = added.valid() && awaited == added;
+    exposed.cause = chosen ? ExposureCause::chosen : ExposureCause::computation_order;
+    exposed.because =
+        chosen ? fmt::format("the policy makes {} wait for {}, which it doesn't need", next, step.name(awaited))
+               : fmt::format("{} doesn't need it and was ready, but its stream had {} first, which waited{}",
+                             step.name(waiting.task), next, awaited.valid() ? " for " + step.name(awaited) : "");
     return true;
   }
   const bool local = is_local(step.graph, waiting.next);

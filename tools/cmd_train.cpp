@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/text/json_object.h"
 #include "base/text/printable.h"
+#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -144,11 +145,12 @@ int train(const TrainOptions& options, LogLevel log_level) {
     train::Trainer trainer(world, run, talks ? train::Trainer::Console::progress : train::Trainer::Console::silent);
     if (options.dry_run) {
       const train::RunDescription described = trainer.description();
-      if (speaks) say("{}", options.json ? train::describe_run_json(described) + "\n" : train::describe_run(described));
+      if (speaks && options.json) say("{}\n", train::describe_run_json(described));
+      if (speaks && !options.json) say(stdout, train::describe_run(described, output_width()));
       return 0;
     }
     train::log_run(world, trainer.description());
-    if (talks) tell(train::describe_run(trainer.description()));
+    if (talks) tell(train::describe_run(trainer.description(), told_width()).plain());
     const train::TrainResult result =
         trainer.run(options.overwrite ? train::Trainer::OldFiles::removed : train::Trainer::OldFiles::kept, &log);
     if (speaks && options.json) say("{}\n", to_json(config, result));

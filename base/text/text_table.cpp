@@ -138,6 +138,11 @@ class Lines {
   StyledText text_;
 };
 
+std::optional<std::size_t> width_of(const Terminal& terminal) {
+  if (!terminal.is_terminal) return std::nullopt;
+  return static_cast<std::size_t>(terminal.columns);
+}
+
 /// For a cell between bars.
 std::string markdown_cell(const std::string& text) {
   std::string out;
@@ -190,9 +195,11 @@ std::string table_markdown(const TextTable& table) {
 }
 
 std::optional<std::size_t> output_width() {
-  const Terminal terminal = terminal_of(stdout);
-  if (!terminal.is_terminal) return std::nullopt;
-  return static_cast<std::size_t>(terminal.columns);
+  return width_of(terminal_of(stdout));
+}
+
+std::optional<std::size_t> told_width() {
+  return width_of(terminal_of(stderr));
 }
 
 }  // namespace weft

@@ -37,4 +37,7 @@ std::string table_markdown(const TextTable& table);
 /// The width of standard output if that is a terminal.
 std::optional<std::size_t> output_width();
 
+/// The same of standard error, which gets the text of tell().
+std::optional<std::size_t> told_width();
+
 }  // namespace weft

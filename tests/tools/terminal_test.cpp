@@ -1,5 +1,6 @@
 // Nothing that a file, a name or a model holds steers the terminal on which a command tells of it.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "base/text/text_width.h"
+#include "base/text/units.h"
 #include "tests/base/environment_variable.h"
 #include "tests/tools/small_step.h"
 #include "tests/tools/source_files.h"
@@ -32,7 +34,7 @@ class Terminal : public testing::SmallStep {
     return testing::run_weft(words, folder_.path().string());
   }
 
-  /// What `weft` writes to one of its streams where that is a terminal.
+  /// The output of `weft` to one of its streams where that is a terminal.
   std::string shown(std::vector<std::string> words, int stream = STDOUT_FILENO, int columns = 80,
                     int expected_code = 0) const {
     const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -198,6 +200,25 @@ TEST_F(Terminal, TablesAreAsWideAsItIs) {
   }
 }
 
+TEST_F(Terminal, ADryRunIsAsWideAsItIs) {
+  const testing::EnvironmentVariable no_color("NO_COLOR", "1");
+  folder_.write("step.toml", weft("train", {"--ranks", "2", "--dump-config"}).output);
+  const nlohmann::json run = figures("train", {"--ranks", "2", "--dry-run"});
+  const std::string fingerprint = run.at("plans").at("train").at("fingerprint");
+  for (const int columns : {60, 80, 200}) {
+    const std::string text = shown({"train", "step.toml", "--dry-run"}, STDOUT_FILENO, columns);
+    EXPECT_EQ(has(text, fingerprint), columns == 200) << text;
+    for (const char* key : {"parameter", "scratch", "total"}) {
+      const auto bytes = run.at("memory_bytes").at(key).get<std::uint64_t>();
+      EXPECT_TRUE(has(text, human_bytes(bytes))) << key << "\n" << text;
+    }
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(text_width(line), static_cast<std::size_t>(columns) + 1) << line;  // with the \r
+    }
+  }
+}
+
 TEST_F(Terminal, HasColoursUnlessItsOwnerForbidsThem) {
   const testing::EnvironmentVariable term("TERM", "xterm-256color");
   {
@@ -227,7 +248,7 @@ TEST_F(Terminal, NotesOfTheDoctorContinueBelowThemselves) {
   }
 }
 
-// Whoever prints past say() fails here.
+// A command that prints past say() fails here.
 TEST(Say, AllThatCommandsPrintGoesThroughIt) {
   const std::regex other("fmt::print|std::cout|std::cerr|\\bputs\\(|\\bprintf\\(|fprintf\\(");
   const std::vector<std::filesystem::path> files = testing::source_files("tools");
@@ -247,12 +268,12 @@ std::vector<std::string> writes_to_stderr(const std::string& name, const std::st
   for (std::string line; std::getline(lines, line);) {
     ++number;
     line = std::regex_replace(line, comment, "");
-    if (std::regex_search(line, writes)) found.push_back(name + ":" + std::to_string(number) + ": " + line);
+    if (std::regex_search(line, writes)) found.push_back(fmt::format("{}:{}: {}", name, number, line));
   }
   return found;
 }
 
-// What a person is told beside results goes through base/log.h and base/status_line.h, which know of each other.
+// Texts for a person beside results go through base/log.h and base/status_line.h, which know of each other.
 TEST(StandardError, IsWrittenToInBaseAlone) {
   for (const char* folder : {"graph", "kernels", "ops", "runtime", "inspect", "train", "study", "tools"}) {
     for (const std::filesystem::path& file : testing::source_files(folder)) {

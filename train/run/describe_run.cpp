@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/text/json_object.h"
+#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "graph/named_accesses.h"
 #include "kernels/cpu/isa/kernel_choice.h"
@@ -20,6 +21,8 @@ namespace {
 constexpr std::array<std::string_view, 4> kGraphs = {"train", "eval", "prefill", "decode"};
 constexpr std::array<graph::Role, 5> kStateRoles = {graph::Role::parameter, graph::Role::optimizer_state,
                                                     graph::Role::cache, graph::Role::input, graph::Role::scalar};
+constexpr std::array<graph::Role, 4> kScratchRoles = {graph::Role::gradient, graph::Role::activation,
+                                                      graph::Role::gathered, graph::Role::workspace};
 
 // Bytes that one rank sends in all collectives of a plan.
 double network_bytes(const plan::Plan& plan) {
@@ -39,47 +42,75 @@ std::int64_t checkpoint_snapshot_bytes(const RunDescription& run) {
          run.program.state().bytes_of(graph::Role::optimizer_state);
 }
 
-std::string plan_line(std::string_view name, const plan::Plan& plan) {
-  const auto compute = std::count_if(plan.streams.begin(), plan.streams.end(),
-                                     [](const plan::StreamPlan& stream) { return stream.stream.compute; });
-  std::string line = fmt::format("  {:<8} {} tasks, {} edges, {} compute stream{}", name, plan.graph->tasks().size(),
-                                 plan.graph->edges().size(), compute, compute == 1 ? "" : "s");
-  if (!plan.collectives.empty()) {
-    line += fmt::format(", {} collective{}, {} sent a rank", plan.collectives.size(),
-                        plan.collectives.size() == 1 ? "" : "s",
-                        human_bytes(static_cast<std::uint64_t>(network_bytes(plan))));
-  }
-  return line + fmt::format("; scratch {} (without sharing {}); fingerprint {:016x}\n",
-                            human_bytes(static_cast<std::uint64_t>(plan.scratch_bytes)),
-                            human_bytes(static_cast<std::uint64_t>(plan.sum_of_tensor_bytes)), plan.fingerprint);
+std::int64_t memory_in_all(const RunDescription& run) {
+  std::int64_t total = run.program.scratch_bytes() + checkpoint_snapshot_bytes(run);
+  for (const graph::Role role : kStateRoles) total += run.program.state().bytes_of(role);
+  return total;
 }
 
-// Bytes that a rank sends in a step: one line per part of the model, with the kinds of collectives on each axis.
-std::string communication_lines(const graph::Graph& graph) {
-  std::string text;
-  std::optional<ops::ModelPart> part;
+std::string size_text(double bytes) {
+  return human_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+std::string size_text(std::int64_t bytes) {
+  return human_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+std::string counted(std::int64_t number, std::string_view thing, std::string_view plural_end = "s") {
+  return fmt::format("{} {}{}", number, thing, number == 1 ? "" : plural_end);
+}
+
+TextTable plans_table(const execute::Program& program) {
+  TextTable table{.columns = {{.head = "plan", .words = true},
+                              {.head = "tasks"},
+                              {.head = "edges", .rank = 3},
+                              {.head = "streams", .rank = 3},
+                              {.head = "collectives", .rank = 2},
+                              {.head = "sent", .rank = 2},
+                              {.head = "scratch"},
+                              {.head = "without sharing", .rank = 1},
+                              {.head = "fingerprint", .rank = 4}}};
+  for (const std::string_view name : kGraphs) {
+    if (!program.contains(name)) continue;
+    const plan::Plan& plan = program.plan(name);
+    const auto compute =
+        std::ranges::count_if(plan.streams, [](const plan::StreamPlan& stream) { return stream.stream.compute; });
+    table.rows.push_back(
+        {std::string(name), fmt::format("{}", plan.graph->tasks().size()),
+         fmt::format("{}", plan.graph->edges().size()), fmt::format("{}", compute),
+         fmt::format("{}", plan.collectives.size()), plan.collectives.empty() ? "-" : size_text(network_bytes(plan)),
+         size_text(plan.scratch_bytes), size_text(plan.sum_of_tensor_bytes), fmt::format("{:016x}", plan.fingerprint)});
+  }
+  return table;
+}
+
+// Scratch is divided by the roles of the training step, each of which has its peak at a time of its own.
+// Scratch is divided by the roles of the training step. Each role has its peak at a time of its own.
+TextTable memory_table(const RunDescription& run) {
+  TextTable table{.columns = {{.head = "memory of a rank", .words = true}, {.head = "bytes"}}};
+  const auto add = [&](std::string_view name, std::int64_t bytes) {
+    if (bytes > 0) table.rows.push_back({std::string(name), size_text(bytes)});
+  };
+  for (const graph::Role role : kStateRoles) add(graph::to_string(role), run.program.state().bytes_of(role));
+  add("checkpoint snapshot (rank 0)", checkpoint_snapshot_bytes(run));
+  add("scratch", run.program.scratch_bytes());
+  const plan::MemoryReport step = plan::memory_report(run.program.plan("train"));
+  for (const graph::Role role : kScratchRoles) add(fmt::format("  peak of {}", graph::to_string(role)), step.of(role));
+  add("together", memory_in_all(run));
+  return table;
+}
+
+TextTable communication_table(const graph::Graph& graph) {
+  TextTable table{.columns = {{.head = "sent by", .words = true},
+                              {.head = "group", .words = true},
+                              {.head = "collective", .words = true},
+                              {.head = "count", .rank = 1},
+                              {.head = "bytes of a rank"}}};
   for (const ops::Communication& row : ops::communication_of(graph)) {
-    text += row.part == part ? ","
-                             : fmt::format("{}{:<11}{:<10}", text.empty() ? "" : "\n", text.empty() ? "sent" : "",
-                                           ops::to_string(row.part));
-    part = row.part;
-    text += fmt::format(" {} {} × {} {}", graph::to_string(row.channel), row.count, row.kind,
-                        human_bytes(static_cast<std::uint64_t>(row.bytes)));
+    table.rows.push_back({std::string(ops::to_string(row.part)), std::string(graph::to_string(row.channel)),
+                          std::string(row.kind), fmt::format("{}", row.count), size_text(row.bytes)});
   }
-  return text.empty() ? text : text + "\n";
-}
-
-// The scratch of a training step by role.
-std::string scratch_line(const plan::Plan& plan) {
-  const plan::MemoryReport report = plan::memory_report(plan);
-  std::string text = "           scratch of the training step, each role at its peak:";
-  for (const graph::Role role :
-       {graph::Role::gradient, graph::Role::activation, graph::Role::gathered, graph::Role::workspace}) {
-    if (report.of(role) == 0) continue;
-    text += fmt::format(" {} {},", graph::to_string(role), human_bytes(static_cast<std::uint64_t>(report.of(role))));
-  }
-  text.back() = '\n';
-  return text;
+  return table;
 }
 
 struct PackedWeights {
@@ -109,54 +140,50 @@ JsonArray communication_json(const graph::Graph& graph) {
   return rows;
 }
 
+// Names, and sentences that continue below themselves on a narrow terminal: the empty third column lets them take the
+// rest of the line.
+TextTable facts_table(const RunDescription& run) {
+  const RunConfig& config = run.config;
+  const ops::ModelConfig& m = config.model;
+  TextTable table{.columns = {{.words = true}, {.words = true}, {}}, .heads = false};
+  const auto add = [&](std::string_view name, const std::string& text) {
+    table.rows.push_back({fmt::format("{:<9}", name), text});
+  };
+  add("model", fmt::format("{} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}", m.name,
+                           ops::to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
+                           human_count(static_cast<double>(m.parameters())), to_string(config.dtype)));
+  add("ranks",
+      fmt::format("{} ({}; {}), {} each, policy {}{}", config.grid.ranks(), graph::to_string(config.grid),
+                  run.world == "mpi" ? "MPI processes" : "threads of this process", counted(config.threads, "thread"),
+                  config.policy, config.rewrites.empty() ? "" : ", rewrites " + plan::to_string(config.rewrites)));
+  if (!run.devices.devices.empty()) add("device", to_string(run.devices));
+  add("data", run.source.description());
+  for (const std::string& note : run.source.notes()) add("", "note: " + note);
+  add("batch", fmt::format("{} sequences of {} tokens a step: {} × {} × {}", config.global_batch, config.seq_len,
+                           counted(config.grid.batch_ranks(), "rank"),
+                           counted(accumulation(config), "micro-batch", "es"), config.micro_batch));
+  if (run.tuned != nullptr) {
+    add("tuning",
+        fmt::format("{} matrix products, measured with {}; fingerprint {:016x}", run.tuned->table.choices().size(),
+                    counted(run.tuned->threads, "thread"), run.tuned->table.fingerprint()));
+  }
+  if (run.bf16) add("bf16", "multiplied by " + to_string(*run.bf16));
+  if (const PackedWeights packed = packed_weights(*run.program.plan("train").graph); packed.tensors > 0) {
+    add("packing", fmt::format("{} operands of products once a step, {}", packed.tensors, size_text(packed.bytes)));
+  }
+  add("plans", fmt::format("made and checked in {:.0f} ms", run.planning_ms));
+  return table;
+}
+
 }  // namespace
 
-std::string describe_run(const RunDescription& run) {
-  const auto& [config, source, program, planning_ms, world, devices, tuned, bf16] = run;
-  const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
-  const ops::ModelConfig& m = config.model;
-  std::string text =
-      fmt::format("model      {} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}\n", m.name,
-                  ops::to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
-                  human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
-  text += fmt::format("ranks      {} ({}; {}), {} thread{} each, policy {}{}\n", config.grid.ranks(),
-                      graph::to_string(config.grid), world == "mpi" ? "MPI processes" : "threads of this process",
-                      config.threads, config.threads == 1 ? "" : "s", config.policy,
-                      config.rewrites.empty() ? "" : ", rewrites " + plan::to_string(config.rewrites));
-  if (!devices.devices.empty()) text += fmt::format("device     {}\n", to_string(devices));
-  text += fmt::format("data       {}\n", source.description());
-  for (const std::string& note : source.notes()) text += fmt::format("           note: {}\n", note);
-  text += fmt::format("batch      {} sequences of {} tokens a step: {} rank{} × {} micro-batch{} × {}\n",
-                      config.global_batch, config.seq_len, config.grid.batch_ranks(),
-                      config.grid.batch_ranks() == 1 ? "" : "s", accumulation(config),
-                      accumulation(config) == 1 ? "" : "es", config.micro_batch);
-  if (tuned != nullptr) {
-    text += fmt::format("tuning     {} matrix products, measured with {} thread{}; fingerprint {:016x}\n",
-                        tuned->table.choices().size(), tuned->threads, tuned->threads == 1 ? "" : "s",
-                        tuned->table.fingerprint());
+StyledText describe_run(const RunDescription& run, std::optional<std::size_t> width) {
+  StyledText text = table_text(facts_table(run), width);
+  for (const TextTable& table :
+       {plans_table(run.program), memory_table(run), communication_table(*run.program.plan("train").graph)}) {
+    if (!table.rows.empty()) text.add("\n").add(table_text(table, width));
   }
-  if (bf16) text += fmt::format("bf16       multiplied by {}\n", to_string(*bf16));
-  if (const PackedWeights packed = packed_weights(*program.plan("train").graph); packed.tensors > 0) {
-    text += fmt::format("packing    {} operands of products once a step, {}\n", packed.tensors, bytes(packed.bytes));
-  }
-  text += fmt::format("plans      made and checked in {:.0f} ms\n", planning_ms);
-  for (const std::string_view name : kGraphs) {
-    if (program.contains(name)) text += plan_line(name, program.plan(name));
-  }
-  text += "memory     a rank:";
-  std::int64_t total = program.scratch_bytes();
-  for (const graph::Role role : kStateRoles) {
-    const std::int64_t size = program.state().bytes_of(role);
-    if (size > 0) text += fmt::format(" {} {},", graph::to_string(role), bytes(size));
-    total += size;
-  }
-  if (const std::int64_t snapshot = checkpoint_snapshot_bytes(run); snapshot > 0) {
-    text += fmt::format(" checkpoint snapshot {} (rank 0),", bytes(snapshot));
-    total += snapshot;
-  }
-  text += fmt::format(" scratch {}; together {}\n", bytes(program.scratch_bytes()), bytes(total));
-  const plan::Plan& step = program.plan("train");
-  return text + scratch_line(step) + communication_lines(*step.graph);
+  return text;
 }
 
 std::string describe_run_json(const RunDescription& run) {
@@ -178,18 +205,13 @@ std::string describe_run_json(const RunDescription& run) {
   if (bf16) bf16_products = to_string(bf16->unit);
   if (tuned != nullptr) tuning = fmt::format("{:016x}", tuned->table.fingerprint());
   std::map<std::string, std::int64_t> memory = {{"scratch", program.scratch_bytes()}};
-  std::int64_t total = program.scratch_bytes();
   for (const graph::Role role : kStateRoles) {
     memory[std::string(graph::to_string(role))] = program.state().bytes_of(role);
-    total += program.state().bytes_of(role);
   }
   const plan::MemoryReport step = plan::memory_report(program.plan("train"));
-  for (const graph::Role role :
-       {graph::Role::gradient, graph::Role::activation, graph::Role::gathered, graph::Role::workspace}) {
-    memory[std::string(graph::to_string(role))] = step.of(role);
-  }
+  for (const graph::Role role : kScratchRoles) memory[std::string(graph::to_string(role))] = step.of(role);
   memory["checkpoint_snapshot"] = checkpoint_snapshot_bytes(run);
-  memory["total"] = total + checkpoint_snapshot_bytes(run);
+  memory["total"] = memory_in_all(run);
   return JsonObject()
       .add("bf16_products", bf16_products)
       .add("communication", communication_json(*program.plan("train").graph))

@@ -1,9 +1,11 @@
 // The description of a run: model, batch, ranks, data, plans and memory, as text and as JSON.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
+#include "base/text/styled_text.h"
 #include "runtime/execute/program.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/config/config.h"
@@ -25,8 +27,8 @@ struct RunDescription {
   std::optional<Bf16Choice> bf16 = {};
 };
 
-/// A line each.
-std::string describe_run(const RunDescription& run);
+/// Facts, then tables of plans, memory and bytes sent, at most `width` columns wide if there is a width.
+StyledText describe_run(const RunDescription& run, std::optional<std::size_t> width = std::nullopt);
 
 /// One JSON object: model, parameters, dtype, ranks, grid, device,
 /// devices [{name, ranks}], communicator, threads, policy, gemm_tuning (a fingerprint or null), bf16_products (fp32,

@@ -1,7 +1,30 @@
-# Finds the parts of the GPU code (CUDA toolkit, cuDNN, NCCL), sets WEFT_CUDA, and sets the code's compiler flags.
+# Finds the parts of the GPU code (CUDA toolkit, cuDNN, NCCL), sets WEFT_CUDA, and sets the code's compiler flags. Where
+# only their headers are found, WEFT_CUDA_HEADERS is set to their folders: enough for tests on emulated GPUs.
 include(CheckLanguage)
 
 set(WEFT_CUDA FALSE)
+set(WEFT_CUDA_HEADERS "")
+
+# The folders of Python's wheels, which hold headers and libraries.
+file(GLOB weft_wheels /usr/lib/python3*/dist-packages/nvidia/* /usr/local/lib/python3*/dist-packages/nvidia/*)
+
+# Sets WEFT_CUDA_HEADERS, or tells in weft_cuda_missing which header isn't found.
+macro(weft_find_cuda_headers)
+  set(weft_cuda_hints ${CUDAToolkit_ROOT} ${CUDNN_ROOT} ${NCCL_ROOT} /usr/local/cuda /opt/cuda ${weft_wheels})
+  foreach(header cuda_runtime.h crt/host_config.h cuda_bf16.h nv/target cublasLt.h cudnn.h nccl.h nvtx3/nvToolsExt.h)
+    string(MAKE_C_IDENTIFIER "WEFT_HEADER_${header}" folder)
+    find_path(${folder} ${header} HINTS ${weft_cuda_hints} PATH_SUFFIXES include include/cccl)
+    mark_as_advanced(${folder})
+    if(NOT ${folder})
+      string(APPEND weft_cuda_missing "; for emulated GPUs the header ${header} wasn't found")
+      set(WEFT_CUDA_HEADERS "")
+      break()
+    endif()
+    list(APPEND WEFT_CUDA_HEADERS ${${folder}})
+  endforeach()
+  list(REMOVE_DUPLICATES WEFT_CUDA_HEADERS)
+endmacro()
+
 if(WEFT_SANITIZE OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(weft_cuda_missing "builds with sanitizers or Clang have only the CPU code")
 elseif(GPU STREQUAL "OFF")
@@ -22,7 +45,6 @@ else()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
     # The toolkit's folder, the system's, and folders of Python wheels.
-    file(GLOB weft_wheels /usr/lib/python3*/dist-packages/nvidia/* /usr/local/lib/python3*/dist-packages/nvidia/*)
     set(weft_cuda_hints ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR} ${CUDNN_ROOT} ${NCCL_ROOT} /usr/local/cuda
                         ${weft_wheels})
     find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${weft_cuda_hints} PATH_SUFFIXES include)
@@ -40,11 +62,16 @@ else()
   else()
     set(weft_cuda_missing "no CUDA compiler was found (set CUDACXX to nvcc's path)")
   endif()
+  if(NOT WEFT_CUDA AND GPU STREQUAL "TOOLKIT")
+    weft_find_cuda_headers()
+  endif()
 endif()
 if(WEFT_CUDA)
   message(STATUS "GPU: CUDA ${CUDAToolkit_VERSION} for ${WEFT_CUDA_ARCHITECTURES}, cuDNN ${CUDNN_LIBRARY}, NCCL ${NCCL_LIBRARY}")
 elseif(GPU STREQUAL "ON")
   message(FATAL_ERROR "GPU=ON: ${weft_cuda_missing}")
+elseif(WEFT_CUDA_HEADERS)
+  message(STATUS "GPU: emulated in tests alone, with the headers in ${WEFT_CUDA_HEADERS}: ${weft_cuda_missing}")
 else()
   message(STATUS "GPU: not built: ${weft_cuda_missing}")
 endif()
@@ -78,4 +105,23 @@ function(weft_add_cuda)
   if(WEFT_WERROR)
     target_compile_options(weft_kernels PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>")
   endif()
+endfunction()
+
+# The host's part of the CUDA code for programs with emulated GPUs, where the libraries above have none of it: device
+# and transport as the objects weft_cuda_execute, the functions that start kernels in weft_cuda_kernels. A function that
+# the emulator defines isn't taken from weft_cuda_kernels.
+function(weft_add_cuda_host)
+  add_library(weft_cuda INTERFACE)
+  target_include_directories(weft_cuda SYSTEM INTERFACE ${WEFT_CUDA_HEADERS})
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cpp)
+  add_library(weft_cuda_kernels STATIC ${kernels})
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/kernels/cuda/gemm/cublas_lt_functions.cpp PROPERTIES
+                              COMPILE_DEFINITIONS "WEFT_CUBLASLT_FOLDER=\"\"")
+  target_link_libraries(weft_cuda_kernels PUBLIC weft_kernels weft_cuda)
+  file(GLOB execute CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/execute/cuda/*.cpp)
+  add_library(weft_cuda_execute OBJECT ${execute})
+  target_link_libraries(weft_cuda_execute PUBLIC weft_execute weft_cuda_kernels)
+  set_target_properties(weft_cuda_kernels weft_cuda_execute PROPERTIES UNITY_BUILD OFF)
+  # The objects define the functions of this file, so it must be an object by itself: the linker then leaves it out.
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/runtime/execute/device/no_cuda.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

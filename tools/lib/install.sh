@@ -9,6 +9,8 @@ build_packages=(build-essential cmake ninja-build pkg-config
 test_packages=(libgtest-dev)
 # Reports are tested in a real browser. These tests are skipped where a system has none.
 browser_packages=(chromium)
+# A completion script is tested in a real zsh. These tests are skipped where a system has none.
+shell_packages=(zsh)
 # Packages for checks of the source. The checks are skipped where a system doesn't offer them.
 lint_packages=(clang-format-14 clang-tidy-14)
 

@@ -1,4 +1,4 @@
-// Completion scripts: bash's is called as bash calls it, zsh's is read.
+// Completion scripts: bash's is called as bash calls it; zsh's completes lines of a zsh on a terminal.
 #include "tools/command_line/completion.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class BashCompletion : public ::testing::Test {
     folder_.write("runs/mine/config.toml", "steps = 3\n");
   }
 
-  /// What bash offers for the last of `words`, which follow `weft`.
+  /// The offers of bash for the last of `words`, which follow `weft`.
   std::vector<std::string> offered(const std::vector<std::string>& words) const {
     std::string script = "set -eu\nsource weft.bash\nCOMP_WORDS=(weft";
     for (const std::string& word : words) script += " '" + word + "'";
@@ -104,11 +104,60 @@ TEST(ZshCompletion, HasEveryCommandAndFlag) {
     }
   }
   EXPECT_EQ(testing::run_weft({"completion", "zsh"}).output, script);
-  if (!fs::exists("/bin/zsh") && !fs::exists("/usr/bin/zsh")) GTEST_SKIP() << "no zsh that reads the script";
-  const testing::TemporaryFolder folder;
-  folder.write("_weft", script);
-  const testing::CommandResult read = testing::run({"/usr/bin/env", "zsh", "-n", "_weft"}, folder.path().string());
-  EXPECT_EQ(read.exit_code, 0) << read.errors;
+}
+
+/// The line after Tab, and the words that were offered.
+struct Completed {
+  std::string line;
+  Words offered;
+};
+
+class ZshTab : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists("/bin/zsh") && !fs::exists("/usr/bin/zsh")) GTEST_SKIP() << "no zsh here: apt-get install zsh";
+    folder_.write("_weft", testing::run_weft({"completion", "zsh"}).output);
+    folder_.write("run.toml", "steps = 3\n");
+    folder_.write("runs/mine/config.toml", "steps = 3\n");
+  }
+
+  Completed completed(const std::string& beginning) const {
+    const testing::CommandResult result =
+        testing::run({"/usr/bin/env", "zsh", WEFT_SOURCE_DIR "/tests/tools/command_line/zsh_offers.zsh", beginning},
+                     folder_.path().string());
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    EXPECT_EQ(result.errors, "");
+    std::istringstream lines(result.output);
+    Completed found;
+    std::getline(lines, found.line);
+    for (std::string word; std::getline(lines, word);) {
+      if (!word.empty()) found.offered.push_back(word);
+    }
+    std::ranges::sort(found.offered);
+    return found;
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(ZshTab, CompletesCommandsAndTheirFlags) {
+  EXPECT_EQ(completed("weft tr").offered, (Words{"trace", "train"}));
+  EXPECT_EQ(completed("weft trace ").offered, (Words{"check", "diff", "export", "summary"}));
+  EXPECT_EQ(completed("weft help doc").line, "weft help doctor ");
+  EXPECT_EQ(completed("build/weft train run.toml --glo").line, "build/weft train run.toml --global-batch ");
+  EXPECT_EQ(completed("weft train --no-sa").line, "weft train --no-save ");
+  EXPECT_EQ(completed("weft graph --dat").line, "weft graph --dat");  // it doesn't read --data
+}
+
+TEST_F(ZshTab, CompletesValuesAndPaths) {
+  EXPECT_EQ(completed("weft train --device ").offered, (Words{"cpu", "cuda"}));
+  EXPECT_EQ(completed("weft train --device=cu").line, "weft train --device=cuda ");
+  EXPECT_EQ(completed("weft train --model gpt2-1").offered, (Words{"gpt2-124m", "gpt2-1558m"}));
+  EXPECT_TRUE(has(completed("weft compare --policies serial ").offered, "lhs"));
+  EXPECT_EQ(completed("weft train run").offered, (Words{"run.toml", "runs"}));
+  EXPECT_EQ(completed("weft train --run-dir ru").line, "weft train --run-dir runs/");
+  EXPECT_EQ(completed("weft train --data=run.t").line, "weft train --data=run.toml ");
+  EXPECT_EQ(completed("weft train --steps ").offered, Words{});  // any number
 }
 
 TEST(Completion, RefusesOtherShells) {

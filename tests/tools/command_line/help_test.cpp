@@ -153,7 +153,7 @@ TEST(Help, TheShortOneIsShort) {
   }
 }
 
-// What is broken in two lines can be pasted: not in quotes, and with a backslash.
+// A command that is broken in two lines can be pasted: not in quotes, and with a backslash.
 TEST(Help, BrokenExamplesStayExamples) {
   Command command{"draw", "draws"};
   command.examples = {{"weft draw --one 'a b c d e f g h i j' --two 2 --three 3"}};

@@ -1,4 +1,4 @@
-// Words of a command line on a small description: which values they store, and what is refused.
+// Words of a command line on a small description: the values that they store, and refusals.
 #include "tools/command_line/parse.h"
 
 #include <gtest/gtest.h>

@@ -157,12 +157,11 @@ class Html {
         "<div id=\"weft-sums\" aria-live=\"polite\" hidden></div>\n"
         "<canvas id=\"weft-memory\" role=\"img\" aria-label=\"memory over time\"></canvas>\n"
         "<details class=\"help soft\" open><summary>Keys</summary><p><kbd>←</kbd> <kbd>→</kbd> pan, <kbd>+</kbd> "
-        "<kbd>−</kbd> or the wheel zoom, <kbd>↑</kbd> <kbd>↓</kbd> scroll, <kbd>f</kbd> fit, <kbd>/</kbd> search "
-        "(<kbd>Enter</kbd> next), <kbd>x</kbd> or dragging with <kbd>Shift</kbd> sums, <kbd>[</kbd> <kbd>]</kbd> task "
-        "before and after, <kbd>c</kbd> critical path, <kbd>m</kbd> what moved, <kbd>Esc</kbd> unpin. Hovering shows "
-        "what a task waits for "
-        "(red: "
-        "the input that arrived last) and what waits for it (dashed); a click pins the task.</p></details>\n"
+        "<kbd>−</kbd>, the wheel or two fingers zoom, <kbd>↑</kbd> <kbd>↓</kbd> scroll, <kbd>f</kbd> fit, <kbd>/</kbd> "
+        "search (<kbd>Enter</kbd> next), <kbd>x</kbd> or dragging with <kbd>Shift</kbd> sums, <kbd>[</kbd> "
+        "<kbd>]</kbd> task before and after, <kbd>c</kbd> critical path, <kbd>m</kbd> what moved, <kbd>Esc</kbd> "
+        "unpin. Hovering shows what a task waits for (red: the input that arrived last) and what waits for it "
+        "(dashed); a click pins the task.</p></details>\n"
         "<div id=\"weft-details\" aria-live=\"polite\" hidden></div>\n</div>\n";
     if (!page_.timeline_note.empty()) append("<p class=\"note\">{}</p>\n", xml_escaped(page_.timeline_note));
     std::vector<TimelinePart> parts;

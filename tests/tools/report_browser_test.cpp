@@ -49,7 +49,7 @@ class ReportBrowser : public testing::SmallStep {
     if (chromium_.empty()) GTEST_SKIP() << "no chromium here: apt-get install chromium";
   }
 
-  /// What report_driver.js saw when it acted on the page.
+  /// The observations of report_driver.js when it acts on the page.
   nlohmann::json drive(std::string html, const std::string& window = "1400,1000") {
     const std::string end = "</body>";
     const std::string driver = testing::TemporaryFolder::read(WEFT_SOURCE_DIR "/tests/tools/report_driver.js");
@@ -107,6 +107,29 @@ class ReportBrowser : public testing::SmallStep {
   std::string chromium_;
 };
 
+/// The nanosecond at a share of a window [from, to] of nanoseconds.
+double time_at(const nlohmann::json& window, double share) {
+  const auto from = window.at(0).get<double>(), to = window.at(1).get<double>();
+  return from + share * (to - from);
+}
+
+double length_of(const nlohmann::json& window) {
+  return window.at(1).get<double>() - window.at(0).get<double>();
+}
+
+void expect_pinch(const nlohmann::json& pinch) {
+  const nlohmann::json &before = pinch.at("before"), &apart = pinch.at("apart"), &moved = pinch.at("moved");
+  const double near = 0.003 * length_of(before);  // fingers stand on pixels
+  ASSERT_GT(near, 0);
+  EXPECT_NEAR(length_of(apart), length_of(before) / 2, near);
+  EXPECT_NEAR(time_at(apart, 0.4), time_at(before, 0.4), near);
+  EXPECT_NEAR(length_of(moved), length_of(apart), near);
+  EXPECT_NEAR(time_at(moved, 0.7), time_at(apart, 0.4), near);
+  EXPECT_NEAR(length_of(pinch.at("dragged")), length_of(moved), near);
+  EXPECT_NEAR(time_at(pinch.at("dragged"), 0.3), time_at(moved, 0.5), near);
+  EXPECT_EQ(pinch.at("still_pinned"), pinch.at("pinned"));
+}
+
 TEST_F(ReportBrowser, DrawsSearchesHoversAndSelects) {
   const nlohmann::json seen = drive(two_policies());
   expect_calm(seen);
@@ -123,6 +146,7 @@ TEST_F(ReportBrowser, DrawsSearchesHoversAndSelects) {
   EXPECT_EQ(text("cleared"), "");
   EXPECT_TRUE(seen.at("back"));
   EXPECT_TRUE(seen.at("zoomed"));
+  expect_pinch(seen.at("pinch"));
   EXPECT_EQ(text("critical"), "true");
   EXPECT_EQ(text("of_node"), text("node"));
   EXPECT_TRUE(seen.at("chosen"));
@@ -222,6 +246,7 @@ TEST_F(ReportBrowser, RunsBesideEachOther) {
 TEST_F(ReportBrowser, IsUsableOnATelephone) {
   const nlohmann::json seen = drive(two_policies(), "390,844");
   expect_calm(seen);
+  expect_pinch(seen.at("pinch"));
   EXPECT_EQ(seen.at("memory_cut"), nlohmann::json::array());
   EXPECT_EQ(seen.at("peaks").size(), 2U);
   EXPECT_FALSE(seen.at("wide"));

@@ -1,11 +1,11 @@
-// Acts on a report as a person would, and logs what it saw as JSON.
+// Acts on a report as a person would, and logs its observations as JSON.
 (() => {
   const seen = {errors: [], violations: []};
   addEventListener('error', (event) => seen.errors.push(event.message));
   addEventListener('unhandledrejection', (event) => seen.errors.push(String(event.reason)));
   document.addEventListener('securitypolicyviolation', (event) => seen.violations.push(event.violatedDirective));
   const byId = (id) => document.getElementById(`weft-${id}`);
-  // Frames come when the browser likes: what is to be seen in one is waited for.
+  // Frames come when the browser likes, so the driver waits until a frame shows the expected thing.
   const until = async (holds) => {
     for (let i = 0; i < 300 && !holds(); ++i) await new Promise((done) => setTimeout(done, 50));
     return holds();
@@ -83,7 +83,7 @@
     seen.words = {up: found('mlp.up'), up_l1: found('L1 mlp.up'), l1_up: found('up gemm  L1'), none: found('L1 L2'), l: found('L1')};
     found('');
 
-    // What Shift drags over is summed, and so is all that is in view.
+    // The span that Shift drags over is summed, and so is the whole view.
     const drag = (type, x, y) => canvas.dispatchEvent(new PointerEvent(type, {clientX: x, clientY: y, bubbles: true, pointerId: 1, shiftKey: true}));
     const sums = () => {
       const cells = [...byId('sums').querySelectorAll('tr')].slice(1).map((row) => [...row.children].map((cell) => cell.textContent));
@@ -97,7 +97,7 @@
     drag('pointerup', box.left + 500, box.top + 30);
     seen.part = sums();
 
-    // A link brings back zoom, selection, search and the pinned task; one of nonsense brings back nothing.
+    // A link brings back zoom, selection, search and the pinned task; a link of nonsense brings back nothing.
     key(canvas, '+');
     found('gemm');
     key(search, 'Enter');
@@ -111,7 +111,39 @@
     seen.nonsense = await opened('#zoom=9,x&select=1,2,0,999&task=7,0,0,a&bright=red&dim=x&scroll=no');
     await opened('#');
 
-    // A chart says what it shows at the pointer, and at the steps that arrow keys go to.
+    // Two fingers pinch: the time between them stays there. Links tell it in nanoseconds, and fingers stand at shares
+    // of the width.
+    const finger = (type, pointerId, x, y) =>
+        canvas.dispatchEvent(new PointerEvent(type, {clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId, pointerType: 'touch'}));
+    const zoom = async () => {
+      await new Promise((done) => setTimeout(done, 300));
+      const [, from, to] = /zoom=(-?[0-9]+)(?:,|%2C)(-?[0-9]+)/.exec(location.hash) || [0, 0, 0];
+      return [Number(from), Number(to)];
+    };
+    const gutter = innerWidth < 560 ? 82 : 136, plot = parseFloat(getComputedStyle(canvas).width) - gutter;
+    const places = (shares) => shares.map((share) => gutter + share * plot);
+    key(canvas, 'Home');
+    key(canvas, '+');
+    key(canvas, '+');
+    seen.pinch = {before: await zoom(), pinned: state().pinned};
+    const [left, wide_left, right, wide_right] = places([0.3, 0.2, 0.5, 0.6]);
+    finger('pointerdown', 11, left, 34);
+    finger('pointerdown', 12, right, 34);
+    finger('pointermove', 11, wide_left, 34);
+    finger('pointermove', 12, wide_right, 34);
+    seen.pinch.apart = await zoom();  // twice as far, about 0.4 of the width
+    const [moved_left, moved_right] = places([0.5, 0.9]);
+    finger('pointermove', 11, moved_left, 34);
+    finger('pointermove', 12, moved_right, 34);
+    seen.pinch.moved = await zoom();  // as far, about 0.7
+    finger('pointerup', 12, moved_right, 34);
+    finger('pointermove', 11, moved_left - 0.2 * plot, 34);
+    seen.pinch.dragged = await zoom();  // the other finger drags on
+    finger('pointerup', 11, moved_left - 0.2 * plot, 34);
+    seen.pinch.still_pinned = state().pinned;
+    await opened('#');
+
+    // A chart tells its values at the pointer, and at the steps that arrow keys go to.
     const chart = document.querySelector('figure[data-chart]');
     if (chart) {
       const place = chart.querySelector('svg').getBoundingClientRect();
@@ -134,7 +166,7 @@
       seen.run_hash = location.hash;
     }
 
-    // What moved between policies is drawn bright.
+    // Tasks that moved between policies are drawn bright.
     seen.can_move = !byId('moved').hidden;
     if (seen.can_move) {
       byId('moved').click();

@@ -2,6 +2,7 @@
 // A frame draws at most about 2000 rectangles, however many slices there are: slices below a few pixels are merged.
 
 const ROW = 24, BAR = 17, HEAD = 26, AXIS = 24, MAP = 34, MOST_RECTANGLES = 2000;
+const LEAST = 50;    // nanoseconds that are shown at least
 const NARROW = 560;  // pixels, below which names of rows get less room
 
 class Timeline {
@@ -74,7 +75,7 @@ class Timeline {
   time(x) { return this.from + (x - this.gutter) / (this.width - this.gutter) * (this.to - this.from); }
 
   look(from, to) {
-    const least = 50, length = Math.min(Math.max(to - from, least), this.span * 1.04);
+    const length = Math.min(Math.max(to - from, LEAST), this.span * 1.04);
     const middle = (from + to) / 2, slack = this.span * 0.02;
     this.from = Math.min(Math.max(middle - length / 2, -slack), Math.max(-slack, this.span + slack - length));
     this.to = this.from + length;
@@ -82,18 +83,28 @@ class Timeline {
     this.draw();
   }
 
-  zoom(factor, x = (this.gutter + this.width) / 2) {
-    const at = this.time(Math.max(this.gutter, x)), length = (this.to - this.from) * factor;
+  // Shows `length` nanoseconds, with `time` at x.
+  put(time, x, length) {
     if (length > this.span * 1.04) return this.look(0, this.span);
-    const share = (at - this.from) / (this.to - this.from);
-    this.look(at - length * share, at + length * (1 - share));
+    const share = (x - this.gutter) / (this.width - this.gutter), shown = Math.max(length, LEAST);
+    this.look(time - shown * share, time + shown * (1 - share));
+  }
+  zoom(factor, x = (this.gutter + this.width) / 2) {
+    const at = Math.max(this.gutter, x);
+    this.put(this.time(at), at, (this.to - this.from) * factor);
   }
   pan(share) {
     const by = (this.to - this.from) * share;
     this.look(this.from + by, this.to + by);
   }
+  // The time and the row that two fingers hold stay below the middle between them.
+  pinch(begun, {x, y, apart}) {
+    this.scroll = this.scrollAt(begun.scroll + begun.y - y);
+    this.put(begun.time, x, (begun.to - begun.from) * begun.apart / apart);
+  }
+  scrollAt(pixels) { return Math.min(Math.max(0, pixels), Math.max(0, this.height - this.shown)); }
   scrollBy(pixels) {
-    this.scroll = Math.min(Math.max(0, this.scroll + pixels), Math.max(0, this.height - this.shown));
+    this.scroll = this.scrollAt(this.scroll + pixels);
     this.page.changed();
     this.draw();
   }
@@ -483,8 +494,8 @@ class Timeline {
   }
 
   listen() {
-    const canvas = this.canvas;
-    let drag = null;
+    const canvas = this.canvas, fingers = new Fingers();
+    let drag = null, pinch = null;
     const place = (event) => {
       const box = canvas.getBoundingClientRect();
       return [event.clientX - box.left, event.clientY - box.top];
@@ -496,28 +507,43 @@ class Timeline {
       else if (wide) this.pan(event.deltaX / 1000);
       else this.zoom(Math.exp(Math.max(-200, Math.min(200, event.deltaY)) / 400), x);
     }, {passive: false});
+    // What the fingers that are down do from here: one drags, two pinch.
+    const begin = (moved, selects) => {
+      const window = {from: this.from, to: this.to, scroll: this.scroll};
+      drag = pinch = null;
+      if (fingers.count === 1) drag = {...window, x: fingers.first[0], y: fingers.first[1], moved, selects};
+      if (fingers.count === 2) pinch = {...window, ...fingers.pair, time: this.time(fingers.pair.x)};
+      if (pinch) this.page.hover(null);
+    };
     canvas.addEventListener('pointerdown', (event) => {
-      const [x, y] = place(event);
-      drag = {x, y, from: this.from, to: this.to, scroll: this.scroll, moved: false, selects: this.selecting || event.shiftKey};
+      fingers.down(event, place(event));
       if (event.isTrusted) canvas.setPointerCapture(event.pointerId);
+      begin(false, this.selecting || event.shiftKey);
     });
     canvas.addEventListener('pointermove', (event) => {
-      const [x, y] = place(event);
-      if (!drag) return this.page.hover(this.sliceAt(x, y), event.clientX, event.clientY);
+      const [x, y] = place(event), down = fingers.move(event, [x, y]);
+      if (down && pinch) return this.pinch(pinch, fingers.pair);
+      if (!drag) return down || this.page.hover(this.sliceAt(x, y), event.clientX, event.clientY);
       if (Math.abs(x - drag.x) + Math.abs(y - drag.y) > 4) drag.moved = true;
       if (!drag.moved) return;
       this.page.hover(null);
       if (drag.selects) return this.selectBetween([drag.x, drag.y], [x, y]);
       const by = (drag.x - x) * (drag.to - drag.from) / (this.width - this.gutter);
-      this.scroll = Math.min(Math.max(0, drag.scroll + drag.y - y), Math.max(0, this.height - this.shown));
+      this.scroll = this.scrollAt(drag.scroll + drag.y - y);
       this.look(drag.from + by, drag.to + by);
     });
-    canvas.addEventListener('pointerup', (event) => {
-      const [x, y] = place(event);
-      if (drag && !drag.moved) this.page.pin(this.sliceAt(x, y));
+    // A finger that a pinch leaves drags on, and pins nothing.
+    const up = (event, pins) => {
+      const many = fingers.count > 1;
+      fingers.up(event);
+      if (many) return begin(true, false);
+      if (pins && drag && !drag.moved) this.page.pin(this.sliceAt(...place(event)));
       drag = null;
-    });
-    canvas.addEventListener('pointercancel', () => { drag = null; });
+    };
+    canvas.addEventListener('pointerup', (event) => up(event, true));
+    canvas.addEventListener('pointercancel', (event) => up(event, false));
+    // One finger may scroll the page up and down, two may not.
+    canvas.addEventListener('touchmove', (event) => { if (event.touches.length > 1) event.preventDefault(); }, {passive: false});
     canvas.addEventListener('pointerleave', () => this.page.hover(null));
     canvas.addEventListener('dblclick', (event) => this.zoom(0.3, place(event)[0]));
     const jump = (event) => {

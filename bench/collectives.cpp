@@ -6,11 +6,11 @@
 //   build/bench/bench_collectives --ranks 4                          local ranks (threads); no competitor
 //   … --kind all_reduce --first 4 --last 1048576                     fewer lines
 //
-// Bytes are those of the full vector; each line has four times the bytes of the previous line. A time is that of the
-// slowest rank, from a barrier; the table shows medians. The competitors take turns in varying order, because data of
-// the last message that a link still holds costs the next competitor time. Messages up to 1 MB are sent back to back,
-// for two reasons: the barrier takes longer than a small message, and while nothing is sent, a limited link saves up a
-// burst (256 KB with tools/netlab), which isn't speed.
+// Bytes count the full vector; each line has four times the bytes of the previous line. A time is the slowest rank's,
+// from a barrier; the table shows medians. The competitors take turns in varying order, because data of the last
+// message that a link still holds costs the next competitor time. Messages up to 1 MB are sent back to back, for two
+// reasons: the barrier takes longer than a small message, and while nothing is sent, a limited link saves up a burst
+// (256 KB with tools/netlab), which isn't speed.
 #define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>

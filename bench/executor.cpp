@@ -7,8 +7,8 @@
 // have no data, so their order comes from added edges. The competitors' bodies are empty functions. Then with bodies:
 // each task adds the floats of two predecessors, by the same prepared task in each contestant. Weft infers these two
 // edges and plans the memory; the third edge is an added edge. Resetting the competitors' counters isn't timed.
-// Contestants take turns. The table shows minimum and median over the replays, and each minimum divided by that of Weft
-// without a trace (above 1: Weft is faster).
+// Contestants take turns. The table shows minimum and median over the replays, and each minimum divided by the minimum
+// of Weft without a trace (above 1: Weft is faster).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ plan::Order follow(const graph::Graph& graph, const TaskDag& dag, std::size_t in
   order.reasons = {plan::parse_reason("after its last predecessor"),
                    plan::parse_reason("on the stream with less work")};
   std::vector<std::size_t> stream_of;
-  std::int64_t ahead = 0;  // tasks that stream 0 has in addition to those of stream 1
+  std::int64_t ahead = 0;  // tasks that stream 0 has more than stream 1
   for (std::size_t task = 0; task < dag.size(); ++task) {
     const auto from = dag.predecessors_of(task);
     std::size_t stream = from.empty() ? 0 : stream_of[std::ranges::max(from)];

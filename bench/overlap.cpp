@@ -4,11 +4,11 @@
 //   tools/netlab --pin 2gbit 2 build/bench/bench_overlap --megabytes 64     … --factor 1 --repetitions 3 --interval 0.5
 //
 // The computation touches only registers, so nothing but the core is contended. For each interval between calls:
-// overlap = (communication + computation − both together) / the smaller of the first two. Times are those of the
-// slowest rank, from a barrier; the kinds of run take turns; the table shows medians. The speed of a shared machine
-// drifts, so the computation runs alone right before each run with communication, and only the difference counts. The
-// competitors are MPI_Iallreduce with MPI_Test in place of progress(), and MPI_Allreduce before the computation. The
-// floor is bare TCP sockets that exchange as many bytes and sum nothing.
+// overlap = (communication + computation − both together) / the smaller of the first two. Times are the slowest rank's,
+// from a barrier; the kinds of run take turns; the table shows medians. The speed of a shared machine drifts, so the
+// computation runs alone right before each run with communication, and only the difference counts. The competitors are
+// MPI_Iallreduce with MPI_Test in place of progress(), and MPI_Allreduce before the computation. The floor is bare TCP
+// sockets that exchange as many bytes and sum nothing.
 #define OMPI_SKIP_MPICXX 1
 #include <fmt/format.h>
 #include <mpi.h>
@@ -75,7 +75,7 @@ class Bench {
     from_barrier([&] { communicate_only(); });  // the first call opens connections
     computation_ = options_.factor * from_barrier([&] { communicate_only(); });
 
-    std::array<std::vector<double>, kContestants> alone_times;  // and those of MPI_Allreduce instead of the floor's
+    std::array<std::vector<double>, kContestants> alone_times;  // MPI_Allreduce's instead of the floor's
     std::vector<std::vector<double>> computing(kContestants * options_.intervals.size()),
         costs(computing.size());  // the time that concurrent communication adds
     for (int repetition = -1; repetition < options_.repetitions; ++repetition) {

@@ -29,7 +29,7 @@ MEASURED = {
     },
 }
 
-# How values are counted: by the first entry that matches a field's name.
+# Values are counted by the first entry that matches a field's name.
 FIGURES = (("losses", ("loss",)), ("gradient norms", ("grad_norm",)), ("plan fingerprints", ("fingerprint",)))
 
 

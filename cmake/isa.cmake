@@ -79,7 +79,7 @@ function(weft_add_levels build)
     target_compile_options(${name} PRIVATE ${options})
     target_compile_features(${name} PRIVATE cxx_std_20)
     target_link_libraries(${name} PRIVATE weft_options fmt::fmt TBB::tbb DNNL::dnnl OpenMP::OpenMP_CXX)
-    # One symbol is exported. Inline functions and templates, those of the standard library too, stay the level's own.
+    # One symbol is exported. Inline functions and templates, also the standard library's, stay the level's own.
     target_link_options(${name} PRIVATE LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/level.map LINKER:--no-undefined
                                         LINKER:--exclude-libs,ALL)
     add_dependencies(weft ${name})

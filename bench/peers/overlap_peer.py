@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-# gloo takes its link when a process group is made; MPI's variables say who this is. mpirun runs on rank 0's host.
+# gloo takes its link when a process group is made; MPI's variables tell the rank. mpirun runs on rank 0's host.
 RANK = int(os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
 RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
 

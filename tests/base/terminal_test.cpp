@@ -21,7 +21,7 @@ TEST(Terminal, HasTheWidthOfNow) {
   EXPECT_EQ(terminal_of(terminal.screen()).columns, 40);
   terminal.resize(132);
   EXPECT_EQ(terminal_of(terminal.screen()).columns, 132);
-  terminal.resize(0);  // as some terminals say that don't know
+  terminal.resize(0);  // some terminals that don't know their width say so
   EXPECT_EQ(terminal_of(terminal.screen()).columns, 80);
 }
 

@@ -1,5 +1,5 @@
-// Products that cuBLASLt computes in another layout: the transposed copies are compared bit for bit, the results with
-// those in the product's own layout.
+// Products that cuBLASLt computes in another layout. The transposed copies are compared bit for bit, and the results
+// with the product's results in its own layout.
 #include <gtest/gtest.h>
 
 #include <array>

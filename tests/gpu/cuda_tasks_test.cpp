@@ -295,7 +295,7 @@ TEST_F(CudaTasks, Attention) {
   }
 }
 
-// The backward pass needs a matching out and log-sum-exp: those of the CPU's forward pass.
+// The backward pass needs a matching out and log-sum-exp: the CPU's forward pass gives them.
 TEST_F(CudaTasks, AttentionBackward) {
   struct Shape {
     std::int64_t batch, seq, heads, kv_heads, head_dim;

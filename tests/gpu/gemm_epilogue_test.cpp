@@ -1,4 +1,4 @@
-// Which products have their epilogue fused in the library's product. CudaTasks.GemmWithGelu compares their results.
+// The products whose epilogue is fused in the library's product. CudaTasks.GemmWithGelu compares their results.
 #include "kernels/cuda/gemm/gemm_epilogue.h"
 
 #include <gtest/gtest.h>

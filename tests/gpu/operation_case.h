@@ -17,7 +17,7 @@
 
 namespace weft::testing {
 
-// How an argument begins, and whether the kernel writes it.
+// The beginning of an argument, and whether the kernel writes it.
 struct Argument {
   enum class Fill : std::uint8_t { random, positive, small, tokens, targets, integers, poison } fill;
   DType dtype;

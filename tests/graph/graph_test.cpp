@@ -1,4 +1,4 @@
-// Edge inference: which accesses order which tasks, within a step and across two steps.
+// Edge inference: the accesses that order tasks, within a step and across two steps.
 #include "graph/graph.h"
 
 #include <gtest/gtest.h>

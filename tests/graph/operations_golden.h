@@ -1,6 +1,6 @@
 // Kinds, fields, signatures and work of the operations in tests/graph/every_operation.h, and the fingerprint of a graph
-// of them, as existing files have them. Whoever adds an operation adds its lines and takes the new fingerprint;
-// existing lines must not change.
+// of them, as existing files have them. A new operation adds its lines and changes the fingerprint; existing lines must
+// not change.
 #pragma once
 
 #include <cstdint>

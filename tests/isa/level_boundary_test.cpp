@@ -1,5 +1,5 @@
-// What crosses from the program into a level's library and back: exceptions, prepared products, threads, strings. Built
-// with WEFT_ISA=all only, into the folder beside the levels.
+// Exceptions, prepared products, threads and strings cross from the program into a level's library and back. Built with
+// WEFT_ISA=all only, into the folder beside the levels.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -54,7 +54,7 @@ if grep -qw avx512vl /proc/cpuinfo; then highest=v4; fi
 if grep -qw avx512_bf16 /proc/cpuinfo; then highest=v4-bf16; fi
 [[ $(kernels) == "$highest" ]] || fail "doctor names $(kernels), the CPU has $highest"
 
-# A program without its libraries, or with those of another build, says so.
+# A program without its libraries, or with libraries of another build, says so.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/bin"

@@ -13,7 +13,7 @@ file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 
-# What the command writes about itself.
+# The files that the command writes about itself.
 foreach(written share/man/man1/weft.1 share/bash-completion/completions/weft share/zsh/site-functions/_weft)
   file(SIZE ${prefix}/${written} size)
   if(size LESS 1000)

@@ -1,4 +1,4 @@
-// A world that passes every call on to another, for tests that change one thing of it.
+// A world that passes every call on to another world, for tests that change one thing of it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace weft::testing {
 
-/// Derive, and override what differs.
+/// Derive, and override the functions that differ.
 class ForwardingWorld : public comm::World {
  public:
   explicit ForwardingWorld(comm::World& inner) : inner_(inner) {}

@@ -15,7 +15,7 @@ namespace weft::testing {
 /// Called before each progress() of a communicator; false keeps the collective from advancing, an exception breaks it.
 using MayProgress = std::function<bool()>;
 
-/// Another world, but that its communicators ask first.
+/// Another world whose communicators ask first.
 class OddWorld final : public ForwardingWorld {
  public:
   /// `make` gives each communicator a function of its own.

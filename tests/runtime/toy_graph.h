@@ -1,5 +1,5 @@
-// Small graphs written by hand: a line a task, named, with accesses only. What the tasks would compute doesn't matter
-// to plans.
+// Small graphs written by hand: a line a task, named, with accesses only. The tasks' computations don't matter to
+// plans.
 #pragma once
 
 #include <cstdint>

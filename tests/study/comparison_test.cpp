@@ -155,7 +155,8 @@ TEST(Comparison, MeasuredColumns) {
   EXPECT_FALSE(has(text, "stale")) << text;
 }
 
-// A measured step shorter than its bound means that the costs aren't those of this machine, or no longer.
+// A measured step shorter than its bound means that the costs belong to another machine, or to this machine in the
+// past.
 TEST(Comparison, MeasuredBelowTheBoundMeansAStaleProfile) {
   Comparison stale = measured_comparison();
   stale.measured[2] = measured({7.5});

@@ -1,4 +1,4 @@
-// Names of runs beside each other, and what a run's metrics say.
+// Names of runs beside each other, and the text about a run's metrics.
 #include "study/run_page.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A trace's own costs replace those of whatever machine the configuration was planned for.
+// A trace's own costs replace the costs of the machine that the configuration was planned for.
 #include "study/traced_costs.h"
 
 #include <gtest/gtest.h>

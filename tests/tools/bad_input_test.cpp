@@ -1,4 +1,4 @@
-// Bad input, given to the command itself: it leaves with exit code 2 and a message that names what was found and the
+// Bad input, given to the command itself: it leaves with exit code 2 and a message that names the found value and the
 // fix, it writes nothing, and it takes no memory to speak of.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

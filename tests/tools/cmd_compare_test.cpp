@@ -1,4 +1,4 @@
-// `weft compare` as a process: what it prints agrees with itself, simulated and measured, and what it refuses.
+// `weft compare` as a process: its output agrees with itself, simulated and measured; and its refusals.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -87,8 +87,8 @@ TEST_F(CompareCommand, AllPoliciesOnEveryMachine) {
   }
 }
 
-// Where nothing contends, the simulator has the portfolio's own yardstick: none of its members is shorter, which are
-// all that order the same graph but the longer search.
+// Where nothing contends, the simulator has the portfolio's own yardstick, so no member's step is shorter than the
+// portfolio's. Its members are all policies that order the same graph, except the longer search.
 TEST_F(CompareCommand, ThePortfolioIsTheBestOfItsGraph) {
   std::ifstream file(WEFT_SOURCE_DIR "/machines/laptop.toml");
   std::ostringstream stream;
@@ -206,7 +206,7 @@ TEST_F(CompareCommand, MeasuresWhatItSimulates) {
   EXPECT_LE(alike, 1);
 }
 
-// One that has no plan is told so, and the others run.
+// A policy that has no plan is told so, and the others run.
 TEST_F(CompareCommand, AProfileOfAFileAndAPolicyWithoutAPlan) {
   ASSERT_EQ(
       weft("profile", {"--ranks", "2", "-o", "p.json", "--profile-steps", "1", "--rounds", "1", "--quiet"}).exit_code,

@@ -1,4 +1,4 @@
-// `weft diff` as a process: it names what moved between two plans, and nothing where nothing did.
+// `weft diff` as a process: it names the moved tasks of two plans, and nothing where none moved.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ TEST_F(DiffCommand, NamesThePoliciesAndWhatMoved) {
   }
 }
 
-// Two neighbours of a queue change places: one of them moved.
+// Two neighbours of a queue change places: one task moved.
 TEST_F(DiffCommand, NamesTheTaskThatMoved) {
   plan("program", "a.json");
   json file = json::parse(testing::TemporaryFolder::read(folder_.path("a.json")));

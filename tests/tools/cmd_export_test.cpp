@@ -26,7 +26,7 @@ class ExportCommand : public ::testing::Test {
   testing::CommandResult run(const std::vector<std::string>& arguments) const {
     return testing::run_weft(arguments, folder_.path().string());
   }
-  /// A run of two steps, with a checkpoint behind each.
+  /// A run of two steps, with a checkpoint after each.
   void train(const std::string& run_dir, const std::vector<std::string>& more) const {
     std::vector<std::string> words = {
         "train",           "--run-dir", run_dir,          "--quiet", "--data",      "text.txt", "--model.layers", "1",
@@ -69,7 +69,7 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
     return more;
   };
   train("cut", with({"--grid", "x=2,y=2,z=2", "--zero-1", "true"}));
-  // One rank that takes the cut weights and changes none.
+  // A single rank takes the cut weights and changes none.
   train("one", with({"--init-from", "cut/checkpoints/step_00000002", "--lr", "0"}));
   const testing::CommandResult cut = run({"export", "cut", "-o", "out/cut"});
   ASSERT_EQ(cut.exit_code, 0) << cut.errors;
@@ -80,7 +80,7 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
   EXPECT_TRUE(read("out/cut/model.safetensors") == read("out/one/model.safetensors"));
   EXPECT_EQ(read("out/cut/config.json"), read("out/one/config.json"));
 
-  // What was exported is read again, on another grid.
+  // The exported file is read again, on another grid.
   train("again", with({"--init-from", "out/cut", "--lr", "0", "--grid", "y=2,z=2"}));
   ASSERT_EQ(run({"export", "again", "-o", "out/again"}).exit_code, 0);
   EXPECT_TRUE(read("out/again/model.safetensors") == read("out/cut/model.safetensors"));

@@ -1,4 +1,4 @@
-// `weft graph` as a process: formats, what is drawn, and what is refused.
+// `weft graph` as a process: its formats, its drawings and its refusals.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// `weft machine` as a process: what it says of machine files, and its exit codes.
+// `weft machine` as a process: its texts about machine files, and its exit codes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +78,8 @@ TEST_F(MachineCommand, ChecksTheModelAgainstThePoints) {
   EXPECT_EQ(alps.exit_code, 0) << alps.output << alps.errors;
   EXPECT_TRUE(testing::has_parts(alps.output, {"all_reduce of 4.0 MiB, 8 ranks", "10 of 10 points"})) << alps.output;
   EXPECT_EQ(run({"check", "perlmutter"}).exit_code, 0);
-  // Each is predicted from the other: 2·128³ operations in 4.2 ms are the device's rate, and the other one is slower.
+  // Each point is predicted from the other: 2·128³ operations in 4.2 ms are the device's rate, and the other point is
+  // slower.
   folder_.write("box.toml", kMachine + square(128, 0.0042, "error = 0.1\n") + square(256, 0.08, "error = 3.0\n"));
   const testing::CommandResult result = run({"check", "box.toml"});
   EXPECT_EQ(result.exit_code, 1);

@@ -1,4 +1,4 @@
-// `weft memory` as a process: its rows agree with one another and with what a dry run says of the same grid.
+// `weft memory` as a process: its rows agree with one another and with a dry run of the same grid.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -71,7 +71,7 @@ TEST_F(MemoryCommand, JsonOfAllGridsOfFourRanks) {
   }
 }
 
-// What the table says of a grid is what its run would report.
+// The table's row of a grid equals the report of its run.
 TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
   for (const std::string grid : {"x=2,y=2", "z=2,data=2", "x=2,z=2"}) {
     SCOPED_TRACE(grid);
@@ -128,9 +128,9 @@ TEST_F(MemoryCommand, ComparesAnyNumberOfRanks) {
   EXPECT_LT(bytes(found, "parameter"), bytes(row({"--grids", "x=2,y=2"}), "parameter"));
 }
 
-// Which layers' gathered weights are kept is a policy's decision, and a rewrite's, layer by layer.
+// A policy decides, layer by layer, whose gathered weights are kept; so does a rewrite.
 TEST_F(MemoryCommand, PolicyFsdpDropsGatheredWeights) {
-  // Of four layers: with two, the layer that runs and the one gathered ahead are all of them.
+  // A model of four layers: of two layers, the one that runs and the one gathered ahead would be all.
   const auto of_four = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--model.layers", "4"});
     return row(more);

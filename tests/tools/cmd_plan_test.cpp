@@ -1,4 +1,4 @@
-// `weft plan` as a process: what it writes is replayed bit by bit, and what it refuses.
+// `weft plan` as a process: its file is replayed bit by bit; and its refusals.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// `weft profile` as a process: the file it writes, which planning commands read, and what it refuses.
+// `weft profile` as a process: its file, which planning commands read, and its refusals.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -37,7 +37,7 @@ TEST_F(ProfileCommand, WritesWhatItPrints) {
   EXPECT_GE(products, 5);
 }
 
-// What was measured under policy serial is what simulating policy serial adds up.
+// Simulating policy serial adds up the times that were measured under policy serial.
 TEST_F(ProfileCommand, PlanningCommandsReadIt) {
   ASSERT_EQ(weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
   const json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));

@@ -1,4 +1,4 @@
-// `weft report` as a process: pages of configurations, comparisons and runs, and what it refuses.
+// `weft report` as a process: pages of configurations, comparisons and runs, and its refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -88,7 +88,7 @@ TEST_F(ReportCommand, OfAComparison) {
                 1);
     EXPECT_FALSE(view.at("edges").at("from").empty());
   }
-  // What moved is marked in the data, and what that gained stands in a table.
+  // Moved tasks are marked in the data, and their gain stands in a table.
   EXPECT_TRUE(data.at("views").at(0).at("moved").empty());
   EXPECT_FALSE(data.at("views").at(1).at("moved").empty());
   const auto gains = rows_of(html, "Gain by collective, against serial");
@@ -101,14 +101,14 @@ TEST_F(ReportCommand, OfAComparison) {
   EXPECT_NEAR(std::stod(gains.back().at(4)), before.at("step_ms").get<double>() - after.at("step_ms").get<double>(),
               0.01);
   EXPECT_FALSE(rows_of(html, "program against serial: what moved").empty());
-  // The machine's link beside what was achieved, also from a folder that an older version left.
+  // The machine's link stands beside the achieved rate, also from a folder that an older version left.
   EXPECT_TRUE(has(html, "link GB/s, model of laptop"));
   nlohmann::json older = kept;
   for (nlohmann::json& view : older.at("views")) view.erase("links");
   folder_.write("kept/comparison.json", older.dump());
   ASSERT_EQ(report({"kept", "-o", "older.html"}).exit_code, 0);
   EXPECT_FALSE(has(read("older.html"), "model of laptop"));
-  // The folder may be written again, another one may not be overwritten.
+  // The folder may be written again; another folder may not be overwritten.
   EXPECT_EQ(weft("compare", {"--ranks", "2", "--policies", "serial", "--quiet", "-o", "kept"}).exit_code, 0);
   folder_.write("mine/notes.txt", "keep");
   expect_refused("compare", {"--ranks", "2", "--policies", "serial", "-o", "mine"}, {"mine holds other files"});
@@ -156,7 +156,7 @@ TEST_F(ReportCommand, OfARun) {
   for (const auto& row : rows_of(html, "Shares of the step")) shares += std::stod(row.at(4));
   EXPECT_NEAR(shares, 100, 0.5);
   EXPECT_GT(std::stod(rows_of(html, "Bandwidth by axis").at(0).at(5)), 0);
-  // The bound is made of what this run's tasks took: it lies near the steps, whatever machine a model knows.
+  // The bound is made of this run's own times: it lies near the steps, whatever machine a model knows.
   double least = 1e18, most = 0;
   for (const nlohmann::json& rank : ranks) {
     for (const nlohmann::json& step : rank.at("steps")) {
@@ -170,7 +170,7 @@ TEST_F(ReportCommand, OfARun) {
   std::filesystem::remove(folder_.path("report.html"));
 
   const std::string metrics = read("run/metrics.jsonl");
-  folder_.write("run/metrics.jsonl", metrics + "{\"step\":4,\"lo");  // what a kill leaves
+  folder_.write("run/metrics.jsonl", metrics + "{\"step\":4,\"lo");  // a killed run leaves such a line
   EXPECT_EQ(report({"run", "-o", "killed.html"}).exit_code, 0);
   folder_.write("run/metrics.jsonl", metrics + "{\"step\":4,\"lo\n");
   refused({"run"}, {"metrics.jsonl line 5"});
@@ -201,7 +201,7 @@ TEST_F(ReportCommand, OfSeveralRuns) {
   EXPECT_GT(said.at("tasks_drawn"), 0);
   ASSERT_EQ(data.at("views").size(), 2U);
   EXPECT_EQ(data.at("views").at(1).at("name"), "lhs");
-  // One chart has the curves of both.
+  // A chart has the curves of both.
   const nlohmann::json& losses = data.at("charts").at(0).at("curves");
   ASSERT_EQ(losses.size(), 2U);
   EXPECT_EQ(losses.at(0).at("steps").size(), 4U);

@@ -1,4 +1,4 @@
-// `weft simulate` as a process: what it prints and writes, and what it refuses.
+// `weft simulate` as a process: its texts, its files and its refusals.
 #include <gtest/gtest.h>
 
 #include <filesystem>

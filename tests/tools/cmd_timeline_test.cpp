@@ -1,4 +1,4 @@
-// `weft timeline` as a process: text, pictures, comparisons, and what is refused.
+// `weft timeline` as a process: text, pictures, comparisons and refusals.
 #include <gtest/gtest.h>
 
 #include "tests/tools/small_step.h"

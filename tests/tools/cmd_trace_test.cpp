@@ -1,4 +1,4 @@
-// `weft trace` and the Chakra export as processes, over a run that really happened and one that was simulated.
+// `weft trace` and the Chakra export as processes, over a run that really happened and a simulated run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -44,11 +44,11 @@ TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
   }
 }
 
-// One task of the file is moved before what it waits for.
+// A task of the file is moved before a task that it waits for.
 TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
   train({"--ranks", "2"});
   std::string text = trace_text();
-  // The first collective, which sums what computations give, begins with its step.
+  // The first collective, which sums results of computations, begins with its step.
   const std::size_t event = text.find("\"Collective name\"");
   ASSERT_NE(event, std::string::npos);
   const std::size_t line = text.rfind('\n', event) + 1, ts = text.find("\"ts\": ", line) + 6;

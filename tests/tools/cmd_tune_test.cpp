@@ -1,4 +1,4 @@
-// `weft tune` as a process: what it writes, what training makes of it, and what is refused.
+// `weft tune` as a process: its file, its use in training, and its refusals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ TEST_F(TuneCommand, PrintsATable) {
   EXPECT_TRUE(testing::has_parts(result.errors, {"[1/"}));
 }
 
-// Ranks of one machine: one measures.
+// Ranks of one machine: a single rank measures.
 TEST_F(TuneCommand, SeveralRanksWriteOneTable) {
   const json result = tune("tuned.json", {"--ranks", "2"});
   EXPECT_EQ(result.at("file"), "tuned.json");

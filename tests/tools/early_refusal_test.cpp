@@ -1,5 +1,5 @@
-// Whatever a configuration names and can't have is refused before data is opened and before anything is tuned or
-// measured: the data that these commands name don't exist, and the message is about something else.
+// Anything that a configuration names and can't have is refused before data is opened and before anything is tuned or
+// measured. The data that these commands name don't exist, and the message is about something else.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -66,7 +66,7 @@ class EarlyRefusal : public testing::SmallStep {
     return testing::run_weft(words, folder_.path().string());
   }
 
-  /// One message about `named`, none before it, and no file.
+  /// A single message about `named`, none before it, and no file.
   void expect_early_refusal(const Words& command, const Bad& bad) const {
     const testing::CommandResult result = run_here(command, bad.flags);
     SCOPED_TRACE(command.front() + ": " + result.errors);

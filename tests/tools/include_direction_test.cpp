@@ -1,4 +1,4 @@
-// Includes go one way, from tools down to base, and a source file or a folder stays one of one concept.
+// Includes go one way, from tools down to base, and a source file or a folder keeps the size of one concept.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What `weft doctor` says of bf16, for CPUs that aren't at hand.
+// The texts of `weft doctor` about bf16, for CPUs that aren't at hand.
 #include "tools/machine_checks.h"
 
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Signals as a terminal would leave them: whoever starts a test in the background ignores SIGINT, and so would bash.
+/// Signals as a terminal would leave them: a test that is started in the background ignores SIGINT, and so would bash.
 Words netlab(const Words& arguments) {
   Words words{"/usr/bin/env", "--default-signal=INT,TERM", WEFT_SOURCE_DIR "/tools/netlab"};
   words.insert(words.end(), arguments.begin(), arguments.end());

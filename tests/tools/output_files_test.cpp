@@ -1,4 +1,4 @@
-// What -o may name beside a new file: a link, a device, a pipe, an open descriptor. As root, too, a device stays one.
+// -o may name a link, a device, a pipe or an open descriptor beside a new file. As root, too, a device stays a device.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -40,7 +40,7 @@ TEST_F(OutputFiles, ADeviceStaysADevice) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 2);
 }
 
-// As /dev/stdout is, which whatever replaces a link would take from the whole system.
+// A link like /dev/stdout: replacing it would take it from the whole system.
 TEST_F(OutputFiles, StandardOutputGetsTheFile) {
   fs::create_symlink("/proc/self/fd/1", folder_.path("stdout"));
   const testing::CommandResult result = write({"plan"}, "stdout");
@@ -48,7 +48,7 @@ TEST_F(OutputFiles, StandardOutputGetsTheFile) {
   EXPECT_TRUE(fs::is_symlink(folder_.path("stdout")));
   const std::size_t end = result.output.find("\n}\n");
   ASSERT_NE(end, std::string::npos) << result.output;
-  // What the command says of the file comes after it.
+  // The command's text about the file comes after it.
   EXPECT_EQ(nlohmann::json::parse(result.output.substr(0, end + 3)).at("format"), "weft-plan");
   EXPECT_TRUE(has(result.output.substr(end), "stdout: "));
 }

@@ -8,7 +8,7 @@
 
 namespace weft::testing {
 
-/// A room knows itself and the rooms before it, apart from those that are kept from it.
+/// A room knows itself and the rooms before it, except the rooms that are kept from it.
 struct Room {
   std::string folder;
   std::vector<std::string> namespaces;  // of its code
@@ -24,7 +24,7 @@ inline const std::vector<Room>& rooms() {
       {"runtime/plan", {"weft::plan"}, {"kernels", "ops"}},
       {"runtime/cost", {"weft::cost"}, {"kernels", "ops"}},
       {"runtime/policy", {"weft::policy"}, {"kernels", "ops"}},
-      {"runtime/comm", {"weft::comm"}, {"ops"}},  // of kernels it knows sums alone
+      {"runtime/comm", {"weft::comm"}, {"ops"}},  // it knows the kernels of sums alone
       {"runtime/simulate", {"weft::simulate"}, {"kernels", "ops", "runtime/comm"}},
       {"runtime/execute", {"weft::execute"}, {"ops"}},
       {"inspect", {"weft::inspect"}, {"kernels", "ops", "runtime/comm", "runtime/execute"}},

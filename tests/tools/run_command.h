@@ -1,4 +1,4 @@
-// Runs the built `weft` as a user does and keeps what it prints and its exit code.
+// Runs the built `weft` as a user does and keeps its output and its exit code.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The log that a run leaves in its folder: what it tells, at which level, of which ranks; of a run that failed see
+// The log that a run leaves in its folder: its content, at which level, of which ranks. For a failed run see
 // tests/faults/not_a_number_test.cpp.
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST_F(RunLogFile, TellsWhatOneWantsToKnowAfterwards) {
   EXPECT_EQ(count(found, "checkpoint", "' written"), 4);
   EXPECT_EQ(count(found, "memory", "scratch arena"), 2);  // of each rank
   EXPECT_EQ(ranks(found), (std::set<std::string>{"-", "rank 0", "rank 1"}));
-  // Nothing for a step or a task: four steps more add what they evaluate and save.
+  // Nothing for a step or a task: four steps more add only the records of their evaluations and checkpoints.
   ASSERT_EQ(train({"--steps", "8", "--ranks", "2", "--eval-every", "100", "--overwrite"}).exit_code, 0);
   const std::size_t of_eight = records().size();
   ASSERT_EQ(train({"--steps", "40", "--ranks", "2", "--eval-every", "100", "--overwrite"}).exit_code, 0);

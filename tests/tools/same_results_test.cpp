@@ -1,4 +1,4 @@
-// bench/same_results: it is quiet about a program that computes the same, and finds a single result that doesn't.
+// bench/same_results: it is quiet about a program that computes the same, and finds a single result that differs.
 #include <gtest/gtest.h>
 
 #include <filesystem>

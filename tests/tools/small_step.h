@@ -31,7 +31,7 @@ class SmallStep : public ::testing::Test {
     return run_weft(words, folder_.path().string());
   }
 
-  /// What a command that succeeds prints with --json; nothing but it.
+  /// The output with --json of a command that succeeds; nothing but it.
   nlohmann::json figures(const std::string& command, std::vector<std::string> more) const {
     more.emplace_back("--json");
     const CommandResult result = weft(command, more);

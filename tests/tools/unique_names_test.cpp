@@ -1,5 +1,5 @@
-// One name is one thing: two classes of one name in two headers share their destructor in the program that links both,
-// and nothing says so. The sources are read here; a compiler sees one of them at a time.
+// A name means one thing. Two classes of one name in two headers share their destructor in the program that links both,
+// and nothing says so. The sources are read here, because a compiler sees only one at a time.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -22,7 +22,7 @@ bool names(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Words, "::", "<<" and single signs; without comments, text in quotes and what is for the preprocessor.
+/// Words, "::", "<<" and single signs; without comments, text in quotes and lines for the preprocessor.
 class SourceWords {
  public:
   explicit SourceWords(std::string_view text) : text_(text) {}
@@ -110,7 +110,7 @@ std::optional<std::string> defined_type(const std::vector<std::string_view>& sta
     if (i == statement.size() || !names(statement[i].front()) || statement[i] == "final") return std::nullopt;
     if (i + 1 < statement.size() && (statement[i + 1] == "::" || statement[i + 1] == "<")) return std::nullopt;
     for (std::size_t rest = i + 1; rest < statement.size() && statement[rest] != ":"; ++rest) {
-      if (statement[rest] == "(" || statement[rest] == "=") return std::nullopt;  // what a function returns
+      if (statement[rest] == "(" || statement[rest] == "=") return std::nullopt;  // a function's result
     }
     return std::string(statement[i]);
   }

@@ -95,7 +95,7 @@ TEST_P(DataParallel, ThreadsChangeNoBitWhereWorkIsCut) {
   }
 }
 
-// Tokens and masks are those of the global batch, however it is cut; only the order of sums differs.
+// Tokens and masks belong to the global batch, however it is cut; only the order of sums differs.
 TEST_P(DataParallel, LossesEqualThoseOfOneRank) {
   struct Cut {
     std::int64_t ranks, micro_batch;

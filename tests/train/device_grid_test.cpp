@@ -126,7 +126,7 @@ TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
     EXPECT_EQ(many.allocations, few.allocations);
     EXPECT_EQ(many.events, few.events);
     EXPECT_EQ(many.synchronizations - few.synchronizations, 8);
-    // One step in four is traced and runs task by task: it ends before the next is enqueued, and the previous step has
+    // Every fourth step is traced and runs task by task: it ends before the next is enqueued, and the previous step has
     // ended too.
     EXPECT_EQ(many.drains - few.drains, 4);
     EXPECT_EQ(many.graphs_launched - few.graphs_launched, graphs ? 6 : 0);

@@ -120,7 +120,7 @@ TEST_P(EvaluationFamilies, ALimitEvaluatesTheSameSequencesOnEveryGrid) {
   }
 }
 
-// Ranks ask to stop at different moments; all end after the batch before which the first of them asked.
+// Ranks ask to stop at different moments; all end after the batch before which the first rank asked.
 TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
   const testing::WrittenTokens written(std::vector<std::uint32_t>(200, 1));
   const ops::ModelConfig model = testing::tiny_model(ops::Family::gpt2);

@@ -111,7 +111,7 @@ TEST(FusedTraining, EachMlpHasOneOfEach) {
   EXPECT_EQ(epilogues(llama), Epilogues{});
 }
 
-// The table of the plain graph's products is that of the fused one's.
+// The plain graph and the fused graph have the same table of products.
 TEST(FusedTraining, TunedProductsKeepTheirMethods) {
   testing::GridRun run = run_of(testing::grid_of(1, 1, 1, 1));
   run.gemm_tuning = testing::sgemm_everywhere(run);

@@ -57,8 +57,8 @@ class Net {
     return made;
   }
 
-  /// Compares each token's logits with those of the whole text that the model sees, computed in double. Returns how
-  /// often the text was read again.
+  /// Compares each token's logits with the logits of the whole text that the model sees, computed in double. Returns
+  /// how often the text was read again.
   int check(const std::vector<std::int32_t>& prompt, std::int64_t max_tokens, double tolerance) {
     Sampler sampler({.temperature = 0});
     std::vector<std::int32_t> text = prompt;

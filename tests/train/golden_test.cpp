@@ -39,7 +39,7 @@ class Golden : public ::testing::TestWithParam<std::tuple<const char*, NamedVari
   /// PyTorch's own bf16 error (see cases.py), doubled.
   double bf16_tolerance(const std::string& name) const { return 2.0 * expected("bf16." + name).at(0); }
 
-  /// That our bf16 is at most twice as far from the truth as PyTorch's on the same weights, element by element.
+  /// Expects that our bf16 is at most twice as far from the truth as PyTorch's on the same weights, element by element.
   void expect_bf16_as_near_as_pytorch(const std::string& name) const {
     const double peer = expected("bf16_l2." + name).at(0);
     EXPECT_LE(testing::distance(results_.at(name).values, expected(name)).l2, 2 * peer) << name;

@@ -362,7 +362,7 @@ TEST_P(GridDamage, ToAnyRanksFileIsRefused) {
   EXPECT_EQ(load(path_, {{1, 1, 1, 1}}), "");
 }
 
-// Ranks share the check of sums: one of them reads each file.
+// Ranks share the check of sums: a single rank reads each file.
 TEST_P(GridDamage, IsFoundByOneOfTheRanksThatLoad) {
   const std::string name = "optimizer-00002.safetensors";
   std::string bad = testing::TemporaryFolder::read(path_ / name);

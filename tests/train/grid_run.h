@@ -34,7 +34,7 @@ struct GridOutcome {
 
 struct GridRun {
   ops::ModelConfig model;
-  ops::StepConfig step;  // micro_batch and micro_batches are those of one rank
+  ops::StepConfig step;  // micro_batch and micro_batches are one rank's
   std::int64_t steps = 20;
   double lr = 1e-3;
   std::int64_t warmup = 10;
@@ -207,7 +207,7 @@ inline void expect_equal(const GridOutcome& actual, const GridOutcome& expected)
   EXPECT_EQ(actual.arrays, expected.arrays);
 }
 
-/// The run under five policies that differ much, one of them with two compute streams.
+/// The run under five policies that differ much. One policy has two compute streams.
 inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected) {
   for (const char* policy : {"program", "serial", "axonn", "fsdp", "lhs"}) {
     SCOPED_TRACE(policy);

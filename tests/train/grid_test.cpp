@@ -194,7 +194,7 @@ plan::Order overtaken(plan::Order order, graph::TaskId early, graph::TaskId late
   return order;
 }
 
-// Of every communicator: whichever two neighbours of its queue the graph lets a rank swap, the swap is named.
+// Of every communicator: if the graph lets a rank swap two neighbours of its queue, the swap is named.
 TEST_P(GridBar, EveryChannelsSwapIsCaught) {
   const testing::GridRun run = grid_run(family(), grid());
   const auto graph = ops::lower_train(run.model, run.step);

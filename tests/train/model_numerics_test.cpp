@@ -94,7 +94,7 @@ class Model {
     program_.run("eval");
     return static_cast<double>(state(ops::names::kEvalSums)[0] / state(ops::names::kEvalSums)[1]);
   }
-  /// Behind a step with β1 = 0 and without clipping, AdamW's first moment is the gradient.
+  /// After a step with β1 = 0 and without clipping, AdamW's first moment is the gradient.
   std::vector<double> gradient(const std::string& name) {
     const auto m = state(name + ".m");
     return {m.begin(), m.end()};

@@ -82,8 +82,8 @@ TEST_P(RewrittenTraining, Bf16OverNarrowMessages) {
   EXPECT_TRUE(found.arrays == expected.arrays);
 }
 
-// How many tasks of each operation, layer, micro-batch and phase the layers of a graph have. (Embeddings that only the
-// forward pass reads stay gathered under the rewrite.)
+// The number of tasks of each operation, layer, micro-batch and phase in the layers of a graph. (Embeddings that only
+// the forward pass reads stay gathered under the rewrite.)
 std::map<std::string, int> census(const graph::Graph& graph) {
   std::map<std::string, int> counts;
   for (const graph::Task& task : graph.tasks()) {

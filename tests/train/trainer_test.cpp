@@ -231,7 +231,7 @@ TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {
   RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
   config.ranks = 2;
   config.steps = 1000;
-  config.max_time = 1e-6;  // which the evaluation before the first step is longer than
+  config.max_time = 1e-6;  // the evaluation before the first step takes longer
   const testing::RunOutcome outcome = testing::train_run(config);
   EXPECT_TRUE(outcome.result.stopped_by_time);
   EXPECT_FALSE(outcome.result.stopped_by_signal);

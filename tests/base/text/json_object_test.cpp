@@ -1,4 +1,4 @@
-// What is written parses to the same values, whatever the texts hold.
+// Written JSON parses to the same values, whatever the texts hold.
 #include "base/text/json_object.h"
 
 #include <gtest/gtest.h>

@@ -57,7 +57,7 @@ TEST(TextTable, KeepsItsWidthAndEveryNumber) {
     EXPECT_EQ(text.find("not shown") == std::string::npos, text.find("20.0") != std::string::npos) << text;
   }
   EXPECT_EQ(table_text(table_sample(), 500).plain(), table_text(table_sample()).plain());
-  // What can't be made narrower is too wide.
+  // A table that can't be made narrower stays too wide.
   EXPECT_NE(table_text(table_sample(), 5).plain().find("12.50"), std::string::npos);
 }
 

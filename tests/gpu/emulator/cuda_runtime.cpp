@@ -1,5 +1,5 @@
 // The functions of CUDA's runtime and driver that Weft calls, for emulated GPUs. A program that defines them doesn't
-// link those of CUDA's library.
+// link CUDA's library for them.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Emulated GPUs of a process: streams whose work runs when somebody waits for it. A seed picks the order among all
-// orders that streams, events and graphs allow. CUDA's functions (cuda_runtime.cpp) and those of the libraries
+// orders that streams, events and graphs allow. CUDA's functions (cuda_runtime.cpp) and the libraries' functions
 // (cublas_lt.cpp, nccl.cpp) are built on it.
 #pragma once
 

@@ -9,7 +9,7 @@
 namespace weft::inspect {
 namespace {
 
-/// `layers` times: two tasks beside each other and one behind both.
+/// `layers` times: two tasks beside each other and one after both.
 graph::Graph layers_graph(int layers) {
   graph::GraphBuilder builder(graph::Arguments::of_any_form);
   const auto tensor = [&](std::string name) {

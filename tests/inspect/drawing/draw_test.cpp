@@ -9,7 +9,7 @@
 namespace weft::inspect {
 namespace {
 
-// a and b don't depend on each other; b runs on the second stream, behind an edge of the policy's own.
+// a and b don't depend on each other; b runs on the second stream, after an edge of the policy's own.
 plan::Plan two_streams() {
   testing::ToyGraph toy;
   const graph::View x = toy.tensor("x", 8, graph::Role::parameter), y = toy.tensor("y", 8, graph::Role::parameter);

@@ -1,4 +1,4 @@
-// DOT text of small graphs: what is drawn, what is left out and counted, and what stands for several tasks.
+// DOT text of small graphs: the drawn tasks, the ones left out and counted, and the boxes that stand for several tasks.
 #include "inspect/drawing/dump_dot.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// DOT to SVG through the installed Graphviz. Its bytes are its own affair; what must survive is looked for.
+// DOT to SVG through the installed Graphviz. Its bytes are its own affair; the test looks for the parts that must
+// survive.
 #include "inspect/drawing/render.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +44,7 @@ TEST(RenderSvg, EmptyGraphIsAPicture) {
   EXPECT_NE(render_svg(dump_dot(Drawing(graph, options))).find("<svg"), std::string::npos);
 }
 
-// Width and height stand behind the signature and the name of the first chunk.
+// Width and height come after the signature and the name of the first chunk.
 std::pair<std::size_t, std::size_t> size_of_png(const std::string& png) {
   const auto number = [&](std::size_t at) {
     std::size_t value = 0;

@@ -1,4 +1,4 @@
-// Parts of a graph, by layer, neighbourhood and path, and what is said about names that don't exist.
+// Parts of a graph, by layer, neighbourhood and path, and the refusals of names that don't exist.
 #include "inspect/drawing/task_choice.h"
 
 #include <gtest/gtest.h>

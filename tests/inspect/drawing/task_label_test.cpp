@@ -1,4 +1,4 @@
-// What stands on a bar or in a box that is too small for a task's name.
+// The label of a bar or a box that is too small for a task's name.
 #include "inspect/drawing/task_label.h"
 
 #include <gtest/gtest.h>

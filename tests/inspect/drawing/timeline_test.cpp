@@ -1,4 +1,4 @@
-// The terminal timeline character by character, and what a timeline's picture must hold.
+// The terminal timeline character by character, and the necessary parts of a timeline's picture.
 #include "inspect/drawing/timeline.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
 TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
   const plan::Recording recording = sample({0}, 1000);
   const std::string svg = picture({{"one", &recording, 90'000}});
-  // a, r, c, s; they overlap on paper, so that nothing is waited for.
+  // a, r, c, s; they overlap on paper, so nothing is waited for.
   EXPECT_NE(svg.find("<title>critical path: 4 tasks, waiting 0.000 ms\n0.060 ms on compute0\n0.055 ms on data"),
             std::string::npos)
       << svg;
@@ -120,7 +120,7 @@ TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
 TEST(TimelinePicture, ANarrowBarShowsTheEndOfItsName) {
   plan::Recording recording = sample({0}, 1000);
   recording.tasks[0].name = "mb0.L3.attn.qkv.bwd.gemm_dw";
-  // The first bar is so many hundredths of 1200 pixels wide.
+  // The first bar's width in pixels is its share of 1200.
   const auto shown = [&](std::int64_t percent) {
     recording.ranks[0].steps[0].times[0] = {0, percent * 1000};
     const std::string svg = picture({{"one", &recording}});

@@ -1,4 +1,4 @@
-// The Chrome trace byte for byte, and what viewers ask of it.
+// The Chrome trace byte for byte, and the requirements of viewers.
 #include "inspect/formats/chrome_trace.h"
 
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ TEST(ChromeTrace, Golden) {
 ]}
 )GOLD");
   EXPECT_TRUE(nlohmann::json::accept(text));
-  // How HolisticTraceAnalysis finds the rank.
+  // HolisticTraceAnalysis finds the rank here.
   std::smatch match;
   ASSERT_TRUE(std::regex_search(text, match, std::regex("\"rank\":\\s+(\\d+)")));
   EXPECT_EQ(match[1], "2");

@@ -1,4 +1,4 @@
-// Values as they come, whatever the pieces that the text comes in, and refusals with their place.
+// Values in their order, whatever the pieces that the text comes in, and refusals with their place.
 #include "inspect/formats/json_pull.h"
 
 #include <gtest/gtest.h>

@@ -39,7 +39,7 @@ TEST(ProtoMessage, WritesTheEncodingsOfTheStandard) {
   EXPECT_TRUE(all_of(numbers.bytes(), 7).empty());
 }
 
-/// What a viewer makes of the packets.
+/// A viewer's reading of the packets.
 struct Decoded {
   struct Track {
     std::string name;

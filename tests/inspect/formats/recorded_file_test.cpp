@@ -1,4 +1,4 @@
-// What is written is read back; what contradicts itself is refused with its place.
+// A recording is read back as it was written; a contradiction is refused with its place.
 #include "inspect/formats/recorded_file.h"
 
 #include <gtest/gtest.h>

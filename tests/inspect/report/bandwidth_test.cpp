@@ -1,4 +1,4 @@
-// How fast collectives were, counted by hand.
+// The bandwidth of collectives, counted by hand.
 #include "inspect/report/bandwidth.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ plan::RecordedTask collective(const char* name, const char* axis, double bytes) 
   return {.name = name, .kind = "all_reduce", .stream = 1, .network_bytes = bytes, .channel = axis, .group_size = 4};
 }
 
-/// On x two that run beside each other for 30 of 50 ns, and a small one; on data one.
+/// On x two collectives that run beside each other for 30 of 50 ns, and a small one; on data one.
 plan::Recording channels_sample() {
   plan::Recording out;
   out.streams = {{"compute0", true}, {"x", false}};

@@ -1,4 +1,4 @@
-// Which tasks a recorded step's length comes from.
+// The tasks that give a recorded step its length.
 #include "inspect/report/critical_path.h"
 
 #include <gtest/gtest.h>

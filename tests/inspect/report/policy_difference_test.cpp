@@ -1,4 +1,4 @@
-// Two orders of the same tasks: what moved, and what became hidden.
+// Two orders of the same tasks: the moved tasks, and the newly hidden ones.
 #include "inspect/report/policy_difference.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(PolicyDifference, SumsTheGainByCollective) {
 
 TEST(PolicyDifference, OneTableShowsTheGainsOfAllPolicies) {
   std::vector<ReportView> views = {serial(), mine(), serial()};
-  views[1].recording.tasks[2].kind = "reduce_scatter";  // which serial hasn't
+  views[1].recording.tasks[2].kind = "reduce_scatter";  // serial has none
   std::vector<PolicyDifference> differences;
   for (std::size_t i = 1; i < 3; ++i) {
     differences.push_back(policy_difference(views[0].recording, views[i].recording));

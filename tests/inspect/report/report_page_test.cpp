@@ -13,7 +13,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// Two tasks: a computation of 30 ns, and a collective behind it of which 20 of 50 ns are exposed.
+/// Two tasks: a computation of 30 ns, and after it a collective of which 20 of 50 ns are exposed.
 ReportView small_view(const std::string& first_name) {
   ReportView view{.name = "mine", .recording = {.policy = "mine", .world = 2}};
   view.recording.streams = {{"compute0", true}, {"data", false}};
@@ -75,7 +75,7 @@ TEST(ReportPage, DataAreTheseBytes) {
       R"("reason":[0,4,0],"stream":[0,1,0],"style":[0,5,7]}}]})");
 }
 
-// Whatever a task is called, the page's own structure stays.
+// The page's own structure stays, whatever a task is called.
 TEST(ReportPage, NamesCannotLeaveTheirPlace) {
   const std::string name = "</script><b>\"&'\x01\xff";
   ReportPage page = small_page(name);

@@ -1,4 +1,4 @@
-// Charts over steps: where points lie, and what is left out.
+// Charts over steps: the places of points, and the values that are left out.
 #include "inspect/report/step_chart.h"
 
 #include <gtest/gtest.h>

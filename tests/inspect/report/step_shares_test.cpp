@@ -1,4 +1,4 @@
-// Where a step's time goes, counted by hand.
+// The shares of a step's time, counted by hand.
 #include "inspect/report/step_shares.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A trace that keeps its plan, and the same with one thing wrong.
+// A trace that keeps its plan, and the same trace with one thing wrong.
 #include "inspect/report/trace_check.h"
 
 #include <gtest/gtest.h>

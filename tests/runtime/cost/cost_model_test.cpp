@@ -162,7 +162,7 @@ TEST(CollectiveSeconds, OfSeveralNodes) {
   // A ring crosses once each way.
   EXPECT_NEAR(collective_time(machine, eight, graph::AllGather{graph::Channel::x, 8, large / 8}, 1).seconds,
               6e-6 + 10e-6 + 17.5e-3, 1e-9);
-  // Latency of a ring grows with its ranks, that of a tree with their logarithm.
+  // Latency of a ring grows with its ranks, latency of a tree with their logarithm.
   const GroupSpan many{1024, 1024, 1, 4, 4};
   EXPECT_NEAR(collective_time(machine, many, graph::AllGather{graph::Channel::x, 1024, 1}, 1).seconds, 1023 * 10e-6,
               1e-4);
@@ -200,7 +200,7 @@ TEST(AnalyticCosts, AreOfOperationsSizesAndGroups) {
   EXPECT_NEAR(costs.ns[3], 2e4 + 4e5, 1e-3);  // four groups share four ports
   EXPECT_EQ(costs.cpu_ns[0], 0);
   EXPECT_NEAR(costs.cpu_ns[2], 2e4, 1e-3);
-  // A graph of another grid: the groups are those that its operations name.
+  // A graph of another grid: its operations name the groups.
   EXPECT_NEAR(analytic_costs(machine, graph::Grid())->costs(*graph).ns[2], 2e3 + 4e4, 1e-3);
   EXPECT_GT(default_cost_model().costs(*graph).ns[2], 0);
   EXPECT_EQ(analytic_costs(machine, graph::Grid())->source(), "machine laptop");

@@ -33,7 +33,7 @@ GemmPoint square(std::int64_t n, double factor, DType dtype = DType::f32, bool t
           .seconds = factor * flops / (dtype == DType::f32 ? 1e9 : 2e9)};
 }
 
-/// How many times as long as by the device's rate.
+/// The ratio of a time to the time by the device's rate.
 double factor_of(const Machine& machine, const graph::Gemm& gemm, DType dtype = DType::f32) {
   const double flops = gemm.work(4).flops;
   return MeasuredRates(machine).arithmetic(gemm, flops, dtype).seconds * machine.flops(dtype) / flops;
@@ -54,7 +54,7 @@ TEST(MeasuredRates, WeightPointsByTheInverseSquareOfTheirDistance) {
   const Machine machine = machine_of({square(128, 4), square(512, 1)});
   // Halfway, on the scale of logarithms.
   EXPECT_NEAR(factor_of(machine, {256, 256, 256}), 2, 1e-12);
-  // One step along m to the first point; to the other one step along m, and two each along n and k.
+  // A step along m to the first point; to the other point a step along m, and two each along n and k.
   const double near = 1.0 / 1, far = 1.0 / (1 + 4 + 4);
   EXPECT_NEAR(factor_of(machine, {256, 128, 128}), std::exp(near * std::log(4.0) / (near + far)), 1e-12);
   // Far from all points it is their mean.

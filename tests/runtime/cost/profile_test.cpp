@@ -137,7 +137,7 @@ TEST(ProfiledCosts, AreTheProfilesWhereItKnows) {
   EXPECT_EQ(ns_of(*small.graph, costs, "d"), 60);
   EXPECT_EQ(cpu_of(*small.graph, costs, "d"), 80);
   EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 180);  // no more than all three cores for its own time
-  EXPECT_EQ(ns_of(*small.graph, costs, "c"), 10);    // a kind that the profile has nothing of
+  EXPECT_EQ(ns_of(*small.graph, costs, "c"), 10);    // the profile has nothing of this kind
   for (const char* part : {"3 kinds", "2 ranks", "3 threads", "a loom"}) {
     EXPECT_NE(model->source().find(part), std::string::npos) << model->source();
   }

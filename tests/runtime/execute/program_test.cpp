@@ -140,7 +140,7 @@ TEST_F(ProgramDeathTest, ARankThatNeverJoinsIsReportedByAllThatWait) {
               "(" + report(0) + report(1) + "|" + report(1) + report(0) + ").*ranks without a report");
 }
 
-// One collective of one rank is mute: every rank is inside a step and reports.
+// A collective of one rank is mute: every rank is inside a step and reports.
 TEST_F(ProgramDeathTest, AMuteCollectiveIsReportedByEveryRank) {
   const auto run = [] {
     const auto graph = two_reductions(2);

@@ -90,7 +90,7 @@ namespace {
 TEST(SteadyState, TheCounterCounts) {
   counting = true;
   const std::int64_t before = allocations;
-  // Calls, not new-expressions: those may be optimised away in pairs.
+  // Calls, not new-expressions, which may be optimised away in pairs.
   void* first = ::operator new(100);
   void* second = ::operator new[](100);
   ::operator delete(first);

@@ -1,4 +1,4 @@
-// Which tasks moved from one order to another.
+// The tasks that moved from one order to another.
 #include "runtime/plan/plan_difference.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using Moved = std::vector<std::tuple<std::string_view, bool, std::string_view>>;
 
-/// Names, whether they changed streams, and what they follow now.
+/// Names, whether they changed streams, and the tasks that they follow now.
 Moved moved(const std::vector<PlacedName>& a, const std::vector<PlacedName>& b) {
   Moved out;
   for (const MovedTask& task : moved_tasks(a, b)) {
@@ -23,7 +23,7 @@ Moved moved(const std::vector<PlacedName>& a, const std::vector<PlacedName>& b) 
 TEST(MovedTasks, AreTheFewestThatExplainTheNewOrder) {
   const std::vector<PlacedName> order = {{"a", "c0"}, {"r", "data"}, {"b", "c0"}, {"s", "data"}, {"c", "c0"}};
   EXPECT_EQ(moved(order, order), Moved());
-  // Only places among the tasks of one stream count.
+  // Places count among the tasks of one stream only.
   EXPECT_EQ(moved(order, {{"a", "c0"}, {"b", "c0"}, {"c", "c0"}, {"r", "data"}, {"s", "data"}}), Moved());
   EXPECT_EQ(moved(order, {{"c", "c0"}, {"a", "c0"}, {"r", "data"}, {"b", "c0"}, {"s", "data"}}),
             (Moved{{"c", false, ""}}));

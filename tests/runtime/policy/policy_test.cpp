@@ -29,7 +29,7 @@ TEST(Policies, AMistypedNameIsAnsweredWithTheNearest) {
   EXPECT_THROW(make_policy(""), UserError);
 }
 
-// The searches with few moves: their plans are like those of many.
+// The searches with few moves: their plans are like the plans of many moves.
 std::vector<std::string> quick_policies() {
   std::vector<std::string> names = policy_names();
   for (std::string& name : names) {
@@ -68,7 +68,7 @@ TEST(Policies, AllGiveSafePlansUnderAMemoryLimit) {
       const auto graph = testing::random_graph(seed, {.channels = seed % 4});
       const std::int64_t needed =
           plan::make_plan(graph, make_policy("serial")->order(*graph, {}), "serial").scratch_bytes;
-      // None can do with half of it, most with all of it, at once or by waiting.
+      // No policy can do with half of it, most can with all of it, at once or by waiting.
       for (const std::int64_t limit : {needed / 2, needed}) {
         expect_safe_and_repeatable(
             name, graph,

@@ -101,7 +101,7 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
     for (const double bound : {bounds.critical_path, bounds.work, bounds.one_machine, bounds.energy, bounds.best()}) {
       EXPECT_LE(bound, optimum + 1e-9) << seed;
     }
-    // With links of their own the simulator's best plan is among those tried: no plan beats them.
+    // With links of their own, the simulator's best plan is among the tried plans: no plan beats them.
     const plan::Plan plan =
         plan::make_plan(graph, testing::RandomPolicy(seed).order(*graph, {.compute_streams = streams}), "random");
     SimulationOptions options;

@@ -51,7 +51,7 @@ TEST(Robustness, GrowsWithTheDisturbance) {
     EXPECT_NEAR(result.slow_rank_ns, 3000 + 1.2 * 101000, 1);
   }
   EXPECT_GT(wild.p95_ns - wild.median_ns, calm.p95_ns - calm.median_ns);
-  // The mean of 101 tasks spreads a tenth as much as one of them.
+  // The mean of 101 tasks spreads a tenth as much as a single task.
   EXPECT_LT(wild.p95_ns / report.step_ns(), 1.2);
 }
 

@@ -220,7 +220,7 @@ TEST(Simulator, ACollectiveGoesAtTheRateOfItsSlowestMember) {
   // run, and each rank has two.
   EXPECT_EQ(when(fan.plan, result, "c", 2), "10-50");
   EXPECT_EQ(when(fan.plan, result, "d", 1), "10-50");
-  // At 50 the sums of the others end; those of rank 0 have done 15 of 20, and it still has both.
+  // At 50 the sums of the other ranks end; rank 0's sums have done 15 of 20, and it still has both.
   EXPECT_EQ(when(fan.plan, result, "c", 0), "20-60");
   EXPECT_EQ(when(fan.plan, result, "d", 0), "20-60");
 }
@@ -361,7 +361,7 @@ TEST(Simulator, IsNeverFasterThanAnyLowerBound) {
   }
 }
 
-// One rank represents all: simulating all ranks, nearly alike, gives the same times.
+// A single rank represents all: simulating all ranks, nearly alike, gives the same times.
 TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     testing::Draws draws(seed);

@@ -1,4 +1,4 @@
-// Pieces of arrays: which elements of which tensor they are, and when regions make up a matrix.
+// Pieces of arrays: their elements in the tensors, and regions that make up a matrix.
 #include "train/checkpoint/parameter_pieces.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ TEST(CoverFault, NamesGapsAndOverlaps) {
   const auto fault = [](std::vector<Region> regions) { return cover_fault(4, 6, regions); };
   EXPECT_EQ(fault({whole_region(4, 6)}), "");
   EXPECT_EQ(fault({{0, 4, 0, 3, 0, 12}, {0, 4, 3, 6, 0, 12}}), "");
-  // One block in three ranges that end within rows, another beside it.
+  // A block in three ranges that end within rows, another block beside it.
   EXPECT_EQ(fault({{0, 4, 0, 4, 6, 11}, {0, 4, 4, 6, 0, 8}, {0, 4, 0, 4, 11, 16}, {0, 4, 0, 4, 0, 6}}), "");
   EXPECT_EQ(fault({{0, 4, 0, 4, 6, 11}, {0, 4, 4, 6, 0, 8}, {0, 4, 0, 4, 12, 16}, {0, 4, 0, 4, 0, 6}}),
             "miss 1 of its 24 elements");

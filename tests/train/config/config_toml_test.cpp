@@ -149,7 +149,7 @@ TEST(ConfigToml, ARunsFolderMeansItsConfiguration) {
   std::filesystem::remove_all(folder);
 }
 
-// One style for everything that is on or off, whatever words its own values have.
+// A single style for everything that is on or off, whatever words its own values have.
 TEST(ConfigToml, SwitchesTakeBothPairsOfWords) {
   for (const char* on : {"zero-1 = true\nfuse-gelu = true\n", "zero-1 = true\nfuse-gelu = \"on\"\n"}) {
     RunConfig config;

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Grids, PolicyBenchmarkBits,
                                            std::tuple(ops::Family::gpt2, graph::Grid{2, 2, 1, 1})),
                          benchmark_name);
 
-// One reference for all: the serial order of the plain graph.
+// A single reference for all: the serial order of the plain graph.
 TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
   testing::on_ranks(config(), [](comm::World& world, const ResolvedRun& run) {
     PolicyBenchmark plain(world, run, testing::named_policies({"serial"}));
@@ -79,7 +79,7 @@ TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {
     for (const int streams : {1, 2}) {
       policy::PolicyOptions options;
       options.compute_streams = streams;
-      // serial and axonn use one of them in any case.
+      // serial and axonn use a single stream in any case.
       std::vector<std::string> policies = all_policies(), some = {"program", "fsdp", "lhs", "random:seed=3"};
       if (streams == 1) some.insert(some.end(), {"serial", "axonn"});
       if (streams > 1) std::erase_if(policies, [](const std::string& name) { return name.starts_with("axonn:"); });

@@ -136,7 +136,7 @@ TEST_F(RunInputsOfTwo, WeightsAreTheSame) {
   bytes.pop_back();
   folder_.write("1/hf/model.safetensors", bytes);
   expect_refused(from("hf"), {"rank 1 has bytes of weights = "});
-  // The weights of a run are those of its newest checkpoint.
+  // A run's weights come from its newest checkpoint.
   expect_refused(from("run"), {"rank 1 has checkpoint = none, rank 0 has checkpoint = step_00000001"});
 }
 

@@ -77,8 +77,8 @@ TEST(TrainingState, TheScaleCountsTheTokensOfAllRanks) {
   EXPECT_FLOAT_EQ(training.state.get<float>(ops::names::kScalars)[3], 1.0F / (12 * 6 * 8));
 }
 
-// Masks are numbered by the row of the global batch: ranks that read other sequences draw other masks, those that share
-// sequences the same ones.
+// Masks are numbered by the row of the global batch: ranks that read other sequences draw other masks, ranks that share
+// sequences the same masks.
 TEST(TrainingState, ConstantsNumberTheRowsOfTheBatch) {
   const graph::Grid grid{2, 1, 2, 3};
   const RunConfig config = config_of(grid);
@@ -100,8 +100,8 @@ TEST(TrainingState, ConstantsNumberTheRowsOfTheBatch) {
 TEST(TrainingState, CoordinatesAreTheRanks) {
   const graph::Grid grid{2, 2, 2, 2};
   const TrainingState training(config_of(grid));
-  // Rows (x, y), then what is 0 on one of the ranks that hold equal values: (y, data), (y, z, data), (x, z, data),
-  // (y, z), (x, z), the first of each counting fastest.
+  // Rows (x, y), then the numbers that are 0 on one of the ranks that hold equal values: (y, data), (y, z, data), (x,
+  // z, data), (y, z), (x, z), the first of each counting fastest.
   set_coordinates(training.state, grid, {1, 0, 1, 0});
   EXPECT_EQ(integers(training.state, ops::names::kCoordinates),
             (std::vector<std::int64_t>{1, 0, 1, 0, 1, 0, 2, 3, 2, 3}));
@@ -110,7 +110,7 @@ TEST(TrainingState, CoordinatesAreTheRanks) {
             (std::vector<std::int64_t>{0, 1, 0, 1, 2, 3, 5, 4, 1, 0}));
   set_coordinates(training.state, grid, {0, 0, 0, 0});
   EXPECT_EQ(integers(training.state, ops::names::kCoordinates), std::vector<std::int64_t>(10, 0));
-  // Each number is 0 on as many ranks as there are blocks of what it stands for.
+  // Each number is 0 on as many ranks as there are blocks of its values.
   std::vector<int> zeros(10, 0);
   for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
     set_coordinates(training.state, grid, graph::coordinates_of(grid, rank));

@@ -28,7 +28,7 @@ struct Types {
   PackedUnit unit = PackedUnit::f32;
 };
 
-// Everything that this build can multiply: bf16 is converted to fp32, or multiplied as bf16.
+// Every unit of this build: bf16 is converted to fp32, or multiplied as bf16.
 std::vector<Types> all_types() {
   std::vector<Types> types = {{DType::f32, DType::f32}};
   for (const PackedUnit unit : {PackedUnit::f32, PackedUnit::pairs, PackedUnit::amx}) {

@@ -79,7 +79,7 @@ TEST(NearExponentials, WhatLiesBelowABoundIsFound) {
   EXPECT_TRUE(below(3.0F, bf16(4.0F), 1.0F));  // a bound above 0 can't be checked
 }
 
-// One logit of a row is far above or below the others, infinite or NaN: sums equal those in double precision.
+// A logit of a row is far above or below the others, infinite or NaN: sums equal sums in double precision.
 TEST(NearExponentials, SumsOfRowsWithALogitFarAway) {
   constexpr std::int64_t kLogits = 3 * kExponentialPart<bf16> + 77;
   for (const float middle : {-300.0F, -30.0F, 0.0F, 30.0F, 300.0F, 50000.0F, -200000.0F}) {

@@ -64,7 +64,7 @@ struct Rank {
   CpuExecutor::PlanHandle handle;
 };
 
-// Every edge, those of policy and memory planner included, within a step and from the step before.
+// Every edge, also a policy's and the memory planner's, within a step and from the step before.
 void expect_order_in_time(const plan::Plan& plan, const std::vector<plan::StepTrace>& steps) {
   const auto time_of = [&](const plan::StepTrace& trace, graph::TaskId task) {
     const plan::Position at = plan.position[task.index()];
@@ -176,7 +176,7 @@ TEST(ExecutableGraph, StaysFiniteAndUsesEveryCollective) {
   }
 }
 
-// One task of each collective, with numbers that can be followed by eye.
+// A task of each collective, with numbers that can be followed by eye.
 TEST(CpuExecutor, EveryCollectiveGivesTheRightValues) {
   testing::ToyGraph toy;
   const graph::View sum = toy.tensor("sum", 3, graph::Role::parameter),

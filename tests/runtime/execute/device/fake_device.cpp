@@ -140,7 +140,7 @@ class FakeDeviceImpl final : public FakeDevice {
     const Event& awaited = events_[event.index()];
     if (awaited.recorded == 0)
       complain(fmt::format("stream {} waits for an event that was never recorded", at(stream).name));
-    // A stream joins a capture by waiting for what a captured stream recorded.
+    // A stream joins a capture by waiting for an event that a captured stream recorded.
     if (capturing_ && std::ranges::find(captured_events_, event.index()) != captured_events_.end() &&
         !at(stream).capturing) {
       at(stream).capturing = true;
@@ -256,7 +256,7 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   execute::DeviceGraph end_capture(execute::DeviceStream origin) override {
-    // Joined: the origin's last works wait, one stream after the other, for what every member did last.
+    // Joined: the origin's last works wait, one stream after the other, for the last work of every member.
     std::vector<execute::VectorClock> clock(streams_.size(), execute::VectorClock(streams_.size()));
     std::vector<std::pair<std::uint64_t, execute::VectorClock>> record_clock(events_.size());
     for (const auto& [stream, work] : captured_.back()) {
@@ -323,7 +323,7 @@ class FakeDeviceImpl final : public FakeDevice {
     ++counts_.allocations;
     buffers_.emplace_back(bytes);  // begins on a page
     std::byte* const memory = buffers_.back().data();
-    std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaNs: who reads them, shows it
+    std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaNs show in the results of a task that reads them
     return memory;
   }
 
@@ -401,7 +401,8 @@ class FakeDeviceImpl final : public FakeDevice {
     if (!fault_.empty()) throw std::logic_error("fake device: " + std::exchange(fault_, ""));
   }
 
-  // One piece of work of a stream that can go on, chosen by the seed. False: none can before the host stores a value.
+  // A piece of work of a stream that can go on, chosen by the seed. False: no stream can before the host stores a
+  // value.
   bool run_one() {
     std::vector<std::size_t> ready;
     for (std::size_t s = 0; s < streams_.size(); ++s) {
@@ -429,7 +430,7 @@ class FakeDeviceImpl final : public FakeDevice {
       join(stream.clock, events_[work.event].clock[work.ticket]);
       return true;
     }
-    // Orders nothing among streams: what the host writes isn't tracked.
+    // Orders nothing among streams: the host's writes aren't tracked.
     if (work.kind == Work::Kind::wait_value) return true;
     ++stream.clock[chosen];
     if (work.kind == Work::Kind::record) {

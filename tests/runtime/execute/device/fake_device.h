@@ -26,7 +26,7 @@ namespace weft::testing {
 ///   device->copy(b, z, x, n);       // an unordered read
 ///   device->synchronize(b);         // throws: "'copy' on stream b reads what 'copy' on stream a writes …"
 struct FakeDeviceOptions {
-  std::uint64_t seed = 1;  // which of the streams that could go on does
+  std::uint64_t seed = 1;  // chooses among the streams that can go on
   std::int64_t memory_bytes = std::int64_t{1} << 40;
   std::chrono::seconds patience{20};  // until a wait for a value that the host doesn't store is a deadlock
 };

@@ -43,7 +43,7 @@ TEST(HorizontalFusion, OnlyTheLastSignals) {
   EXPECT_EQ(runs(entries), (Runs{{0, 2}}));
 }
 
-// One reads the tensor whose bytes the other's tensor reuses, for which the graph has no edge.
+// A task reads the tensor whose bytes the other task's tensor reuses, for which the graph has no edge.
 TEST(HorizontalFusion, SharedBytesKeepTheirOrder) {
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 100, 5)}), Runs{});
   EXPECT_EQ(runs({entry(1, 0, 10), entry(1, 15, 30)}), Runs{});

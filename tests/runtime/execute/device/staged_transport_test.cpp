@@ -63,7 +63,8 @@ std::string check_all(comm::World& world, DType dtype, bool loads = false) {
   rank.transport.prepare(*rank.device, std::vector{first, second});
   for (int step = 0; step < 2; ++step) {
     rank.transport.begin_step(loads);
-    // The second step works on what the first has changed: only the first one's results are known beforehand.
+    // The second step works on the data that the first step has changed: only the first step's results are known
+    // beforehand.
     for (std::size_t i = 0; i < first.calls.size(); ++i) {
       rank.transport.enqueue(*rank.device, kFirst, rank.first, first.calls[i]);
       rank.transport.enqueue(*rank.device, kSecond, rank.second, second.calls[i]);

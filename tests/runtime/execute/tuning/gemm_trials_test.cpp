@@ -36,7 +36,7 @@ TEST(ChooseCandidate, ADefaultAloneStays) {
   EXPECT_DOUBLE_EQ(verdict.gain, 1.0);
 }
 
-// Of two candidates the second is faster until the final is over, and never again.
+// The second of two candidates is faster until the final is over, and never again.
 TEST(ChooseCandidate, LuckHasToRepeatItself) {
   const GemmTrialOptions options;
   std::map<std::size_t, int> calls;

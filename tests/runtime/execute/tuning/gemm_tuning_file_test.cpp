@@ -157,7 +157,7 @@ TEST(GemmTuningFile, WhatCannotBeIsRefused) {
   }
 }
 
-// A GPU's methods are named by the library, their layouts by us: these are known without a GPU.
+// A GPU's methods are named by the library and their layouts by us, so layouts are known without a GPU.
 TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
   const std::string digits(128, '5');
   const auto with = [&](const std::string& end, std::int64_t k) {

@@ -1,4 +1,4 @@
-// Tables of tuned products: how a product is recognised, and that a prepared task takes the method it finds.
+// Tables of tuned products: the recognition of a product, and the method that a prepared task takes from a table.
 #include "runtime/execute/tuning/gemm_tuning.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(GemmTuning, MethodsReadAsTheyAreWritten) {
       EXPECT_EQ(parse_gemm_method(to_string(method)), method);
     }
   }
-  // As they were written before there were layouts.
+  // As files had them before there were layouts.
   EXPECT_EQ(to_string(GemmMethod(kMethod)), "sgemm 8x48");
   EXPECT_EQ(to_string(GemmMethod(DeviceGemmMethod{digits})), "cublaslt " + digits);
   EXPECT_EQ(to_string(GemmMethod(DeviceGemmMethod{digits, cpu::GemmLayout::nt})), "cublaslt " + digits + " nt");

@@ -10,7 +10,7 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-// Shards of 256 KiB; the first bucket takes one of them, the others two.
+// Shards of 256 KiB: the first bucket takes one shard, the other buckets two.
 constexpr const char* kPolicy = "ddp-bucket:bucket-mb=0.5,first-mb=0.25";
 
 TEST(DdpBucketPolicy, IssuesABucketWhenItsLastGradientIsReady) {

@@ -108,7 +108,7 @@ inline std::string sequence_of(const graph::Graph& graph, const plan::Order& ord
   return names;
 }
 
-/// Why the order has the task where it is.
+/// The reason for the task's place in the order.
 inline plan::Reason reason_of(const graph::Graph& graph, const plan::Order& order, const std::string& task) {
   for (const plan::Placement& placement : order.sequence) {
     if (graph.task(placement.task).name == task) return order.reasons[placement.reason];

@@ -22,6 +22,9 @@ try_program() {
   "$weft" doctor || return 1
   "$weft" train --model tiny --steps 5 --ranks 2 --threads 1 --run-dir "$runs/run" || return 1
   "$weft" simulate --model tiny --machine perlmutter || return 1
+  "$weft" man | cmp - "$1/share/man/man1/weft.1" || return 1
+  "$weft" completion bash | cmp - "$1/share/bash-completion/completions/weft" || return 1
+  "$weft" completion zsh | cmp - "$1/share/zsh/site-functions/_weft" || return 1
   "$weft" doctor --isa v9 || refused=$?
   [[ $refused == 2 ]]
 }
@@ -40,6 +43,10 @@ mv tar/* moved
 for prefix in "$work/deb/usr" "$work/moved"; do
   for level in v3 v4 v4-bf16; do
     [[ -f $prefix/lib/weft/libweft_kernels_$level.so ]] || fail "$prefix has no level $level"
+  done
+  for file in share/man/man1/weft.1 share/bash-completion/completions/weft share/zsh/site-functions/_weft \
+    share/weft/machines/laptop.toml; do
+    [[ -s $prefix/$file ]] || fail "$prefix has no $file"
   done
   # No file may name the tree that it was built in.
   if grep -rlF -e "$source" -e "$build" "$prefix"; then fail "these files name $source"; fi

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -31,9 +32,15 @@ struct Range {
   }
 };
 
-}  // namespace
+constexpr double kLarge = 0.9;  // the share of a large message's time that its bytes take
 
-void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points) {
+double sum_of_squares(const Machine& machine, std::span<const CalibrationPoint> points) {
+  double sum = 0;
+  for (const CalibrationPoint& point : points) sum += squared_log(predicted_seconds(machine, point) / point.seconds);
+  return sum;
+}
+
+void fit_both(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points) {
   constexpr int kSteps = 32, kRefinements = 5;
   Range latency{1e-9, 1e-1}, bandwidth{1e3, 1e14};
   Link best = machine.*link;
@@ -44,10 +51,7 @@ void fit_link(Machine& machine, Link Machine::*link, std::span<const Calibration
         Link& tried = machine.*link;
         tried.latency = on_scale(latency.least, latency.most, i, kSteps);
         tried.bandwidth = on_scale(bandwidth.least, bandwidth.most, j, kSteps);
-        double sum = 0;
-        for (const CalibrationPoint& point : points) {
-          if (point.ranks > 1) sum += squared_log(predicted_seconds(machine, point) / point.seconds);
-        }
+        const double sum = sum_of_squares(machine, points);
         if (sum >= least) continue;
         least = sum;
         best = tried;
@@ -57,6 +61,39 @@ void fit_link(Machine& machine, Link Machine::*link, std::span<const Calibration
     bandwidth = bandwidth.around(best.bandwidth, kSteps);
   }
   machine.*link = best;
+}
+
+/// Fits one number of the link, from a tenth to ten times its present value.
+void fit_number(Machine& machine, Link Machine::*link, double Link::*number, std::span<const CalibrationPoint> points) {
+  constexpr int kSteps = 2000;
+  const double start = machine.*link.*number;
+  double best = start, least = sum_of_squares(machine, points);
+  for (int i = 0; i <= kSteps; ++i) {
+    machine.*link.*number = on_scale(start / 10, start * 10, i, kSteps);
+    const double sum = sum_of_squares(machine, points);
+    if (sum >= least) continue;
+    least = sum;
+    best = machine.*link.*number;
+  }
+  machine.*link.*number = best;
+}
+
+}  // namespace
+
+void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points) {
+  std::vector<CalibrationPoint> all;
+  std::ranges::copy_if(points, std::back_inserter(all), [](const CalibrationPoint& point) { return point.ranks > 1; });
+  fit_both(machine, link, all);
+  // Of a large message the bandwidth alone tells, of a small one the latency: no error of one may bend the other.
+  const auto is_large = [&](const CalibrationPoint& point) {
+    Machine without = machine;
+    (without.*link).latency = 0;
+    return predicted_seconds(without, point) > kLarge * predicted_seconds(machine, point);
+  };
+  const auto small = std::ranges::partition(all, is_large);
+  const auto large = static_cast<std::size_t>(small.begin() - all.begin());
+  fit_number(machine, link, &Link::bandwidth, std::span(all).first(large));
+  fit_number(machine, link, &Link::latency, std::span(all).subspan(large));
 }
 
 double fitted_gemm_half(const Machine& machine) {

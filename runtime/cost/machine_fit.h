@@ -8,8 +8,8 @@
 namespace weft::cost {
 
 /// The latency and bandwidth with which the model of collectives comes closest to the points: the least sum of squares
-/// of log(predicted / measured), so that small and large messages count alike. The machine's other numbers stay. Needs
-/// a point of at least two ranks.
+/// of log(predicted / measured), the bandwidth over messages of whose time bytes take nine tenths or more, the latency
+/// over the others. The machine's other numbers stay. Needs a point of at least two ranks.
 void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points);
 
 /// The gemm-half that comes closest to the machine's measured products in the same sense, at its present rates.

@@ -250,7 +250,7 @@ class MachineBench {
   /// Of the widest link, which is measured last.
   void measure_transport(const LinkGroup& group, comm::Communicator& ranks, const comm::CollectiveCall& call) {
     tell("a product beside all_reduce");
-    const int rounds = std::max(1, sizes_.repeats);
+    const int rounds = sizes_.rounds_beside;
     execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
     const execute::CollectiveTimes known = execute::probe_collective(world_, ranks, call, product, rounds);
     const graph::AllReduce sum{graph::Channel::world, group.ranks, call.count};
@@ -292,6 +292,7 @@ class MachineBench {
 MachineSizes machine_sizes(bool quick) {
   MachineSizes sizes;
   sizes.repeats = quick ? 3 : 7;
+  sizes.rounds_beside = quick ? 5 : 35;
   // Square products, and products of a layer: many rows with few columns, and few rows with many columns.
   std::vector<std::array<std::int64_t, 3>> shapes = {{128, 128, 128}, {512, 512, 512}, {1024, 2048, 512}};
   if (!quick) shapes.insert(shapes.end(), {{256, 256, 256}, {1024, 1024, 1024}, {2048, 512, 2048}});

@@ -19,6 +19,7 @@ struct MachineSizes {
   std::vector<std::int64_t> collective_bytes;            // of the whole array
   std::int64_t tasks = 2000;                             // empty ones in a step
   int repeats = 7;                                       // whose median counts
+  int rounds_beside = 35;                                // of a collective beside a computation: a difference of times
   double least_seconds = 0.02;                           // of a repeat, which runs short computations several times
 };
 

@@ -116,8 +116,8 @@ std::string bounds_text(const Comparison& comparison) {
       "communicating alone {} ms.\n",
       ms(b.best()), ms(b.critical_path), ms(b.work), ms(b.one_machine),
       b.energy > 0 ? fmt::format(", cores {}", ms(b.energy)) : "",
-      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "",
-      ms(comparison.problem.alone.compute_ns), ms(comparison.problem.alone.communication_ns));
+      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "", ms(comparison.problem.alone.compute_ns),
+      ms(comparison.problem.alone.communication_ns));
   for (const simulate::PlanReport& report : comparison.reports) {
     if (!report.planned() || report.bounds.best() >= b.best()) continue;
     text += fmt::format("{} rewrites the graph, after which no order takes less than {} ms.\n", report.policy.name,

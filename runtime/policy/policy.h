@@ -21,10 +21,10 @@ struct PolicyOptions {
   int compute_streams = 1;
   std::int64_t memory = 0;        // bytes of state and scratch that the plan may take; 0: no limit
   std::int64_t memory_limit = 0;  // bytes of scratch that the plan may take, the form of policies; 0: no limit
-  /// Of list schedules: a weight's gather starts at most this many gathers before its turn, that is, after the first use
-  /// of an earlier weight is done; 0: as early as its stream allows.
+  /// Of list schedules: a weight's gather starts at most this many gathers before its turn, that is, after the first
+  /// use of an earlier weight is done; 0: as early as its stream allows.
   std::int64_t gathers_ahead = 0;
-  std::uint64_t seed = 0;         // of policies that draw random numbers
+  std::uint64_t seed = 0;                                       // of policies that draw random numbers
   std::shared_ptr<const cost::CostModel> cost_model = nullptr;  // null: default_cost_model()
   /// Contention, as in the simulator. The machine tells how computations and collectives slow each other down; null:
   /// not at all. Channels with equal numbers share a link; empty: each channel has its own link.

@@ -56,7 +56,7 @@ struct PlanReport {
   plan::OverlapSummary overlap;
   std::vector<ChannelTimes> channels;
   AloneTimes alone;
-  std::int64_t memory_bytes = 0;                            // state and scratch
+  std::int64_t memory_bytes = 0;  // state and scratch
   double planning_ms = 0;
 
   bool planned() const { return refusal.empty(); }

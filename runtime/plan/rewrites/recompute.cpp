@@ -4,7 +4,10 @@
 #include <map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
+#include "graph/named_accesses.h"
+#include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/duplicate.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
@@ -142,6 +145,67 @@ class Recomputation {
   std::unordered_set<graph::TensorId> copied_;  // tensors that can have a copy
 };
 
+/// A gather of a weight: what it reads and writes, and its place.
+struct Gather {
+  std::size_t task;
+  graph::Channel channel;
+  graph::View in;
+  graph::TensorId out;
+};
+
+std::vector<Gather> gathers_of(const graph::Graph& graph, const TensorUses& uses) {
+  std::vector<Gather> gathers;
+  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+    const graph::Task& task = graph.tasks()[i];
+    const auto* operation = std::get_if<graph::AllGather>(&task.operation);
+    if (operation == nullptr) continue;
+    const graph::NamedAccesses<graph::AllGather> accesses(task);
+    const graph::TensorId out = accesses["out"].view.tensor;
+    if (graph.tensor(out).role != graph::Role::gathered || uses.writers[out.index()].size() != 1) continue;
+    gathers.push_back({i, operation->channel, accesses["in"].view, out});
+  }
+  return gathers;
+}
+
+/// Where a backward pass gathers a weight again, its copies of forward tasks read that gather's result, and the gather
+/// comes before them. So the result of the forward pass's gather needn't be kept.
+std::shared_ptr<const graph::Graph> share_gathers(std::shared_ptr<const graph::Graph> graph) {
+  const TensorUses uses(*graph);
+  const std::vector<Gather> gathers = gathers_of(*graph, uses);
+  GraphDraft draft(*graph);
+  std::map<std::size_t, std::vector<std::size_t>> moved;  // by the task before which they go: gathers
+  std::unordered_set<std::size_t> gone;
+  for (const Gather& first : gathers) {
+    if (graph->tasks()[first.task].phase != graph::Phase::forward) continue;
+    for (const Gather& again : gathers) {
+      const graph::Task& task = graph->tasks()[again.task];
+      if (again.task <= first.task || task.phase != graph::Phase::backward || again.in != first.in ||
+          again.channel != first.channel || gone.contains(again.task)) {
+        continue;
+      }
+      std::vector<std::size_t> readers;
+      for (const std::size_t reader : uses.readers[first.out.index()]) {
+        const graph::Task& reading = graph->tasks()[reader];
+        if (reading.phase == task.phase && reading.micro_batch == task.micro_batch) readers.push_back(reader);
+      }
+      if (readers.empty() || uses.written_between(*graph, first.in, first.task, again.task)) continue;
+      for (const std::size_t reader : readers) {
+        for (graph::Access& access : draft.tasks()[reader].accesses) {
+          if (access.view.tensor == first.out) access.view.tensor = again.out;
+        }
+      }
+      if (readers.front() < again.task && gone.insert(again.task).second) moved[readers.front()].push_back(again.task);
+    }
+  }
+  std::vector<graph::Task> tasks;
+  for (std::size_t i = 0; i < draft.tasks().size(); ++i) {
+    for (const std::size_t gather : moved[i]) tasks.push_back(draft.tasks()[gather]);
+    if (!gone.contains(i)) tasks.push_back(draft.tasks()[i]);
+  }
+  draft.tasks() = std::move(tasks);
+  return std::move(draft).build();
+}
+
 }  // namespace
 
 std::shared_ptr<const graph::Graph> recompute_layers(const graph::Graph& graph, const RecomputeLayers& rewrite) {
@@ -160,7 +224,7 @@ std::shared_ptr<const graph::Graph> recompute_layers(const graph::Graph& graph, 
     Duplication duplication = Recomputation(graph, uses, tasks).duplication(pass.second);
     if (!duplication.sources.empty()) duplications.push_back(std::move(duplication));
   }
-  return duplicate(graph, std::move(duplications));
+  return share_gathers(duplicate(graph, std::move(duplications)));
 }
 
 }  // namespace weft::plan

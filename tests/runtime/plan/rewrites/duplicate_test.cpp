@@ -139,6 +139,29 @@ TEST(Recompute, WhatTheBackwardPassReadsRunsAgainWithAllThatLeadsToIt) {
   EXPECT_EQ(rewritten(graph, "recompute=2-9")->fingerprint(), graph->fingerprint());
 }
 
+// The copy of f reads the gather of the backward pass, which moves before it; so g needn't outlive the forward pass.
+TEST(Recompute, ReadsAWeightThatTheBackwardPassGathersAgain) {
+  PassToy toy;
+  const graph::View w = toy.tensor("w", 8, graph::Role::parameter), x = toy.tensor("x", 4, graph::Role::parameter);
+  const graph::View g = toy.tensor("g", 16, graph::Role::gathered),
+                    again = toy.tensor("again", 16, graph::Role::gathered);
+  const graph::View a = toy.tensor("a", 4), da = toy.tensor("da", 4), dx = toy.tensor("dx", 4);
+  const graph::AllGather gather{graph::Channel::z_gather, 2, 8};
+  toy.at(0, graph::Phase::forward);
+  toy.task("gather", {graph::read(w), graph::write(g)}, gather);
+  toy.task("f", {graph::read(x), graph::read(g), graph::write(a)});
+  toy.at(0, graph::Phase::backward);
+  toy.task("b", {graph::read(a), graph::write(da)});
+  toy.task("gather_b", {graph::read(w), graph::write(again)}, gather);
+  toy.task("dx", {graph::read(da), graph::read(again), graph::write(dx)});
+  const auto graph = toy.build();
+  const auto both = rewritten(graph, "recompute");
+  EXPECT_EQ(names_of(*both), (Names{"gather", "f", "gather_b", "f.recompute", "b", "dx"}));
+  EXPECT_EQ(place_of(*both, "f", 1), "g+0");
+  EXPECT_EQ(place_of(*both, "f.recompute", 1), "again+0");
+  EXPECT_EQ(testing::waits_for(*both, "f.recompute"), Names{"gather_b"});
+}
+
 TEST(Recompute, WhatWouldReadOtherValuesStays) {
   PassToy toy;
   const graph::View w = toy.tensor("w", 4, graph::Role::parameter),

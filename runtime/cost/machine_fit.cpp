@@ -90,8 +90,7 @@ void fit_link(Machine& machine, Link Machine::*link, std::span<const Calibration
     (without.*link).latency = 0;
     return predicted_seconds(without, point) > kLarge * predicted_seconds(machine, point);
   };
-  const auto small = std::ranges::partition(all, is_large);
-  const auto large = static_cast<std::size_t>(small.begin() - all.begin());
+  const auto large = static_cast<std::size_t>(std::partition(all.begin(), all.end(), is_large) - all.begin());
   fit_number(machine, link, &Link::bandwidth, std::span(all).first(large));
   fit_number(machine, link, &Link::latency, std::span(all).subspan(large));
 }

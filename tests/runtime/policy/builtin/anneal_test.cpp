@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/scheduling/makespan.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -54,6 +57,28 @@ TEST(AnnealPolicy, IsNeverLongerThanWhereItStarts) {
       EXPECT_EQ(make_policy("anneal:iterations=0")->order(*graph, options).sequence.size(), graph->tasks().size());
     }
   }
+}
+
+TEST(AnnealPolicy, ASearchKeepsOnlySchedulesThatFit) {
+  const auto graph = testing::training_step(6, true, 4096);
+  PolicyOptions options{.cost_model = testing::named_costs({{"r0", 3}, {"i3", 4}, {"g2", 5}})};
+  const cost::TaskCosts costs = costs_of(*graph, options);
+  ListScheduler forward(*graph, costs, options), backward(*graph, costs, options, ListScheduler::Direction::backward);
+  const std::vector<double> rank = upward_rank(*graph, costs.ns);
+  int asked = 0;
+  const FitsMemory none = [&](const ListScheduler&) {
+    ++asked;
+    return false;
+  };
+  EXPECT_EQ(anneal(forward, rank, 30, 1, none).best, std::numeric_limits<double>::infinity());
+  EXPECT_GT(asked, 0);
+  const double start = forward.run(rank);
+  EXPECT_LE(search(forward, backward, rank, 60, 1).best, start);
+  const auto serial = make_policy("program:depth=0")->order(*graph, options);
+  const std::shared_ptr<const graph::Graph> held = graph;
+  options.memory_limit = plan::make_plan(held, serial, "program").scratch_bytes;
+  const plan::Order order = make_policy("anneal:iterations=60")->order(*graph, options);
+  EXPECT_LE(plan::make_plan(held, order, "anneal").scratch_bytes, options.memory_limit);
 }
 
 }  // namespace

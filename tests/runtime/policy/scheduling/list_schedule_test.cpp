@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "graph/analysis.h"
 #include "runtime/policy/scheduling/makespan.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -31,6 +34,32 @@ TEST(ListScheduler, IsTheOrderThatTheEvaluatorSees) {
       EXPECT_EQ(makespan, makespan_of(*graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), costs.ns));
     }
   }
+}
+
+TEST(ListScheduler, GathersWaitForTheirTurn) {
+  const auto graph = testing::training_step(4);
+  const auto starts = [&](std::int64_t ahead) {
+    const PolicyOptions options{.gathers_ahead = ahead, .cost_model = testing::named_costs({})};
+    const cost::TaskCosts costs = costs_of(*graph, options);
+    ListScheduler scheduler(*graph, costs, options);
+    scheduler.run(upward_rank(*graph, costs.ns));
+    const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+    const std::vector<double> start = timetable_of(*graph, order, costs.ns).start;
+    std::map<std::string, double> by_name;
+    for (std::size_t i = 0; i < start.size(); ++i) by_name[graph->tasks()[i].name] = start[i];
+    return by_name;
+  };
+  auto all = starts(0);  // every task takes 1
+  EXPECT_EQ(all["g3"], 3);
+  for (const std::int64_t ahead : {1, 2}) {
+    SCOPED_TRACE(ahead);
+    auto some = starts(ahead);
+    for (int layer = static_cast<int>(ahead) + 1; layer < 4; ++layer) {
+      const std::string number = std::to_string(layer), earlier = std::to_string(layer - 1 - static_cast<int>(ahead));
+      EXPECT_GE(some["g" + number], some["f" + earlier] + 1);
+    }
+  }
+  EXPECT_EQ(starts(16), all);
 }
 
 TEST(ListScheduler, ComputationsTakeTheFirstIdleStream) {

@@ -1,4 +1,4 @@
-"""Tests of bench/overlap_step that need no network: what it refuses, with which fix, and what it computes."""
+"""Tests of bench/overlap_step that need no network: its refusals, each with its fix, and its arithmetic."""
 
 import importlib.machinery
 import importlib.util

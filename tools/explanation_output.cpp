@@ -140,7 +140,9 @@ StyledText totals(const ExplainedStep& step, std::optional<std::size_t> width) {
   std::string shown =
       fmt::format("{} collectives, {} {}; each is exposed for {:.3f} ms or more", explanation.collectives.size(),
                   explanation.groups.size(), explanation.groups.size() == 1 ? "group" : "groups", ms(kLeastShown));
-  if (!step.only.empty()) {
+  if (explanation.collectives.empty()) {
+    shown = fmt::format("no collective, since none is exposed for {:.3f} ms or more", ms(kLeastShown));
+  } else if (!step.only.empty()) {
     shown = fmt::format("{} of these collectives alone, by the name {}; exposed for {:.3f} ms in all",
                         explanation.collectives.size(), step.only, ms(explanation.exposed_ns()));
   }

@@ -114,7 +114,7 @@ AppliedRemedies apply_remedies(const PlanningProblem& problem, const PlanReport&
   applied.gain_ns = report.step_ns() - applied.step_ns;
   applied.memory_bytes = plan::memory_report(replayed).total();
   if (applied.gain_ns < kLeastGain) {
-    throw UserError(fmt::format("{} together make a step of {:.3f} ms {:.3f} ms {}", words, report.step_ns() * 1e-6,
+    throw UserError(fmt::format("with {} a step of {:.3f} ms gets {:.3f} ms {}", words, report.step_ns() * 1e-6,
                                 std::abs(applied.gain_ns) * 1e-6, applied.gain_ns > 0 ? "shorter" : "longer"),
                     "a step that is at least 0.001 ms shorter", kFewer);
   }

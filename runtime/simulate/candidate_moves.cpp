@@ -224,7 +224,7 @@ CandidateSearch::Own CandidateSearch::later(const ExposedCollective& collective,
           0};
 }
 
-/// One of the two collectives that run beside each other waits for the other: the one that goes `first` is this one.
+/// Of two collectives that run beside each other, one waits for the other. With `first`, this one is waited for.
 CandidateSearch::Own CandidateSearch::apart(const ExposedCollective& collective, bool first) const {
   if (collective.duration_ns <= 1.05 * collective.alone_ns + kTick) return {};
   const graph::TaskId task = collective.task;
@@ -331,7 +331,7 @@ CandidateSearch::Own CandidateSearch::unblock(const ExposedCollective& collectiv
     own.what = fmt::format("don't let {}{} wait for it", first,
                            count == 1 ? std::string() : fmt::format(" and {} more", count - 1));
   }
-  // What could run meanwhile may wait for another collective that waits for this one.
+  // A computation that could run meanwhile may wait for another collective, which waits for this one.
   const graph::TaskId next = collective.in_the_way;
   const bool waits = next.valid() && !step_.collective(next) && !needs[next.index()] &&
                      std::ranges::any_of(order_.added_edges, [&](const graph::Edge& edge) {

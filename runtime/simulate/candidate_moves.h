@@ -33,7 +33,7 @@ class CandidateSearch {
   struct Own {
     std::vector<OrderMove> moves = {};
     std::string what = {};
-    std::size_t computations = 0;  // number of those that go along, without moves of their own
+    std::size_t computations = 0;  // number of computations that go along, without moves of their own
   };
   /// Computations that could run while a collective does.
   struct Filling {

@@ -14,7 +14,7 @@
 namespace weft::simulate {
 namespace {
 
-/// The collectives of the plan that the options ask for: all, one by its name, or those of a group.
+/// The collectives of the plan that the options ask for: all, one by its name, or the members of a group.
 std::vector<graph::TaskId> asked_for(const SimulatedStep& step, const std::string& only) {
   std::vector<graph::TaskId> tasks;
   std::vector<std::string> names;

@@ -145,7 +145,7 @@ class Recomputation {
   std::unordered_set<graph::TensorId> copied_;  // tensors that can have a copy
 };
 
-/// A gather of a weight: what it reads and writes, and its place.
+/// A gather of a weight: its place in the program, its input and its output.
 struct Gather {
   std::size_t task;
   graph::Channel channel;

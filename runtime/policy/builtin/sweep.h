@@ -16,8 +16,8 @@ struct Swept {
 /// Schedules forward by `priority`, then `rounds` times backward, by the tasks' ends in the forward schedule, and
 /// forward again, by their starts in the backward schedule. So a task that delays the end of the step through a busy
 /// link gets a higher priority, which a longest path doesn't give it. Each round costs two list schedules. The result
-/// is never longer than the first schedule, among those that fit (scheduling/within_limit.h); its makespan is infinite
-/// if none does.
+/// is the shortest of these schedules, with `fits` of the schedules that fit (scheduling/within_limit.h); its makespan
+/// is infinite if none fits.
 Swept sweep(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, int rounds,
             const FitsMemory& fits = {});
 

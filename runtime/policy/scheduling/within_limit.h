@@ -21,7 +21,7 @@ FitsMemory fits_memory(const graph::Graph& graph, const PolicyOptions& options);
 struct LimitedOrder {
   plan::Order order;
   std::int64_t scratch_bytes = 0;  // of its plan; 0 without a memory limit
-  // What order_under() got:
+  // The options that order_under() got:
   std::int64_t limit = 0;
   std::int64_t gathers_ahead = 0;
   double makespan = 0;  // of shortest_within_limit(), in nanoseconds

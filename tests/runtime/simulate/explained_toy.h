@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/simulate/explain.h"
+#include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/priced_toy.h"
 
 namespace weft::testing {
@@ -72,6 +73,20 @@ inline void expect_whole(const simulate::Explanation& explanation, const simulat
   double sum = 0;
   for (const simulate::PathPiece& piece : explanation.path) sum += piece.ns;
   EXPECT_NEAR(sum, report.step_ns(), 1);
+}
+
+/// Five all-reduces that each cost 10 µs whatever their size: one bucket costs 10 for all.
+inline simulate::PlanningProblem five_reductions() {
+  ReductionToy toy;
+  std::vector<graph::Access> reads;
+  for (const std::string i : {"0", "1", "2", "3", "4"}) {
+    const graph::View g = toy.tensor("g" + i, 16);
+    toy.compute("a" + i, {graph::write(g)});
+    reads.push_back(graph::read(g));
+  }
+  for (int i = 0; i < 5; ++i) toy.reduce("r" + std::to_string(i), reads[static_cast<std::size_t>(i)].view);
+  toy.compute("b", std::move(reads));
+  return problem_of(toy.build(), {}, 10 * kUs);
 }
 
 /// Per layer and micro-batch a computation, a collective of its result, and a computation that waits for that; at last

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
 namespace weft::simulate {
@@ -185,18 +184,8 @@ TEST(Remedies, LetOtherCommunicationGoFirst) {
   EXPECT_EQ(remedy_of(explanation, *graph, "c", RemedyKind::issue_later).gain_ns, 20 * kUs);
 }
 
-// Five all-reduces that each cost 10 µs whatever their size: one bucket costs 10 for all.
 TEST(Remedies, RewritesAreTriedUnderTheSamePolicy) {
-  testing::ReductionToy toy;
-  std::vector<graph::Access> reads;
-  for (const std::string i : {"0", "1", "2", "3", "4"}) {
-    const graph::View g = toy.tensor("g" + i, 16);
-    toy.compute("a" + i, {graph::write(g)});
-    reads.push_back(graph::read(g));
-  }
-  for (int i = 0; i < 5; ++i) toy.reduce("r" + std::to_string(i), reads[static_cast<std::size_t>(i)].view);
-  toy.compute("b", std::move(reads));
-  const PlanningProblem problem = problem_of(toy.build(), {}, 10 * kUs);
+  const PlanningProblem problem = testing::five_reductions();
   const PlanReport report = report_plan(problem, policy::named_policy("serial"));
   ASSERT_TRUE(report.planned()) << report.refusal;
   ASSERT_EQ(report.step_ns(), 110 * kUs);

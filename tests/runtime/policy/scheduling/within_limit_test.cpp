@@ -10,7 +10,7 @@
 namespace weft::policy {
 namespace {
 
-TEST(WithinLimit, TheShortestOfThoseThatFit) {
+TEST(WithinLimit, TheShortestOrderThatFits) {
   const auto graph = testing::training_step(8, true, 4096);
   PolicyOptions options{.cost_model = testing::named_costs({})};
   const cost::TaskCosts costs = costs_of(*graph, options);

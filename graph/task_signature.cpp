@@ -2,24 +2,54 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <iterator>
-#include <string_view>
+#include <map>
 #include <type_traits>
 
+#include "graph/groups.h"
 #include "graph/operation_fields.h"
 
 namespace weft::graph {
 namespace {
 
-DType dtype_of(const Graph& graph, const Task& task) {
+/// The words of a signature between its kind and its dtype, by the names of fields.
+using Words = std::map<std::string_view, std::string_view>;
+
+/// Fills each field from its word, if it has one. Returns whether all words are fields of the operation and
+/// well-formed.
+template <class Op>
+bool fill(Op& operation, Words words) {
+  bool good = true;
+  const auto fill_field = [&](const auto& row) {
+    const auto found = words.find(row.name);
+    if (found == words.end()) return;
+    auto& value = operation.*row.member;
+    const std::string_view text = found->second;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, Channel>) {
+      const std::optional<Channel> channel = find_channel(text);
+      good = good && channel.has_value();
+      value = channel.value_or(Channel::world);
+    } else {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      good = good && error == std::errc() && end == text.data() + text.size() && value > 0;
+    }
+    words.erase(found);
+  };
+  std::apply([&](const auto&... rows) { (fill_field(rows), ...); }, Op::fields());
+  return good && words.empty();
+}
+
+}  // namespace
+
+DType signature_dtype(const Graph& graph, const Task& task) {
   for (const Access& access : task.accesses) {
     const DType dtype = graph.tensor(access.view.tensor).dtype;
     if (dtype == DType::f32 || dtype == DType::bf16) return dtype;
   }
   return DType::f32;
 }
-
-}  // namespace
 
 std::string task_signature(const Graph& graph, const Task& task) {
   std::string text(kind_name(task.operation));
@@ -35,7 +65,34 @@ std::string task_signature(const Graph& graph, const Task& task) {
       }
     }
   });
-  return text + " " + std::string(to_string(dtype_of(graph, task)));
+  return text + " " + std::string(to_string(signature_dtype(graph, task)));
+}
+
+std::optional<SignedCollective> collective_of_signature(std::string_view signature) {
+  const std::size_t kind_end = signature.find(' '), dtype_begin = signature.rfind(' ');
+  if (kind_end == std::string_view::npos || kind_end == dtype_begin) return std::nullopt;
+  Words words;
+  for (std::string_view rest = signature.substr(kind_end + 1, dtype_begin - kind_end - 1); !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) return std::nullopt;
+    words[word.substr(0, equals)] = word.substr(equals + 1);
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+  }
+  const std::string_view dtype = signature.substr(dtype_begin + 1);
+  SignedCollective collective;
+  if (dtype == to_string(DType::bf16)) {
+    collective.dtype = DType::bf16;
+  } else if (dtype != to_string(DType::f32)) {
+    return std::nullopt;
+  }
+  const auto is = [&]<class Op>(Op operation) {
+    if (signature.substr(0, kind_end) != Op::kind || !fill(operation, words)) return false;
+    collective.operation = operation;
+    return operation.ranks > 0 && operation.count > 0;
+  };
+  const bool known = is(AllReduce{}) || is(ReduceScatter{}) || is(AllGather{}) || is(Broadcast{});
+  return known ? std::optional(collective) : std::nullopt;
 }
 
 }  // namespace weft::graph

@@ -1,7 +1,9 @@
 // The signature of a task, equal for tasks that cost the same: the operation with its sizes, and its dtype.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "graph/graph.h"
 
@@ -11,5 +13,17 @@ namespace weft::graph {
 /// count=65536 f32". Fields that are false or zero are left out, and so are floating-point fields, which don't change
 /// the cost.
 std::string task_signature(const Graph& graph, const Task& task);
+
+/// The dtype in the task's signature: of its first operand in floating point.
+DType signature_dtype(const Graph& graph, const Task& task);
+
+/// A collective as its signature tells it.
+struct SignedCollective {
+  Operation operation;
+  DType dtype = DType::f32;
+};
+
+/// Nullopt for the signature of a computation, and for any other text.
+std::optional<SignedCollective> collective_of_signature(std::string_view signature);
 
 }  // namespace weft::graph

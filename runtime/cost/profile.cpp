@@ -23,10 +23,59 @@ double deviation(const std::vector<double>& values) {
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
 }
 
+/// The collectives of a profile beside the times that a model gives them: they tell how far the model's network is from
+/// the profile's. A rewrite makes kinds and sizes of collectives that no step has run yet.
+class MeasuredNetwork {
+ public:
+  MeasuredNetwork(const Profile& profile, const CostModel& model) {
+    graph::GraphBuilder builder(graph::Arguments::of_any_form);
+    for (const ProfileEntry& entry : profile.entries) {
+      const auto collective = graph::collective_of_signature(entry.signature);
+      if (!collective || entry.ns <= 0) continue;
+      const graph::View payload =
+          graph::whole(builder, builder.add_tensor({entry.signature, collective->dtype, {1}, graph::Role::parameter}));
+      builder.add_task({entry.signature, collective->operation, {graph::read_write(payload)}});
+      points_.push_back({*graph::channel_of(collective->operation), bytes_of(collective->operation, collective->dtype),
+                         1, entry.cpu_ns / entry.ns, std::max(1.0, entry.beside_ns / entry.ns)});
+      measured_ns_.push_back(entry.ns);
+    }
+    const TaskCosts modelled = model.costs(std::move(builder).build());
+    for (std::size_t i = 0; i < points_.size(); ++i) points_[i].ratio = measured_ns_[i] / modelled.ns[i];
+    std::erase_if(points_, [](const Point& point) { return !std::isfinite(point.ratio); });
+  }
+
+  struct Point {
+    graph::Channel channel = graph::Channel::world;
+    double bytes = 0;                  // that a rank sends
+    double ratio = 1;                  // of measured to modelled time
+    double cpu_share = 0, beside = 1;  // cpu_ns and beside_ns, of ns
+  };
+
+  /// The point nearest in size among the channel's own, or among all if the channel has none; null if there are none.
+  const Point* nearest(const graph::Operation& operation, DType dtype) const {
+    const graph::Channel channel = *graph::channel_of(operation);
+    const double bytes = bytes_of(operation, dtype);
+    const auto distance = [&](const Point& point) {
+      return std::pair(point.channel != channel, std::abs(std::log(point.bytes / bytes)));
+    };
+    const auto found = std::ranges::min_element(points_, {}, distance);
+    return found == points_.end() ? nullptr : &*found;
+  }
+
+ private:
+  static double bytes_of(const graph::Operation& operation, DType dtype) {
+    const auto element = static_cast<double>(static_cast<std::int64_t>(size_of(dtype)));
+    return std::max(1.0, graph::work_of(operation, element).network_bytes);
+  }
+
+  std::vector<Point> points_;
+  std::vector<double> measured_ns_;
+};
+
 class ProfiledCosts final : public CostModel {
  public:
   ProfiledCosts(Profile profile, std::shared_ptr<const CostModel> otherwise)
-      : profile_(std::move(profile)), otherwise_(std::move(otherwise)) {
+      : profile_(std::move(profile)), otherwise_(std::move(otherwise)), network_(profile_, *otherwise_) {
     for (const ProfileEntry& entry : profile_.entries) known_.emplace(entry.signature, &entry);
   }
   ProfiledCosts(const ProfiledCosts&) = delete;
@@ -54,12 +103,19 @@ class ProfiledCosts final : public CostModel {
       costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns * static_cast<double>(profile_.threads));
     }
     for (const std::size_t i : unknown) {
-      const auto ratios = off.find(graph::kind_name(graph.tasks()[i].operation));
-      if (ratios == off.end()) continue;
-      costs.ns[i] *= median(ratios->second);
-      costs.link_ns[i] *= median(ratios->second);
-      costs.beside_ns[i] = costs.ns[i];
-      costs.cpu_ns[i] = std::min(costs.cpu_ns[i], costs.ns[i]);
+      const graph::Task& task = graph.tasks()[i];
+      if (graph::is_collective(task.operation)) {
+        const MeasuredNetwork::Point* const near =
+            network_.nearest(task.operation, graph::signature_dtype(graph, task));
+        if (near == nullptr) continue;
+        costs.ns[i] *= near->ratio;
+        costs.link_ns[i] = costs.ns[i];
+        costs.beside_ns[i] = costs.ns[i] * near->beside;
+        costs.cpu_ns[i] = costs.ns[i] * std::min(near->cpu_share, static_cast<double>(profile_.threads));
+      } else if (const auto ratios = off.find(graph::kind_name(task.operation)); ratios != off.end()) {
+        costs.ns[i] *= median(ratios->second);
+        costs.beside_ns[i] = costs.ns[i];
+      }
     }
     return costs;
   }
@@ -72,6 +128,7 @@ class ProfiledCosts final : public CostModel {
  private:
   Profile profile_;
   std::shared_ptr<const CostModel> otherwise_;
+  MeasuredNetwork network_;
   std::unordered_map<std::string, const ProfileEntry*> known_;
 };
 

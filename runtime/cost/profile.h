@@ -62,8 +62,9 @@ class ProfileSamples {
 /// sums.
 double middle_mean(std::vector<double> values);
 
-/// Costs from the profile. The cost of a task that isn't in it comes from `otherwise`, times the median ratio of
-/// measured to modelled time of known tasks of the same kind.
+/// Costs from the profile. The cost of a task that isn't in it comes from `otherwise`, times a ratio of measured to
+/// modelled time. For a collective it is the ratio of the profile's collective nearest in size on the same channel (on
+/// any channel, if that one has none); for a computation the median ratio of known tasks of its kind in the graph.
 std::unique_ptr<const CostModel> profiled_costs(Profile profile, std::shared_ptr<const CostModel> otherwise);
 
 }  // namespace weft::cost

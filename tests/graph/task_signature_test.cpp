@@ -24,5 +24,40 @@ TEST(TaskSignature, NamesTheSizesAndTheDtypeAndNothingElse) {
   EXPECT_EQ(of("drop"), of("drop2"));
 }
 
+TEST(TaskSignature, OfACollectiveTellsItsOperation) {
+  const Operation operations[] = {AllReduce{Channel::x, 2, 8}, ReduceScatter{Channel::z_scatter, 4, 5},
+                                  AllGather{Channel::z_gather, 3, 1}, Broadcast{Channel::world, 8, 9, 7},
+                                  Broadcast{Channel::world, 8, 9, 0}};
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Operation& operation : operations) {
+      GraphBuilder builder(Arguments::of_any_form);
+      const View x = whole(builder, builder.add_tensor({"x", dtype, {1}, Role::parameter}));
+      builder.add_task({"task", operation, {read_write(x)}});
+      const Graph graph = std::move(builder).build();
+      const std::string signature = task_signature(graph, graph.task(TaskId(0)));
+      const auto read = collective_of_signature(signature);
+      ASSERT_TRUE(read.has_value()) << signature;
+      EXPECT_EQ(read->dtype, dtype);
+      builder = GraphBuilder(Arguments::of_any_form);
+      builder.add_task({"task",
+                        read->operation,
+                        {read_write(whole(builder, builder.add_tensor({"x", dtype, {1}, Role::parameter})))}});
+      const Graph again = std::move(builder).build();
+      EXPECT_EQ(task_signature(again, again.task(TaskId(0))), signature);
+    }
+  }
+}
+
+TEST(TaskSignature, OfAnythingElseTellsNoCollective) {
+  for (const char* text :
+       {"", " ", "all_reduce", "all_reduce f32", "gemm m=4 n=2 k=8 trans_b bf16", "all_reduce channel=data ranks=2 f32",
+        "all_reduce channel=w ranks=2 count=8 f32", "all_reduce channel=data ranks=2 count=8x f32",
+        "all_reduce channel=data ranks=-2 count=8 f32", "all_reduce channel=data ranks=2 count=8 root=1 f32",
+        "all_reduce channel=data ranks=2 count f32", "all_reduce channel=data ranks=2 count=8 i32",
+        "all_reduce channel=data ranks=2 count=99999999999999999999 f32"}) {
+    EXPECT_FALSE(collective_of_signature(text).has_value()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace weft::graph

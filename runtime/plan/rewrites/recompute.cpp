@@ -169,7 +169,7 @@ std::vector<Gather> gathers_of(const graph::Graph& graph, const TensorUses& uses
 
 /// Where a backward pass gathers a weight again, its copies of forward tasks read that gather's result, and the gather
 /// comes before them. So the result of the forward pass's gather needn't be kept.
-std::shared_ptr<const graph::Graph> share_gathers(std::shared_ptr<const graph::Graph> graph) {
+std::shared_ptr<const graph::Graph> share_gathers(const std::shared_ptr<const graph::Graph>& graph) {
   const TensorUses uses(*graph);
   const std::vector<Gather> gathers = gathers_of(*graph, uses);
   GraphDraft draft(*graph);

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "graph/task_signature.h"
+#include "runtime/cost/cost_model.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::cost {
@@ -143,17 +144,17 @@ TEST(ProfiledCosts, AreTheProfilesWhereItKnows) {
   }
 }
 
-TEST(ProfiledCosts, UnknownSizesAreScaledByWhatTheirKindIsOffInTheMedian) {
+TEST(ProfiledCosts, AnUnknownCollectiveIsScaledLikeTheNearestInSize) {
   const Small small;
   Profile profile;
   profile.entries = {{small.signature("d"), 60, 0, 2, 5, 0}};
   TaskCosts costs = profiled_costs(profile, std::make_shared<ByKind>())->costs(*small.graph);
   EXPECT_EQ(ns_of(*small.graph, costs, "e"), 60);  // 100 · 60/100
-  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 50);
+  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 5);
   profile.entries = {{small.signature("d"), 20, 0, 2, 5, 0}};
   costs = profiled_costs(profile, std::make_shared<ByKind>())->costs(*small.graph);
   EXPECT_EQ(ns_of(*small.graph, costs, "e"), 20);
-  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 20);  // not more than its time
+  EXPECT_EQ(cpu_of(*small.graph, costs, "e"), 5);
 
   ToyGraph toy;
   for (int i = 1; i <= 4; ++i) {
@@ -165,7 +166,42 @@ TEST(ProfiledCosts, UnknownSizesAreScaledByWhatTheirKindIsOffInTheMedian) {
     return graph::task_signature(*graph, graph->task(graph->find_task(task)));
   };
   profile.entries = {{signature("c1"), 200}, {signature("c2"), 300}, {signature("c3"), 5000}};
-  EXPECT_EQ(ns_of(*graph, profiled_costs(profile, std::make_shared<ByKind>())->costs(*graph), "c4"), 300);
+  EXPECT_EQ(ns_of(*graph, profiled_costs(profile, std::make_shared<ByKind>())->costs(*graph), "c4"), 5000);
+}
+
+TEST(ProfiledCosts, CollectivesThatARewriteMakesTakeTheNetworksRatio) {
+  // An all-reduce of the profile's step was split into a reduce-scatter and an all-gather. On z nothing was measured.
+  ToyGraph toy;
+  const graph::View part = toy.tensor("part", 4096, graph::Role::parameter),
+                    whole = toy.tensor("whole", 8192, graph::Role::parameter),
+                    workspace = toy.tensor("workspace", 4096, graph::Role::parameter);
+  toy.add({"rs",
+           graph::ReduceScatter{graph::Channel::data, 2, 4096},
+           {graph::read(whole), graph::write(part), graph::write(workspace)}});
+  toy.add({"ag", graph::AllGather{graph::Channel::z_gather, 2, 4096}, {graph::read(part), graph::write(whole)}});
+  const auto graph = toy.build();
+  const std::shared_ptr<const CostModel> model = analytic_costs(Machine(), {.data = 2});
+  Profile profile;
+  profile.threads = 2;
+  const auto modelled = [&](const std::string& task) { return ns_of(*graph, model->costs(*graph), task); };
+  // Of the all-reduces, the one of the rewritten sum's size is 50 times slower than modelled, a tiny one 3 times.
+  const Machine laptop;
+  const auto alone = [&](std::int64_t count) {
+    return 1e9 * collective_time(laptop, group_span(laptop, {.data = 2}, graph::Channel::data),
+                                 graph::AllReduce{graph::Channel::data, 2, count}, 4)
+                     .seconds;
+  };
+  profile.entries = {
+      {"all_reduce channel=data ranks=2 count=8192 f32", 50 * alone(8192), 0, 1, 5 * alone(8192), 60 * alone(8192)},
+      {"all_reduce channel=data ranks=2 count=2 f32", 3 * alone(2), 0, 1}};
+  const TaskCosts costs = profiled_costs(profile, model)->costs(*graph);
+  for (const char* task : {"rs", "ag"}) {
+    const std::size_t i = graph->find_task(task).index();
+    EXPECT_NEAR(costs.ns[i], 50 * modelled(task), 1e-6 * costs.ns[i]) << task;
+    EXPECT_EQ(costs.link_ns[i], costs.ns[i]) << task;
+    EXPECT_NEAR(costs.beside_ns[i], 60 * modelled(task), 1e-6 * costs.ns[i]) << task;
+    EXPECT_NEAR(costs.cpu_ns[i], 5 * modelled(task), 1e-6 * costs.ns[i]) << task;
+  }
 }
 
 TEST(ProfiledCosts, OfAnEmptyProfileAreTheOthers) {

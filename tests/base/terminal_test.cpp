@@ -36,8 +36,8 @@ TEST(Terminal, IsNoFile) {
 
 TEST(Terminal, IsColouredUnlessItsOwnerForbidsIt) {
   const testing::PseudoTerminal terminal(80);
-  const auto coloured = [&](std::optional<std::string> term, std::optional<std::string> no_color) {
-    const EnvironmentVariable a("TERM", std::move(term)), b("NO_COLOR", std::move(no_color));
+  const auto coloured = [&](const std::optional<std::string>& term, const std::optional<std::string>& no_color) {
+    const EnvironmentVariable a("TERM", term), b("NO_COLOR", no_color);
     return terminal_of(terminal.screen()).colours;
   };
   EXPECT_TRUE(coloured("xterm-256color", std::nullopt));

@@ -33,7 +33,8 @@ TEST(ParseJson, TheWorkForAMemberIsTheSameHoweverManyThereAre) {
   std::string text = "{";
   for (int i = 0; i < kMembers; ++i) {
     const std::string number = std::to_string(i);
-    text += (i == 0 ? "\"" : ",\"") + number + R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,)" + number + "]}";
+    text.append(i == 0 ? "\"" : ",\"").append(number);
+    text.append(R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,)").append(number).append("]}");
   }
   EXPECT_EQ(parse_json(text + "}", "the file").size(), kMembers);
   EXPECT_TRUE(testing::has_parts(refusal(text + ",\"7\":{}}"), {"the key \"7\" twice"}));

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <set>
+#include <numeric>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -185,32 +184,42 @@ double started_seconds(const Machine& machine, const graph::Operation& operation
 }  // namespace
 
 GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
-  GroupSpan worst;
-  worst.ranks = graph::group_size(grid, channel);
-  worst.job_nodes = (grid.ranks() + machine.devices_per_node - 1) / machine.devices_per_node;
+  const std::int64_t ranks = grid.ranks(), a_node = machine.devices_per_node;
+  GroupSpan span;
+  span.ranks = graph::group_size(grid, channel);
+  span.job_nodes = (ranks + a_node - 1) / a_node;
   if (channel != graph::Channel::world) {
     for (const graph::Axis axis : grid.order) {
       if (axis == graph::axis_of(channel)) break;
-      worst.stride *= grid.on(axis);
+      span.stride *= grid.on(axis);
     }
   }
-  if (worst.ranks == 1) return worst;
-  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> members;  // by group, by node
-  std::map<std::int64_t, std::set<std::int64_t>> groups;                 // by node
-  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
-    const std::int64_t group = graph::group_color(grid, channel, rank), node = rank / machine.devices_per_node;
-    ++members[group][node];
-    groups[node].insert(group);
+  if (span.ranks == 1) return span;
+  // A group's members are `stride` ranks apart, and `stride` groups lie side by side in a block of ranks. Blocks and
+  // nodes begin together after `period` ranks, from where on everything repeats.
+  const std::int64_t stride = span.stride, block = stride * span.ranks;
+  const std::int64_t period = std::min(ranks, std::lcm(block, a_node));
+  for (std::int64_t base = 0; base < period; ++base) {
+    if (base % block >= stride) continue;  // not the first member of its group
+    std::int64_t nodes = 0, on_node = 0;
+    for (std::int64_t member = 0; member < span.ranks; ++member) {
+      const std::int64_t rank = base + member * stride;
+      const bool same_node = member > 0 && rank / a_node == (rank - stride) / a_node;
+      on_node = same_node ? on_node + 1 : 1;
+      nodes += same_node ? 0 : 1;
+      span.per_node = std::max(span.per_node, on_node);
+    }
+    span.nodes = std::max(span.nodes, nodes);
   }
-  for (const auto& [group, nodes] : members) {
-    const auto spanned = static_cast<std::int64_t>(nodes.size());
-    worst.nodes = std::max(worst.nodes, spanned);
-    for (const auto& [node, count] : nodes) worst.per_node = std::max(worst.per_node, count);
+  for (std::int64_t node = 0; node < period; node += a_node) {
+    std::int64_t groups = 0;
+    for (std::int64_t rank = node; rank < std::min(node + a_node, ranks); ++rank) {
+      const std::int64_t before = rank - stride;  // the member before this one, if it belongs to the group
+      groups += before >= node && before / block == rank / block ? 0 : 1;
+    }
+    span.sharing = std::max(span.sharing, groups);
   }
-  for (const auto& [node, inside] : groups) {
-    worst.sharing = std::max(worst.sharing, static_cast<std::int64_t>(inside.size()));
-  }
-  return worst;
+  return span;
 }
 
 double group_bandwidth(const Machine& machine, const GroupSpan& span) {

@@ -95,8 +95,12 @@ std::uint64_t compiled_fingerprint(RunConfig config) {
 }
 
 simulate::PlanningProblem planning_problem(const ResolvedRun& run) {
+  return planning_problem(run, ops::lower_train(run.config.model, step_config(run.config)));
+}
+
+simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph) {
   simulate::PlanningProblem problem;
-  problem.graph = ops::lower_train(run.config.model, step_config(run.config));
+  problem.graph = std::move(graph);
   problem.grid = run.config.grid;
   problem.rewrites = chosen_rewrites(run);
   problem.options = without_costs(run);

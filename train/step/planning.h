@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "runtime/plan/rewrite.h"
@@ -27,5 +28,7 @@ std::uint64_t compiled_fingerprint(RunConfig config);
 /// The training step of a run, to be planned, simulated and compared. Costs come from the profile for the tasks that it
 /// has, else from the machine (by default a laptop), which also describes the resources that tasks share.
 simulate::PlanningProblem planning_problem(const ResolvedRun& run);
+/// The same for a graph that was lowered already: a training step of the run's grid.
+simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph);
 
 }  // namespace weft::train

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "tests/runtime/toy_graph.h"
 
@@ -38,6 +41,51 @@ TEST(GroupSpan, SaysHowGroupsLieOnNodes) {
   turned.order = {graph::Axis::data, graph::Axis::x, graph::Axis::y, graph::Axis::z};
   EXPECT_TRUE(group_span(machine, turned, graph::Channel::data).within_node());
   EXPECT_EQ(group_span(machine, turned, graph::Channel::x), (GroupSpan{2, 2, 1, 4, 4, 2}));
+}
+
+/// group_span() by counting: every rank's group and node.
+GroupSpan counted_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel, std::int64_t stride) {
+  std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> members;  // by group, by node
+  std::map<std::int64_t, std::set<std::int64_t>> groups;                 // by node
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+    const std::int64_t group = graph::group_color(grid, channel, rank), node = rank / machine.devices_per_node;
+    ++members[group][node];
+    groups[node].insert(group);
+  }
+  GroupSpan span{.ranks = graph::group_size(grid, channel), .stride = stride};
+  span.job_nodes = static_cast<std::int64_t>(groups.size());
+  if (span.ranks == 1) return span;
+  for (const auto& [group, nodes] : members) {
+    span.nodes = std::max(span.nodes, static_cast<std::int64_t>(nodes.size()));
+    for (const auto& [node, count] : nodes) span.per_node = std::max(span.per_node, count);
+  }
+  for (const auto& [node, inside] : groups) {
+    span.sharing = std::max(span.sharing, static_cast<std::int64_t>(inside.size()));
+  }
+  return span;
+}
+
+TEST(GroupSpan, IsThatOfACountOverAllRanks) {
+  Machine machine;
+  int grids = 0;
+  for (const std::int64_t a_node : {1, 2, 3, 4, 6, 8, 64}) {
+    machine.devices_per_node = a_node;
+    for (const graph::Grid& sizes : {grid_of(2, 2, 2, 2), grid_of(3, 1, 5, 2), grid_of(1, 4, 3, 2), grid_of(6, 2, 1, 3),
+                                     grid_of(1, 1, 7, 4), grid_of(5, 3, 2, 1)}) {
+      graph::Grid grid = sizes;
+      std::ranges::sort(grid.order);
+      do {
+        for (const graph::Channel channel : {graph::Channel::x, graph::Channel::y, graph::Channel::z_gather,
+                                             graph::Channel::data, graph::Channel::world}) {
+          const GroupSpan span = group_span(machine, grid, channel);
+          EXPECT_EQ(span, counted_span(machine, grid, channel, span.stride))
+              << graph::to_string(grid) << " " << graph::to_string(channel) << " on nodes of " << a_node;
+          ++grids;
+        }
+      } while (std::ranges::next_permutation(grid.order).found);
+    }
+  }
+  EXPECT_EQ(grids, 7 * 6 * 24 * 5);
 }
 
 TEST(GroupBandwidth, IsThatOfTheNodeOrAShareOfItsPorts) {

@@ -26,6 +26,7 @@ Command describe_plan();
 Command describe_diff();
 Command describe_memory();
 Command describe_simulate();
+Command describe_search();
 Command describe_report();
 Command describe_trace();
 Command describe_machine();

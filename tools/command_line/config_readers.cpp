@@ -54,6 +54,7 @@ const std::vector<Reader>& readers() {
       {"plan", planning_groups(), written()},
       {"memory", planning_groups(), simulated()},
       {"simulate", planning_groups(), simulated()},
+      {"search", planning_groups(), simulated()},
       {"compare", planning_groups(), measured()},
       {"explain", planning_groups(), simulated()},
       {"profile", planning_groups(), measured()},

@@ -1,0 +1,123 @@
+#include "study/search/choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/sharding.h"
+
+namespace weft::study {
+namespace {
+
+using Kept = std::set<std::string, std::less<>>;
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d <= n; ++d) {
+    if (n % d == 0) all.push_back(d);
+  }
+  return all;
+}
+
+std::vector<graph::Grid> grids_of(const train::RunConfig& config, std::int64_t ranks, const Kept& kept) {
+  if (!kept.contains("grid")) return ops::fitting_grids(config.model, ranks);
+  const graph::Grid& grid = config.grid;
+  if (grid.ranks() != ranks) return {};
+  return {grid};
+}
+
+std::vector<bool> values_of(bool own, bool has_effect, bool is_kept) {
+  if (is_kept) return {own};
+  if (has_effect) return {false, true};
+  return {false};
+}
+
+std::vector<std::int64_t> micro_batches_of(const train::RunConfig& config, std::int64_t share, const Kept& kept) {
+  if (!kept.contains("micro-batch") || config.micro_batch == 0) return divisors(share);
+  if (share % config.micro_batch != 0) return {};
+  return {config.micro_batch};
+}
+
+}  // namespace
+
+std::string to_string(const Choice& choice) {
+  std::string text = fmt::format("{}, micro-batch {}", graph::to_string(choice.grid), choice.micro_batch);
+  if (choice.grid.order != graph::kAxes) {
+    std::string order;
+    for (const graph::Axis axis : choice.grid.order) {
+      order += (order.empty() ? "" : ",") + std::string(graph::to_string(axis));
+    }
+    text += ", axis order " + order;
+  }
+  if (choice.recompute == train::Recompute::block) text += ", recompute block";
+  if (choice.reshard_after_forward) text += ", reshard";
+  if (choice.zero1) text += ", ZeRO-1";
+  return text;
+}
+
+train::RunConfig with_choice(train::RunConfig config, const Choice& choice) {
+  config.grid = choice.grid;
+  config.ranks = choice.grid.ranks();
+  config.micro_batch = choice.micro_batch;
+  config.recompute = choice.recompute;
+  config.reshard_after_forward = choice.reshard_after_forward;
+  config.zero1 = choice.zero1;
+  return config;
+}
+
+const std::vector<std::string>& searched_keys() {
+  static const std::vector<std::string> keys = {
+      "grid", "axis-order", "micro-batch", "recompute", "reshard-after-forward", "zero-1"};
+  return keys;
+}
+
+std::vector<Choice> choices_of(const train::RunConfig& config, std::int64_t ranks, const Kept& kept) {
+  std::vector<Choice> choices;
+  for (graph::Grid grid : grids_of(config, ranks, kept)) {
+    grid.order = kept.contains("axis-order") ? config.grid.order : graph::kAxes;
+    if (config.global_batch % grid.batch_ranks() != 0) continue;
+    const std::int64_t share = config.global_batch / grid.batch_ranks();
+    for (const std::int64_t micro_batch : micro_batches_of(config, share, kept)) {
+      for (const bool recompute :
+           values_of(config.recompute == train::Recompute::block, true, kept.contains("recompute"))) {
+        for (const bool reshard :
+             values_of(config.reshard_after_forward, grid.z > 1, kept.contains("reshard-after-forward"))) {
+          for (const bool zero1 : values_of(config.zero1, grid.data > 1, kept.contains("zero-1"))) {
+            choices.push_back(
+                {grid, micro_batch, recompute ? train::Recompute::block : train::Recompute::none, reshard, zero1});
+          }
+        }
+      }
+    }
+  }
+  return choices;
+}
+
+std::vector<std::array<graph::Axis, 4>> axis_orders(const graph::Grid& grid) {
+  std::vector<std::array<graph::Axis, 4>> orders;
+  std::array<graph::Axis, 4> order = graph::kAxes;
+  do {
+    std::array<graph::Axis, 4> next = graph::kAxes;
+    auto place = next.begin();
+    const auto is_narrow = [&](graph::Axis axis) { return grid.on(axis) == 1; };
+    for (const graph::Axis axis : order) {
+      if (is_narrow(axis)) continue;
+      place = std::find_if_not(place, next.end(), is_narrow);
+      *place++ = axis;
+    }
+    if (std::ranges::find(orders, next) == orders.end()) orders.push_back(next);
+  } while (std::ranges::next_permutation(order).found);
+  return orders;
+}
+
+std::int64_t nearest_ranks(const train::RunConfig& config, std::int64_t ranks, const Kept& kept) {
+  for (std::int64_t distance = 1; distance <= ranks; ++distance) {
+    for (const std::int64_t other : {ranks - distance, ranks + distance}) {
+      if (other > 0 && !choices_of(config, other, kept).empty()) return other;
+    }
+  }
+  return 0;
+}
+
+}  // namespace weft::study

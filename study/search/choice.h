@@ -1,0 +1,52 @@
+// What a search for the fastest training step may choose, and all choices that a model, a batch and a number of ranks
+// allow.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/grid.h"
+#include "train/config/config.h"
+
+namespace weft::study {
+
+/// One way to run a step. Two choices that differ in the grid's order alone have equal graphs.
+struct Choice {
+  graph::Grid grid;
+  std::int64_t micro_batch = 1;
+  train::Recompute recompute = train::Recompute::none;
+  bool reshard_after_forward = false;
+  bool zero1 = false;
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+/// "x=1,y=8,z=32,data=4, micro-batch 8, recompute block, reshard"; the grid's order if it isn't the usual one.
+std::string to_string(const Choice& choice);
+
+/// The configuration with the choice in its keys.
+train::RunConfig with_choice(train::RunConfig config, const Choice& choice);
+
+/// The keys that a search chooses, by which its --keep names them: grid, axis-order, micro-batch, recompute,
+/// reshard-after-forward, zero-1.
+const std::vector<std::string>& searched_keys();
+
+/// Every choice for `ranks` ranks in the grid's usual order, by x, y, z, micro-batch and the rest: any divisors, as far
+/// as they fit the model and divide the batch. A key in `kept` stays as the configuration has it. Keys without effect
+/// (resharding without z, ZeRO-1 without data, each where it isn't kept) stay off. `config` is filled in, but for its
+/// grid and its micro-batch.
+std::vector<Choice> choices_of(const train::RunConfig& config, std::int64_t ranks,
+                               const std::set<std::string, std::less<>>& kept);
+
+/// The orders of the grid's axes that differ: axes of one rank are left where they usually are.
+std::vector<std::array<graph::Axis, 4>> axis_orders(const graph::Grid& grid);
+
+/// The number of ranks nearest to `ranks` for which there is a choice; of two equally near ones the smaller. 0 if there
+/// is none up to twice `ranks`.
+std::int64_t nearest_ranks(const train::RunConfig& config, std::int64_t ranks,
+                           const std::set<std::string, std::less<>>& kept);
+
+}  // namespace weft::study

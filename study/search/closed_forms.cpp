@@ -1,0 +1,131 @@
+#include "study/search/closed_forms.h"
+
+#include <algorithm>
+
+#include "graph/schema.h"
+#include "runtime/cost/measured_rates.h"
+
+namespace weft::study {
+namespace {
+
+double element_bytes(DType dtype) {
+  return static_cast<double>(static_cast<std::int64_t>(size_of(dtype)));
+}
+
+/// The factor by which every collective slows every computation down, if there is one for all of them.
+double common_slowdown(const cost::Machine& machine) {
+  const bool common = machine.slowdowns.size() == 1 && machine.slowdowns.front().compute.empty() &&
+                      machine.slowdowns.front().collective.empty();
+  return common ? machine.slowdowns.front().factor : 1;
+}
+
+}  // namespace
+
+ClosedForms::ClosedForms(const train::RunConfig& config, const cost::Machine& machine, std::int64_t ranks)
+    : config_(config), machine_(machine), ranks_(ranks) {
+  const ops::ModelConfig& model = config.model;
+  const double hidden = graph::as_double(model.hidden),
+               kv = hidden * graph::as_double(model.kv_heads) / graph::as_double(model.heads);
+  const double up = graph::as_double(model.ffn) * (model.family == ops::Family::llama ? 2 : 1);
+  products_ = {Product{hidden, hidden + 2 * kv, false, true}, Product{hidden, hidden, true, true},
+               Product{hidden, up, false, true},
+               // Its result is the layer's own, which no backward pass needs again.
+               Product{graph::as_double(model.ffn), hidden, true, false}};
+}
+
+double ClosedForms::least_bytes(const Choice& choice) const {
+  const ops::ModelConfig& model = config_.model;
+  const double adam = config_.dtype == DType::f32 && !choice.zero1 ? 8 : 12;  // moments, and a master copy
+  const double sharers = choice.zero1 ? graph::as_double(choice.grid.data) : 1;
+  const double state = graph::as_double(model.parameters()) / graph::as_double(choice.grid.model_ranks()) *
+                       (element_bytes(config_.dtype) + adam / sharers);
+  double columns = graph::as_double(model.hidden);
+  if (choice.recompute == train::Recompute::none) {
+    columns = 0;
+    for (const Product& product : products_) columns += product.in;
+  }
+  const double rows = graph::as_double(choice.micro_batch * config_.seq_len);
+  return state + graph::as_double(model.layers) * rows * columns * element_bytes(config_.dtype) /
+                     graph::as_double(choice.grid.x * choice.grid.y);
+}
+
+double ClosedForms::highest_rate() const {
+  double rate = machine_.flops(config_.dtype);
+  for (const cost::GemmPoint& point : machine_.gemms) {
+    if (point.dtype == config_.dtype) rate = std::max(rate, cost::rate_of(point));
+  }
+  return rate;
+}
+
+const cost::GroupSpan& ClosedForms::span(const graph::Grid& grid, graph::Axis axis) {
+  std::int64_t stride = 1;
+  for (const graph::Axis each : grid.order) {
+    if (each == axis) break;
+    stride *= grid.on(each);
+  }
+  const std::int64_t size = grid.on(axis);
+  const auto [found, is_new] = spans_.try_emplace({stride, size});
+  if (is_new) {
+    const graph::Grid alike{.x = stride, .y = size, .data = ranks_ / (stride * size)};
+    found->second = cost::group_span(machine_, alike, graph::Channel::y);
+  }
+  return found->second;
+}
+
+double ClosedForms::least_ns(const Choice& choice) {
+  const ops::ModelConfig& model = config_.model;
+  const graph::Grid& grid = choice.grid;
+  const bool recompute = choice.recompute == train::Recompute::block;
+  const double x = graph::as_double(grid.x), y = graph::as_double(grid.y), z = graph::as_double(grid.z),
+               layers = graph::as_double(model.layers);
+  const double tokens = graph::as_double(config_.global_batch * config_.seq_len);
+  const double micro_batches = graph::as_double(config_.global_batch / (grid.batch_ranks() * choice.micro_batch));
+  const double rows = tokens / graph::as_double(grid.batch_ranks());  // of all micro-batches
+  const double element = element_bytes(config_.dtype), reduced = element_bytes(config_.reduce_dtype);
+
+  double flops = 6 * tokens * graph::as_double(model.hidden * model.vocab);
+  double weights = 0, over_x = 0, over_y = 0;  // elements of a rank, summed over layers
+  for (const Product& product : products_) {
+    const double times = recompute && product.recomputed ? 8 : 6;
+    flops += times * tokens * layers * product.in * product.out;
+    weights += layers * product.in * product.out / (x * y);
+    const double outputs = (recompute && product.recomputed ? 2 : 1) * layers * rows * product.out;
+    const double inputs = layers * rows * product.in;
+    (product.transposed ? over_y : over_x) += outputs / (product.transposed ? x : y);
+    (product.transposed ? over_x : over_y) += inputs / (product.transposed ? y : x);
+  }
+  const double compute = flops / graph::as_double(ranks_) / highest_rate();
+
+  std::array<double, 2> links{};  // of a node, of the network
+  double channel = 0;             // the busiest
+  const auto send = [&](graph::Axis axis, bool all_reduce, double bytes) {
+    const std::int64_t size = grid.on(axis);
+    if (size == 1 || bytes <= 0) return 0.0;
+    const cost::GroupSpan& group = span(grid, axis);
+    const auto count = static_cast<std::int64_t>(all_reduce ? bytes : bytes / graph::as_double(size));
+    const graph::Operation operation = all_reduce
+                                           ? graph::Operation(graph::AllReduce{graph::Channel::world, size, count})
+                                           : graph::Operation(graph::AllGather{graph::Channel::world, size, count});
+    const cost::CollectiveTime time = cost::collective_time(machine_, group, operation, 1);
+    links.at(group.within_node() ? 0 : 1) += time.on_link;
+    channel = std::max(channel, time.on_link);
+    return time.on_link;
+  };
+  send(graph::Axis::x, true, over_x * element);
+  send(graph::Axis::y, true, over_y * element);
+  const double gathers = choice.reshard_after_forward ? 2 * micro_batches : 1;
+  send(graph::Axis::z, false, gathers * weights * element);
+  send(graph::Axis::z, false, weights * reduced);
+  // With ZeRO-1 gradients are scattered over data and weights gathered: no less than one way of an all-reduce.
+  if (choice.zero1) {
+    send(graph::Axis::data, false, weights / z * std::min(element, reduced));
+  } else {
+    send(graph::Axis::data, true, weights / z * reduced);
+  }
+  const double lost = 1 - 1 / common_slowdown(machine_);
+  const double link = std::max(links[0], links[1]);
+  const double streams = graph::as_double(config_.streams);
+  return 1e9 * std::max({compute / streams, link, channel, streams > 1 ? 0 : compute + link * lost});
+}
+
+}  // namespace weft::study

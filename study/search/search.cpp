@@ -1,0 +1,287 @@
+#include "study/search/search.h"
+
+#include <fmt/format.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text/units.h"
+#include "study/search/closed_forms.h"
+#include "train/step/planning.h"
+
+namespace weft::study {
+namespace {
+
+constexpr std::size_t kOrders = 4;     // of axes that are estimated for one grid
+constexpr std::size_t kAtOnce = 16;    // families between two looks at the best estimate: not the number of threads, on
+                                       // which the result would depend
+constexpr double kMemoryError = 0.02;  // by which an estimate of memory may be too large
+
+/// A choice with the bounds that are known of it.
+struct Candidate {
+  Choice choice;
+  std::size_t number = 0;  // in the space: of equal bounds the lower comes first
+  double least_ns = std::numeric_limits<double>::infinity();
+  bool counted = false;  // the bounds are of the step's graph, not of closed forms
+  std::int64_t least_bytes = 0;
+  bool refused = false;
+  std::vector<std::pair<StepNeeds, std::array<graph::Axis, 4>>> orders = {};  // by rising communication
+
+  bool operator<(const Candidate& other) const {
+    return std::tuple(least_ns, number) > std::tuple(other.least_ns, other.number);  // a heap has its least in front
+  }
+};
+
+std::int64_t memory_of(const train::ResolvedRun& run) {
+  return run.config.memory.value_or(static_cast<std::int64_t>(run.machine->memory_bytes));
+}
+
+class Search {
+ public:
+  Search(const train::ResolvedRun& run, const SearchOptions& options, const TellStatus& tell)
+      : run_(run), options_(options), tell_(tell), memory_(memory_of(run)) {}
+
+  SearchResult search() {
+    result_.config = run_.config;
+    result_.machine = *run_.machine;
+    open_ = all_choices();
+    const std::int64_t all = std::ssize(open_);
+    while (!open_.empty() && open_.front().least_ns <= best_) {
+      tell_({std::isfinite(best_) ? fmt::format("bounds and estimates, best {}", format_time(best_))
+                                  : "bounds and estimates",
+             all - std::ssize(open_), all});
+      step();
+    }
+    for (const Candidate& candidate : open_) {
+      result_.too_slow += std::ssize(orders_of(candidate.choice));
+    }
+    if (result_.configurations.empty()) refuse_memory();
+    std::ranges::stable_sort(result_.configurations, {}, &Configuration::step_ns);
+    plan_finalists();
+    return std::move(result_);
+  }
+
+ private:
+  template <class Function>
+  void in_parallel(std::size_t count, const Function& function) const {
+    tbb::parallel_for(std::size_t{0}, count, function);
+  }
+
+  /// Choices that closed forms leave, as a heap.
+  std::vector<Candidate> all_choices() {
+    std::vector<Candidate> candidates;
+    ClosedForms forms(run_.config, *run_.machine, options_.ranks);
+    for (Choice& choice : choices_of(run_.config, options_.ranks, options_.kept)) {
+      const auto orders = orders_of(choice);
+      result_.choices += std::ssize(orders);
+      const auto bytes = static_cast<std::int64_t>(forms.least_bytes(choice));
+      if (memory_ > 0 && bytes > memory_) {
+        drop(choice, bytes);
+        continue;
+      }
+      Candidate& candidate = candidates.emplace_back();
+      candidate.choice = choice;
+      candidate.number = candidates.size();
+      for (const auto& order : orders) {
+        choice.grid.order = order;
+        candidate.least_ns = std::min(candidate.least_ns, forms.least_ns(choice));
+      }
+    }
+    if (result_.choices == 0) refuse_ranks();
+    std::make_heap(candidates.begin(), candidates.end());
+    return candidates;
+  }
+
+  void drop(const Choice& choice, std::int64_t bytes) {
+    least_bytes_ = std::min(least_bytes_, bytes);
+    result_.too_large += std::ssize(orders_of(choice));
+  }
+
+  /// Takes the candidates with the least bounds: bounds by closed forms are replaced by bounds of graphs, and
+  /// candidates that have these are estimated.
+  void step() {
+    std::vector<Candidate> taken;
+    while (taken.size() < kAtOnce && !open_.empty() && open_.front().least_ns <= best_) {
+      std::pop_heap(open_.begin(), open_.end());
+      taken.push_back(std::move(open_.back()));
+      open_.pop_back();
+    }
+    std::vector<std::vector<Configuration>> found(taken.size());
+    std::vector<std::int64_t> least(taken.size(), 0);
+    in_parallel(taken.size(), [&](std::size_t i) {
+      if (taken[i].counted) {
+        found[i] = estimates_of(taken[i], least[i]);
+      } else {
+        bound(taken[i]);
+      }
+    });
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      if (!taken[i].counted) {
+        taken[i].counted = true;
+        if (taken[i].refused) continue;
+        if (memory_ > 0 && taken[i].least_bytes > memory_) {
+          drop(taken[i].choice, taken[i].least_bytes);
+          continue;
+        }
+        open_.push_back(std::move(taken[i]));
+        std::push_heap(open_.begin(), open_.end());
+        continue;
+      }
+      if (found[i].empty() && least[i] > 0) drop(taken[i].choice, least[i]);
+      for (Configuration& configuration : found[i]) {
+        best_ = std::min(best_, configuration.step_ns);
+        result_.configurations.push_back(std::move(configuration));
+        ++result_.estimated;
+      }
+    }
+  }
+
+  std::vector<std::array<graph::Axis, 4>> orders_of(const Choice& choice) const {
+    if (options_.kept.contains("axis-order")) return {choice.grid.order};
+    return axis_orders(choice.grid);
+  }
+
+  void bound(Candidate& candidate) const {
+    try {
+      train::RunConfig config = with_choice(run_.config, candidate.choice);
+      train::fill_in(config, 0);
+    } catch (const UserError&) {
+      candidate.refused = true;
+      return;
+    }
+    candidate.least_ns = std::numeric_limits<double>::infinity();
+    const StepFamily family(run_, candidate.choice);
+    for (const auto& order : orders_of(candidate.choice)) {
+      const StepNeeds needs = family.needs(order);
+      const bool known = std::ranges::any_of(candidate.orders, [&](const auto& other) {
+        return other.first.sent_ns == needs.sent_ns && other.first.least_ns == needs.least_ns;
+      });
+      if (!known) candidate.orders.emplace_back(needs, order);
+      candidate.least_ns = std::min(candidate.least_ns, needs.least_ns);
+      candidate.least_bytes = needs.least_bytes;
+    }
+    const auto sent = [](const auto& order) {
+      double sum = 0;
+      for (const double ns : order.first.sent_ns) sum += ns;
+      return sum;
+    };
+    std::ranges::stable_sort(candidate.orders, {}, sent);
+    if (candidate.orders.size() > kOrders) candidate.orders.resize(kOrders);
+  }
+
+  std::vector<Configuration> estimates_of(const Candidate& candidate, std::int64_t& least_bytes) const {
+    const StepFamily family(run_, candidate.choice);
+    const auto limit = static_cast<std::int64_t>(static_cast<double>(memory_) * (1 + kMemoryError));
+    const StepEstimate fast(family, policy::named_policy("program"));
+    const std::optional<std::int64_t> memory = memory_within(family, fast, limit, least_bytes);
+    std::vector<Configuration> found;
+    if (!memory) return found;
+    for (const auto& [needs, order] : candidate.orders) {
+      if (needs.least_ns > best_) continue;
+      Configuration& configuration = found.emplace_back();
+      configuration.choice = candidate.choice;
+      configuration.choice.grid.order = order;
+      configuration.policy = fast.policy();
+      configuration.least_ns = needs.least_ns;
+      configuration.step_ns = fast.step_ns(order);
+      configuration.memory_bytes = *memory;
+    }
+    return found;
+  }
+
+  void plan_finalists() {
+    const std::size_t finalists = std::min(options_.finalists, result_.configurations.size());
+    const std::size_t policies = options_.policies.size();
+    const auto plans = static_cast<std::int64_t>(finalists * policies + (options_.searching ? 1 : 0));
+    tell_({"planning the best whole", 0, plans});
+    std::vector<std::shared_ptr<const simulate::PlanReport>> reports(finalists * policies);
+    in_parallel(reports.size(), [&](std::size_t i) {
+      reports[i] = report_of(result_.configurations[i / policies].choice, options_.policies[i % policies]);
+    });
+    for (std::size_t i = 0; i < finalists; ++i) {
+      for (std::size_t k = 0; k < policies; ++k) enter(result_.configurations[i], reports[i * policies + k]);
+    }
+    sort_finalists();
+    if (options_.searching && finalists > 0 && result_.configurations.front().exact) {
+      tell_({fmt::format("planning the best by {}", options_.searching->name), plans - 1, plans});
+      Configuration& first = result_.configurations.front();
+      enter(first, report_of(first.choice, *options_.searching));
+    }
+  }
+
+  std::shared_ptr<const simulate::PlanReport> report_of(const Choice& choice, const policy::NamedPolicy& policy) const {
+    train::ResolvedRun run = run_;
+    run.config = with_choice(std::move(run.config), choice);
+    run.policy = policy;
+    return std::make_shared<const simulate::PlanReport>(simulate::report_plan(train::planning_problem(run), policy));
+  }
+
+  /// The faster of the configuration's plan and another.
+  static void enter(Configuration& configuration, const std::shared_ptr<const simulate::PlanReport>& report) {
+    if (!report->planned() || (configuration.exact && configuration.step_ns <= report->step_ns())) return;
+    configuration.exact = true;
+    configuration.report = report;
+    configuration.policy = report->policy.name;
+    configuration.step_ns = report->step_ns();
+    configuration.memory_bytes = report->memory_bytes;
+  }
+
+  /// Finalists that no policy could plan within the memory are dropped.
+  void sort_finalists() {
+    std::vector<Configuration>& all = result_.configurations;
+    const std::size_t finalists = std::min(options_.finalists, all.size());
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(finalists);
+    const auto kept = std::stable_partition(all.begin(), end, [](const Configuration& each) { return each.exact; });
+    result_.too_large += end - kept;
+    all.erase(kept, end);
+    std::ranges::stable_sort(all, {}, [](const Configuration& each) { return std::tuple(!each.exact, each.step_ns); });
+    if (all.empty()) refuse_memory();
+  }
+
+  [[noreturn]] void refuse_ranks() const {
+    const std::int64_t nearest = nearest_ranks(run_.config, options_.ranks, options_.kept);
+    throw UserError(fmt::format("no grid of {} ranks fits {} with a global batch of {}", options_.ranks,
+                                run_.config.model.name, run_.config.global_batch),
+                    "ranks whose grid divides the model's sizes and the batch",
+                    nearest > 0 ? fmt::format("--ranks {}", nearest) : "another --global-batch, or fewer --keep");
+  }
+
+  [[noreturn]] void refuse_memory() const {
+    throw UserError(fmt::format("{} on {} ranks needs {} of memory a rank or more", run_.config.model.name,
+                                options_.ranks, human_bytes(static_cast<std::uint64_t>(least_bytes_))),
+                    fmt::format("at most {}", human_bytes(static_cast<std::uint64_t>(memory_))),
+                    "more --ranks, or more --memory");
+  }
+
+  const train::ResolvedRun& run_;
+  const SearchOptions& options_;
+  const TellStatus& tell_;
+  const std::int64_t memory_;  // of a rank; 0: any
+  std::int64_t least_bytes_ = std::numeric_limits<std::int64_t>::max();
+  double best_ = std::numeric_limits<double>::infinity();  // of the estimates
+  std::vector<Candidate> open_;                            // a heap
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search_configurations(const train::ResolvedRun& run, const SearchOptions& options,
+                                   const TellStatus& tell) {
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
+                                    static_cast<std::size_t>(std::max(1, options.threads)));
+  return Search(run, options, tell).search();
+}
+
+train::RunConfig config_of(const SearchResult& result, const Configuration& configuration) {
+  train::RunConfig config = with_choice(result.config, configuration.choice);
+  config.policy = configuration.policy;
+  return config;
+}
+
+}  // namespace weft::study

@@ -1,0 +1,65 @@
+// The search for the fastest way to run a training step on a number of ranks: grid, order of axes, micro-batch,
+// recomputation, resharding, ZeRO-1 and policy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status_line.h"
+#include "runtime/simulate/plan_report.h"
+#include "study/search/choice.h"
+#include "study/search/step_estimate.h"
+#include "train/config/resolved_run.h"
+
+namespace weft::study {
+
+struct SearchOptions {
+  std::int64_t ranks = 1;
+  std::set<std::string, std::less<>> kept;  // of searched_keys(): left as the configuration has them
+  /// Policies that plan every finalist; the searching policy plans the best of them in addition.
+  std::vector<policy::NamedPolicy> policies;
+  std::optional<policy::NamedPolicy> searching;
+  std::size_t finalists = 6;  // steps that are planned and simulated whole
+  int threads = 1;
+};
+
+/// A step that was estimated, and, for a finalist, planned and simulated as it would run.
+struct Configuration {
+  Choice choice;
+  std::string policy;  // that planned it; of an estimate, the simple policy that fits the memory
+  double least_ns = 0;
+  double step_ns = 0;
+  std::int64_t memory_bytes = 0;
+  bool exact = false;
+  std::shared_ptr<const simulate::PlanReport> report;  // if exact
+};
+
+struct SearchResult {
+  train::RunConfig config;  // without a choice
+  cost::Machine machine;
+  std::vector<Configuration> configurations;  // that fit, the finalists first, each by rising step
+  std::int64_t choices = 0;                   // of the whole space, orders of axes counted
+  std::int64_t too_large = 0;                 // that take too much memory in every order
+  std::int64_t too_slow = 0;                  // whose bound is above the best step found
+  std::int64_t estimated = 0;                 // small steps of which were simulated
+};
+
+/// Searches the space of choices_of(), the least bound first:
+/// 1. Closed forms bound every choice's memory and time (ClosedForms).
+/// 2. While a choice's bound is below the best step known, graphs of one and two layers and micro-batches tighten its
+///    bounds (StepFamily); then its step is estimated from small steps (StepEstimate). Of each grid the few orders of
+///    axes with the least communication are estimated. What exceeds the memory is dropped.
+/// 3. The best estimates are planned and simulated whole by each policy, within the memory.
+/// The result doesn't depend on the number of threads. `run` is filled in, but for its grid and its micro-batch, and
+/// has a machine. Throws UserError if no choice exists, naming the nearest number of ranks that has one, or if none
+/// fits the memory, naming the least that was found.
+SearchResult search_configurations(const train::ResolvedRun& run, const SearchOptions& options, const TellStatus& tell);
+
+/// The configuration of a search's result, to be written to a file: it trains, simulates and compares.
+train::RunConfig config_of(const SearchResult& result, const Configuration& configuration);
+
+}  // namespace weft::study

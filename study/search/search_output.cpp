@@ -1,0 +1,307 @@
+#include "study/search/search_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text/text_table.h"
+#include "base/text/units.h"
+#include "runtime/cost/cost_model.h"
+#include "study/search/axonn_model.h"
+
+namespace weft::study {
+namespace {
+
+double seconds_of(const Configuration& configuration) {
+  return configuration.step_ns * 1e-9;
+}
+
+double tokens_per_second(const SearchResult& result, const Configuration& configuration) {
+  return static_cast<double>(result.config.global_batch * result.config.seq_len) / seconds_of(configuration);
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  return human_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+/// Where a step's time goes: computing, and what every channel adds to it.
+struct Limit {
+  std::string name;
+  double ns = 0;
+};
+
+/// The greatest part of a finalist's step that isn't its computations at full speed.
+Limit limit_of(const simulate::PlanReport& report) {
+  Limit greatest{"contention", report.simulation.ranks.front().contention_ns};
+  for (const simulate::ChannelTimes& channel : report.channels) {
+    if (channel.exposed_ns > greatest.ns) greatest = {channel.stream, channel.exposed_ns};
+  }
+  return greatest;
+}
+
+std::string limit_text(const Configuration& configuration) {
+  if (!configuration.exact) return "";
+  const simulate::PlanReport& report = *configuration.report;
+  const Limit limit = limit_of(report);
+  const double share = limit.ns / report.step_ns();
+  if (share < 0.02) return "computing";
+  return fmt::format("{} {:.0f} %", limit.name, 100 * share);
+}
+
+double exposed_ns(const simulate::PlanReport& report) {
+  return static_cast<double>(report.overlap.exposed);
+}
+
+std::string grid_text(const Choice& choice) {
+  std::string text;
+  for (const graph::Axis axis : choice.grid.order) {
+    const std::int64_t size = choice.grid.on(axis);
+    if (size > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", graph::to_string(axis), size);
+  }
+  return text.empty() ? "1 rank" : text;
+}
+
+std::string options_text(const Choice& choice) {
+  std::vector<std::string> words;
+  if (choice.recompute == train::Recompute::block) words.emplace_back("recompute");
+  if (choice.reshard_after_forward) words.emplace_back("reshard");
+  if (choice.zero1) words.emplace_back("ZeRO-1");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+TextTable table_of(const SearchResult& result, std::size_t most) {
+  TextTable table{.columns = {{.head = "#"},
+                              {.head = "grid, innermost first", .words = true},
+                              {.head = "micro-batch", .rank = 1},
+                              {.head = "with", .words = true},
+                              {.head = "policy", .words = true, .rank = 2},
+                              {.head = "step"},
+                              {.head = "tokens/s", .rank = 3},
+                              {.head = "MFU", .rank = 3},
+                              {.head = "memory"},
+                              {.head = "exposed", .rank = 2},
+                              {.head = "limited by", .words = true, .rank = 2},
+                              {.head = "bound", .rank = 4},
+                              {.head = "AxoNN's place", .rank = 4}}};
+  const std::vector<std::size_t> places = axonn_places(result);
+  for (std::size_t i = 0; i < std::min(most, result.configurations.size()); ++i) {
+    const Configuration& each = result.configurations[i];
+    const std::string about = each.exact ? "" : "~";
+    table.rows.push_back(
+        {fmt::format("{}", i + 1), grid_text(each.choice), fmt::format("{}", each.choice.micro_batch),
+         options_text(each.choice), each.policy, about + format_time(each.step_ns),
+         human_count(tokens_per_second(result, each)), fmt::format("{:.1f} %", 100 * model_flops_share(result, each)),
+         about + bytes_text(each.memory_bytes), each.exact ? format_time(exposed_ns(*each.report)) : "",
+         limit_text(each), format_time(each.least_ns), fmt::format("{}", places[i])});
+  }
+  return table;
+}
+
+}  // namespace
+
+double model_flops_share(const SearchResult& result, const Configuration& configuration) {
+  const train::RunConfig& config = result.config;
+  return config.model.train_flops_per_token(config.seq_len) * tokens_per_second(result, configuration) /
+         static_cast<double>(configuration.choice.grid.ranks()) / result.machine.flops(config.dtype);
+}
+
+std::vector<std::size_t> axonn_places(const SearchResult& result) {
+  std::vector<double> seconds;
+  for (const Configuration& each : result.configurations) {
+    const graph::Grid& grid = each.choice.grid;
+    const AxonnStep step{result.config.model,
+                         grid,
+                         result.config.global_batch,
+                         result.config.seq_len,
+                         result.config.global_batch / (grid.batch_ranks() * each.choice.micro_batch),
+                         each.choice.recompute == train::Recompute::block};
+    seconds.push_back(axonn_seconds(step, [&](graph::Axis axis) {
+      constexpr std::array kChannels = {graph::Channel::x, graph::Channel::y, graph::Channel::z_gather,
+                                        graph::Channel::data};
+      return cost::group_bandwidth(
+          result.machine, cost::group_span(result.machine, grid, kChannels.at(static_cast<std::size_t>(axis))));
+    }));
+  }
+  std::vector<double> sorted = seconds;
+  std::ranges::sort(sorted);
+  std::vector<std::size_t> places;
+  for (const double each : seconds) {
+    places.push_back(1 + static_cast<std::size_t>(std::ranges::lower_bound(sorted, each) - sorted.begin()));
+  }
+  return places;
+}
+
+StyledText search_text(const SearchResult& result, std::size_t most, std::optional<std::size_t> width) {
+  StyledText text = table_text(table_of(result, most), width);
+  const std::size_t shown = std::min(most, result.configurations.size());
+  std::string notes = "\n";
+  if (shown < result.configurations.size()) {
+    notes += fmt::format("… and {} more: --top {} shows all\n", result.configurations.size() - shown,
+                         result.configurations.size());
+  }
+  notes += fmt::format(
+      "{} choices: {} take too much memory, {} are slower than the best by their bounds, {} were estimated from small "
+      "steps (~)\n",
+      result.choices, result.too_large, result.too_slow, result.estimated);
+  text.add(notes);
+  return text;
+}
+
+JsonObject search_json(const SearchResult& result, std::size_t most) {
+  JsonArray configurations;
+  const std::vector<std::size_t> places = axonn_places(result);
+  for (std::size_t i = 0; i < std::min(most, result.configurations.size()); ++i) {
+    const Configuration& each = result.configurations[i];
+    std::vector<std::string> order;
+    for (const graph::Axis axis : each.choice.grid.order) order.emplace_back(graph::to_string(axis));
+    JsonObject object;
+    object.add("grid", graph::to_string(each.choice.grid))
+        .add("axis_order", order)
+        .add("micro_batch", each.choice.micro_batch)
+        .add("recompute", each.choice.recompute == train::Recompute::block ? "block" : "none")
+        .add("reshard_after_forward", each.choice.reshard_after_forward)
+        .add("zero_1", each.choice.zero1)
+        .add("policy", each.policy)
+        .add("step_ms", each.step_ns * 1e-6)
+        .add("tokens_per_s", tokens_per_second(result, each))
+        .add("mfu", model_flops_share(result, each))
+        .add("memory_bytes", each.memory_bytes)
+        .add("fits", true)
+        .add("estimated", !each.exact)
+        .add("bound_ms", each.least_ns * 1e-6)
+        .add("axonn_place", places[i]);
+    if (each.exact) {
+      object.add("exposed_ms", exposed_ns(*each.report) * 1e-6).add("limited_by", limit_of(*each.report).name);
+    }
+    configurations.add(object);
+  }
+  return JsonObject()
+      .add("configurations", configurations)
+      .add("model", result.config.model.name)
+      .add("machine", result.machine.name)
+      .add("ranks", result.configurations.front().choice.grid.ranks())
+      .add("choices", result.choices)
+      .add("too_large", result.too_large)
+      .add("too_slow", result.too_slow)
+      .add("estimated", result.estimated);
+}
+
+std::string why_text(const SearchResult& result, std::size_t a, std::size_t b) {
+  for (const std::size_t number : {a, b}) {
+    const bool exists = number >= 1 && number <= result.configurations.size();
+    if (exists && result.configurations[number - 1].exact) continue;
+    throw UserError(
+        fmt::format("--why names configuration {}, which {}", number, exists ? "was only estimated" : "doesn't exist"),
+        "two numbers of the table's first rows, whose steps were planned whole",
+        "more --finalists, or numbers of rows without ~");
+  }
+  const Configuration &first = result.configurations[a - 1], &second = result.configurations[b - 1];
+  TextTable table{.columns = {{.head = "", .words = true},
+                              {.head = fmt::format("{}", a)},
+                              {.head = fmt::format("{}", b)},
+                              {.head = "difference"}}};
+  const auto row = [&](const std::string& name, double one, double other) {
+    table.rows.push_back({name, format_time(one), format_time(other),
+                          fmt::format("{}{}", other < one ? "-" : "+", format_time(std::abs(other - one)))});
+  };
+  const simulate::PlanReport &one = *first.report, &other = *second.report;
+  row("step", one.step_ns(), other.step_ns());
+  row("computing alone", one.alone.compute_ns, other.alone.compute_ns);
+  row("slowed down by communication", one.simulation.ranks.front().contention_ns,
+      other.simulation.ranks.front().contention_ns);
+  row("communication exposed", exposed_ns(one), exposed_ns(other));
+  for (const simulate::ChannelTimes& channel : one.channels) {
+    const auto same = std::ranges::find(other.channels, channel.stream, &simulate::ChannelTimes::stream);
+    const bool both = same != other.channels.end();
+    row(fmt::format("  {} exposed", channel.stream), channel.exposed_ns, both ? same->exposed_ns : 0);
+    row(fmt::format("  {} busy", channel.stream), channel.busy_ns, both ? same->busy_ns : 0);
+  }
+  for (const simulate::ChannelTimes& channel : other.channels) {
+    if (std::ranges::find(one.channels, channel.stream, &simulate::ChannelTimes::stream) != one.channels.end())
+      continue;
+    row(fmt::format("  {} exposed", channel.stream), 0, channel.exposed_ns);
+    row(fmt::format("  {} busy", channel.stream), 0, channel.busy_ns);
+  }
+  table.rows.push_back({"memory", bytes_text(first.memory_bytes), bytes_text(second.memory_bytes), ""});
+  return fmt::format("{}: {}\n{}: {}\n\n{}", a, to_string(first.choice), b, to_string(second.choice),
+                     table_text(table).plain());
+}
+
+std::vector<const Configuration*> pareto_front(const SearchResult& result) {
+  std::vector<const Configuration*> all;
+  for (const Configuration& each : result.configurations) all.push_back(&each);
+  std::ranges::stable_sort(all, [](const Configuration* one, const Configuration* other) {
+    return std::pair(one->memory_bytes, one->step_ns) < std::pair(other->memory_bytes, other->step_ns);
+  });
+  std::vector<const Configuration*> front;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Configuration* each : all) {
+    if (each->step_ns >= best) continue;
+    best = each->step_ns;
+    front.push_back(each);
+  }
+  return front;
+}
+
+inspect::Picture pareto_picture(const SearchResult& result) {
+  constexpr double kWidth = 900, kHeight = 520, kLeft = 80, kRight = 30, kTop = 50, kBottom = 60;
+  constexpr int kTicks = 5;
+  inspect::Picture picture(kWidth, kHeight);
+  double least_memory = std::numeric_limits<double>::infinity(), most_memory = 0;
+  double least_step = least_memory, most_step = 0;
+  const double best = result.configurations.front().step_ns;
+  for (const Configuration& each : result.configurations) {
+    if (each.step_ns > 3 * best) continue;  // far from anything that would be chosen
+    const auto memory = static_cast<double>(each.memory_bytes);
+    least_memory = std::min(least_memory, memory), most_memory = std::max(most_memory, memory);
+    least_step = std::min(least_step, each.step_ns), most_step = std::max(most_step, each.step_ns);
+  }
+  const double memory_range = std::max(most_memory - least_memory, 1.0),
+               step_range = std::max(most_step - least_step, 1.0);
+  const auto place = [&](double memory, double step) {
+    return inspect::Point{kLeft + (memory - least_memory) / memory_range * (kWidth - kLeft - kRight),
+                          kHeight - kBottom - (step - least_step) / step_range * (kHeight - kTop - kBottom)};
+  };
+  picture.rect(0, 0, kWidth, kHeight, {.fill = "#ffffff"});
+  picture.text(kLeft, 28,
+               fmt::format("{} on {} ranks of {}: step time against memory", result.config.model.name,
+                           result.configurations.front().choice.grid.ranks(), result.machine.name),
+               {.size = 15, .bold = true});
+  for (int i = 0; i <= kTicks; ++i) {
+    const double share = static_cast<double>(i) / kTicks;
+    const double memory = least_memory + share * memory_range, step = least_step + share * step_range;
+    const inspect::Point below = place(memory, least_step), beside = place(least_memory, step);
+    const std::array grid_line = {beside, place(most_memory, step)};
+    picture.line(grid_line, {.stroke = "#e0e0e0"});
+    picture.text(below.x, kHeight - kBottom + 20, bytes_text(static_cast<std::int64_t>(memory)),
+                 {.anchor = inspect::TextPaint::Anchor::middle});
+    picture.text(beside.x - 8, beside.y + 4, format_time(step), {.anchor = inspect::TextPaint::Anchor::end});
+  }
+  picture.text((kLeft + kWidth - kRight) / 2, kHeight - 15, "memory of a rank",
+               {.anchor = inspect::TextPaint::Anchor::middle});
+  const auto dot = [&](const Configuration& each, std::string_view color, double radius) {
+    const inspect::Point at = place(static_cast<double>(each.memory_bytes), each.step_ns);
+    picture.begin_group(fmt::format("{}, {}: {}, {}{}", to_string(each.choice), each.policy, format_time(each.step_ns),
+                                    bytes_text(each.memory_bytes), each.exact ? "" : ", estimated"));
+    picture.rect(at.x - radius, at.y - radius, 2 * radius, 2 * radius, {.fill = color, .round = radius});
+    picture.end_group();
+  };
+  for (const Configuration& each : result.configurations) {
+    if (each.step_ns <= most_step) dot(each, each.exact ? "#1f77b4" : "#b0c4de", 3.5);
+  }
+  std::vector<inspect::Point> line;
+  for (const Configuration* each : pareto_front(result)) {
+    if (each->step_ns > most_step) continue;
+    line.push_back(place(static_cast<double>(each->memory_bytes), each->step_ns));
+    dot(*each, "#d62728", 5);
+  }
+  if (line.size() > 1) picture.line(line, {.stroke = "#d62728", .width = 1.5});
+  return picture;
+}
+
+}  // namespace weft::study

@@ -1,0 +1,84 @@
+// Needs of a step: sums over small graphs against sums over the whole graph, and bounds against plans.
+#include "study/search/step_needs.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "ops/lower.h"
+#include "runtime/simulate/plan_report.h"
+#include "train/step/planning.h"
+#include "train/step/step_config.h"
+
+namespace weft::study {
+namespace {
+
+train::ResolvedRun run_on(const std::string& machine, train::RunConfig config) {
+  config.machine = machine;
+  train::ResolvedRun run = train::read_texts(std::move(config));
+  return run;
+}
+
+train::RunConfig small_model(ops::Family family, std::int64_t layers, std::int64_t batch) {
+  train::RunConfig config;
+  config.model_name = train::kCustomModel;
+  config.model.family = family;
+  config.model.layers = layers;
+  config.model.hidden = 512;
+  config.model.heads = config.model.kv_heads = 8;
+  config.model.ffn = 2048;
+  config.model.vocab = 1000;
+  config.model.context = 256;
+  config.seq_len = 256;
+  config.global_batch = batch;
+  config.dtype = DType::bf16;
+  return config;
+}
+
+struct Case {
+  graph::Grid grid;
+  std::int64_t micro_batch;
+  bool recompute, reshard, zero1;
+};
+
+const Case kCases[] = {
+    {{}, 8, false, false, false},
+    {{.y = 2, .z = 2}, 2, true, true, false},
+    {{.x = 2, .y = 2, .z = 2, .data = 2}, 1, false, true, true},
+    {{.z = 4, .data = 2}, 1, true, false, true},
+    {{.x = 2, .data = 4}, 2, true, false, false},
+};
+
+TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+    for (const std::int64_t layers : {1, 2, 5}) {
+      const train::ResolvedRun run = run_on("perlmutter", small_model(family, layers, 24));
+      for (const Case& each : kCases) {
+        if (24 % (each.grid.batch_ranks() * each.micro_batch) != 0) continue;
+        const Choice choice{each.grid, each.micro_batch,
+                            each.recompute ? train::Recompute::block : train::Recompute::none, each.reshard,
+                            each.zero1};
+        const StepFamily family_of_steps(run, choice);
+        const StepNeeds needs = family_of_steps.needs(graph::kAxes);
+        const simulate::PlanningProblem problem =
+            train::planning_problem(family_of_steps.run_of(layers, family_of_steps.micro_batches(), graph::kAxes));
+        const std::string name = to_string(choice) + fmt::format(", {} layers", layers);
+        const simulate::AloneTimes alone = simulate::bounds_of(problem).alone;
+        double sent = 0;
+        for (const double ns : needs.sent_ns) sent += ns;
+        EXPECT_NEAR(needs.compute_ns, alone.compute_ns, 1e-9 * alone.compute_ns) << name;
+        EXPECT_NEAR(sent, alone.communication_ns, 1e-9 * alone.communication_ns) << name;
+        for (const char* policy : {"program", "lhs", "serial"}) {
+          const simulate::PlanReport report = simulate::report_plan(problem, policy::named_policy(policy));
+          ASSERT_EQ(report.refusal, "") << name;
+          EXPECT_LE(needs.least_bytes, report.memory_bytes) << name << " " << policy;
+          EXPECT_GT(needs.least_bytes, report.memory_bytes / 8) << name << " " << policy;
+          EXPECT_LE(needs.least_ns, report.step_ns() * (1 + 1e-9)) << name << " " << policy;
+          EXPECT_GT(needs.least_ns, report.step_ns() / 8) << name << " " << policy;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::study

@@ -119,7 +119,8 @@ Command describe_machine_measure() {
   command.description =
       "All ranks measure at once, as they compute in a step: products and attention by the kernels that steps call, "
       "the memory, the start of a task, and with several ranks each collective and what it takes from computations "
-      "beside it. Latency and bandwidth are fitted to the collectives. Of several nodes, the ranks of each node are "
+      "beside it. Latency and bandwidth are fitted to the collectives. Groups "
+      "of ranks are measured at once, since they may share a link. Of several nodes, the ranks of each node are "
       "measured, then all ranks. GPUs aren't measured: describe them as docs/machines.md says.";
   command.examples = {{"weft machine measure --ranks 2 -o mine.toml"},
                       {"mpirun -np 4 weft machine measure -o cluster.toml", "with the network between nodes"},

@@ -253,6 +253,12 @@ double predicted_seconds(const Machine& machine, const CalibrationPoint& point) 
                            point.dtype);
 }
 
+double predicted_seconds(const Machine& machine, const CalibrationPoint& point, const RankGroups& groups,
+                         std::int64_t job_ranks) {
+  const GroupSpan span = group_span(machine, groups.grid(job_ranks), RankGroups::kChannel);
+  return collective_time(machine, span, operation_of(point), 1).seconds;
+}
+
 double predicted_seconds(const Machine& machine, const GemmPoint& point) {
   return started_seconds(machine, operation_of(point), point.dtype);
 }

@@ -1,11 +1,13 @@
 // Cost models: analytic, from the description of a machine, and measured, from a profile.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "graph/grid.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
+#include "runtime/cost/rank_groups.h"
 
 namespace weft::cost {
 
@@ -54,6 +56,9 @@ CollectiveTime collective_time(const Machine& machine, const GroupSpan& span, co
 
 /// Seconds that the model predicts for a calibration point. Its collectives run on ranks 0, 1, … alone on the machine.
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point);
+/// The same of a collective on all groups at once, in a job of `job_ranks` ranks.
+double predicted_seconds(const Machine& machine, const CalibrationPoint& point, const RankGroups& groups,
+                         std::int64_t job_ranks);
 /// The same for computations, without the start of a task. A point that the machine has is predicted by itself.
 double predicted_seconds(const Machine& machine, const GemmPoint& point);
 double predicted_seconds(const Machine& machine, const AttentionPoint& point);

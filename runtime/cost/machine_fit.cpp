@@ -63,19 +63,20 @@ void fit_both(Machine& machine, Link Machine::*link, std::span<const Calibration
   machine.*link = best;
 }
 
-/// Fits one number of the link, from a tenth to ten times its present value.
-void fit_number(Machine& machine, Link Machine::*link, double Link::*number, std::span<const CalibrationPoint> points) {
+/// Gives `number`, a part of what `loss` looks at, the value of least loss from a tenth to ten times its present value.
+template <class Loss>
+void fit_number(double& number, const Loss& loss) {
   constexpr int kSteps = 2000;
-  const double start = machine.*link.*number;
-  double best = start, least = sum_of_squares(machine, points);
+  const double start = number;
+  double best = start, least = loss();
   for (int i = 0; i <= kSteps; ++i) {
-    machine.*link.*number = on_scale(start / 10, start * 10, i, kSteps);
-    const double sum = sum_of_squares(machine, points);
-    if (sum >= least) continue;
-    least = sum;
-    best = machine.*link.*number;
+    number = on_scale(start / 10, start * 10, i, kSteps);
+    const double tried = loss();
+    if (tried >= least) continue;
+    least = tried;
+    best = number;
   }
-  machine.*link.*number = best;
+  number = best;
 }
 
 }  // namespace
@@ -91,8 +92,22 @@ void fit_link(Machine& machine, Link Machine::*link, std::span<const Calibration
     return predicted_seconds(without, point) > kLarge * predicted_seconds(machine, point);
   };
   const auto large = static_cast<std::size_t>(std::partition(all.begin(), all.end(), is_large) - all.begin());
-  fit_number(machine, link, &Link::bandwidth, std::span(all).first(large));
-  fit_number(machine, link, &Link::latency, std::span(all).subspan(large));
+  const std::span<const CalibrationPoint> points_of_bytes = std::span(all).first(large);
+  fit_number((machine.*link).bandwidth, [&] { return sum_of_squares(machine, points_of_bytes); });
+  const std::span<const CalibrationPoint> points_of_latency = std::span(all).subspan(large);
+  fit_number((machine.*link).latency, [&] { return sum_of_squares(machine, points_of_latency); });
+}
+
+void fit_node_group(Machine& machine, const RankGroups& groups, std::int64_t job_ranks,
+                    std::span<const CalibrationPoint> points) {
+  machine.node_groups.push_back({groups.ranks, groups.stride, machine.node.bandwidth});
+  fit_number(machine.node_groups.back().bandwidth, [&] {
+    double sum = 0;
+    for (const CalibrationPoint& point : points) {
+      sum += squared_log(predicted_seconds(machine, point, groups, job_ranks) / point.seconds);
+    }
+    return sum;
+  });
 }
 
 double fitted_gemm_half(const Machine& machine) {

@@ -1,9 +1,11 @@
 // Numbers of a machine that can't be measured by themselves, fitted to measurements.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "runtime/cost/machine.h"
+#include "runtime/cost/rank_groups.h"
 
 namespace weft::cost {
 
@@ -11,6 +13,11 @@ namespace weft::cost {
 /// of log(predicted / measured), the bandwidth over messages of whose time bytes take nine tenths or more, the latency
 /// over the others. The machine's other numbers stay. Needs a point of at least two ranks.
 void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points);
+
+/// Adds the groups to Machine::node_groups, with the bandwidth that comes closest in the same sense to points of large
+/// collectives on all groups at once, in a job of `job_ranks` ranks.
+void fit_node_group(Machine& machine, const RankGroups& groups, std::int64_t job_ranks,
+                    std::span<const CalibrationPoint> points);
 
 /// The gemm-half that comes closest to the machine's measured products in the same sense, at its present rates.
 double fitted_gemm_half(const Machine& machine);

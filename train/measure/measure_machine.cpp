@@ -11,13 +11,16 @@
 
 #include "base/error.h"
 #include "graph/analysis.h"
+#include "graph/grid.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/local.h"
+#include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/machine_writer.h"
 #include "runtime/cost/measured_rates.h"
 #include "runtime/cost/profile_file.h"
+#include "runtime/cost/rank_groups.h"
 #include "runtime/execute/cpu/collective_probe.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/policy/compile_plan.h"
@@ -35,16 +38,58 @@ constexpr std::int64_t kElementBytes = 4;  // collectives of fp32
 /// Rounded to four digits: these measurements repeat no further digit.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
-  const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
-  return std::round(value * scale) / scale;
+  const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);
+  // The closest number to the decimal one is found where the other factor is a whole number.
+  return unit >= 1 ? std::round(value / unit) * unit : std::round(value / unit) / std::round(1 / unit);
 }
 
-/// The ranks that measure a link together.
+/// What the axes of a grid send. Their large collectives tell bandwidths.
+constexpr std::array kAxisCollectives = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                         CollectiveKind::reduce_scatter};
+
+/// A link and the ranks that measure it together.
 struct LinkGroup {
   std::string name;  // of its table in the file
   cost::Link cost::Machine::*link;
-  int color;
-  std::int64_t ranks;
+  cost::RankGroups groups;
+};
+
+/// Collectives of one array after the other on the groups that the world is cut into, all at once.
+class GroupBench {
+ public:
+  GroupBench(comm::World& world, const cost::RankGroups& groups, std::int64_t most_bytes)
+      : groups_(groups),
+        in_(2 * most_bytes + 4096),
+        out_(2 * most_bytes + 4096),
+        workspace_(2 * most_bytes + 4096),
+        ranks_(world.split(static_cast<int>(
+            graph::group_color(groups.grid(world.size()), cost::RankGroups::kChannel, world.rank())))) {}
+
+  comm::Communicator& ranks() { return *ranks_; }
+
+  /// The point of an array of about so many bytes.
+  cost::CalibrationPoint point(CollectiveKind kind, std::int64_t bytes) const {
+    cost::CalibrationPoint point;
+    point.kind = to_string(kind);
+    point.ranks = groups_.ranks;
+    point.bytes = static_cast<double>(part_of(bytes) * groups_.ranks * kElementBytes);
+    return point;
+  }
+
+  comm::CollectiveCall call(CollectiveKind kind, std::int64_t bytes) {
+    const bool whole = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
+    return {kind,        DType::f32,       part_of(bytes) * (whole ? groups_.ranks : 1), 0, in_.data(),
+            out_.data(), workspace_.data()};
+  }
+
+ private:
+  std::int64_t part_of(std::int64_t bytes) const {
+    return std::max<std::int64_t>(1, bytes / kElementBytes / groups_.ranks);
+  }
+
+  const cost::RankGroups groups_;
+  const Buffer in_, out_, workspace_;  // outlive the communicator
+  const std::unique_ptr<comm::Communicator> ranks_;
 };
 
 class MachineBench {
@@ -57,9 +102,10 @@ class MachineBench {
         workers_(threads),
         clock_(world, sizes.repeats, sizes.least_seconds) {
     total_ = std::ssize(sizes.gemms) + std::ssize(sizes.attention) + 3;
-    for (const LinkGroup& group : groups()) {
-      if (group.ranks > 1) total_ += std::ssize(kCollectives) * std::ssize(sizes.collective_bytes) + 2;
+    for (const LinkGroup& link : links()) {
+      if (link.groups.ranks > 1) total_ += std::ssize(kCollectives) * std::ssize(sizes.collective_bytes) + 2;
     }
+    total_ += std::ssize(kAxisCollectives) * (std::ssize(groups_within_node()) + (neighbours_share_ports() ? 2 : 0));
   }
 
   cost::Machine measure(const std::string& name) {
@@ -78,7 +124,11 @@ class MachineBench {
     measure_attention();
     measure_memory();
     measure_tasks();
-    for (const LinkGroup& group : groups()) measure_link(group);
+    const std::array links = this->links();
+    measure_link(links.front());
+    for (const cost::RankGroups& groups : groups_within_node()) measure_node_group(groups);
+    if (neighbours_share_ports()) measure_ports();
+    measure_link(links.back());
     cost::note_errors(machine_);
     // One machine for all, although clocks and memories differ a little.
     return cost::parse_machine(comm::text_of_rank_0(world_, cost::machine_toml(machine_)), "the measured machine");
@@ -90,8 +140,8 @@ class MachineBench {
     ++done_;
   }
 
-  void rests(std::string key, std::string status, std::string source) {
-    machine_.provenance.push_back({std::move(key), std::move(source), std::move(status), 0});
+  void rests(std::string key, std::string status, std::string source, std::size_t item = 0) {
+    machine_.provenance.push_back({std::move(key), std::move(source), std::move(status), item});
   }
 
   /// A machine file describes nodes of one kind, on which ranks lie in order.
@@ -106,13 +156,24 @@ class MachineBench {
     }
   }
 
-  /// Those of each node, all nodes at once; then the world, if it has several nodes.
-  std::vector<LinkGroup> groups() const {
-    const int on_node = world_.ranks_on_node();
-    std::vector<LinkGroup> groups = {{"node", &cost::Machine::node, world_.rank() - world_.rank_on_node(), on_node}};
-    groups.push_back({"network", &cost::Machine::network, 0, on_node < world_.size() ? world_.size() : 1});
-    return groups;
+  std::int64_t ranks_on_node() const { return world_.ranks_on_node(); }
+  std::int64_t nodes() const { return world_.size() / ranks_on_node(); }
+
+  /// The ranks of each node, all nodes at once; and the world, if it has several nodes.
+  std::array<LinkGroup, 2> links() const {
+    return {{{"node", &cost::Machine::node, {ranks_on_node(), 1}},
+             {"network", &cost::Machine::network, {nodes() > 1 ? world_.size() : 1, 1}}}};
   }
+
+  std::int64_t most_bytes() const {
+    return sizes_.collective_bytes.empty() ? 0 : std::ranges::max(sizes_.collective_bytes);
+  }
+
+  std::vector<cost::RankGroups> groups_within_node() const {
+    return most_bytes() > 0 ? cost::groups_within_node(ranks_on_node()) : std::vector<cost::RankGroups>();
+  }
+
+  bool neighbours_share_ports() const { return most_bytes() > 0 && nodes() > 1 && ranks_on_node() > 1; }
 
   void measure_products() {
     double best_f32 = 0, best_bf16 = 0;
@@ -205,55 +266,94 @@ class MachineBench {
     rests("device.task-overhead", "measured", fmt::format("a step of {} empty tasks", sizes_.tasks));
   }
 
-  void measure_link(const LinkGroup& group) {
-    if (group.ranks < 2) {
-      const std::string why = group.name == "node" ? "there was one rank a node" : "there was one node";
-      machine_.*group.link = group.name == "node" ? cost::Link{5e-6, 10e9} : cost::Link{50e-6, 119.4e6};
-      rests(group.name + ".latency", "assumed", why);
-      rests(group.name + ".bandwidth", "assumed", why);
+  void measure_link(const LinkGroup& link) {
+    const std::int64_t ranks = link.groups.ranks;
+    if (ranks < 2) {
+      const std::string why = link.name == "node" ? "there was one rank a node" : "there was one node";
+      machine_.*link.link = link.name == "node" ? cost::Link{5e-6, 10e9} : cost::Link{50e-6, 119.4e6};
+      rests(link.name + ".latency", "assumed", why);
+      rests(link.name + ".bandwidth", "assumed", why);
       return;
     }
-    // Buffers outlive the communicator.
-    const std::int64_t most = sizes_.collective_bytes.empty() ? 0 : std::ranges::max(sizes_.collective_bytes);
-    const Buffer in(2 * most + 4096), out(2 * most + 4096), workspace(2 * most + 4096);
-    const std::unique_ptr<comm::Communicator> ranks = world_.split(group.color);
+    GroupBench bench(world_, link.groups, most_bytes());
     std::vector<cost::CalibrationPoint> points;
     for (const CollectiveKind kind : kCollectives) {
       for (const std::int64_t bytes : sizes_.collective_bytes) {
-        const std::int64_t part = std::max<std::int64_t>(1, bytes / kElementBytes / group.ranks);
-        const bool whole = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
-        const comm::CollectiveCall call{kind,       DType::f32,      whole ? part * group.ranks : part, 0, in.data(),
-                                        out.data(), workspace.data()};
-        cost::CalibrationPoint& point = points.emplace_back();
-        point.kind = to_string(kind);
-        point.ranks = group.ranks;
-        point.bytes = static_cast<double>(part * group.ranks * kElementBytes);
+        cost::CalibrationPoint& point = points.emplace_back(bench.point(kind, bytes));
         tell(point_text(point));
-        point.seconds = rounded(clock_.slowest_seconds([&] { comm::run_blocking(*ranks, call); }));
+        point.seconds = rounded(seconds_of(bench, kind, bytes));
         point.source = fmt::format("median of {} repeats", sizes_.repeats);
       }
     }
     if (points.empty()) return;
-    cost::fit_link(machine_, group.link, points);
-    cost::Link& link = machine_.*group.link;
-    link = {.latency = rounded(link.latency), .bandwidth = rounded(link.bandwidth)};
-    const std::string source =
-        fmt::format("to the {} collectives of this file on {} ranks", points.size(), group.ranks);
-    rests(group.name + ".latency", "fitted", source);
-    rests(group.name + ".bandwidth", "fitted", source);
+    cost::fit_link(machine_, link.link, points);
+    cost::Link& fitted = machine_.*link.link;
+    fitted = {.latency = rounded(fitted.latency), .bandwidth = rounded(fitted.bandwidth)};
+    const std::string source = fmt::format("to the {} collectives of this file on {} ranks", points.size(), ranks);
+    rests(link.name + ".latency", "fitted", source);
+    rests(link.name + ".bandwidth", "fitted", source);
     machine_.calibration.insert(machine_.calibration.end(), points.begin(), points.end());
-    measure_transport(
-        group, *ranks,
-        {CollectiveKind::all_reduce, DType::f32, most / kElementBytes, 0, in.data(), out.data(), workspace.data()});
+    measure_transport(bench, ranks);
+  }
+
+  /// Of the slowest group.
+  double seconds_of(GroupBench& bench, CollectiveKind kind, std::int64_t bytes) {
+    const comm::CollectiveCall call = bench.call(kind, bytes);
+    return clock_.slowest_seconds([&] { comm::run_blocking(bench.ranks(), call); });
+  }
+
+  /// Neighbours within a node that send at once may share a link, or have one that others don't use.
+  void measure_node_group(const cost::RankGroups& groups) {
+    GroupBench bench(world_, groups, most_bytes());
+    std::vector<cost::CalibrationPoint> points;
+    for (const CollectiveKind kind : kAxisCollectives) {
+      cost::CalibrationPoint& point = points.emplace_back(bench.point(kind, most_bytes()));
+      tell(fmt::format("{}, {} apart, all groups at once", point_text(point), groups.stride));
+      point.seconds = seconds_of(bench, kind, most_bytes());
+    }
+    cost::fit_node_group(machine_, groups, world_.size(), points);
+    cost::NodeGroup& fitted = machine_.node_groups.back();
+    fitted.bandwidth = rounded(fitted.bandwidth);
+    double worst = 0;
+    for (const cost::CalibrationPoint& point : points) {
+      const double predicted = cost::predicted_seconds(machine_, point, groups, world_.size());
+      worst = std::max(worst, std::abs(predicted / point.seconds - 1));
+    }
+    rests("node.group.bandwidth", "fitted",
+          fmt::format("to {} large collectives on {} groups at once, from which it is off by up to {:.0f} %",
+                      points.size(), world_.size() / groups.ranks, 100 * worst),
+          machine_.node_groups.size() - 1);
+  }
+
+  /// One rank of each node alone sends through one port. If all ranks do so beside it, they send through all ports.
+  void measure_ports() {
+    const cost::RankGroups groups{nodes(), ranks_on_node()};
+    GroupBench bench(world_, groups, most_bytes());
+    double product = 1;  // of the gains in bandwidth
+    for (const CollectiveKind kind : kAxisCollectives) {
+      const std::string what = point_text(bench.point(kind, most_bytes()));
+      tell(what + " of different nodes, alone");
+      const bool of_first = world_.rank_on_node() == 0;
+      // The other groups have next to nothing to send.
+      const double alone = seconds_of(bench, kind, of_first ? most_bytes() : 0);
+      tell(what + " of different nodes, all groups at once");
+      product *= static_cast<double>(ranks_on_node()) * alone / seconds_of(bench, kind, most_bytes());
+    }
+    const double gain = std::pow(product, 1.0 / static_cast<double>(kAxisCollectives.size()));
+    machine_.network_ports = rounded(std::clamp(gain, 1.0, static_cast<double>(ranks_on_node())));
+    rests("network.ports", "measured",
+          fmt::format("effective: the {} ranks of a node at once send {:.3g} times as fast as one of them alone",
+                      ranks_on_node(), gain));
   }
 
   /// Of the widest link, which is measured last.
-  void measure_transport(const LinkGroup& group, comm::Communicator& ranks, const comm::CollectiveCall& call) {
+  void measure_transport(GroupBench& bench, std::int64_t ranks) {
     tell("a product beside all_reduce");
+    const comm::CollectiveCall call = bench.call(CollectiveKind::all_reduce, most_bytes());
     const int rounds = sizes_.rounds_beside;
     execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
-    const execute::CollectiveTimes known = execute::probe_collective(world_, ranks, call, product, rounds);
-    const graph::AllReduce sum{graph::Channel::world, group.ranks, call.count};
+    const execute::CollectiveTimes known = execute::probe_collective(world_, bench.ranks(), call, product, rounds);
+    const graph::AllReduce sum{graph::Channel::world, ranks, call.count};
     machine_.transport_cpu = rounded(known.slows_by * 1e-9 * threads_ / sum.work(kElementBytes).network_bytes);
     std::erase_if(machine_.provenance, [](const cost::Provenance& each) {
       return each.key == "transport.cpu" || each.key == "slowdown.factor";
@@ -269,8 +369,8 @@ class MachineBench {
     builder.add_task({"add", graph::Add{sizes_.memory_elements}, {graph::read(x), graph::read(x), graph::write(x)}});
     const graph::Graph graph = std::move(builder).build();
     execute::ProbeComputation addition(graph, graph.tasks().front(), threads_);
-    const double factor =
-        rounded(execute::slowdown_factor(known, execute::probe_collective(world_, ranks, call, addition, rounds)));
+    const double factor = rounded(
+        execute::slowdown_factor(known, execute::probe_collective(world_, bench.ranks(), call, addition, rounds)));
     machine_.slowdowns.clear();
     if (factor <= 1) return;
     machine_.slowdowns.push_back({std::string(graph::Add::kind), std::string(graph::AllReduce::kind), factor});

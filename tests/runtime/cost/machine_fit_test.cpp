@@ -40,6 +40,30 @@ TEST(MachineFit, FindsTheLinkThatMadeThePoints) {
   EXPECT_NEAR(machine.network.bandwidth / truth.network.bandwidth, 1, 0.02);
 }
 
+TEST(MachineFit, FindsTheBandwidthOfGroupsWithinANode) {
+  Machine truth;
+  truth.devices_per_node = 8;
+  truth.node = {.latency = 3e-6, .bandwidth = 7e9};
+  truth.node_groups = {{4, 2, 2e9}};
+  const RankGroups groups{4, 2};
+  std::vector<CalibrationPoint> points;
+  for (const char* kind : {"all_reduce", "all_gather", "reduce_scatter"}) {
+    CalibrationPoint& point = points.emplace_back();
+    point.kind = kind;
+    point.ranks = groups.ranks;
+    point.bytes = 1 << 24;
+    point.seconds = predicted_seconds(truth, point, groups, 16);
+    EXPECT_GT(point.seconds, 2 * predicted_seconds(truth, point, {4, 1}, 16));
+  }
+  Machine machine = truth;
+  machine.node_groups.clear();
+  fit_node_group(machine, groups, 16, points);
+  ASSERT_EQ(machine.node_groups.size(), 1U);
+  EXPECT_EQ(machine.node_groups[0].ranks, 4);
+  EXPECT_EQ(machine.node_groups[0].stride, 2);
+  EXPECT_NEAR(machine.node_groups[0].bandwidth / 2e9, 1, 0.01);
+}
+
 TEST(MachineFit, FindsTheSizeAtWhichProductsReachHalfOfTheirRate) {
   Machine truth;
   truth.memory_bandwidth = 1e18;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/machine_writer.h"
+#include "tests/runtime/forwarding_world.h"
 #include "train/measure/measured_task.h"
 
 namespace weft::train {
@@ -39,11 +41,23 @@ MachineSizes tiny_sizes() {
   return sizes;
 }
 
-/// By rank.
-std::vector<cost::Machine> measured(int ranks, std::vector<std::string>* told = nullptr) {
+/// The ranks of a world as if they were on several nodes.
+class RanksOnNodes final : public testing::ForwardingWorld {
+ public:
+  RanksOnNodes(comm::World& inner, int on_node) : ForwardingWorld(inner), on_node_(on_node) {}
+  int ranks_on_node() const override { return on_node_; }
+  int rank_on_node() const override { return rank() % on_node_; }
+
+ private:
+  int on_node_;
+};
+
+/// By rank, with all ranks on one node or with `on_node` on each.
+std::vector<cost::Machine> measured(int ranks, std::vector<std::string>* told = nullptr, int on_node = 0) {
   std::vector<cost::Machine> machines(static_cast<std::size_t>(ranks));
   const MachineSizes sizes = tiny_sizes();
-  const int code = comm::run_ranks(ranks, [&](comm::World& world) {
+  const int code = comm::run_ranks(ranks, [&](comm::World& local) {
+    RanksOnNodes world(local, on_node > 0 ? on_node : ranks);
     machines[static_cast<std::size_t>(world.rank())] =
         measure_machine(world, "mine", sizes, 1, [&](const Status& status) {
           EXPECT_EQ(world.rank(), 0);
@@ -97,6 +111,52 @@ TEST(MeasureMachine, OfTwoRanksIsCompleteAndTheSameOnBoth) {
   EXPECT_EQ(kinds, (std::set<std::string>{"all_reduce", "all_gather", "reduce_scatter", "broadcast"}));
   EXPECT_EQ(unsure_numbers(machine), (std::vector<std::string>{"network.latency", "network.bandwidth"}));
   EXPECT_EQ(told.size(), machine.gemms.size() + machine.attention.size() + machine.calibration.size() + 5);
+}
+
+const cost::MachineNumber* number_of(const std::vector<cost::MachineNumber>& numbers, const std::string& key) {
+  const auto found = std::ranges::find(numbers, key, &cost::MachineNumber::key);
+  return found == numbers.end() ? nullptr : &*found;
+}
+
+TEST(MeasureMachine, OfFourRanksHasTheGroupsOfTheirNode) {
+  std::vector<std::string> told;
+  const std::vector<cost::Machine> machines = measured(4, &told);
+  const cost::Machine& machine = machines[0];
+  EXPECT_EQ(cost::machine_toml(machine), cost::machine_toml(machines[3]));
+  expect_plausible(machine);
+  ASSERT_EQ(machine.node_groups.size(), 2U);
+  const std::vector<cost::MachineNumber> numbers = machine_numbers(machine);
+  for (const std::string group : {"[ranks=2, stride=1]", "[ranks=2, stride=2]"}) {
+    const cost::MachineNumber* bandwidth = number_of(numbers, "node.group" + group + ".bandwidth");
+    ASSERT_NE(bandwidth, nullptr) << group;
+    EXPECT_GT(bandwidth->value, 0);
+    EXPECT_EQ(bandwidth->status, "fitted");
+    EXPECT_TRUE(bandwidth->source.starts_with("to 3 large collectives on 2 groups at once, ")) << bandwidth->source;
+  }
+  EXPECT_EQ(number_of(numbers, "network.ports")->status, "default");  // there is one node
+  EXPECT_EQ(machine.calibration.size(), 8U);                          // as many as without groups
+  EXPECT_EQ(told.size(), machine.gemms.size() + machine.attention.size() + machine.calibration.size() + 5 + 2 * 3);
+}
+
+TEST(MeasureMachine, OfSeveralNodesHasTheirPorts) {
+  std::vector<std::string> told;
+  const cost::Machine machine = measured(4, &told, 2)[0];
+  expect_plausible(machine);
+  EXPECT_EQ(machine.devices_per_node, 2);
+  EXPECT_TRUE(machine.node_groups.empty());  // a pair of ranks is the whole node
+  EXPECT_GE(machine.network_ports, 1);
+  EXPECT_LE(machine.network_ports, 2);
+  const std::vector<cost::MachineNumber> numbers = machine_numbers(machine);
+  EXPECT_EQ(number_of(numbers, "network.ports")->status, "measured");
+  EXPECT_EQ(number_of(numbers, "network.bandwidth")->status, "fitted");
+  EXPECT_TRUE(unsure_numbers(machine).empty());
+  ASSERT_EQ(machine.calibration.size(), 16U);
+  EXPECT_EQ(machine.calibration.front().ranks, 2);
+  EXPECT_EQ(machine.calibration.back().ranks, 4);
+  EXPECT_EQ(told.size(), machine.gemms.size() + machine.attention.size() + machine.calibration.size() + 3 + 4 + 6);
+  // A rank a node has its ports for itself.
+  const cost::Machine apart = measured(2, nullptr, 1)[0];
+  EXPECT_EQ(number_of(machine_numbers(apart), "network.ports")->status, "default");
 }
 
 TEST(MeasureMachine, OfOneRankAssumesTheLinksAndSaysSo) {

@@ -1,4 +1,4 @@
-// `weft machine measure`: writes a machine file of the CPUs at hand and of the links between their ranks.
+// `weft machine measure`: writes a machine file of the CPUs or GPUs at hand and of the links between ranks.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -26,10 +26,31 @@ namespace weft::tools {
 namespace {
 
 struct MeasureOptions {
-  std::string output;
+  std::string output, device = "cpu";
   int ranks = 1, threads = 1;
   bool quick = false, json = false, quiet = false;
+
+  train::DeviceKind kind() const { return device == "cuda" ? train::DeviceKind::cuda : train::DeviceKind::cpu; }
 };
+
+void expect_gpu_options(const MeasureOptions& options) {
+  if (options.kind() == train::DeviceKind::cpu) return;
+  if (options.threads != 1) {
+    throw UserError(fmt::format("--threads {} with --device cuda", options.threads),
+                    "GPUs, which no threads compute on", "leave --threads out");
+  }
+  if (options.ranks != 1 && !comm::launched_by_mpi()) {
+    throw UserError(fmt::format("--ranks {} with --device cuda in one process", options.ranks),
+                    "a process and a GPU for each rank",
+                    fmt::format("mpirun -np {} weft machine measure --device cuda …", options.ranks));
+  }
+}
+
+std::unique_ptr<train::MachineTimer> timer_of(const MeasureOptions& options, comm::World& world,
+                                              const train::MachineSizes& sizes) {
+  return options.kind() == train::DeviceKind::cuda ? train::make_gpu_timer(world, sizes)
+                                                   : train::make_cpu_timer(world, sizes, options.threads);
+}
 
 /// The threads of this process, or the processes that mpirun started.
 int on_ranks(const MeasureOptions& options, const comm::RankBody& body) {
@@ -72,13 +93,15 @@ int measure(const MeasureOptions& options) {
     throw UserError(fmt::format("-o {} would not be found by --machine", options.output), "a name that ends in .toml",
                     fmt::format("-o {}.toml", options.output));
   }
+  expect_gpu_options(options);
+  const train::MachineSizes sizes = train::machine_sizes(options.kind(), options.quick);
   return on_ranks(options, [&](comm::World& world) {
+    const std::unique_ptr<train::MachineTimer> timer = timer_of(options, world, sizes);
     if (world.rank() == 0) expect_writable(options.output);
     const auto begin = std::chrono::steady_clock::now();
     const cost::Machine machine = [&] {
       StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
-      return train::measure_machine(world, std::filesystem::path(options.output).stem().string(),
-                                    train::machine_sizes(options.quick), options.threads,
+      return train::measure_machine(world, std::filesystem::path(options.output).stem().string(), sizes, *timer,
                                     [&](const Status& status) { line.tell(status); });
     }();
     if (world.rank() == 0) {
@@ -93,7 +116,7 @@ int measure(const MeasureOptions& options) {
 }  // namespace
 
 Command describe_machine_measure() {
-  Command command{"measure", "measure the CPUs at hand, and write their machine file"};
+  Command command{"measure", "measure the CPUs or GPUs at hand, and write their machine file"};
   const auto options = std::make_shared<MeasureOptions>();
   command.add({.names = "-o,--output",
                .target = &options->output,
@@ -101,6 +124,10 @@ Command describe_machine_measure() {
                .help = "the file to write, for --machine; its name is the machine's",
                .paths = Paths::files,
                .required = true});
+  command.add({.names = "--device",
+               .target = &options->device,
+               .help = "what to measure: the cpu, or with cuda NVIDIA GPUs, one for each rank",
+               .choices = {"cpu", "cuda"}});
   command.add({.names = "--ranks",
                .target = &options->ranks,
                .value = "N",
@@ -110,7 +137,7 @@ Command describe_machine_measure() {
   command.add({.names = "--threads",
                .target = &options->threads,
                .value = "N",
-               .help = "threads that each rank computes on",
+               .help = "with device cpu: threads that each rank computes on",
                .least = 1,
                .most = 4096});
   command.add({.names = "--quick", .target = &options->quick, .help = "fewer shapes, sizes and repeats"});
@@ -119,11 +146,14 @@ Command describe_machine_measure() {
   command.description =
       "All ranks measure at once, as they compute in a step: products and attention by the kernels that steps call, "
       "the memory, the start of a task, and with several ranks each collective and what it takes from computations "
-      "beside it. Latency and bandwidth are fitted to the collectives. Groups "
-      "of ranks are measured at once, since they may share a link. Of several nodes, the ranks of each node are "
-      "measured, then all ranks. GPUs aren't measured: describe them as docs/machines.md says.";
+      "beside it. Latency and bandwidth are fitted to the collectives. Groups of ranks are measured at once, since "
+      "they "
+      "may share a link. Of several nodes, the ranks of each node are measured, then all ranks. With --device cuda "
+      "steps of equal tasks are timed on the GPUs, which mpirun gives to its processes in turn, and collectives are "
+      "those of NCCL.";
   command.examples = {{"weft machine measure --ranks 2 -o mine.toml"},
                       {"mpirun -np 4 weft machine measure -o cluster.toml", "with the network between nodes"},
+                      {"mpirun -np 8 weft machine measure --device cuda -o gpus.toml", "eight GPUs and NCCL"},
                       {"weft machine check mine.toml"}};
   command.run = [options] { return measure(*options); };
   return command;

@@ -32,7 +32,9 @@ struct Range {
   }
 };
 
-constexpr double kLarge = 0.9;  // the share of a large message's time that its bytes take
+constexpr double kRefined = 10;     // how far a number is from a first fit at most
+constexpr double kOtherLink = 100;  // how far links of neighbours are from those of the whole node
+constexpr double kLarge = 0.9;      // the share of a large message's time that its bytes take
 
 double sum_of_squares(const Machine& machine, std::span<const CalibrationPoint> points) {
   double sum = 0;
@@ -63,14 +65,15 @@ void fit_both(Machine& machine, Link Machine::*link, std::span<const Calibration
   machine.*link = best;
 }
 
-/// Gives `number`, a part of what `loss` looks at, the value of least loss from a tenth to ten times its present value.
+/// Gives `number`, a part of what `loss` looks at, the value of least loss from `reach` times less to `reach` times
+/// more than its present value.
 template <class Loss>
-void fit_number(double& number, const Loss& loss) {
+void fit_number(double& number, double reach, const Loss& loss) {
   constexpr int kSteps = 2000;
   const double start = number;
   double best = start, least = loss();
   for (int i = 0; i <= kSteps; ++i) {
-    number = on_scale(start / 10, start * 10, i, kSteps);
+    number = on_scale(start / reach, start * reach, i, kSteps);
     const double tried = loss();
     if (tried >= least) continue;
     least = tried;
@@ -93,15 +96,15 @@ void fit_link(Machine& machine, Link Machine::*link, std::span<const Calibration
   };
   const auto large = static_cast<std::size_t>(std::partition(all.begin(), all.end(), is_large) - all.begin());
   const std::span<const CalibrationPoint> points_of_bytes = std::span(all).first(large);
-  fit_number((machine.*link).bandwidth, [&] { return sum_of_squares(machine, points_of_bytes); });
+  fit_number((machine.*link).bandwidth, kRefined, [&] { return sum_of_squares(machine, points_of_bytes); });
   const std::span<const CalibrationPoint> points_of_latency = std::span(all).subspan(large);
-  fit_number((machine.*link).latency, [&] { return sum_of_squares(machine, points_of_latency); });
+  fit_number((machine.*link).latency, kRefined, [&] { return sum_of_squares(machine, points_of_latency); });
 }
 
 void fit_node_group(Machine& machine, const RankGroups& groups, std::int64_t job_ranks,
                     std::span<const CalibrationPoint> points) {
   machine.node_groups.push_back({groups.ranks, groups.stride, machine.node.bandwidth});
-  fit_number(machine.node_groups.back().bandwidth, [&] {
+  fit_number(machine.node_groups.back().bandwidth, kOtherLink, [&] {
     double sum = 0;
     for (const CalibrationPoint& point : points) {
       sum += squared_log(predicted_seconds(machine, point, groups, job_ranks) / point.seconds);

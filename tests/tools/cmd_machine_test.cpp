@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/execute/device/devices.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
@@ -144,6 +145,21 @@ TEST_F(MachineCommand, RefusesWhatItCannotRead) {
       testing::has_parts(run({"measure", "-o", "mine"}).errors, {"-o mine would not be found", "-o mine.toml"}));
   EXPECT_EQ(run({"measure", "-o", "no/such/folder/mine.toml"}).exit_code, 2);
   EXPECT_EQ(run({"measure", "-o", "mine.toml", "--ranks", "0"}).exit_code, 2);
+  EXPECT_EQ(run({"measure", "-o", "mine.toml", "--device", "tpu"}).exit_code, 2);
+}
+
+TEST_F(MachineCommand, MeasuresGpusOnlyWhereEachRankHasOne) {
+  const std::vector<std::string> measure = {"measure", "-o", "mine.toml", "--quick", "--device", "cuda"};
+  const testing::CommandResult ranks = run(testing::joined(measure, {"--ranks", "2"}));
+  EXPECT_EQ(ranks.exit_code, 2);
+  EXPECT_TRUE(testing::has_parts(ranks.errors, {"--ranks 2 with --device cuda", "mpirun -np 2"})) << ranks.errors;
+  const testing::CommandResult threads = run(testing::joined(measure, {"--threads", "2"}));
+  EXPECT_EQ(threads.exit_code, 2);
+  EXPECT_TRUE(testing::has_parts(threads.errors, {"--threads 2 with --device cuda"})) << threads.errors;
+  if (execute::report_devices().missing.empty()) GTEST_SKIP() << "this machine has a GPU";
+  const testing::CommandResult missing = run(measure);
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_TRUE(testing::has_parts(missing.errors, {"device cuda", "--device cpu"})) << missing.errors;
 }
 
 }  // namespace

@@ -1,30 +1,24 @@
 #include "train/measure/measure_machine.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
+#include <cstddef>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/analysis.h"
-#include "graph/grid.h"
 #include "runtime/comm/agreement.h"
-#include "runtime/comm/local.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/machine_writer.h"
 #include "runtime/cost/measured_rates.h"
-#include "runtime/cost/profile_file.h"
 #include "runtime/cost/rank_groups.h"
-#include "runtime/execute/cpu/collective_probe.h"
-#include "runtime/execute/cpu/cpu_executor.h"
-#include "runtime/policy/compile_plan.h"
-#include "train/measure/measured_task.h"
 
 namespace weft::train {
 namespace {
@@ -33,7 +27,7 @@ using comm::CollectiveKind;
 
 constexpr std::array kCollectives = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                      CollectiveKind::reduce_scatter, CollectiveKind::broadcast};
-constexpr std::int64_t kElementBytes = 4;  // collectives of fp32
+constexpr std::int64_t kElementBytes = 4;  // of the floats that measure the memory
 
 /// Rounded to four digits: these measurements repeat no further digit.
 double rounded(double value) {
@@ -54,53 +48,24 @@ struct LinkGroup {
   cost::RankGroups groups;
 };
 
-/// Collectives of one array after the other on the groups that the world is cut into, all at once.
-class GroupBench {
- public:
-  GroupBench(comm::World& world, const cost::RankGroups& groups, std::int64_t most_bytes)
-      : groups_(groups),
-        in_(2 * most_bytes + 4096),
-        out_(2 * most_bytes + 4096),
-        workspace_(2 * most_bytes + 4096),
-        ranks_(world.split(static_cast<int>(
-            graph::group_color(groups.grid(world.size()), cost::RankGroups::kChannel, world.rank())))) {}
+cost::CalibrationPoint point_of(const TimedCollective& collective, std::int64_t ranks) {
+  cost::CalibrationPoint point;
+  point.kind = to_string(collective.kind);
+  point.ranks = ranks;
+  point.bytes = static_cast<double>(part_of_array(collective.bytes, ranks) * ranks * kCollectiveElementBytes);
+  return point;
+}
 
-  comm::Communicator& ranks() { return *ranks_; }
-
-  /// The point of an array of about so many bytes.
-  cost::CalibrationPoint point(CollectiveKind kind, std::int64_t bytes) const {
-    cost::CalibrationPoint point;
-    point.kind = to_string(kind);
-    point.ranks = groups_.ranks;
-    point.bytes = static_cast<double>(part_of(bytes) * groups_.ranks * kElementBytes);
-    return point;
-  }
-
-  comm::CollectiveCall call(CollectiveKind kind, std::int64_t bytes) {
-    const bool whole = kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast;
-    return {kind,        DType::f32,       part_of(bytes) * (whole ? groups_.ranks : 1), 0, in_.data(),
-            out_.data(), workspace_.data()};
-  }
-
- private:
-  std::int64_t part_of(std::int64_t bytes) const {
-    return std::max<std::int64_t>(1, bytes / kElementBytes / groups_.ranks);
-  }
-
-  const cost::RankGroups groups_;
-  const Buffer in_, out_, workspace_;  // outlive the communicator
-  const std::unique_ptr<comm::Communicator> ranks_;
-};
+std::vector<TimedCollective> of_axes(std::int64_t bytes) {
+  std::vector<TimedCollective> collectives;
+  for (const CollectiveKind kind : kAxisCollectives) collectives.push_back({kind, bytes});
+  return collectives;
+}
 
 class MachineBench {
  public:
-  MachineBench(comm::World& world, const MachineSizes& sizes, int threads, TellStatus tell)
-      : world_(world),
-        sizes_(sizes),
-        threads_(threads),
-        tell_(std::move(tell)),
-        workers_(threads),
-        clock_(world, sizes.repeats, sizes.least_seconds) {
+  MachineBench(comm::World& world, const MachineSizes& sizes, MachineTimer& timer, TellStatus tell)
+      : world_(world), sizes_(sizes), timer_(timer), tell_(std::move(tell)) {
     total_ = std::ssize(sizes.gemms) + std::ssize(sizes.attention) + 3;
     for (const LinkGroup& link : links()) {
       if (link.groups.ranks > 1) total_ += std::ssize(kCollectives) * std::ssize(sizes.collective_bytes) + 2;
@@ -111,19 +76,12 @@ class MachineBench {
   cost::Machine measure(const std::string& name) {
     expect_equal_nodes();
     machine_.name = name;
-    machine_.source =
-        fmt::format("weft machine measure on {}: {} ranks of {} threads", cost::cpu_name(), world_.size(), threads_);
     machine_.devices_per_node = world_.ranks_on_node();
-    machine_.cores = threads_;
-    rests("device.cores", "given", "the threads of a rank");
-    machine_.shared_cores = true;
-    machine_.memory_bytes = std::floor(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                                       static_cast<double>(sysconf(_SC_PAGESIZE)) / world_.ranks_on_node());
-    rests("device.memory-bytes", "measured", "the system's memory, divided by the ranks of a node");
+    timer_.describe(machine_);
+    measure_tasks();
     measure_products();
     measure_attention();
     measure_memory();
-    measure_tasks();
     const std::array links = this->links();
     measure_link(links.front());
     for (const cost::RankGroups& groups : groups_within_node()) measure_node_group(groups);
@@ -179,15 +137,8 @@ class MachineBench {
     double best_f32 = 0, best_bf16 = 0;
     for (cost::GemmPoint point : sizes_.gemms) {
       tell(point_text(point));
-      const graph::Gemm gemm = cost::operation_of(point);
       const DType dtype = point.dtype;
-      const auto [m, n, k] = std::array{point.m, point.n, point.k};
-      MeasuredTask task(gemm,
-                        {point.trans_a ? MeasuredTask::Shape{k, m, dtype} : MeasuredTask::Shape{m, k, dtype},
-                         point.trans_b ? MeasuredTask::Shape{n, k, dtype} : MeasuredTask::Shape{k, n, dtype},
-                         {m, n, dtype}},
-                        workers_);
-      point.seconds = rounded(clock_.seconds([&] { task.run(); }));
+      point.seconds = rounded(timer_.task_seconds(cost::operation_of(point), dtype));
       point.source = fmt::format("median of {} repeats in warm caches", sizes_.repeats);
       machine_.gemms.push_back(point);
       double& best = dtype == DType::f32 ? best_f32 : best_bf16;
@@ -211,13 +162,7 @@ class MachineBench {
   void measure_attention() {
     for (cost::AttentionPoint point : sizes_.attention) {
       tell(point_text(point));
-      const DType dtype = point.dtype;
-      const MeasuredTask::Shape wide{point.batch * point.seq, point.heads * point.head_dim, dtype},
-          sums{1, point.batch * point.heads * point.seq, DType::f32};
-      std::vector<MeasuredTask::Shape> shapes = {wide, wide, wide, wide, sums};
-      if (point.backward) shapes.insert(shapes.end(), {wide, wide, wide, wide});
-      MeasuredTask task(cost::operation_of(point), shapes, workers_);
-      point.seconds = rounded(clock_.seconds([&] { task.run(); }));
+      point.seconds = rounded(timer_.task_seconds(cost::operation_of(point), point.dtype));
       point.source = fmt::format("median of {} repeats in warm caches", sizes_.repeats);
       machine_.attention.push_back(point);
     }
@@ -227,15 +172,11 @@ class MachineBench {
     tell("memory");
     const std::int64_t n = sizes_.memory_elements;
     const graph::Operation add = graph::Add{n}, gelu = graph::GeluForward{n};
-    {
-      MeasuredTask task(add, {{1, n}, {1, n}, {1, n}}, workers_);
-      machine_.memory_bandwidth =
-          rounded(graph::work_of(add, kElementBytes).bytes / clock_.seconds([&] { task.run(); }));
-      rests("device.memory-bandwidth", "measured", fmt::format("additions of {} floats, all ranks at once", n));
-    }
+    machine_.memory_bandwidth =
+        rounded(graph::work_of(add, kElementBytes).bytes / timer_.task_seconds(add, DType::f32));
+    rests("device.memory-bandwidth", "measured", fmt::format("additions of {} floats, all ranks at once", n));
     tell("elementwise arithmetic");
-    MeasuredTask task(gelu, {{1, n}, {1, n}}, workers_);
-    const double seconds = clock_.seconds([&] { task.run(); });
+    const double seconds = timer_.task_seconds(gelu, DType::f32);
     const graph::Work work = graph::work_of(gelu, kElementBytes);
     // Where the memory is what limits it, nothing is known of the arithmetic.
     const bool limited = seconds <= 1.1 * work.bytes / machine_.memory_bandwidth;
@@ -247,23 +188,8 @@ class MachineBench {
 
   void measure_tasks() {
     tell("the start of a task");
-    graph::GraphBuilder builder;
-    const graph::View nothing =
-        graph::whole(builder, builder.add_tensor({"nothing", DType::f32, {0}, graph::Role::parameter}));
-    for (std::int64_t i = 0; i < sizes_.tasks; ++i) {
-      builder.add_task(
-          {fmt::format("t{}", i), graph::Add{0}, {graph::read(nothing), graph::read(nothing), graph::write(nothing)}});
-    }
-    const auto graph = std::make_shared<const graph::Graph>(std::move(builder).build());
-    const auto plan =
-        std::make_shared<const plan::Plan>(policy::compile_plan(graph, *policy::named_policy("serial").policy));
-    const std::unique_ptr<comm::World> alone = std::move(comm::make_local_worlds(1).front());
-    const execute::State state(std::vector<const graph::Graph*>{graph.get()});
-    execute::CpuExecutor executor(state, execute::CommunicatorSet(*alone, {}), {.threads = threads_});
-    const auto loaded = executor.load(plan);
-    const double step = clock_.seconds([&] { executor.run(loaded); });
-    machine_.task_overhead = rounded(step / static_cast<double>(std::max<std::int64_t>(1, sizes_.tasks)));
-    rests("device.task-overhead", "measured", fmt::format("a step of {} empty tasks", sizes_.tasks));
+    machine_.task_overhead = rounded(timer_.start_seconds(sizes_.tasks));
+    rests("device.task-overhead", "measured", fmt::format("a step of {} tasks, each of one addition", sizes_.tasks));
   }
 
   void measure_link(const LinkGroup& link) {
@@ -275,16 +201,11 @@ class MachineBench {
       rests(link.name + ".bandwidth", "assumed", why);
       return;
     }
-    GroupBench bench(world_, link.groups, most_bytes());
-    std::vector<cost::CalibrationPoint> points;
+    std::vector<TimedCollective> collectives;
     for (const CollectiveKind kind : kCollectives) {
-      for (const std::int64_t bytes : sizes_.collective_bytes) {
-        cost::CalibrationPoint& point = points.emplace_back(bench.point(kind, bytes));
-        tell(point_text(point));
-        point.seconds = rounded(seconds_of(bench, kind, bytes));
-        point.source = fmt::format("median of {} repeats", sizes_.repeats);
-      }
+      for (const std::int64_t bytes : sizes_.collective_bytes) collectives.push_back({kind, bytes});
     }
+    const std::vector<cost::CalibrationPoint> points = measured(link.groups, collectives, "");
     if (points.empty()) return;
     cost::fit_link(machine_, link.link, points);
     cost::Link& fitted = machine_.*link.link;
@@ -293,24 +214,27 @@ class MachineBench {
     rests(link.name + ".latency", "fitted", source);
     rests(link.name + ".bandwidth", "fitted", source);
     machine_.calibration.insert(machine_.calibration.end(), points.begin(), points.end());
-    measure_transport(bench, ranks);
+    measure_transport(link.groups);
   }
 
-  /// Of the slowest group.
-  double seconds_of(GroupBench& bench, CollectiveKind kind, std::int64_t bytes) {
-    const comm::CollectiveCall call = bench.call(kind, bytes);
-    return clock_.slowest_seconds([&] { comm::run_blocking(bench.ranks(), call); });
+  /// The points of collectives, those of the slowest group. `told`: what is told of each beside its size.
+  std::vector<cost::CalibrationPoint> measured(const cost::RankGroups& groups,
+                                               std::span<const TimedCollective> collectives, const std::string& told) {
+    std::vector<cost::CalibrationPoint> points;
+    for (const TimedCollective& each : collectives) points.push_back(point_of(each, groups.ranks));
+    const std::vector<double> seconds = timer_.collective_seconds(
+        groups, collectives, [&](std::size_t next) { tell(point_text(points[next]) + told); });
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      points[i].seconds = rounded(seconds[i]);
+      points[i].source = fmt::format("median of {} repeats", sizes_.repeats);
+    }
+    return points;
   }
 
   /// Neighbours within a node that send at once may share a link, or have one that others don't use.
   void measure_node_group(const cost::RankGroups& groups) {
-    GroupBench bench(world_, groups, most_bytes());
-    std::vector<cost::CalibrationPoint> points;
-    for (const CollectiveKind kind : kAxisCollectives) {
-      cost::CalibrationPoint& point = points.emplace_back(bench.point(kind, most_bytes()));
-      tell(fmt::format("{}, {} apart, all groups at once", point_text(point), groups.stride));
-      point.seconds = seconds_of(bench, kind, most_bytes());
-    }
+    const std::vector<cost::CalibrationPoint> points =
+        measured(groups, of_axes(most_bytes()), fmt::format(", {} apart, all groups at once", groups.stride));
     cost::fit_node_group(machine_, groups, world_.size(), points);
     cost::NodeGroup& fitted = machine_.node_groups.back();
     fitted.bandwidth = rounded(fitted.bandwidth);
@@ -328,18 +252,16 @@ class MachineBench {
   /// One rank of each node alone sends through one port. If all ranks do so beside it, they send through all ports.
   void measure_ports() {
     const cost::RankGroups groups{nodes(), ranks_on_node()};
-    GroupBench bench(world_, groups, most_bytes());
+    // The other groups have next to nothing to send.
+    const std::int64_t of_first = world_.rank_on_node() == 0 ? most_bytes() : 0;
+    const std::vector<cost::CalibrationPoint> alone = measured(groups, of_axes(of_first), " of different nodes, alone");
+    const std::vector<cost::CalibrationPoint> together =
+        measured(groups, of_axes(most_bytes()), " of different nodes, all groups at once");
     double product = 1;  // of the gains in bandwidth
-    for (const CollectiveKind kind : kAxisCollectives) {
-      const std::string what = point_text(bench.point(kind, most_bytes()));
-      tell(what + " of different nodes, alone");
-      const bool of_first = world_.rank_on_node() == 0;
-      // The other groups have next to nothing to send.
-      const double alone = seconds_of(bench, kind, of_first ? most_bytes() : 0);
-      tell(what + " of different nodes, all groups at once");
-      product *= static_cast<double>(ranks_on_node()) * alone / seconds_of(bench, kind, most_bytes());
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      product *= static_cast<double>(ranks_on_node()) * alone[i].seconds / together[i].seconds;
     }
-    const double gain = std::pow(product, 1.0 / static_cast<double>(kAxisCollectives.size()));
+    const double gain = std::pow(product, 1.0 / static_cast<double>(alone.size()));
     machine_.network_ports = rounded(std::clamp(gain, 1.0, static_cast<double>(ranks_on_node())));
     rests("network.ports", "measured",
           fmt::format("effective: the {} ranks of a node at once send {:.3g} times as fast as one of them alone",
@@ -347,77 +269,36 @@ class MachineBench {
   }
 
   /// Of the widest link, which is measured last.
-  void measure_transport(GroupBench& bench, std::int64_t ranks) {
-    tell("a product beside all_reduce");
-    const comm::CollectiveCall call = bench.call(CollectiveKind::all_reduce, most_bytes());
-    const int rounds = sizes_.rounds_beside;
-    execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
-    const execute::CollectiveTimes known = execute::probe_collective(world_, bench.ranks(), call, product, rounds);
-    const graph::AllReduce sum{graph::Channel::world, ranks, call.count};
-    machine_.transport_cpu = rounded(known.slows_by * 1e-9 * threads_ / sum.work(kElementBytes).network_bytes);
+  void measure_transport(const cost::RankGroups& groups) {
+    const CostsBeside costs = timer_.costs_beside(groups, most_bytes(), sizes_.memory_elements,
+                                                  [&](const std::string& what) { tell(what + " beside all_reduce"); });
     std::erase_if(machine_.provenance, [](const cost::Provenance& each) {
       return each.key == "transport.cpu" || each.key == "slowdown.factor";
     });
-    const double share = known.beside > 0 ? known.slows_by / known.beside : 0;
-    rests("transport.cpu", "measured",
-          fmt::format("all_reduce of {} bytes takes {:.0f} % of a product's time beside it", call.count * kElementBytes,
-                      100 * std::clamp(share, 0.0, 1.0)));
-    tell("an addition beside all_reduce");
-    graph::GraphBuilder builder;
-    const graph::View x =
-        graph::whole(builder, builder.add_tensor({"x", DType::f32, {sizes_.memory_elements}, graph::Role::parameter}));
-    builder.add_task({"add", graph::Add{sizes_.memory_elements}, {graph::read(x), graph::read(x), graph::write(x)}});
-    const graph::Graph graph = std::move(builder).build();
-    execute::ProbeComputation addition(graph, graph.tasks().front(), threads_);
-    const double factor = rounded(
-        execute::slowdown_factor(known, execute::probe_collective(world_, bench.ranks(), call, addition, rounds)));
+    machine_.transport_cpu = rounded(costs.transport_cpu);
+    if (!costs.transport_source.empty()) rests("transport.cpu", "measured", costs.transport_source);
     machine_.slowdowns.clear();
-    if (factor <= 1) return;
-    machine_.slowdowns.push_back({std::string(graph::Add::kind), std::string(graph::AllReduce::kind), factor});
-    rests("slowdown.factor", "measured", "beyond the core time of transport.cpu");
+    for (const cost::Slowdown& each : costs.slowdowns) {
+      const double factor = rounded(each.factor);
+      if (factor <= 1) continue;
+      rests("slowdown.factor", "measured", costs.slowdown_source, machine_.slowdowns.size());
+      machine_.slowdowns.push_back({each.compute, each.collective, factor});
+    }
   }
 
   comm::World& world_;
   const MachineSizes& sizes_;
-  const int threads_;
+  MachineTimer& timer_;
   const TellStatus tell_;
-  cpu::Workers workers_;
-  RankClock clock_;
   cost::Machine machine_;
   std::int64_t done_ = 0, total_ = 0;
 };
 
 }  // namespace
 
-MachineSizes machine_sizes(bool quick) {
-  MachineSizes sizes;
-  sizes.repeats = quick ? 3 : 7;
-  sizes.rounds_beside = quick ? 5 : 35;
-  // Square products, and products of a layer: many rows with few columns, and few rows with many columns.
-  std::vector<std::array<std::int64_t, 3>> shapes = {{128, 128, 128}, {512, 512, 512}, {1024, 2048, 512}};
-  if (!quick) shapes.insert(shapes.end(), {{256, 256, 256}, {1024, 1024, 1024}, {2048, 512, 2048}});
-  std::vector<std::array<std::int64_t, 4>> attention = {{2, 4, 128, 64}, {2, 4, 512, 64}};
-  if (!quick) attention.insert(attention.end(), {{4, 4, 256, 32}, {1, 4, 1024, 64}});
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const auto& [trans_a, trans_b] : {std::pair{false, false}, {false, true}, {true, false}}) {
-      for (const auto& [m, n, k] : shapes) {
-        sizes.gemms.push_back({.m = m, .n = n, .k = k, .trans_a = trans_a, .trans_b = trans_b, .dtype = dtype});
-      }
-    }
-    for (const bool backward : {false, true}) {
-      for (const auto& [batch, heads, seq, head_dim] : attention) {
-        sizes.attention.push_back(
-            {.backward = backward, .batch = batch, .heads = heads, .seq = seq, .head_dim = head_dim, .dtype = dtype});
-      }
-    }
-  }
-  for (std::int64_t bytes = 1 << 10; bytes <= 1 << 24; bytes *= quick ? 16 : 4) sizes.collective_bytes.push_back(bytes);
-  return sizes;
-}
-
-cost::Machine measure_machine(comm::World& world, const std::string& name, const MachineSizes& sizes, int threads,
-                              const TellStatus& tell) {
-  return MachineBench(world, sizes, threads, tell).measure(name);
+cost::Machine measure_machine(comm::World& world, const std::string& name, const MachineSizes& sizes,
+                              MachineTimer& timer, const TellStatus& tell) {
+  return MachineBench(world, sizes, timer, tell).measure(name);
 }
 
 }  // namespace weft::train

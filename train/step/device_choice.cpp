@@ -17,12 +17,6 @@
 namespace weft::train {
 namespace {
 
-// One number may mean different devices in different processes, so identities are compared.
-bool own_device_each(comm::World& world, int ordinal) {
-  const auto devices = world.all_gather(execute::device_identity(ordinal));
-  return std::set<std::uint64_t>(devices.begin(), devices.end()).size() == devices.size();
-}
-
 // No rank allocates before all have read the free memory.
 std::int64_t share_of_memory(comm::World& world, const execute::Device& device) {
   const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
@@ -35,12 +29,10 @@ std::int64_t share_of_memory(comm::World& world, const execute::Device& device) 
 std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig& config,
                                              const execute::DeviceExecutorOptions& options,
                                              const std::shared_ptr<const execute::GemmTuning>& tuning) {
-  const execute::DeviceReport report = execute::report_devices();
   execute::expect_cuda_device();
-  // Ranks of a node take its devices in turn.
-  const int ordinal = world.rank_on_node() % std::max(1, static_cast<int>(report.devices.size()));
+  const int ordinal = device_of(world);
   const CommunicatorKind kind =
-      choose_communicator(config, {world.name() == "mpi", world.size(), own_device_each(world, ordinal)});
+      choose_communicator(config, {world.name() == "mpi", world.size(), own_device_each(world)});
   if (kind == CommunicatorKind::local) {
     return execute::make_team(world, [&] {
       std::unique_ptr<execute::Device> device = execute::make_cuda_device(0, tuning);
@@ -62,6 +54,16 @@ std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig
 }
 
 }  // namespace
+
+int device_of(const comm::World& world) {
+  return world.rank_on_node() % std::max(1, static_cast<int>(execute::report_devices().devices.size()));
+}
+
+// One number may mean different devices in different processes, so identities are compared.
+bool own_device_each(comm::World& world) {
+  const auto devices = world.all_gather(execute::device_identity(device_of(world)));
+  return std::set<std::uint64_t>(devices.begin(), devices.end()).size() == devices.size();
+}
 
 void check_communicator(const RunConfig& config, bool launched_by_mpi) {
   check_device(config);

@@ -19,6 +19,11 @@ struct Surroundings {
   bool own_device_each = true;  // no two ranks share a GPU
 };
 
+/// The number of the GPU of this rank: the ranks of a node take its GPUs in turn.
+int device_of(const comm::World& world);
+/// Whether no two ranks share a GPU. Collective over the world.
+bool own_device_each(comm::World& world);
+
 /// Throws UserError if `communicator` is impossible, as far as known before ranks run: if check_device() refuses it,
 /// for threads under mpirun, and for processes without mpirun.
 void check_communicator(const RunConfig& config, bool launched_by_mpi);

@@ -14,8 +14,7 @@
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/machine_writer.h"
-#include "tests/runtime/forwarding_world.h"
-#include "train/measure/measured_task.h"
+#include "tests/runtime/ranks_on_nodes.h"
 
 namespace weft::train {
 namespace {
@@ -41,25 +40,14 @@ MachineSizes tiny_sizes() {
   return sizes;
 }
 
-/// The ranks of a world as if they were on several nodes.
-class RanksOnNodes final : public testing::ForwardingWorld {
- public:
-  RanksOnNodes(comm::World& inner, int on_node) : ForwardingWorld(inner), on_node_(on_node) {}
-  int ranks_on_node() const override { return on_node_; }
-  int rank_on_node() const override { return rank() % on_node_; }
-
- private:
-  int on_node_;
-};
-
 /// By rank, with all ranks on one node or with `on_node` on each.
 std::vector<cost::Machine> measured(int ranks, std::vector<std::string>* told = nullptr, int on_node = 0) {
   std::vector<cost::Machine> machines(static_cast<std::size_t>(ranks));
   const MachineSizes sizes = tiny_sizes();
   const int code = comm::run_ranks(ranks, [&](comm::World& local) {
-    RanksOnNodes world(local, on_node > 0 ? on_node : ranks);
+    testing::RanksOnNodes world(local, on_node > 0 ? on_node : ranks);
     machines[static_cast<std::size_t>(world.rank())] =
-        measure_machine(world, "mine", sizes, 1, [&](const Status& status) {
+        measure_machine(world, "mine", sizes, *make_cpu_timer(world, sizes, 1), [&](const Status& status) {
           EXPECT_EQ(world.rank(), 0);
           EXPECT_LT(status.done, status.total);
           if (told != nullptr) told->push_back(status.text);
@@ -175,33 +163,6 @@ TEST(MeasureMachine, KeepsItsOwnErrors) {
   for (const cost::GemmPoint& point : machine.gemms) {
     EXPECT_NEAR(cost::predicted_seconds(machine, point) / point.seconds, 1, 1e-9);
   }
-}
-
-TEST(MachineSizes, AreOfAllKindsAndFewerWhenQuick) {
-  const MachineSizes full = machine_sizes(false), quick = machine_sizes(true);
-  EXPECT_EQ(full.gemms.size(), 36U);  // six shapes, three layouts, two dtypes
-  EXPECT_EQ(quick.gemms.size(), 18U);
-  EXPECT_EQ(full.attention.size(), 16U);  // four sizes, both directions, two dtypes
-  EXPECT_EQ(quick.attention.size(), 8U);
-  EXPECT_EQ(full.collective_bytes.front(), 1024);
-  EXPECT_EQ(full.collective_bytes.back(), 1 << 24);
-  EXPECT_EQ(quick.collective_bytes.size(), 4U);
-}
-
-TEST(MeasuredTask, ComputesWhatTheOperationSays) {
-  const int code = comm::run_ranks(2, [](comm::World& world) {
-    cpu::Workers workers(1);
-    MeasuredTask task(graph::Gemm{8, 16, 4}, {{8, 4}, {4, 16}, {8, 16}}, workers);
-    int calls = 0;
-    const double seconds = RankClock(world, 3, 0).seconds([&] {
-      task.run();
-      ++calls;
-    });
-    EXPECT_GT(seconds, 0);
-    EXPECT_EQ(calls, 5);  // two before the repeats, whose length they tell
-    return 0;
-  });
-  EXPECT_EQ(code, 0);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 # The parts of tools/gpu-check in their order. A part's function runs in the part's own folder, in a process group of its
 # own. It calls figure for each measurement, and skip if the machine lacks something that the part needs.
 
-readonly parts=(doctor test train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels
+readonly parts=(doctor test train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels machine
   train-1558m train-1558m-gelu replay-124m streams-124m ahead-124m dropout-124m sanitize-memcheck sanitize-racecheck)
 
 # about PART: its purpose. usual_seconds PART: its guessed duration on an H100.
@@ -14,6 +14,7 @@ about() {
     train-*) echo "training steps, products tuned, one step traced" ;;
     torch-*) echo "PyTorch's training step (torch.compile), of the same sizes" ;;
     kernels) echo "every kernel beside a copy, products and attention" ;;
+    machine) echo "the GPU's machine file, by weft machine measure" ;;
     replay-*) echo "steps replayed as one CUDA graph" ;;
     streams-*) echo "steps on two compute streams (policy lhs)" ;;
     ahead-*) echo "steps each awaited before the next is enqueued, to show the gain of running ahead" ;;
@@ -28,7 +29,7 @@ usual_seconds() {
   fi
   case "$1" in
     doctor) echo 10 ;;
-    train-124m* | kernels) echo 60 ;;
+    train-124m* | kernels | machine) echo 60 ;;
     torch-124m) echo 80 ;;
     sanitize-*) echo 100 ;;
     test | train-*) echo 120 ;;
@@ -249,6 +250,21 @@ run_kernels() {
   while IFS=$'\t' read -r title value unit; do figure "$title" "$value" "$unit"; done <kernels.tsv
 }
 
+run_machine() {
+  if $dry_run; then skip "emulated GPUs are too slow for products of a GPU's size"; fi
+  "$weft" machine measure --device cuda --quiet -o machine.toml
+  "$weft" machine show machine.toml
+  "$weft" machine check machine.toml | tail -n 1 || true # the model may be further off than it says
+  figure "products in bf16" "$(in_units flops-bf16 1e12)" TFLOP/s
+  figure "products in f32" "$(in_units flops-f32 1e12)" TFLOP/s
+  figure "memory" "$(in_units memory-bandwidth 1e9)" GB/s
+  figure "start of a task" "$(in_units task-overhead 1e-6)" us
+}
+# in_units KEY UNIT: prints a measured number of machine.toml.
+in_units() {
+  awk -v key="$1" -v unit="$2" '$1 == key && $2 == "=" { gsub(/,/, "", $6); print $6 / unit; exit }' machine.toml
+}
+
 run_tests() {
   local filter='*' failed=0
   if $dry_run; then filter='CudaNccl.*'; fi
@@ -290,6 +306,7 @@ do_part() {
       if [[ "$gelu" == on ]]; then against "train-$size"; fi ;;
     torch-*) run_torch "${1#torch-}" ;;
     kernels) run_kernels ;;
+    machine) run_machine ;;
     replay-124m)
       of_124m --cuda-graph=true
       expect_loss_of_124m ;;

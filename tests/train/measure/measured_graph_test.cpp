@@ -1,0 +1,50 @@
+#include "train/measure/measured_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace weft::train {
+namespace {
+
+TEST(MeasuredGraph, HasEqualTasksOnOperandsOfTheSchema) {
+  const graph::Graph graph = graph_of({graph::AttentionForward{2, 8, 4, 2, 16}, DType::bf16, 3, "attend"});
+  ASSERT_EQ(graph.tasks().size(), 3U);
+  EXPECT_EQ(graph.tasks()[2].name, "attend2");
+  ASSERT_EQ(graph.tensors().size(), 5U);  // of all tasks
+  EXPECT_EQ(graph.tensor(graph.find_tensor("attend.k")).elements(), 2 * 8 * 2 * 16);
+  EXPECT_EQ(graph.tensor(graph.find_tensor("attend.k")).dtype, DType::bf16);
+  EXPECT_EQ(graph.tensor(graph.find_tensor("attend.log_sum_exp")).dtype, DType::f32);
+  EXPECT_EQ(graph.tasks()[0].accesses[3].mode, graph::AccessMode::write);
+}
+
+TEST(MeasuredGraph, MayUseTheBeginningOfLargerMemory) {
+  graph::GraphBuilder builder;
+  add_equal_tasks(builder, {graph::AllReduce{graph::Channel::y, 2, 10}, DType::f32, 2, "array", 100});
+  add_equal_tasks(builder, {graph::Add{7}});
+  const graph::Graph graph = std::move(builder).build();
+  ASSERT_EQ(graph.tasks().size(), 3U);
+  const graph::View& view = graph.tasks()[1].accesses[0].view;
+  EXPECT_EQ(view.elements(), 10);
+  EXPECT_EQ(graph.tensor(view.tensor).elements(), 100);
+  EXPECT_EQ(graph.tensor(graph.tasks()[2].accesses[0].view.tensor).elements(), 7);
+}
+
+TEST(MeasuredGraph, FillsMemoryWithSmallNumbersOfBothSigns) {
+  std::vector<float> values(1000);
+  const std::int64_t count = std::ssize(values);
+  fill_for_measurement({reinterpret_cast<std::byte*>(values.data()), 1, count, count, DType::f32});
+  float sum = 0, most = 0;
+  for (const float value : values) {
+    sum += value;
+    most = std::max(most, std::abs(value));
+  }
+  EXPECT_LE(most, 0.05F);
+  EXPECT_GT(most, 0.04F);
+  EXPECT_LT(std::abs(sum), 5);
+}
+
+}  // namespace
+}  // namespace weft::train

@@ -1,0 +1,72 @@
+// What a machine file's measurements need of a device: times of computations, of the start of tasks, and of
+// collectives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "graph/operation.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/cost/machine.h"
+#include "runtime/cost/rank_groups.h"
+#include "train/measure/machine_sizes.h"
+
+namespace weft::train {
+
+/// Collectives of a machine file are of fp32.
+inline constexpr std::int64_t kCollectiveElementBytes = 4;
+
+/// Elements that each of `ranks` ranks has of an array of about so many bytes: at least one.
+std::int64_t part_of_array(std::int64_t bytes, std::int64_t ranks);
+
+struct TimedCollective {
+  comm::CollectiveKind kind = comm::CollectiveKind::all_reduce;
+  std::int64_t bytes = 0;  // of the whole array, about; equal within a group
+};
+
+/// How collectives and the computations beside them slow each other down.
+struct CostsBeside {
+  double transport_cpu = 0;      // as in cost::Machine
+  std::string transport_source;  // empty: the transport takes no core time
+  std::vector<cost::Slowdown> slowdowns;
+  std::string slowdown_source;
+};
+
+/// All calls are collective over the world.
+class MachineTimer {
+ public:
+  virtual ~MachineTimer() = default;
+
+  /// Fills in the machine's source and what the device tells of itself: cores and memory.
+  virtual void describe(cost::Machine& machine) = 0;
+
+  /// Seconds to start a task, from a step of `tasks` of the smallest ones.
+  virtual double start_seconds(std::int64_t tasks) = 0;
+  /// Seconds of a task without its start, the mean over the ranks. `dtype`: of the arguments to which the schema leaves
+  /// the choice. After start_seconds().
+  virtual double task_seconds(const graph::Operation& operation, DType dtype) = 0;
+
+  /// Seconds of each collective on all groups at once, those of the slowest group. Calls `before` with the index of
+  /// each.
+  virtual std::vector<double> collective_seconds(const cost::RankGroups& groups,
+                                                 std::span<const TimedCollective> collectives,
+                                                 const std::function<void(std::size_t)>& before) = 0;
+  /// Of products and of additions of `elements` floats beside all-reduces of an array of `bytes`. Calls `tell` with the
+  /// name of each of the two.
+  virtual CostsBeside costs_beside(const cost::RankGroups& groups, std::int64_t bytes, std::int64_t elements,
+                                   const std::function<void(const std::string&)>& tell) = 0;
+};
+
+/// The CPUs, each rank on `threads` threads. `world` and `sizes` must outlive the result, here and below.
+std::unique_ptr<MachineTimer> make_cpu_timer(comm::World& world, const MachineSizes& sizes, int threads);
+
+/// The GPUs, one for each rank. Throws UserError if the program or the machine has no GPU, or ranks would share one.
+std::unique_ptr<MachineTimer> make_gpu_timer(comm::World& world, const MachineSizes& sizes);
+
+}  // namespace weft::train

@@ -1,0 +1,57 @@
+#include "train/measure/measured_graph.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace weft::train {
+namespace {
+
+DType dtype_of(const graph::ArgumentSchema& row, DType open) {
+  return row.elements.rule == graph::ArgumentElements::Rule::one_dtype ? row.elements.dtype : open;
+}
+
+}  // namespace
+
+void add_equal_tasks(graph::GraphBuilder& builder, const EqualTasks& tasks) {
+  std::vector<graph::Access> accesses;
+  const auto add_operand = [&](const graph::ArgumentSchema& row) {
+    if (!row.present) return;
+    const std::int64_t rows = row.shape.rows, cols = row.shape.cols;
+    const std::int64_t elements = tasks.elements > 0 ? tasks.elements : rows * cols;
+    const graph::TensorId tensor = builder.add_tensor(
+        {fmt::format("{}.{}", tasks.name, row.name), dtype_of(row, tasks.dtype), {elements}, graph::Role::parameter});
+    accesses.push_back({{tensor, 0, rows, cols, cols}, row.mode});
+  };
+  std::visit(
+      [&](const auto& operation) {
+        for (const graph::ArgumentSchema& row : operation.arguments()) add_operand(row);
+      },
+      tasks.operation);
+  for (std::int64_t i = 0; i < tasks.count; ++i) {
+    builder.add_task({fmt::format("{}{}", tasks.name, i), tasks.operation, accesses});
+  }
+}
+
+graph::Graph graph_of(const EqualTasks& tasks) {
+  graph::GraphBuilder builder;
+  add_equal_tasks(builder, tasks);
+  return std::move(builder).build();
+}
+
+void fill_for_measurement(const cpu::Matrix& matrix) {
+  std::uint32_t state = 12345;
+  for (std::int64_t i = 0; i < matrix.rows * matrix.cols; ++i) {
+    state = state * 1664525U + 1013904223U;
+    const float value = (static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F) * 0.1F;
+    if (matrix.dtype == DType::bf16) {
+      matrix.b16()[i] = bf16(value);
+    } else {
+      matrix.f32()[i] = value;
+    }
+  }
+}
+
+}  // namespace weft::train

@@ -42,6 +42,14 @@ double sum_of_squares(const Machine& machine, std::span<const CalibrationPoint> 
   return sum;
 }
 
+double sum_of_squares(const Machine& machine, const GroupedPoints& measured) {
+  double sum = 0;
+  for (const CalibrationPoint& point : measured.points) {
+    sum += squared_log(predicted_seconds(machine, point, measured.groups, measured.job_ranks) / point.seconds);
+  }
+  return sum;
+}
+
 void fit_both(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points) {
   constexpr int kSteps = 32, kRefinements = 5;
   Range latency{1e-9, 1e-1}, bandwidth{1e3, 1e14};
@@ -84,7 +92,8 @@ void fit_number(double& number, double reach, const Loss& loss) {
 
 }  // namespace
 
-void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points) {
+void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points,
+              const GroupedPoints& neighbours) {
   std::vector<CalibrationPoint> all;
   std::ranges::copy_if(points, std::back_inserter(all), [](const CalibrationPoint& point) { return point.ranks > 1; });
   fit_both(machine, link, all);
@@ -96,21 +105,15 @@ void fit_link(Machine& machine, Link Machine::*link, std::span<const Calibration
   };
   const auto large = static_cast<std::size_t>(std::partition(all.begin(), all.end(), is_large) - all.begin());
   const std::span<const CalibrationPoint> points_of_bytes = std::span(all).first(large);
-  fit_number((machine.*link).bandwidth, kRefined, [&] { return sum_of_squares(machine, points_of_bytes); });
+  fit_number((machine.*link).bandwidth, kRefined,
+             [&] { return sum_of_squares(machine, points_of_bytes) + sum_of_squares(machine, neighbours); });
   const std::span<const CalibrationPoint> points_of_latency = std::span(all).subspan(large);
   fit_number((machine.*link).latency, kRefined, [&] { return sum_of_squares(machine, points_of_latency); });
 }
 
-void fit_node_group(Machine& machine, const RankGroups& groups, std::int64_t job_ranks,
-                    std::span<const CalibrationPoint> points) {
-  machine.node_groups.push_back({groups.ranks, groups.stride, machine.node.bandwidth});
-  fit_number(machine.node_groups.back().bandwidth, kOtherLink, [&] {
-    double sum = 0;
-    for (const CalibrationPoint& point : points) {
-      sum += squared_log(predicted_seconds(machine, point, groups, job_ranks) / point.seconds);
-    }
-    return sum;
-  });
+void fit_node_group(Machine& machine, const GroupedPoints& measured) {
+  machine.node_groups.push_back({measured.groups.ranks, measured.groups.stride, machine.node.bandwidth});
+  fit_number(machine.node_groups.back().bandwidth, kOtherLink, [&] { return sum_of_squares(machine, measured); });
 }
 
 double fitted_gemm_half(const Machine& machine) {

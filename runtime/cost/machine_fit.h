@@ -9,15 +9,22 @@
 
 namespace weft::cost {
 
+/// Large collectives on all groups at once, in a job of `job_ranks` ranks.
+struct GroupedPoints {
+  RankGroups groups;
+  std::int64_t job_ranks = 1;
+  std::span<const CalibrationPoint> points;
+};
+
 /// The latency and bandwidth with which the model of collectives comes closest to the points: the least sum of squares
 /// of log(predicted / measured), the bandwidth over messages of whose time bytes take nine tenths or more, the latency
-/// over the others. The machine's other numbers stay. Needs a point of at least two ranks.
-void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points);
+/// over the others. `neighbours`: more messages for the bandwidth, of groups that share the link. The machine's other
+/// numbers stay. Needs a point of at least two ranks.
+void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points,
+              const GroupedPoints& neighbours = {});
 
-/// Adds the groups to Machine::node_groups, with the bandwidth that comes closest in the same sense to points of large
-/// collectives on all groups at once, in a job of `job_ranks` ranks.
-void fit_node_group(Machine& machine, const RankGroups& groups, std::int64_t job_ranks,
-                    std::span<const CalibrationPoint> points);
+/// Adds the groups to Machine::node_groups, with the bandwidth that comes closest to the points in the same sense.
+void fit_node_group(Machine& machine, const GroupedPoints& measured);
 
 /// The gemm-half that comes closest to the machine's measured products in the same sense, at its present rates.
 double fitted_gemm_half(const Machine& machine);

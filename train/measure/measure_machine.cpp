@@ -85,8 +85,7 @@ class MachineBench {
     const std::array links = this->links();
     measure_link(links.front());
     for (const cost::RankGroups& groups : groups_within_node()) measure_node_group(groups);
-    if (neighbours_share_ports()) measure_ports();
-    measure_link(links.back());
+    measure_network(links.back());
     cost::note_errors(machine_);
     // One machine for all, although clocks and memories differ a little.
     return cost::parse_machine(comm::text_of_rank_0(world_, cost::machine_toml(machine_)), "the measured machine");
@@ -192,7 +191,7 @@ class MachineBench {
     rests("device.task-overhead", "measured", fmt::format("a step of {} tasks, each of one addition", sizes_.tasks));
   }
 
-  void measure_link(const LinkGroup& link) {
+  void measure_link(const LinkGroup& link, const cost::GroupedPoints& neighbours = {}) {
     const std::int64_t ranks = link.groups.ranks;
     if (ranks < 2) {
       const std::string why = link.name == "node" ? "there was one rank a node" : "there was one node";
@@ -207,12 +206,13 @@ class MachineBench {
     }
     const std::vector<cost::CalibrationPoint> points = measured(link.groups, collectives, "");
     if (points.empty()) return;
-    cost::fit_link(machine_, link.link, points);
+    cost::fit_link(machine_, link.link, points, neighbours);
     cost::Link& fitted = machine_.*link.link;
     fitted = {.latency = rounded(fitted.latency), .bandwidth = rounded(fitted.bandwidth)};
     const std::string source = fmt::format("to the {} collectives of this file on {} ranks", points.size(), ranks);
     rests(link.name + ".latency", "fitted", source);
-    rests(link.name + ".bandwidth", "fitted", source);
+    rests(link.name + ".bandwidth", "fitted",
+          source + (neighbours.points.empty() ? "" : ", and to groups of one rank a node, all at once"));
     machine_.calibration.insert(machine_.calibration.end(), points.begin(), points.end());
     measure_transport(link.groups);
   }
@@ -235,22 +235,28 @@ class MachineBench {
   void measure_node_group(const cost::RankGroups& groups) {
     const std::vector<cost::CalibrationPoint> points =
         measured(groups, of_axes(most_bytes()), fmt::format(", {} apart, all groups at once", groups.stride));
-    cost::fit_node_group(machine_, groups, world_.size(), points);
+    cost::fit_node_group(machine_, {groups, world_.size(), points});
     cost::NodeGroup& fitted = machine_.node_groups.back();
     fitted.bandwidth = rounded(fitted.bandwidth);
+    rests("node.group.bandwidth", "fitted",
+          fmt::format("to {} large collectives on {} groups at once, from which it is off by up to {:.0f} %",
+                      points.size(), world_.size() / groups.ranks, 100 * worst_error(groups, points)),
+          machine_.node_groups.size() - 1);
+  }
+
+  /// What the model is off at most, relative, at points of all groups at once.
+  double worst_error(const cost::RankGroups& groups, std::span<const cost::CalibrationPoint> points) const {
     double worst = 0;
     for (const cost::CalibrationPoint& point : points) {
       const double predicted = cost::predicted_seconds(machine_, point, groups, world_.size());
       worst = std::max(worst, std::abs(predicted / point.seconds - 1));
     }
-    rests("node.group.bandwidth", "fitted",
-          fmt::format("to {} large collectives on {} groups at once, from which it is off by up to {:.0f} %",
-                      points.size(), world_.size() / groups.ranks, 100 * worst),
-          machine_.node_groups.size() - 1);
+    return worst;
   }
 
   /// One rank of each node alone sends through one port. If all ranks do so beside it, they send through all ports.
-  void measure_ports() {
+  void measure_network(const LinkGroup& link) {
+    if (!neighbours_share_ports()) return measure_link(link);
     const cost::RankGroups groups{nodes(), ranks_on_node()};
     // The other groups have next to nothing to send.
     const std::int64_t of_first = world_.rank_on_node() == 0 ? most_bytes() : 0;
@@ -263,9 +269,11 @@ class MachineBench {
     }
     const double gain = std::pow(product, 1.0 / static_cast<double>(alone.size()));
     machine_.network_ports = rounded(std::clamp(gain, 1.0, static_cast<double>(ranks_on_node())));
+    measure_link(link, {groups, world_.size(), together});  // the bandwidth of all ports
     rests("network.ports", "measured",
-          fmt::format("effective: the {} ranks of a node at once send {:.3g} times as fast as one of them alone",
-                      ranks_on_node(), gain));
+          fmt::format("effective: the {} ranks of a node at once send {:.3g} times as fast as one of them alone; the "
+                      "model is off by up to {:.0f} % there",
+                      ranks_on_node(), gain, 100 * worst_error(groups, together)));
   }
 
   /// Of the widest link, which is measured last.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_check.h"
@@ -57,11 +59,31 @@ TEST(MachineFit, FindsTheBandwidthOfGroupsWithinANode) {
   }
   Machine machine = truth;
   machine.node_groups.clear();
-  fit_node_group(machine, groups, 16, points);
+  fit_node_group(machine, {groups, 16, points});
   ASSERT_EQ(machine.node_groups.size(), 1U);
   EXPECT_EQ(machine.node_groups[0].ranks, 4);
   EXPECT_EQ(machine.node_groups[0].stride, 2);
   EXPECT_NEAR(machine.node_groups[0].bandwidth / 2e9, 1, 0.01);
+}
+
+TEST(MachineFit, NeighboursThatShareALinkCountForItsBandwidth) {
+  Machine truth;
+  truth.devices_per_node = 4;
+  truth.network = {.latency = 40e-6, .bandwidth = 0.5e9};
+  const std::vector<CalibrationPoint> world = collectives_of(truth, 16);
+  const RankGroups groups{4, 4};
+  CalibrationPoint point;
+  point.kind = "all_reduce";
+  point.ranks = groups.ranks;
+  point.bytes = 1 << 24;
+  point.seconds = predicted_seconds(truth, point, groups, 16) / 2;
+  Machine machine = truth, with_neighbours = truth;
+  fit_link(machine, &Machine::network, world);
+  fit_link(with_neighbours, &Machine::network, world, {groups, 16, std::span(&point, 1)});
+  EXPECT_NEAR(machine.network.bandwidth / 0.5e9, 1, 0.02);
+  EXPECT_GT(with_neighbours.network.bandwidth, 1.02 * machine.network.bandwidth);
+  EXPECT_LT(with_neighbours.network.bandwidth, 1.5 * machine.network.bandwidth);
+  EXPECT_NEAR(with_neighbours.network.latency / machine.network.latency, 1, 0.05);
 }
 
 TEST(MachineFit, FindsTheSizeAtWhichProductsReachHalfOfTheirRate) {

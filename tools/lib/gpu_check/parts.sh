@@ -29,7 +29,8 @@ usual_seconds() {
   fi
   case "$1" in
     doctor) echo 10 ;;
-    train-124m* | kernels | machine) echo 60 ;;
+    train-124m* | kernels) echo 60 ;;
+    machine) echo 90 ;;
     torch-124m) echo 80 ;;
     sanitize-*) echo 100 ;;
     test | train-*) echo 120 ;;

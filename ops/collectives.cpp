@@ -47,17 +47,20 @@ void all_reduce(Lowering& low, std::string_view what, graph::TensorId tensor, st
 
 graph::TensorId reduce_scatter(Lowering& low, std::string_view what, graph::TensorId in,
                                std::vector<std::int64_t> shape, graph::Role role, graph::Channel channel) {
-  const std::int64_t ranks = graph::group_size(low.grid(), channel);
-  if (ranks == 1) return in;
-  const DType dtype = low.tensor(in).dtype;
-  const graph::TensorId out = low.scratch(std::string(what) + ".out", dtype, std::move(shape), role);
-  const std::int64_t count = low.tensor(out).elements();
-  const graph::TensorId work = workspace(low, what, dtype, (ranks - 1) * count);
+  if (graph::group_size(low.grid(), channel) == 1) return in;
+  const graph::TensorId out = low.scratch(std::string(what) + ".out", low.tensor(in).dtype, std::move(shape), role);
+  reduce_scatter_into(low, what, in, out, channel);
+  return out;
+}
+
+void reduce_scatter_into(Lowering& low, std::string_view what, graph::TensorId in, graph::TensorId out,
+                         graph::Channel channel) {
+  const std::int64_t ranks = graph::group_size(low.grid(), channel), count = low.tensor(out).elements();
+  const graph::TensorId work = workspace(low, what, low.tensor(in).dtype, (ranks - 1) * count);
   low.emit(what, graph::ReduceScatter{channel, ranks, count},
            {{"in", graph::read(low.elements(in, 0, ranks * count))},
             {"out", graph::write(low.elements(out, 0, count))},
             {"workspace", low.write(work)}});
-  return out;
 }
 
 graph::TensorId all_gather(Lowering& low, std::string_view what, graph::TensorId in, graph::Channel channel) {

@@ -26,6 +26,10 @@ void all_reduce(Lowering& low, std::string_view what, graph::TensorId tensor, st
 graph::TensorId reduce_scatter(Lowering& low, std::string_view what, graph::TensorId in,
                                std::vector<std::int64_t> shape, graph::Role role, graph::Channel channel);
 
+/// The same into `out`; the group has several ranks.
+void reduce_scatter_into(Lowering& low, std::string_view what, graph::TensorId in, graph::TensorId out,
+                         graph::Channel channel);
+
 /// Concatenates `in` of all ranks in a new tensor [ranks·rows, cols]; with one rank, returns `in` itself.
 graph::TensorId all_gather(Lowering& low, std::string_view what, graph::TensorId in, graph::Channel channel);
 

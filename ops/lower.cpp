@@ -64,8 +64,7 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
   const graph::TensorId targets =
       low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, graph::Role::input);
   const graph::TensorId metrics = low.named(names::kMetrics, DType::f32, {5}, graph::Role::scalar);
-  std::vector<ReducedGradient> reduced;
-  reduce_gradients_as_they_complete(low, step, reduced);
+  GradientReducer reducer(low, step);
 
   for (std::int64_t mb = 0; mb < step.micro_batches; ++mb) {
     auto scope = low.enter_micro_batch(mb);
@@ -83,8 +82,9 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
       if (mb == step.micro_batches - 1) all_reduce_metrics(low, metrics, 3);
     }
     low.backward();
+    reducer.end_of_micro_batch(mb);
   }
-  clip_and_update(low, step, reduced, metrics);
+  clip_and_update(low, step, reducer.reduced(), metrics);
   return std::move(low).finish();
 }
 

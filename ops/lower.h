@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "graph/graph.h"
 #include "graph/grid.h"
+#include "ops/gradient_reduction.h"
 #include "ops/models/model_config.h"
 
 namespace weft::ops {
@@ -43,8 +44,15 @@ struct StepConfig {
   bool recompute_blocks = false;
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
   bool zero1 = false;                  // optimizer state is sharded over data too
+  GradientReduction gradient_reduction = GradientReduction::step;
   float dropout = 0.0F;
   float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
+
+  /// Whether gradients are summed over z before they are summed over micro-batches: asked for, and there are several of
+  /// both. Otherwise either choice gives the same graph.
+  bool scatters_each_micro_batch() const {
+    return gradient_reduction == GradientReduction::micro_batch && grid.z > 1 && micro_batches > 1;
+  }
 };
 
 /// Indices of "coordinates". The first four are the rank's coordinates. Each of the others is 0 on exactly one of the

@@ -21,6 +21,7 @@ Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& gri
     auto parameter = std::make_unique<Parameter>();
     parameter->spec = shard.spec;
     parameter->shard = &shard;
+    parameter->gradient_name = shard.spec->name + ".grad";
     std::vector<std::int64_t> shape = {shard.end - shard.begin};
     if (shard.spec->matrix && shard.end - shard.begin == shard.elements()) shape = {shard.rows, shard.cols};
     parameter->tensor = named(shard.spec->name, dtype, shape, graph::Role::parameter);
@@ -49,6 +50,11 @@ Lowering::Scope Lowering::enter_layer(std::int64_t layer) {
 
 Lowering::Scope Lowering::enter_micro_batch(std::int64_t micro_batch) {
   return push(fmt::format("mb{}", micro_batch), -1, static_cast<std::int32_t>(micro_batch));
+}
+
+Lowering::Scope Lowering::enter_again(const Frame& frame) {
+  frames_.push_back(frame);
+  return Scope(this);
 }
 
 std::string Lowering::label(std::string_view what) const {
@@ -136,9 +142,7 @@ void Lowering::backward() {
     entry.adjoint(*this);
     for (Parameter* parameter : entry.parameters) {
       --parameter->pending;
-      if (parameter->pending == 0 && gradient_complete_ && entry.frame.micro_batch == last_micro_batch_) {
-        gradient_complete_(*this, *parameter);
-      }
+      if (parameter->pending == 0 && gradient_complete_) gradient_complete_(*this, *parameter, entry.frame.micro_batch);
     }
     frames_.pop_back();
   }
@@ -205,15 +209,13 @@ Lowering::GradientSlot Lowering::gradient_slot(Parameter& parameter) {
     const ParameterShard& shard = *parameter.shard;
     std::vector<std::int64_t> shape = {shard.cols};
     if (shard.spec->matrix) shape.insert(shape.begin(), shard.rows);
-    parameter.gradient = add_tensor({shard.spec->name + ".grad", DType::f32, std::move(shape), graph::Role::gradient});
+    parameter.gradient = named(parameter.gradient_name, DType::f32, std::move(shape), graph::Role::gradient);
   }
   return {parameter.gradient, accumulate};
 }
 
-void Lowering::on_gradient_complete(std::function<void(Lowering&, Parameter&)> callback,
-                                    std::int64_t last_micro_batch) {
-  gradient_complete_ = std::move(callback);
-  last_micro_batch_ = last_micro_batch;
+graph::TensorId Lowering::take_gradient(Parameter& parameter) {
+  return std::exchange(parameter.gradient, graph::TensorId());
 }
 
 std::shared_ptr<const graph::Graph> Lowering::finish() && {

@@ -32,9 +32,10 @@ struct Parameter {
   const ParameterSpec* spec = nullptr;
   const ParameterShard* shard = nullptr;  // with the same sizes on every rank
   graph::TensorId tensor;
-  graph::TensorId gradient;  // valid after the first contribution
-  int pending = 0;           // adjoints on the tape that haven't yet added to the gradient
-  graph::TensorId gathered;  // the whole block, gathered over z
+  std::string gradient_name;  // of its tensor, which parameters may share in turn
+  graph::TensorId gradient;   // valid after the first contribution, or the first after take_gradient()
+  int pending = 0;            // adjoints on the tape that haven't yet added to the gradient
+  graph::TensorId gathered;   // the whole block, gathered over z
   std::string gathered_for;
 };
 
@@ -75,6 +76,13 @@ class Lowering {
   [[nodiscard]] Scope enter(std::string_view name);
   [[nodiscard]] Scope enter_layer(std::int64_t layer);
   [[nodiscard]] Scope enter_micro_batch(std::int64_t micro_batch);
+  /// A scope, to be entered again from another one.
+  struct Frame {
+    std::string prefix;
+    std::int32_t layer = -1, micro_batch = -1;
+  };
+  const Frame& here() const { return frames_.back(); }
+  [[nodiscard]] Scope enter_again(const Frame& frame);
   /// Tasks emitted from now on belong to `phase`.
   void set_phase(graph::Phase phase) { phase_ = phase; }
 
@@ -128,18 +136,18 @@ class Lowering {
     bool accumulate;
   };
   GradientSlot gradient_slot(Parameter& parameter);
-  /// Sets a callback for complete gradients. It is called after the adjoint that completes a parameter's gradient, in
-  /// the last micro-batch.
-  void on_gradient_complete(std::function<void(Lowering&, Parameter&)> callback, std::int64_t last_micro_batch);
+  /// The gradient so far. The next contribution begins another, in a tensor of the parameter's gradient_name: the same
+  /// again, or another by then.
+  graph::TensorId take_gradient(Parameter& parameter);
+  /// Sets a callback for complete gradients. It is called in each micro-batch after the last adjoint that adds to a
+  /// parameter's gradient.
+  using GradientComplete = std::function<void(Lowering&, Parameter&, std::int64_t micro_batch)>;
+  void on_gradient_complete(GradientComplete callback) { gradient_complete_ = std::move(callback); }
 
   /// Drops tasks whose results no task reads (the end of a recomputed segment), and infers the edges.
   std::shared_ptr<const graph::Graph> finish() &&;
 
  private:
-  struct Frame {
-    std::string prefix;
-    std::int32_t layer = -1, micro_batch = -1;
-  };
   struct TapeEntry {
     Frame frame;
     std::vector<Parameter*> parameters;
@@ -168,8 +176,7 @@ class Lowering {
   std::vector<TapeEntry> tape_;
   std::unordered_map<graph::TensorId, graph::TensorId> gradients_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
-  std::function<void(Lowering&, Parameter&)> gradient_complete_;
-  std::int64_t last_micro_batch_ = 0;
+  GradientComplete gradient_complete_;
 };
 
 }  // namespace weft::ops

@@ -1,8 +1,12 @@
 #include "ops/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "ops/collectives.h"
@@ -18,27 +22,63 @@ graph::TensorId norm_partials(Lowering& low) {
                    graph::Role::workspace);
 }
 
-graph::TensorId cast(Lowering& low, const std::string& what, graph::TensorId from, DType to, graph::Role role) {
+void cast_into(Lowering& low, const std::string& what, graph::TensorId from, graph::TensorId out) {
   const std::int64_t n = low.tensor(from).elements();
-  const graph::TensorId out = low.scratch(what + ".out", to, {n}, role);
   low.emit(what, graph::Cast{n},
            {{"x", graph::read(low.elements(from, 0, n))}, {"out", graph::write(low.elements(out, 0, n))}});
+}
+
+graph::TensorId cast(Lowering& low, const std::string& what, graph::TensorId from, DType to, graph::Role role) {
+  const graph::TensorId out = low.scratch(what + ".out", to, {low.tensor(from).elements()}, role);
+  cast_into(low, what, from, out);
   return out;
 }
 
-ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter) {
+bool cut_by_z(const Lowering& low, const Parameter& parameter) {
+  return low.grid().z > 1 && is_matrix(parameter.shard->sharding);
+}
+
+// Where a parameter stands: "mlp.up.weight" of layer 3, "wte.weight" of none (-1).
+struct LayerName {
+  std::int64_t layer = -1;
+  std::string_view rest;
+};
+
+LayerName layer_name(std::string_view name) {
+  LayerName found{-1, name};
+  const std::size_t dot = name.find('.');
+  if (!name.starts_with('L')) return found;
+  std::from_chars(name.data() + 1, name.data() + dot, found.layer);
+  found.rest = name.substr(dot + 1);
+  return found;
+}
+
+// "mlp.up.weight.grad.mb1" of all layers: they take turns. A gradient is written when the scatter of the layer above is
+// done, whatever the policy, so in a micro-batch one layer's gradients take memory.
+std::string buffer_name(const Parameter& parameter, std::string_view what, std::int64_t micro_batch) {
+  return fmt::format("{}.{}.mb{}", layer_name(parameter.spec->name).rest, what, micro_batch);
+}
+
+std::string shard_sum_name(const Parameter& parameter) {
+  return parameter.spec->name + ".grad.shard";
+}
+
+// Sums a gradient over z, unless each micro-batch was (`shard_sum`), and over data.
+ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter,
+                       std::optional<graph::TensorId> shard_sum = {}) {
   const ParameterShard& shard = *parameter.shard;
   const graph::Grid& grid = low.grid();
   const std::int64_t kept = shard.end - shard.begin;
-  const bool over_z = grid.z > 1, cut_by_z = over_z && is_matrix(shard.sharding);
+  const bool over_z = grid.z > 1 && !shard_sum;
   const bool cut_by_data = step.zero1 && zero1_cuts(shard, grid);
   const bool travels = over_z || grid.data > 1, narrow = travels && step.reduce_dtype == DType::bf16;
+  const std::string suffix = shard_sum ? "_data" : "";
 
-  graph::TensorId sum = parameter.gradient;
-  if (narrow) sum = cast(low, "cast", sum, DType::bf16, graph::Role::gradient);
-  if (cut_by_z) {
+  graph::TensorId sum = shard_sum.value_or(parameter.gradient);
+  if (narrow) sum = cast(low, "cast" + suffix, sum, DType::bf16, graph::Role::gradient);
+  if (over_z && cut_by_z(low, parameter)) {
     sum = reduce_scatter(low, "reduce_scatter", sum, {kept}, graph::Role::gradient, graph::Channel::z_scatter);
-  } else {
+  } else if (over_z) {
     all_reduce(low, "all_reduce_z", sum, kept, graph::Channel::z_scatter);
   }
   if (cut_by_data) {
@@ -47,7 +87,7 @@ ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& paramet
   } else {
     all_reduce(low, "all_reduce", sum, kept, graph::Channel::data);
   }
-  if (narrow) sum = cast(low, "cast_back", sum, DType::f32, graph::Role::gradient);
+  if (narrow) sum = cast(low, "cast_back" + suffix, sum, DType::f32, graph::Role::gradient);
   return {&parameter, sum, cut_by_data};
 }
 
@@ -71,15 +111,81 @@ std::optional<CoordinateIndex> replicas_of(Sharding sharding, bool zero1) {
 
 }  // namespace
 
-void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<ReducedGradient>& reduced) {
-  low.on_gradient_complete(
-      [step, &reduced](Lowering& l, Parameter& parameter) {
-        // Within a layer the scope already names the matrix; elsewhere (embeddings) several parameters share a scope.
-        const std::string& name = parameter.spec->name;
-        auto scope = l.enter(name.starts_with('L') ? name.substr(name.rfind('.') + 1) : name);
-        reduced.push_back(reduce(l, step, parameter));
-      },
-      step.micro_batches - 1);
+GradientReducer::GradientReducer(Lowering& low, const StepConfig& step) : low_(low), step_(step) {
+  low_.on_gradient_complete(
+      [this](Lowering&, Parameter& parameter, std::int64_t micro_batch) { complete(parameter, micro_batch); });
+  choose_buffers(0);
+}
+
+void GradientReducer::choose_buffers(std::int64_t micro_batch) {
+  if (!step_.scatters_each_micro_batch()) return;
+  for (const auto& parameter : low_.parameters()) {
+    if (cut_by_z(low_, *parameter)) parameter->gradient_name = buffer_name(*parameter, "grad", micro_batch);
+  }
+}
+
+void GradientReducer::complete(Parameter& parameter, std::int64_t micro_batch) {
+  const bool each = step_.scatters_each_micro_batch() && cut_by_z(low_, parameter);
+  const bool last = micro_batch == step_.micro_batches - 1;
+  if (!each && !last) return;
+  // Within a layer the scope already names the matrix; elsewhere (embeddings) several parameters share a scope.
+  const std::string& name = parameter.spec->name;
+  auto scope = low_.enter(name.starts_with('L') ? name.substr(name.rfind('.') + 1) : name);
+  if (!each) {
+    reduced_.push_back(reduce(low_, step_, parameter));
+    return;
+  }
+  // The same matrix of the layer above had the time of a layer's backward pass for its scatter; the head, the layer
+  // above all others, has as much.
+  const LayerName at = layer_name(name);
+  const auto has_had_time = [&](const PutOff& other) {
+    const LayerName from = layer_name(other.parameter->spec->name);
+    return from.layer < 0 ? at.layer + 2 <= low_.model().layers : from.layer == at.layer + 1 && from.rest == at.rest;
+  };
+  if (at.layer >= 0) emit_put_off(has_had_time);
+  scatter(parameter, micro_batch);
+}
+
+void GradientReducer::scatter(Parameter& parameter, std::int64_t micro_batch) {
+  const bool first = micro_batch == 0, last = micro_batch == step_.micro_batches - 1;
+  const std::int64_t kept = parameter.shard->end - parameter.shard->begin;
+  const auto buffer = [&](std::string_view what, DType dtype, std::int64_t count) {
+    return low_.named(buffer_name(parameter, what, micro_batch), dtype, {count}, graph::Role::gradient);
+  };
+  const bool narrow = step_.reduce_dtype == DType::bf16;
+  const graph::TensorId sum = low_.named(shard_sum_name(parameter), DType::f32, {kept}, graph::Role::gradient);
+  const graph::TensorId part = first ? sum : buffer("part", DType::f32, kept);
+  graph::TensorId in = low_.take_gradient(parameter), out = part;
+  if (narrow) {
+    const graph::TensorId sent = buffer("sent", DType::bf16, low_.tensor(in).elements());
+    cast_into(low_, "cast", in, sent);
+    in = sent;
+    out = buffer("received", DType::bf16, kept);
+  }
+  reduce_scatter_into(low_, "reduce_scatter", in, out, graph::Channel::z_scatter);
+  const auto rest = [=, this, &parameter] {
+    if (narrow) cast_into(low_, "cast_back", out, part);
+    if (!first) {
+      low_.emit("accumulate", graph::Add{kept},
+                {{"a", low_.read(sum)}, {"b", low_.read(part)}, {"out", low_.write(sum)}});
+    }
+    if (last) reduced_.push_back(reduce(low_, step_, parameter, sum));
+  };
+  put_off_.push_back({&parameter, low_.here(), rest});
+}
+
+void GradientReducer::emit_put_off(const std::function<bool(const PutOff&)>& chosen) {
+  for (const PutOff& put_off : put_off_) {
+    if (!chosen(put_off)) continue;
+    auto scope = low_.enter_again(put_off.scope);
+    put_off.emit();
+  }
+  std::erase_if(put_off_, chosen);
+}
+
+void GradientReducer::end_of_micro_batch(std::int64_t micro_batch) {
+  emit_put_off([](const PutOff&) { return true; });
+  choose_buffers(micro_batch + 1);
 }
 
 void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<ReducedGradient>& reduced,

@@ -1,6 +1,8 @@
 // The tasks after the backward pass: reduction of gradients over z and data, global-norm clipping, AdamW.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "ops/lower.h"
@@ -15,10 +17,41 @@ struct ReducedGradient {
   bool zero1 = false;  // sharded over data
 };
 
-/// Arranges that each gradient, once complete in the last micro-batch, is summed over z and data while the backward
-/// pass goes on. Matrices are reduce-scattered over z and vectors all-reduced; both are then reduced over data.
-/// `reduced` gets the parameters in order of completion and must live as long as the tape.
-void reduce_gradients_as_they_complete(Lowering& low, const StepConfig& step, std::vector<ReducedGradient>& reduced);
+/// Sums gradients over z and data while the backward pass goes on. Each is summed once complete in the last
+/// micro-batch: matrices are reduce-scattered over z and vectors all-reduced; both are then reduced over data.
+///
+/// If the step scatters each micro-batch, matrices are reduce-scattered over z in all of them, from buffers that layers
+/// share. What follows a scatter (the sum with earlier micro-batches, the reduction over data) is put off until the
+/// next layer's scatter, because it would block an in-order stream.
+class GradientReducer {
+ public:
+  /// Both must outlive the reducer, and the reducer the tape.
+  GradientReducer(Lowering& low, const StepConfig& step);
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Emits what is still put off. To be called after the backward pass of each micro-batch.
+  void end_of_micro_batch(std::int64_t micro_batch);
+  /// After the last micro-batch: all parameters, in order of completion.
+  const std::vector<ReducedGradient>& reduced() const { return reduced_; }
+
+ private:
+  struct PutOff {
+    const Parameter* parameter;
+    Lowering::Frame scope;
+    std::function<void()> emit;
+  };
+
+  void choose_buffers(std::int64_t micro_batch);
+  void complete(Parameter& parameter, std::int64_t micro_batch);
+  void scatter(Parameter& parameter, std::int64_t micro_batch);
+  void emit_put_off(const std::function<bool(const PutOff&)>& chosen);
+
+  Lowering& low_;
+  const StepConfig& step_;
+  std::vector<ReducedGradient> reduced_;
+  std::vector<PutOff> put_off_;  // in order of completion
+};
 
 /// Emits the partial norm of each gradient in order of completion, the clip factor, then an AdamW task for each
 /// parameter in forward order: the weights that the next step needs first are updated first. With ZeRO-1 an all-gather

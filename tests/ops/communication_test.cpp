@@ -118,6 +118,16 @@ TEST_P(LinearVolume, IsCountedOnceAStepForWeightsAndOnceAMicroBatchForActivation
   expect_equal(measured(*lower_train(model, step)), closed_form(model, step, 1));
 }
 
+TEST_P(LinearVolume, IsCountedOnceAMicroBatchForScattersIfTheUserAsks) {
+  const ModelConfig model = wide_model(GetParam().first);
+  StepConfig step = one_step(GetParam().second);
+  step.micro_batches = 3;
+  step.gradient_reduction = GradientReduction::micro_batch;
+  auto expected = closed_form(model, step, 1);
+  if (expected.contains(graph::Channel::z_scatter)) expected[graph::Channel::z_scatter] *= 3;
+  expect_equal(measured(*lower_train(model, step)), expected);
+}
+
 TEST(Communication, OtherPartsAreListedApart) {
   StepConfig step = one_step(grid_of(2, 2, 2, 2));
   step.clip = 1;

@@ -134,10 +134,12 @@ TEST_F(LoweringBench, CollectivesWhoseResultNobodyReadsAreDroppedOnAllRanks) {
   EXPECT_EQ(finish(), std::vector<std::string>{});
 }
 
-TEST_F(LoweringBench, AParameterIsCompleteBehindItsLastAdjointOfTheLastMicroBatch) {
+TEST_F(LoweringBench, AParameterIsCompleteBehindItsLastAdjointOfEachMicroBatch) {
   Parameter& shared = low_.parameter("wte.weight");
-  std::vector<std::string> completed;
-  low_.on_gradient_complete([&](Lowering&, Parameter& parameter) { completed.push_back(parameter.spec->name); }, 1);
+  std::vector<std::pair<std::string, std::int64_t>> completed;  // with its micro-batch
+  low_.on_gradient_complete([&](Lowering&, Parameter& parameter, std::int64_t micro_batch) {
+    completed.emplace_back(parameter.spec->name, micro_batch);
+  });
   std::vector<std::pair<int, std::size_t>> seen;  // adjoint, parameters complete before it
   for (std::int64_t mb = 0; mb < 2; ++mb) {
     auto scope = low_.enter_micro_batch(mb);
@@ -149,10 +151,44 @@ TEST_F(LoweringBench, AParameterIsCompleteBehindItsLastAdjointOfTheLastMicroBatc
       });
     }
     low_.backward();
-    EXPECT_EQ(completed.size(), static_cast<std::size_t>(mb));
   }
-  EXPECT_EQ(seen, (std::vector<std::pair<int, std::size_t>>{{1, 0}, {0, 0}, {1, 0}, {0, 0}}));
-  EXPECT_EQ(completed, std::vector<std::string>{"wte.weight"});
+  EXPECT_EQ(seen, (std::vector<std::pair<int, std::size_t>>{{1, 0}, {0, 0}, {1, 1}, {0, 1}}));
+  EXPECT_EQ(completed, (std::vector<std::pair<std::string, std::int64_t>>{{"wte.weight", 0}, {"wte.weight", 1}}));
+}
+
+TEST_F(LoweringBench, AGradientThatIsTakenBeginsAnew) {
+  Parameter& parameter = low_.parameter("wte.weight");
+  const auto first = low_.gradient_slot(parameter);
+  EXPECT_FALSE(first.accumulate);
+  EXPECT_EQ(low_.tensor(first.tensor).name, "wte.weight.grad");
+  EXPECT_EQ(low_.take_gradient(parameter), first.tensor);
+  const auto second = low_.gradient_slot(parameter);
+  EXPECT_FALSE(second.accumulate);
+  EXPECT_EQ(second.tensor, first.tensor);
+  EXPECT_TRUE(low_.gradient_slot(parameter).accumulate);
+  low_.take_gradient(parameter);
+  parameter.gradient_name = "shared.grad";
+  EXPECT_EQ(low_.tensor(low_.gradient_slot(parameter).tensor).name, "shared.grad");
+}
+
+TEST_F(LoweringBench, AScopeIsEnteredAgainFromAnother) {
+  Lowering::Frame frame;
+  const Value x = input();
+  {
+    auto micro_batch = low_.enter_micro_batch(1);
+    auto layer = low_.enter_layer(0);
+    frame = low_.here();
+  }
+  auto other = low_.enter("other");
+  {
+    auto again = low_.enter_again(frame);
+    keep(unary(low_, x, "late").tensor, "result");
+  }
+  keep(unary(low_, x, "after").tensor, "rest");
+  EXPECT_EQ(finish(), (std::vector<std::string>{"mb1.L0.late.fwd.gelu", "mb1.L0.fwd.keep_result",
+                                                "other.after.fwd.gelu", "other.fwd.keep_rest"}));
+  EXPECT_EQ(testing::task(*graph_, "mb1.L0.late.fwd.gelu").layer, 0);
+  EXPECT_EQ(testing::task(*graph_, "mb1.L0.late.fwd.gelu").micro_batch, 1);
 }
 
 TEST_F(LoweringBench, MisuseIsALogicError) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -74,6 +75,108 @@ TEST_P(OptimizerGraph, TheFirstReductionIsNotLeftToTheEnd) {
   const auto graph = lower_train(model_, step_);
   EXPECT_LT(graph->find_task("mb1.L1.mlp.down.weight.bwd.all_reduce"), graph->find_task("mb1.L1.mlp.up.bwd.gemm_dx"));
   EXPECT_LT(graph->find_task("mb1.L1.norm1.weight.bwd.all_reduce"), graph->find_task("mb1.L0.mlp.down.bwd.gemm_dx"));
+}
+
+TEST_P(OptimizerGraph, EachMicroBatchIsScatteredAndItsShardAdded) {
+  step_.grid.z = step_.grid.data = 2;
+  step_.micro_batches = 3;
+  step_.gradient_reduction = GradientReduction::micro_batch;
+  const auto graph = lower_train(model_, step_);
+  EXPECT_EQ(
+      testing::tasks_with(*graph, "L1.mlp.up.weight."),
+      (std::vector<std::string>{"mb0.L1.mlp.up.weight.bwd.reduce_scatter", "mb1.L1.mlp.up.weight.bwd.reduce_scatter",
+                                "mb1.L1.mlp.up.weight.bwd.accumulate", "mb2.L1.mlp.up.weight.bwd.reduce_scatter",
+                                "mb2.L1.mlp.up.weight.bwd.accumulate", "mb2.L1.mlp.up.weight.bwd.all_reduce",
+                                "L1.mlp.up.weight.update.norm", "L1.mlp.up.weight.update.adamw"}));
+  EXPECT_EQ(testing::tensor_of(*graph, "mb0.L1.mlp.up.weight.bwd.reduce_scatter", 1), "L1.mlp.up.weight.grad.shard");
+  for (const char* micro_batch : {"mb1", "mb2"}) {
+    const std::string scope = std::string(micro_batch) + ".L1.mlp.up.weight.bwd.";
+    const std::string part = std::string("mlp.up.weight.part.") + micro_batch;
+    EXPECT_EQ(testing::tensor_of(*graph, scope + "reduce_scatter", 1), part);
+    EXPECT_EQ(testing::tensor_of(*graph, scope + "accumulate", 0), "L1.mlp.up.weight.grad.shard");
+    EXPECT_EQ(testing::tensor_of(*graph, scope + "accumulate", 1), part);
+    EXPECT_EQ(testing::tensor_of(*graph, scope + "accumulate", 2), "L1.mlp.up.weight.grad.shard");
+  }
+  EXPECT_EQ(testing::tensor_of(*graph, "L1.mlp.up.weight.update.adamw", 1), "L1.mlp.up.weight.grad.shard");
+  EXPECT_FALSE(testing::operation<graph::Gemm>(*graph, "mb2.L1.mlp.up.bwd.gemm_dw").accumulate);
+  // Vectors aren't cut over z.
+  EXPECT_EQ(testing::tasks_with(*graph, "L1.norm1.weight.bwd."),
+            (std::vector<std::string>{"mb2.L1.norm1.weight.bwd.all_reduce_z", "mb2.L1.norm1.weight.bwd.all_reduce"}));
+}
+
+// In a micro-batch the gradients of equal matrices have one buffer.
+TEST_P(OptimizerGraph, LayersTakeTurnsInABuffer) {
+  ModelConfig model = model_;
+  model.layers = 5;
+  step_.grid.z = 2;
+  step_.gradient_reduction = GradientReduction::micro_batch;
+  const auto graph = lower_train(model, step_);
+  for (int layer = 0; layer < 5; ++layer) {
+    const std::string own = "L" + std::to_string(layer) + ".mlp.up.weight";
+    EXPECT_FALSE(graph->find_tensor(own + ".grad").valid());
+    EXPECT_TRUE(graph->find_tensor("L" + std::to_string(layer) + ".norm1.weight.grad").valid());
+    for (const std::string micro_batch : {"mb0", "mb1"}) {
+      std::string scatter = micro_batch;
+      scatter.append(".").append(own).append(".bwd.reduce_scatter");
+      EXPECT_EQ(testing::tensor_of(*graph, scatter, 0), "mlp.up.weight.grad." + micro_batch);
+    }
+  }
+  // A gradient waits for the scatter of the one before it in its buffer.
+  const graph::TaskId writer = graph->find_task("mb0.L2.mlp.up.bwd.gemm_dw");
+  EXPECT_TRUE(std::ranges::any_of(graph->in_edges(writer), [&](const graph::Edge& edge) {
+    return edge.from == graph->find_task("mb0.L3.mlp.up.weight.bwd.reduce_scatter");
+  }));
+  // A shard is added when the layer below has computed, so that program order hides the scatter.
+  const graph::TaskId added = graph->find_task("mb1.L3.mlp.up.weight.bwd.accumulate");
+  EXPECT_LT(graph->find_task("mb1.L2.mlp.up.bwd.gemm_dw"), added);
+  EXPECT_LT(added, graph->find_task("mb1.L2.mlp.up.weight.bwd.reduce_scatter"));
+  EXPECT_EQ(graph->task(added).layer, 3);
+  if (GetParam() == Family::llama) {  // whose head has a matrix of its own
+    const graph::TaskId head = graph->find_task("mb1.head.head.weight.bwd.accumulate");
+    EXPECT_LT(graph->find_task("mb1.L4.attn.qkv.weight.bwd.reduce_scatter"), head);
+    EXPECT_LT(head, graph->find_task("mb1.L3.mlp.down.weight.bwd.reduce_scatter"));
+  }
+}
+
+// The tied embedding has a contribution of the head and one of the embedding in each micro-batch.
+TEST_P(OptimizerGraph, AParameterWithTwoUsesIsScatteredOnceAMicroBatch) {
+  step_.grid.z = 2;
+  step_.gradient_reduction = GradientReduction::micro_batch;
+  const auto graph = lower_train(model_, step_);
+  EXPECT_EQ(testing::tasks_with(*graph, "wte.weight.bwd.reduce_scatter").size(), 2U);
+  EXPECT_LT(graph->find_task("mb0.embed.bwd.embedding_dw"),
+            graph->find_task("mb0.embed.wte.weight.bwd.reduce_scatter"));
+  EXPECT_EQ(testing::operation<graph::EmbeddingBackward>(*graph, "mb1.embed.bwd.embedding_dw").accumulate,
+            GetParam() == Family::gpt2);
+}
+
+TEST_P(OptimizerGraph, ShardsAreAddedInFp32WhateverTravels) {
+  step_.grid.z = step_.grid.data = 2;
+  step_.gradient_reduction = GradientReduction::micro_batch;
+  step_.reduce_dtype = DType::bf16;
+  const auto graph = lower_train(model_, step_);
+  EXPECT_EQ(testing::tasks_with(*graph, "mb1.L1.mlp.up.weight."),
+            (std::vector<std::string>{"mb1.L1.mlp.up.weight.bwd.cast", "mb1.L1.mlp.up.weight.bwd.reduce_scatter",
+                                      "mb1.L1.mlp.up.weight.bwd.cast_back", "mb1.L1.mlp.up.weight.bwd.accumulate",
+                                      "mb1.L1.mlp.up.weight.bwd.cast_data", "mb1.L1.mlp.up.weight.bwd.all_reduce",
+                                      "mb1.L1.mlp.up.weight.bwd.cast_back_data"}));
+  for (const graph::Access& access : testing::task(*graph, "mb1.L1.mlp.up.weight.bwd.accumulate").accesses) {
+    EXPECT_EQ(graph->tensor(access.view.tensor).dtype, DType::f32);
+  }
+}
+
+TEST_P(OptimizerGraph, WithOneMicroBatchOrWithoutZThereIsNothingToScatterApart) {
+  const auto both_agree = [&](std::int64_t z, std::int64_t micro_batches) {
+    step_.grid.z = z, step_.grid.data = 2, step_.micro_batches = micro_batches;
+    step_.gradient_reduction = GradientReduction::step;
+    const std::uint64_t once = lower_train(model_, step_)->fingerprint();
+    step_.gradient_reduction = GradientReduction::micro_batch;
+    EXPECT_EQ(step_.scatters_each_micro_batch(), z > 1 && micro_batches > 1);
+    return lower_train(model_, step_)->fingerprint() == once;
+  };
+  EXPECT_TRUE(both_agree(1, 2));
+  EXPECT_TRUE(both_agree(2, 1));
+  EXPECT_FALSE(both_agree(2, 2));
 }
 
 TEST_P(OptimizerGraph, NormsComeInOrderOfCompletionUpdatesInForwardOrder) {

@@ -97,6 +97,22 @@ TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
   }
 }
 
+TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
+  testing::GridRun run = tiny_run(testing::grid_of(1, 1, 2, 2), 10);
+  run.step.gradient_reduction = ops::GradientReduction::micro_batch;
+  const testing::GridOutcome cpu = testing::run_grid(run);
+  std::uint64_t seed = 1;
+  for (const std::string& policy : policy::policy_names()) {
+    SCOPED_TRACE(policy);
+    testing::GridRun of_policy = run;
+    of_policy.policy = policy;
+    testing::expect_equal(testing::run_grid(on_fake(of_policy, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(on_fake(of_policy, ++seed, true)), cpu);
+    testing::expect_equal(testing::run_grid(on_own_fakes(of_policy, ++seed)), cpu);
+    if (HasFailure()) return;
+  }
+}
+
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(on_own_fakes(tiny_run(testing::grid_of(2, 1, 1, 2), 1), 1));
 }

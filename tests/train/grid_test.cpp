@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "graph/analysis.h"
 #include "runtime/plan/checker.h"
+#include "runtime/plan/memory_report.h"
+#include "runtime/policy/compile_plan.h"
 #include "runtime/policy/policy.h"
 #include "tests/train/grid_run.h"
 
@@ -69,14 +71,15 @@ class GridBar : public ::testing::TestWithParam<std::tuple<ops::Family, graph::G
   graph::Grid grid() const { return std::get<1>(GetParam()); }
 };
 
+std::string grid_bar_name(const ::testing::TestParamInfo<GridBar::ParamType>& info) {
+  const graph::Grid& grid = std::get<1>(info.param);
+  return fmt::format("{}_x{}y{}z{}data{}", to_string(std::get<0>(info.param)), grid.x, grid.y, grid.z, grid.data);
+}
+
 INSTANTIATE_TEST_SUITE_P(Grids, GridBar,
                          ::testing::Combine(::testing::Values(ops::Family::gpt2, ops::Family::llama),
                                             ::testing::ValuesIn(grids())),
-                         [](const auto& info) {
-                           const graph::Grid& grid = std::get<1>(info.param);
-                           return fmt::format("{}_x{}y{}z{}data{}", to_string(std::get<0>(info.param)), grid.x, grid.y,
-                                              grid.z, grid.data);
-                         });
+                         grid_bar_name);
 
 TEST_P(GridBar, GradientsOfTheFirstStep) {
   testing::GridRun run = grid_run(family(), grid());
@@ -278,6 +281,94 @@ TEST(GridFlags, KeepingAndSendingInOtherWays) {
   }
 }
 
+class GridMicroBatches : public GridBar {
+ protected:
+  // Two micro-batches, each of which is scattered over z.
+  testing::GridRun scattered_run() const {
+    testing::GridRun run = grid_run(family(), grid());
+    run.step.gradient_reduction = ops::GradientReduction::micro_batch;
+    return run;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Grids, GridMicroBatches,
+    ::testing::Combine(::testing::Values(ops::Family::gpt2, ops::Family::llama),
+                       ::testing::Values(testing::grid_of(1, 1, 2, 1), testing::grid_of(1, 1, 3, 1),
+                                         testing::grid_of(2, 1, 2, 1), testing::grid_of(1, 2, 2, 1),
+                                         testing::grid_of(1, 1, 2, 2), testing::grid_of(2, 2, 2, 1))),
+    grid_bar_name);
+
+TEST_P(GridMicroBatches, ScatteredOneByOneTrainLikeOneRank) {
+  const testing::GridOutcome expected = testing::run_grid(grid_run(family(), {}));
+  for (const bool saving : {false, true}) {
+    SCOPED_TRACE(saving ? "zero-1, reshard, recompute" : "plain");
+    testing::GridRun run = scattered_run();
+    run.step.zero1 = run.step.reshard_after_forward = run.step.recompute_blocks = saving;
+    const testing::GridOutcome found = testing::run_grid(run);
+    ASSERT_EQ(found.exit_code, 0) << found.errors;
+    expect_near(found.losses, expected.losses, 1e-6, "loss");
+    expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
+    const auto [difference, name] = testing::worst_difference(found, expected, "");
+    EXPECT_LE(difference, 1e-5) << name;
+  }
+}
+
+// The bits are the key's alone: no policy, rewrite or number of streams changes them, and the order of summation does.
+TEST_P(GridMicroBatches, ScatteredOneByOneKeepTheirBitsUnderPolicies) {
+  testing::GridRun run = scattered_run();
+  run.steps = 3;
+  const testing::GridOutcome expected = testing::run_grid(run);
+  testing::expect_equal_under_policies(run, expected);
+  run.rewrites = "recompute;reshard;bucket=2KB;split-collective=1KB;ar-to-rs-ag";
+  testing::expect_equal(testing::run_grid(run), expected);
+  run.rewrites = "";
+  run.step.gradient_reduction = ops::GradientReduction::step;
+  EXPECT_NE(testing::run_grid(run).arrays, expected.arrays);
+}
+
+TEST_P(GridMicroBatches, ScatteredOneByOneInBf16) {
+  testing::GridRun serial = grid_run(family(), {});
+  serial.step.dtype = DType::bf16;
+  serial.steps = 10;
+  const testing::GridOutcome expected = testing::run_grid(serial);
+  for (const DType sent : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(to_string(sent));
+    testing::GridRun run = scattered_run();
+    run.step.dtype = DType::bf16;
+    run.step.reduce_dtype = sent;
+    run.steps = 10;
+    const testing::GridOutcome found = testing::run_grid(run);
+    ASSERT_EQ(found.exit_code, 0) << found.errors;
+    expect_near(found.losses, expected.losses, 2e-2, "loss");
+    expect_near(found.norms, expected.norms, 2e-2, "gradient norm");
+    testing::expect_equal_under_policies(run, found);
+  }
+}
+
+// Under policies that keep the program's order; list schedules run ahead with the memory that they have.
+TEST(GridMicroBatchMemory, AScatteredGradientLeavesItsMemoryToTheNext) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+    for (const char* policy : {"program", "serial", "axonn", "fsdp", "ddp-bucket"}) {
+      SCOPED_TRACE(fmt::format("{} {}", ops::to_string(family), policy));
+      testing::GridRun run = grid_run(family, testing::grid_of(1, 1, 2, 1));
+      run.model.layers = 6;
+      run.step.seq_len = 2;
+      run.step.micro_batches = 4;
+      run.step.micro_batch = 1;
+      const auto plan_of = [&](ops::GradientReduction reduction) {
+        run.step.gradient_reduction = reduction;
+        return policy::compile_plan(ops::lower_train(run.model, run.step), *policy::make_policy(policy), {}, {});
+      };
+      const plan::Plan step = plan_of(ops::GradientReduction::step),
+                       micro_batch = plan_of(ops::GradientReduction::micro_batch);
+      EXPECT_LT(micro_batch.scratch_bytes, step.scratch_bytes);
+      EXPECT_LT(plan::memory_report(micro_batch).of(graph::Role::gradient),
+                plan::memory_report(step).of(graph::Role::gradient));
+    }
+  }
+}
+
 // Two KV heads on up to six ranks of x·y: ranks of x share them.
 TEST(GridSharedHeads, TrainLikeOneRank) {
   const auto shared = [](const graph::Grid& grid) {
@@ -333,7 +424,7 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
   };
   const std::vector<std::string> policies = {"program",    "serial", "random:seed=3", "fsdp", "fsdp:reshard=false",
                                              "ddp-bucket", "axonn",  "critical-path"};
-  int trained = 0, refused = 0, narrow = 0;
+  int trained = 0, refused = 0, narrow = 0, apart = 0;
   for (int trial = 0; trial < 200; ++trial) {
     testing::GridRun run;
     ops::ModelConfig& model = run.model;
@@ -361,6 +452,7 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
     step.dropout = draw(0, 1) == 0 ? 0.0F : 0.2F;
     step.clip = draw(0, 1) == 0 ? 0.0F : 0.3F;
     step.reduce_dtype = draw(0, 3) == 0 ? DType::bf16 : DType::f32;
+    if (draw(0, 1) == 0) step.gradient_reduction = ops::GradientReduction::micro_batch;
     for (const char* rewrite :
          {"recompute", "recompute=0", "reshard", "reshard=0", "bucket=512", "split-collective=128", "ar-to-rs-ag"}) {
       if (draw(0, 4) == 0) run.rewrites += (run.rewrites.empty() ? "" : ";") + std::string(rewrite);
@@ -395,6 +487,7 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
     testing::GridRun serial = run;
     serial.step.grid = {};
     serial.step.zero1 = false;
+    apart += step.scatters_each_micro_batch() ? 1 : 0;
     serial.step.micro_batch *= step.grid.batch_ranks();
     serial.policy = "serial";
     serial.rewrites = "";
@@ -420,6 +513,7 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
   EXPECT_GT(trained, 60);
   EXPECT_GT(refused, 40);
   EXPECT_GT(narrow, 10);
+  EXPECT_GT(apart, 8);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "runtime/policy/builtin/axonn.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,14 +41,26 @@ bool reduces_over_z(const graph::Task& task) {
   return task.phase == graph::Phase::backward && uses_channel(task, graph::Channel::z_scatter);
 }
 
-/// A computation of the backward pass on the result of a reduction over z, such as the cast of a gradient to fp32.
+/// Does a reduction over z wait for the task, to write where the task reads?
+bool frees_a_buffer(const graph::Graph& graph, graph::TaskId id) {
+  return std::ranges::any_of(graph.out_edges(id), [&](std::uint32_t index) {
+    const graph::Edge& edge = graph.edges()[index];
+    return edge.distance == 0 && edge.reason == graph::EdgeReason::write_after_read &&
+           reduces_over_z(graph.task(edge.to));
+  });
+}
+
+/// A computation of the backward pass on the result of a reduction over z, such as the cast of a gradient to fp32, for
+/// which no other reduction waits.
 bool reads_a_reduction_over_z(const graph::Graph& graph, graph::TaskId id) {
   const graph::Task& task = graph.task(id);
   return task.phase == graph::Phase::backward && !graph::is_collective(task.operation) &&
-         std::ranges::any_of(graph.in_edges(id), [&](const graph::Edge& edge) {
-           return edge.distance == 0 && edge.reason == graph::EdgeReason::read_after_write &&
-                  reduces_over_z(graph.task(edge.from));
-         });
+         std::ranges::any_of(graph.in_edges(id),
+                             [&](const graph::Edge& edge) {
+                               return edge.distance == 0 && edge.reason == graph::EdgeReason::read_after_write &&
+                                      reduces_over_z(graph.task(edge.from));
+                             }) &&
+         !frees_a_buffer(graph, id);
 }
 
 /// Does the backward visit compute a layer's products of the forward pass, O = I·Wᵀ, again?
@@ -143,14 +157,15 @@ AxonnPolicy::AxonnPolicy(PolicyParameters& parameters)
 plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
   Arrangement arrangement(graph);
-  graph::TaskId last_of_backward;
+  std::map<std::int32_t, graph::TaskId> last_of_backward;  // by micro-batch
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    if (graph.tasks()[i].phase == graph::Phase::backward) last_of_backward = graph::TaskId(i);
+    const graph::Task& task = graph.tasks()[i];
+    if (task.phase == graph::Phase::backward) last_of_backward[task.micro_batch] = graph::TaskId(i);
   }
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const graph::TaskId id(i);
     const bool at_the_end = is_data_reduction(graph.task(id)) || (ors_ && reads_a_reduction_over_z(graph, id));
-    if (at_the_end) arrangement.behind(id, last_of_backward);
+    if (at_the_end) arrangement.behind(id, last_of_backward.at(graph.task(id).micro_batch));
   }
   std::vector<bool> ahead(graph.tasks().size(), false);
   const auto groups = oag_ ? gathers_ahead(graph) : std::vector<std::vector<graph::TaskId>>();
@@ -180,7 +195,7 @@ plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& o
   for (plan::Placement& placement : order.sequence) {
     const graph::Task& task = graph.task(placement.task);
     const bool reads_last = ors_ && reads_a_reduction_over_z(graph, placement.task);
-    if (task.phase == graph::Phase::update || is_data_reduction(task) || reads_last) issue.end_of_backward();
+    if (task.phase != graph::Phase::backward || is_data_reduction(task) || reads_last) issue.end_of_backward();
     Why why = reads_last ? kBehindBackward : kProgramOrder;
     if (graph::is_collective(task.operation)) {
       why = kBlocking;

@@ -13,14 +13,15 @@ namespace weft::policy {
 /// Supercomputers", SC24; AxoNN's intra_layer/overlap_communication.py):
 /// - `oar`: the reduction of an input gradient over x or y is waited for after the same layer's weight and bias
 ///   gradients;
-/// - `ors`: reductions of gradients over z are waited for at the end of the backward pass, and whatever reads their
+/// - `ors`: reductions of gradients over z are waited for at the end of their backward pass, and whatever reads their
 ///   results, such as a cast to fp32, follows there. With `window` > 0 at most `window` reductions are in flight: the
-///   next computation waits for the oldest, whose buffer can then be used again;
+///   next computation waits for the oldest, whose buffer can then be used again. Where a graph itself gives reductions
+///   a buffer in turn, the reader of a result stays in its place, before the next one;
 /// - `oag`: in the forward pass the gather of a weight over z is issued when the weight `lookahead` gathers before it
 ///   is used first, and waited for at the first use of its own weight. Within a recomputed layer gathers are ahead in
 ///   the same way, but the layer's first one blocks, since AxoNN begins anew in each.
 /// Reductions over the data axis follow after the backward pass, one after the other, and block. AxoNN reduces over z
-/// in each micro-batch; Weft's graphs do it once a step, in the last.
+/// in each micro-batch. Weft's graphs do so if the user asks for it, and else once a step, in the last.
 class AxonnPolicy final : public Policy {
  public:
   AxonnPolicy() = default;

@@ -1,6 +1,7 @@
 #include "runtime/policy/scheduling/arrangement.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -29,12 +30,17 @@ graph::TensorId written_tensor(const graph::Task& task) {
 
 std::vector<Visit> visits_of(const graph::Graph& graph) {
   std::vector<Visit> visits;
+  std::set<std::int32_t> layers;  // of this pass so far
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const graph::Task& task = graph.tasks()[i];
-    const auto same = [&](const Visit& visit) {
-      return visit.layer == task.layer && visit.micro_batch == task.micro_batch && visit.phase == task.phase;
-    };
-    if (visits.empty() || !same(visits.back())) visits.push_back({i, i, task.layer, task.micro_batch, task.phase});
+    const bool same_pass =
+        !visits.empty() && visits.back().micro_batch == task.micro_batch && visits.back().phase == task.phase;
+    if (!same_pass) layers.clear();
+    const bool put_off = task.layer >= 0 && layers.contains(task.layer);
+    if (!same_pass || (visits.back().layer != task.layer && !put_off)) {
+      visits.push_back({i, i, task.layer, task.micro_batch, task.phase});
+      layers.insert(task.layer);
+    }
     visits.back().end = i + 1;
   }
   return visits;

@@ -11,7 +11,8 @@
 namespace weft::policy {
 
 /// Consecutive tasks [first, end) of the program that belong to one layer (-1: none), micro-batch and phase: one visit
-/// of a pass to a layer.
+/// of a pass to a layer. A task that a pass emits when it has left the task's layer, such as what follows a reduction,
+/// belongs to the visit in which it stands.
 struct Visit {
   std::size_t first = 0, end = 0;
   std::int32_t layer = -1, micro_batch = -1;

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/plan/checker.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -168,6 +171,46 @@ TEST_F(Axonn, CastsOfReducedGradientsFollowTheBackwardPass) {
   EXPECT_EQ(testing::reason_of(*graph_, order_, "c2"), plan::Reason{.kind = plan::ReasonKind::axonn_scattered});
   make(":ors=false");
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "di2 dw2 s2 c2 di1 dw1 s1 c1 di0 dw0 s0 c0");
+}
+
+/// Three micro-batches, each with a forward product (f), a weight gradient (d), its reduction (s), the sum with the one
+/// before (a), and an input gradient (e).
+std::shared_ptr<const graph::Graph> scattered_micro_batches() {
+  testing::ToyGraph toy;
+  constexpr std::int64_t n = 32;
+  const graph::View x = toy.tensor("x", n, graph::Role::input), w = toy.tensor("w", n, graph::Role::parameter);
+  graph::View sum;
+  for (std::int32_t mb = 0; mb < 3; ++mb) {
+    const auto tensor = [&](const std::string& name, std::int64_t elements, graph::Role role) {
+      return toy.tensor(name + std::to_string(mb), elements, role);
+    };
+    const auto add = [&](const std::string& name, const graph::Operation& operation,
+                         std::vector<graph::Access> accesses, graph::Phase phase = graph::Phase::backward) {
+      toy.add({name + std::to_string(mb), operation, std::move(accesses), 0, mb, phase});
+    };
+    const graph::View y = tensor("y", n, graph::Role::activation), dx = tensor("dx", n, graph::Role::activation),
+                      dw = tensor("dw", 2 * n, graph::Role::gradient), part = tensor("part", n, graph::Role::gradient);
+    add("f", graph::Gemm{1, n, 1}, {graph::read(x), graph::read(w), graph::write(y)}, graph::Phase::forward);
+    add("d", graph::Gemm{1, n, 1, true}, {graph::read(y), graph::read(x), graph::write(dw)});
+    add("s", graph::ReduceScatter{graph::Channel::z_scatter, 2, n}, {graph::read(dw), graph::write(part)});
+    const graph::View before = std::exchange(sum, mb == 0 ? part : tensor("sum", n, graph::Role::gradient));
+    if (mb > 0) add("a", graph::Add{n}, {graph::read(before), graph::read(part), graph::write(sum)});
+    add("e", graph::Gemm{1, n, 1}, {graph::read(y), graph::read(w), graph::write(dx)});
+  }
+  return toy.build();
+}
+
+TEST_F(Axonn, EachMicroBatchWaitsForItsOwnReductions) {
+  graph_ = scattered_micro_batches();
+  make("");
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "f0 d0 s0 e0 f1 d1 s1 e1 a1 f2 d2 s2 e2 a2");
+  EXPECT_EQ(waits("e0"), Strings{});
+  EXPECT_EQ(waits("f1"), Strings{"z_scatter:s0"});
+  EXPECT_EQ(waits("e1"), Strings{});
+  EXPECT_EQ(waits("a1"), Strings{"z_scatter:s1"});
+  make(":ors=false");
+  EXPECT_EQ(testing::sequence_of(*graph_, order_), "f0 d0 s0 e0 f1 d1 s1 a1 e1 f2 d2 s2 a2 e2");
+  EXPECT_EQ(waits("e0"), Strings{"z_scatter:s0"});
 }
 
 TEST_F(Axonn, AWindowWaitsForTheOldestReduction) {

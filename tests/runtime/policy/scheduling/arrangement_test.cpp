@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -18,6 +23,26 @@ TEST(Visits, AreRunsOfOneLayerInOnePass) {
   }
   EXPECT_EQ(first, (std::vector<std::size_t>{3, 6, 7, 12, 17, 19}));
   EXPECT_EQ(layers, (std::vector<std::int32_t>{0, 1, -1, 1, 0, -1}));
+}
+
+TEST(Visits, HaveTheTasksThatALayerPutOff) {
+  testing::ToyGraph toy;
+  const graph::View x = toy.tensor("x", 8, graph::Role::input);
+  const std::vector<std::pair<std::int32_t, std::int32_t>> places = {{2, 0}, {1, 0},  {2, 0}, {1, 0}, {0, 0},
+                                                                     {1, 0}, {-1, 0}, {0, 0}, {2, 1}};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string number = std::to_string(i);
+    const graph::View y = toy.tensor("y" + number, 8);
+    toy.add({"t" + number,
+             graph::GeluForward{8},
+             {graph::read(x), graph::write(y)},
+             places[i].first,
+             places[i].second,
+             graph::Phase::backward});
+  }
+  std::vector<std::pair<std::int32_t, std::size_t>> found;  // layer, end
+  for (const Visit& visit : visits_of(*toy.build())) found.emplace_back(visit.layer, visit.end);
+  EXPECT_EQ(found, (std::vector<std::pair<std::int32_t, std::size_t>>{{2, 1}, {1, 4}, {0, 6}, {-1, 8}, {2, 9}}));
 }
 
 TEST(Arrangement, TakesAlongWhatNeedsAMovedTaskAndStopsAtWhatItNeeds) {

@@ -186,8 +186,9 @@ namespace {
 /// `table` gives a table's text.
 template <class Table>
 StyledText described(const Comparison& comparison, const Table& table) {
-  StyledText text(fmt::format("{}\nCosts: {}{}{}.\n\n", comparison.title, comparison.source,
-                              comparison.unsure.empty() ? "" : "; ", cost::unsure_text(comparison.unsure)));
+  StyledText text(fmt::format("{}\nCosts: {}{}{}.\n{}\n", comparison.title, comparison.source,
+                              comparison.unsure.empty() ? "" : "; ", cost::unsure_text(comparison.unsure),
+                              comparison.summation_note.empty() ? "" : "Note: " + comparison.summation_note + ".\n"));
   text.add(table(policies_table(comparison))).add("\n" + bounds_text(comparison));
   if (!comparison.measured.empty()) {
     text.add(fmt::format(
@@ -293,6 +294,7 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
 JsonObject comparison_json(const Comparison& comparison) {
   JsonObject json;
   json.add("title", comparison.title).add("costs", comparison.source).add("unsure_numbers", comparison.unsure);
+  json.add("summation_note", comparison.summation_note);
   json.add("bound_ms", in_ms(comparison.bound_ns()));
   json.add("policies", policies_json(comparison));
   if (!comparison.measured.empty()) json.add("ranked_alike", ranked_alike(comparison, 0.03));

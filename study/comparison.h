@@ -33,6 +33,7 @@ struct Comparison {
   std::string source;  // of the costs
   std::vector<std::string> unsure =
       {};  // keys of the machine's numbers that are unverified or assumed, if costs rest on them
+  std::string summation_note = {};  // see train::summation_note()
   simulate::ProblemBounds problem = {};
   std::vector<simulate::PlanReport> reports;
   std::vector<MeasuredSteps> measured;          // by report, or empty

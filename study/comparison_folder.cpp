@@ -201,6 +201,9 @@ inspect::ReportPage comparison_page(KeptComparison kept) {
   const Document comparison = read_json(kept.comparison, "the comparison", {.fix = kFix});
   page.title = comparison.root()["title"].text();
   page.subtitle = fmt::format("policies compared; costs: {}", comparison.root()["costs"].text());
+  if (const auto note = comparison.root().find("summation_note"); note && !note->text().empty()) {  // older: none
+    page.subtitle += "; " + note->text();
+  }
   page.leading.push_back(inspect::policies_table(comparison.root()));
   page.timeline_note =
       kept.views.size() == 1 ? "One step of rank 0." : "One step of rank 0 under each policy, from the same moment on.";

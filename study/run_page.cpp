@@ -22,6 +22,7 @@
 #include "study/run_metrics.h"
 #include "study/traced_costs.h"
 #include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft::study {
 namespace {
@@ -124,8 +125,9 @@ struct ReadRun {
 
   std::string grid() const { return fmt::format("{} ranks ({})", config.grid.ranks(), graph::to_string(config.grid)); }
   std::string subtitle() const {
-    return fmt::format("{}, policy {}, {} sequences of {} tokens a step, {}", grid(), view.recording.policy,
-                       config.global_batch, config.seq_len, to_string(config.dtype));
+    const std::string note = train::summation_note(config);
+    return fmt::format("{}, policy {}, {} sequences of {} tokens a step, {}{}{}", grid(), view.recording.policy,
+                       config.global_batch, config.seq_len, to_string(config.dtype), note.empty() ? "" : "; ", note);
   }
 };
 

@@ -24,6 +24,7 @@
 #include "train/measure/policy_benchmark.h"
 #include "train/run/launch_run.h"
 #include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft::tools {
 namespace {
@@ -154,6 +155,7 @@ int simulate_only(const CompareOptions& options) {
   study::Comparison comparison;
   comparison.title = title_of(config, problem);
   comparison.source = problem.options.cost_model->source();
+  comparison.summation_note = train::summation_note(config);
   if (!run.profile) comparison.unsure = cost::unsure_numbers(problem.machine);
   comparison.problem = simulate::bounds_of(problem);
   comparison.reports = reports_of(problem, policies, *line);
@@ -201,6 +203,7 @@ int simulate_and_measure(const CompareOptions& options) {
     study::Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
+    comparison.summation_note = train::summation_note(config);
     if (options.machine_costs) comparison.unsure = cost::unsure_numbers(problem.machine);
     if (world.rank() == 0) comparison.reports = reports_of(problem, policies, line);
     std::vector<policy::NamedPolicy> planned;

@@ -21,6 +21,7 @@
 #include "tools/explanation_output.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft::tools {
 namespace {
@@ -77,6 +78,7 @@ int explain_step(const ExplainCommand& command) {
     write_durable(command.output, plan::to_json(step.applied->file), Named::by_person);
     step.output = command.output;
   }
+  step.summation_note = train::summation_note(run.config);
   if (!run.profile) step.unsure = cost::unsure_numbers(problem.machine);
   if (command.json) {
     say("{}\n", explanation_json(step).text());

@@ -119,11 +119,13 @@ int draw(const GraphOptions& asked) {
   const train::RunConfig& config = run.config;
   const simulate::PlanReport report = report_of(run, asked.kind);
   const graph::Graph& graph = *report.plan->graph;
+  const std::string note = asked.kind == "train" ? train::summation_note(config) : "";
   std::string text, told;
   if (asked.format == "json") {
     text = inspect::dump_json(graph, config.grid);
   } else {
     inspect::DrawingOptions options;
+    if (!note.empty()) options.remarks.push_back(note);
     options.title = fmt::format("{}: {} step of one rank of {} ({}), policy {}", config.model.name, asked.kind,
                                 config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
     options.grid = config.grid;
@@ -158,12 +160,15 @@ int draw(const GraphOptions& asked) {
                     .add("added_edges", report.plan->added_edges.size())
                     .add("collectives", report.plan->collectives.size())
                     .add("remark", told)
+                    .add("summation_note", note)
                     .text());
     return 0;
   }
   const std::string edges = inspect::edges_text(graph.edges().size(), report.plan->added_edges.size());
   say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
-  if (!told.empty()) say("{}\n", told);
+  for (const std::string& remark : {told, note}) {
+    if (!remark.empty()) say("{}\n", remark);
+  }
   return 0;
 }
 

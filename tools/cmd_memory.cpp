@@ -40,6 +40,7 @@ struct GridRow {
   std::string refusal;
   plan::MemoryReport memory;
   std::map<graph::Channel, double> sent;  // bytes a step
+  std::string summation_note = {};        // see train::summation_note()
 
   double sent_in_all() const {
     double sum = 0;
@@ -65,6 +66,7 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
   const auto graph = ops::lower_train(config.model, train::step_config(config));
   const plan::Plan plan =
       policy::compile_plan(graph, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
+  row.summation_note = train::summation_note(config);
   row.memory = plan::memory_report(plan);
   for (const ops::Communication& part : ops::communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
@@ -128,7 +130,10 @@ JsonArray to_json(const std::vector<GridRow>& rows) {
     }
     std::map<std::string, double> sent;
     for (const auto& [channel, bytes] : row.sent) sent[std::string(graph::to_string(channel))] = bytes;
-    json.add(entry.add("memory_bytes", memory).add("ranks", row.grid.ranks()).add("sent_bytes", sent));
+    json.add(entry.add("memory_bytes", memory)
+                 .add("ranks", row.grid.ranks())
+                 .add("sent_bytes", sent)
+                 .add("summation_note", row.summation_note));
   }
   return json;
 }
@@ -185,6 +190,8 @@ int compare(const MemoryOptions& options) {
   say("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
       "group.\n\n");
   say(stdout, table_text(table(rows), output_width()));
+  const auto marked = std::ranges::find_if(rows, [](const GridRow& row) { return !row.summation_note.empty(); });
+  if (marked != rows.end()) say("Of grids with z above 1: {}.\n", marked->summation_note);
   if (rows.size() < found) say("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());
   return 0;
 }

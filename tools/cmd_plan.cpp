@@ -42,6 +42,7 @@ int write_plan(const train::RunConfig& config, const std::string& output, bool j
                     .add("added_edges", plan.added_edges.size())
                     .add("scratch_bytes", plan.scratch_bytes)
                     .add("rewrites", plan::to_string(rewrites))
+                    .add("summation_note", train::summation_note(run.config))
                     .add("plan_fingerprint", hex_fingerprint(file.plan_fingerprint))
                     .add("graph_fingerprint", hex_fingerprint(file.graph_fingerprint))
                     .text());
@@ -49,6 +50,7 @@ int write_plan(const train::RunConfig& config, const std::string& output, bool j
   }
   say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),
       plan.collectives.size(), plan.policy);
+  if (const std::string note = train::summation_note(run.config); !note.empty()) say("note: {}\n", note);
   return 0;
 }
 

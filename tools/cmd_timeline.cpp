@@ -109,6 +109,7 @@ void print_text(const std::vector<TraceInput>& inputs, int columns) {
     if (input.bound_ns > 0) {
       say("lower bound {:.2f} ms: no policy is faster on this graph\n", input.bound_ns * 1e-6);
     }
+    if (!input.summation_note.empty()) say("note: {}\n", input.summation_note);
   }
 }
 
@@ -143,7 +144,7 @@ std::string json_of(const std::vector<TraceInput>& inputs, const std::string& fi
     JsonObject part;
     part.add("title", input.title).add("policy", input.recording.policy).add("tasks", input.recording.tasks.size());
     if (input.bound_ns > 0) part.add("bound_ns", brief(input.bound_ns));
-    parts.push_back(part.add("ranks", ranks));
+    parts.push_back(part.add("ranks", ranks).add("summation_note", input.summation_note));
   }
   JsonObject json;
   if (!file.empty()) json.add("file", file);

@@ -18,6 +18,7 @@
 #include "train/run/launch_run.h"
 #include "train/run/log_run.h"
 #include "train/run/run_folder.h"
+#include "train/step/step_config.h"
 #include "train/trainer.h"
 
 namespace weft::tools {
@@ -84,6 +85,7 @@ std::string to_json(const train::RunConfig& config, const train::TrainResult& re
       .add("steps_done", result.steps_done)
       .add("stopped_by_signal", result.stopped_by_signal)
       .add("stopped_by_time", result.stopped_by_time)
+      .add("summation_note", train::summation_note(config))
       .add("tokens_per_s", result.tokens_per_s)
       .add("val_loss", or_null(result.val_loss))
       .text();

@@ -267,13 +267,15 @@ StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t
     text.add(remedy_lines(
         {{"   ", gain_text(step.halved->gain_ns), fmt::format("--micro-batch {}", step.halved->micro_batch)}}, width));
   }
-  if (explanation.remedies() > 0 || step.applied || !step.unsure.empty()) text.add("\n");
+  if (explanation.remedies() > 0 || step.applied || !step.unsure.empty() || !step.summation_note.empty())
+    text.add("\n");
   if (const std::string numbers = example_numbers(explanation); !numbers.empty() && !step.applied) {
     text.add(lines(
         {{"apply", fmt::format("--apply {} -o plan.json writes a plan with remedies, by their numbers", numbers)}},
         width));
   }
   if (step.applied) text.add(applied_text(step, width));
+  if (!step.summation_note.empty()) text.add(lines({{"note", step.summation_note}}, width));
   if (!step.unsure.empty()) text.add(lines({{"machine", cost::unsure_text(step.unsure)}}, width));
   return text;
 }
@@ -320,7 +322,7 @@ JsonObject explanation_json(const ExplainedStep& step) {
                             .add("memory_bytes", step.applied->memory_bytes));
   }
   json.add("files", step.output.empty() ? std::vector<std::string>() : std::vector<std::string>{step.output});
-  return json.add("unsure_numbers", step.unsure);
+  return json.add("summation_note", step.summation_note).add("unsure_numbers", step.unsure);
 }
 
 }  // namespace weft::tools

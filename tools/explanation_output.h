@@ -27,6 +27,7 @@ struct ExplainedStep {
   std::optional<simulate::AppliedRemedies> applied = {};
   std::string output = {};               // the plan file that was written; "": none
   std::vector<std::string> unsure = {};  // numbers of the machine
+  std::string summation_note = {};       // see train::summation_note()
 };
 
 StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width);

@@ -10,6 +10,7 @@
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
 #include "train/step/planning.h"
+#include "train/step/step_config.h"
 
 namespace weft::tools {
 
@@ -41,7 +42,7 @@ TraceInput simulate_step(const train::ResolvedRun& run, const policy::NamedPolic
   if (!report.planned()) throw UserError(report.refusal, "", "");
   return {fmt::format("policy {}: step {} on {}, simulated", report.policy.name, format_time(report.step_ns()),
                       problem.machine.name),
-          recording_of(report, run.config.grid), report.bounds.best()};
+          recording_of(report, run.config.grid), report.bounds.best(), train::summation_note(run.config)};
 }
 
 }  // namespace weft::tools

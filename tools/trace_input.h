@@ -14,7 +14,8 @@ namespace weft::tools {
 struct TraceInput {
   std::string title;
   plan::Recording recording;
-  double bound_ns = 0;  // of a simulated step; 0: not known
+  double bound_ns = 0;              // of a simulated step; 0: not known
+  std::string summation_note = {};  // of a simulated step: see train::summation_note()
 };
 
 /// Is it a trace file (FILE.json, FILE.json.gz) or a folder, rather than a configuration or a policy?

@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "base/packed_unit.h"
 #include "graph/grid.h"
+#include "ops/gradient_reduction.h"
 #include "ops/models/model_config.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
@@ -83,6 +84,8 @@ struct RunConfig {
   std::int64_t global_batch = 8;
   std::int64_t seq_len = 0;  // 0: the model's context
   Recompute recompute = Recompute::none;
+  /// Changes the order of summation, so it is the user's alone, and summation_note() (train/step/step_config.h) tells.
+  ops::GradientReduction gradient_reduction = ops::GradientReduction::step;
   float dropout = 0.0F;
   // optimisation
   double lr = 1e-3, min_lr = 0;  // min_lr: the end of the decay

@@ -173,6 +173,14 @@ void add_step(std::vector<ConfigEntry>& all) {
        integer_key("seq-len", "tokens of a sequence; 0: the model's context", &RunConfig::seq_len, 0, 1 << 20),
        words_key<Recompute>("recompute", "compute activations again in the backward pass, to save memory",
                             {{"none", Recompute::none}, {"block", Recompute::block}}, &RunConfig::recompute),
+       words_key<ops::GradientReduction>(
+           "gradient-reduction",
+           "when gradients are reduce-scattered over z. step: once a step, after micro-batches are added; micro-batch: "
+           "in each, before they are added, which takes less memory, sends more and adds gradients in another order, "
+           "so results differ in rounding. Either way the sum over data is made once a step, and with z=1 or one "
+           "micro-batch both are the same",
+           {{"step", ops::GradientReduction::step}, {"micro-batch", ops::GradientReduction::micro_batch}},
+           &RunConfig::gradient_reduction),
        number_key("dropout", "the probability of dropping an activation", &RunConfig::dropout, 0, 0.99)});
 }
 

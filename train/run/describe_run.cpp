@@ -14,6 +14,7 @@
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "ops/communication.h"
 #include "runtime/plan/memory_report.h"
+#include "train/step/step_config.h"
 
 namespace weft::train {
 namespace {
@@ -162,6 +163,7 @@ TextTable facts_table(const RunDescription& run) {
   add("batch", fmt::format("{} sequences of {} tokens a step: {} × {} × {}", config.global_batch, config.seq_len,
                            counted(config.grid.batch_ranks(), "rank"),
                            counted(accumulation(config), "micro-batch", "es"), config.micro_batch));
+  if (const std::string note = summation_note(config); !note.empty()) add("", "note: " + note);
   if (run.tuned != nullptr) {
     add("tuning",
         fmt::format("{} matrix products, measured with {}; fingerprint {:016x}", run.tuned->table.choices().size(),
@@ -232,6 +234,7 @@ std::string describe_run_json(const RunDescription& run) {
       .add("policy", config.policy)
       .add("ranks", config.grid.ranks())
       .add("rewrites", plan::to_string(config.rewrites))
+      .add("summation_note", summation_note(config))
       .add("threads", config.threads)
       .add("train_tokens", source.train().size())
       .text();

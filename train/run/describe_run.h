@@ -33,6 +33,7 @@ StyledText describe_run(const RunDescription& run, std::optional<std::size_t> wi
 /// One JSON object: model, parameters, dtype, ranks, grid, device,
 /// devices [{name, ranks}], communicator, threads, policy, gemm_tuning (a fingerprint or null), bf16_products (fp32,
 /// pairs, amx, or null where nothing multiplies bf16 on CPUs), kernels (the level of the CPU's instructions),
+/// summation_note (see summation_note(); mostly ""),
 /// train_tokens, held_out_tokens, planning_ms, plans {name: {tasks, edges, collectives, network_bytes, scratch_bytes,
 /// sum_of_tensor_bytes, fingerprint}}, communication [{part, group, kind, count, sent_bytes}] and memory_bytes {role:
 /// bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0.

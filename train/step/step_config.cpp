@@ -14,6 +14,7 @@ ops::StepConfig step_config(const RunConfig& config) {
   step.reduce_dtype = config.reduce_dtype;
   step.reshard_after_forward = config.reshard_after_forward;
   step.zero1 = config.zero1;
+  step.gradient_reduction = config.gradient_reduction;
   step.recompute_blocks = config.recompute == Recompute::block;
   step.dropout = config.dropout;
   step.beta1 = config.beta1;
@@ -22,6 +23,12 @@ ops::StepConfig step_config(const RunConfig& config) {
   step.weight_decay = config.weight_decay;
   step.clip = config.clip;
   return step;
+}
+
+std::string summation_note(const RunConfig& config) {
+  if (!step_config(config).scatters_each_micro_batch()) return "";
+  return "gradients are reduce-scattered over z in each micro-batch (gradient-reduction), so they are added in another "
+         "order than by default: results differ in rounding";
 }
 
 BatchShare share_of(const RunConfig& config, const graph::Coordinates& at) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/packed_unit.h"
 #include "graph/grid.h"
@@ -13,6 +14,10 @@ namespace weft::train {
 
 /// The shapes of a training step of this configuration (resolved).
 ops::StepConfig step_config(const RunConfig& config);
+
+/// The sentence that marks a configuration (resolved) whose gradients are added in another order than by default; ""
+/// for others. It stands wherever a plan or a run is described.
+std::string summation_note(const RunConfig& config);
 
 /// A rank's share of the batches; ranks that differ only in x and y read the same.
 BatchShare share_of(const RunConfig& config, const graph::Coordinates& at);

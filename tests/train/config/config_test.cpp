@@ -158,6 +158,20 @@ TEST(Config, KeysOfTheGridsTraffic) {
   EXPECT_TRUE(testing::contains(refused_key("reduce-dtype", "fp16"), "one of fp32, bf16"));
 }
 
+TEST(Config, WhenGradientsAreReducedIsTheUsersChoice) {
+  RunConfig config;
+  EXPECT_EQ(config.gradient_reduction, ops::GradientReduction::step);
+  set_key(config, "gradient-reduction", "micro-batch", "test");
+  EXPECT_EQ(config.gradient_reduction, ops::GradientReduction::micro_batch);
+  EXPECT_NE(dump_toml(config).find("gradient-reduction = \"micro-batch\""), std::string::npos);
+  fill_in(config, 0);  // on one rank there is nothing to do
+  EXPECT_TRUE(testing::contains(refused_key("gradient-reduction", "micro-batches"), "one of step, micro-batch"));
+  EXPECT_TRUE(testing::contains(refused_key("gradient-reduction", "true"), "one of step, micro-batch"));
+  const auto& keys = config_keys();
+  const auto key = std::ranges::find(keys, "gradient-reduction", &ConfigKey::name);
+  EXPECT_TRUE(testing::contains(key->help, "in another order"));
+}
+
 TEST(Config, ModelNameLoadsItsSizesWhateverTheOrder) {
   RunConfig config;
   apply_settings(config, {{"model.layers", "2", "test"}, {"model", "gpt2-124m", "test"}});

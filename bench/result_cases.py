@@ -132,6 +132,7 @@ def _options():
         "recompute": ["--recompute", "block"],
         "ZeRO-1": ["--zero-1", "true"],
         "reshard after forward": ["--reshard-after-forward", "true"],
+        "gradients reduced each micro-batch": ["--gradient-reduction", "micro-batch", "--micro-batch", "1"],
         "gradients sent in bf16": ["--reduce-dtype", "bf16"],
         "two streams": ["--streams", "2"],
         "two threads": ["--threads", "2"],

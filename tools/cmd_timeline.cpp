@@ -151,7 +151,7 @@ std::string json_of(const std::vector<TraceInput>& inputs, const std::string& fi
   return json.add("parts", parts).text();
 }
 
-int run(TimelineOptions options) {
+int run(const TimelineOptions& options) {
   if (options.json && options.text) {
     throw UserError("--json with --text", "one of them: both are printed", "leave --text out");
   }

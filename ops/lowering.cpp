@@ -15,7 +15,7 @@ Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& gri
       grid_(grid),
       reshard_(reshard),
       specs_(model_parameters(model)),
-      shards_(shard_parameters(model, specs_, grid, {})),
+      shards_(shard_parameters(model, specs_, grid, {}, false, ShardRuns::left_out)),
       frames_(1) {
   for (const ParameterShard& shard : shards_) {
     auto parameter = std::make_unique<Parameter>();

@@ -118,7 +118,7 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   for (const ParameterSpec& spec : model_parameters(model)) {
     if (!spec.matrix) continue;
     const std::vector<ParameterSpec> one = {spec};
-    const std::int64_t elements = shard_parameters(model, one, grid, {}).front().elements();
+    const std::int64_t elements = shard_parameters(model, one, grid, {}, false, ShardRuns::left_out).front().elements();
     if (elements % grid.z != 0)
       return Misfit{graph::Axis::z, fmt::format("{}, {} elements a block", spec.name, elements)};
   }
@@ -183,7 +183,8 @@ bool zero1_cuts(const ParameterShard& shard, const graph::Grid& grid) {
 }
 
 std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std::vector<ParameterSpec>& specs,
-                                             const graph::Grid& grid, const graph::Coordinates& at, bool zero1) {
+                                             const graph::Grid& grid, const graph::Coordinates& at, bool zero1,
+                                             ShardRuns runs) {
   std::vector<ParameterShard> shards;
   shards.reserve(specs.size());
   for (const ParameterSpec& spec : specs) {
@@ -222,7 +223,7 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
     const std::int64_t width = cols.end - cols.begin, height = rows_in(rows);
     shard.rows = spec.matrix ? height : 1;
     shard.cols = spec.matrix ? width : height;
-    shard.runs = runs_of(rows, total_rows, total_cols, cols.begin, width);
+    if (runs == ShardRuns::listed) shard.runs = runs_of(rows, total_rows, total_cols, cols.begin, width);
     const RowRange kept =
         is_matrix(shard.sharding) ? part(shard.elements(), grid.z, at.z) : RowRange{0, shard.elements()};
     shard.begin = shard.update_begin = kept.begin;
@@ -235,7 +236,9 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
       graph::Coordinates first = at;
       first.data = 0;
       const std::vector<ParameterSpec> one = {spec};
-      shard.update_replica = at.data == 0 ? shard.replica : shard_parameters(model, one, grid, first)[0].replica;
+      shard.update_replica = at.data == 0
+                                 ? shard.replica
+                                 : shard_parameters(model, one, grid, first, false, ShardRuns::left_out)[0].replica;
     }
     shards.push_back(std::move(shard));
   }

@@ -44,7 +44,7 @@ struct ParameterShard {
   /// Of the ranks that keep equal elements, the one with replica 0 counts and stores them; `update_replica` is the same
   /// for updated elements.
   std::int64_t replica = 0, update_replica = 0;
-  std::vector<ElementRun> runs;  // of the whole block, in its order
+  std::vector<ElementRun> runs;  // of the whole block, in its order; empty if they were left out
 
   std::int64_t elements() const { return rows * cols; }
   /// The runs of [from, to) of the block; `local` counts from `from`.
@@ -68,9 +68,13 @@ LocalHeads local_heads(const ModelConfig& model, const graph::Grid& grid);
 /// updates all of it.
 bool zero1_cuts(const ParameterShard& shard, const graph::Grid& grid);
 
+/// Whether shards list their runs, of which a matrix may have one a row. Lowering needs their sizes alone.
+enum class ShardRuns : std::uint8_t { listed, left_out };
+
 /// The shards of all parameters, in the order of model_parameters(). `specs` must outlive the result.
 std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std::vector<ParameterSpec>& specs,
-                                             const graph::Grid& grid, const graph::Coordinates& at, bool zero1 = false);
+                                             const graph::Grid& grid, const graph::Coordinates& at, bool zero1 = false,
+                                             ShardRuns runs = ShardRuns::listed);
 
 /// All grids of `ranks` ranks that fit the model, ordered by x, y and z.
 std::vector<graph::Grid> fitting_grids(const ModelConfig& model, std::int64_t ranks);

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "base/error.h"
@@ -96,29 +98,32 @@ study::SearchOptions options_of(const SearchCommand& command, std::int64_t ranks
   return options;
 }
 
+/// The numbers of two rows; empty if none were asked for.
+std::vector<std::size_t> rows_of_why(const SearchCommand& command) {
+  std::vector<std::size_t> rows;
+  for (const std::string& text : command.why) {
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size() && number > 0) rows.push_back(number);
+  }
+  if (rows.size() != command.why.size() || (!rows.empty() && rows.size() != 2)) {
+    throw UserError(fmt::format("--why {}", fmt::join(command.why, " ")), "two numbers of the table's rows",
+                    "--why 1 2");
+  }
+  return rows;
+}
+
 int search(const SearchCommand& command) {
   for (const std::string& file : {command.output, command.svg}) {
     if (!file.empty()) expect_writable(file);
   }
-  std::vector<std::size_t> why;
-  for (const std::string& text : command.why) {
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number == 0) {
-      throw UserError(fmt::format("--why {}", fmt::join(command.why, " ")), "two numbers of the table's rows",
-                      "--why 1 2");
-    }
-    why.push_back(number);
-  }
-  if (!why.empty() && why.size() != 2) {
-    throw UserError(fmt::format("--why with {} numbers", why.size()), "two numbers of the table's rows", "--why 1 2");
-  }
+  const std::vector<std::size_t> why = rows_of_why(command);
   std::int64_t ranks = 0;
   const train::ResolvedRun run = open_run(command, ranks);
   const study::SearchOptions options = options_of(command, ranks);
   const study::SearchResult result = [&] {
     StatusLine line(!command.json && !command.quiet);
-    return study::search_configurations(run, options, [&](const Status& status) { line.tell(status); });
+    return study::search_configurations(run, options, [&](const Status& status) { line.show(status); });
   }();
   const auto top = static_cast<std::size_t>(command.top);
   const std::string reasons = why.empty() ? "" : study::why_text(result, why[0], why[1]);

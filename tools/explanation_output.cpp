@@ -63,7 +63,7 @@ std::string remedy_text(const simulate::Remedy& remedy, std::size_t members, dou
     notes.emplace_back("more than is exposed here, since others gain too");
   }
   if (remedy.computations > 1) notes.push_back(fmt::format("{} computations move", remedy.computations));
-  if (std::abs(remedy.memory_bytes) >= 1 << 20) notes.push_back(bytes_text(remedy.memory_bytes) + " of memory");
+  if (std::abs(remedy.memory_bytes) >= 1 << 20) notes.emplace_back(bytes_text(remedy.memory_bytes) + " of memory");
   if (!remedy.fits && !remedy.moves.empty()) notes.emplace_back("more than the plan may take");
   return notes.empty() ? text : fmt::format("{} ({})", text, join(notes, "; "));
 }

@@ -127,7 +127,7 @@ std::vector<graph::TaskId> least_memory_sequence(const graph::Graph& graph) {
       if (!graph::is_state(graph.tensors()[tensor].role)) uses[i].push_back(tensor);
     }
     std::ranges::sort(uses[i]);
-    uses[i].erase(std::ranges::unique(uses[i]).begin(), uses[i].end());
+    uses[i].erase(std::unique(uses[i].begin(), uses[i].end()), uses[i].end());
     for (const std::uint32_t tensor : uses[i]) ++users[tensor];
     for (const graph::Edge& edge : graph.in_edges(graph::TaskId(i))) missing[i] += edge.distance == 0 ? 1 : 0;
   }

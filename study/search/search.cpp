@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -18,10 +19,12 @@
 namespace weft::study {
 namespace {
 
-constexpr std::size_t kOrders = 4;     // of axes that are estimated for one grid
-constexpr std::size_t kAtOnce = 16;    // families between two looks at the best estimate: not the number of threads, on
-                                       // which the result would depend
-constexpr double kMemoryError = 0.02;  // by which an estimate of memory may be too large
+constexpr std::size_t kOrders = 4;   // of axes that are estimated for one grid
+constexpr std::size_t kAtOnce = 16;  // families between two looks at the best estimate: not the number of threads, on
+                                     // which the result would depend
+constexpr std::int64_t kTasksOfFinalists = 40'000, kTasksOfSearching = 10'000;  // of graphs that are planned whole
+constexpr double kEstimateError = 1.03;  // a step may take so many times its estimate
+constexpr double kMemoryError = 0.02;    // by which an estimate of memory may be too large
 
 /// A choice with the bounds that are known of it.
 struct Candidate {
@@ -52,7 +55,7 @@ class Search {
     result_.machine = *run_.machine;
     open_ = all_choices();
     const std::int64_t all = std::ssize(open_);
-    while (!open_.empty() && open_.front().least_ns <= best_) {
+    while (!open_.empty() && open_.front().least_ns <= kEstimateError * best_) {
       tell_({std::isfinite(best_) ? fmt::format("bounds and estimates, best {}", format_time(best_))
                                   : "bounds and estimates",
              all - std::ssize(open_), all});
@@ -107,7 +110,7 @@ class Search {
   /// candidates that have these are estimated.
   void step() {
     std::vector<Candidate> taken;
-    while (taken.size() < kAtOnce && !open_.empty() && open_.front().least_ns <= best_) {
+    while (taken.size() < kAtOnce && !open_.empty() && open_.front().least_ns <= kEstimateError * best_) {
       std::pop_heap(open_.begin(), open_.end());
       taken.push_back(std::move(open_.back()));
       open_.pop_back();
@@ -178,28 +181,47 @@ class Search {
   std::vector<Configuration> estimates_of(const Candidate& candidate, std::int64_t& least_bytes) const {
     const StepFamily family(run_, candidate.choice);
     const auto limit = static_cast<std::int64_t>(static_cast<double>(memory_) * (1 + kMemoryError));
-    const StepEstimate fast(family, policy::named_policy("program"));
-    const std::optional<std::int64_t> memory = memory_within(family, fast, limit, least_bytes);
+    const StepEstimate estimate(family, limit);
     std::vector<Configuration> found;
-    if (!memory) return found;
+    least_bytes = estimate.frugal_bytes();
+    if (memory_ > 0 && least_bytes > limit) return found;
     for (const auto& [needs, order] : candidate.orders) {
-      if (needs.least_ns > best_) continue;
+      if (needs.least_ns > kEstimateError * best_) continue;
       Configuration& configuration = found.emplace_back();
       configuration.choice = candidate.choice;
       configuration.choice.grid.order = order;
-      configuration.policy = fast.policy();
       configuration.least_ns = needs.least_ns;
-      configuration.step_ns = fast.step_ns(order);
-      configuration.memory_bytes = *memory;
+      configuration.tasks = needs.tasks;
+      configuration.step_ns = estimate.step_ns(order);
+      configuration.memory_bytes = least_bytes;
     }
     return found;
   }
 
+  /// Puts the finalists first: of the best estimates, the ones whose graphs are small enough for the time that a search
+  /// may take; the smallest graph if all are too large.
+  std::size_t choose_finalists() {
+    std::int64_t tasks = 0, least = std::numeric_limits<std::int64_t>::max();
+    for (const Configuration& each : result_.configurations) least = std::min(least, each.tasks);
+    const std::int64_t most = std::max(least, kTasksOfFinalists);
+    std::size_t chosen = 0;
+    const auto is_finalist = [&](const Configuration& each) {
+      if (chosen == options_.finalists || tasks + each.tasks > most) return false;
+      tasks += each.tasks;
+      ++chosen;
+      return true;
+    };
+    std::vector<Configuration> first, others;
+    for (Configuration& each : result_.configurations) (is_finalist(each) ? first : others).push_back(std::move(each));
+    std::ranges::move(others, std::back_inserter(first));
+    result_.configurations = std::move(first);
+    return chosen;
+  }
+
   void plan_finalists() {
-    const std::size_t finalists = std::min(options_.finalists, result_.configurations.size());
-    const std::size_t policies = options_.policies.size();
+    const std::size_t finalists = choose_finalists(), policies = options_.policies.size();
     const auto plans = static_cast<std::int64_t>(finalists * policies + (options_.searching ? 1 : 0));
-    tell_({"planning the best whole", 0, plans});
+    tell_({fmt::format("planning the best {} whole", finalists), 0, plans});
     std::vector<std::shared_ptr<const simulate::PlanReport>> reports(finalists * policies);
     in_parallel(reports.size(), [&](std::size_t i) {
       reports[i] = report_of(result_.configurations[i / policies].choice, options_.policies[i % policies]);
@@ -207,10 +229,10 @@ class Search {
     for (std::size_t i = 0; i < finalists; ++i) {
       for (std::size_t k = 0; k < policies; ++k) enter(result_.configurations[i], reports[i * policies + k]);
     }
-    sort_finalists();
-    if (options_.searching && finalists > 0 && result_.configurations.front().exact) {
+    sort_finalists(finalists);
+    Configuration& first = result_.configurations.front();
+    if (options_.searching && first.exact && first.tasks <= kTasksOfSearching) {
       tell_({fmt::format("planning the best by {}", options_.searching->name), plans - 1, plans});
-      Configuration& first = result_.configurations.front();
       enter(first, report_of(first.choice, *options_.searching));
     }
   }
@@ -233,9 +255,8 @@ class Search {
   }
 
   /// Finalists that no policy could plan within the memory are dropped.
-  void sort_finalists() {
+  void sort_finalists(std::size_t finalists) {
     std::vector<Configuration>& all = result_.configurations;
-    const std::size_t finalists = std::min(options_.finalists, all.size());
     const auto end = all.begin() + static_cast<std::ptrdiff_t>(finalists);
     const auto kept = std::stable_partition(all.begin(), end, [](const Configuration& each) { return each.exact; });
     result_.too_large += end - kept;

@@ -23,14 +23,15 @@ struct SearchOptions {
   /// Policies that plan every finalist; the searching policy plans the best of them in addition.
   std::vector<policy::NamedPolicy> policies;
   std::optional<policy::NamedPolicy> searching;
-  std::size_t finalists = 6;  // steps that are planned and simulated whole
+  std::size_t finalists = 6;  // steps that are planned and simulated whole, at most
   int threads = 1;
 };
 
 /// A step that was estimated, and, for a finalist, planned and simulated as it would run.
 struct Configuration {
   Choice choice;
-  std::string policy;  // that planned it; of an estimate, the simple policy that fits the memory
+  std::string policy;      // of a finalist: that planned it
+  std::int64_t tasks = 0;  // of a rank's step
   double least_ns = 0;
   double step_ns = 0;
   std::int64_t memory_bytes = 0;
@@ -53,7 +54,8 @@ struct SearchResult {
 /// 2. While a choice's bound is below the best step known, graphs of one and two layers and micro-batches tighten its
 ///    bounds (StepFamily); then its step is estimated from small steps (StepEstimate). Of each grid the few orders of
 ///    axes with the least communication are estimated. What exceeds the memory is dropped.
-/// 3. The best estimates are planned and simulated whole by each policy, within the memory.
+/// 3. The best estimates are planned and simulated whole by each policy, within the memory: as many as have a given
+///    number of tasks together. The searching policy plans the best of these, unless it has very many tasks.
 /// The result doesn't depend on the number of threads. `run` is filled in, but for its grid and its micro-batch, and
 /// has a machine. Throws UserError if no choice exists, naming the nearest number of ranks that has one, or if none
 /// fits the memory, naming the least that was found.

@@ -168,6 +168,7 @@ JsonObject search_json(const SearchResult& result, std::size_t most) {
         .add("zero_1", each.choice.zero1)
         .add("policy", each.policy)
         .add("step_ms", each.step_ns * 1e-6)
+        .add("step_seconds", seconds_of(each))
         .add("tokens_per_s", tokens_per_second(result, each))
         .add("mfu", model_flops_share(result, each))
         .add("memory_bytes", each.memory_bytes)
@@ -206,8 +207,12 @@ std::string why_text(const SearchResult& result, std::size_t a, std::size_t b) {
                               {.head = fmt::format("{}", b)},
                               {.head = "difference"}}};
   const auto row = [&](const std::string& name, double one, double other) {
-    table.rows.push_back({name, format_time(one), format_time(other),
-                          fmt::format("{}{}", other < one ? "-" : "+", format_time(std::abs(other - one)))});
+    constexpr double kNothing = 50;  // prints as 0.0 us
+    const double difference = other - one;
+    const std::string text = std::abs(difference) < kNothing
+                                 ? "0"
+                                 : fmt::format("{}{}", difference < 0 ? "-" : "+", format_time(std::abs(difference)));
+    table.rows.push_back({name, format_time(one), format_time(other), text});
   };
   const simulate::PlanReport &one = *first.report, &other = *second.report;
   row("step", one.step_ns(), other.step_ns());

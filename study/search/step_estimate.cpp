@@ -1,13 +1,15 @@
 #include "study/search/step_estimate.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
 #include "ops/lower.h"
 #include "runtime/plan/memory_report.h"
+#include "runtime/policy/builtin/lhs.h"
 #include "runtime/policy/compile_plan.h"
-#include "runtime/simulate/simulator.h"
+#include "runtime/policy/scheduling/list_schedule.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -15,7 +17,9 @@ namespace weft::study {
 namespace {
 
 // In fewer layers the first and the last, which have less to overlap with, weigh too much.
-constexpr std::int64_t kFewLayers = 3, kMoreLayers = 5, kFewBatches = 2, kMoreBatches = 3;
+constexpr std::int64_t kFewLayers = 3, kMoreLayers = 5, kFewBatches = 2, kMoreBatches = 5;
+// A tight memory asks for few, many micro-batches for more. More still would take other collectives' bandwidth.
+constexpr std::int64_t kGathersAhead[] = {2, 8};
 
 std::array<std::int64_t, 2> sizes(std::int64_t few, std::int64_t more, std::int64_t all) {
   if (all <= more) return {all, all};
@@ -24,65 +28,85 @@ std::array<std::int64_t, 2> sizes(std::int64_t few, std::int64_t more, std::int6
 
 }  // namespace
 
-StepEstimate::StepEstimate(const StepFamily& family, policy::NamedPolicy policy)
+StepEstimate::StepEstimate(const StepFamily& family, std::int64_t limit)
     : family_(family),
-      policy_(std::move(policy)),
+      limit_(limit),
       layers_(sizes(kFewLayers, kMoreLayers, family.layers())),
       micro_batches_(sizes(kFewBatches, kMoreBatches, family.micro_batches())) {
-  for (const std::int64_t layers : std::set(layers_.begin(), layers_.end())) {
-    for (const std::int64_t micro_batches : std::set(micro_batches_.begin(), micro_batches_.end())) {
-      simulate::PlanningProblem problem = train::planning_problem(family.run_of(layers, micro_batches, graph::kAxes));
-      problem.options.memory = problem.options.memory_limit = 0;
-      steps_.push_back({layers, micro_batches,
-                        std::make_shared<const plan::Plan>(
-                            policy::compile_plan(problem.graph, *policy_, problem.options, problem.rewrites))});
+  static const policy::NamedPolicy axonn = policy::named_policy("axonn"), serial = policy::named_policy("serial");
+  for (const std::int64_t micro_batches : std::set(micro_batches_.begin(), micro_batches_.end())) {
+    for (const std::int64_t layers : std::set(layers_.begin(), layers_.end())) {
+      const simulate::PlanningProblem problem =
+          train::planning_problem(family.run_of(layers, micro_batches, graph::kAxes));
+      steps_.push_back(
+          {layers, micro_batches, plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts)});
     }
+  }
+  frugal_ = plan_by(*axonn);
+  if (limit > 0 && frugal_.total > limit) {
+    if (Frugal other = plan_by(*serial); other.total < frugal_.total) frugal_ = std::move(other);
   }
 }
 
-template <class Value>
-double StepEstimate::extrapolated(const Value& value) const {
-  // Linear in layers, then in micro-batches.
-  const auto along_layers = [&](std::int64_t micro_batches) {
-    const auto of = [&](std::int64_t layers) {
-      const auto found = std::ranges::find_if(
-          steps_, [&](const SmallStep& step) { return step.layers == layers && step.micro_batches == micro_batches; });
-      return static_cast<double>(value(*found));
-    };
-    const double few = of(layers_[0]);
-    if (layers_[0] == layers_[1]) return few;
-    return few + (of(layers_[1]) - few) * static_cast<double>(family_.layers() - layers_[0]) /
-                     static_cast<double>(layers_[1] - layers_[0]);
+double StepEstimate::extrapolated(const std::vector<double>& values) const {
+  const auto along = [](const std::array<std::int64_t, 2>& sizes, std::int64_t all, double few, double more) {
+    if (sizes[0] == sizes[1]) return few;
+    return few + (more - few) * static_cast<double>(all - sizes[0]) / static_cast<double>(sizes[1] - sizes[0]);
   };
-  const double few = along_layers(micro_batches_[0]);
-  if (micro_batches_[0] == micro_batches_[1]) return few;
-  return few + (along_layers(micro_batches_[1]) - few) *
-                   static_cast<double>(family_.micro_batches() - micro_batches_[0]) /
-                   static_cast<double>(micro_batches_[1] - micro_batches_[0]);
+  const std::size_t of_layers = layers_[0] == layers_[1] ? 1 : 2;
+  const auto along_layers = [&](std::size_t first) {
+    return along(layers_, family_.layers(), values[first], values[first + of_layers - 1]);
+  };
+  return along(micro_batches_, family_.micro_batches(), along_layers(0), along_layers(values.size() - of_layers));
 }
 
-std::int64_t StepEstimate::memory_bytes() const {
-  return static_cast<std::int64_t>(
-      extrapolated([](const SmallStep& step) { return plan::memory_report(*step.plan).total(); }));
+StepEstimate::Frugal StepEstimate::plan_by(const policy::Policy& policy) const {
+  Frugal frugal;
+  std::vector<double> totals;
+  for (const SmallStep& step : steps_) {
+    simulate::PlanningProblem problem =
+        train::planning_problem(family_.run_of(step.layers, step.micro_batches, graph::kAxes), step.graph);
+    problem.options.memory = problem.options.memory_limit = 0;
+    const plan::Plan plan = policy::compile_plan(step.graph, policy, problem.options);
+    frugal.scratch.push_back(plan.scratch_bytes);
+    totals.push_back(static_cast<double>(plan::memory_report(plan).total()));
+  }
+  frugal.total = static_cast<std::int64_t>(extrapolated(totals));
+  return frugal;
+}
+
+double StepEstimate::makespan(std::size_t step, const std::array<graph::Axis, 4>& order, std::int64_t gathers_ahead,
+                              bool by_rank) const {
+  static const std::vector<policy::LhsRule> rules =
+      policy::parse_lhs_rules("memory+release+critical+unlock+consumer+program");
+  const SmallStep& small = steps_[step];
+  const graph::Graph& graph = *small.graph;
+  simulate::PlanningProblem problem =
+      train::planning_problem(family_.run_of(small.layers, small.micro_batches, order), small.graph);
+  problem.options.gathers_ahead = gathers_ahead;
+  problem.options.memory_limit = 0;
+  if (limit_ > 0 && frugal_.total < limit_) {
+    const double share = static_cast<double>(small.layers) / static_cast<double>(family_.layers());
+    problem.options.memory_limit =
+        frugal_.scratch[step] + static_cast<std::int64_t>(share * static_cast<double>(limit_ - frugal_.total));
+  }
+  const cost::TaskCosts costs = policy::costs_of(graph, problem.options);
+  policy::ListScheduler scheduler(graph, costs, problem.options);
+  if (by_rank) return scheduler.run(policy::upward_rank(graph, costs.ns));
+  policy::RuleChooser chooser(graph, costs, rules);
+  return scheduler.run(chooser);
 }
 
 double StepEstimate::step_ns(const std::array<graph::Axis, 4>& order) const {
-  return extrapolated([&](const SmallStep& step) {
-    const simulate::PlanningProblem problem =
-        train::planning_problem(family_.run_of(step.layers, step.micro_batches, order), step.plan->graph);
-    const cost::TaskCosts costs = policy::costs_of(*step.plan->graph, problem.options);
-    return simulate::simulate(*step.plan, costs, problem.machine, simulate::simulation_options(problem)).step_ns;
-  });
-}
-
-std::optional<std::int64_t> memory_within(const StepFamily& family, const StepEstimate& fast, std::int64_t limit,
-                                          std::int64_t& least_bytes) {
-  least_bytes = fast.memory_bytes();
-  for (const char* name : {"axonn", "serial"}) {
-    if (limit <= 0 || least_bytes <= limit) break;
-    least_bytes = std::min(least_bytes, StepEstimate(family, policy::named_policy(name)).memory_bytes());
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::int64_t ahead : kGathersAhead) {
+    for (const bool by_rank : {true, false}) {
+      std::vector<double> values;
+      for (std::size_t step = 0; step < steps_.size(); ++step) values.push_back(makespan(step, order, ahead, by_rank));
+      best = std::min(best, extrapolated(values));
+    }
   }
-  return limit <= 0 || least_bytes <= limit ? std::optional(least_bytes) : std::nullopt;
+  return best;
 }
 
 }  // namespace weft::study

@@ -1,50 +1,53 @@
 // How long a step of many layers and micro-batches takes, and how much memory: estimated from steps of few layers and
-// micro-batches that are planned and simulated.
+// micro-batches that are scheduled.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
 #include <vector>
 
-#include "runtime/plan/plan.h"
+#include "graph/graph.h"
 #include "study/search/step_needs.h"
 
 namespace weft::study {
 
-/// A step planned by one simple policy, whose order depends neither on costs nor on the order of axes. Up to four small
-/// steps are planned, without a memory limit; each layer and each micro-batch more is taken to add the same time and
-/// memory. A step as small as these is planned as it is.
+/// Lowers up to four small steps. Each layer and each micro-batch more is taken to add the same time and memory. A step
+/// as small as these is taken as it is.
 class StepEstimate {
  public:
-  StepEstimate(const StepFamily& family, policy::NamedPolicy policy);
+  /// The family must outlive the estimate. `limit`: bytes of state and scratch that a plan may take; 0: any.
+  StepEstimate(const StepFamily& family, std::int64_t limit);
 
-  const std::string& policy() const { return policy_.name; }
-  std::int64_t memory_bytes() const;  // state and scratch
-  /// Simulates the small steps with the grid's axes in this order. Throws the exceptions of simulate().
+  /// State and scratch of a plan that is known to be frugal: of policy axonn, or of serial order where axonn's exceeds
+  /// the limit and serial order's is less.
+  std::int64_t frugal_bytes() const { return frugal_.total; }
+
+  /// Nanoseconds of the shortest of a few list schedules, with the grid's axes in this order. Schedules of a small step
+  /// may take the scratch of its frugal plan, and its layers' share of what the limit leaves beyond the whole step's
+  /// frugal plan. Without a limit, and where frugal_bytes() exceeds it, they may take any memory.
   double step_ns(const std::array<graph::Axis, 4>& order) const;
 
  private:
   struct SmallStep {
     std::int64_t layers = 1, micro_batches = 1;
-    std::shared_ptr<const plan::Plan> plan;
+    std::shared_ptr<const graph::Graph> graph;
   };
-  template <class Value>
-  double extrapolated(const Value& value) const;
+  struct Frugal {
+    std::int64_t total = 0;             // of the whole step
+    std::vector<std::int64_t> scratch;  // of the small steps
+  };
+  Frugal plan_by(const policy::Policy& policy) const;
+  /// The whole step's value, by the values of the small steps.
+  double extrapolated(const std::vector<double>& values) const;
+  double makespan(std::size_t step, const std::array<graph::Axis, 4>& order, std::int64_t gathers_ahead,
+                  bool by_rank) const;
 
   const StepFamily& family_;
-  policy::NamedPolicy policy_;
+  const std::int64_t limit_;
   std::array<std::int64_t, 2> layers_{}, micro_batches_{};  // few and more of them; equal: all that the step has
-  std::vector<SmallStep> steps_;
+  std::vector<SmallStep> steps_;                            // by micro-batches, then by layers
+  Frugal frugal_;
 };
-
-/// The memory of the step's plans under the first policy that keeps the limit (0: any): the fast one's, else that of
-/// more and more frugal ones; nullopt if none does. A list schedule under a limit comes near the fast order's time with
-/// the frugal one's memory. `least_bytes` gets the least memory that was tried.
-std::optional<std::int64_t> memory_within(const StepFamily& family, const StepEstimate& fast, std::int64_t limit,
-                                          std::int64_t& least_bytes);
 
 }  // namespace weft::study

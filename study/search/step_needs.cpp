@@ -1,6 +1,7 @@
 #include "study/search/step_needs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <span>
 #include <utility>
@@ -148,6 +149,7 @@ StepNeeds StepFamily::needs(const std::array<graph::Axis, 4>& order) const {
   StepNeeds needs;
   for (std::size_t i = 0; i < counts_.size(); ++i) {
     const double count = counts_[i].of(layers(), micro_batches());
+    needs.tasks += std::llround(count);
     for (std::vector<double>* values : {&costs.ns, &costs.cpu_ns, &costs.beside_ns, &costs.link_ns}) {
       if (!values->empty()) (*values)[i] *= count;
     }

@@ -46,7 +46,7 @@ Comparison comparison() {
   return comparison;
 }
 
-MeasuredSteps measured(std::vector<double> ms) {
+MeasuredSteps measured(const std::vector<double>& ms) {
   MeasuredSteps steps;
   for (const double value : ms) steps.ns.push_back(value * kMs);
   steps.exposed_ns = 2 * kMs;

@@ -1,4 +1,5 @@
 // Includes go one way, from tools down to base, and a source file or a folder keeps the size of one concept.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +47,7 @@ std::vector<std::string> violations(const std::string& file, const std::string& 
     ++number;
     std::smatch match;
     if (!std::regex_match(line, match, include) || may_include(file, match[1])) continue;
-    found.push_back(file + ":" + std::to_string(number) + ": " + line);
+    found.push_back(fmt::format("{}:{}: {}", file, number, line));
   }
   return found;
 }

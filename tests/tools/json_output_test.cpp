@@ -19,7 +19,7 @@ class JsonOutput : public testing::SmallStep {
     words.emplace_back("--json");
     const testing::CommandResult result = testing::run_weft(words, folder_.path().string());
     EXPECT_EQ(result.exit_code, 0) << result.errors;
-    const json object = json::parse(result.output, nullptr, false);
+    json object = json::parse(result.output, nullptr, false);
     EXPECT_TRUE(object.is_object()) << words[0] << result.output;
     return object;
   }

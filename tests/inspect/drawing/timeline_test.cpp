@@ -27,7 +27,7 @@ plan::RecordedTask task(std::string name, graph::KindClass style, std::uint32_t 
 ///   compute0   a [0,40)         c [60,80)
 ///   compute1        b [30,50)
 ///   data            r [40,70)          s [75,100)      with r waiting for a, c for r, s for c
-plan::Recording sample(std::vector<std::int64_t> begins, std::int64_t scale) {
+plan::Recording sample(const std::vector<std::int64_t>& begins, std::int64_t scale) {
   plan::Recording out;
   out.policy = "by <hand>";
   out.streams = {{"compute0", true}, {"compute1", true}, {"data", false}};

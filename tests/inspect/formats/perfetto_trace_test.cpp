@@ -120,7 +120,7 @@ struct Decoded {
   std::map<std::uint64_t, std::vector<std::size_t>> open_;
 };
 
-plan::Recording sample_recording(std::vector<std::int64_t> steps, int ranks = 1) {
+plan::Recording sample_recording(const std::vector<std::int64_t>& steps, int ranks = 1) {
   std::vector<plan::RankTrace> traced;
   for (int rank = 0; rank < ranks; ++rank) {
     plan::RankTrace& of = traced.emplace_back(plan::RankTrace{rank, {}});

@@ -39,7 +39,7 @@ TEST(MachineCheck, OfOnePointComparesWithTheDevicesRate) {
   ASSERT_EQ(checked.size(), 2U);
   EXPECT_NEAR(checked[0].predicted / checked[0].measured, 0.8, 1e-9);
   EXPECT_TRUE(checked[0].holds());
-  EXPECT_NEAR(checked[1].predicted, 4 * 2 * 64 * 65 / 2 * 32 / 0.5e9, 1e-12);
+  EXPECT_NEAR(checked[1].predicted, 2.0 * 2 * 64 * 65 * 32 / 0.5e9, 1e-12);
 }
 
 TEST(MachineCheck, HoldsTheFilesOfWeft) {

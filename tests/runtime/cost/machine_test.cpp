@@ -1,5 +1,6 @@
 #include "runtime/cost/machine.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -285,9 +286,9 @@ TEST(Machine, ThePageNamesEveryKeyOfTheFiles) {
       const std::size_t equals = line.find(" =");
       if (line.starts_with("#") || line.starts_with("[") || equals == std::string::npos) continue;
       const std::string key = line.substr(0, equals);
-      const bool listed = line.starts_with("[") || text.find("`" + key + "`") != std::string::npos ||
-                          text.find("`" + table + "." + key + "`") != std::string::npos ||
-                          text.find("\n" + key + " = ") != std::string::npos;
+      const auto names = [&](const std::string& words) { return text.find(words) != std::string::npos; };
+      const bool listed = line.starts_with("[") || names(fmt::format("`{}`", key)) ||
+                          names(fmt::format("`{}.{}`", table, key)) || names(fmt::format("\n{} = ", key));
       EXPECT_TRUE(listed) << path << ": " << table << "." << key;
     }
   }

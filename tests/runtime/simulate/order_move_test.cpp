@@ -32,7 +32,7 @@ class OrderMoves : public ::testing::Test {
   graph::TaskId id(const std::string& name) const { return graph_->find_task(name); }
   std::string made(const std::vector<OrderMove>& moves) {
     plan::Order order = order_;
-    if (const std::string why = apply(*graph_, moves, order); !why.empty()) return why;
+    if (std::string why = apply(*graph_, moves, order); !why.empty()) return why;
     std::string text;
     for (const plan::Placement& placement : order.sequence) text += graph_->task(placement.task).name;
     edges_ = order.added_edges.size();

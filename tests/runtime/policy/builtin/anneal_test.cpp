@@ -75,10 +75,9 @@ TEST(AnnealPolicy, ASearchKeepsOnlySchedulesThatFit) {
   const double start = forward.run(rank);
   EXPECT_LE(search(forward, backward, rank, 60, 1).best, start);
   const auto serial = make_policy("program:depth=0")->order(*graph, options);
-  const std::shared_ptr<const graph::Graph> held = graph;
-  options.memory_limit = plan::make_plan(held, serial, "program").scratch_bytes;
+  options.memory_limit = plan::make_plan(graph, serial, "program").scratch_bytes;
   const plan::Order order = make_policy("anneal:iterations=60")->order(*graph, options);
-  EXPECT_LE(plan::make_plan(held, order, "anneal").scratch_bytes, options.memory_limit);
+  EXPECT_LE(plan::make_plan(graph, order, "anneal").scratch_bytes, options.memory_limit);
 }
 
 }  // namespace

@@ -1,0 +1,90 @@
+// The space of a search: every grid and its options once, axes in every order that differs, and the ranks that fit.
+#include "study/search/choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace weft::study {
+namespace {
+
+train::RunConfig config_of(std::int64_t batch) {
+  train::RunConfig config;
+  config.model.hidden = 64;
+  config.model.heads = config.model.kv_heads = 4;
+  config.model.ffn = 256;
+  config.model.vocab = 100;
+  config.global_batch = batch;
+  return config;
+}
+
+TEST(Choices, AreAllThatDivideTheModelAndTheBatch) {
+  const std::vector<Choice> choices = choices_of(config_of(12), 6, {});
+  std::set<std::string> texts;
+  std::set<std::int64_t> data;
+  for (const Choice& choice : choices) {
+    EXPECT_EQ(choice.grid.ranks(), 6) << to_string(choice);
+    EXPECT_EQ(12 % (choice.grid.batch_ranks() * choice.micro_batch), 0) << to_string(choice);
+    EXPECT_TRUE(choice.grid.z > 1 || !choice.reshard_after_forward) << to_string(choice);
+    EXPECT_TRUE(choice.grid.data > 1 || !choice.zero1) << to_string(choice);
+    EXPECT_TRUE(texts.insert(to_string(choice)).second) << to_string(choice) << " twice";
+    data.insert(choice.grid.data);
+  }
+  EXPECT_EQ(data, (std::set<std::int64_t>{3, 6}));  // three divides none of the model's sizes
+  // Of z=2, data=3: two sequences of a rank, at once or one after the other, and each option on and off.
+  const auto of_z = std::ranges::count_if(choices, [](const Choice& choice) { return choice.grid.z == 2; });
+  EXPECT_EQ(of_z, 2 * 2 * 2 * 2);
+}
+
+TEST(Choices, KeepWhatTheConfigurationHas) {
+  train::RunConfig config = config_of(12);
+  config.grid = {.z = 2, .data = 3};
+  config.micro_batch = 2;
+  config.recompute = train::Recompute::block;
+  config.zero1 = true;
+  const std::vector<Choice> one =
+      choices_of(config, 6, {"grid", "micro-batch", "recompute", "reshard-after-forward", "zero-1"});
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0], (Choice{config.grid, 2, train::Recompute::block, false, true}));
+  EXPECT_EQ(choices_of(config, 6, {"grid", "zero-1"}).size(), 2U * 2 * 2);
+  EXPECT_TRUE(choices_of(config, 4, {"grid"}).empty());
+  config.micro_batch = 5;
+  EXPECT_TRUE(choices_of(config, 6, {"micro-batch"}).empty());
+}
+
+TEST(Choices, MakeConfigurationsThatHaveThem) {
+  const Choice choice{{.x = 2, .data = 2}, 3, train::Recompute::block, true, true};
+  const train::RunConfig config = with_choice(config_of(12), choice);
+  EXPECT_EQ(config.grid, choice.grid);
+  EXPECT_EQ(config.ranks, 4);
+  EXPECT_EQ(config.micro_batch, 3);
+  EXPECT_EQ(config.recompute, train::Recompute::block);
+  EXPECT_TRUE(config.reshard_after_forward);
+  EXPECT_TRUE(config.zero1);
+}
+
+TEST(AxisOrders, AreThoseOfAxesWithSeveralRanks) {
+  EXPECT_EQ(axis_orders({}).size(), 1U);
+  EXPECT_EQ(axis_orders({.y = 4}).size(), 1U);
+  EXPECT_EQ(axis_orders({.y = 4, .data = 2}).size(), 2U);
+  EXPECT_EQ(axis_orders({.x = 2, .y = 2, .z = 2}).size(), 6U);
+  const auto all = axis_orders({.x = 2, .y = 2, .z = 2, .data = 2});
+  EXPECT_EQ(all.size(), 24U);
+  EXPECT_EQ(all.front(), graph::kAxes);
+  for (const auto& order : axis_orders({.x = 2, .z = 3, .data = 2})) {
+    EXPECT_TRUE(std::ranges::is_permutation(order, graph::kAxes));
+    EXPECT_EQ(order[1], graph::Axis::y);  // of one rank: where it usually is
+  }
+}
+
+TEST(NearestRanks, IsTheNearestNumberThatFits) {
+  const train::RunConfig config = config_of(8);
+  EXPECT_TRUE(choices_of(config, 7, {}).empty());
+  EXPECT_EQ(nearest_ranks(config, 7, {}), 8);
+  EXPECT_EQ(nearest_ranks(config, 11, {}), 8);  // 10, 12 to 14: a factor that divides neither heads nor batch
+  EXPECT_TRUE(choices_of(config, 12, {}).empty());
+}
+
+}  // namespace
+}  // namespace weft::study

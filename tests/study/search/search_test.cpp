@@ -1,0 +1,135 @@
+// Searches of small spaces, against planning every choice.
+#include "study/search/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "study/search/search_output.h"
+#include "train/step/planning.h"
+
+namespace weft::study {
+namespace {
+
+/// On nodes of four devices with a network that is as slow as the model is small.
+train::ResolvedRun small_run(std::int64_t memory) {
+  train::RunConfig config;
+  config.model_name = train::kCustomModel;
+  config.model.layers = 6;
+  config.model.hidden = 512;
+  config.model.heads = config.model.kv_heads = 8;
+  config.model.ffn = 2048;
+  config.model.vocab = 1000;
+  config.model.context = config.seq_len = 256;
+  config.dtype = DType::bf16;
+  config.global_batch = config.micro_batch = 1;
+  config.machine = "perlmutter";
+  config.memory = memory;
+  train::ResolvedRun run = train::resolve(config, 0);
+  run.config.global_batch = 16;
+  return run;
+}
+
+SearchOptions options_for(std::int64_t ranks, std::size_t finalists) {
+  SearchOptions options;
+  options.ranks = ranks;
+  options.policies = {policy::named_policy("program"), policy::named_policy("lhs")};
+  options.finalists = finalists;
+  options.threads = 2;
+  return options;
+}
+
+/// The shortest step of all choices in their usual order of axes, each planned whole.
+double best_of_all(const train::ResolvedRun& run, const SearchOptions& options) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Choice& choice : choices_of(run.config, options.ranks, options.kept)) {
+    train::ResolvedRun one = run;
+    one.config = with_choice(one.config, choice);
+    for (const policy::NamedPolicy& policy : options.policies) {
+      const simulate::PlanReport report = simulate::report_plan(train::planning_problem(one), policy);
+      if (report.planned()) best = std::min(best, report.step_ns());
+    }
+  }
+  return best;
+}
+
+TEST(Search, FindsWhatPlanningEveryChoiceFinds) {
+  train::ResolvedRun run = small_run(0);
+  for (const std::int64_t ranks : {4, 6}) {
+    run.config.global_batch = 4 * ranks;
+    SearchOptions options = options_for(ranks, 6);
+    options.kept = {"axis-order"};
+    const SearchResult result = search_configurations(run, options, [](const Status&) {});
+    ASSERT_FALSE(result.configurations.empty());
+    const Configuration& first = result.configurations.front();
+    EXPECT_TRUE(first.exact);
+    EXPECT_LE(first.step_ns, 1.02 * best_of_all(run, options)) << to_string(first.choice);
+    EXPECT_GE(first.step_ns, first.least_ns);
+  }
+}
+
+TEST(Search, KeepsTheMemory) {
+  const SearchResult free = search_configurations(small_run(0), options_for(8, 4), [](const Status&) {});
+  const std::int64_t limit = free.configurations.front().memory_bytes * 3 / 4;
+  const SearchResult limited = search_configurations(small_run(limit), options_for(8, 4), [](const Status&) {});
+  for (const Configuration& each : limited.configurations) {
+    EXPECT_TRUE(!each.exact || each.memory_bytes <= limit) << to_string(each.choice);
+  }
+  EXPECT_GT(limited.too_large, free.too_large);
+  EXPECT_GE(limited.configurations.front().step_ns, free.configurations.front().step_ns);
+  EXPECT_THROW(search_configurations(small_run(1 << 20), options_for(8, 4), [](const Status&) {}), UserError);
+}
+
+TEST(Search, DoesNotDependOnThreads) {
+  std::vector<std::string> texts;
+  for (const int threads : {1, 3}) {
+    SearchOptions options = options_for(8, 3);
+    options.threads = threads;
+    const SearchResult result = search_configurations(small_run(0), options, [](const Status&) {});
+    texts.push_back(search_json(result, 1000).text());
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+TEST(Search, CountsEveryChoiceOnce) {
+  const SearchOptions options = options_for(8, 3);
+  const train::ResolvedRun run = small_run(0);
+  const SearchResult result = search_configurations(run, options, [](const Status&) {});
+  std::int64_t orders = 0;
+  for (const Choice& choice : choices_of(run.config, 8, {})) orders += std::ssize(axis_orders(choice.grid));
+  EXPECT_EQ(result.choices, orders);
+  EXPECT_EQ(std::ssize(result.configurations), result.estimated);
+  EXPECT_LE(result.estimated + result.too_slow + result.too_large, result.choices);
+}
+
+TEST(Search, OfRanksWithoutAGridNamesTheNearest) {
+  try {
+    search_configurations(small_run(0), options_for(7, 3), [](const Status&) {});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("--ranks 8"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Search, TellsWhyOneBeatsAnother) {
+  const SearchResult result = search_configurations(small_run(0), options_for(8, 3), [](const Status&) {});
+  const std::string why = why_text(result, 1, 2);
+  for (const char* part : {"step", "computing alone", "communication exposed", "memory"}) {
+    EXPECT_NE(why.find(part), std::string::npos) << why;
+  }
+  EXPECT_THROW(why_text(result, 1, result.configurations.size() + 1), UserError);
+  EXPECT_THROW(why_text(result, 0, 1), UserError);
+  EXPECT_THROW(why_text(result, 1, result.configurations.size()), UserError);  // estimated
+  const std::vector<const Configuration*> front = pareto_front(result);
+  ASSERT_FALSE(front.empty());
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    EXPECT_GT(front[i]->memory_bytes, front[i - 1]->memory_bytes);
+    EXPECT_LT(front[i]->step_ns, front[i - 1]->step_ns);
+  }
+  EXPECT_NE(pareto_picture(result).svg().find("</svg>"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::study

@@ -62,8 +62,8 @@ ModelConfig llama(std::string name, const LlamaSizes& sizes) {
   return model;
 }
 
-// Sizes from the tables of GPT-2 (Radford et al. 2019), AxoNN's benchmark and the config.json files of the Llama
-// releases. The byte-level models are ours.
+// Sizes from the tables of GPT-2 (Radford et al. 2019), AxoNN's benchmark (320 and 640 billion: as reported elsewhere)
+// and the config.json files of the Llama releases. The byte-level models are ours.
 const std::vector<ModelConfig>& table() {
   static const std::vector<ModelConfig> models = {
       byte_gpt2("tiny", 4, 8, 256, 128),
@@ -73,14 +73,23 @@ const std::vector<ModelConfig>& table() {
       gpt2("gpt2-350m", 24, 16, 1024),
       gpt2("gpt2-774m", 36, 20, 1280),
       gpt2("gpt2-1558m", 48, 25, 1600),
+      axonn("gpt-5b", 24, 32, 4096),
+      axonn("gpt-10b", 32, 40, 5120),
       axonn("gpt-20b", 32, 56, 7168),
       axonn("gpt-40b", 38, 72, 9216),
+      axonn("gpt-60b", 56, 72, 9216),
       axonn("gpt-80b", 42, 96, 12288),
+      axonn("gpt-100b", 53, 96, 12288),
+      axonn("gpt-160b", 84, 96, 12288),
+      axonn("gpt-175b", 96, 96, 12288),
+      axonn("gpt-320b", 96, 128, 16384),
+      axonn("gpt-640b", 192, 128, 16384),
       llama("tinyllama-1.1b", {22, 32, 4, 2048, 5632, 32000, 2048, false, 1e4F, 1.0F}),
       llama("llama-1b", {16, 32, 8, 2048, 8192, 128256, 131072, true, 5e5F, 32.0F}),
       llama("llama-3b", {28, 24, 8, 3072, 8192, 128256, 131072, true, 5e5F, 32.0F}),
       llama("llama-7b", {32, 32, 32, 4096, 11008, 32000, 4096, false, 1e4F, 1.0F}),
       llama("llama-8b", {32, 32, 8, 4096, 14336, 128256, 131072, false, 5e5F, 8.0F}),
+      llama("llama-405b", {126, 128, 8, 16384, 53248, 128256, 131072, false, 5e5F, 8.0F}),
   };
   return models;
 }

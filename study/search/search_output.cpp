@@ -254,7 +254,7 @@ std::vector<const Configuration*> pareto_front(const SearchResult& result) {
 }
 
 inspect::Picture pareto_picture(const SearchResult& result) {
-  constexpr double kWidth = 900, kHeight = 520, kLeft = 80, kRight = 30, kTop = 50, kBottom = 60;
+  constexpr double kWidth = 900, kHeight = 520, kLeft = 80, kRight = 30, kTop = 70, kBottom = 60;
   constexpr int kTicks = 5;
   inspect::Picture picture(kWidth, kHeight);
   double least_memory = std::numeric_limits<double>::infinity(), most_memory = 0;
@@ -289,6 +289,15 @@ inspect::Picture pareto_picture(const SearchResult& result) {
   }
   picture.text((kLeft + kWidth - kRight) / 2, kHeight - 15, "memory of a rank",
                {.anchor = inspect::TextPaint::Anchor::middle});
+  constexpr std::string_view kWhole = "#1f77b4", kEstimated = "#b0c4de", kFront = "#d62728";
+  double right = kWidth - kRight;
+  for (const auto& [color, meaning] : {std::pair(kFront, "nothing beats it"), std::pair(kEstimated, "estimated"),
+                                       std::pair(kWhole, "planned whole")}) {
+    constexpr double kSpace = 130;
+    right -= kSpace;
+    picture.rect(right, 40, 8, 8, {.fill = color, .round = 4});
+    picture.text(right + 14, 48, meaning);
+  }
   const auto dot = [&](const Configuration& each, std::string_view color, double radius) {
     const inspect::Point at = place(static_cast<double>(each.memory_bytes), each.step_ns);
     picture.begin_group(fmt::format("{}, {}: {}, {}{}", to_string(each.choice), each.policy, format_time(each.step_ns),
@@ -297,15 +306,15 @@ inspect::Picture pareto_picture(const SearchResult& result) {
     picture.end_group();
   };
   for (const Configuration& each : result.configurations) {
-    if (each.step_ns <= most_step) dot(each, each.exact ? "#1f77b4" : "#b0c4de", 3.5);
+    if (each.step_ns <= most_step) dot(each, each.exact ? kWhole : kEstimated, 3.5);
   }
   std::vector<inspect::Point> line;
   for (const Configuration* each : pareto_front(result)) {
     if (each->step_ns > most_step) continue;
     line.push_back(place(static_cast<double>(each->memory_bytes), each->step_ns));
-    dot(*each, "#d62728", 5);
+    dot(*each, kFront, 5);
   }
-  if (line.size() > 1) picture.line(line, {.stroke = "#d62728", .width = 1.5});
+  if (line.size() > 1) picture.line(line, {.stroke = kFront, .width = 1.5});
   return picture;
 }
 

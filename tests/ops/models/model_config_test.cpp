@@ -39,9 +39,14 @@ TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
       {"tinyllama-1.1b", 1'100'048'384}, {"llama-7b", 6'738'415'616}, {"llama-8b", 8'030'261'248}};
   for (const auto& [name, count] : published) EXPECT_EQ(model_by_name(name).parameters(), count) << name;
   // AxoNN publishes rounded sizes in billions.
-  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-20b").parameters()), 20.1e9, 0.05e9);
-  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-40b").parameters()), 39.2e9, 0.05e9);
-  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-80b").parameters()), 76.8e9, 0.05e9);
+  const std::map<std::string, double> billions = {
+      {"gpt-5b", 5.1},   {"gpt-10b", 10.3},  {"gpt-20b", 20.1},   {"gpt-40b", 39.2},   {"gpt-60b", 57.6},
+      {"gpt-80b", 76.8}, {"gpt-100b", 96.7}, {"gpt-160b", 152.9}, {"gpt-175b", 174.6}, {"llama-405b", 405.85}};
+  for (const auto& [name, count] : billions) {
+    EXPECT_NEAR(static_cast<double>(model_by_name(name).parameters()), count * 1e9, 0.06e9) << name;
+  }
+  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-320b").parameters()), 310e9, 0.5e9);
+  EXPECT_NEAR(static_cast<double>(model_by_name("gpt-640b").parameters()), 619e9, 0.5e9);
 }
 
 TEST(ModelConfig, CountIsTheSumOfTheParameters) {

@@ -55,9 +55,13 @@ void set_model_name(RunConfig& config, std::string_view value, std::string_view 
 }  // namespace
 
 ConfigEntry model_key() {
-  return {"model",        ValueKind::text,
-          "text",         "a model by name: " + join(ops::model_names()),
-          set_model_name, [](const RunConfig& config) { return config.model_name; }};
+  return {"model",
+          ValueKind::text,
+          "text",
+          "a model by name: tiny, small, llama-tiny, gpt2-124m to gpt2-1558m, gpt-5b to gpt-640b, llama-1b to "
+          "llama-405b; docs/models.md lists all",
+          set_model_name,
+          [](const RunConfig& config) { return config.model_name; }};
 }
 
 std::vector<ConfigEntry> model_size_keys() {

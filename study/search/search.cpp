@@ -23,8 +23,8 @@ constexpr std::size_t kOrders = 4;   // of axes that are estimated for one grid
 constexpr std::size_t kAtOnce = 16;  // families between two looks at the best estimate: not the number of threads, on
                                      // which the result would depend
 constexpr std::int64_t kTasksOfFinalists = 40'000, kTasksOfSearching = 10'000;  // of graphs that are planned whole
-constexpr double kEstimateError = 1.03;  // a step may take so many times its estimate
-constexpr double kMemoryError = 0.02;    // by which an estimate of memory may be too large
+constexpr double kEstimateError = 1.03;  // a step takes at most this many times its estimate
+constexpr double kMemoryError = 0.02;    // an estimate of memory is at most this share too large
 
 /// A choice with the bounds that are known of it.
 struct Candidate {
@@ -254,13 +254,15 @@ class Search {
     configuration.memory_bytes = report->memory_bytes;
   }
 
-  /// Finalists that no policy could plan within the memory are dropped.
+  /// Drops finalists that no policy could plan within the memory, and estimates that exceed it.
   void sort_finalists(std::size_t finalists) {
     std::vector<Configuration>& all = result_.configurations;
     const auto end = all.begin() + static_cast<std::ptrdiff_t>(finalists);
     const auto kept = std::stable_partition(all.begin(), end, [](const Configuration& each) { return each.exact; });
     result_.too_large += end - kept;
     all.erase(kept, end);
+    result_.too_large += static_cast<std::int64_t>(std::erase_if(
+        all, [&](const Configuration& each) { return !each.exact && memory_ > 0 && each.memory_bytes > memory_; }));
     std::ranges::stable_sort(all, {}, [](const Configuration& each) { return std::tuple(!each.exact, each.step_ns); });
     if (all.empty()) refuse_memory();
   }

@@ -8,11 +8,9 @@
 #include <variant>
 
 #include "graph/task_signature.h"
-#include "ops/lower.h"
 #include "runtime/policy/fit_memory.h"
 #include "runtime/simulate/bounds.h"
 #include "train/step/planning.h"
-#include "train/step/step_config.h"
 
 namespace weft::study {
 namespace {
@@ -117,8 +115,9 @@ StepFamily::StepFamily(const train::ResolvedRun& run, const Choice& choice) : ru
   for (std::size_t corner = 0; corner < kCorners; ++corner) {
     // A step of one micro-batch needs no graph of two, whose factor in of() is zero.
     if (layers_of(corner) > layers() || micro_batches_of(corner) > micro_batches()) continue;
-    const train::RunConfig small = run_of(layers_of(corner), micro_batches_of(corner), choice.grid.order).config;
-    const auto graph = ops::lower_train(small.model, train::step_config(small));
+    const simulate::PlanningProblem small =
+        train::planning_problem(run_of(layers_of(corner), micro_batches_of(corner), choice.grid.order));
+    const auto graph = plan::rewrite(small.graph, small.rewrites, small.options.weight_layouts);
     for (const graph::Task& task : graph->tasks()) {
       const std::size_t kind = kinds.index_of(*graph, task);
       counts_.resize(kinds.size());

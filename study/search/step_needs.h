@@ -1,5 +1,5 @@
-// What a training step of many layers and micro-batches needs at least, under any policy: computed from graphs of few
-// layers and micro-batches, because layers and micro-batches are alike.
+// The least time and memory of a training step of many layers and micro-batches, under any order of its graph. They are
+// computed from graphs of few layers and micro-batches, because layers and micro-batches are alike.
 #pragma once
 
 #include <array>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "ops/lower.h"
@@ -16,31 +15,18 @@
 namespace weft::study {
 namespace {
 
-// In fewer layers the first and the last, which have less to overlap with, weigh too much.
-constexpr std::int64_t kFewLayers = 3, kMoreLayers = 5, kFewBatches = 2, kMoreBatches = 5;
 // A tight memory asks for few, many micro-batches for more. More still would take other collectives' bandwidth.
 constexpr std::int64_t kGathersAhead[] = {2, 8};
-
-std::array<std::int64_t, 2> sizes(std::int64_t few, std::int64_t more, std::int64_t all) {
-  if (all <= more) return {all, all};
-  return {few, more};
-}
 
 }  // namespace
 
 StepEstimate::StepEstimate(const StepFamily& family, std::int64_t limit)
-    : family_(family),
-      limit_(limit),
-      layers_(sizes(kFewLayers, kMoreLayers, family.layers())),
-      micro_batches_(sizes(kFewBatches, kMoreBatches, family.micro_batches())) {
+    : family_(family), limit_(limit), sizes_(family.layers(), family.micro_batches()) {
   static const policy::NamedPolicy axonn = policy::named_policy("axonn"), serial = policy::named_policy("serial");
-  for (const std::int64_t micro_batches : std::set(micro_batches_.begin(), micro_batches_.end())) {
-    for (const std::int64_t layers : std::set(layers_.begin(), layers_.end())) {
-      const simulate::PlanningProblem problem =
-          train::planning_problem(family.run_of(layers, micro_batches, graph::kAxes));
-      steps_.push_back(
-          {layers, micro_batches, plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts)});
-    }
+  for (const SmallSteps::Size& size : sizes_.sizes()) {
+    const simulate::PlanningProblem problem =
+        train::planning_problem(family.run_of(size.layers, size.micro_batches, graph::kAxes));
+    steps_.push_back({size, plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts)});
   }
   frugal_ = plan_by(*axonn);
   if (limit > 0 && frugal_.total > limit) {
@@ -48,30 +34,18 @@ StepEstimate::StepEstimate(const StepFamily& family, std::int64_t limit)
   }
 }
 
-double StepEstimate::extrapolated(const std::vector<double>& values) const {
-  const auto along = [](const std::array<std::int64_t, 2>& sizes, std::int64_t all, double few, double more) {
-    if (sizes[0] == sizes[1]) return few;
-    return few + (more - few) * static_cast<double>(all - sizes[0]) / static_cast<double>(sizes[1] - sizes[0]);
-  };
-  const std::size_t of_layers = layers_[0] == layers_[1] ? 1 : 2;
-  const auto along_layers = [&](std::size_t first) {
-    return along(layers_, family_.layers(), values[first], values[first + of_layers - 1]);
-  };
-  return along(micro_batches_, family_.micro_batches(), along_layers(0), along_layers(values.size() - of_layers));
-}
-
 StepEstimate::Frugal StepEstimate::plan_by(const policy::Policy& policy) const {
   Frugal frugal;
   std::vector<double> totals;
   for (const SmallStep& step : steps_) {
     simulate::PlanningProblem problem =
-        train::planning_problem(family_.run_of(step.layers, step.micro_batches, graph::kAxes), step.graph);
+        train::planning_problem(family_.run_of(step.size.layers, step.size.micro_batches, graph::kAxes), step.graph);
     problem.options.memory = problem.options.memory_limit = 0;
     const plan::Plan plan = policy::compile_plan(step.graph, policy, problem.options);
     frugal.scratch.push_back(plan.scratch_bytes);
     totals.push_back(static_cast<double>(plan::memory_report(plan).total()));
   }
-  frugal.total = static_cast<std::int64_t>(extrapolated(totals));
+  frugal.total = static_cast<std::int64_t>(sizes_.extrapolated(totals));
   return frugal;
 }
 
@@ -82,11 +56,11 @@ double StepEstimate::makespan(std::size_t step, const std::array<graph::Axis, 4>
   const SmallStep& small = steps_[step];
   const graph::Graph& graph = *small.graph;
   simulate::PlanningProblem problem =
-      train::planning_problem(family_.run_of(small.layers, small.micro_batches, order), small.graph);
+      train::planning_problem(family_.run_of(small.size.layers, small.size.micro_batches, order), small.graph);
   problem.options.gathers_ahead = gathers_ahead;
   problem.options.memory_limit = 0;
   if (limit_ > 0 && frugal_.total < limit_) {
-    const double share = static_cast<double>(small.layers) / static_cast<double>(family_.layers());
+    const double share = static_cast<double>(small.size.layers) / static_cast<double>(family_.layers());
     problem.options.memory_limit =
         frugal_.scratch[step] + static_cast<std::int64_t>(share * static_cast<double>(limit_ - frugal_.total));
   }
@@ -103,7 +77,7 @@ double StepEstimate::step_ns(const std::array<graph::Axis, 4>& order) const {
     for (const bool by_rank : {true, false}) {
       std::vector<double> values;
       for (std::size_t step = 0; step < steps_.size(); ++step) values.push_back(makespan(step, order, ahead, by_rank));
-      best = std::min(best, extrapolated(values));
+      best = std::min(best, sizes_.extrapolated(values));
     }
   }
   return best;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "study/search/small_steps.h"
 #include "study/search/step_needs.h"
 
 namespace weft::study {
@@ -30,7 +31,7 @@ class StepEstimate {
 
  private:
   struct SmallStep {
-    std::int64_t layers = 1, micro_batches = 1;
+    SmallSteps::Size size;
     std::shared_ptr<const graph::Graph> graph;
   };
   struct Frugal {
@@ -38,15 +39,13 @@ class StepEstimate {
     std::vector<std::int64_t> scratch;  // of the small steps
   };
   Frugal plan_by(const policy::Policy& policy) const;
-  /// The whole step's value, by the values of the small steps.
-  double extrapolated(const std::vector<double>& values) const;
   double makespan(std::size_t step, const std::array<graph::Axis, 4>& order, std::int64_t gathers_ahead,
                   bool by_rank) const;
 
   const StepFamily& family_;
   const std::int64_t limit_;
-  std::array<std::int64_t, 2> layers_{}, micro_batches_{};  // few and more of them; equal: all that the step has
-  std::vector<SmallStep> steps_;                            // by micro-batches, then by layers
+  const SmallSteps sizes_;
+  std::vector<SmallStep> steps_;
   Frugal frugal_;
 };
 

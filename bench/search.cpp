@@ -1,0 +1,113 @@
+// How far a search's best step is from the best of an exhaustive run.
+//
+//   bench_search [THREADS]     default: all cores
+//
+// The space is that of an audit of AxoNN's 80-billion-parameter model on 1,024 GPUs of Perlmutter within 37.3 GiB: all
+// grids of powers of two, a micro-batch of a rank's share or of half of it, recomputation of every layer or of none.
+// Every choice is planned whole by the policies with which `weft search` plans its finalists, but for choices whose
+// state and kept activations alone exceed the memory under any order.
+#include "study/search/search.h"
+
+#include <fmt/format.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "study/search/step_needs.h"
+#include "train/step/planning.h"
+
+namespace weft::bench {
+namespace {
+
+train::ResolvedRun audited_run() {
+  train::RunConfig config;
+  config.model_name = "gpt-80b";
+  config.machine = "perlmutter";
+  config.dtype = config.reduce_dtype = DType::bf16;
+  config.seq_len = 2048;
+  config.reshard_after_forward = true;
+  config.memory = static_cast<std::int64_t>(37.3 * (1 << 30));
+  config.global_batch = config.micro_batch = 1;
+  train::ResolvedRun run = train::resolve(config, 0);
+  run.config.global_batch = 1024;
+  return run;
+}
+
+std::vector<study::Choice> audited_choices(const train::ResolvedRun& run) {
+  std::vector<study::Choice> choices =
+      study::choices_of(run.config, 1024, {"axis-order", "reshard-after-forward", "zero-1"});
+  std::erase_if(choices, [&](const study::Choice& choice) {
+    const auto is_even = [&](graph::Axis axis) {
+      return std::has_single_bit(static_cast<std::uint64_t>(choice.grid.on(axis)));
+    };
+    const std::int64_t share = run.config.global_batch / choice.grid.batch_ranks();
+    return !std::ranges::all_of(graph::kAxes, is_even) ||
+           (choice.micro_batch != share && 2 * choice.micro_batch != share);
+  });
+  return choices;
+}
+
+struct Planned {
+  study::Choice choice;
+  double step_ns = std::numeric_limits<double>::infinity();
+  std::string policy;
+};
+
+Planned planned(const train::ResolvedRun& run, const study::Choice& choice,
+                const std::vector<policy::NamedPolicy>& policies) {
+  Planned best{choice};
+  const study::StepNeeds needs = study::StepFamily(run, choice).needs(choice.grid.order);
+  if (needs.least_bytes > *run.config.memory) return best;
+  train::ResolvedRun own = run;
+  own.config = study::with_choice(own.config, choice);
+  for (const policy::NamedPolicy& policy : policies) {
+    const simulate::PlanReport report = simulate::report_plan(train::planning_problem(own), policy);
+    if (report.planned() && report.step_ns() < best.step_ns) {
+      best.step_ns = report.step_ns();
+      best.policy = policy.name;
+    }
+  }
+  return best;
+}
+
+int run(int threads) {
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  const train::ResolvedRun run = audited_run();
+  study::SearchOptions options;
+  options.ranks = 1024;
+  options.threads = threads;
+  options.policies = {policy::named_policy("program"), policy::named_policy("lhs")};
+  const std::vector<study::Choice> choices = audited_choices(run);
+  std::vector<Planned> plans(choices.size());
+  std::atomic<std::size_t> done = 0;
+  tbb::parallel_for(std::size_t{0}, choices.size(), [&](std::size_t i) {
+    plans[i] = planned(run, choices[i], options.policies);
+    fmt::print(stderr, "[{}/{}] {}: {:.3f} s\n", ++done, choices.size(), to_string(choices[i]),
+               plans[i].step_ns * 1e-9);
+  });
+  std::ranges::stable_sort(plans, {}, &Planned::step_ns);
+  const auto fits = std::ranges::count_if(plans, [](const Planned& plan) { return !plan.policy.empty(); });
+  const study::SearchResult found = study::search_configurations(run, options, [](const Status&) {});
+  const study::Configuration& first = found.configurations.front();
+  fmt::print("{} choices, {} fit; the best takes {:.3f} s: {}, {}\n", choices.size(), fits,
+             plans.front().step_ns * 1e-9, to_string(plans.front().choice), plans.front().policy);
+  fmt::print("search over the whole space: {:.3f} s ({:.1f} %): {}, {}\n", first.step_ns * 1e-9,
+             100 * (first.step_ns / plans.front().step_ns - 1), to_string(first.choice), first.policy);
+  return first.step_ns <= 1.02 * plans.front().step_ns ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weft::bench
+
+int main(int count, char** words) {
+  const int all = static_cast<int>(std::thread::hardware_concurrency());
+  return weft::bench::run(std::max(1, count > 1 ? std::atoi(words[1]) : all));
+}

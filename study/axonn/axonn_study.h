@@ -1,0 +1,91 @@
+// A simulation of AxoNN's published runs: can the machine files and the simulator, with two constants fitted to small
+// runs, predict large ones?
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status_line.h"
+#include "runtime/cost/machine.h"
+#include "study/axonn/published_points.h"
+#include "study/search/choice.h"
+
+namespace weft::study {
+
+/// What is fitted, of one machine.
+struct FittedConstants {
+  double efficiency = 1;  // device.efficiency: the share of a good product's rate that computations reach, up to 1
+  /// The congestion of n nodes multiplies the time of bytes between nodes by 1 + congestion·log2(n).
+  double congestion = 0;
+};
+
+/// The machine with these constants in place of its own.
+cost::Machine with_constants(cost::Machine machine, const FittedConstants& constants);
+
+/// The steps of one configuration at several constants, between which it is interpolated: a step of which computing
+/// limits one part and communication another grows with 1/efficiency and with the congestion in nearly straight lines.
+class StepSurface {
+ public:
+  static const std::vector<FittedConstants>& places();  // at which steps are needed
+  /// `step_ns`: by place.
+  explicit StepSurface(std::vector<double> step_ns);
+  double step_ns(const FittedConstants& constants) const;
+
+ private:
+  std::vector<double> step_ns_;
+};
+
+/// The constants for which the logarithms of the rates differ least from the published ones (least squares).
+/// `surfaces`: by point, the configurations of which the fastest counts.
+FittedConstants fit_constants(const std::vector<std::vector<StepSurface>>& surfaces,
+                              const std::vector<double>& published_ns);
+
+/// The step with one of AxoNN's overlaps alone, or with several.
+struct SwitchedStep {
+  std::string policy;  // "axonn:oar=on,ors=off,oag=off"
+  double step_ns = 0;
+};
+
+struct SimulatedPoint {
+  PublishedPoint published;
+  Choice choice;              // the fastest under the fitted constants
+  double step_ns = 0;         // simulated with them
+  double unfitted_ns = 0;     // of the fastest choice with the machine's own numbers
+  double left_out_ns = 0;     // with constants that were fitted to the machine's other points
+  double hardware_flops = 0;  // of a step
+  std::int64_t memory_bytes = 0;
+  double compute_ns = 0, exposed_ns = 0;  // Σ of the computations; communication that nothing hides
+  std::vector<SwitchedStep> switches;     // of the same choice: none, each alone, all
+
+  double petaflops(double ns) const { return hardware_flops / ns * 1e-6; }
+  double published_ns() const { return hardware_flops / published.petaflops * 1e-6; }
+};
+
+struct AxonnStudy {
+  struct OfMachine {
+    cost::Machine machine;  // without the constants
+    FittedConstants constants;
+    std::vector<SimulatedPoint> points = {};  // by rising ranks
+  };
+  std::vector<OfMachine> machines;
+};
+
+struct AxonnStudyOptions {
+  std::vector<std::string> machines;  // names; empty: all
+  std::size_t candidates = 6;         // configurations of a point that the fit chooses from
+  int threads = 1;
+};
+
+/// 1. For each point, policy axonn (16 reductions in flight at most) plans and simulates AxoNN's kind of grids: powers
+/// of
+///    two (6,144 ranks: and a factor of three), axes in the usual order, a micro-batch that is a power of two, every
+///    layer recomputed, weights gathered again for the backward pass, gradients reduced in bf16. The machine file's own
+///    numbers count. Grids are tried by their bound (ClosedForms), as long as it is below the last candidate's step.
+///    The fastest that fit the memory are the candidates.
+/// 2. Two constants a machine are fitted to the points at the small end of its series.
+/// 3. Of each point the fastest candidate under these constants is simulated.
+AxonnStudy study_axonn(const AxonnStudyOptions& options, const TellStatus& tell);
+
+}  // namespace weft::study

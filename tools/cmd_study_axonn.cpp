@@ -1,0 +1,76 @@
+// `weft study axonn`: AxoNN's published runs beside their simulation.
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/files/durable_file.h"
+#include "base/status_line.h"
+#include "base/text/printable.h"
+#include "base/text/text_table.h"
+#include "study/axonn/axonn_study.h"
+#include "study/axonn/axonn_study_output.h"
+#include "tools/commands.h"
+
+namespace weft::tools {
+namespace {
+
+struct StudyAxonnOptions {
+  study::AxonnStudyOptions study;
+  std::int64_t candidates = 6;
+  int jobs = 0;
+  bool json = false, quiet = false;
+};
+
+int study_axonn(StudyAxonnOptions options) {
+  options.study.candidates = static_cast<std::size_t>(options.candidates);
+  options.study.threads =
+      options.jobs > 0 ? options.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const study::AxonnStudy study = [&] {
+    StatusLine line(!options.json && !options.quiet);
+    return study::study_axonn(options.study, [&](const Status& status) { line.tell(status); });
+  }();
+  if (options.json) {
+    say("{}\n", study::axonn_study_json(study).text());
+  } else {
+    say(stdout, study::axonn_study_text(study, output_width()));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command describe_study_axonn() {
+  Command command{"axonn", "AxoNN's published runs beside their simulation, with two constants a machine fitted"};
+  const auto options = std::make_shared<StudyAxonnOptions>();
+  command.add({.names = "--machines",
+               .target = &options->study.machines,
+               .value = "MACHINE",
+               .help = "machines whose runs are simulated; default: perlmutter, frontier and alps",
+               .choices = {"perlmutter", "frontier", "alps"}});
+  command.add({.names = "--candidates",
+               .target = &options->candidates,
+               .value = "N",
+               .help = "grids of each run of which the fitted constants choose the fastest",
+               .least = 1,
+               .most = 1000});
+  command.add({.names = "--jobs",
+               .target = &options->jobs,
+               .value = "N",
+               .help = "threads; default: all cores. The result doesn't depend on it",
+               .least = 1,
+               .most = 1024});
+  command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
+  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the tables and errors"});
+  command.description =
+      "Singh et al. (SC '24) trained models of 5 to 320 billion parameters on Perlmutter, Frontier and Alps. For each "
+      "run "
+      "the best of AxoNN's kind of grids under policy axonn is simulated. Two numbers of each machine, the efficiency "
+      "of "
+      "computing and the congestion of its network, are fitted to the small runs; the large runs are predicted.";
+  command.examples = {{"weft study axonn"}, {"weft study axonn --machines perlmutter --json"}};
+  command.run = [options] { return study_axonn(*options); };
+  return command;
+}
+
+}  // namespace weft::tools

@@ -21,8 +21,8 @@ struct ReducedGradient {
 /// micro-batch: matrices are reduce-scattered over z and vectors all-reduced; both are then reduced over data.
 ///
 /// If the step scatters each micro-batch, matrices are reduce-scattered over z in all of them, from buffers that layers
-/// share. What follows a scatter (the sum with earlier micro-batches, the reduction over data) is put off until the
-/// next layer's scatter, because it would block an in-order stream.
+/// share. The tasks after a scatter (the sum with earlier micro-batches, the reduction over data) follow only after the
+/// next layer's scatter: right after their own they would block an in-order stream.
 class GradientReducer {
  public:
   /// Both must outlive the reducer, and the reducer the tape.
@@ -30,7 +30,7 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Emits what is still put off. To be called after the backward pass of each micro-batch.
+  /// Emits the tasks that still wait for a next scatter. To be called after the backward pass of each micro-batch.
   void end_of_micro_batch(std::int64_t micro_batch);
   /// After the last micro-batch: all parameters, in order of completion.
   const std::vector<ReducedGradient>& reduced() const { return reduced_; }

@@ -26,7 +26,7 @@ std::string heading_of(const std::string& parent, const std::string& key) {
   return (parent.empty() || parent == "channels" ? "" : parent + "_") + key + (is_share ? "_fraction" : "");
 }
 
-/// What a cell shows of a value as JSON.
+/// The text of a cell for a value of JSON.
 std::string cell_of(const std::string& json) {
   if (json == "null") return "";
   return json.starts_with('"') ? read_json(json, "a cell").root().text() : json;

@@ -37,7 +37,7 @@ struct TimelineOptions {
 // A rank more is a row more of every picture.
 constexpr int kMostDrawnRanks = 8;
 
-/// Those that were asked for, else the first ones.
+/// The ranks that were asked for, else the first ones.
 void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
   std::vector<plan::RecordedRank> kept;
   std::vector<std::string> known;
@@ -56,7 +56,7 @@ void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
   recording.ranks = std::move(kept);
 }
 
-/// What stands where a trace is named or a policy that is to be simulated, in the order of the command line.
+/// The words that name a trace or a policy to simulate, in the order of the command line.
 std::vector<TraceInput> compared(const TimelineOptions& options, int most) {
   std::vector<std::optional<policy::NamedPolicy>> policies;  // null: a trace
   for (const std::string& name : options.compare) {

@@ -1,4 +1,4 @@
-// What `weft explain` prints: paragraphs as wide as the terminal, and the same as JSON.
+// The output of `weft explain`: paragraphs as wide as the terminal, and the same as JSON.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What this machine offers for training: processor features, cores, memory, libraries and GPU software, each with what
-// it enables in this version. Behind `weft doctor`.
+// The equipment of this machine for training: processor features, cores, memory, libraries and GPU software, each with
+// what it enables in this version. Behind `weft doctor`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What a user names → steps to look at: a trace file, the folder of a run, or a configuration to simulate.
+// From the name that a user gives to steps to look at: a trace file, the folder of a run, or a configuration to
+// simulate.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// What a drawing of a graph shows, whatever its format: boxes in nested sections, the lines between them, a caption and
-// a legend. dump_dot.h writes it for Graphviz, block_layout.h lays out drawings that are too large for that.
+// The content of a drawing of a graph, whatever its format: boxes in nested sections, the lines between them, a caption
+// and a legend. dump_dot.h writes it for Graphviz, block_layout.h lays out drawings that are too large for that.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a drawing says about its tasks in words: short names, sizes, labels, tooltips, the caption and the legend.
+// The words of a drawing about its tasks: short names, sizes, labels, tooltips, the caption and the legend.
 #pragma once
 
 #include <cstdint>

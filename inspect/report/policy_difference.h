@@ -42,7 +42,7 @@ std::vector<std::uint32_t> moved_in(const plan::Recording& a, const plan::Record
 /// The gain of each other view over the first, by collective; `differences` are in the order of the other views.
 ReportTable gain_table(std::span<const ReportView> views, std::span<const PolicyDifference> differences);
 
-/// What moved from a to b; cells select tasks of b.
+/// The tasks that moved from a to b; cells select tasks of b.
 ReportTable moves_table(const ReportView& a, const ReportView& b, const PolicyDifference& difference);
 
 }  // namespace weft::inspect

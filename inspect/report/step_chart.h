@@ -1,4 +1,4 @@
-// What a run's steps measured, step by step, as SVG that follows a report's colours.
+// The measurements of a run, step by step, as SVG that follows a report's colours.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a step's time goes to: kinds of computations, exposed communication by kind, and waiting.
+// The shares of a step's time: kinds of computations, exposed communication by kind, and waiting.
 #pragma once
 
 #include <cstdint>

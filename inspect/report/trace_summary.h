@@ -1,4 +1,5 @@
-// What a recorded step says: where its time went by kind and channel, where a compute stream stood still and for whom.
+// A summary of a recorded step: where its time went by kind and channel, where a compute stream stood still and for
+// whom.
 #pragma once
 
 #include <cstdint>

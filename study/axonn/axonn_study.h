@@ -14,7 +14,7 @@
 
 namespace weft::study {
 
-/// What is fitted, of one machine.
+/// The fitted numbers of one machine.
 struct FittedConstants {
   double efficiency = 1;  // device.efficiency: the share of a good product's rate that computations reach, up to 1
   /// The congestion of n nodes multiplies the time of bytes between nodes by 1 + congestion·log2(n).

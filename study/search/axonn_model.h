@@ -22,9 +22,10 @@ struct AxonnStep {
 /// Bytes a second of a ring of the axis' groups, while all of them send.
 using AxisBandwidth = std::function<double(graph::Axis axis)>;
 
-/// Seconds that the model predicts for the communication of one step: the sum over a layer's four products of what they
-/// gather, scatter and reduce, divided by each axis' bandwidth. It leaves out computations, overlap, latency, and
-/// embedding and head. The published script swaps the sizes of the second product of the MLP; here they are right.
+/// Seconds that the model predicts for the communication of one step: the bytes that a layer's
+/// four products gather, scatter and reduce, divided by each axis' bandwidth. It leaves out computations, overlap,
+/// latency, and embedding and head. The published script swaps the sizes of the second product of the MLP; here they
+/// are right.
 ///
 ///   weights over z   n·A·(z−1)/z · in·out/(x·y) · 2 gathered, A·(…) scattered; n = 2 with recomputation, else 1
 ///   outputs over x   R·2(x−1)/x · rows·out/y · 2   (x and y change places in transposed products); R = 2 likewise

@@ -1,4 +1,4 @@
-// What a search for the fastest training step may choose, and all choices that a model, a batch and a number of ranks
+// One choice of a search for the fastest training step, and all choices that a model, a batch and a number of ranks
 // allow.
 #pragma once
 

@@ -110,7 +110,7 @@ struct RunConfig {
 /// Sequences of a step that one rank runs one after the other, in micro-batches.
 std::int64_t accumulation(const RunConfig& config);
 
-/// What keys are about. Help texts have a section for each group, in this order.
+/// The subjects of keys. Help texts have a section for each group, in this order.
 enum class KeyGroup : std::uint8_t { model, sizes, step, data, optimizer, grid, plan, machine, device, run };
 
 /// The heading of a group: "Batch and precision".

@@ -14,6 +14,7 @@
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
+#include "runtime/execute/tuning/small_numbers.h"
 #include "runtime/policy/compile_plan.h"
 #include "train/measure/machine_timer.h"
 #include "train/measure/measured_graph.h"
@@ -33,7 +34,7 @@ class GraphsOnGpu {
     for (const auto& graph : graphs_) {
       for (const graph::Tensor& tensor : graph->tensors()) {
         const std::int64_t elements = tensor.elements();
-        fill_for_measurement({state_.data(tensor.name), 1, elements, elements, tensor.dtype});
+        execute::fill_with_small_numbers({state_.data(tensor.name), 1, elements, elements, tensor.dtype});
       }
     }
     executor_ = executor_of(config)(world, state_);

@@ -1,4 +1,4 @@
-// What `weft machine measure` measures: shapes, sizes and repeats.
+// The measurements of `weft machine measure`: shapes, sizes and repeats.
 #pragma once
 
 #include <cstdint>

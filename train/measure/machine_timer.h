@@ -1,5 +1,5 @@
-// What a machine file's measurements need of a device: times of computations, of the start of tasks, and of
-// collectives.
+// The interface by which a machine file's measurements ask a device: times of computations, of the start of tasks, and
+// of collectives.
 #pragma once
 
 #include <cstddef>

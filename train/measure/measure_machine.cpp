@@ -37,7 +37,7 @@ double rounded(double value) {
   return unit >= 1 ? std::round(value / unit) * unit : std::round(value / unit) / std::round(1 / unit);
 }
 
-/// What the axes of a grid send. Their large collectives tell bandwidths.
+/// Sizes that the axes of a grid send. Their large collectives tell bandwidths.
 constexpr std::array kAxisCollectives = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                          CollectiveKind::reduce_scatter};
 
@@ -244,7 +244,7 @@ class MachineBench {
           machine_.node_groups.size() - 1);
   }
 
-  /// What the model is off at most, relative, at points of all groups at once.
+  /// The greatest relative error of the model at points of all groups at once.
   double worst_error(const cost::RankGroups& groups, std::span<const cost::CalibrationPoint> points) const {
     double worst = 0;
     for (const cost::CalibrationPoint& point : points) {

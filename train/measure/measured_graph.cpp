@@ -41,17 +41,4 @@ graph::Graph graph_of(const EqualTasks& tasks) {
   return std::move(builder).build();
 }
 
-void fill_for_measurement(const cpu::Matrix& matrix) {
-  std::uint32_t state = 12345;
-  for (std::int64_t i = 0; i < matrix.rows * matrix.cols; ++i) {
-    state = state * 1664525U + 1013904223U;
-    const float value = (static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F) * 0.1F;
-    if (matrix.dtype == DType::bf16) {
-      matrix.b16()[i] = bf16(value);
-    } else {
-      matrix.f32()[i] = value;
-    }
-  }
-}
-
 }  // namespace weft::train

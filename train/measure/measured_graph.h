@@ -6,7 +6,6 @@
 
 #include "base/dtype.h"
 #include "graph/graph.h"
-#include "kernels/cpu/gemm/matrix.h"
 
 namespace weft::train {
 
@@ -23,9 +22,5 @@ struct EqualTasks {
 void add_equal_tasks(graph::GraphBuilder& builder, const EqualTasks& tasks);
 
 graph::Graph graph_of(const EqualTasks& tasks);
-
-/// Fills the matrix with small numbers of both signs: memory that was never written is one page of zeros, which would
-/// always be in the cache, and products of zeros take less power than others.
-void fill_for_measurement(const cpu::Matrix& matrix);
 
 }  // namespace weft::train

@@ -2,7 +2,7 @@
 
 #include "graph/graph.h"
 #include "runtime/execute/task_arguments.h"
-#include "train/measure/measured_graph.h"
+#include "runtime/execute/tuning/small_numbers.h"
 
 namespace weft::train {
 
@@ -17,7 +17,7 @@ execute::PreparedTask MeasuredTask::prepared(const graph::Operation& operation, 
   for (const graph::Access& access : graph.tasks().front().accesses) {
     const std::int64_t bytes = graph.tensor(access.view.tensor).bytes();
     arguments.push_back(execute::matrix_of(graph, access.view, memory_.emplace_back(bytes).data()));
-    fill_for_measurement(arguments.back());
+    execute::fill_with_small_numbers(arguments.back());
   }
   return {operation, arguments};
 }

@@ -14,6 +14,7 @@
 #include "base/buffer.h"
 #include "base/median.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "runtime/execute/tuning/small_numbers.h"
 
 namespace weft::execute {
 namespace {
@@ -61,20 +62,6 @@ DType dtype_of(const GemmProblem& problem, std::size_t operand) {
   return operand == 2 ? problem.output : problem.inputs;
 }
 
-// Small numbers of both signs, so that sums stay where floats have their digits.
-void fill(const cpu::Matrix& matrix, std::int64_t elements) {
-  std::uint32_t state = 12345;
-  for (std::int64_t i = 0; i < elements; ++i) {
-    state = state * 1664525U + 1013904223U;
-    const float value = (static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F) * 0.1F;
-    if (matrix.dtype == DType::bf16) {
-      matrix.b16()[i] = bf16(value);
-    } else {
-      matrix.f32()[i] = value;
-    }
-  }
-}
-
 // The operands of one product.
 class Operands {
  public:
@@ -92,7 +79,7 @@ class Operands {
   cpu::Matrix add(const Extent& extent, DType dtype) {
     buffers_.emplace_back(extent.elements() * static_cast<std::int64_t>(size_of(dtype)));
     const cpu::Matrix matrix{buffers_.back().data(), extent.rows, extent.cols, extent.stride, dtype};
-    fill(matrix, extent.elements());
+    fill_with_small_numbers(matrix);
     return matrix;
   }
 

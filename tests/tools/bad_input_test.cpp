@@ -355,6 +355,7 @@ TEST(BadInput, Flags) {
       {{"--global-batch", "16777216"}, {"activations of"}},
       {{"--global-batch", "16777216", "--micro-batch", "1"}, {"16777216 micro-batches"}},
       {{"--ranks", "3"}, {"--global-batch 6 or 9"}},
+      {{"--grid", "data=8192", "--global-batch", "8192"}, {"at most 4096", "mpirun -np 8192"}},
       {{"--micro-batch", "3"}, {"doesn't divide"}},
       {{"--grid", "data=2,data=2"}, {"is given twice"}},
       {{"--grid", "dat=2"}, {"did you mean \"data\"?"}},

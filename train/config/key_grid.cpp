@@ -88,7 +88,7 @@ std::string axis_order_text(const RunConfig& config) {
 ConfigEntry ranks_key() {
   ConfigEntry entry = integer_key(
       "ranks", "how many ranks to start as threads of this process; 0: as many as the grid has, or as mpirun started",
-      &RunConfig::ranks, 0, 4096);
+      &RunConfig::ranks, 0, 1 << 20);
   entry.set = [set = entry.set](RunConfig& config, std::string_view value, std::string_view where) {
     const std::int64_t before = config.ranks;
     set(config, value, where);

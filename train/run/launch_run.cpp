@@ -1,8 +1,12 @@
 #include "train/run/launch_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "base/error.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/launch.h"
@@ -12,12 +16,23 @@
 #include "train/step/device_choice.h"
 
 namespace weft::train {
+namespace {
+
+void check_thread_ranks(std::int64_t ranks) {
+  constexpr std::int64_t kMost = 4096;
+  if (ranks <= kMost) return;
+  throw UserError(fmt::format("{} ranks as threads of one process", ranks), fmt::format("at most {}", kMost),
+                  fmt::format("start them by mpirun -np {}; `weft simulate` and `weft search` need no ranks", ranks));
+}
+
+}  // namespace
 
 int run_on_ranks(RunConfig config, const std::function<int(comm::World&, const ResolvedRun&)>& body,
                  const AdjustConfig& adjust) {
   if (!comm::launched_by_mpi()) {
     if (adjust) adjust(config, std::max(config.ranks, config.grid.ranks()));
     const ResolvedRun run = resolve(std::move(config), 0);
+    check_thread_ranks(run.config.grid.ranks());
     check_communicator(run.config, /*launched_by_mpi=*/false);
     return comm::run_ranks(static_cast<int>(run.config.grid.ranks()),
                            [&](comm::World& world) { return body(world, run); });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/median.h"
 #include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "runtime/cost/machine_numbers.h"
@@ -140,13 +141,7 @@ std::string stale_text(const Comparison& comparison) {
 }  // namespace
 
 double MeasuredSteps::quantile(double share) const {
-  if (ns.empty()) return 0;
-  std::vector<double> sorted = ns;
-  std::ranges::sort(sorted);
-  const double at = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
+  return weft::quantile(ns, share);
 }
 
 const simulate::PlanReport* Comparison::serial() const {

@@ -12,6 +12,7 @@
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
 #include "base/files/json_file.h"
+#include "base/text/csv.h"
 #include "study/comparison_folder.h"
 
 namespace weft::study {
@@ -43,16 +44,6 @@ void flatten(std::string_view object, const std::string& parent, Cells& cells) {
   }
 }
 
-std::string field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + "\"";
-}
-
 }  // namespace
 
 ComparisonFile comparison_file_of(const std::string& output) {
@@ -79,15 +70,14 @@ std::string comparison_csv(const Comparison& comparison) {
       after = std::next(known == headings.end() ? headings.insert(after, heading) : known);
     }
   }
-  std::string text;
-  for (const std::string& heading : headings) text += (text.empty() ? "" : ",") + field(heading);
-  text += "\n";
+  std::string text = csv_line(headings);
   for (const Cells& row : rows) {
-    for (std::size_t i = 0; i < headings.size(); ++i) {
-      const auto cell = std::ranges::find(row, headings[i], &Cells::value_type::first);
-      text += (i > 0 ? "," : "") + (cell == row.end() ? std::string() : field(cell->second));
+    CsvRow cells;
+    for (const std::string& heading : headings) {
+      const auto cell = std::ranges::find(row, heading, &Cells::value_type::first);
+      cells.push_back(cell == row.end() ? "" : cell->second);
     }
-    text += "\n";
+    text += csv_line(cells);
   }
   return text;
 }

@@ -138,7 +138,7 @@ Command describe_eval() {
                .paths = Paths::folders,
                .required = true});
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
-  add_keys(command, options->overrides, "the run's");
+  add_keys(command, command.name, options->overrides, "the run's");
   command.examples = {{"weft eval runs/mine"},
                       {"weft eval runs/mine --val-data book.txt --json"},
                       {"weft eval llama-folder --val-data tokens.bin --seq-len 512"}};

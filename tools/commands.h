@@ -27,6 +27,7 @@ Command describe_diff();
 Command describe_memory();
 Command describe_simulate();
 Command describe_search();
+Command describe_sweep();
 Command describe_study();
 Command describe_study_axonn();
 Command describe_report();

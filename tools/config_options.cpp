@@ -45,6 +45,8 @@ const std::vector<KeyValue>& key_values() {
   return values;
 }
 
+constexpr std::string_view kMachinePrefix = "machine.";
+
 /// Keys that most command lines are about.
 constexpr std::array<std::string_view, 14> kCommon = {"model",  "global-batch", "micro-batch", "seq-len", "dtype",
                                                       "data",   "lr",           "machine",     "ranks",   "grid",
@@ -83,11 +85,12 @@ std::vector<std::string> policy_words(std::vector<std::string> before) {
   return before;
 }
 
-void add_keys(Command& command, std::vector<train::Setting>& settings, std::string_view default_text) {
+void add_keys(Command& command, std::string_view reader, std::vector<train::Setting>& settings,
+              std::string_view default_text) {
   std::vector<train::ConfigKey> keys = train::config_keys();
   std::ranges::stable_sort(keys, {}, &train::ConfigKey::group);
   for (const train::ConfigKey& key : keys) {
-    if (reads_key(command.name, key.name)) command.add(key_option(key, settings, default_text));
+    if (reads_key(reader, key.name)) command.add(key_option(key, settings, default_text));
   }
 }
 
@@ -115,7 +118,7 @@ struct ConfigOptions::Given {
   bool dump = false;
 
   /// Of --set, then the flags.
-  std::vector<train::Setting> settings() const {
+  std::vector<train::Setting> settings(MachineNumbers numbers) const {
     std::vector<train::Setting> list;
     for (const std::string& assignment : assignments) {
       const std::size_t equals = assignment.find('=');
@@ -125,6 +128,10 @@ struct ConfigOptions::Given {
       }
       std::string key = assignment.substr(0, equals);
       std::replace(key.begin(), key.end(), '_', '-');
+      if (key.starts_with(kMachinePrefix) && numbers == MachineNumbers::refused) {
+        throw UserError(fmt::format("--set {}: weft {} reads no numbers of the machine", assignment, command), "",
+                        "change a copy of the machine's file: --machine FILE.toml");
+      }
       if (is_config_key(key) && !reads_key(command, key)) throw key_not_read("weft " + command, "--set " + key, key);
       list.push_back({std::move(key), assignment.substr(equals + 1), "--set"});
     }
@@ -141,7 +148,7 @@ struct ConfigOptions::Given {
 
   /// The configuration of the run that goes on, if this command line names one and no file; else the defaults.
   train::RunConfig base() const {
-    const std::vector<train::Setting> list = settings();
+    const std::vector<train::Setting> list = settings(MachineNumbers::refused);
     std::string resume = last(list, "resume");
     if (resume == train::kResumeAuto) {
       const std::string run_dir = last(list, "run-dir");
@@ -153,8 +160,8 @@ struct ConfigOptions::Given {
   }
 };
 
-ConfigOptions::ConfigOptions(Command& command) : given_(std::make_shared<Given>()) {
-  given_->command = command.name;
+ConfigOptions::ConfigOptions(Command& command, std::string_view reader) : given_(std::make_shared<Given>()) {
+  given_->command = reader.empty() ? command.name : reader;
   command.add({.names = "config",
                .target = &given_->file,
                .help = "a TOML file or a run folder: keys and values, which flags override",
@@ -167,14 +174,20 @@ ConfigOptions::ConfigOptions(Command& command) : given_(std::make_shared<Given>(
   command.add({.names = "--dump-config",
                .target = &given_->dump,
                .help = "print the configuration as TOML, checked, and leave"});
-  add_keys(command, given_->flags);
+  add_keys(command, given_->command, given_->flags);
 }
 
 train::RunConfig ConfigOptions::load() const {
   train::RunConfig config = given_->base();
   if (!given_->file.empty()) train::load_toml(config, given_->file);
-  train::apply_command_line(config, given_->settings());
+  train::apply_command_line(config, given_->settings(MachineNumbers::refused));
   return config;
+}
+
+std::pair<train::RunConfig, std::vector<train::Setting>> ConfigOptions::layers(MachineNumbers numbers) const {
+  train::RunConfig config;
+  if (!given_->file.empty()) train::load_toml(config, given_->file);
+  return {std::move(config), given_->settings(numbers)};
 }
 
 const std::string& ConfigOptions::file() const {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -90,6 +91,15 @@ std::string human_bytes(std::uint64_t bytes) {
 
 std::string human_count(double number) {
   return with_three_digits(number, 1000, kCounts);
+}
+
+std::string with_prefix(double value, std::string_view unit) {
+  constexpr std::array<std::string_view, 11> kPrefixes = {"p", "n", "u", "m", "", "k", "M", "G", "T", "P", "E"};
+  constexpr std::size_t kOne = 4;
+  std::size_t at = kOne;
+  for (; value != 0 && std::abs(value) < 1 && at > 0; --at) value *= 1000;
+  for (; std::abs(value) >= 1000 && at + 1 < kPrefixes.size(); ++at) value /= 1000;
+  return fmt::format("{:.4g} {}{}", value, kPrefixes.at(at), unit);
 }
 
 std::string format_time(double ns) {

@@ -23,6 +23,9 @@ std::string human_bytes(std::uint64_t bytes);
 /// 950 → "950", 61234 → "61.2K", 1234567 → "1.23M", 2.5e9 → "2.50G".
 std::string human_count(double number);
 
+/// With four digits and a prefix from p to E: (271.2e12, "flop/s") → "271.2 Tflop/s", (5.9e-6, "s") → "5.9 us".
+std::string with_prefix(double value, std::string_view unit);
+
 /// Nanoseconds: 1.5e6 → "1.50 ms"; seconds with three decimals, microseconds with one.
 std::string format_time(double ns);
 /// Seconds: 32 → "0:32", 3725 → "1:02:05", 100000 → "1d 03:46:40". Negative or not finite: "?".

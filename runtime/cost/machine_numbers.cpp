@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text/units.h"
+#include "runtime/cost/machine_keys.h"
 
 namespace weft::cost {
 namespace {
@@ -18,11 +18,9 @@ class NumberList {
  public:
   explicit NumberList(const Machine& machine) : machine_(machine) {}
 
-  /// A number that every file gives.
-  void add(const std::string& key, double value, MachineUnit unit) { add_item(key, key, 0, value, unit); }
-  /// A number that a file may leave at its default.
-  void add(const std::string& key, double value, MachineUnit unit, double usual) {
-    add(key, value, unit);
+  /// `usual`: that of a file which leaves the number out.
+  void add(const std::string& key, double value, MachineUnit unit, const std::optional<double>& usual) {
+    add_item(key, key, 0, value, unit);
     MachineNumber& number = numbers_.back();
     if (value != usual || find(key, 0) != nullptr) return;
     number.status = "default";
@@ -51,32 +49,11 @@ class NumberList {
   std::vector<MachineNumber> numbers_;
 };
 
-void add_link(NumberList& list, const std::string& name, const Link& link) {
-  list.add(name + ".latency", link.latency, MachineUnit::seconds);
-  list.add(name + ".bandwidth", link.bandwidth, MachineUnit::bytes_a_second);
-  list.add(name + ".setup", link.setup, MachineUnit::seconds, 0);
-  list.add(name + ".small-bandwidth", link.small_bandwidth, MachineUnit::bytes_a_second, 0);
-}
-
-void add_device(NumberList& list, const Machine& machine) {
-  list.add("device.flops-f32", machine.flops_f32, MachineUnit::operations_a_second);
-  list.add("device.flops-bf16", machine.flops_bf16, MachineUnit::operations_a_second);
-  list.add("device.efficiency", machine.efficiency, MachineUnit::number, 1);
-  list.add("device.gemm-half", machine.gemm_half, MachineUnit::number, 0);
-  list.add("device.memory-bandwidth", machine.memory_bandwidth, MachineUnit::bytes_a_second);
-  list.add("device.memory-bytes", machine.memory_bytes, MachineUnit::bytes);
-  list.add("device.task-overhead", machine.task_overhead, MachineUnit::seconds, 1e-6);
-  list.add("device.cores", machine.cores, MachineUnit::number, 1);
-}
-
-/// "271.2 T operations/s"
-std::string with_prefix(double value, std::string_view unit) {
-  constexpr std::array<std::string_view, 9> kPrefixes = {"p", "n", "u", "m", "", "k", "M", "G", "T"};
-  constexpr std::size_t kOne = 4;
-  std::size_t at = kOne;
-  for (; value != 0 && std::abs(value) < 1 && at > 0; --at) value *= 1000;
-  for (; std::abs(value) >= 1000 && at + 1 < kPrefixes.size(); ++at) value /= 1000;
-  return fmt::format("{:.4g} {}{}", value, kPrefixes.at(at), unit);
+/// The values of machine_keys() in one table.
+void add_values(NumberList& list, std::string_view table, const Machine& machine) {
+  for (const MachineKey& key : machine_keys()) {
+    if (key.table == table) list.add(key.key(), value_of(machine, key), key.unit, key.usual);
+  }
 }
 
 std::string_view layout_text(bool trans_a, bool trans_b) {
@@ -105,24 +82,18 @@ std::string_view to_string(MachineUnit unit) {
 
 std::vector<MachineNumber> machine_numbers(const Machine& machine) {
   NumberList list(machine);
-  list.add("devices-per-node", static_cast<double>(machine.devices_per_node), MachineUnit::number);
-  add_device(list, machine);
-  add_link(list, "node", machine.node);
-  list.add("node.pair-bandwidth", machine.pair_bandwidth, MachineUnit::bytes_a_second, 0);
+  for (const std::string_view table : {"", "device", "node"}) add_values(list, table, machine);
   for (std::size_t i = 0; i < machine.node_groups.size(); ++i) {
     const NodeGroup& group = machine.node_groups[i];
     list.add_item(fmt::format("node.group[ranks={}, stride={}].bandwidth", group.ranks, group.stride),
                   "node.group.bandwidth", i, group.bandwidth, MachineUnit::bytes_a_second);
   }
-  add_link(list, "network", machine.network);
-  list.add("network.ports", machine.network_ports, MachineUnit::number, 1);
-  list.add("network.hierarchical", machine.hierarchical ? 1 : 0, MachineUnit::number, 0);
+  add_values(list, "network", machine);
   for (std::size_t i = 0; i < machine.congestion.size(); ++i) {
     list.add_item(fmt::format("network.congestion[nodes={}].factor", machine.congestion[i].nodes),
                   "network.congestion.factor", i, machine.congestion[i].factor, MachineUnit::number);
   }
-  list.add("transport.cpu", machine.transport_cpu, MachineUnit::seconds_a_byte, 0);
-  list.add("transport.shared-cores", machine.shared_cores ? 1 : 0, MachineUnit::number, 0);
+  add_values(list, "transport", machine);
   for (std::size_t i = 0; i < machine.slowdowns.size(); ++i) {
     const Slowdown& slowdown = machine.slowdowns[i];
     list.add_item(fmt::format("slowdown[{} beside {}].factor", slowdown.compute.empty() ? "any" : slowdown.compute,

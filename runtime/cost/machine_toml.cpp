@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -13,13 +15,14 @@
 #include "base/files/toml_document.h"
 #include "graph/operation.h"
 #include "runtime/cost/machine.h"
+#include "runtime/cost/machine_keys.h"
 #include "runtime/cost/measured_rates.h"
 
 namespace weft::cost {
 namespace {
 
 constexpr const char* kFix = "docs/machines.md describes every key, and the files under machines/ are examples";
-constexpr NumberRange kPositive{.least = 0, .above = true}, kNotNegative{.least = 0};
+constexpr NumberRange kPositive{.least = 0, .above = true};
 
 /// One table of the file. The constructor refuses unknown keys, so the readers only fetch known ones.
 class TableReader {
@@ -30,16 +33,13 @@ class TableReader {
     table.only(keys);
   }
 
-  void number(const char* key, double& value, const NumberRange& range = kPositive) const {
+  void number(std::string_view key, double& value, const NumberRange& range = kPositive) const {
     value = sourced(key).number(range, "a number (or a table with value, source and status)");
   }
-  void number_if_given(const char* key, double& value, const NumberRange& range = kNotNegative) const {
-    if (table_.find(key)) number(key, value, range);
-  }
-  void count(const char* key, std::int64_t& value) const { value = sourced(key).integer(1, 1'000'000'000); }
+  void count(std::string_view key, std::int64_t& value) const { value = sourced(key).integer(1, 1'000'000'000); }
   std::string text(const char* key) const { return table_[key].text(); }
   std::string name(const char* key, const std::vector<std::string>& known) const { return table_[key].name_of(known); }
-  std::optional<DocumentValue> find(const char* key) const { return table_.find(key); }
+  std::optional<DocumentValue> find(std::string_view key) const { return table_.find(key); }
 
   /// The tables under [[key]].
   std::vector<DocumentValue> tables(const char* key) const {
@@ -56,7 +56,7 @@ class TableReader {
 
  private:
   /// The number under `key`, which may be a table with value, source and status.
-  DocumentValue sourced(const char* key) const {
+  DocumentValue sourced(std::string_view key) const {
     const DocumentValue found = table_[key];
     if (!found.is_object()) return found;
     found.only({"value", "source", "status"});
@@ -91,11 +91,28 @@ std::vector<std::string> operation_kinds(bool collectives) {
   return kinds(collectives, std::make_index_sequence<std::variant_size_v<graph::Operation>>{});
 }
 
-void read_link(const TableReader& table, Link& link) {
-  table.number("latency", link.latency, kNotNegative);
-  table.number("bandwidth", link.bandwidth);
-  table.number_if_given("setup", link.setup);
-  table.number_if_given("small-bandwidth", link.small_bandwidth);
+/// The values of machine_keys() in one table.
+void read_values(const TableReader& reader, std::string_view table, Machine& machine) {
+  for (const MachineKey& key : machine_keys()) {
+    if (key.table != table || (key.usual && !reader.find(key.name))) continue;
+    with_field(machine, key, [&](auto& field) {
+      using Field = std::remove_reference_t<decltype(field)>;
+      if constexpr (std::is_same_v<Field, bool>) {
+        field = reader.find(key.name)->boolean();
+      } else if constexpr (std::is_same_v<Field, std::int64_t>) {
+        reader.count(key.name, field);
+      } else {
+        reader.number(key.name, field, key.range);
+      }
+    });
+  }
+}
+
+/// The keys of a table: its single values, and `lists`.
+std::vector<std::string> keys_of(std::string_view table, std::initializer_list<const char*> lists = {}) {
+  std::vector<std::string> keys = names_in(table);
+  keys.insert(keys.end(), lists.begin(), lists.end());
+  return keys;
 }
 
 DType read_dtype(const TableReader& table) {
@@ -195,20 +212,8 @@ std::vector<Point> read_points(const TableReader& top, const char* key, const Ma
   return points;
 }
 
-void read_device(const TableReader& table, Machine& machine) {
-  table.number("flops-f32", machine.flops_f32);
-  table.number("flops-bf16", machine.flops_bf16);
-  table.number_if_given("efficiency", machine.efficiency, {.least = 0, .most = 1, .above = true});
-  table.number_if_given("gemm-half", machine.gemm_half);
-  table.number("memory-bandwidth", machine.memory_bandwidth);
-  table.number("memory-bytes", machine.memory_bytes);
-  table.number_if_given("task-overhead", machine.task_overhead);
-  table.number_if_given("cores", machine.cores, kPositive);
-}
-
 void read_node(const TableReader& table, Machine& machine) {
-  read_link(table, machine.node);
-  table.number_if_given("pair-bandwidth", machine.pair_bandwidth);
+  read_values(table, "node", machine);
   for (const DocumentValue& each : table.tables("group")) {
     const TableReader group = table.table(each, {"ranks", "stride", "bandwidth"});
     NodeGroup& measured = machine.node_groups.emplace_back();
@@ -219,9 +224,7 @@ void read_node(const TableReader& table, Machine& machine) {
 }
 
 void read_network(const TableReader& table, Machine& machine) {
-  read_link(table, machine.network);
-  table.number_if_given("ports", machine.network_ports, kPositive);
-  if (const auto hierarchical = table.find("hierarchical")) machine.hierarchical = hierarchical->boolean();
+  read_values(table, "network", machine);
   for (const DocumentValue& each : table.tables("congestion")) {
     const TableReader point = table.table(each, {"nodes", "factor"});
     Congestion congestion;
@@ -244,20 +247,11 @@ Machine read_machine(const DocumentValue& root) {
                          "gemm", "attention", "calibration"});
   machine.name = top.text("name");
   if (top.find("source")) machine.source = top.text("source");
-  top.count("devices-per-node", machine.devices_per_node);
-  read_device(top.table("device", {"flops-f32", "flops-bf16", "efficiency", "gemm-half", "memory-bandwidth",
-                                   "memory-bytes", "task-overhead", "cores"}),
-              machine);
-  read_node(top.table("node", {"latency", "bandwidth", "setup", "small-bandwidth", "pair-bandwidth", "group"}),
-            machine);
-  read_network(
-      top.table("network", {"latency", "bandwidth", "setup", "small-bandwidth", "ports", "hierarchical", "congestion"}),
-      machine);
-  if (top.find("transport")) {
-    const TableReader transport = top.table("transport", {"cpu", "shared-cores"});
-    transport.number_if_given("cpu", machine.transport_cpu);
-    if (const auto shared = transport.find("shared-cores")) machine.shared_cores = shared->boolean();
-  }
+  read_values(top, "", machine);
+  read_values(top.table("device", keys_of("device")), "device", machine);
+  read_node(top.table("node", keys_of("node", {"group"})), machine);
+  read_network(top.table("network", keys_of("network", {"congestion"})), machine);
+  if (top.find("transport")) read_values(top.table("transport", keys_of("transport")), "transport", machine);
   for (const DocumentValue& each : top.tables("slowdown")) {
     const TableReader table = top.table(each, {"compute", "collective", "factor"});
     Slowdown& slowdown = machine.slowdowns.emplace_back();

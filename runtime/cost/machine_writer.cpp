@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
 #include "base/text/json_object.h"
+#include "runtime/cost/machine_keys.h"
 
 namespace weft::cost {
 namespace {
@@ -52,10 +54,8 @@ class Writer {
   }
   void number(std::string_view key, double value) { number(key, number_text(value)); }
   void number(std::string_view key, std::int64_t value) { number(key, fmt::format("{}", value)); }
-  /// Left out at its default, unless something is known of it.
-  void number(std::string_view key, double value, double usual) {
-    if (value != usual || find(key) != nullptr) number(key, value);
-  }
+  /// Whether the number has a source or a status.
+  bool knows(std::string_view key) const { return find(key) != nullptr; }
   std::string take() { return std::move(text_); }
 
  private:
@@ -71,17 +71,24 @@ class Writer {
   std::size_t item_ = 0;
 };
 
-void write_link(Writer& writer, const Link& link) {
-  writer.number("latency", link.latency);
-  writer.number("bandwidth", link.bandwidth);
-  writer.number("setup", link.setup, 0);
-  writer.number("small-bandwidth", link.small_bandwidth, 0);
+/// The values of machine_keys() in one table; usual ones are left out, unless something is known of them.
+void write_values(Writer& writer, std::string_view table, const Machine& machine) {
+  for (const MachineKey& key : machine_keys()) {
+    if (key.table != table) continue;
+    with_field(machine, key, [&](const auto& field) {
+      using Field = std::remove_cvref_t<decltype(field)>;
+      if constexpr (std::is_same_v<Field, bool>) {
+        if (field) writer.line(key.name, "true");
+      } else if (!key.usual || static_cast<double>(field) != *key.usual || writer.knows(key.name)) {
+        writer.number(key.name, field);
+      }
+    });
+  }
 }
 
 void write_node(Writer& writer, const Machine& machine) {
   writer.table("node");
-  write_link(writer, machine.node);
-  writer.number("pair-bandwidth", machine.pair_bandwidth, 0);
+  write_values(writer, "node", machine);
   for (std::size_t i = 0; i < machine.node_groups.size(); ++i) {
     writer.item("node.group", i);
     writer.number("ranks", machine.node_groups[i].ranks);
@@ -92,9 +99,7 @@ void write_node(Writer& writer, const Machine& machine) {
 
 void write_network(Writer& writer, const Machine& machine) {
   writer.table("network");
-  write_link(writer, machine.network);
-  writer.number("ports", machine.network_ports, 1);
-  if (machine.hierarchical) writer.line("hierarchical", "true");
+  write_values(writer, "network", machine);
   for (std::size_t i = 0; i < machine.congestion.size(); ++i) {
     writer.item("network.congestion", i);
     writer.number("nodes", machine.congestion[i].nodes);
@@ -162,21 +167,13 @@ std::string machine_toml(const Machine& machine) {
   Writer writer(machine);
   writer.line("name", toml_text(machine.name));
   if (!machine.source.empty()) writer.line("source", toml_text(machine.source));
-  writer.number("devices-per-node", machine.devices_per_node);
+  write_values(writer, "", machine);
   writer.table("device");
-  writer.number("flops-f32", machine.flops_f32);
-  writer.number("flops-bf16", machine.flops_bf16);
-  writer.number("efficiency", machine.efficiency, 1);
-  writer.number("gemm-half", machine.gemm_half, 0);
-  writer.number("memory-bandwidth", machine.memory_bandwidth);
-  writer.number("memory-bytes", machine.memory_bytes);
-  writer.number("task-overhead", machine.task_overhead);
-  writer.number("cores", machine.cores);
+  write_values(writer, "device", machine);
   write_node(writer, machine);
   write_network(writer, machine);
   writer.table("transport");
-  writer.number("cpu", machine.transport_cpu);
-  writer.line("shared-cores", machine.shared_cores ? "true" : "false");
+  write_values(writer, "transport", machine);
   for (std::size_t i = 0; i < machine.slowdowns.size(); ++i) {
     const Slowdown& slowdown = machine.slowdowns[i];
     writer.item("slowdown", i);

@@ -56,6 +56,23 @@ std::string to_string(const Choice& choice) {
   return text;
 }
 
+std::string grid_text(const Choice& choice) {
+  std::string text;
+  for (const graph::Axis axis : choice.grid.order) {
+    const std::int64_t size = choice.grid.on(axis);
+    if (size > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", graph::to_string(axis), size);
+  }
+  return text.empty() ? "1 rank" : text;
+}
+
+std::string options_text(const Choice& choice) {
+  std::vector<std::string> words;
+  if (choice.recompute == train::Recompute::block) words.emplace_back("recompute");
+  if (choice.reshard_after_forward) words.emplace_back("reshard");
+  if (choice.zero1) words.emplace_back("ZeRO-1");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 train::RunConfig with_choice(train::RunConfig config, const Choice& choice) {
   config.grid = choice.grid;
   config.ranks = choice.grid.ranks();

@@ -27,6 +27,11 @@ struct Choice {
 /// "x=1,y=8,z=32,data=4, micro-batch 8, recompute block, reshard"; the grid's order if it isn't the usual one.
 std::string to_string(const Choice& choice);
 
+/// Its axes of more than one rank, neighbouring ranks first: "y=8,z=32"; "1 rank" without any.
+std::string grid_text(const Choice& choice);
+/// What is on: "recompute, ZeRO-1".
+std::string options_text(const Choice& choice);
+
 /// The configuration with the choice in its keys.
 train::RunConfig with_choice(train::RunConfig config, const Choice& choice);
 

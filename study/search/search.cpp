@@ -10,9 +10,11 @@
 #include <limits>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "base/error.h"
 #include "base/text/units.h"
+#include "runtime/cost/machine_files.h"
 #include "study/search/closed_forms.h"
 #include "train/step/planning.h"
 
@@ -293,6 +295,32 @@ class Search {
 };
 
 }  // namespace
+
+train::ResolvedRun open_search(const train::RunConfig& config) {
+  train::ResolvedRun run = train::read_texts(config);
+  run.config.grid = {};
+  run.config.ranks = 1;
+  run.config.global_batch = run.config.micro_batch = 1;
+  train::fill_in(run.config, 0);
+  run.config.grid = config.grid;
+  run.config.global_batch = config.global_batch;
+  run.config.micro_batch = config.micro_batch;
+  run.config.run_dir = config.run_dir;
+  run.config.threads = config.threads;
+  for (const plan::Rewrite& rewrite : run.config.rewrites) {
+    const auto* recompute = std::get_if<plan::RecomputeLayers>(&rewrite);
+    const auto* reshard = std::get_if<plan::ReshardAfterForward>(&rewrite);
+    if ((recompute != nullptr && !recompute->layers.empty()) || (reshard != nullptr && !reshard->layers.empty())) {
+      throw UserError(fmt::format("rewrite {} names layers", plan::to_string(rewrite)), "rewrites of all layers",
+                      "leave it out: a search compares steps of fewer layers");
+    }
+  }
+  if (!run.machine) {
+    run.machine = std::make_shared<const cost::Machine>(cost::find_machine("laptop", cost::machine_folders()));
+    run.config.machine = "laptop";
+  }
+  return run;
+}
 
 SearchResult search_configurations(const train::ResolvedRun& run, const SearchOptions& options,
                                    const TellStatus& tell) {

@@ -49,6 +49,10 @@ struct SearchResult {
   std::int64_t estimated = 0;                 // small steps of which were simulated
 };
 
+/// The run that a search begins with: filled in for one rank and one sequence, then given back its batch. Without a
+/// machine it is a laptop's. Throws UserError on what no choice could mend.
+train::ResolvedRun open_search(const train::RunConfig& config);
+
 /// Searches the space of choices_of(), the least bound first:
 /// 1. Closed forms bound every choice's memory and time (ClosedForms).
 /// 2. While a choice's bound is below the best step known, graphs of one and two layers and micro-batches tighten its
@@ -56,9 +60,9 @@ struct SearchResult {
 ///    axes with the least communication are estimated. What exceeds the memory is dropped.
 /// 3. The best estimates are planned and simulated whole by each policy, within the memory: as many as have a given
 ///    number of tasks together. The searching policy plans the best of these, unless it has very many tasks.
-/// The result doesn't depend on the number of threads. `run` is filled in, but for its grid and its micro-batch, and
-/// has a machine. Throws UserError if no choice exists, naming the nearest number of ranks that has one, or if none
-/// fits the memory, naming the least that was found.
+/// The result doesn't depend on the number of threads. `run` comes from open_search(). Throws UserError if no choice
+/// exists, naming the nearest number of ranks that has one, or if none fits the memory, naming the least that was
+/// found.
 SearchResult search_configurations(const train::ResolvedRun& run, const SearchOptions& options, const TellStatus& tell);
 
 /// The configuration of a search's result, to be written to a file: it trains, simulates and compares.

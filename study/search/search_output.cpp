@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text/text_table.h"
 #include "base/text/units.h"
+#include "inspect/drawing/chart.h"
 #include "runtime/cost/cost_model.h"
 #include "study/search/axonn_model.h"
 
@@ -55,23 +56,6 @@ std::string limit_text(const Configuration& configuration) {
 
 double exposed_ns(const simulate::PlanReport& report) {
   return static_cast<double>(report.overlap.exposed);
-}
-
-std::string grid_text(const Choice& choice) {
-  std::string text;
-  for (const graph::Axis axis : choice.grid.order) {
-    const std::int64_t size = choice.grid.on(axis);
-    if (size > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", graph::to_string(axis), size);
-  }
-  return text.empty() ? "1 rank" : text;
-}
-
-std::string options_text(const Choice& choice) {
-  std::vector<std::string> words;
-  if (choice.recompute == train::Recompute::block) words.emplace_back("recompute");
-  if (choice.reshard_after_forward) words.emplace_back("reshard");
-  if (choice.zero1) words.emplace_back("ZeRO-1");
-  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 TextTable table_of(const SearchResult& result, std::size_t most) {
@@ -254,68 +238,30 @@ std::vector<const Configuration*> pareto_front(const SearchResult& result) {
 }
 
 inspect::Picture pareto_picture(const SearchResult& result) {
-  constexpr double kWidth = 900, kHeight = 520, kLeft = 80, kRight = 30, kTop = 70, kBottom = 60;
-  constexpr int kTicks = 5;
-  inspect::Picture picture(kWidth, kHeight);
-  double least_memory = std::numeric_limits<double>::infinity(), most_memory = 0;
-  double least_step = least_memory, most_step = 0;
-  const double best = result.configurations.front().step_ns;
-  for (const Configuration& each : result.configurations) {
-    if (each.step_ns > 3 * best) continue;  // far from anything that would be chosen
-    const auto memory = static_cast<double>(each.memory_bytes);
-    least_memory = std::min(least_memory, memory), most_memory = std::max(most_memory, memory);
-    least_step = std::min(least_step, each.step_ns), most_step = std::max(most_step, each.step_ns);
-  }
-  const double memory_range = std::max(most_memory - least_memory, 1.0),
-               step_range = std::max(most_step - least_step, 1.0);
-  const auto place = [&](double memory, double step) {
-    return inspect::Point{kLeft + (memory - least_memory) / memory_range * (kWidth - kLeft - kRight),
-                          kHeight - kBottom - (step - least_step) / step_range * (kHeight - kTop - kBottom)};
+  constexpr double kFar = 3;  // times the best step: far from anything that would be chosen
+  const double most = kFar * result.configurations.front().step_ns;
+  const auto point = [](const Configuration& each) {
+    return inspect::ChartPoint{
+        .x = static_cast<double>(each.memory_bytes),
+        .y = seconds_of(each),
+        .tooltip = fmt::format("{}, {}: {}, {}{}", to_string(each.choice), each.policy, format_time(each.step_ns),
+                               bytes_text(each.memory_bytes), each.exact ? "" : ", estimated")};
   };
-  picture.rect(0, 0, kWidth, kHeight, {.fill = "#ffffff"});
-  picture.text(kLeft, 28,
-               fmt::format("{} on {} ranks of {}: step time against memory", result.config.model.name,
-                           result.configurations.front().choice.grid.ranks(), result.machine.name),
-               {.size = 15, .bold = true});
-  for (int i = 0; i <= kTicks; ++i) {
-    const double share = static_cast<double>(i) / kTicks;
-    const double memory = least_memory + share * memory_range, step = least_step + share * step_range;
-    const inspect::Point below = place(memory, least_step), beside = place(least_memory, step);
-    const std::array grid_line = {beside, place(most_memory, step)};
-    picture.line(grid_line, {.stroke = "#e0e0e0"});
-    picture.text(below.x, kHeight - kBottom + 20, bytes_text(static_cast<std::int64_t>(memory)),
-                 {.anchor = inspect::TextPaint::Anchor::middle});
-    picture.text(beside.x - 8, beside.y + 4, format_time(step), {.anchor = inspect::TextPaint::Anchor::end});
-  }
-  picture.text((kLeft + kWidth - kRight) / 2, kHeight - 15, "memory of a rank",
-               {.anchor = inspect::TextPaint::Anchor::middle});
-  constexpr std::string_view kWhole = "#1f77b4", kEstimated = "#b0c4de", kFront = "#d62728";
-  double right = kWidth - kRight;
-  for (const auto& [color, meaning] : {std::pair(kFront, "nothing beats it"), std::pair(kEstimated, "estimated"),
-                                       std::pair(kWhole, "planned whole")}) {
-    constexpr double kSpace = 130;
-    right -= kSpace;
-    picture.rect(right, 40, 8, 8, {.fill = color, .round = 4});
-    picture.text(right + 14, 48, meaning);
-  }
-  const auto dot = [&](const Configuration& each, std::string_view color, double radius) {
-    const inspect::Point at = place(static_cast<double>(each.memory_bytes), each.step_ns);
-    picture.begin_group(fmt::format("{}, {}: {}, {}{}", to_string(each.choice), each.policy, format_time(each.step_ns),
-                                    bytes_text(each.memory_bytes), each.exact ? "" : ", estimated"));
-    picture.rect(at.x - radius, at.y - radius, 2 * radius, 2 * radius, {.fill = color, .round = radius});
-    picture.end_group();
-  };
+  inspect::ChartSeries estimated{.name = "estimated", .color = "#b0c4de", .line = false},
+      whole{.name = "planned whole", .color = "#1f77b4", .line = false},
+      front{.name = "nothing beats it", .color = "#d62728", .radius = 5};
   for (const Configuration& each : result.configurations) {
-    if (each.step_ns <= most_step) dot(each, each.exact ? kWhole : kEstimated, 3.5);
+    if (each.step_ns <= most) (each.exact ? whole : estimated).points.push_back(point(each));
   }
-  std::vector<inspect::Point> line;
   for (const Configuration* each : pareto_front(result)) {
-    if (each->step_ns > most_step) continue;
-    line.push_back(place(static_cast<double>(each->memory_bytes), each->step_ns));
-    dot(*each, kFront, 5);
+    if (each->step_ns <= most) front.points.push_back(point(*each));
   }
-  if (line.size() > 1) picture.line(line, {.stroke = kFront, .width = 1.5});
-  return picture;
+  return inspect::chart_picture(
+      {.title = fmt::format("{} on {} ranks of {}: step time against memory", result.config.model.name,
+                            result.configurations.front().choice.grid.ranks(), result.machine.name),
+       .x = {.title = "memory of a rank", .unit = inspect::ChartUnit::bytes},
+       .y = {.title = "step", .unit = inspect::ChartUnit::seconds},
+       .series = {estimated, whole, front}});
 }
 
 }  // namespace weft::study

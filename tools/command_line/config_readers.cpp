@@ -55,6 +55,7 @@ const std::vector<Reader>& readers() {
       {"memory", planning_groups(), simulated()},
       {"simulate", planning_groups(), simulated()},
       {"search", planning_groups(), simulated()},
+      {"sweep", planning_groups(), simulated()},
       {"compare", planning_groups(), measured()},
       {"explain", planning_groups(), simulated()},
       {"profile", planning_groups(), measured()},

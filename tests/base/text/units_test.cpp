@@ -60,6 +60,14 @@ TEST(Bytes, AreWrittenSoThatTheyReadBack) {
   }
 }
 
+TEST(Human, PrefixesOfUnits) {
+  EXPECT_EQ(with_prefix(0, "s"), "0 s");
+  EXPECT_EQ(with_prefix(5.9e-6, "s"), "5.9 us");
+  EXPECT_EQ(with_prefix(-1500, "B/s"), "-1.5 kB/s");
+  EXPECT_EQ(with_prefix(1.23456e18, "flop/s"), "1.235 Eflop/s");
+  EXPECT_EQ(with_prefix(5e21, "flop/s"), "5000 Eflop/s");
+}
+
 TEST(Human, Durations) {
   EXPECT_EQ(human_duration(0.4), "0:00");
   EXPECT_EQ(human_duration(59.6), "1:00");

@@ -70,7 +70,7 @@ factor = 1.2
 TEST(MachineNumbers, AreShownWithUnitsOfASuitableSize) {
   const auto text = [](double value, MachineUnit unit) { return value_text({"", value, unit, "", ""}); };
   EXPECT_EQ(text(271.2e12, MachineUnit::operations_a_second), "271.2 Tflop/s");
-  EXPECT_EQ(text(1e15, MachineUnit::operations_a_second), "1000 Tflop/s");
+  EXPECT_EQ(text(1e15, MachineUnit::operations_a_second), "1 Pflop/s");
   EXPECT_EQ(text(119.4e6, MachineUnit::bytes_a_second), "119.4 MB/s");
   EXPECT_EQ(text(5.9e-6, MachineUnit::seconds), "5.9 us");
   EXPECT_EQ(text(0, MachineUnit::seconds), "0 s");

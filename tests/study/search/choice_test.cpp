@@ -86,5 +86,17 @@ TEST(NearestRanks, IsTheNearestNumberThatFits) {
   EXPECT_TRUE(choices_of(config, 12, {}).empty());
 }
 
+TEST(Choice, ShortTextsNameWhatIsThere) {
+  Choice choice;
+  EXPECT_EQ(grid_text(choice), "1 rank");
+  EXPECT_EQ(options_text(choice), "");
+  choice.grid = {.x = 2, .y = 1, .z = 4, .data = 1};
+  choice.grid.order = {graph::Axis::z, graph::Axis::x, graph::Axis::y, graph::Axis::data};
+  choice.recompute = train::Recompute::block;
+  choice.zero1 = true;
+  EXPECT_EQ(grid_text(choice), "z=4,x=2");
+  EXPECT_EQ(options_text(choice), "recompute, ZeRO-1");
+}
+
 }  // namespace
 }  // namespace weft::study

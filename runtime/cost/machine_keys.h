@@ -1,0 +1,67 @@
+// The keys of a machine file that hold one value each. The reader, the writer, lists of numbers and values that replace
+// those of a file all go through one table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/files/document.h"
+#include "runtime/cost/machine.h"
+#include "runtime/cost/machine_numbers.h"
+
+namespace weft::cost {
+
+/// A number of one of the machine's links.
+struct LinkNumber {
+  Link Machine::*link;
+  double Link::*number;
+};
+
+struct MachineKey {
+  std::string_view table, name;  // "network" and "latency"; table "": a key of the file itself
+  MachineUnit unit = MachineUnit::number;
+  std::variant<double Machine::*, std::int64_t Machine::*, bool Machine::*, LinkNumber> field;
+  NumberRange range = {.least = 0};
+  std::optional<double> usual = {};  // of a file that leaves the key out; nullopt: every file has the key
+
+  /// "network.latency"
+  std::string key() const;
+};
+
+/// In the order of docs/machines.md.
+std::span<const MachineKey> machine_keys();
+
+/// The names of the keys of one table.
+std::vector<std::string> names_in(std::string_view table);
+
+/// Calls `use` with the field, a double, std::int64_t or bool.
+template <class AnyMachine, class Use>
+void with_field(AnyMachine& machine, const MachineKey& key, const Use& use) {
+  if (const auto* link = std::get_if<LinkNumber>(&key.field)) {
+    use(machine.*(link->link).*(link->number));
+  } else if (const auto* number = std::get_if<double Machine::*>(&key.field)) {
+    use(machine.**number);
+  } else if (const auto* count = std::get_if<std::int64_t Machine::*>(&key.field)) {
+    use(machine.**count);
+  } else {
+    use(machine.**std::get_if<bool Machine::*>(&key.field));
+  }
+}
+
+/// The value as a number; 1 is true.
+double value_of(const Machine& machine, const MachineKey& key);
+
+/// The key of a text such as "network.small_bandwidth", whose underscores mean dashes. Throws UserError naming the
+/// nearest key; `where` opens its message.
+const MachineKey& find_machine_key(std::string_view key, std::string_view where);
+
+/// Replaces a number of the machine by the one that a person gave. It is checked as that of a file is, and the machine
+/// knows it as given. `where` opens the messages. Throws UserError.
+void set_machine_number(Machine& machine, const MachineKey& key, std::string_view value, std::string_view where);
+
+}  // namespace weft::cost

@@ -1,0 +1,64 @@
+// A sweep: the simulated steps of every combination of some keys' values, of policies and of seeds of the noise.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status_line.h"
+#include "runtime/policy/policy.h"
+#include "study/sweep/swept_keys.h"
+#include "train/config/config.h"
+
+namespace weft::study {
+
+struct Sweep {
+  train::RunConfig base;                 // of the file alone, not resolved
+  std::vector<train::Setting> settings;  // of the command line, "machine.…" among them: they hold for all combinations
+  std::vector<SweptKey> keys;
+  std::vector<policy::NamedPolicy> policies;
+  double noise = 0;        // relative standard deviation of every task's time
+  std::int64_t seeds = 1;  // of the noise, from the configuration's seed on
+  int threads = 1;
+};
+
+/// One simulated step, or the reason why there is none.
+struct SweepRow {
+  std::vector<std::string> values;  // by key
+  std::string policy;
+  std::uint64_t seed = 0;  // of the noise
+  double step_ms = 0, tokens_per_s = 0, mfu = 0, exposed_ms = 0, communication_ms = 0;
+  std::int64_t memory_bytes = 0;
+  bool fits = false;
+  double bound_ms = 0;
+  std::string reason;  // "": the step was simulated
+
+  bool possible() const { return reason.empty(); }
+  friend bool operator==(const SweepRow&, const SweepRow&) = default;
+};
+
+/// The configuration that all combinations share, not resolved, without numbers of the machine.
+train::RunConfig shared_config(const Sweep& sweep);
+
+/// Throws UserError on what is wrong with every combination: a value that can't be read, a key with a fixed value too,
+/// seeds without noise, a policy that comes twice, too many rows.
+void check_sweep(const Sweep& sweep);
+
+/// Combinations of the keys' values × policies × seeds.
+std::int64_t row_count(const Sweep& sweep);
+
+/// Keeps rows as they are computed, in any order.
+using KeepRows = std::function<void(std::span<const SweepRow> rows)>;
+
+/// All rows: the last key's values change first, then policies, then seeds. Rows with the values, policy and draw of
+/// one in `known` are taken from there. A plan is made once for all draws. What can't be planned becomes a row with the
+/// reason. The result doesn't depend on the number of threads. `sweep` has passed check_sweep().
+std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> known, const KeepRows& keep,
+                                const TellStatus& tell);
+
+/// Throws UserError with the first reason if no row has a step.
+void expect_possible(std::span<const SweepRow> rows);
+
+}  // namespace weft::study

@@ -1,0 +1,62 @@
+// The folder of a sweep: results.csv, to which rows are appended as they are computed, so that a sweep that was killed
+// goes on; and at the end results.json and plot.svg. base.toml holds what all rows rest on.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text/csv.h"
+#include "study/sweep/sweep.h"
+
+namespace weft::study {
+
+/// The text of base.toml: the configuration, which simulates, and in its comments the noise, the numbers of the machine
+/// that --set gave, and checksums of the machines and the profiles.
+std::string sweep_base(const Sweep& sweep);
+
+/// A file that is open; closed at the end.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int descriptor = -1) : descriptor_(descriptor) {}
+  ~FileDescriptor();
+  FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+class SweepFolder {
+ public:
+  /// Makes the folder, or opens one that an equal sweep left. Throws UserError on a folder with other files, of another
+  /// sweep, or in which a sweep is running.
+  SweepFolder(std::filesystem::path folder, const Sweep& sweep);
+
+  /// The rows that the folder had.
+  const std::vector<SweepRow>& rows() const { return rows_; }
+  /// Appends rows to results.csv.
+  void keep(std::span<const SweepRow> rows);
+  /// Writes results.csv in the order of `rows`, then the folder's rows that this sweep doesn't have; results.json and
+  /// plot.svg of `rows`.
+  void finish(std::span<const SweepRow> rows);
+
+ private:
+  void open_folder();
+  void write_base();
+  void read_rows();
+  void write_results(std::span<const SweepRow> rows) const;
+
+  std::filesystem::path folder_;
+  const Sweep& sweep_;
+  std::vector<SweepRow> rows_;
+  FileDescriptor lock_, results_;  // the folder; results.csv
+};
+
+}  // namespace weft::study

@@ -1,0 +1,32 @@
+// The flags of commands that search for the best configuration.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/policy/trusted_libraries.h"
+#include "study/search/search.h"
+#include "tools/command_line/command.h"
+
+namespace weft::tools {
+
+struct SearchFlags {
+  std::vector<std::string> kept, policies;
+  std::int64_t finalists = 6;
+  int jobs = 0;
+};
+
+/// Adds --keep, --policies, --finalists and --jobs, which set `flags` when they are parsed.
+void add_search_flags(Command& command, SearchFlags& flags, const std::string& policies_help = "");
+
+/// The policies of the flags as objects; those of `libraries` and those named by the flags may be loaded.
+std::vector<policy::NamedPolicy> policies_of(const SearchFlags& flags, policy::TrustedLibraries libraries);
+
+/// Without ranks. Throws UserError.
+study::SearchOptions search_options(const SearchFlags& flags, const policy::TrustedLibraries& libraries);
+
+/// The number of threads that a flag asks for; 0: all cores.
+int threads_of(int jobs);
+
+}  // namespace weft::tools

@@ -29,6 +29,7 @@ Command describe_simulate();
 Command describe_search();
 Command describe_sweep();
 Command describe_study();
+Command describe_study_scaling();
 Command describe_study_axonn();
 Command describe_report();
 Command describe_trace();

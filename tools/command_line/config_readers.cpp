@@ -56,6 +56,7 @@ const std::vector<Reader>& readers() {
       {"simulate", planning_groups(), simulated()},
       {"search", planning_groups(), simulated()},
       {"sweep", planning_groups(), simulated()},
+      {"study scaling", planning_groups(), simulated()},
       {"compare", planning_groups(), measured()},
       {"explain", planning_groups(), simulated()},
       {"profile", planning_groups(), measured()},

@@ -1,0 +1,143 @@
+// `weft study scaling`: the total arithmetic a second over the number of ranks, each point at its best configuration.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/files/durable_file.h"
+#include "base/status_line.h"
+#include "base/text/printable.h"
+#include "base/text/text_table.h"
+#include "study/scaling/scaling.h"
+#include "study/scaling/scaling_output.h"
+#include "tools/commands.h"
+#include "tools/config_options.h"
+#include "tools/search_flags.h"
+
+namespace weft::tools {
+namespace {
+
+struct ScalingCommand {
+  std::vector<std::string> points, machines, models, outputs;
+  std::string kind;
+  SearchFlags flags;
+  double noise = 0;
+  std::int64_t seeds = 1;
+  bool json = false, quiet = false;
+};
+
+study::ScalingStudy study_of(const ScalingCommand& command, const ConfigOptions& config) {
+  study::ScalingStudy study;
+  std::tie(study.base, study.settings) = config.layers(MachineNumbers::refused);
+  for (const std::string& point : command.points) study.points.push_back(study::scaling_point(point));
+  study.kind = command.kind == "weak" ? study::ScalingKind::weak : study::ScalingKind::strong;
+  study.machines = command.machines;
+  study.models = command.models;
+  const train::RunConfig given = config.load();
+  study.policies = policies_of(command.flags, given.libraries);
+  study.search = search_options(command.flags, given.libraries);
+  study.noise = command.noise;
+  study.seeds = command.seeds;
+  study::check_scaling(study);
+  return study;
+}
+
+int run(const ScalingCommand& command, const ConfigOptions& config) {
+  for (const std::string& output : command.outputs) {
+    study::expect_scaling_file(output);
+    expect_writable(output);
+  }
+  const study::ScalingStudy study = study_of(command, config);
+  const std::vector<study::ScalingRow> rows = [&] {
+    StatusLine line(!command.json && !command.quiet);
+    return study::run_scaling(study, [&](const Status& status) { line.show(status); });
+  }();
+  for (const std::string& output : command.outputs) {
+    write_durable(output, study::scaling_file(output, study, rows), Named::by_person);
+  }
+  study::expect_possible(rows);
+  if (command.json) {
+    say("{}\n", study::scaling_json(study, rows).text());
+  } else {
+    say(stdout, study::scaling_text(study, rows, output_width()));
+  }
+  return 0;
+}
+
+void add_own_flags(Command& command, ScalingCommand& options) {
+  command.add({.names = "--points",
+               .target = &options.points,
+               .value = "RANKS",
+               .help = "numbers of ranks, each alone, with a model (512:gpt-5b) or with the file of a whole "
+                       "configuration (512:best.toml)",
+               .required = true});
+  command.add({.names = "--kind",
+               .target = &options.kind,
+               .value = "KIND",
+               .help = "strong: the global batch stays; weak: it grows with the ranks, from the configuration's at the "
+                       "first point, unless the points name models",
+               .choices = {"strong", "weak"},
+               .required = true});
+  command.add({.names = "--machines",
+               .target = &options.machines,
+               .value = "MACHINE",
+               .help = "a series for each machine; default: the configuration's",
+               .suggestions = {"dgx-h100", "perlmutter", "frontier", "alps"},
+               .paths = Paths::files});
+  command.add({.names = "--models",
+               .target = &options.models,
+               .value = "MODEL",
+               .help = "a series for each model; default: the configuration's",
+               .suggestions = ops::model_names()});
+  add_search_flags(command, options.flags,
+                   "a series for each policy; default: one of the fastest among program, lhs and portfolio:budget=0");
+  command.add({.names = "--noise",
+               .target = &options.noise,
+               .value = "X",
+               .help = "relative standard deviation of every task's time; all ranks are simulated",
+               .least = 0,
+               .most = 10});
+  command.add({.names = "--seeds",
+               .target = &options.seeds,
+               .value = "N",
+               .help = "draws of the noise, from the configuration's seed on",
+               .least = 1,
+               .most = 100'000});
+  command.add({.names = "-o,--output",
+               .target = &options.outputs,
+               .value = "FILE",
+               .help = "write a file, as its ending says: .csv, .json or .svg; may be given again",
+               .paths = Paths::files,
+               .arity = Arity::each});
+  command.add({.names = "--json", .target = &options.json, .help = "print the points as JSON"});
+  command.add({.names = "--quiet", .target = &options.quiet, .help = "print only the result and errors"});
+}
+
+}  // namespace
+
+Command describe_study_scaling() {
+  Command command{"scaling", "arithmetic a second over the number of ranks, each point at its best configuration"};
+  const auto options = std::make_shared<ScalingCommand>();
+  add_own_flags(command, *options);
+  const ConfigOptions config(command, "study scaling");
+  command.description =
+      "Every point is searched as weft search does, or runs the configuration of its file. Efficiency compares the "
+      "model's arithmetic a rank with that of the first point. A point that no configuration fits becomes a row with "
+      "the reason.";
+  command.examples = {
+      {"weft study scaling --model gpt2-124m --machine perlmutter --dtype bf16 --global-batch 256 --points 4 8 16 "
+       "--kind strong -o scaling.svg"},
+      {"weft study scaling --dtype bf16 --reduce-dtype bf16 --global-batch 1024 --points 512:gpt-5b 1024:gpt-10b "
+       "--kind weak --machines perlmutter frontier"},
+      {"weft study scaling run.toml --points 8 16 32 --kind weak --noise 0.1 --seeds 20 --json"}};
+  command.run = [options, config] {
+    if (config.dump()) return print_config(config.load());
+    return run(*options, config);
+  };
+  return command;
+}
+
+}  // namespace weft::tools

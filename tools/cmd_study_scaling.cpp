@@ -71,14 +71,14 @@ void add_own_flags(Command& command, ScalingCommand& options) {
   command.add({.names = "--points",
                .target = &options.points,
                .value = "RANKS",
-               .help = "numbers of ranks, each alone, with a model (512:gpt-5b) or with the file of a whole "
-                       "configuration (512:best.toml)",
+               .help = "numbers of ranks; each may have a model (512:gpt-5b) or the file of a whole configuration "
+                       "(512:best.toml)",
                .required = true});
   command.add({.names = "--kind",
                .target = &options.kind,
                .value = "KIND",
-               .help = "strong: the global batch stays; weak: it grows with the ranks, from the configuration's at the "
-                       "first point, unless the points name models",
+               .help = "strong or weak scaling; the global batch stays, or it grows with the ranks from the "
+                       "configuration's at the first point, unless the points name models",
                .choices = {"strong", "weak"},
                .required = true});
   command.add({.names = "--machines",
@@ -103,13 +103,13 @@ void add_own_flags(Command& command, ScalingCommand& options) {
   command.add({.names = "--seeds",
                .target = &options.seeds,
                .value = "N",
-               .help = "draws of the noise, from the configuration's seed on",
+               .help = "draws of the noise; the first has the configuration's seed",
                .least = 1,
                .most = 100'000});
   command.add({.names = "-o,--output",
                .target = &options.outputs,
                .value = "FILE",
-               .help = "write a file, as its ending says: .csv, .json or .svg; may be given again",
+               .help = "write a .csv, .json or .svg file; may be given again",
                .paths = Paths::files,
                .arity = Arity::each});
   command.add({.names = "--json", .target = &options.json, .help = "print the points as JSON"});
@@ -119,7 +119,7 @@ void add_own_flags(Command& command, ScalingCommand& options) {
 }  // namespace
 
 Command describe_study_scaling() {
-  Command command{"scaling", "arithmetic a second over the number of ranks, each point at its best configuration"};
+  Command command{"scaling", "arithmetic a second over ranks, each point at its best"};
   const auto options = std::make_shared<ScalingCommand>();
   add_own_flags(command, *options);
   const ConfigOptions config(command, "study scaling");

@@ -112,7 +112,7 @@ Command describe_sweep() {
   command.add({.names = "--seeds",
                .target = &options->seeds,
                .value = "N",
-               .help = "draws of the noise, from the configuration's seed on",
+               .help = "draws of the noise; the first has the configuration's seed",
                .least = 1,
                .most = 100'000});
   command.add({.names = "--jobs",

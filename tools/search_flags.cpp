@@ -38,7 +38,7 @@ void add_search_flags(Command& command, SearchFlags& flags, const std::string& p
   command.add({.names = "--keep",
                .target = &flags.kept,
                .value = "KEY",
-               .help = "keys that stay as the configuration has them: grid, axis-order, micro-batch, recompute, "
+               .help = "keys that stay as the configuration has them; grid, axis-order, micro-batch, recompute, "
                        "reshard-after-forward, zero-1",
                .suggestions = study::searched_keys()});
   command.add({.names = "--policies",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -85,8 +86,7 @@ std::string with_unit(ChartUnit unit, double value, int prefix) {
   if (unit == ChartUnit::bytes) {
     return fmt::format("{:.4g} {}", value / std::pow(1024.0, prefix), kBytes.at(static_cast<std::size_t>(prefix)));
   }
-  return fmt::format("{:.4g} {}{}", value / std::pow(1000.0, prefix),
-                     kPrefixes.at(static_cast<std::size_t>(prefix + 4)),
+  return fmt::format("{:.4g} {}{}", value / std::pow(1000.0, prefix), *std::next(kPrefixes.begin(), prefix + 4),
                      unit == ChartUnit::seconds          ? "s"
                      : unit == ChartUnit::bytes_a_second ? "B/s"
                                                          : "flop/s");
@@ -120,12 +120,13 @@ std::vector<double> logarithmic_ticks(double least, double most) {
   return decades.size() < 3 ? all : decades;
 }
 
-/// The places where points are, each as far right of the last as its text needs.
+/// The places that have names, else those where points are; each as far right of the last as its text needs.
 std::vector<double> ticks_at_points(const SeriesChart& chart, const Scale& scale) {
   std::vector<double> places;
+  for (std::size_t i = 0; i < chart.x.places.size(); ++i) places.push_back(static_cast<double>(i));
   for (const ChartSeries& series : chart.series) {
     for (const ChartPoint& point : series.points) {
-      if (can_show(chart.x, point.x)) places.push_back(point.x);
+      if (chart.x.places.empty() && can_show(chart.x, point.x)) places.push_back(point.x);
     }
   }
   std::ranges::sort(places);

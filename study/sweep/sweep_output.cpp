@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 #include "base/median.h"
@@ -184,6 +185,16 @@ inspect::ChartPoint point_of(const Group& group, const inspect::ChartAxis& axis,
   return point;
 }
 
+/// Moves the points of series at one place beside each other.
+void stand_apart(std::vector<inspect::ChartSeries>& series) {
+  constexpr double kRoom = 0.5;  // of the distance between places
+  const auto count = static_cast<double>(series.size());
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const double shift = ((static_cast<double>(i) + 0.5) / count - 0.5) * kRoom;
+    for (inspect::ChartPoint& point : series[i].points) point.x += shift;
+  }
+}
+
 }  // namespace
 
 CsvRow sweep_columns(const Sweep& sweep) {
@@ -254,7 +265,7 @@ inspect::Picture sweep_picture(const Sweep& sweep, std::span<const SweepRow> row
   const std::size_t over = key_over(sweep);
   inspect::SeriesChart chart{.title = fmt::format("step over {}", sweep.keys[over].key),
                              .x = axis_over(sweep.keys[over]),
-                             .y = {.title = "step", .unit = inspect::ChartUnit::seconds, .from_zero = true}};
+                             .y = {.title = "step", .unit = inspect::ChartUnit::seconds}};
   double least = 0, most = 0;
   for (const Group& group : groups_of(sweep, rows)) {
     if (!group.front().possible()) continue;
@@ -269,6 +280,8 @@ inspect::Picture sweep_picture(const Sweep& sweep, std::span<const SweepRow> row
     least = most == 0 ? step : std::min(least, step), most = std::max(most, step);
   }
   chart.y.scale = scale_of(least, most);
+  chart.y.from_zero = least < most / 2;  // else the differences would be small
+  if (!chart.x.places.empty()) stand_apart(chart.series);
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     std::ranges::stable_sort(chart.series[i].points, {}, &inspect::ChartPoint::x);
     if (i >= kNamed) chart.series[i].name.clear();

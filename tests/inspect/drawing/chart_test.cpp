@@ -23,7 +23,8 @@ TEST(Chart, LinearTicksAreRoundNumbers) {
   EXPECT_EQ(texts({}, 3.1, 4.4), (Texts{"3.25", "3.5", "3.75", "4", "4.25"}));
   EXPECT_EQ(texts({}, -1, 1), (Texts{"-1", "-0.5", "0", "0.5", "1"}));
   EXPECT_EQ(texts({.unit = ChartUnit::seconds}, 0.31, 1.6), (Texts{"0.5 s", "0.75 s", "1 s", "1.25 s", "1.5 s"}));
-  EXPECT_EQ(texts({.unit = ChartUnit::seconds}, 0.012, 0.018), (Texts{"12 ms", "13 ms", "14 ms", "15 ms", "16 ms", "17 ms", "18 ms"}));
+  EXPECT_EQ(texts({.unit = ChartUnit::seconds}, 0.012, 0.018),
+            (Texts{"12 ms", "13 ms", "14 ms", "15 ms", "16 ms", "17 ms", "18 ms"}));
   const double gib = 1 << 30;
   EXPECT_EQ(texts({.unit = ChartUnit::bytes}, 1.1 * gib, 3.3 * gib), (Texts{"1.5 GiB", "2 GiB", "2.5 GiB", "3 GiB"}));
 }

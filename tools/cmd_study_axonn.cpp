@@ -1,7 +1,6 @@
 // `weft study axonn`: AxoNN's published runs beside their simulation.
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/files/durable_file.h"
@@ -11,6 +10,7 @@
 #include "study/axonn/axonn_study.h"
 #include "study/axonn/axonn_study_output.h"
 #include "tools/commands.h"
+#include "tools/search_flags.h"
 
 namespace weft::tools {
 namespace {
@@ -19,17 +19,19 @@ struct StudyAxonnOptions {
   study::AxonnStudyOptions study;
   std::int64_t candidates = 6;
   int jobs = 0;
+  std::string svg;
   bool json = false, quiet = false;
 };
 
 int study_axonn(StudyAxonnOptions options) {
+  if (!options.svg.empty()) expect_writable(options.svg);
   options.study.candidates = static_cast<std::size_t>(options.candidates);
-  options.study.threads =
-      options.jobs > 0 ? options.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.study.threads = threads_of(options.jobs);
   const study::AxonnStudy study = [&] {
     StatusLine line(!options.json && !options.quiet);
     return study::study_axonn(options.study, [&](const Status& status) { line.tell(status); });
   }();
+  if (!options.svg.empty()) write_durable(options.svg, study::axonn_picture(study).svg(), Named::by_person);
   if (options.json) {
     say("{}\n", study::axonn_study_json(study).text());
   } else {
@@ -57,9 +59,14 @@ Command describe_study_axonn() {
   command.add({.names = "--jobs",
                .target = &options->jobs,
                .value = "N",
-               .help = "threads; default: all cores. The result doesn't depend on it",
-               .least = 1,
+               .help = "threads; 0: all cores",
+               .least = 0,
                .most = 1024});
+  command.add({.names = "--svg",
+               .target = &options->svg,
+               .value = "FILE.svg",
+               .help = "draw the published and the simulated rates over ranks",
+               .paths = Paths::files});
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the tables and errors"});
   command.description =

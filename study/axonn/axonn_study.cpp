@@ -206,9 +206,9 @@ std::vector<SwitchedStep> switched_steps(const PlannedGrid& candidate, const cos
 }
 
 /// The points of one machine, with their candidates.
-class Series {
+class RunsOfMachine {
  public:
-  Series(const std::string& machine, const AxonnStudyOptions& options, const TellStatus& tell)
+  RunsOfMachine(const std::string& machine, const AxonnStudyOptions& options, const TellStatus& tell)
       : machine_(cost::find_machine(machine, cost::machine_folders())), options_(options), tell_(tell) {
     for (const PublishedPoint& point : published_points()) {
       if (point.machine == machine) points_.push_back(point);
@@ -362,7 +362,7 @@ AxonnStudy study_axonn(const AxonnStudyOptions& options, const TellStatus& tell)
     }
   }
   AxonnStudy study;
-  for (const std::string& name : names) study.machines.push_back(Series(name, options, tell).study());
+  for (const std::string& name : names) study.machines.push_back(RunsOfMachine(name, options, tell).study());
   return study;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/text/text_table.h"
 #include "base/text/units.h"
+#include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_numbers.h"
 
 namespace weft::study {
@@ -118,6 +119,33 @@ StyledText axonn_study_text(const AxonnStudy& study, std::optional<std::size_t> 
       "OAR, ORS, OAG, all: how each overlap alone, and all three, change the step without overlap.\n"
       "HFU: with recomputation counted, as a share of the data sheet's rate.\n");
   return text;
+}
+
+inspect::Picture axonn_picture(const AxonnStudy& study) {
+  constexpr double kPeta = 1e15;
+  inspect::SeriesChart chart{.title = "AxoNN's published runs and their simulation",
+                             .x = {.title = "ranks", .scale = inspect::ChartScale::logarithmic, .at_points = true},
+                             .y = {.title = "with recomputation",
+                                   .unit = inspect::ChartUnit::operations_a_second,
+                                   .scale = inspect::ChartScale::logarithmic}};
+  for (std::size_t i = 0; i < study.machines.size(); ++i) {
+    const AxonnStudy::OfMachine& of_machine = study.machines[i];
+    const std::string color(inspect::chart_color(i));
+    inspect::ChartSeries published{.name = of_machine.machine.name + ", published", .color = color, .line = false};
+    inspect::ChartSeries simulated{
+        .name = of_machine.machine.name + ", simulated", .color = color, .dashed = true, .radius = 0};
+    for (const SimulatedPoint& point : of_machine.points) {
+      const double ranks = static_cast<double>(point.published.ranks), rate = point.petaflops(point.step_ns);
+      const std::string tooltip =
+          fmt::format("{}: {:.1f} PFLOP/s published, {:.1f} simulated{}", to_string(point.published),
+                      point.published.petaflops, rate, point.published.fitted ? ", fitted" : "");
+      published.points.push_back({.x = ranks, .y = point.published.petaflops * kPeta, .tooltip = tooltip});
+      simulated.points.push_back({.x = ranks, .y = rate * kPeta, .tooltip = tooltip});
+    }
+    chart.series.push_back(std::move(published));
+    chart.series.push_back(std::move(simulated));
+  }
+  return inspect::chart_picture(chart);
 }
 
 JsonObject axonn_study_json(const AxonnStudy& study) {

@@ -7,6 +7,7 @@
 
 #include "base/text/json_object.h"
 #include "base/text/styled_text.h"
+#include "inspect/drawing/picture.h"
 #include "study/axonn/axonn_study.h"
 
 namespace weft::study {
@@ -28,6 +29,9 @@ std::vector<ComparedFigure> compared_figures(const AxonnStudy& study);
 
 /// `width`: columns of the terminal.
 StyledText axonn_study_text(const AxonnStudy& study, std::optional<std::size_t> width);
+
+/// Rates over ranks, published and simulated.
+inspect::Picture axonn_picture(const AxonnStudy& study);
 
 /// {"points": [{"name", "published", "simulated", "error", "fitted", "verified", …}], "machines": […]}
 JsonObject axonn_study_json(const AxonnStudy& study);

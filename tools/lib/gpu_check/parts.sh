@@ -5,7 +5,7 @@
 readonly parts=(doctor test train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels machine
   train-1558m train-1558m-gelu replay-124m streams-124m ahead-124m dropout-124m sanitize-memcheck sanitize-racecheck)
 
-# about PART: its purpose. usual_seconds PART: its guessed duration on an H100.
+# about PART: its purpose. usual_seconds PART: its duration on an H200; of train-1558m a guess.
 about() {
   case "$1" in
     doctor) echo "the machine and its software" ;;
@@ -28,14 +28,14 @@ usual_seconds() {
     return
   fi
   case "$1" in
-    doctor) echo 10 ;;
-    train-124m* | kernels) echo 60 ;;
-    machine) echo 90 ;;
-    torch-124m) echo 80 ;;
-    sanitize-*) echo 100 ;;
-    test | train-*) echo 120 ;;
-    torch-*) echo 150 ;;
-    *) echo 25 ;;
+    doctor | sanitize-*) echo 10 ;;
+    train-124m* | kernels) echo 25 ;;
+    machine) echo 30 ;;
+    test) echo 45 ;;
+    torch-124m) echo 55 ;;
+    train-774m*) echo 75 ;;
+    train-* | torch-*) echo 120 ;;
+    *) echo 15 ;;
   esac
 }
 

@@ -29,7 +29,7 @@ struct KeyValue {
 
 const std::vector<KeyValue>& key_values() {
   static const std::vector<KeyValue> values = {
-      {"model", "NAME", Paths::none, ops::model_names()},
+      {"model", "NAME|FOLDER", Paths::folders, ops::model_names()},
       {"init-from", "PATH", Paths::files},
       {"data", "PATH", Paths::files},
       {"val-data", "PATH", Paths::files},

@@ -210,7 +210,8 @@ ModelConfig model_by_name(std::string_view name) {
   const std::vector<std::string> names = model_names();
   const std::string nearest = nearest_name(name, names);
   throw UserError(fmt::format("unknown model '{}'", name), "one of " + join(names),
-                  nearest.empty() ? "choose one of these, or give sizes with --set model.layers=… and so on"
+                  nearest.empty() ? "choose one of these, give sizes with --set model.layers=… and so on, or name a "
+                                    "folder of Hugging Face"
                                   : fmt::format("did you mean --model {}?", nearest));
 }
 

@@ -349,6 +349,8 @@ TEST(BadInput, Flags) {
       {{"--model.hidden", "100", "--model.heads", "3"}, {"set model.heads to one of 1, 2, 4, 5"}},
       {{"--model.family", "llama", "--model.heads", "8", "--model.kv-heads", "3"}, {"set model.kv-heads to one of"}},
       {{"--model", "tinny"}, {"did you mean --model tiny?"}},
+      {{"--model", "./tinny"}, {"--model: './tinny' doesn't exist", "a folder of Hugging Face with config.json"}},
+      {{"--model", "ids.bin"}, {"'ids.bin' is no folder"}},
       {{"--model", "llama-8b", "--data", "ids.bin", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"},
        {"need at least", "memory"}},
       {{"--model.layers", "10000", "--model.hidden", "1000000"}, {"a model of"}},

@@ -86,6 +86,28 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
   EXPECT_TRUE(read("out/again/model.safetensors") == read("out/cut/model.safetensors"));
 }
 
+// The folder as a model gives each size of the run that it was exported from.
+TEST_P(ExportedFamily, IsTheModelAgain) {
+  train("run", {"--model.family", GetParam(), "--model.norm-eps", "3e-6"});
+  ASSERT_EQ(run({"export", "run", "-o", "hf"}).exit_code, 0);
+  const auto sizes = [&](const std::vector<std::string>& words) {
+    const std::string dump = run(words).output;
+    return dump.substr(std::min(dump.find("[model]"), dump.size()));
+  };
+  const std::string expected = sizes({"train", "run", "--dump-config"});
+  EXPECT_TRUE(testing::has_parts(expected, {"norm-eps = 3e-06", "ffn = 24"}));
+  EXPECT_EQ(sizes({"train", "--model", "hf", "--dump-config"}), expected);
+  for (const std::string command : {"simulate", "search", "graph", "compare", "explain", "memory", "plan"}) {
+    EXPECT_EQ(sizes({command, "--model", "./hf/", "--dump-config"}), expected) << command;
+  }
+  const testing::CommandResult trained =
+      run({"train", "--model", "hf", "--run-dir", "again", "--steps", "1", "--data", "text.txt", "--threads", "1"});
+  EXPECT_EQ(trained.exit_code, 0) << trained.errors;
+  EXPECT_TRUE(testing::has_parts(trained.errors, {"weft: warning: model = hf gives sizes alone", "--init-from hf"}));
+  const std::string stored = read("again/config.toml");
+  EXPECT_EQ(stored.substr(stored.find("[model]")), expected);
+}
+
 TEST_F(ExportCommand, TakesARunsNewestCheckpointOrTheOneNamed) {
   train("run", {"--grid", "x=2,z=2"});
   const testing::CommandResult newest = run({"export", "run", "--output", "two"});

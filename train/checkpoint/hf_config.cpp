@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/json_file.h"
+#include "base/files/mapped_file.h"
 #include "base/text/json_object.h"
 
 namespace weft::train {
@@ -113,6 +114,16 @@ class Keys {
   DocumentValue object_;
 };
 
+/// A size of gpt2 under its name, or under `alias`, the name in other families, which transformers takes for the same
+/// size.
+std::int64_t gpt2_size(const Keys& keys, const char* key, const char* alias) {
+  const std::int64_t size = keys.integer(keys.has(key) || !keys.has(alias) ? key : alias);
+  if (keys.has(alias) && keys.integer(alias) != size) {
+    keys[alias].refuse(fmt::format("{}, as {} says: both names mean one size", size, key));
+  }
+  return size;
+}
+
 ops::ModelConfig read_gpt2(const Keys& keys) {
   keys.require_one_of("activation_function", {"gelu_new", "gelu_pytorch_tanh"},
                       "\"gelu_new\", GELU by tanh, the only activation implemented for gpt2 (not exact GELU)");
@@ -123,10 +134,11 @@ ops::ModelConfig read_gpt2(const Keys& keys) {
   ops::ModelConfig model;
   model.family = ops::Family::gpt2;
   model.vocab = keys.integer("vocab_size");
-  model.context = keys.has("n_positions") ? keys.integer("n_positions") : keys.integer("n_ctx");
-  model.hidden = keys.integer("n_embd");
-  model.layers = keys.integer("n_layer");
-  model.heads = model.kv_heads = keys.integer("n_head");
+  const bool older = !keys.has("n_positions") && keys.has("n_ctx");
+  model.context = gpt2_size(keys, older ? "n_ctx" : "n_positions", "max_position_embeddings");
+  model.hidden = gpt2_size(keys, "n_embd", "hidden_size");
+  model.layers = gpt2_size(keys, "n_layer", "num_hidden_layers");
+  model.heads = model.kv_heads = gpt2_size(keys, "n_head", "num_attention_heads");
   model.ffn = keys.integer_or("n_inner", 4 * model.hidden);
   model.norm_eps = keys.number_or("layer_norm_epsilon", 1e-5F);
   model.init_std = keys.number_or("initializer_range", 0.02F);
@@ -319,6 +331,11 @@ HfConfig read_hf_config(std::string_view json_text, const std::string& name) {
     throw UserError(fmt::format("{}: {}", name, error.what()), "", "");
   }
   return result;
+}
+
+HfConfig load_hf_config(const std::filesystem::path& file) {
+  const MappedFile json(file);
+  return read_hf_config(json.text(), in_quotes(file));
 }
 
 }  // namespace weft::train

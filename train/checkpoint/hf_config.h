@@ -1,6 +1,7 @@
 // Reads and writes Hugging Face's config.json, which holds the model's sizes.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,8 @@ struct HfConfig {
 /// setting that Weft doesn't implement (biases in llama, another activation or rope_type, a sliding window shorter than
 /// the context, …): ignoring such a setting would compute other numbers.
 HfConfig read_hf_config(std::string_view json_text, const std::string& name);
+
+/// The same for a file. Throws UserError too if it can't be read.
+HfConfig load_hf_config(const std::filesystem::path& file);
 
 }  // namespace weft::train

@@ -103,6 +103,7 @@ struct RunConfig {
   std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings
+  std::string model_folder;                  // of Hugging Face, whose sizes the key `model` gave; for messages
   std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
   std::vector<std::string> warnings;         // of fill_in(), for a person to read
 };

@@ -2,17 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/input_file.h"
 #include "base/text/units.h"
+#include "train/checkpoint/checkpoint_part.h"
+#include "train/checkpoint/hf_config.h"
 #include "train/config/key_kinds.h"
 
 namespace weft::train {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Updates sizes that depend on a changed size: as many key-value heads as heads if they were equal or the family
 /// requires it, and GPT-2's MLP of four times the width.
@@ -35,21 +43,47 @@ ConfigEntry model_size(ConfigEntry entry) {
     if (get(config) == text_before) return;
     follow(before, config.model);
     config.model_name = config.model.name = kCustomModel;
+    config.model_folder.clear();
   };
   return entry;
 }
 
-void set_model_name(RunConfig& config, std::string_view value, std::string_view where) {
-  if (value == kCustomModel) {
-    load_named_model(config);
-  } else {
-    try {
-      config.model = ops::model_by_name(value);
-    } catch (const UserError& error) {
-      throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
-    }
+/// Whether a value of the key means a folder. A model's name means the model, whatever folders there are.
+bool means_folder(std::string_view value) {
+  const std::vector<std::string> names = ops::model_names();
+  if (std::ranges::find(names, value) != names.end()) return false;
+  std::error_code hidden;  // a path that can't be read counts as absent
+  return value.find('/') != std::string_view::npos || fs::exists(fs::path(value), hidden);
+}
+
+ops::ModelConfig model_of_folder(const fs::path& folder) {
+  constexpr const char* kExpected = "a model's name, or a folder of Hugging Face with config.json";
+  std::error_code hidden;
+  if (!fs::is_directory(folder, hidden)) {
+    const bool is_file = fs::exists(folder, hidden);
+    throw UserError(in_quotes(folder) + (is_file ? " is no folder" : " doesn't exist"), kExpected,
+                    is_file ? "give the folder that it is in" : "check the path");
   }
-  config.model_name = config.model.name = std::string(value);
+  if (!fs::exists(folder / kModelConfigFile, hidden)) {
+    const bool is_run = fs::exists(folder / "config.toml", hidden);
+    throw UserError(in_quotes(folder) + " has no " + kModelConfigFile, kExpected,
+                    is_run ? "give a run's folder without --model: it is a whole configuration"
+                           : "copy the model's config.json into it, or give the model's own folder");
+  }
+  return load_hf_config(folder / kModelConfigFile).model;
+}
+
+void set_model(RunConfig& config, std::string_view value, std::string_view where) {
+  expect_plain_text(value, where);
+  const bool custom = value == kCustomModel, folder = !custom && means_folder(value);
+  if (custom) load_named_model(config);
+  try {
+    if (!custom) config.model = folder ? model_of_folder(value) : ops::model_by_name(value);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
+  }
+  config.model_folder = folder ? value : "";
+  config.model_name = config.model.name = folder ? kCustomModel : std::string(value);
 }
 
 }  // namespace
@@ -59,8 +93,9 @@ ConfigEntry model_key() {
           ValueKind::text,
           "text",
           "a model by name: tiny, small, llama-tiny, gpt2-124m to gpt2-1558m, gpt-5b to gpt-640b, llama-1b to "
-          "llama-405b; docs/models.md lists all",
-          set_model_name,
+          "llama-405b (docs/models.md), or a Hugging Face folder; its config.json gives the sizes, and --init-from "
+          "loads weights",
+          set_model,
           [](const RunConfig& config) { return config.model_name; }};
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint_part.h"
@@ -56,13 +56,15 @@ void refuse_differences(const RunConfig& config, const SavedModel& saved) {
   for (auto d = found.begin() + 1; d != found.end(); ++d) {
     others.push_back(fmt::format("{} = {} for {}", d->key, d->given, d->saved));
   }
-  const bool named = config.model_name != kCustomModel && (config.given.contains("model") || config.given.empty());
-  std::string fix = named ? fmt::format("leave model = {} out", config.model_name)
+  const bool of_folder = !config.model_folder.empty();
+  const std::string& name = of_folder ? config.model_folder : config.model_name;
+  const bool named = of_folder || (name != kCustomModel && (config.given.contains("model") || config.given.empty()));
+  std::string fix = named ? fmt::format("leave model = {} out", name)
                           : fmt::format("--{} {}, or leave it out", first.key, first.saved);
   if (first.key == "model.context") fix += "; shorter sequences are --seq-len's matter";
   throw UserError(
       fmt::format("{} = {}{}, and the model in {} has {}", first.key, first.given,
-                  named ? fmt::format(" (model {})", config.model_name) : "", in_quotes(saved.path), first.saved),
+                  named ? fmt::format(" (model {})", name) : "", in_quotes(saved.path), first.saved),
       others.empty() ? "the saved model's sizes" : fmt::format("the saved model's sizes (also {})", join(others)), fix);
 }
 
@@ -86,6 +88,17 @@ bool gives_all_sizes(const RunConfig& config) {
   return std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
     return !computes_with(config.model.family, entry.name) || is_given(config, entry.name);
   });
+}
+
+/// Sizes from a folder that has weights, but none are loaded: a user may think that they are.
+void warn_of_random_weights(RunConfig& config) {
+  if (config.model_folder.empty()) return;
+  const fs::path folder = config.model_folder;
+  if (!is_there(folder / "model.safetensors") && !is_there(folder / "model.safetensors.index.json")) return;
+  config.warnings.push_back(
+      fmt::format("model = {} gives sizes alone, so training begins with random weights; --init-from {} begins with "
+                  "the folder's",
+                  config.model_folder, config.model_folder));
 }
 
 void take_run_settings(RunConfig& config, const CheckpointInfo& info) {
@@ -131,8 +144,7 @@ SavedModel read_saved_model(const fs::path& path) {
                                                    : "copy the model's config.json to its weights, or give the "
                                                      "model's own folder");
   }
-  const MappedFile json(file);
-  const HfConfig config = read_hf_config(json.text(), in_quotes(file));
+  const HfConfig config = load_hf_config(file);
   return {path, std::nullopt, config.model, config.dtype};
 }
 
@@ -148,7 +160,10 @@ void take_saved_model(RunConfig& config) {
   const bool resumes =
       !config.resume.empty() && (config.resume != kResumeAuto || latest_checkpoint(config.run_dir).has_value());
   const fs::path from = !resumes ? config.init_from : config.resume == kResumeAuto ? config.run_dir : config.resume;
-  if (from.empty()) return;
+  if (from.empty()) {
+    warn_of_random_weights(config);
+    return;
+  }
   const bool described = is_checkpoint(from) || latest_checkpoint(from) || (!resumes && is_there(config_beside(from)));
   if (!described && gives_all_sizes(config)) return;
   const SavedModel saved = resumes ? read_saved_model(find_checkpoint(from)) : read_saved_model(from);

@@ -44,6 +44,8 @@ std::optional<std::filesystem::path> checkpoint_to_resume(const RunConfig& confi
 ///
 /// If the configuration gives every size, a missing folder is no error here, so that plans of old runs can still be
 /// shown; training refuses the missing folder when it loads the weights.
+///
+/// Where the key `model` names a folder with weights and nothing loads them, config.warnings says so.
 void take_saved_model(RunConfig& config);
 
 /// The configuration of the run that `resume` names, as the base of a command line that gives no file: the run's own,

@@ -95,6 +95,21 @@ TEST(HfConfig, AbsentKeysHaveTheDefaultsOfTheFamily) {
   EXPECT_EQ(model.rope_scaling_factor, 1.0F);
 }
 
+// transformers sets these names of other families for gpt2 too.
+TEST(HfConfig, ReadsSizesOfGpt2UnderTheNamesOfOtherFamilies) {
+  auto json = nlohmann::json::parse(kGpt2);
+  for (const auto& [own, other] :
+       {std::pair("n_embd", "hidden_size"), std::pair("n_layer", "num_hidden_layers"),
+        std::pair("n_head", "num_attention_heads"), std::pair("n_positions", "max_position_embeddings")}) {
+    const std::int64_t size = json[own].get<std::int64_t>();
+    expect_equal_sizes(read(with(kGpt2, other, size)), read(kGpt2));
+    EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, other, 2 * size)), {std::string(other) + " is ", own}));
+    json.erase(own);
+    json[other] = size;
+  }
+  expect_equal_sizes(read(json.dump()), read(kGpt2));
+}
+
 TEST(HfConfig, ReadsBackWhatItWrites) {
   for (const std::string& name : ops::model_names()) {
     const ops::ModelConfig model = ops::model_by_name(name);

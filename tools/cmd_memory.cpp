@@ -76,10 +76,12 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
 std::vector<GridRow> examine_all(const MemoryOptions& options) {
   const train::ResolvedRun run = train::read_texts(options.config);
   train::check_device(run.config);  // which no grid changes
+  train::expect_grid(run.config);
   std::vector<graph::Grid> grids;
   for (const std::string& text : options.grids) {
     train::RunConfig named = options.config;
     train::set_key(named, "grid", text, "--grids");
+    train::expect_grid(named);
     grids.push_back(named.grid);
   }
   if (grids.empty()) {

@@ -47,6 +47,17 @@ std::vector<std::size_t> rows_of_why(const SearchCommand& command) {
   return rows;
 }
 
+/// That of --ranks, else of the grid.
+std::int64_t ranks_of(const SearchCommand& command) {
+  const train::RunConfig& given = command.config;
+  const std::vector<std::string>& kept = command.flags.kept;
+  if (given.grid_auto && std::ranges::find(kept, "grid") != kept.end()) {
+    throw UserError("--keep grid with grid = auto", "axes with their sizes, which a search can keep",
+                    "leave one of them out");
+  }
+  return given.grid_auto && given.ranks > 0 ? given.ranks : std::max(given.ranks, given.grid.ranks());
+}
+
 int search(const SearchCommand& command) {
   for (const std::string& file : {command.output, command.svg}) {
     if (!file.empty()) expect_writable(file);
@@ -54,7 +65,7 @@ int search(const SearchCommand& command) {
   const std::vector<std::size_t> why = rows_of_why(command);
   const train::ResolvedRun run = study::open_search(command.config);
   study::SearchOptions options = search_options(command.flags, command.config.libraries);
-  options.ranks = std::max(command.config.ranks, command.config.grid.ranks());
+  options.ranks = ranks_of(command);
   const study::SearchResult result = [&] {
     StatusLine line(!command.json && !command.quiet);
     return study::search_configurations(run, options, [&](const Status& status) { line.show(status); });
@@ -117,7 +128,7 @@ Command describe_search() {
                       {"weft search run.toml --ranks 6 --keep micro-batch recompute --json"}};
   command.run = [options, config] {
     options->config = config.load();
-    if (config.dump()) return print_config(options->config);
+    if (config.dump()) return print_config(options->config, OpenGrid::accepted);
     return search(*options);
   };
   return command;

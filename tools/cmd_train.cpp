@@ -11,6 +11,7 @@
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "base/text/units.h"
+#include "study/search/grid_choice.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/version.h"
@@ -73,6 +74,7 @@ std::string to_json(const train::RunConfig& config, const train::TrainResult& re
       .add("first_step", result.first_step)
       .add("first_step_seconds", result.first_step_seconds)
       .add("first_val_loss", or_null(result.first_val_loss))
+      .add("grid", graph::to_string(config.grid))
       .add("last_loss", result.last_loss)
       .add("overlap_fraction", result.overlap_fraction)
       .add("peak_memory_bytes", result.peak_memory_bytes)
@@ -132,7 +134,7 @@ int train(const TrainOptions& options, LogLevel log_level) {
   RunLog log(log_level);
   Log(LogTopic::run).info("{}", version_text());
   const auto name = options.config.run_dir.empty() ? train::RunFolder::Name::proposed : train::RunFolder::Name::given;
-  return train::run_on_ranks(options.config, [&](comm::World& world, train::ResolvedRun run) {
+  const auto body = [&](comm::World& world, train::ResolvedRun run) {
     train::RunConfig& config = run.config;
     // Nothing is measured for a run that doesn't take place.
     train::TuningSetting& tuning = run.gemm_tuning;
@@ -158,7 +160,12 @@ int train(const TrainOptions& options, LogLevel log_level) {
     if (speaks && options.json) say("{}\n", to_json(config, result));
     if (speaks && !options.json) print_summary(options, config, result);
     return 0;
-  });
+  };
+  return train::run_on_ranks(
+      options.config, body, {}, [&](const train::RunConfig& config, const train::RankCount& ranks) {
+        return study::choose_grid(config, ranks,
+                                  options.json || options.quiet ? study::Speech::none : study::Speech::choice);
+      });
 }
 
 }  // namespace
@@ -185,6 +192,7 @@ Command describe_train(const std::string& program) {
   const ConfigOptions config(command);
   command.examples = {{"weft train --model tiny --ranks 2 --steps 200"},
                       {"weft train run.toml --lr 3e-4 --set model.layers=6"},
+                      {"mpirun -np 4 weft train --model small --grid auto"},
                       {"weft train --resume runs/mine --steps 400"},
                       {"weft train run.toml --run-dir runs/mine --log-level debug; less runs/mine/log.txt"},
                       {"mpirun -np 4 weft train run.toml --run-dir runs/mine --resume auto"},
@@ -192,7 +200,7 @@ Command describe_train(const std::string& program) {
   command.run = [options, config] {
     const LogLevel level = log_level_of(options->log_level);
     options->config = config.load();
-    if (config.dump()) return print_config(options->config);
+    if (config.dump()) return print_config(options->config, OpenGrid::accepted);
     return train(*options, level);
   };
   return command;

@@ -12,6 +12,8 @@
 #include "base/text/printable.h"
 #include "ops/models/model_config.h"
 #include "runtime/policy/policy.h"
+#include "study/search/choice.h"
+#include "study/search/search.h"
 #include "tools/command_line/config_readers.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/saved_model.h"
@@ -78,6 +80,11 @@ CommandOption key_option(const train::ConfigKey& key, std::vector<train::Setting
   return option;
 }
 
+/// Whether `auto` means something as the grid of a command line.
+bool chooses_grid(std::string_view command) {
+  return command == "train";
+}
+
 }  // namespace
 
 std::vector<std::string> policy_words(std::vector<std::string> before) {
@@ -90,7 +97,13 @@ void add_keys(Command& command, std::string_view reader, std::vector<train::Sett
   std::vector<train::ConfigKey> keys = train::config_keys();
   std::ranges::stable_sort(keys, {}, &train::ConfigKey::group);
   for (const train::ConfigKey& key : keys) {
-    if (reads_key(reader, key.name)) command.add(key_option(key, settings, default_text));
+    if (!reads_key(reader, key.name)) continue;
+    CommandOption option = key_option(key, settings, default_text);
+    if (key.name == "grid" && chooses_grid(reader)) {
+      option.value += "|auto";
+      option.suggestions = {"auto"};
+    }
+    command.add(std::move(option));
   }
 }
 
@@ -102,9 +115,13 @@ CommandOption policy_option(std::vector<train::Setting>& settings) {
   return option;
 }
 
-int print_config(const train::RunConfig& config) {
+int print_config(const train::RunConfig& config, OpenGrid open) {
   train::RunConfig checked = config, printed = config;
-  train::fill_in(checked, 0);
+  if (config.grid_auto && open == OpenGrid::accepted) {
+    (void)study::open_search(config);
+  } else {
+    train::fill_in(checked, 0);
+  }
   train::take_saved_model(printed);
   say("{}", train::dump_toml(printed));
   return 0;
@@ -156,7 +173,11 @@ struct ConfigOptions::Given {
     }
     // A start from weights as well is a contradiction, which is refused as one.
     const bool starts = resume.empty() || (resume != train::kResumeAuto && !last(list, "init-from").empty());
-    return starts || !file.empty() ? train::RunConfig() : train::config_to_resume(resume, list);
+    if (starts || !file.empty()) return {};
+    train::RunConfig config = train::config_to_resume(resume, list);
+    // They are the run's own, which suited its ranks: `--grid auto` for other ranks may choose them anew.
+    for (const std::string& key : study::searched_keys()) config.given.erase(key);
+    return config;
   }
 };
 

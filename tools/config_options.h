@@ -26,8 +26,11 @@ CommandOption policy_option(std::vector<train::Setting>& settings);
 /// `before` and the names of policies, for completion.
 std::vector<std::string> policy_words(std::vector<std::string> before = {});
 
+/// Whether a command chooses the grid of a configuration that leaves it open (grid = auto).
+enum class OpenGrid : std::uint8_t { refused, accepted };
+
 /// Prints the configuration as TOML after checking that it resolves; what is left open stays open in it. Returns 0.
-int print_config(const train::RunConfig& config);
+int print_config(const train::RunConfig& config, OpenGrid open = OpenGrid::refused);
 
 /// Whether --set may name numbers of the machine too: "machine.network.latency".
 enum class MachineNumbers : std::uint8_t { refused, taken };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "ops/sharding.h"
@@ -81,6 +82,22 @@ train::RunConfig with_choice(train::RunConfig config, const Choice& choice) {
   config.reshard_after_forward = choice.reshard_after_forward;
   config.zero1 = choice.zero1;
   return config;
+}
+
+std::vector<train::Setting> settings_of(const Choice& choice, const std::string& source) {
+  std::vector<std::string_view> order;
+  for (const graph::Axis axis : choice.grid.order) order.push_back(graph::to_string(axis));
+  const auto truth = [](bool value) { return value ? "true" : "false"; };
+  return {{"grid", graph::to_string(choice.grid), source},
+          {"axis-order", fmt::format("{}", fmt::join(order, ",")), source},
+          {"micro-batch", fmt::format("{}", choice.micro_batch), source},
+          {"recompute", choice.recompute == train::Recompute::block ? "block" : "none", source},
+          {"reshard-after-forward", truth(choice.reshard_after_forward), source},
+          {"zero-1", truth(choice.zero1), source}};
+}
+
+Choice choice_of(const train::RunConfig& config) {
+  return {config.grid, config.micro_batch, config.recompute, config.reshard_after_forward, config.zero1};
 }
 
 const std::vector<std::string>& searched_keys() {

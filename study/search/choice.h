@@ -35,6 +35,12 @@ std::string options_text(const Choice& choice);
 /// The configuration with the choice in its keys.
 train::RunConfig with_choice(train::RunConfig config, const Choice& choice);
 
+/// The choice as settings of searched_keys(), in their order. `source`: see train::Setting.
+std::vector<train::Setting> settings_of(const Choice& choice, const std::string& source);
+
+/// What a configuration has in these keys.
+Choice choice_of(const train::RunConfig& config);
+
 /// The keys that a search chooses, by which its --keep names them: grid, axis-order, micro-batch, recompute,
 /// reshard-after-forward, zero-1.
 const std::vector<std::string>& searched_keys();

@@ -274,7 +274,10 @@ class Search {
     throw UserError(fmt::format("no grid of {} ranks fits {} with a global batch of {}", options_.ranks,
                                 run_.config.model.name, run_.config.global_batch),
                     "ranks whose grid divides the model's sizes and the batch",
-                    nearest > 0 ? fmt::format("--ranks {}", nearest) : "another --global-batch, or fewer --keep");
+                    nearest > 0             ? fmt::format("--ranks {}", nearest)
+                    : options_.kept.empty() ? "another --global-batch"
+                                            : fmt::format("another --global-batch, or another value of {}",
+                                                          fmt::join(options_.kept, ", ")));
   }
 
   [[noreturn]] void refuse_memory() const {
@@ -298,7 +301,12 @@ class Search {
 
 train::ResolvedRun open_search(const train::RunConfig& config) {
   train::ResolvedRun run = train::read_texts(config);
+  if (config.batch_split > 1) {
+    throw UserError(fmt::format("rewrite batch-split={}", config.batch_split), "rewrites without the micro-batch",
+                    "give --micro-batch instead, or leave it out: a search chooses it");
+  }
   run.config.grid = {};
+  run.config.grid_auto = false;
   run.config.ranks = 1;
   run.config.global_batch = run.config.micro_batch = 1;
   train::fill_in(run.config, 0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,89 @@ TextTable table_of(const SearchResult& result, std::size_t most) {
          limit_text(each), format_time(each.least_ns), fmt::format("{}", places[i])});
   }
   return table;
+}
+
+/// The times of one part of two finalists' steps.
+struct StepPart {
+  std::string name;
+  double first_ns = 0, second_ns = 0;
+
+  double difference_ns() const { return second_ns - first_ns; }
+  double distance_ns() const { return std::abs(difference_ns()); }
+};
+
+constexpr std::string_view kExposed = " exposed", kAllExposed = "communication exposed";
+
+constexpr double kNothing = 50;  // nanoseconds, which print as 0.0 us
+
+std::string difference_text(const StepPart& part) {
+  const double difference = part.difference_ns();
+  if (part.distance_ns() < kNothing) return "0";
+  return fmt::format("{}{}", difference < 0 ? "-" : "+", format_time(part.distance_ns()));
+}
+
+/// The parts that together make a step, or nearly so.
+std::vector<StepPart> parts_of(const simulate::PlanReport& one, const simulate::PlanReport& other) {
+  return {{"computing alone", one.alone.compute_ns, other.alone.compute_ns},
+          {"slowed down by communication", one.simulation.ranks.front().contention_ns,
+           other.simulation.ranks.front().contention_ns},
+          {std::string(kAllExposed), exposed_ns(one), exposed_ns(other)}};
+}
+
+/// The exposed and the whole time of each channel that one of the steps has, by turns.
+std::vector<StepPart> channels_of(const simulate::PlanReport& one, const simulate::PlanReport& other) {
+  std::vector<StepPart> parts;
+  const auto channel_in = [](const simulate::PlanReport& report, const std::string& stream) {
+    const auto found = std::ranges::find(report.channels, stream, &simulate::ChannelTimes::stream);
+    return found == report.channels.end() ? simulate::ChannelTimes{} : *found;
+  };
+  const auto add = [&](const std::string& stream) {
+    const simulate::ChannelTimes first = channel_in(one, stream), second = channel_in(other, stream);
+    parts.push_back({stream + std::string(kExposed), first.exposed_ns, second.exposed_ns});
+    parts.push_back({stream + " busy", first.busy_ns, second.busy_ns});
+  };
+  for (const simulate::ChannelTimes& channel : one.channels) add(channel.stream);
+  for (const simulate::ChannelTimes& channel : other.channels) {
+    if (std::ranges::find(one.channels, channel.stream, &simulate::ChannelTimes::stream) == one.channels.end()) {
+      add(channel.stream);
+    }
+  }
+  return parts;
+}
+
+/// The best configuration on another grid than the first, or else with other options; nullptr: there is only one.
+const Configuration* runner_up(const SearchResult& result) {
+  const std::vector<Configuration>& all = result.configurations;
+  if (all.size() < 2) return nullptr;
+  graph::Grid chosen = all.front().choice.grid;
+  const auto other = std::ranges::find_if(all, [&](const Configuration& each) {
+    chosen.order = each.choice.grid.order;  // an order isn't another grid
+    return each.choice.grid != chosen;
+  });
+  return other == all.end() ? &all[1] : &*other;
+}
+
+/// "x=1,y=1,z=1,data=2, micro-batch 4: +793.4 us (0.2 %), 68.2 MiB a rank; computing alone +815.7 us".
+std::string loss_text(const Configuration& best, const Configuration& other) {
+  if (!best.exact || !other.exact) {
+    return fmt::format("{}: estimated, {} and {} a rank", to_string(other.choice), format_time(other.step_ns),
+                       bytes_text(other.memory_bytes));
+  }
+  const StepPart step{"", best.step_ns, other.step_ns};
+  const std::string text = fmt::format("{}: {} ({:.1f} %), {} a rank", to_string(other.choice), difference_text(step),
+                                       100 * step.difference_ns() / best.step_ns, bytes_text(other.memory_bytes));
+  std::vector<StepPart> channels = channels_of(*best.report, *other.report);
+  std::erase_if(channels, [](const StepPart& part) { return !part.name.ends_with(kExposed); });
+  const auto most = std::ranges::max_element(channels, {}, &StepPart::distance_ns);
+  std::vector<std::string> parts;
+  for (const StepPart& part : parts_of(*best.report, *other.report)) {
+    if (part.distance_ns() < kNothing) continue;
+    parts.push_back(part.name + " " + difference_text(part));
+    if (part.name != kAllExposed || most == channels.end() || most->distance_ns() < kNothing) continue;
+    const std::string channel = most->name.substr(0, most->name.size() - kExposed.size());
+    parts.back() += fmt::format(" ({} {})", channel, difference_text(*most));
+  }
+  return parts.empty() ? text : fmt::format("{}; {}", text, fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -190,35 +274,40 @@ std::string why_text(const SearchResult& result, std::size_t a, std::size_t b) {
                               {.head = fmt::format("{}", a)},
                               {.head = fmt::format("{}", b)},
                               {.head = "difference"}}};
-  const auto row = [&](const std::string& name, double one, double other) {
-    constexpr double kNothing = 50;  // prints as 0.0 us
-    const double difference = other - one;
-    const std::string text = std::abs(difference) < kNothing
-                                 ? "0"
-                                 : fmt::format("{}{}", difference < 0 ? "-" : "+", format_time(std::abs(difference)));
-    table.rows.push_back({name, format_time(one), format_time(other), text});
+  const auto row = [&](const std::string& name, const StepPart& part) {
+    table.rows.push_back({name, format_time(part.first_ns), format_time(part.second_ns), difference_text(part)});
   };
   const simulate::PlanReport &one = *first.report, &other = *second.report;
-  row("step", one.step_ns(), other.step_ns());
-  row("computing alone", one.alone.compute_ns, other.alone.compute_ns);
-  row("slowed down by communication", one.simulation.ranks.front().contention_ns,
-      other.simulation.ranks.front().contention_ns);
-  row("communication exposed", exposed_ns(one), exposed_ns(other));
-  for (const simulate::ChannelTimes& channel : one.channels) {
-    const auto same = std::ranges::find(other.channels, channel.stream, &simulate::ChannelTimes::stream);
-    const bool both = same != other.channels.end();
-    row(fmt::format("  {} exposed", channel.stream), channel.exposed_ns, both ? same->exposed_ns : 0);
-    row(fmt::format("  {} busy", channel.stream), channel.busy_ns, both ? same->busy_ns : 0);
-  }
-  for (const simulate::ChannelTimes& channel : other.channels) {
-    if (std::ranges::find(one.channels, channel.stream, &simulate::ChannelTimes::stream) != one.channels.end())
-      continue;
-    row(fmt::format("  {} exposed", channel.stream), 0, channel.exposed_ns);
-    row(fmt::format("  {} busy", channel.stream), 0, channel.busy_ns);
-  }
+  row("step", {"", one.step_ns(), other.step_ns()});
+  for (const StepPart& part : parts_of(one, other)) row(part.name, part);
+  for (const StepPart& part : channels_of(one, other)) row("  " + part.name, part);
   table.rows.push_back({"memory", bytes_text(first.memory_bytes), bytes_text(second.memory_bytes), ""});
   return fmt::format("{}: {}\n{}: {}\n\n{}", a, to_string(first.choice), b, to_string(second.choice),
                      table_text(table).plain());
+}
+
+StyledText choice_text(const SearchResult& result, const std::set<std::string, std::less<>>& kept,
+                       std::optional<std::size_t> width) {
+  std::vector<std::string> chosen;
+  for (const std::string& key : searched_keys()) {
+    if (!kept.contains(key)) chosen.push_back(key);
+  }
+  const std::vector<std::string> set_before(kept.begin(), kept.end());
+  // The empty third column lets sentences take the rest of a line.
+  TextTable table{.columns = {{.words = true}, {.words = true}, {}}, .heads = false};
+  const auto add = [&](std::string_view name, const std::string& text) {
+    table.rows.push_back({fmt::format("{:<9}", name), text});
+  };
+  const Configuration& best = result.configurations.front();
+  const std::string about = best.exact ? "" : "~";
+  add("grid", fmt::format("{}: {}{} a step and {}{} a rank by policy {}, predicted for {}", to_string(best.choice),
+                          about, format_time(best.step_ns), about, bytes_text(best.memory_bytes), result.config.policy,
+                          result.config.machine.empty() ? "a " + result.machine.name + ", as no machine is named"
+                                                        : result.machine.name));
+  if (const Configuration* other = runner_up(result)) add("", "next best " + loss_text(best, *other));
+  add("", fmt::format("the best of {} choices of {}{}", result.choices, join(chosen),
+                      kept.empty() ? "" : "; set: " + join(set_before)));
+  return table_text(table, width);
 }
 
 std::vector<const Configuration*> pareto_front(const SearchResult& result) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/text/json_object.h"
@@ -30,6 +32,11 @@ JsonObject search_json(const SearchResult& result, std::size_t most);
 /// Why configuration `a` is faster than `b`, both of them finalists and numbered from 1: where their times differ.
 /// Throws UserError if one of them was only estimated or doesn't exist.
 std::string why_text(const SearchResult& result, std::size_t a, std::size_t b);
+
+/// The first configuration with its prediction, how much the best one of another grid loses and where, and which keys
+/// were chosen: all but the `kept` ones.
+StyledText choice_text(const SearchResult& result, const std::set<std::string, std::less<>>& kept,
+                       std::optional<std::size_t> width);
 
 /// Configurations that no other beats in both step and memory, by rising memory.
 std::vector<const Configuration*> pareto_front(const SearchResult& result);

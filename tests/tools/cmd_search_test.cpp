@@ -63,6 +63,20 @@ TEST_F(SearchCommand, TellsWhyAndKeepsKeys) {
   EXPECT_EQ(found.output.find("recompute"), std::string::npos) << found.output;
 }
 
+TEST_F(SearchCommand, TakesAFileWhoseGridIsOpen) {
+  folder_.write("open.toml", "grid = \"auto\"\nmodel = \"tiny\"\nranks = 2\n");
+  const testing::CommandResult found = run("search", {"open.toml", "--json", "--top", "1", "-o", "best.toml"});
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  EXPECT_EQ(json::parse(found.output).at("ranks"), 2);
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("best.toml")).find("\ngrid = \"auto\""), std::string::npos);
+  for (const char* command : {"search", "train"}) {
+    const testing::CommandResult dumped = run(command, {"open.toml", "--ranks", "6", "--dump-config"});
+    EXPECT_EQ(dumped.exit_code, 0) << dumped.errors;
+    EXPECT_NE(dumped.output.find("\ngrid = \"auto\"\n"), std::string::npos) << dumped.output;
+  }
+  EXPECT_EQ(run("search", {"open.toml", "--keep", "grid"}).exit_code, 2);
+}
+
 TEST_F(SearchCommand, RefusesWhatItCantSearch) {
   const std::vector<std::vector<std::string>> wrong = {{"--keep", "policy"},
                                                        {"--why", "1"},

@@ -134,6 +134,61 @@ TEST_P(TrainCommandMpi, ProcessesGiveTheBytesOfThreads) {
   EXPECT_EQ(lines_of_metrics("processes"), 10U);
 }
 
+/// The value of a key in a run's configuration.
+std::string stored_value(const std::filesystem::path& run, const std::string& key) {
+  const std::string toml = testing::TemporaryFolder::read(run / "config.toml");
+  const std::size_t at = toml.find("\n" + key + " = ") + key.size() + 4;
+  return toml.substr(at, toml.find('\n', at) - at);
+}
+
+// All ranks get the choice of one, and it is in the run's folder, which goes on with it.
+TEST_F(TrainCommand, AChosenGridIsTheSameForProcessesAndThreads) {
+  const std::vector<std::string> open = {"--steps", "4", "--grid", "auto", "--micro-batch", "0"};
+  const testing::CommandResult processes = train_with_mpi(4, "processes", open);
+  ASSERT_EQ(processes.exit_code, 0) << processes.errors;
+  const testing::CommandResult threads = train("threads", testing::joined(open, {"--ranks", "4"}));
+  ASSERT_EQ(threads.exit_code, 0) << threads.errors;
+  for (const testing::CommandResult& result : {processes, threads}) {
+    EXPECT_TRUE(testing::has_parts(result.errors, {"grid       x=", "a step and ", "next best x=", "the best of "}));
+    EXPECT_EQ(testing::count(result.errors, "the best of "), 1U) << result.errors;
+  }
+  for (const char* key : {"grid", "axis-order", "micro-batch", "recompute", "reshard-after-forward", "zero-1"}) {
+    EXPECT_EQ(stored_value(folder_.path("processes"), key), stored_value(folder_.path("threads"), key)) << key;
+  }
+  const std::string grid = stored_value(folder_.path("threads"), "grid");
+  EXPECT_TRUE(grid.starts_with("\"x=")) << grid;
+  EXPECT_NE(stored_value(folder_.path("threads"), "micro-batch"), "0");
+  EXPECT_TRUE(arrays("processes", 4) == arrays("threads", 4));
+
+  // By its name alone, by its file, and by the open configuration that started it.
+  const std::string folder = folder_.path().string();
+  const testing::CommandResult by_name = testing::run_weft({"train", "--resume", "threads", "--steps", "5"}, folder);
+  ASSERT_EQ(by_name.exit_code, 0) << by_name.errors;
+  EXPECT_FALSE(testing::contains(by_name.errors, "the best of ")) << by_name.errors;
+  const testing::CommandResult again =
+      train("threads", testing::joined(open, {"--ranks", "4", "--resume", "auto", "--steps", "6"}));
+  ASSERT_EQ(again.exit_code, 0) << again.errors;
+  EXPECT_TRUE(testing::contains(again.errors, "as the run has it that goes on")) << again.errors;
+  EXPECT_EQ(stored_value(folder_.path("threads"), "grid"), grid);
+  const testing::CommandResult fewer = testing::run_weft(
+      {"train", "--resume", "threads", "--steps", "7", "--grid", "auto", "--ranks", "2", "--json"}, folder);
+  ASSERT_EQ(fewer.exit_code, 0) << fewer.errors;
+  EXPECT_EQ(fewer.errors, "");
+  EXPECT_EQ('"' + nlohmann::json::parse(fewer.output).at("grid").get<std::string>() + '"',
+            stored_value(folder_.path("threads"), "grid"));
+  EXPECT_NE(stored_value(folder_.path("threads"), "grid"), grid);
+}
+
+TEST_F(TrainCommand, AGridThatCantBeChosenIsRefusedByAllProcesses) {
+  const testing::CommandResult refused = train_with_mpi(3, "run", {"--grid", "auto"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(testing::count(refused.errors, "no grid of 3 ranks fits"), 1U) << refused.errors;
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("run")));
+  const testing::CommandResult other = train_with_mpi(2, "run", {"--grid", "auto", "--ranks", "4"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(testing::contains(other.errors, "ranks = 4, but 2 ranks were started")) << other.errors;
+}
+
 // A run that processes began goes on with threads, and the other way round.
 TEST_F(TrainCommand, MpiRunsResumeBitForBit) {
   ASSERT_EQ(train("whole", {"--steps", "20", "--ranks", "2", "--save-every", "10"}).exit_code, 0);

@@ -107,6 +107,25 @@ TEST_F(EarlyRefusal, HoldsForATuningFileOfATraining) {
                        {{"--gemm-tuning", "no-tuning.json"}, "no-tuning.json"});
 }
 
+TEST_F(EarlyRefusal, HoldsForAGridThatOnlyTrainingChooses) {
+  for (const Words& command : std::vector<Words>{{"plan", "-o", "plan.json"},
+                                                 {"simulate"},
+                                                 {"compare"},
+                                                 {"compare", "--measure"},
+                                                 {"explain"},
+                                                 {"profile", "-o", "profile.json"},
+                                                 {"tune", "-o", "tuned.json"},
+                                                 {"memory"},
+                                                 {"memory", "--grids", "data=2"},
+                                                 {"timeline"},
+                                                 {"graph", "-o", "graph.dot"}}) {
+    expect_early_refusal(command, {{"--grid", "auto", "--ranks", "2"}, "`weft search --ranks N"});
+  }
+  const testing::CommandResult named = weft("memory", {"--grids", "auto"});
+  EXPECT_EQ(named.exit_code, 2);
+  EXPECT_NE(named.errors.find("`weft search"), std::string::npos) << named.errors;
+}
+
 TEST_F(EarlyRefusal, NamesThePolicyBeforeSizes) {
   expect_early_refusal({"simulate", "--ranks", "3"}, {{"--policy", "programm"}, "programm"});
 }

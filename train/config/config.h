@@ -47,6 +47,7 @@ struct RunConfig {
   // parallelism
   std::int64_t ranks = 0;              // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
   graph::Grid grid;                    // data = 1 is filled in from the ranks
+  bool grid_auto = false;              // "auto" as the key's value: expect_grid() refuses, until somebody chooses
   bool zero1 = false;                  // optimizer state cut over data too
   DType reduce_dtype = DType::f32;     // of gradients on the wire
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
@@ -161,12 +162,15 @@ void load_toml_text(RunConfig& config, std::string_view text, const std::string&
 /// The resolved configuration as TOML, which load_toml() reads back to the same RunConfig.
 std::string dump_toml(const RunConfig& config);
 
+/// Throws UserError if the grid is to be chosen (grid = "auto"): only callers that choose one know what that means.
+void expect_grid(const RunConfig& config);
+
 /// Fills in open values (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of `world_size`
 /// ranks (0: not started by mpirun) and refuses invalid ones: batches that don't divide (naming the nearest that do), a
-/// grid that doesn't match the ranks or doesn't fit the model (see validate_grid), sequences longer than the context,
-/// dtypes, numbers out of range, settings that the device doesn't support (see check_device). A run that starts from
-/// saved weights takes their model (see take_saved_model). Throws UserError. The texts that name a policy, a machine or
-/// a profile stay unread: see resolve() (train/config/resolved_run.h).
+/// grid that is left to be chosen, doesn't match the ranks or doesn't fit the model (see validate_grid), sequences
+/// longer than the context, dtypes, numbers out of range, settings that the device doesn't support (see check_device).
+/// A run that starts from saved weights takes their model (see take_saved_model). Throws UserError. The texts that name
+/// a policy, a machine or a profile stay unread: see resolve() (train/config/resolved_run.h).
 void fill_in(RunConfig& config, std::int64_t world_size);
 
 /// Throws UserError on settings that the configuration's device doesn't support: packed weights, check-nan,

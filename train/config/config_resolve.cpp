@@ -169,8 +169,15 @@ std::int64_t accumulation(const RunConfig& config) {
   return config.global_batch / (config.grid.batch_ranks() * config.micro_batch);
 }
 
+void expect_grid(const RunConfig& config) {
+  if (!config.grid_auto) return;
+  throw UserError("grid = auto", "axes with their sizes: only `weft train` chooses a grid by itself",
+                  "`weft search --ranks N -o best.toml` finds the fastest, to be used anywhere; or --grid data=2");
+}
+
 void fill_in(RunConfig& config, std::int64_t world_size) {
   config.warnings.clear();
+  expect_grid(config);
   check_start(config);
   take_saved_model(config);
   // A configuration built in code passes the same ranges as one from text.

@@ -16,6 +16,8 @@ namespace weft::train {
 
 namespace {
 
+constexpr std::string_view kAuto = "auto";
+
 std::vector<std::string> axis_names() {
   std::vector<std::string> names;
   for (const graph::Axis axis : graph::kAxes) names.emplace_back(graph::to_string(axis));
@@ -23,6 +25,8 @@ std::vector<std::string> axis_names() {
 }
 
 void set_grid(RunConfig& config, std::string_view value, std::string_view where) {
+  config.grid_auto = value == kAuto;
+  if (config.grid_auto) return;  // the axes that were there say how many ranks, where nothing else does
   graph::Grid grid;
   grid.order = config.grid.order;
   const std::vector<std::string> axes = axis_names();
@@ -55,7 +59,7 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
 }
 
 std::string grid_text(const RunConfig& config) {
-  return graph::to_string(config.grid);
+  return config.grid_auto ? std::string(kAuto) : graph::to_string(config.grid);
 }
 
 void set_axis_order(RunConfig& config, std::string_view value, std::string_view where) {
@@ -103,7 +107,9 @@ ConfigEntry grid_key() {
       ValueKind::text,
       "text",
       "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model, z and data cut the batch. An axis that "
-      "is left out is 1; data takes the ranks that the others leave",
+      "is left out is 1; data takes the ranks that the others leave. auto, for `weft train` alone: the fastest grid "
+      "that `weft search` finds, with axis-order, micro-batch, recompute, reshard-after-forward and zero-1 as far as "
+      "they aren't set",
       set_grid,
       grid_text};
 }

@@ -64,6 +64,21 @@ TEST(Choices, MakeConfigurationsThatHaveThem) {
   EXPECT_TRUE(config.zero1);
 }
 
+TEST(Choices, AreSettingsOfTheSearchedKeys) {
+  Choice choice{{.x = 2, .z = 3}, 4, train::Recompute::block, true, true};
+  std::swap(choice.grid.order[0], choice.grid.order[3]);
+  for (const Choice& each : {choice, Choice{}}) {
+    const std::vector<train::Setting> settings = settings_of(each, "test");
+    ASSERT_EQ(settings.size(), searched_keys().size());
+    for (std::size_t i = 0; i < settings.size(); ++i) EXPECT_EQ(settings[i].key, searched_keys()[i]);
+    train::RunConfig config = with_choice(config_of(12), Choice{{.y = 2}, 7, train::Recompute::block, true, true});
+    config.grid_auto = true;
+    train::apply_settings(config, settings);
+    EXPECT_EQ(choice_of(config), each);
+    EXPECT_FALSE(config.grid_auto);
+  }
+}
+
 TEST(AxisOrders, AreThoseOfAxesWithSeveralRanks) {
   EXPECT_EQ(axis_orders({}).size(), 1U);
   EXPECT_EQ(axis_orders({.y = 4}).size(), 1U);

@@ -135,6 +135,26 @@ TEST(Config, GridTakesAnySubsetOfAxes) {
   EXPECT_TRUE(testing::contains(refused_key("grid", "data=two"), "not an integer"));
 }
 
+TEST(Config, AGridMayBeLeftToACommandThatChooses) {
+  RunConfig config;
+  apply_settings(config, {{"grid", "y=2,z=2", "file"}});
+  apply_settings(config, {{"grid", "auto", "--grid"}, {"axis-order", "data,x,z,y", "--axis-order"}});
+  EXPECT_TRUE(config.grid_auto);
+  EXPECT_EQ(config.grid.ranks(), 4);  // the number of ranks, where nothing else says it
+  const std::string dump = dump_toml(config);
+  EXPECT_TRUE(testing::contains(dump, "grid = \"auto\"\n")) << dump;
+  RunConfig back;
+  load_toml_text(back, dump, "dump");
+  EXPECT_TRUE(back.grid_auto);
+  EXPECT_EQ(dump_toml(back), dump);
+  const std::string refused = testing::message_of<UserError>([&] { fill_in(back, 4); });
+  EXPECT_TRUE(testing::has_parts(refused, {"grid = auto", "only `weft train`", "`weft search"})) << refused;
+  set_key(back, "grid", "data=2", "test");
+  EXPECT_FALSE(back.grid_auto);
+  fill_in(back, 2);
+  EXPECT_TRUE(testing::contains(dump_toml(back), "grid = \"x=1,y=1,z=1,data=2\"\n"));
+}
+
 TEST(Config, AxisOrderTakesEachAxisOnce) {
   RunConfig config;
   set_key(config, "axis-order", "data,x,z,y", "test");

@@ -64,6 +64,43 @@ TEST(LaunchRun, AdjustsBeforeResolving) {
   EXPECT_EQ(code, 0);
 }
 
+TEST(LaunchRun, AGridIsChosenOnceForTheRanks) {
+  RunConfig config;
+  config.ranks = 4;
+  config.grid_auto = true;
+  const auto body = [](comm::World&, const ResolvedRun& run) {
+    EXPECT_FALSE(run.config.grid_auto);
+    EXPECT_EQ(run.config.grid.z, 4);
+    EXPECT_EQ(run.config.micro_batch, 1);
+    return 0;
+  };
+  EXPECT_THROW(run_on_ranks(config, body), UserError);  // nobody chooses
+  int calls = 0;
+  const ChooseGrid choose = [&](const RunConfig& open, const RankCount& ranks) {
+    EXPECT_TRUE(open.grid_auto);
+    EXPECT_EQ(ranks.all, 4);
+    EXPECT_EQ(ranks.on_node, 4);
+    ++calls;
+    return std::vector<Setting>{{"grid", "z=4", ""}, {"micro-batch", "1", ""}};
+  };
+  EXPECT_EQ(run_on_ranks(config, body, {}, choose), 0);
+  EXPECT_EQ(calls, 1);
+  // As many ranks as the grid had that was there before; a grid that is given isn't chosen.
+  config.ranks = 0;
+  config.grid.data = 4;
+  EXPECT_EQ(run_on_ranks(config, body, {}, choose), 0);
+  config.grid_auto = false;
+  EXPECT_EQ(run_on_ranks(
+                config,
+                [](comm::World&, const ResolvedRun& run) {
+                  EXPECT_EQ(run.config.grid.data, 4);
+                  return 0;
+                },
+                {}, choose),
+            0);
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(LaunchRun, TheGreatestExitCodeWins) {
   EXPECT_EQ(run_on_ranks(three_ranks(), [](comm::World& world, const ResolvedRun&) { return world.rank(); }), 2);
 }

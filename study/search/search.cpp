@@ -140,7 +140,8 @@ class Search {
       }
       if (found[i].empty() && least[i] > 0) drop(taken[i].choice, least[i]);
       for (Configuration& configuration : found[i]) {
-        best_ = std::min(best_, configuration.step_ns);
+        // An estimate a little beyond the memory may fit as a plan, but nothing is dropped because of it.
+        if (memory_ <= 0 || configuration.memory_bytes <= memory_) best_ = std::min(best_, configuration.step_ns);
         result_.configurations.push_back(std::move(configuration));
         ++result_.estimated;
       }
@@ -194,7 +195,7 @@ class Search {
       configuration.choice.grid.order = order;
       configuration.least_ns = needs.least_ns;
       configuration.tasks = needs.tasks;
-      configuration.step_ns = estimate.step_ns(order);
+      configuration.step_ns = std::max(estimate.step_ns(order), needs.least_ns);  // extrapolated below its own bound
       configuration.memory_bytes = least_bytes;
     }
     return found;

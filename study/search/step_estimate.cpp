@@ -22,31 +22,48 @@ constexpr std::int64_t kGathersAhead[] = {2, 8};
 
 StepEstimate::StepEstimate(const StepFamily& family, std::int64_t limit)
     : family_(family), limit_(limit), sizes_(family.layers(), family.micro_batches()) {
-  static const policy::NamedPolicy axonn = policy::named_policy("axonn"), serial = policy::named_policy("serial");
+  static const policy::NamedPolicy axonn = policy::named_policy("axonn"), serial = policy::named_policy("serial"),
+                                   program = policy::named_policy("program");
   for (const SmallSteps::Size& size : sizes_.sizes()) {
     const simulate::PlanningProblem problem =
         train::planning_problem(family.run_of(size.layers, size.micro_batches, graph::kAxes));
     steps_.push_back({size, plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts)});
   }
-  frugal_ = plan_by(*axonn);
+  frugal_ = frugal_by(*axonn);
   if (limit > 0 && frugal_.total > limit) {
-    if (Frugal other = plan_by(*serial); other.total < frugal_.total) frugal_ = std::move(other);
+    if (Frugal other = frugal_by(*serial); other.total < frugal_.total) frugal_ = std::move(other);
   }
+  std::int64_t whole_bytes = 0;
+  program_ = plans_by(*program, whole_bytes);
+  if (limit > 0 && whole_bytes > limit) program_.clear();
 }
 
-StepEstimate::Frugal StepEstimate::plan_by(const policy::Policy& policy) const {
-  Frugal frugal;
+std::vector<plan::Plan> StepEstimate::plans_by(const policy::Policy& policy, std::int64_t& whole_bytes) const {
+  std::vector<plan::Plan> plans;
   std::vector<double> totals;
   for (const SmallStep& step : steps_) {
     simulate::PlanningProblem problem =
         train::planning_problem(family_.run_of(step.size.layers, step.size.micro_batches, graph::kAxes), step.graph);
     problem.options.memory = problem.options.memory_limit = 0;
-    const plan::Plan plan = policy::compile_plan(step.graph, policy, problem.options);
-    frugal.scratch.push_back(plan.scratch_bytes);
-    totals.push_back(static_cast<double>(plan::memory_report(plan).total()));
+    plans.push_back(policy::compile_plan(step.graph, policy, problem.options));
+    totals.push_back(static_cast<double>(plan::memory_report(plans.back()).total()));
   }
-  frugal.total = static_cast<std::int64_t>(sizes_.extrapolated(totals));
+  whole_bytes = static_cast<std::int64_t>(sizes_.extrapolated(totals));
+  return plans;
+}
+
+StepEstimate::Frugal StepEstimate::frugal_by(const policy::Policy& policy) const {
+  Frugal frugal;
+  for (const plan::Plan& plan : plans_by(policy, frugal.total)) frugal.scratch.push_back(plan.scratch_bytes);
   return frugal;
+}
+
+double StepEstimate::program_ns(std::size_t step, const std::array<graph::Axis, 4>& order) const {
+  const SmallStep& small = steps_[step];
+  const simulate::PlanningProblem problem =
+      train::planning_problem(family_.run_of(small.size.layers, small.size.micro_batches, order), small.graph);
+  const cost::TaskCosts costs = policy::costs_of(*program_[step].graph, problem.options);
+  return simulate::simulate(program_[step], costs, problem.machine, simulate::simulation_options(problem)).step_ns;
 }
 
 double StepEstimate::makespan(std::size_t step, const std::array<graph::Axis, 4>& order, std::int64_t gathers_ahead,
@@ -79,6 +96,11 @@ double StepEstimate::step_ns(const std::array<graph::Axis, 4>& order) const {
       for (std::size_t step = 0; step < steps_.size(); ++step) values.push_back(makespan(step, order, ahead, by_rank));
       best = std::min(best, sizes_.extrapolated(values));
     }
+  }
+  if (!program_.empty()) {
+    std::vector<double> values;
+    for (std::size_t step = 0; step < steps_.size(); ++step) values.push_back(program_ns(step, order));
+    best = std::min(best, sizes_.extrapolated(values));
   }
   return best;
 }

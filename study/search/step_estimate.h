@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/plan/plan.h"
 #include "study/search/small_steps.h"
 #include "study/search/step_needs.h"
 
@@ -24,9 +25,10 @@ class StepEstimate {
   /// the limit and serial order's is less.
   std::int64_t frugal_bytes() const { return frugal_.total; }
 
-  /// Nanoseconds of the shortest of a few list schedules, with the grid's axes in this order. Schedules of a small step
-  /// may take the scratch of its frugal plan, and its layers' share of what the limit leaves beyond the whole step's
-  /// frugal plan. Without a limit, and where frugal_bytes() exceeds it, they may take any memory.
+  /// Nanoseconds of the shortest of a few list schedules and, if it fits, of program order, with the grid's axes in
+  /// this order. Schedules of a small step may take the scratch of its frugal plan, and its layers' share of what the
+  /// limit leaves beyond the whole step's frugal plan. Without a limit, and where frugal_bytes() exceeds it, they may
+  /// take any memory.
   double step_ns(const std::array<graph::Axis, 4>& order) const;
 
  private:
@@ -38,7 +40,10 @@ class StepEstimate {
     std::int64_t total = 0;             // of the whole step
     std::vector<std::int64_t> scratch;  // of the small steps
   };
-  Frugal plan_by(const policy::Policy& policy) const;
+  /// By small step. `whole_bytes`: gets the extrapolated state and scratch of the whole step.
+  std::vector<plan::Plan> plans_by(const policy::Policy& policy, std::int64_t& whole_bytes) const;
+  Frugal frugal_by(const policy::Policy& policy) const;
+  double program_ns(std::size_t step, const std::array<graph::Axis, 4>& order) const;
   double makespan(std::size_t step, const std::array<graph::Axis, 4>& order, std::int64_t gathers_ahead,
                   bool by_rank) const;
 
@@ -47,6 +52,7 @@ class StepEstimate {
   const SmallSteps sizes_;
   std::vector<SmallStep> steps_;
   Frugal frugal_;
+  std::vector<plan::Plan> program_;  // by small step, in program order; empty: it takes too much memory
 };
 
 }  // namespace weft::study

@@ -30,7 +30,7 @@ SimulatedPoint simulated(std::int64_t ranks, double published, double of_publish
   return point;
 }
 
-AxonnStudy small_study() {
+AxonnStudy study_of_two_runs() {
   AxonnStudy study;
   study.machines.push_back({.machine = cost::find_machine("frontier", cost::machine_folders()),
                             .constants = {0.5, 0.1},
@@ -39,7 +39,7 @@ AxonnStudy small_study() {
 }
 
 TEST(AxonnStudyOutput, ComparesRatesAndEfficiencies) {
-  const std::vector<ComparedFigure> figures = compared_figures(small_study());
+  const std::vector<ComparedFigure> figures = compared_figures(study_of_two_runs());
   ASSERT_EQ(figures.size(), 3U);
   EXPECT_NEAR(figures[0].simulated, 40, 1e-9);
   EXPECT_TRUE(figures[0].fitted);
@@ -53,7 +53,7 @@ TEST(AxonnStudyOutput, ComparesRatesAndEfficiencies) {
 }
 
 TEST(AxonnStudyOutput, JsonHasPointsAndMachines) {
-  const nlohmann::json json = nlohmann::json::parse(axonn_study_json(small_study()).text());
+  const nlohmann::json json = nlohmann::json::parse(axonn_study_json(study_of_two_runs()).text());
   ASSERT_EQ(json["points"].size(), 3U);
   for (const auto& point : json["points"]) {
     for (const char* key : {"name", "published", "simulated", "error", "fitted", "verified"}) {
@@ -65,14 +65,14 @@ TEST(AxonnStudyOutput, JsonHasPointsAndMachines) {
 }
 
 TEST(AxonnStudyOutput, TheTableTellsTheGainOfEachOverlap) {
-  const std::string text = axonn_study_text(small_study(), std::nullopt).plain();
+  const std::string text = axonn_study_text(study_of_two_runs(), std::nullopt).plain();
   for (const char* part : {"-5.0 %", "-10.0 %", "-15.0 %", "-50.0 %", "fitted", "verified"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
 }
 
 TEST(AxonnStudyOutput, ThePictureHasPublishedAndSimulatedRates) {
-  const std::string svg = axonn_picture(small_study()).svg();
+  const std::string svg = axonn_picture(study_of_two_runs()).svg();
   EXPECT_NE(svg.find("frontier, published"), std::string::npos);
   EXPECT_NE(svg.find("frontier, simulated"), std::string::npos);
   EXPECT_NE(svg.find("70.0 PFLOP/s published, 77.0 simulated"), std::string::npos);

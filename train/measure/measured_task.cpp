@@ -3,6 +3,7 @@
 #include "graph/graph.h"
 #include "runtime/execute/task_arguments.h"
 #include "runtime/execute/tuning/small_numbers.h"
+#include "train/measure/measured_graph.h"
 
 namespace weft::train {
 

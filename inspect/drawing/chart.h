@@ -12,7 +12,7 @@ namespace weft::inspect {
 
 enum class ChartScale : std::uint8_t { linear, logarithmic };
 
-/// What the numbers of an axis are: bytes get prefixes of powers of 1024, other units of 1000.
+/// The kind of an axis' numbers: bytes get prefixes of powers of 1024, other units of 1000.
 enum class ChartUnit : std::uint8_t { number, seconds, bytes, bytes_a_second, operations_a_second };
 
 struct ChartAxis {

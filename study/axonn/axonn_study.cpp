@@ -130,7 +130,7 @@ std::vector<OpenGrid> open_grids(const train::ResolvedRun& run, const PublishedP
   ClosedForms forms(run.config, *run.machine, point.ranks);
   std::vector<OpenGrid> open;
   std::vector<Choice> choices = choices_of_axonn(run, point);
-  std::ranges::reverse(choices);  // those of a grid are neighbours, by rising micro-batch
+  std::ranges::reverse(choices);  // choices of a grid are neighbours, by rising micro-batch
   const Choice* last = nullptr;
   for (const Choice& choice : choices) {
     if (forms.least_bytes(choice) > run.machine->memory_bytes) continue;

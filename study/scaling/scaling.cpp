@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kMostPointRanks = 1e9;
 
-/// What tells a series from the others; "" and nullptr: the configuration's.
+/// A series is told from the others by these; "" and nullptr: the configuration's.
 struct Series {
   std::string model, machine;
   const policy::NamedPolicy* policy = nullptr;

@@ -17,7 +17,7 @@
 #include "study/search/search_output.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/search_flags.h"
+#include "tools/studies/search_flags.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::tools {

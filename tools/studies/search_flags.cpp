@@ -1,4 +1,4 @@
-#include "tools/search_flags.h"
+#include "tools/studies/search_flags.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include "study/axonn/axonn_study.h"
 #include "study/axonn/axonn_study_output.h"
 #include "tools/commands.h"
-#include "tools/search_flags.h"
+#include "tools/studies/search_flags.h"
 
 namespace weft::tools {
 namespace {

@@ -19,7 +19,7 @@
 #include "tools/command_line/config_readers.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/search_flags.h"
+#include "tools/studies/search_flags.h"
 #include "train/config/config.h"
 
 namespace weft::tools {

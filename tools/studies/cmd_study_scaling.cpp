@@ -15,7 +15,7 @@
 #include "study/scaling/scaling_output.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/search_flags.h"
+#include "tools/studies/search_flags.h"
 
 namespace weft::tools {
 namespace {

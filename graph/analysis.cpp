@@ -176,6 +176,53 @@ Liveness liveness(const Graph& graph, std::span<const TaskId> order) {
   return result;
 }
 
+std::int64_t bytes_kept_at(const Graph& graph, TaskId task) {
+  const std::size_t tasks = graph.tasks().size();
+  std::vector<char> before(tasks, 0), after(tasks, 0);
+  before[task.index()] = after[task.index()] = 1;
+  for (std::size_t i = task.index() + 1; i-- > 0;) {
+    if (before[i] == 0) continue;
+    for (const Edge& edge : graph.in_edges(TaskId(i))) {
+      if (edge.distance == 0) before[edge.from.index()] = 1;
+    }
+  }
+  for (std::size_t i = task.index(); i < tasks; ++i) {
+    if (after[i] == 0) continue;
+    for (const std::uint32_t index : graph.out_edges(TaskId(i))) {
+      if (graph.edges()[index].distance == 0) after[graph.edges()[index].to.index()] = 1;
+    }
+  }
+  std::vector<char> used_before(graph.tensors().size(), 0), used_after(graph.tensors().size(), 0);
+  for (std::size_t i = 0; i < tasks; ++i) {
+    for (const Access& access : graph.tasks()[i].accesses) {
+      if (before[i] != 0) used_before[access.view.tensor.index()] = 1;
+      if (after[i] != 0) used_after[access.view.tensor.index()] = 1;
+    }
+  }
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
+    const Tensor& tensor = graph.tensors()[i];
+    if (used_before[i] != 0 && used_after[i] != 0 && !is_state(tensor.role)) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
+std::int64_t least_scratch_bytes(const Graph& graph) {
+  const std::size_t tasks = graph.tasks().size();
+  std::size_t stride = 1;
+  while (stride * stride < tasks) ++stride;
+  std::int64_t most = 0;
+  std::size_t most_at = 0;
+  const auto look_at = [&](std::size_t task) {
+    const std::int64_t bytes = bytes_kept_at(graph, TaskId(task));
+    if (bytes > most) most = bytes, most_at = task;
+  };
+  for (std::size_t i = 0; i < tasks; i += stride) look_at(i);
+  const std::size_t first = most_at - std::min(most_at, stride), end = std::min(tasks, most_at + stride);
+  for (std::size_t i = first; i < end; ++i) look_at(i);
+  return most;
+}
+
 EdgeStrength strength_of(const Edge& edge) {
   if (edge.kind == EdgeKind::issued_before) return EdgeStrength::order;
   return edge.reason == EdgeReason::read_after_write ? EdgeStrength::data : EdgeStrength::completion;

@@ -60,6 +60,14 @@ struct Liveness {
 
 Liveness liveness(const Graph& graph, std::span<const TaskId> order);
 
+/// Bytes of scratch that are in use while the task runs, in every order: it uses them itself, or tasks that have to run
+/// before it and tasks that have to run after it do.
+std::int64_t bytes_kept_at(const Graph& graph, TaskId task);
+
+/// No plan of any order takes less scratch: the most of bytes_kept_at(), of every √tasks-th task and of all tasks near
+/// the one of these with the most. Takes O(√tasks · (tasks + edges)).
+std::int64_t least_scratch_bytes(const Graph& graph);
+
 /// How strong an edge is. A path of edges implies an edge between its ends if no edge of the path is weaker.
 ///   order: issued_before; completion: completes_before of any reason; data: completes_before, read after write
 enum class EdgeStrength : std::uint8_t { order, completion, data };

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "graph/analysis.h"
 #include "graph/task_signature.h"
 #include "runtime/policy/fit_memory.h"
 #include "runtime/simulate/bounds.h"
@@ -25,8 +26,8 @@ std::int64_t micro_batches_of(std::size_t corner) {
   return corner < 2 ? 1 : 2;
 }
 
-/// The end of the last forward pass: the task that starts its backward pass.
-graph::TaskId last_loss(const graph::Graph& graph) {
+/// Bytes of scratch in use at the end of the last forward pass, while the task runs that starts its backward pass.
+std::int64_t kept_at_loss(const graph::Graph& graph) {
   graph::TaskId last;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const graph::Operation& operation = graph.tasks()[i].operation;
@@ -35,42 +36,7 @@ graph::TaskId last_loss(const graph::Graph& graph) {
       last = graph::TaskId(i);
     }
   }
-  return last;
-}
-
-/// Bytes of scratch that are in use while the task runs, in every order: it uses them itself, or tasks that have to run
-/// before it and tasks that have to run after it do.
-std::int64_t bytes_kept_at(const graph::Graph& graph, graph::TaskId task) {
-  if (!task.valid()) return 0;
-  const std::size_t tasks = graph.tasks().size();
-  std::vector<char> before(tasks, 0), after(tasks, 0);
-  before[task.index()] = after[task.index()] = 1;
-  for (std::size_t i = task.index() + 1; i-- > 0;) {
-    if (before[i] == 0) continue;
-    for (const graph::Edge& edge : graph.in_edges(graph::TaskId(i))) {
-      if (edge.distance == 0) before[edge.from.index()] = 1;
-    }
-  }
-  for (std::size_t i = task.index(); i < tasks; ++i) {
-    if (after[i] == 0) continue;
-    for (const std::uint32_t index : graph.out_edges(graph::TaskId(i))) {
-      const graph::Edge& edge = graph.edges()[index];
-      if (edge.distance == 0) after[edge.to.index()] = 1;
-    }
-  }
-  std::vector<char> used_before(graph.tensors().size(), 0), used_after(graph.tensors().size(), 0);
-  for (std::size_t i = 0; i < tasks; ++i) {
-    for (const graph::Access& access : graph.tasks()[i].accesses) {
-      if (before[i] != 0) used_before[access.view.tensor.index()] = 1;
-      if (after[i] != 0) used_after[access.view.tensor.index()] = 1;
-    }
-  }
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < graph.tensors().size(); ++i) {
-    const graph::Tensor& tensor = graph.tensors()[i];
-    if (used_before[i] != 0 && used_after[i] != 0 && !graph::is_state(tensor.role)) bytes += tensor.bytes();
-  }
-  return bytes;
+  return last.valid() ? graph::bytes_kept_at(graph, last) : 0;
 }
 
 /// Collects one task of each signature, in a graph without edges.
@@ -124,7 +90,7 @@ StepFamily::StepFamily(const train::ResolvedRun& run, const Choice& choice) : ru
       counts_[kind].at[corner] += 1;
     }
     state_bytes_.at[corner] = static_cast<double>(policy::state_bytes(*graph));
-    kept_bytes_.at[corner] = static_cast<double>(bytes_kept_at(*graph, last_loss(*graph)));
+    kept_bytes_.at[corner] = static_cast<double>(kept_at_loss(*graph));
   }
   kinds_ = std::make_shared<const graph::Graph>(std::move(kinds).build());
 }

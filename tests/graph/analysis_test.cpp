@@ -126,6 +126,13 @@ TEST_F(Diamond, LivenessCountsScratchFromFirstToLastAccess) {
   EXPECT_EQ(live.lifetimes[graph_.find_tensor("unused").index()].first, -1);
 }
 
+TEST_F(Diamond, NoOrderTakesLessThanWhatIsInUseAtSomeTask) {
+  EXPECT_EQ(bytes_kept_at(graph_, a_), 16);
+  EXPECT_EQ(bytes_kept_at(graph_, b_), 16 + 32);  // z not: c may run before b or after it
+  EXPECT_EQ(bytes_kept_at(graph_, d_), 32 + 64 + 16);
+  EXPECT_EQ(least_scratch_bytes(graph_), 112);
+}
+
 TEST_F(Diamond, WorkTakesTheSizeOfTheElementsFromTheTensors) {
   EXPECT_EQ(work_of(graph_, graph_.task(a_)).bytes, 3 * 4 * 4);
 }
@@ -137,6 +144,7 @@ TEST(EmptyGraph, HasEmptyAnswers) {
   EXPECT_EQ(critical_path(graph, {}).length, 0);
   EXPECT_TRUE(critical_path(graph, {}).tasks.empty());
   EXPECT_EQ(liveness(graph, {}).peak_bytes, 0);
+  EXPECT_EQ(least_scratch_bytes(graph), 0);
   EXPECT_TRUE(implied_edges(0, {}).empty());
 }
 

@@ -17,7 +17,6 @@
 #include "runtime/plan/collective_signature.h"
 #include "runtime/plan/order.h"
 #include "runtime/policy/compile_plan.h"
-#include "runtime/policy/fit_memory.h"
 
 namespace weft::execute {
 namespace {
@@ -130,22 +129,22 @@ std::vector<std::byte> bytes_of_rank_0(comm::World& world, const Decide& decide)
   return bytes;
 }
 
-plan::Order order_of_rank_0(comm::World& world, const graph::Graph& graph, const policy::Policy& policy,
-                            const policy::PolicyOptions& options) {
-  return plan::decode_order(
-      bytes_of_rank_0(world, [&] { return plan::encode(policy::order_within_memory(policy, graph, options)); }), graph);
-}
-
-std::vector<plan::Rewrite> rewrites_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
-                                              const policy::Policy& policy, const policy::PolicyOptions& options,
-                                              std::span<const plan::Rewrite> chosen) {
-  const std::vector<std::byte> bytes = bytes_of_rank_0(world, [&] {
-    const std::string text =
-        plan::to_string(std::span<const plan::Rewrite>(policy::rewrites_of(graph, policy, options, chosen)));
+/// Rank 0's decision, on every rank.
+policy::Decision decision_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
+                                    const policy::Policy& policy, const policy::PolicyOptions& options,
+                                    std::span<const plan::Rewrite> chosen) {
+  policy::Decision decision;
+  const std::vector<std::byte> rewrites = bytes_of_rank_0(world, [&] {
+    decision = policy::decide(graph, policy, options, chosen);
+    const std::string text = plan::to_string(std::span<const plan::Rewrite>(decision.rewrites));
     const auto characters = std::as_bytes(std::span(text));
     return std::vector<std::byte>(characters.begin(), characters.end());
   });
-  return plan::parse_rewrites({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  decision.rewrites = plan::parse_rewrites({reinterpret_cast<const char*>(rewrites.data()), rewrites.size()});
+  decision.graph = plan::rewrite(graph, decision.rewrites, options.weight_layouts);
+  decision.order =
+      plan::decode_order(bytes_of_rank_0(world, [&] { return plan::encode(decision.order); }), *decision.graph);
+  return decision;
 }
 
 }  // namespace
@@ -155,7 +154,7 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
   return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
 }
 
-std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, std::shared_ptr<const graph::Graph> graph,
+std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
                                                 const policy::Policy& policy, const policy::PolicyOptions& options,
                                                 const GemmTuning* tuning, std::span<const plan::Rewrite> rewrites) {
   require_equal(world, graph->fingerprint(), *graph, "graph",
@@ -163,8 +162,8 @@ std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, std::shared_
   const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
   require_equal(world, products.fingerprint(), products, "table of tuned matrix products",
                 "give all ranks the file of one `weft tune`");
-  graph = plan::rewrite(graph, rewrites_of_rank_0(world, graph, policy, options, rewrites), options.weight_layouts);
-  plan::Plan made = plan::make_plan(graph, order_of_rank_0(world, *graph, policy, options), policy.name());
+  policy::Decision decision = decision_of_rank_0(world, graph, policy, options, rewrites);
+  plan::Plan made = plan::make_plan(std::move(decision.graph), decision.order, policy.name());
   made.fingerprint = with_products(made.fingerprint, products);
   auto plan = std::make_shared<const plan::Plan>(std::move(made));
 

@@ -22,7 +22,7 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
 /// schedules. A table of tuned products becomes part of the plan's fingerprint. Throws on every rank: RuntimeFault when
 /// graphs (of ranks started with different configurations), tables or orders of collectives differ, naming the rank and
 /// the first difference, or when the checker refuses the plan; UserError when the policy refuses its options.
-std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, std::shared_ptr<const graph::Graph> graph,
+std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
                                                 const policy::Policy& policy, const policy::PolicyOptions& options,
                                                 const GemmTuning* tuning = nullptr,
                                                 std::span<const plan::Rewrite> rewrites = {});

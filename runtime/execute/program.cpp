@@ -35,8 +35,7 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
   std::vector<graph::Channel> channels;
   for (ProgramGraph& graph : graphs) {
     const policy::Policy& policy = graph.policy ? *graph.policy : *usual;
-    auto plan = agree_on_plan(world, std::move(graph.graph), policy, policy_options, options.gemm_tuning.get(),
-                              options.rewrites);
+    auto plan = agree_on_plan(world, graph.graph, policy, policy_options, options.gemm_tuning.get(), options.rewrites);
     for (const plan::StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);
     }

@@ -104,6 +104,7 @@ void put_reason(Writer& out, const Reason& reason) {
   out.put(reason.selection->memory_limit);
   out.put(static_cast<std::uint8_t>(reason.selection->keeps_limit));
   out.put(reason.selection->makespan_ns);
+  out.put(reason.selection->rewrites);
 }
 
 Reason get_reason(Reader& in) {
@@ -120,6 +121,7 @@ Reason get_reason(Reader& in) {
   selection.memory_limit = in.get<std::uint64_t>();
   selection.keeps_limit = in.get_enum(std::uint8_t{1}, "mark of a kept limit") != 0;
   selection.makespan_ns = in.get_ns();
+  selection.rewrites = in.get_text();
   return reason;
 }
 

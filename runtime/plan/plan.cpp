@@ -160,4 +160,9 @@ Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, st
   return plan;
 }
 
+std::string rewrites_for_memory(const Plan& plan) {
+  const Selection* selection = selection_of(plan.reasons);
+  return selection == nullptr ? "" : selection->rewrites;
+}
+
 }  // namespace weft::plan

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/error.h"
+#include "runtime/plan/rewrite.h"
+
 namespace weft::plan {
 namespace {
 
@@ -67,6 +70,7 @@ constexpr std::string_view kPriorities[] = {
     "the largest priority, found in {} moves",
 };
 
+constexpr std::string_view kAfter = " after ";  // between the order and the rewrites that were chosen for memory
 constexpr std::string_view kShortest = " (the shortest of {} orders, {ms} ms): ";
 constexpr std::string_view kLeastMemory =
     " (no order keeps the limit of {} bytes; of {} this one takes the least, {ms} ms): ";
@@ -175,6 +179,24 @@ Reason parse_unselected(std::string_view text) {
   return {.kind = ReasonKind::other, .text = std::string(text)};
 }
 
+bool are_rewrites(std::string_view text) {
+  try {
+    return !parse_rewrites(text).empty();
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+/// The order and the rewrites that `name` tells.
+void name_order(Selection& selection, std::string_view name) {
+  const std::size_t after = name.rfind(kAfter);
+  if (after != std::string_view::npos && are_rewrites(name.substr(after + kAfter.size()))) {
+    selection.rewrites = name.substr(after + kAfter.size());
+    name = name.substr(0, after);
+  }
+  selection.order = name;
+}
+
 /// Removes the words about a selection from the front of `text`; returns nullopt if there are none.
 std::optional<Selection> take_selection(std::string_view& text) {
   for (const std::string_view pattern : {kShortest, kLeastMemory, kKeepsLimit}) {
@@ -183,7 +205,8 @@ std::optional<Selection> take_selection(std::string_view& text) {
     std::string_view rest = text.substr(name);
     Values values;
     if (!take(rest, pattern, values)) continue;
-    Selection selection{.order = std::string(text.substr(0, name)), .makespan_ns = values.ns[0]};
+    Selection selection{.makespan_ns = values.ns[0]};
+    name_order(selection, text.substr(0, name));
     if (pattern != kShortest) selection.memory_limit = values.numbers[0];
     selection.keeps_limit = pattern == kKeepsLimit;
     selection.orders = values.numbers[pattern == kShortest ? 0 : 1];
@@ -195,6 +218,7 @@ std::optional<Selection> take_selection(std::string_view& text) {
 
 void append(std::string& text, const Selection& selection) {
   text += selection.order;
+  if (!selection.rewrites.empty()) text.append(kAfter).append(selection.rewrites);
   Values values{.numbers = {selection.orders}, .ns = {selection.makespan_ns}};
   if (selection.memory_limit == 0) return append(text, kShortest, values);
   values.numbers = {selection.memory_limit, selection.orders};
@@ -202,6 +226,13 @@ void append(std::string& text, const Selection& selection) {
 }
 
 }  // namespace
+
+const Selection* selection_of(std::span<const Reason> reasons) {
+  for (const Reason& reason : reasons) {
+    if (reason.selection) return &*reason.selection;
+  }
+  return nullptr;
+}
 
 bool has_priority(ReasonKind kind) {
   return kind == ReasonKind::best_ready || kind == ReasonKind::tied_ready;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -73,6 +74,7 @@ struct Selection {
   std::uint64_t memory_limit = 0;  // bytes of scratch; 0: any order could be chosen, and this is the shortest
   bool keeps_limit = false;        // the shortest that keeps the limit; false: none did, and this takes the least
   double makespan_ns = 0;
+  std::string rewrites = {};  // of the graph, which the policy chose to keep the limit: "recompute=0-3;reshard"
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 
@@ -86,6 +88,9 @@ struct Reason {
   std::optional<Selection> selection = {};
   friend bool operator==(const Reason&, const Reason&) = default;
 };
+
+/// The first selection of an order's reasons, which all have the same; null if they have none.
+const Selection* selection_of(std::span<const Reason> reasons);
 
 /// The number of `numbers` and `ns` that a kind has.
 struct ReasonData {

@@ -164,13 +164,6 @@ std::vector<graph::TaskId> least_memory_sequence(const graph::Graph& graph) {
   return sequence;
 }
 
-/// Bytes of scratch that a plan may take; 0: any number.
-std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& options) {
-  if (options.memory <= 0) return options.memory_limit;
-  const std::int64_t left = std::max<std::int64_t>(1, options.memory - state_bytes(graph));
-  return options.memory_limit > 0 ? std::min(left, options.memory_limit) : left;
-}
-
 }  // namespace
 
 std::int64_t state_bytes(const graph::Graph& graph) {
@@ -179,34 +172,60 @@ std::int64_t state_bytes(const graph::Graph& graph) {
   return bytes;
 }
 
-plan::Order order_within_memory(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
+std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& options) {
+  if (options.memory <= 0) return options.memory_limit;
+  const std::int64_t left = std::max<std::int64_t>(1, options.memory - state_bytes(graph));
+  return options.memory_limit > 0 ? std::min(left, options.memory_limit) : left;
+}
+
+WantedOrder wanted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
   PolicyOptions unlimited = options;
   unlimited.memory = unlimited.memory_limit = 0;
-  plan::Order wanted = policy.order(graph, unlimited);
+  WantedOrder wanted{.order = policy.order(graph, unlimited)};
   const std::int64_t limit = scratch_limit(graph, options);
   if (limit == 0) return wanted;
   Fitting fitting(graph, options, limit);
-  if (fitting.fits(wanted)) return wanted;
+  wanted.fits = fitting.fits(wanted.order);
+  wanted.scratch_bytes = fitting.least();
+  return wanted;
+}
+
+FittedOrder fitted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options,
+                         const plan::Order& wanted) {
+  Fitting fitting(graph, options, scratch_limit(graph, options));
   plan::Order limited = policy.order(graph, fitting.options());
-  if (fitting.fits(limited)) return limited;
+  if (fitting.fits(limited)) return {std::move(limited), fitting.least()};
   if (policy.may_be_reordered()) {
     fitting.enter(fmt::format("list schedule in {}'s order", policy.name()), fitting.list_schedule_like(wanted));
     fitting.enter("serial", serial_order(graph, program_sequence(graph)));
     fitting.enter("serial by least memory", serial_order(graph, least_memory_sequence(graph)));
-    if (auto order = fitting.take()) return *std::move(order);
+    if (auto order = fitting.take()) return {std::move(order), fitting.least()};
     if (graph.tasks().size() <= kFewTasks) fitting.try_all_serial_orders();
-    if (auto order = fitting.take()) return *std::move(order);
+    if (auto order = fitting.take()) return {std::move(order), fitting.least()};
   }
+  return {std::nullopt, fitting.least()};
+}
 
-  const auto state = static_cast<std::uint64_t>(state_bytes(graph)),
-             least = static_cast<std::uint64_t>(fitting.least());
+void refuse_memory(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options,
+                   std::int64_t least_scratch, std::string_view rewritten) {
+  const auto state = static_cast<std::uint64_t>(state_bytes(graph)), least = static_cast<std::uint64_t>(least_scratch);
   throw UserError(
       fmt::format("the step takes at least {} of memory a rank ({} of state and {} of scratch) in every order that was "
-                  "tried for policy {}",
-                  human_bytes(state + least), human_bytes(state), human_bytes(least), policy.name()),
+                  "tried for policy {}{}",
+                  human_bytes(state + least), human_bytes(state), human_bytes(least), policy.name(), rewritten),
       options.memory > 0 ? fmt::format("at most {}", human_bytes(static_cast<std::uint64_t>(options.memory)))
-                         : fmt::format("at most {} of scratch", human_bytes(static_cast<std::uint64_t>(limit))),
-      "give it that much (--memory), use more ranks, or recompute activations (--recompute block)");
+                         : fmt::format("at most {} of scratch",
+                                       human_bytes(static_cast<std::uint64_t>(scratch_limit(graph, options)))),
+      rewritten.empty() ? "give it that much (--memory), use more ranks, or recompute activations (--recompute block)"
+                        : "give it that much (--memory), use more ranks, or a smaller --micro-batch");
+}
+
+plan::Order order_within_memory(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
+  WantedOrder wanted = wanted_order(policy, graph, options);
+  if (wanted.fits) return std::move(wanted.order);
+  FittedOrder fitted = fitted_order(policy, graph, options, wanted.order);
+  if (!fitted.order) refuse_memory(policy, graph, options, std::min(wanted.scratch_bytes, fitted.least_scratch));
+  return *std::move(fitted.order);
 }
 
 }  // namespace weft::policy

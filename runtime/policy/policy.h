@@ -45,6 +45,9 @@ class Policy {
   virtual bool decides_packing() const { return false; }
   /// Whether an order that takes too much memory may be changed (runtime/policy/fit_memory.h); if not, it is refused.
   virtual bool may_be_reordered() const { return true; }
+  /// Whether layers may be computed again and weights gathered again where that makes a step shorter that is short of
+  /// memory, or makes it fit (runtime/policy/rewrite_to_fit.h).
+  virtual bool rewrites_to_fit() const { return false; }
   /// The order of the rewritten graph. Throws UserError on options out of range.
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };

@@ -11,7 +11,6 @@
 #include "base/text/units.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/compile_plan.h"
 #include "runtime/simulate/remedies.h"
 
 namespace weft::simulate {
@@ -101,8 +100,7 @@ AppliedRemedies apply_remedies(const PlanningProblem& problem, const PlanReport&
   const std::string policy = fmt::format("{} with {} of weft explain", report.plan->policy, words);
   const plan::Plan plan = plan::make_plan(base.plan->graph, order, policy);
   check(problem, plan, words);
-  applied.file =
-      plan::plan_file_of(plan, policy::rewrites_of(problem.graph, *report.policy, problem.options, rewritten.rewrites));
+  applied.file = plan::plan_file_of(plan, base.rewrites);
 
   // The plan that counts is the one that a reader of the file makes.
   const plan::PlanFile read = plan::parse_plan_file(plan::to_json(applied.file), "the plan");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
@@ -16,8 +17,10 @@ namespace {
 
 void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
+  policy::Decision decision = policy::decide(problem.graph, *report.policy, problem.options, problem.rewrites);
   report.plan = std::make_shared<const plan::Plan>(
-      policy::compile_plan(problem.graph, *report.policy, problem.options, problem.rewrites));
+      plan::make_plan(std::move(decision.graph), decision.order, report.policy->name()));
+  report.rewrites = std::move(decision.rewrites);
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<plan::Violation> violations = plan::check_plan(*report.plan, 1);
   if (!violations.empty()) throw std::runtime_error("the plan isn't safe: " + violations.front().message);
@@ -33,11 +36,8 @@ double PlanReport::gap() const {
 }
 
 std::string PlanReport::order_for_memory() const {
-  if (plan == nullptr) return "";
-  for (const plan::Reason& reason : plan->reasons) {
-    if (reason.selection && reason.selection->keeps_limit) return reason.selection->order;
-  }
-  return "";
+  const plan::Selection* selection = plan == nullptr ? nullptr : plan::selection_of(plan->reasons);
+  return selection != nullptr && selection->keeps_limit && selection->order != plan->policy ? selection->order : "";
 }
 
 SimulationOptions simulation_options(const PlanningProblem& problem) {

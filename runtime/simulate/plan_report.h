@@ -50,7 +50,8 @@ struct PlanReport {
   policy::NamedPolicy policy;
   std::string refusal;  // why there is no plan; "" if there is one
   std::shared_ptr<const plan::Plan> plan;
-  cost::TaskCosts costs;  // of the plan's graph, which may be rewritten
+  std::vector<plan::Rewrite> rewrites;  // all that the plan's graph has
+  cost::TaskCosts costs;                // of the plan's graph, which may be rewritten
   Simulation simulation;
   Bounds bounds;  // of the plan's graph
   plan::OverlapSummary overlap;
@@ -65,6 +66,8 @@ struct PlanReport {
   /// The order that was taken because the policy's own takes too much memory: "list schedule in axonn's order"; "" if
   /// it is the policy's own (runtime/policy/fit_memory.h).
   std::string order_for_memory() const;
+  /// plan::rewrites_for_memory(); "" without a plan.
+  std::string rewrites_for_memory() const { return plan == nullptr ? "" : plan::rewrites_for_memory(*plan); }
   const plan::StepTrace& step() const { return simulation.ranks.front().steps.back(); }
 };
 

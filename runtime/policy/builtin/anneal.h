@@ -39,12 +39,14 @@ Annealed search(ListScheduler& forward, ListScheduler& backward, std::vector<dou
 
 /// Starts from the order of critical-path, improved by sweeps (sweep.h). Without a memory limit its makespan
 /// (makespan.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
-/// schedule; `seed`: by default the options' seed.
+/// schedule; `seed`: by default the options' seed. Where memory is short, layers may be computed again and weights
+/// gathered again (rewrite_to_fit.h).
 class AnnealPolicy final : public Policy {
  public:
   AnnealPolicy() = default;
   explicit AnnealPolicy(PolicyParameters& parameters);
   std::string name() const override { return "anneal"; }
+  bool rewrites_to_fit() const override { return true; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:

@@ -100,16 +100,20 @@ LhsPolicy::LhsPolicy() : rules_(parse_lhs_rules(kDefaultRules)) {}
 
 LhsPolicy::LhsPolicy(PolicyParameters& parameters) : rules_(lhs_rules(parameters.text("rules", kDefaultRules))) {}
 
+plan::Order LhsPolicy::schedule(const graph::Graph& graph, const cost::TaskCosts& costs,
+                                const PolicyOptions& options) const {
+  ListScheduler scheduler(graph, costs, options);
+  if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
+  RuleChooser chooser(graph, costs, rules_);
+  scheduler.run(chooser);
+  return scheduler.order(chooser);
+}
+
 plan::Order LhsPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   const cost::TaskCosts costs = costs_of(graph, options);
-  const auto order_under = [&](const PolicyOptions& limited) {
-    ListScheduler scheduler(graph, costs, limited);
-    if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
-    RuleChooser chooser(graph, costs, rules_);
-    scheduler.run(chooser);
-    return scheduler.order(chooser);
-  };
-  return shortest_within_limit(graph, costs, options, order_under).order;
+  return shortest_within_limit(graph, costs, options,
+                               [&](const PolicyOptions& limited) { return schedule(graph, costs, limited); })
+      .order;
 }
 
 }  // namespace weft::policy

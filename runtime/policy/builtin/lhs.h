@@ -37,6 +37,8 @@ class LhsPolicy final : public Policy {
   explicit LhsPolicy(std::string_view rules) : rules_(parse_lhs_rules(rules)) {}
   explicit LhsPolicy(PolicyParameters& parameters);
   std::string name() const override { return "lhs"; }
+  /// One list schedule, under exactly these options.
+  plan::Order schedule(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options) const;
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:

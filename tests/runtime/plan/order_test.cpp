@@ -34,7 +34,7 @@ Order with_all_reasons(const graph::Graph& graph) {
       for (std::size_t i = 0; i < data.numbers; ++i) reason.numbers[i] = UINT64_MAX - i;
       for (std::size_t i = 0; i < data.ns; ++i) reason.ns[i] = 1.5 + static_cast<double>(i);
       if (reason.kind == ReasonKind::other) reason.text = "for fun";
-      if (p % 2 == 1) reason.selection = Selection{"lhs", 13, p - 1, p == 3, 0.25};
+      if (p % 2 == 1) reason.selection = Selection{"lhs", 13, p - 1, p == 3, 0.25, p == 3 ? "recompute=1" : ""};
       order.reasons.push_back(std::move(reason));
     }
   }

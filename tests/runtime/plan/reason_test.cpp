@@ -17,6 +17,8 @@ const std::vector<std::pair<Reason, std::string>>& known() {
   const Selection least{.order = "fsdp", .orders = 13, .memory_limit = 4096, .makespan_ns = 2'000};
   const Selection fitted{
       .order = "in axonn's order", .orders = 3, .memory_limit = 4096, .keeps_limit = true, .makespan_ns = 2'000};
+  const Selection rewritten{
+      .order = "lhs", .orders = 13, .makespan_ns = 1'234'000, .rewrites = "recompute=0-3,7;reshard"};
   static const std::vector<std::pair<Reason, std::string>> texts = {
       {{.kind = Kind::program_order}, "program order"},
       {{.kind = Kind::in_place}, "issued in place, waited for where its result is used"},
@@ -78,6 +80,9 @@ const std::vector<std::pair<Reason, std::string>>& known() {
       {{.kind = Kind::limiter, .numbers = {2}, .selection = fitted},
        "in axonn's order (keeps the limit of 4096 bytes; the shortest of 3 that do, 0.002 ms): limiter: at most 2 "
        "layers are gathered and not passed yet"},
+      {{.kind = Kind::rule_unlock, .selection = rewritten},
+       "lhs after recompute=0-3,7;reshard (the shortest of 13 orders, 1.234 ms): unlock: it makes the most tasks "
+       "ready"},
   };
   return texts;
 }
@@ -99,6 +104,10 @@ TEST(Reason, ATextIsReadAsTheKindThatMakesIt) {
     EXPECT_EQ(read.priority, reason.priority) << text;
     EXPECT_EQ(to_string(read), text);
     EXPECT_EQ(read.selection.has_value(), reason.selection.has_value()) << text;
+    if (reason.selection) {
+      EXPECT_EQ(read.selection->order, reason.selection->order);
+      EXPECT_EQ(read.selection->rewrites, reason.selection->rewrites);
+    }
     for (std::size_t i = 0; i < reason.ns.size(); ++i) EXPECT_NEAR(read.ns[i], reason.ns[i], 500) << text;
     if (reason.kind != ReasonKind::bucket) {
       EXPECT_EQ(read.numbers, reason.numbers) << text;
@@ -129,6 +138,24 @@ TEST(Reason, OtherTextsAreKept) {
   EXPECT_EQ(selected.kind, ReasonKind::other);
   EXPECT_EQ(selected.text, "luck");
   EXPECT_EQ(selected.selection, (Selection{.order = "mine", .orders = 2, .makespan_ns = 1e6}));
+}
+
+TEST(Reason, OnlyRewritesAreReadAsRewrites) {
+  const auto selection = [](const std::string& name) {
+    return parse_reason(name + " (the shortest of 2 orders, 1.000 ms): program order").selection.value();
+  };
+  EXPECT_EQ(selection("morning after tea after reshard").order, "morning after tea");
+  EXPECT_EQ(selection("morning after tea after reshard").rewrites, "reshard");
+  EXPECT_EQ(selection("morning after tea").order, "morning after tea");
+  EXPECT_EQ(selection("morning after tea").rewrites, "");
+}
+
+TEST(Reason, TheSelectionOfAnOrderIsThatOfItsReasons) {
+  EXPECT_EQ(selection_of({}), nullptr);
+  const std::vector<Reason> reasons = {{}, {.selection = Selection{.order = "lhs"}}};
+  ASSERT_NE(selection_of(reasons), nullptr);
+  EXPECT_EQ(selection_of(reasons)->order, "lhs");
+  EXPECT_EQ(selection_of(std::span(reasons).first(1)), nullptr);
 }
 
 TEST(Reason, WhatWaitsForMemory) {

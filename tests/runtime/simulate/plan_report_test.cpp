@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
+#include "tests/runtime/policy/deep_step.h"
 #include "tests/runtime/priced_toy.h"
 
 namespace weft::simulate {
@@ -50,6 +51,19 @@ TEST(PlanReport, TellsWhenAnotherOrderKeepsTheMemory) {
   EXPECT_EQ(changed.step_ns(), 4000);
   EXPECT_LT(changed.memory_bytes, own.memory_bytes);
   EXPECT_NE(changed.order_for_memory(), "");
+  EXPECT_EQ(changed.rewrites_for_memory(), "");
+}
+
+TEST(PlanReport, TellsTheRewritesThatAPolicyChoseForMemory) {
+  PlanningProblem problem = problem_of(testing::deep_step(3, 1024, 32), {});
+  problem.options.memory_limit = testing::serial_scratch(problem.graph, "recompute=0");
+  for (const char* name : {"anneal:iterations=4", "portfolio:budget=4"}) {
+    const PlanReport report = report_plan(problem, policy::named_policy(name));
+    ASSERT_TRUE(report.planned()) << report.refusal;
+    EXPECT_EQ(report.rewrites_for_memory(), "recompute=0");
+    EXPECT_EQ(report.rewrites, plan::parse_rewrites("recompute=0"));
+    EXPECT_EQ(report.order_for_memory(), "");
+  }
 }
 
 TEST(PlanReport, SerialAndProgramByHand) {

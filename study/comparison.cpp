@@ -195,7 +195,12 @@ StyledText described(const Comparison& comparison, const Table& table) {
   for (const simulate::PlanReport& report : comparison.reports) {
     if (!report.planned()) {
       text.add(fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal));
-    } else if (const std::string order = report.order_for_memory(); !order.empty()) {
+      continue;
+    }
+    if (const std::string rewrites = report.rewrites_for_memory(); !rewrites.empty()) {
+      text.add(fmt::format("{} rewrites the graph to fit the memory: {}\n", report.policy.name, rewrites));
+    }
+    if (const std::string order = report.order_for_memory(); !order.empty()) {
       text.add(fmt::format("{}: its own order takes too much memory; the figures are of another order: {}\n",
                            report.policy.name, order));
     }
@@ -263,6 +268,8 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
       continue;
     }
     if (const std::string order = r.order_for_memory(); !order.empty()) entry.add("order_for_memory", order);
+    if (const std::string rewrites = r.rewrites_for_memory(); !rewrites.empty())
+      entry.add("rewrites_for_memory", rewrites);
     entry.add("step_ms", in_ms(r.step_ns())).add("gap", r.gap()).add("bounds_ms", bounds_json(r.bounds));
     if (serial != nullptr) {
       entry.add("speed_up", serial->step_ns() / r.step_ns())

@@ -41,6 +41,7 @@ struct GridRow {
   plan::MemoryReport memory;
   std::map<graph::Channel, double> sent;  // bytes a step
   std::string summation_note = {};        // see train::summation_note()
+  std::string rewrites_for_memory = {};   // see plan::rewrites_for_memory()
 
   double sent_in_all() const {
     double sum = 0;
@@ -67,6 +68,7 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
   const plan::Plan plan =
       policy::compile_plan(graph, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
   row.summation_note = train::summation_note(config);
+  row.rewrites_for_memory = plan::rewrites_for_memory(plan);
   row.memory = plan::memory_report(plan);
   for (const ops::Communication& part : ops::communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
@@ -134,6 +136,7 @@ JsonArray to_json(const std::vector<GridRow>& rows) {
     for (const auto& [channel, bytes] : row.sent) sent[std::string(graph::to_string(channel))] = bytes;
     json.add(entry.add("memory_bytes", memory)
                  .add("ranks", row.grid.ranks())
+                 .add("rewrites_for_memory", row.rewrites_for_memory)
                  .add("sent_bytes", sent)
                  .add("summation_note", row.summation_note));
   }
@@ -192,6 +195,10 @@ int compare(const MemoryOptions& options) {
   say("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
       "group.\n\n");
   say(stdout, table_text(table(rows), output_width()));
+  for (const GridRow& row : rows) {
+    if (!row.rewrites_for_memory.empty())
+      say("{}: rewrites chosen to fit the memory: {}\n", graph::to_string(row.grid), row.rewrites_for_memory);
+  }
   const auto marked = std::ranges::find_if(rows, [](const GridRow& row) { return !row.summation_note.empty(); });
   if (marked != rows.end()) say("Of grids with z above 1: {}.\n", marked->summation_note);
   if (rows.size() < found) say("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());

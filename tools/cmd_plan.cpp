@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -26,10 +27,8 @@ int write_plan(const train::RunConfig& config, const std::string& output, bool j
   const train::ResolvedRun run = train::resolve(config, 0);
   const auto graph = ops::lower_train(run.config.model, train::step_config(run.config));
   const policy::PolicyOptions options = train::policy_options(run);
-  const std::vector<plan::Rewrite> rewrites =
-      policy::rewrites_of(graph, *run.policy, options, train::chosen_rewrites(run));
-  const auto rewritten = plan::rewrite(graph, rewrites, options.weight_layouts);
-  const plan::Plan plan = plan::make_plan(rewritten, run.policy->order(*rewritten, options), run.policy->name());
+  const auto [rewrites, rewritten, order] = policy::decide(graph, *run.policy, options, train::chosen_rewrites(run));
+  const plan::Plan plan = plan::make_plan(rewritten, order, run.policy->name());
   const plan::PlanFile file = plan::plan_file_of(plan, rewrites);
   write_durable(output, plan::to_json(file), Named::by_person);
   if (json) {
@@ -41,7 +40,8 @@ int write_plan(const train::RunConfig& config, const std::string& output, bool j
                     .add("collectives", plan.collectives.size())
                     .add("added_edges", plan.added_edges.size())
                     .add("scratch_bytes", plan.scratch_bytes)
-                    .add("rewrites", plan::to_string(rewrites))
+                    .add("rewrites", plan::to_string(std::span<const plan::Rewrite>(rewrites)))
+                    .add("rewrites_for_memory", plan::rewrites_for_memory(plan))
                     .add("summation_note", train::summation_note(run.config))
                     .add("plan_fingerprint", hex_fingerprint(file.plan_fingerprint))
                     .add("graph_fingerprint", hex_fingerprint(file.graph_fingerprint))
@@ -50,6 +50,8 @@ int write_plan(const train::RunConfig& config, const std::string& output, bool j
   }
   say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),
       plan.collectives.size(), plan.policy);
+  if (const std::string chosen = plan::rewrites_for_memory(plan); !chosen.empty())
+    say("rewrites chosen to fit the memory: {}\n", chosen);
   if (const std::string note = train::summation_note(run.config); !note.empty()) say("note: {}\n", note);
   return 0;
 }

@@ -90,6 +90,8 @@ std::string text_of(const Report& report) {
                       report.fits() ? "" : ": DOESN'T FIT");
   if (const std::string order = planned.order_for_memory(); !order.empty())
     text += fmt::format("order         {}, since {}'s own takes too much memory\n", order, planned.policy.name);
+  if (const std::string rewrites = planned.rewrites_for_memory(); !rewrites.empty())
+    text += fmt::format("rewrites      {}, chosen by {} to fit the memory\n", rewrites, planned.policy.name);
   if (const std::string note = train::summation_note(report.config); !note.empty())
     text += fmt::format("summation     {}\n", note);
   const std::string unsure = report.profiled ? "" : cost::unsure_text(cost::unsure_numbers(report.machine));
@@ -140,6 +142,7 @@ JsonObject json_of(const Report& report, const std::vector<std::string>& files) 
       .add("memory_bytes", report.memory.total())
       .add("fits", report.fits())
       .add("order_for_memory", planned.order_for_memory())
+      .add("rewrites_for_memory", planned.rewrites_for_memory())
       .add("summation_note", train::summation_note(report.config))
       .add("unsure_numbers", cost::unsure_numbers(report.machine))
       .add("channels", channels)

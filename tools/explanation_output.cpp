@@ -150,6 +150,9 @@ StyledText totals(const ExplainedStep& step, std::optional<std::size_t> width) {
   if (const std::string order = report.order_for_memory(); !order.empty()) {
     rows.push_back({"order", fmt::format("{}, since {}'s own takes too much memory", order, report.policy.name)});
   }
+  if (const std::string rewrites = report.rewrites_for_memory(); !rewrites.empty()) {
+    rows.push_back({"rewrites", fmt::format("{}, chosen by {} to fit the memory", rewrites, report.policy.name)});
+  }
   return lines(std::move(rows), width);
 }
 
@@ -298,6 +301,7 @@ JsonObject explanation_json(const ExplainedStep& step) {
   JsonObject json;
   json.add("policy", report.policy.name)
       .add("order_for_memory", report.order_for_memory())
+      .add("rewrites_for_memory", report.rewrites_for_memory())
       .add("step_ms", ms(report.step_ns()))
       .add("bound_ms", ms(report.bounds.best()))
       .add("communication_ms", ms(static_cast<double>(report.overlap.communication)))

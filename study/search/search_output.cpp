@@ -59,6 +59,14 @@ double exposed_ns(const simulate::PlanReport& report) {
   return static_cast<double>(report.overlap.exposed);
 }
 
+// The choice's options, and the rewrites that its policy chose for its memory.
+std::string options_of(const Configuration& configuration) {
+  std::string text = options_text(configuration.choice);
+  const std::string rewrites = configuration.exact ? configuration.report->rewrites_for_memory() : "";
+  if (!rewrites.empty()) text += (text.empty() ? "" : ", ") + rewrites;
+  return text;
+}
+
 TextTable table_of(const SearchResult& result, std::size_t most) {
   TextTable table{.columns = {{.head = "#"},
                               {.head = "grid, innermost first", .words = true},
@@ -78,11 +86,11 @@ TextTable table_of(const SearchResult& result, std::size_t most) {
     const Configuration& each = result.configurations[i];
     const std::string about = each.exact ? "" : "~";
     table.rows.push_back(
-        {fmt::format("{}", i + 1), grid_text(each.choice), fmt::format("{}", each.choice.micro_batch),
-         options_text(each.choice), each.policy, about + format_time(each.step_ns),
-         human_count(tokens_per_second(result, each)), fmt::format("{:.1f} %", 100 * model_flops_share(result, each)),
-         about + bytes_text(each.memory_bytes), each.exact ? format_time(exposed_ns(*each.report)) : "",
-         limit_text(each), format_time(each.least_ns), fmt::format("{}", places[i])});
+        {fmt::format("{}", i + 1), grid_text(each.choice), fmt::format("{}", each.choice.micro_batch), options_of(each),
+         each.policy, about + format_time(each.step_ns), human_count(tokens_per_second(result, each)),
+         fmt::format("{:.1f} %", 100 * model_flops_share(result, each)), about + bytes_text(each.memory_bytes),
+         each.exact ? format_time(exposed_ns(*each.report)) : "", limit_text(each), format_time(each.least_ns),
+         fmt::format("{}", places[i])});
   }
   return table;
 }
@@ -245,7 +253,9 @@ JsonObject search_json(const SearchResult& result, std::size_t most) {
         .add("bound_ms", each.least_ns * 1e-6)
         .add("axonn_place", places[i]);
     if (each.exact) {
-      object.add("exposed_ms", exposed_ns(*each.report) * 1e-6).add("limited_by", limit_of(*each.report).name);
+      object.add("exposed_ms", exposed_ns(*each.report) * 1e-6)
+          .add("limited_by", limit_of(*each.report).name)
+          .add("rewrites_for_memory", each.report->rewrites_for_memory());
     }
     configurations.add(object);
   }

@@ -69,6 +69,31 @@ TEST_F(PlanCommand, RewritesAreReplayedToo) {
   EXPECT_EQ(losses("file:plan.json", "replayed"), losses("program", "original"));
 }
 
+// Without a limit a step takes 312 KiB.
+TEST_F(PlanCommand, RewritesThatFitTheMemoryAreToldAndReplayed) {
+  const std::vector<std::string> limit = {"--memory", "300KiB"};
+  const testing::CommandResult result = plan("portfolio:budget=4", "plan.json", limit);
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_TRUE(has(result.output, "rewrites chosen to fit the memory: recompute=0\n")) << result.output;
+  const json file = json::parse(testing::TemporaryFolder::read(folder_.path("plan.json")));
+  EXPECT_EQ(file.at("rewrites"), "recompute=0");
+  for (const json& task : file.at("sequence")) {
+    EXPECT_TRUE(has(task.at("reason").get<std::string>(), " after recompute=0 (")) << task;
+  }
+  const std::vector<double> expected = losses("program", "original");
+  EXPECT_EQ(losses("file:plan.json", "replayed", limit), expected);
+  EXPECT_EQ(losses("portfolio:budget=4", "planned", limit), expected);
+  std::vector<std::string> words = {"--grid", grid_,      "--policy", "anneal:iterations=2", "--dropout",
+                                    "0.1",    "--memory", "300KiB",   "--micro-batch",       "1"};
+  for (const char* command : {"simulate", "explain"}) {
+    EXPECT_TRUE(figures(command, words).at("rewrites_for_memory").get<std::string>().starts_with("recompute"));
+    EXPECT_TRUE(has(weft(command, words).output, "chosen by anneal:iterations=2 to fit the memory")) << command;
+  }
+  words.emplace_back("--dry-run");
+  EXPECT_EQ(figures("train", words).at("rewrites_for_memory"), "recompute=0");
+  EXPECT_TRUE(has(weft("train", words).output, "recompute=0, chosen by anneal:iterations=2 to fit the memory"));
+}
+
 TEST_F(PlanCommand, EqualRunsWriteEqualFiles) {
   for (const char* policy : {"serial", "lhs", "random", "anneal"}) {
     ASSERT_EQ(plan(policy, "a.json").exit_code, 0);

@@ -41,6 +41,7 @@ struct GridRun {
   std::string policy = "program";
   std::string rewrites;  // as parse_rewrites() takes them
   int compute_streams = 1;
+  std::int64_t memory_limit = 0;  // bytes of scratch that a plan may take; 0: no limit
   std::shared_ptr<const execute::GemmTuning> gemm_tuning = nullptr;
   std::uint64_t seed = 7;
   execute::MakeExecutor make_executor = nullptr;  // null: the CPU
@@ -105,6 +106,7 @@ inline GridOutcome run_grid(const GridRun& run) {
     execute::ProgramOptions options;
     options.policy = policy::make_policy(run.policy);
     options.policy_options.compute_streams = run.compute_streams;
+    options.policy_options.memory_limit = run.memory_limit;
     options.rewrites = plan::parse_rewrites(run.rewrites);
     options.gemm_tuning = run.gemm_tuning;
     options.grid = grid;

@@ -173,6 +173,8 @@ TextTable facts_table(const RunDescription& run) {
   if (const PackedWeights packed = packed_weights(*run.program.plan("train").graph); packed.tensors > 0) {
     add("packing", fmt::format("{} operands of products once a step, {}", packed.tensors, size_text(packed.bytes)));
   }
+  if (const std::string rewrites = plan::rewrites_for_memory(run.program.plan("train")); !rewrites.empty())
+    add("rewrites", fmt::format("{}, chosen by {} to fit the memory", rewrites, config.policy));
   add("plans", fmt::format("made and checked in {:.0f} ms", run.planning_ms));
   return table;
 }
@@ -234,6 +236,7 @@ std::string describe_run_json(const RunDescription& run) {
       .add("policy", config.policy)
       .add("ranks", config.grid.ranks())
       .add("rewrites", plan::to_string(config.rewrites))
+      .add("rewrites_for_memory", plan::rewrites_for_memory(program.plan("train")))
       .add("summation_note", summation_note(config))
       .add("threads", config.threads)
       .add("train_tokens", source.train().size())

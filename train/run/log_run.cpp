@@ -83,6 +83,8 @@ void log_plans(const RunDescription& run) {
     log.info("{}: fingerprint {:016x}, {} tasks, {} edges, {} streams, {} collectives, scratch {}", name,
              plan.fingerprint, plan.graph->tasks().size(), plan.graph->edges().size(), plan.streams.size(),
              plan.collectives.size(), bytes_text(plan.scratch_bytes));
+    if (const std::string rewrites = plan::rewrites_for_memory(plan); !rewrites.empty())
+      log.info("{}: rewrites chosen to fit the memory: {}", name, rewrites);
   }
 }
 

@@ -15,11 +15,10 @@ namespace weft::policy {
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
 /// improves this order and that of critical-path by sweeps (sweep.h), and searches from the best for `budget` moves
 /// (anneal.h; 0: no sweeps either). The search also chooses how far ahead weights are gathered. The result is never
-/// longer than a member's order. All members order the same graph, without rewrites of their own; where memory is short,
-/// the graph may have layers computed again and weights gathered again (rewrite_to_fit.h), and each graph is searched
-/// with `budget` moves. Orders whose plans exceed the memory limit are dropped; if all do, the order that takes the
-/// least scratch wins, and its reasons say so.
-/// `seed`: of the search; by default the options' seed.
+/// longer than a member's order. All members order the same graph, without rewrites of their own; where memory is
+/// short, the graph may have layers computed again and weights gathered again (rewrite_to_fit.h), and each graph is
+/// searched with `budget` moves. Orders whose plans exceed the memory limit are dropped; if all do, the order that
+/// takes the least scratch wins, and its reasons say so. `seed`: of the search; by default the options' seed.
 class PortfolioPolicy final : public Policy {
  public:
   PortfolioPolicy() = default;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/process_memory.h"
@@ -28,6 +30,8 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   const auto tokens = static_cast<double>(config.global_batch * config.seq_len);
   StepMetrics result;
   result.step = step;
+  result.wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  result.tokens_seen = (step + 1) * config.global_batch * config.seq_len;
   result.loss = without_nan_sign(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
   result.grad_norm = without_nan_sign(metrics[3]);
   result.lr = lr;
@@ -63,12 +67,27 @@ void TrainingReport::make_files(const Opening& opening, TrainResult& result) {
   if (opening.log != nullptr) opening.log->open(log_file_of(run_dir, 0));
   if (setup_.tuned) write_durable(run_dir / execute::kGemmTuningFile, execute::to_json(*setup_.tuned));
   keep_pairs_gain();
-  metrics_file_ = std::make_unique<MetricsFile>(run_dir / kMetricsFile, setup_.inputs.first_step);
+  make_metrics_files(result);
   if (opening.progress) progress_ = std::make_unique<Progress>(setup_.inputs.first_step, config.steps);
-  result.files.push_back(run_dir / kMetricsFile);
   for (const auto& file : write_graph_files(run_dir, setup_.program->plan("train"), config.grid,
                                             [&](const std::string& line) { say(LogTopic::run, line); })) {
     result.files.push_back(file);
+  }
+}
+
+void TrainingReport::make_metrics_files(TrainResult& result) {
+  const RunConfig& config = setup_.config();
+  const std::filesystem::path run_dir = config.run_dir;
+  const std::int64_t first_step = setup_.inputs.first_step;
+  const auto add = [&](std::string_view name, MetricsForm form) {
+    metrics_files_.push_back(std::make_unique<MetricsFile>(run_dir / name, first_step, form));
+    result.files.push_back(run_dir / name);
+  };
+  add(kMetricsFile, MetricsForm::json_lines);
+  if (config.metrics_csv) add(kMetricsTable, MetricsForm::csv);
+  if (config.tensorboard) {
+    tensorboard_ = std::make_unique<TensorBoardFile>(run_dir / kTensorBoardFolder, first_step);
+    result.files.push_back(run_dir / kTensorBoardFolder);
   }
 }
 
@@ -98,7 +117,8 @@ void TrainingReport::step(const StepMetrics& metrics, double seconds) {
     Log(LogTopic::evaluation, 0)
         .info("held-out loss after step {}: {:.4f} nats a token", metrics.step + 1, *metrics.val_loss);
   }
-  if (metrics_file_ != nullptr) metrics_file_->write(metrics);
+  for (const auto& file : metrics_files_) file->write(metrics);
+  if (tensorboard_ != nullptr) tensorboard_->write(metrics);
   if (progress_ != nullptr) progress_->update(metrics, seconds);
 }
 

@@ -12,6 +12,7 @@
 #include "train/progress.h"
 #include "train/run/metrics.h"
 #include "train/run/run_devices.h"
+#include "train/run/tensorboard_file.h"
 #include "train/training_setup.h"
 
 namespace weft::train {
@@ -66,13 +67,15 @@ class TrainingReport {
 
  private:
   void make_files(const Opening& opening, TrainResult& result);
+  void make_metrics_files(TrainResult& result);
   void open_other_logs(RunLog& log) const;
   void keep_pairs_gain();
   void write_traces(TrainResult& result);
   std::string sample();
 
   const TrainingSetup& setup_;
-  std::unique_ptr<MetricsFile> metrics_file_;
+  std::vector<std::unique_ptr<MetricsFile>> metrics_files_;
+  std::unique_ptr<TensorBoardFile> tensorboard_;
   std::unique_ptr<Progress> progress_;
 };
 

@@ -149,7 +149,9 @@ TEST(Trainer, AMetricsLineHasEveryKey) {
                                       "tokens_per_s",
                                       "model_tflops",
                                       "exposed_comm_ms",
-                                      "peak_memory_bytes"};
+                                      "peak_memory_bytes",
+                                      "tokens_seen",
+                                      "wall_time"};
     if (i == 1 || i == 3 || i == 4) expected.insert("val_loss");  // every second step, and the last
     EXPECT_EQ(keys, expected);
     EXPECT_EQ(line.at("step"), i);
@@ -159,6 +161,7 @@ TEST(Trainer, AMetricsLineHasEveryKey) {
                 1e-3 * line.at("tokens_per_s").get<double>());
     EXPECT_GT(line.at("grad_norm").get<double>(), 0);
     EXPECT_GT(line.at("peak_memory_bytes").get<std::int64_t>(), 1 << 20);
+    EXPECT_EQ(line.at("tokens_seen"), (i + 1) * 8 * 16);
   }
   EXPECT_EQ(lines.back().at("val_loss").get<double>(), outcome.result.val_loss);
   EXPECT_NEAR(outcome.result.first_val_loss.value(), std::log(257.0), 0.1);

@@ -101,6 +101,8 @@ struct RunConfig {
   std::int64_t keep_last = 3;       // checkpoints; 0: all
   std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it are always kept; 0: none
   std::int64_t trace_steps = 3;     // the last steps kept in trace.json; 0: none
+  bool metrics_csv = false;         // metrics.csv too
+  bool tensorboard = false;         // event files of TensorBoard too
   std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings

@@ -215,6 +215,8 @@ void add_records(std::vector<ConfigEntry>& all) {
                    &RunConfig::keep_every, 0, kMany),
        integer_key("trace-steps", "how many of the last steps trace.json keeps; 0: no trace", &RunConfig::trace_steps,
                    0, 1000),
+       boolean_key("metrics-csv", "write metrics.csv beside metrics.jsonl", &RunConfig::metrics_csv),
+       boolean_key("tensorboard", "write event files for TensorBoard into the run folder", &RunConfig::tensorboard),
        text_key("resume", "the run or checkpoint folder to go on from; auto: run-dir's newest checkpoint, if any",
                 &RunConfig::resume)});
   add(all, KeyGroup::model,

@@ -1,15 +1,9 @@
-// Lines are written with one call each; the file is only parsed when a run continues.
+// Lines are written with one call each; a file is only parsed when a run continues.
 #include "train/run/metrics.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
+#include <charconv>
 #include <cmath>
-#include <cstring>
-#include <string_view>
-#include <utility>
+#include <string>
 
 #include "base/error.h"
 #include "base/files/document.h"
@@ -19,7 +13,12 @@
 namespace weft::train {
 namespace {
 
-bool is_of_earlier_step(std::string_view line, std::int64_t first_step) {
+bool is_of_earlier_step(std::string_view line, std::int64_t first_step, MetricsForm form) {
+  if (form == MetricsForm::csv) {
+    std::int64_t step = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
+    return error == std::errc() && *end == ',' && step < first_step;
+  }
   try {
     const Document document = read_json(line, "");
     return document.root()["step"].integer(INT64_MIN, INT64_MAX) < first_step;
@@ -29,16 +28,36 @@ bool is_of_earlier_step(std::string_view line, std::int64_t first_step) {
 }
 
 /// The lines of `text` that are whole and belong to steps before `first_step`.
-std::string earlier_lines(std::string_view text, std::int64_t first_step) {
+std::string earlier_lines(std::string_view text, std::int64_t first_step, MetricsForm form) {
   std::string kept;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) break;
     const std::string_view line = text.substr(0, end + 1);
     text.remove_prefix(end + 1);
-    if (is_of_earlier_step(line, first_step)) kept += line;
+    if (is_of_earlier_step(line, first_step, form)) kept += line;
   }
   return kept;
+}
+
+/// The content that a file begins with.
+std::string opening_of(const std::filesystem::path& path, std::int64_t first_step, MetricsForm form) {
+  const std::string_view head = form == MetricsForm::csv ? csv_header() : "";
+  if (!std::filesystem::exists(path)) return std::string(head);
+  const MappedFile old(path);
+  const std::string_view text(reinterpret_cast<const char*>(old.bytes().data()), old.bytes().size());
+  if (!text.empty() && !text.starts_with(head)) {
+    throw UserError(in_quotes(path) + " has other columns", std::string(head.substr(0, head.size() - 1)),
+                    "move it away, or name another --run-dir");
+  }
+  return std::string(head) + earlier_lines(text, first_step, form);
+}
+
+/// `path`, with the opening that it needs.
+const std::filesystem::path& prepared(const std::filesystem::path& path, std::int64_t first_step, MetricsForm form) {
+  if (form == MetricsForm::csv || std::filesystem::exists(path))
+    write_durable(path, opening_of(path, first_step, form));
+  return path;
 }
 
 }  // namespace
@@ -47,23 +66,22 @@ double without_nan_sign(double value) {
   return std::isnan(value) ? std::nan("") : value;
 }
 
+std::vector<Metric> metrics_in_order(const StepMetrics& metrics) {
+  return {{"loss", metrics.loss},
+          {"val_loss", metrics.val_loss.value_or(0), metrics.val_loss.has_value()},
+          {"grad_norm", metrics.grad_norm},
+          {"lr", metrics.lr},
+          {"step_ms", metrics.step_ms},
+          {"tokens_per_s", metrics.tokens_per_s},
+          {"model_tflops", metrics.model_tflops},
+          {"exposed_comm_ms", metrics.exposed_comm_ms}};
+}
+
 void append_json(const StepMetrics& metrics, fmt::memory_buffer& out) {
   auto end = fmt::appender(out);
-  struct Field {
-    std::string_view name;
-    double value;
-    bool present = true;
-  };
-  const std::array<Field, 8> fields = {{{"loss", metrics.loss},
-                                        {"val_loss", metrics.val_loss.value_or(0), metrics.val_loss.has_value()},
-                                        {"grad_norm", metrics.grad_norm},
-                                        {"lr", metrics.lr},
-                                        {"step_ms", metrics.step_ms},
-                                        {"tokens_per_s", metrics.tokens_per_s},
-                                        {"model_tflops", metrics.model_tflops},
-                                        {"exposed_comm_ms", metrics.exposed_comm_ms}}};
+  const std::vector<Metric> fields = metrics_in_order(metrics);
   fmt::format_to(end, "{{\"step\":{}", metrics.step);
-  for (const Field& field : fields) {
+  for (const Metric& field : fields) {
     if (!field.present) continue;
     if (std::isfinite(field.value)) {
       fmt::format_to(end, ",\"{}\":{}", field.name, field.value);
@@ -71,9 +89,10 @@ void append_json(const StepMetrics& metrics, fmt::memory_buffer& out) {
       fmt::format_to(end, ",\"{}\":null", field.name);
     }
   }
-  fmt::format_to(end, ",\"peak_memory_bytes\":{}", metrics.peak_memory_bytes);
+  fmt::format_to(end, ",\"peak_memory_bytes\":{},\"tokens_seen\":{},\"wall_time\":{:.3f}", metrics.peak_memory_bytes,
+                 metrics.tokens_seen, metrics.wall_time);
   bool noted = false;
-  for (const Field& field : fields) {
+  for (const Metric& field : fields) {
     if (std::isfinite(field.value)) continue;
     fmt::format_to(end, "{}{} is {}", noted ? ", " : ",\"note\":\"", field.name, field.value);
     noted = true;
@@ -81,34 +100,36 @@ void append_json(const StepMetrics& metrics, fmt::memory_buffer& out) {
   fmt::format_to(end, "{}\n", noted ? "\"}" : "}");
 }
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t first_step) : path_(std::move(path)) {
-  if (std::filesystem::exists(path_)) {
-    const MappedFile old(path_);
-    const auto bytes = old.bytes();
-    write_durable(path_, earlier_lines({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, first_step));
-  }
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw RuntimeFault(in_quotes(path_) + " can't be opened: " + std::strerror(errno));
+std::string_view csv_header() {
+  static const std::string header = [] {
+    std::string names = "step";
+    for (const Metric& field : metrics_in_order({})) names += fmt::format(",{}", field.name);
+    return names + ",peak_memory_bytes,tokens_seen,wall_time\n";
+  }();
+  return header;
 }
 
-MetricsFile::~MetricsFile() {
-  ::close(fd_);
+void append_csv(const StepMetrics& metrics, fmt::memory_buffer& out) {
+  auto end = fmt::appender(out);
+  fmt::format_to(end, "{}", metrics.step);
+  for (const Metric& field : metrics_in_order(metrics)) {
+    fmt::format_to(end, ",");
+    if (field.present) fmt::format_to(end, "{}", field.value);
+  }
+  fmt::format_to(end, ",{},{},{:.3f}\n", metrics.peak_memory_bytes, metrics.tokens_seen, metrics.wall_time);
 }
+
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t first_step, MetricsForm form)
+    : form_(form), file_(prepared(path, first_step, form)) {}
 
 void MetricsFile::write(const StepMetrics& metrics) {
   line_.clear();
-  append_json(metrics, line_);
-  const char* data = line_.data();
-  std::size_t left = line_.size();
-  while (left > 0) {
-    const ssize_t written = ::write(fd_, data, left);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw RuntimeFault(in_quotes(path_) + " can't be written: " + std::strerror(errno));
-    }
-    data += written;
-    left -= static_cast<std::size_t>(written);
+  if (form_ == MetricsForm::csv) {
+    append_csv(metrics, line_);
+  } else {
+    append_json(metrics, line_);
   }
+  file_.append({line_.data(), line_.size()});
 }
 
 }  // namespace weft::train

@@ -1,4 +1,4 @@
-// metrics.jsonl: the metrics of each step, one JSON object per line.
+// The metrics of each step of a run, and metrics.jsonl and metrics.csv, which have a line a step.
 #pragma once
 
 #include <fmt/format.h>
@@ -6,13 +6,18 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/run/appended_file.h"
 
 namespace weft::train {
 
-/// One line. Times are milliseconds; `model_tflops` counts the model's floating-point operations without recomputation.
+/// Times are milliseconds; `model_tflops` counts the model's floating-point operations without recomputation.
 struct StepMetrics {
   std::int64_t step = 0;
+  double wall_time = 0;          // seconds since 1970 at the end of the step
+  std::int64_t tokens_seen = 0;  // of the whole run, this step's included
   double loss = 0;
   std::optional<double> val_loss;  // on steps that evaluated
   double grad_norm = 0, lr = 0, step_ms = 0, tokens_per_s = 0, model_tflops = 0, exposed_comm_ms = 0;
@@ -22,27 +27,40 @@ struct StepMetrics {
 /// The value; a NaN loses the sign that some CPUs give it, which would be printed.
 double without_nan_sign(double value);
 
+/// One number of a step. Metrics that a step lacks are left out of JSON and empty in CSV.
+struct Metric {
+  std::string_view name;  // "loss": the member of the JSON line, the column of the CSV file
+  double value = 0;
+  bool present = true;
+};
+/// All but the step and the whole numbers, in the order of the files.
+std::vector<Metric> metrics_in_order(const StepMetrics& metrics);
+
 /// {"step":3,"loss":5.52,"grad_norm":1.25,"lr":0.0003,…}. JSON has no NaN and no infinity: such a value becomes null,
 /// and "note" names it ("loss is nan"). Appends to `out`, with a newline.
 void append_json(const StepMetrics& metrics, fmt::memory_buffer& out);
+
+/// The first line of a CSV file: "step,loss,val_loss,…".
+std::string_view csv_header();
+/// A line below it: "3,5.52,,1.25,…". Appends to `out`, with a newline.
+void append_csv(const StepMetrics& metrics, fmt::memory_buffer& out);
+
+enum class MetricsForm : std::uint8_t { json_lines, csv };
 
 /// The file of a run, flushed line by line, so that it can be watched and survives a kill.
 class MetricsFile {
  public:
   /// Opens `path` for a run that begins with `first_step`: lines of that step and later ones, from a run that went
   /// further than the checkpoint it continues from, are dropped, as is a line cut off by a kill; so each step has one
-  /// line. Throws RuntimeFault if the file can't be written.
-  MetricsFile(std::filesystem::path path, std::int64_t first_step);
-  ~MetricsFile();
-  MetricsFile(const MetricsFile&) = delete;
-  MetricsFile& operator=(const MetricsFile&) = delete;
+  /// line. Throws RuntimeFault if the file can't be written, UserError on a CSV file with other columns.
+  MetricsFile(const std::filesystem::path& path, std::int64_t first_step, MetricsForm form = MetricsForm::json_lines);
 
   /// Throws RuntimeFault if the disk does.
   void write(const StepMetrics& metrics);
 
  private:
-  std::filesystem::path path_;
-  int fd_ = -1;
+  MetricsForm form_;
+  AppendedFile file_;
   fmt::memory_buffer line_;
 };
 

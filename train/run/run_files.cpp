@@ -25,14 +25,16 @@
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "runtime/plan/recording.h"
 #include "train/checkpoint/checkpoint_folder.h"
+#include "train/run/tensorboard_file.h"
 
 namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile, kLogFile,      kGraphTextFile,
-                                  kGraphFile,     kTraceFile,   kTimelineFile, execute::kGemmTuningFile};
+constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile,   kMetricsTable,
+                                  kLogFile,       kGraphTextFile, kGraphFile,
+                                  kTraceFile,     kTimelineFile,  execute::kGemmTuningFile};
 
 constexpr std::string_view kRankLog = "log.rank", kRankLogEnd = ".txt";
 
@@ -143,6 +145,11 @@ void remove_run_files(const std::filesystem::path& run_dir) {
   }
   for (const fs::path& file : entries_of(run_dir)) {
     if (!is_rank_log(file.filename().string())) continue;
+    fs::remove(file, error);
+    expect_removed(file, error);
+  }
+  for (const fs::path& file : entries_of(run_dir / kTensorBoardFolder)) {
+    if (!file.filename().string().starts_with(kEventFileStart)) continue;
     fs::remove(file, error);
     expect_removed(file, error);
   }

@@ -17,6 +17,8 @@ namespace weft::train {
 
 inline constexpr std::string_view kRunConfigFile = "config.toml";
 inline constexpr std::string_view kMetricsFile = "metrics.jsonl";
+inline constexpr std::string_view kMetricsTable = "metrics.csv";
+inline constexpr std::string_view kTensorBoardFolder = "tensorboard";
 inline constexpr std::string_view kLogFile = "log.txt";
 inline constexpr std::string_view kGraphTextFile = "graph.dot";
 inline constexpr std::string_view kGraphFile = "graph.svg";
@@ -30,8 +32,8 @@ std::filesystem::path log_file_of(const std::filesystem::path& run_dir, int rank
 /// Whether the folder holds files of a run: one of the above, a table of tuned products, or a checkpoint.
 bool holds_run(const std::filesystem::path& run_dir);
 
-/// Removes these files, logs of other ranks, and half-written checkpoints of a killed run, and nothing else. Throws
-/// RuntimeFault if a file can't be removed.
+/// Removes these files, logs of other ranks, event files of TensorBoard, and half-written checkpoints of a killed run,
+/// and nothing else. Throws RuntimeFault if a file can't be removed.
 void remove_run_files(const std::filesystem::path& run_dir);
 
 /// Makes the folder and writes config.toml, which runs the same again. Throws UserError when it can't be written.

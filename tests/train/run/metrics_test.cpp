@@ -27,6 +27,8 @@ StepMetrics example(std::int64_t step) {
   metrics.model_tflops = 0.5;
   metrics.exposed_comm_ms = 0;
   metrics.peak_memory_bytes = 13'421'772'800;
+  metrics.tokens_seen = 4096;
+  metrics.wall_time = 1'790'000'000.25;
   return metrics;
 }
 
@@ -53,7 +55,8 @@ TEST(Metrics, ANansSignIsNotPrinted) {
 TEST(AppendJson, OneObjectALine) {
   EXPECT_EQ(line(example(3)),
             "{\"step\":3,\"loss\":5.515625,\"grad_norm\":1.25,\"lr\":1e-05,\"step_ms\":120.5,\"tokens_per_s\":61234,"
-            "\"model_tflops\":0.5,\"exposed_comm_ms\":0,\"peak_memory_bytes\":13421772800}\n");
+            "\"model_tflops\":0.5,\"exposed_comm_ms\":0,\"peak_memory_bytes\":13421772800,\"tokens_seen\":4096,"
+            "\"wall_time\":1790000000.250}\n");
 }
 
 TEST(AppendJson, NumbersReadBackExactly) {
@@ -76,6 +79,39 @@ TEST(AppendJson, NanIsNullWithANote) {
   EXPECT_TRUE(json["loss"].is_null());
   EXPECT_TRUE(json["grad_norm"].is_null());
   EXPECT_EQ(json["note"], "loss is nan, grad_norm is inf");
+}
+
+TEST(AppendCsv, AbsentNumbersAreEmpty) {
+  EXPECT_EQ(csv_header(),
+            "step,loss,val_loss,grad_norm,lr,step_ms,tokens_per_s,model_tflops,exposed_comm_ms,peak_memory_bytes,"
+            "tokens_seen,wall_time\n");
+  StepMetrics metrics = example(3);
+  metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
+  fmt::memory_buffer row;
+  append_csv(metrics, row);
+  EXPECT_EQ(fmt::to_string(row), "3,5.515625,,nan,1e-05,120.5,61234,0.5,0,13421772800,4096,1790000000.250\n");
+}
+
+TEST(MetricsFile, ACsvFileThatContinuesHasOneHeaderAndOneLineAStep) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path("metrics.csv");
+  {
+    MetricsFile file(path, 0, MetricsForm::csv);
+    for (std::int64_t step = 0; step < 4; ++step) file.write(example(step));
+  }
+  const std::string whole = testing::TemporaryFolder::read(path);
+  {
+    MetricsFile file(path, 2, MetricsForm::csv);
+    for (std::int64_t step = 2; step < 4; ++step) file.write(example(step));
+  }
+  EXPECT_EQ(testing::TemporaryFolder::read(path), whole);
+}
+
+TEST(MetricsFile, ACsvFileWithOtherColumnsIsRefused) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.write("metrics.csv", "step,loss\n0,5\n");
+  EXPECT_THROW(MetricsFile(path, 1, MetricsForm::csv), UserError);
+  EXPECT_EQ(testing::TemporaryFolder::read(path), "step,loss\n0,5\n");
 }
 
 TEST(MetricsFile, EachLineIsThereAtOnce) {

@@ -96,12 +96,13 @@ TEST(RunFiles, OnlyARunsFilesAreRemoved) {
     std::filesystem::remove(folder.path(name));
   }
   for (const char* name :
-       {"config.toml", "metrics.jsonl", "log.txt", "log.rank1.txt", "log.rank12.txt", "trace.json",
-        "checkpoints/step_00000002/manifest.json", "checkpoints/.writing_step_00000003/model.safetensors"}) {
+       {"config.toml", "metrics.jsonl", "log.txt", "log.rank1.txt", "log.rank12.txt", "trace.json", "metrics.csv",
+        "tensorboard/events.out.tfevents.1.host.2.0", "checkpoints/step_00000002/manifest.json",
+        "checkpoints/.writing_step_00000003/model.safetensors"}) {
     folder.write(name, "");
   }
-  for (const char* name :
-       {"report.html", "log.rank.txt", "log.rank1a.txt", "notes/metrics.jsonl", "checkpoints/best/model.safetensors"}) {
+  for (const char* name : {"report.html", "log.rank.txt", "log.rank1a.txt", "notes/metrics.jsonl",
+                           "tensorboard/notes.txt", "checkpoints/best/model.safetensors"}) {
     folder.write(name, "mine");
   }
   remove_run_files(folder.path());
@@ -111,7 +112,7 @@ TEST(RunFiles, OnlyARunsFilesAreRemoved) {
     if (entry.is_regular_file()) left.insert(std::filesystem::relative(entry.path(), folder.path()).string());
   }
   EXPECT_EQ(left, (std::set<std::string>{"report.html", "log.rank.txt", "log.rank1a.txt", "notes/metrics.jsonl",
-                                         "checkpoints/best/model.safetensors"}));
+                                         "tensorboard/notes.txt", "checkpoints/best/model.safetensors"}));
 }
 
 TEST(RunFiles, TraceHoldsAllRanks) {

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_folder.h"
+#include "base/files/input_file.h"
 #include "base/files/mapped_file.h"
 
 namespace weft {
@@ -149,17 +150,36 @@ void DurableFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void DurableFile::replace_begin(std::span<const std::byte> bytes) {
+  const auto size = static_cast<ssize_t>(bytes.size());
+  if (temporary_.empty() || ::pwrite(fd_, bytes.data(), bytes.size(), 0) != size) fail(path_, "written");
+  replaced_ = true;
+}
+
+/// Of the file as it is now.
+std::string DurableFile::checksum_text() const {
+  if (!replaced_) return checksum_.text();
+  Crc32c checksum;
+  const InputFile file(temporary_);
+  read_in_pieces(file, 0, file.size(), [&](std::span<const std::byte> bytes) {
+    checksum.add(bytes);
+    return true;
+  });
+  return checksum.text();
+}
+
 FileSummary DurableFile::commit() {
   if (temporary_.empty()) {
     if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "written");
     return {bytes_, checksum_.text()};
   }
+  const FileSummary summary{bytes_, checksum_text()};
   if (::fsync(fd_) != 0) fail(path_, "synced to disk");
   // Still locked, so that no other writer takes the file for an abandoned one.
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "put in place");
   if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "put in place");
   sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
-  return {bytes_, checksum_.text()};
+  return summary;
 }
 
 FileSummary write_durable(const fs::path& path, std::string_view text, Named named) {

@@ -43,14 +43,20 @@ class DurableFile {
 
   /// Appends. Throws RuntimeFault (a full disk, for example), naming the file.
   void write(std::span<const std::byte> bytes);
+  /// Replaces the first bytes, which were written before: a header that tells what follows it. Devices and pipes, whose
+  /// bytes are gone, throw RuntimeFault.
+  void replace_begin(std::span<const std::byte> bytes);
   /// Syncs, renames to the final name and syncs the folder.
   FileSummary commit();
 
  private:
+  std::string checksum_text() const;
+
   std::filesystem::path path_, temporary_;  // temporary_ is empty if bytes are written at once
   int fd_ = -1;
   std::uint64_t bytes_ = 0;
   Crc32c checksum_;
+  bool replaced_ = false;  // the checksum is another by now
 };
 
 /// Writes a whole text file durably.

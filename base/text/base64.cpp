@@ -4,9 +4,13 @@
 #include <cstdint>
 
 namespace weft {
+namespace {
+
+constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
 
 std::string base64(std::string_view bytes) {
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string out;
   out.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
@@ -19,6 +23,26 @@ std::string base64(std::string_view bytes) {
     }
   }
   return out;
+}
+
+std::optional<std::string> base64_decoded(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::size_t letters = text.size();
+  while (letters > 0 && text.size() - letters < 2 && text[letters - 1] == '=') --letters;
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  std::uint32_t group = 0, bits = 0;
+  for (std::size_t i = 0; i < letters; ++i) {
+    const std::size_t value = kLetters.find(text[i]);
+    if (value == std::string_view::npos) return std::nullopt;
+    group = group << 6U | static_cast<std::uint32_t>(value), bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    bytes += static_cast<char>(group >> bits & 0xFFU);
+    group &= (1U << bits) - 1;
+  }
+  if (group != 0) return std::nullopt;  // bits that no byte has
+  return bytes;
 }
 
 }  // namespace weft

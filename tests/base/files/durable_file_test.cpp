@@ -233,5 +233,19 @@ TEST(DurableFile, NamesMayBeAsLongAsTheSystemAllows) {
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path(name)), "text");
 }
 
+TEST(DurableFile, ReplacesItsBegin) {
+  const testing::TemporaryFolder folder;
+  DurableFile file(folder.path("a"));
+  const std::string first = "????rest", begin = "head";
+  file.write(std::as_bytes(std::span(first)));
+  file.replace_begin(std::as_bytes(std::span(begin)));
+  const FileSummary summary = file.commit();
+  const std::string whole = "headrest";
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), whole);
+  EXPECT_EQ(summary, (FileSummary{8, Crc32c().add(std::as_bytes(std::span(whole))).text()}));
+  DurableFile device("/dev/null", Named::by_person);
+  EXPECT_THROW(device.replace_begin(std::as_bytes(std::span(begin))), RuntimeFault);
+}
+
 }  // namespace
 }  // namespace weft

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace weft {
 namespace {
 
@@ -12,6 +14,15 @@ TEST(Base64, IsThatOfTheStandard) {
   EXPECT_EQ(base64("foo"), "Zm9v");
   EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
   EXPECT_EQ(base64("\xff\xfe\xfd"), "//79");
+}
+
+TEST(Base64, IsReadBack) {
+  for (const std::string bytes : {"", "f", "fo", "foo", "foobar", "\xff\xfe\xfd"}) {
+    EXPECT_EQ(base64_decoded(base64(bytes)), bytes);
+  }
+  for (const char* wrong : {"Zg", "Zg=", "Zh==", "Z===", "Zg==Zg==", "Z g=", "Zm9\n"}) {
+    EXPECT_FALSE(base64_decoded(wrong)) << wrong;
+  }
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ Command describe_weft(const std::string& program) {
                 "CPU has",
             .choices = cpu::built_levels()});
   add_under(root, "Commands that train and use models",
-            {describe_train(program), describe_eval(), describe_generate(), describe_export()});
+            {describe_train(program), describe_eval(), describe_generate(), describe_export(), describe_tokenize()});
   add_under(
       root, "Commands that plan, simulate and show a step",
       {describe_graph(), describe_timeline(), describe_plan(), describe_diff(), describe_memory(), describe_simulate(),

@@ -16,6 +16,7 @@ Command describe_train(const std::string& program);
 Command describe_eval();
 Command describe_generate();
 Command describe_export();
+Command describe_tokenize();
 Command describe_graph();
 Command describe_timeline();
 Command describe_tune();

@@ -119,6 +119,7 @@ TEST(JsonFlag, IsThereWhereverSomethingIsPrinted) {
                                                                                        {"eval"},
                                                                                        {"generate"},
                                                                                        {"export"},
+                                                                                       {"tokenize"},
                                                                                        {"graph"},
                                                                                        {"timeline"},
                                                                                        {"tune"},

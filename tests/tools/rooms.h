@@ -18,16 +18,17 @@ struct Room {
 inline const std::vector<Room>& rooms() {
   static const std::vector<Room> list{
       {"base", {"weft"}, {}},
-      {"graph", {"weft::graph"}, {}},
-      {"kernels", {"weft::cpu", "weft::cuda", "weft::kernels"}, {"graph"}},
-      {"ops", {"weft::ops"}, {"kernels"}},
-      {"runtime/plan", {"weft::plan"}, {"kernels", "ops"}},
-      {"runtime/cost", {"weft::cost"}, {"kernels", "ops"}},
-      {"runtime/policy", {"weft::policy"}, {"kernels", "ops"}},
-      {"runtime/comm", {"weft::comm"}, {"ops"}},  // it knows the kernels of sums alone
-      {"runtime/simulate", {"weft::simulate"}, {"kernels", "ops", "runtime/comm"}},
-      {"runtime/execute", {"weft::execute"}, {"ops"}},
-      {"inspect", {"weft::inspect"}, {"kernels", "ops", "runtime/comm", "runtime/execute"}},
+      {"text", {"weft::text"}, {}},
+      {"graph", {"weft::graph"}, {"text"}},
+      {"kernels", {"weft::cpu", "weft::cuda", "weft::kernels"}, {"text", "graph"}},
+      {"ops", {"weft::ops"}, {"text", "kernels"}},
+      {"runtime/plan", {"weft::plan"}, {"text", "kernels", "ops"}},
+      {"runtime/cost", {"weft::cost"}, {"text", "kernels", "ops"}},
+      {"runtime/policy", {"weft::policy"}, {"text", "kernels", "ops"}},
+      {"runtime/comm", {"weft::comm"}, {"text", "ops"}},  // it knows the kernels of sums alone
+      {"runtime/simulate", {"weft::simulate"}, {"text", "kernels", "ops", "runtime/comm"}},
+      {"runtime/execute", {"weft::execute"}, {"text", "ops"}},
+      {"inspect", {"weft::inspect"}, {"text", "kernels", "ops", "runtime/comm", "runtime/execute"}},
       {"train/checkpoint", {"weft::train"}, {}},
       {"train/config", {"weft::train"}, {}},
       {"train/data", {"weft::train"}, {}},
@@ -43,8 +44,8 @@ inline const std::vector<Room>& rooms() {
 
 /// The top folders that rooms lie in.
 inline const std::vector<std::string>& room_tops() {
-  static const std::vector<std::string> list{"base",    "graph", "kernels", "ops",  "runtime",
-                                             "inspect", "train", "study",   "tools"};
+  static const std::vector<std::string> list{"base",    "text",    "graph", "kernels", "ops",
+                                             "runtime", "inspect", "train", "study",   "tools"};
   return list;
 }
 

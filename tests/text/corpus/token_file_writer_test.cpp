@@ -1,0 +1,109 @@
+// Texts encoded by several threads, and the files of their tokens.
+#include "text/corpus/token_file_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
+#include "text/byte_tokenizer.h"
+#include "text/corpus/parallel_encode.h"
+
+namespace weft::text {
+namespace {
+
+/// The 32-bit words of a file's first kilobyte, and the ids behind it.
+struct ReadTokens {
+  std::vector<std::int32_t> header = std::vector<std::int32_t>(256);
+  std::vector<std::uint16_t> ids;
+};
+
+ReadTokens read_tokens(const std::filesystem::path& path) {
+  const std::string bytes = testing::TemporaryFolder::read(path);
+  ReadTokens read;
+  std::memcpy(read.header.data(), bytes.data(), 1024);
+  read.ids.resize((bytes.size() - 1024) / 2);
+  std::memcpy(read.ids.data(), bytes.data() + 1024, read.ids.size() * 2);
+  return read;
+}
+
+TEST(TokenFileWriter, WritesLlmcsFormatAndADescription) {
+  const testing::TemporaryFolder folder;
+  const ByteTokenizer bytes;
+  TokenFileWriter writer(folder.path("a.bin"), bytes, 256);
+  const std::vector<std::int32_t> first{72, 105}, second{33};
+  writer.begin_document();
+  writer.add(first, 2);
+  writer.begin_document();
+  writer.add(second, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("a.bin")));
+  const TokenFileSummary made = writer.commit();
+  EXPECT_EQ(made.tokens, 5U);
+  EXPECT_EQ(made.documents, 2U);
+  EXPECT_EQ(made.bytes, 1024U + 10);
+  const ReadTokens read = read_tokens(folder.path("a.bin"));
+  EXPECT_EQ(read.header[0], 20240520);
+  EXPECT_EQ(read.header[1], 1);
+  EXPECT_EQ(read.header[2], 5);
+  EXPECT_EQ(read.ids, (std::vector<std::uint16_t>{256, 72, 105, 256, 33}));
+  const auto json = nlohmann::json::parse(testing::TemporaryFolder::read(folder.path("a.bin.json")));
+  EXPECT_EQ(json.at("width"), "u16");
+  EXPECT_EQ(json.at("vocabulary"), 257);
+  EXPECT_EQ(json.at("separator"), 256);
+  EXPECT_EQ(json.at("document_begins"), (std::vector<int>{0, 3}));
+}
+
+// The ids are in the order of the texts, whichever thread is the fastest.
+TEST(ParallelEncode, KeepsTheOrder) {
+  const ByteTokenizer bytes;
+  std::string all;
+  for (const int threads : {1, 4}) {
+    int next = 0;
+    std::string made;
+    encode_in_order({.tokenizer = bytes,
+                     .options = {},
+                     .threads = threads,
+                     .verify = true,
+                     .next = [&]() -> std::optional<TextPart> {
+                       if (next == 500) return std::nullopt;
+                       ++next;
+                       return TextPart{.text = std::string(static_cast<std::size_t>(next) * 37, 'a') +
+                                               std::to_string(next)};
+                     },
+                     .text = {},
+                     .take =
+                         [&](const TextPart&, const EncodedPart& part) {
+                           EXPECT_FALSE(part.differs);
+                           EXPECT_EQ(part.text_bytes, part.ids.size());
+                           made += bytes.decode(part.ids);
+                         }});
+    if (all.empty()) all = made;
+    EXPECT_EQ(made, all);
+    EXPECT_TRUE(made.ends_with("a500"));
+  }
+}
+
+TEST(ParallelEncode, ThrowsWhatAWorkerThrows) {
+  const ByteTokenizer bytes;
+  int next = 0;
+  const auto encode = [&] {
+    encode_in_order({.tokenizer = bytes,
+                     .options = {},
+                     .threads = 2,
+                     .next = [&]() -> std::optional<TextPart> {
+                       if (next++ == 20) return std::nullopt;
+                       return TextPart{.text = "x", .json = true};
+                     },
+                     .text = [](const TextPart&) -> std::string { throw UserError("line 7", "text", "none"); },
+                     .take = [](const TextPart&, const EncodedPart&) {}});
+  };
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>(encode), {"line 7"}));
+}
+
+}  // namespace
+}  // namespace weft::text

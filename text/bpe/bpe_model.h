@@ -1,0 +1,91 @@
+// Byte-pair encoding: the ids of a word by a vocabulary and merges in the order of their ranks.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "text/bpe/word_cache.h"
+
+namespace weft::text {
+
+struct BpeOptions {
+  std::string place = "the vocabulary";  // opens messages
+  bool bytes = false;                    // words are bytes, else characters
+  bool byte_fallback = false;            // a character that the vocabulary lacks becomes tokens such as <0x0A>
+  bool ignore_merges = false;            // a word that is a token is taken whole
+  bool fuse_unknown = false;             // unknown characters side by side become one token
+  std::optional<std::string> unknown;    // the token of characters that the vocabulary lacks; without: left out
+};
+
+/// A token; of a vocabulary of bytes, its bytes.
+struct BpeToken {
+  std::string text;
+  std::int32_t id = 0;
+};
+
+/// Immutable; any number of threads may encode, each with a scratch of its own.
+class BpeModel {
+ public:
+  struct Merge {
+    std::int32_t rank = 0, id = 0;
+  };
+  struct Pair {
+    std::int32_t left = 0, right = 0;
+  };
+  /// What encoding a word needs beside the model, kept for the next word.
+  struct Scratch {
+    WordCache cache;
+    std::vector<std::int32_t> ids, ranks, next, previous;
+    std::vector<std::uint64_t> heap;
+  };
+
+  /// `merges` from the first rank on, as the texts of the two tokens. Throws UserError, naming the merge, if a token is
+  /// missing.
+  BpeModel(std::vector<BpeToken> tokens, const std::vector<std::pair<std::string, std::string>>& merges,
+           BpeOptions options);
+
+  /// tiktoken's rule: two tokens side by side merge if their bytes are a token, whose id is the rank.
+  static BpeModel of_ranks(std::vector<BpeToken> tokens, BpeOptions options);
+
+  /// Appends the ids of a word; nothing for an empty one.
+  void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& out) const;
+  /// The same for a text without a splitter, in which words may be cut apart that no merge joins (SentencePiece's "▁").
+  void encode_text(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
+
+  std::optional<std::int32_t> find(std::string_view text) const;
+  const std::vector<BpeToken>& tokens() const { return tokens_; }
+  const BpeOptions& options() const { return options_; }
+  std::size_t merges() const { return merges_; }
+
+ private:
+  BpeModel(std::vector<BpeToken> tokens, BpeOptions options);
+
+  void make_pairs(std::vector<std::pair<std::uint64_t, Merge>> pairs);
+  const Merge* merge_of(std::int32_t left, std::int32_t right) const;
+  std::int32_t rank_of(std::int32_t left, std::int32_t right) const;
+  bool merges_across_blank() const;
+  void encode_uncached(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& out) const;
+  void begin_word(std::string_view word, std::vector<std::int32_t>& ids) const;
+  void begin_characters(std::string_view word, std::vector<std::int32_t>& ids) const;
+  void merge_short(Scratch& scratch) const;
+  void merge_long(Scratch& scratch) const;
+
+  std::vector<BpeToken> tokens_;
+  BpeOptions options_;
+  std::unordered_map<std::string_view, std::int32_t> ids_;  // of views into tokens_
+  std::size_t longest_ = 0, merges_ = 0;                    // bytes of the longest token
+  std::array<std::int32_t, 256> byte_ids_{};                // −1: no token
+  std::optional<std::int32_t> unknown_id_;
+  bool cuts_at_blanks_ = false;
+  std::vector<std::uint64_t> keys_;  // a hash table of pairs; kNoPair where there is none
+  std::vector<Merge> values_;
+};
+
+}  // namespace weft::text

@@ -1,0 +1,286 @@
+#include "text/bpe/bpe_trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <queue>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text/json_object.h"
+#include "text/bpe/byte_alphabet.h"
+#include "text/unicode/valid_utf8.h"
+
+namespace weft::text {
+namespace {
+
+constexpr std::string_view kEndOfText = "<|endoftext|>";
+
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+using WordTable = std::unordered_map<std::string, std::uint64_t, TextHash, std::equal_to<>>;
+
+void count_into(WordTable& table, std::string_view text, const Lexer& lexer) {
+  const char* end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    const char* stop = lexer.next(at, end);
+    const std::string_view word(at, static_cast<std::size_t>(stop - at));
+    if (const auto found = table.find(word); found != table.end()) {
+      ++found->second;
+    } else {
+      table.emplace(word, 1);
+    }
+    at = stop;
+  }
+}
+
+using Id = std::int32_t;
+using PairKey = std::uint64_t;  // orders pairs by their first, then by their second id
+
+PairKey pair_key(Id first, Id second) {
+  return static_cast<PairKey>(static_cast<std::uint32_t>(first)) << 32 | static_cast<std::uint32_t>(second);
+}
+
+/// The words as ids, and the pairs in them.
+class Merging {
+ public:
+  explicit Merging(const WordCounts& words) {
+    for (const std::uint16_t code : byte_alphabet()) order_.push_back(code);
+    std::ranges::sort(order_);
+    std::array<Id, 256> ids{};
+    for (std::size_t byte = 0; byte < ids.size(); ++byte) {
+      const auto place = std::ranges::lower_bound(order_, byte_alphabet()[byte]);
+      ids[byte] = static_cast<Id>(place - order_.begin());
+    }
+    trained_.tokens.resize(ids.size());
+    for (std::size_t byte = 0; byte < ids.size(); ++byte) {
+      trained_.tokens[static_cast<std::size_t>(ids[byte])] = std::string(1, static_cast<char>(byte));
+    }
+    for (std::size_t id = 0; id < trained_.tokens.size(); ++id) {
+      known_.emplace(trained_.tokens[id], static_cast<Id>(id));
+    }
+    for (const auto& [word, count] : words) {
+      Word made{{}, static_cast<std::int64_t>(count)};
+      for (const char c : word) made.ids.push_back(ids[static_cast<unsigned char>(c)]);
+      words_.push_back(std::move(made));
+    }
+    for (std::size_t word = 0; word < words_.size(); ++word) {
+      const std::vector<Id>& all = words_[word].ids;
+      for (std::size_t i = 0; i + 1 < all.size(); ++i) change(all[i], all[i + 1], 1, word);
+    }
+    push_changed();
+  }
+
+  /// Merges the commonest pair; false if there is none.
+  bool step() {
+    while (!queue_.empty()) {
+      const auto [count, inverse] = queue_.top();
+      queue_.pop();
+      const PairKey key = ~inverse;
+      Pair& pair = pairs_.at(key);
+      if (count != pair.count) {
+        if (pair.count > 0) queue_.emplace(pair.count, inverse);
+        continue;
+      }
+      merge(static_cast<Id>(key >> 32), static_cast<Id>(key & 0xFFFFFFFFU), std::exchange(pair.words, {}));
+      return true;
+    }
+    return false;
+  }
+
+  TrainedBpe& trained() { return trained_; }
+
+ private:
+  struct Word {
+    std::vector<Id> ids;
+    std::int64_t count = 0;
+  };
+  struct Pair {
+    std::int64_t count = 0;
+    std::vector<std::size_t> words;  // that have it, or had it
+    bool changed = false;
+  };
+
+  void change(Id first, Id second, std::int64_t by, std::size_t word) {
+    const PairKey key = pair_key(first, second);
+    Pair& pair = pairs_[key];
+    pair.count += by * words_[word].count;
+    if (by < 0) return;
+    if (pair.words.empty() || pair.words.back() != word) pair.words.push_back(word);
+    if (!pair.changed) changed_.push_back(key);
+    pair.changed = true;
+  }
+  void push_changed() {
+    for (const PairKey key : changed_) {
+      Pair& pair = pairs_.at(key);
+      pair.changed = false;
+      if (pair.count > 0) queue_.emplace(pair.count, ~key);
+    }
+    changed_.clear();
+  }
+  void merge(Id first, Id second, std::vector<std::size_t> words) {
+    const std::string& left = trained_.tokens[static_cast<std::size_t>(first)];
+    const std::string& right = trained_.tokens[static_cast<std::size_t>(second)];
+    std::string joined = left + right;
+    trained_.merges.emplace_back(left, right);
+    const auto [place, is_new] = known_.emplace(joined, static_cast<Id>(trained_.tokens.size()));
+    const Id id = place->second;
+    if (is_new) trained_.tokens.push_back(std::move(joined));
+    std::ranges::sort(words);
+    words.erase(std::unique(words.begin(), words.end()), words.end());
+    for (const std::size_t word : words) merge_in(word, first, second, id);
+    push_changed();
+  }
+  void merge_in(std::size_t word, Id first, Id second, Id merged) {
+    std::vector<Id>& ids = words_[word].ids;
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
+      if (ids[i] != first || ids[i + 1] != second) continue;
+      change(first, second, -1, word);
+      if (i > 0) change(ids[i - 1], first, -1, word), change(ids[i - 1], merged, 1, word);
+      if (i + 2 < ids.size()) change(second, ids[i + 2], -1, word), change(merged, ids[i + 2], 1, word);
+      ids[i] = merged;
+      ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
+  }
+
+  std::vector<std::uint16_t> order_;  // the alphabet's characters
+  TrainedBpe trained_;
+  std::unordered_map<std::string, Id> known_;
+  std::vector<Word> words_;
+  std::unordered_map<PairKey, Pair> pairs_;
+  std::vector<PairKey> changed_;
+  std::priority_queue<std::pair<std::int64_t, PairKey>> queue_;  // with ~key, so that low ids come first
+};
+
+JsonObject byte_level(bool use_regex) {
+  return JsonObject()
+      .add("type", "ByteLevel")
+      .add("add_prefix_space", false)
+      .add("trim_offsets", true)
+      .add("use_regex", use_regex);
+}
+
+JsonObject pre_tokenizer_of(const Lexer& lexer) {
+  if (lexer.name == "gpt2") return byte_level(true);
+  const JsonObject split = JsonObject()
+                               .add("type", "Split")
+                               .add("pattern", JsonObject().add("Regex", lexer.expression))
+                               .add("behavior", "Isolated")
+                               .add("invert", false);
+  return JsonObject().add("type", "Sequence").add("pretokenizers", JsonArray{split, byte_level(false)});
+}
+
+std::string tokenizer_json(const JsonObject& vocabulary, const JsonArray& merges, std::int64_t end_of_text,
+                           const JsonObject& pre_tokenizer) {
+  const JsonObject added = JsonObject()
+                               .add("id", end_of_text)
+                               .add("content", kEndOfText)
+                               .add("single_word", false)
+                               .add("lstrip", false)
+                               .add("rstrip", false)
+                               .add("normalized", false)
+                               .add("special", true);
+  const JsonObject model = JsonObject()
+                               .add("type", "BPE")
+                               .add("dropout", nullptr)
+                               .add("unk_token", nullptr)
+                               .add("continuing_subword_prefix", nullptr)
+                               .add("end_of_word_suffix", nullptr)
+                               .add("fuse_unk", false)
+                               .add("byte_fallback", false)
+                               .add("ignore_merges", false)
+                               .add("vocab", vocabulary)
+                               .add("merges", merges);
+  return JsonObject()
+             .add("version", "1.0")
+             .add("truncation", nullptr)
+             .add("padding", nullptr)
+             .add("added_tokens", JsonArray{added})
+             .add("normalizer", nullptr)
+             .add("pre_tokenizer", pre_tokenizer)
+             .add("post_processor", nullptr)
+             .add("decoder", byte_level(true))
+             .add("model", model)
+             .text() +
+         "\n";
+}
+
+}  // namespace
+
+WordCounts count_words(const std::function<std::optional<std::string>()>& next, const Lexer& lexer, int threads) {
+  std::mutex lock;
+  std::exception_ptr failure;
+  std::vector<WordTable> tables(static_cast<std::size_t>(threads));
+  const auto count = [&](WordTable& table) {
+    while (true) {
+      std::optional<std::string> text;
+      {
+        const std::lock_guard guard(lock);
+        if (failure) return;
+        try {
+          text = next();
+        } catch (...) {
+          failure = std::current_exception();
+        }
+      }
+      if (!text) return;
+      std::string storage;
+      count_into(table, valid_utf8(*text, storage), lexer);
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (WordTable& table : tables) workers.emplace_back([&count, &table] { count(table); });
+  }
+  if (failure) std::rethrow_exception(failure);
+  for (std::size_t i = 1; i < tables.size(); ++i) {
+    for (const auto& [word, times] : tables[i]) tables[0][word] += times;
+  }
+  WordCounts counts(tables[0].begin(), tables[0].end());
+  std::ranges::sort(counts);
+  return counts;
+}
+
+TrainedBpe train_bpe(const WordCounts& words, std::size_t tokens, const std::function<void(std::size_t)>& tell) {
+  Merging merging(words);
+  while (merging.trained().tokens.size() < tokens && merging.step()) tell(merging.trained().tokens.size());
+  return std::move(merging.trained());
+}
+
+std::string tokenizer_json_of(const TrainedBpe& trained, const Lexer& lexer) {
+  JsonObject vocabulary;
+  for (std::size_t id = 0; id < trained.tokens.size(); ++id) vocabulary.add(in_byte_alphabet(trained.tokens[id]), id);
+  vocabulary.add(kEndOfText, trained.tokens.size());
+  JsonArray merges;
+  for (const auto& [left, right] : trained.merges) merges.add(in_byte_alphabet(left) + " " + in_byte_alphabet(right));
+  return tokenizer_json(vocabulary, merges, static_cast<std::int64_t>(trained.tokens.size()), pre_tokenizer_of(lexer));
+}
+
+std::string tokenizer_json_of_bytes() {
+  constexpr std::int64_t kBytes = 256;
+  JsonObject vocabulary;
+  for (std::int64_t byte = 0; byte < kBytes; ++byte) {
+    const char text = static_cast<char>(byte);
+    vocabulary.add(in_byte_alphabet({&text, 1}), byte);
+  }
+  vocabulary.add(kEndOfText, kBytes);
+  return tokenizer_json(vocabulary, JsonArray(), kBytes, byte_level(false));
+}
+
+std::string tokenizer_config_json() {
+  return JsonObject()
+             .add("tokenizer_class", "PreTrainedTokenizerFast")
+             .add("bos_token", kEndOfText)
+             .add("eos_token", kEndOfText)
+             .add("clean_up_tokenization_spaces", false)
+             .text() +
+         "\n";
+}
+
+}  // namespace weft::text

@@ -1,0 +1,37 @@
+// Encodes many texts with several threads, in their order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "text/corpus/text_files.h"
+#include "text/tokenizer.h"
+
+namespace weft::text {
+
+struct EncodedPart {
+  std::span<const std::int32_t> ids;
+  std::uint64_t text_bytes = 0;
+  bool differs = false;  // the ids were decoded to another text
+};
+
+struct ParallelEncode {
+  const Tokenizer& tokenizer;
+  EncodeOptions options;
+  int threads = 1;
+  bool verify = false;  // decodes the ids again
+  /// The next part; nothing at the end. Called by the calling thread.
+  std::function<std::optional<TextPart>()> next;
+  /// The text of a part. Called by several threads.
+  std::function<std::string(const TextPart&)> text;
+  /// Takes the result of a part, whose text is gone, in the order of next(). Called by the calling thread.
+  std::function<void(const TextPart&, const EncodedPart&)> take;
+};
+
+/// Throws what a callback throws.
+void encode_in_order(const ParallelEncode& work);
+
+}  // namespace weft::text

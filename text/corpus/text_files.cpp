@@ -1,0 +1,180 @@
+#include "text/corpus/text_files.h"
+
+#include <fmt/format.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/input_file.h"
+
+namespace weft::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+bool is_json_lines(const fs::path& path) {
+  const fs::path name = path.extension() == ".gz" ? path.stem() : path.filename();
+  return name.extension() == ".jsonl" || name.extension() == ".ndjson";
+}
+
+std::vector<fs::path> matches_of(const std::string& pattern) {
+  glob_t found{};
+  const std::unique_ptr<glob_t, decltype(&globfree)> owner(&found, &globfree);
+  if (::glob(pattern.c_str(), 0, nullptr, &found) != 0) return {};
+  return {found.gl_pathv, found.gl_pathv + found.gl_pathc};
+}
+
+void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
+  std::vector<fs::path> inside;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->is_regular_file() && !entry->is_symlink()) inside.push_back(entry->path());
+  }
+  if (error) {
+    throw UserError(in_quotes(folder) + " can't be listed: " + error.message(), "a readable folder",
+                    "check its permissions");
+  }
+  if (inside.empty()) {
+    throw UserError(in_quotes(folder) + " holds no files", "a folder of text files", "name a folder with text");
+  }
+  std::ranges::sort(inside);
+  files.insert(files.end(), inside.begin(), inside.end());
+}
+
+std::string as_utf8(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::vector<fs::path> files_of(const std::vector<std::string>& paths) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const std::string& path : paths) {
+    const std::vector<fs::path> matches = fs::exists(path, error) ? std::vector<fs::path>{path} : matches_of(path);
+    if (matches.empty()) {
+      throw UserError(in_quotes(path) + " doesn't exist", "a file, a folder, or a pattern such as 'data/*.txt'",
+                      "check the path");
+    }
+    for (const fs::path& match : matches) {
+      if (fs::is_directory(match, error)) {
+        add_folder(match, files);
+      } else {
+        files.push_back(match);
+      }
+    }
+  }
+  return files;
+}
+
+TextFiles::TextFiles(std::vector<fs::path> files, TextFileOptions options, CutAfter cut_after)
+    : files_(std::move(files)), options_(std::move(options)), cut_after_(std::move(cut_after)) {
+  std::error_code error;
+  for (const fs::path& file : files_) {
+    const std::uintmax_t size = fs::file_size(file, error);
+    if (!error) bytes_ += size;
+  }
+}
+
+bool TextFiles::open_next() {
+  if (opened_ == files_.size()) return false;
+  const fs::path& path = files_[opened_++];
+  source_ = open_text_file(path, "the text").source;
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  before_ += std::exchange(size_, error ? 0 : size);
+  read_ = 0;
+  json_ = options_.all_json || is_json_lines(path);
+  buffer_.clear(), taken_ = 0, line_ = 0;
+  file_ended_ = false, begins_ = true;
+  return true;
+}
+
+/// Reads on; false at the end of the file.
+bool TextFiles::fill() {
+  if (file_ended_) return false;
+  if (taken_ > 0) buffer_.erase(0, std::exchange(taken_, 0));
+  const std::size_t kept = buffer_.size();
+  buffer_.resize(kept + std::max(kPiece, kept));
+  const std::size_t count = (*source_)(std::span(buffer_).subspan(kept));
+  buffer_.resize(kept + count);
+  read_ += count;
+  file_ended_ = count == 0;
+  return !file_ended_;
+}
+
+std::optional<TextPart> TextFiles::next() {
+  while (true) {
+    if (!source_ && !open_next()) return std::nullopt;
+    TextPart part = json_ ? next_line() : next_text();
+    part.file = static_cast<std::uint32_t>(opened_ - 1);
+    if (file_ended_ && taken_ == buffer_.size()) source_.reset();
+    if (!part.text.empty()) return part;
+  }
+}
+
+TextPart TextFiles::next_line() {
+  std::size_t from = 0;
+  while (true) {
+    const std::string_view rest = std::string_view(buffer_).substr(taken_);
+    const std::size_t end = rest.find('\n', from);
+    if (end == std::string_view::npos) {
+      from = rest.size();
+      if (fill()) continue;
+    }
+    const std::string_view all = std::string_view(buffer_).substr(taken_);
+    const std::string_view line = all.substr(0, end);
+    taken_ += std::min(line.size() + 1, all.size());
+    ++line_;
+    const bool blank = line.find_first_not_of(" \t\r") == std::string_view::npos;
+    return {.text = blank ? std::string() : std::string(line), .json = true, .line = line_};
+  }
+}
+
+TextPart TextFiles::next_text() {
+  std::size_t from = options_.part_bytes;
+  while (true) {
+    while (buffer_.size() - taken_ < from + kPiece && fill()) {
+    }
+    const std::string_view rest = std::string_view(buffer_).substr(taken_);
+    std::size_t cut = rest.size();
+    if (!file_ended_ || rest.size() > from) cut = cut_after_(rest, std::min(from, rest.size()));
+    if (cut == rest.size() && !file_ended_) {
+      from = rest.size();  // looks on where more has been read
+      continue;
+    }
+    TextPart part{.text = std::string(rest.substr(0, cut))};
+    taken_ += cut;
+    part.begins = std::exchange(begins_, false);
+    return part;
+  }
+}
+
+std::string part_text(const TextPart& part, const std::vector<fs::path>& files, const std::string& field) {
+  if (!part.json) return part.text;
+  const auto json = nlohmann::json::parse(part.text, nullptr, false);
+  const std::string place = fmt::format("{} line {}", in_quotes(files[part.file]), part.line);
+  if (!json.is_object()) {
+    throw UserError(fmt::format("{} is no JSON object", place), "JSON lines: an object on each line",
+                    "give text files, whose names don't end in .jsonl, without --field");
+  }
+  const auto found = json.find(field);
+  if (found != json.end() && found->is_string()) return found->get<std::string>();
+  std::vector<std::string> texts;
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_string()) texts.push_back(as_utf8(key));
+  }
+  throw UserError(fmt::format("{} has no text \"{}\"", place, field),
+                  texts.empty() ? "an object with a text" : "one of its texts: " + join(texts),
+                  "--field with the name of the text");
+}
+
+}  // namespace weft::text

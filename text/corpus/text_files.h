@@ -1,0 +1,77 @@
+// The texts of many files, one after the other: text files, JSON lines, either compressed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files/byte_source.h"
+
+namespace weft::text {
+
+/// A document, or a part of a long one.
+struct TextPart {
+  std::string text;
+  bool begins = true;      // a document
+  bool json = false;       // the text is a line of JSON: part_text() takes the field out of it
+  std::uint32_t file = 0;  // by its index
+  std::uint64_t line = 0;  // of the file, from 1; 0: not by lines
+};
+
+/// Where a long text may be cut behind an offset; its size: nowhere.
+using CutAfter = std::function<std::size_t(std::string_view text, std::size_t from)>;
+
+struct TextFileOptions {
+  std::string field = "text";          // of JSON lines, the member with the text
+  bool all_json = false;               // all files are JSON lines; else those named *.jsonl or *.ndjson
+  std::size_t part_bytes = 4U << 20U;  // long texts are cut into about as many
+};
+
+/// The files that paths name, in the order of the paths: a file; all regular files of a folder and of its folders, by
+/// name; the files of a pattern such as "data/*.txt", by name. Throws UserError if a path names nothing.
+std::vector<std::filesystem::path> files_of(const std::vector<std::string>& paths);
+
+/// Each text file is a document; so is each line of JSON lines. Files are read as they are needed.
+class TextFiles {
+ public:
+  TextFiles(std::vector<std::filesystem::path> files, TextFileOptions options, CutAfter cut_after);
+
+  /// The next part, nothing behind the last. Throws UserError, naming the file, if one can't be read.
+  std::optional<TextPart> next();
+
+  const std::vector<std::filesystem::path>& files() const { return files_; }
+  /// The bytes of all files as they lie on the disk, and about how many of them were read, for a progress.
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t bytes_read() const { return before_ + std::min(read_, size_); }
+
+ private:
+  bool fill();
+  bool open_next();
+  TextPart next_line();
+  TextPart next_text();
+
+  std::vector<std::filesystem::path> files_;
+  TextFileOptions options_;
+  CutAfter cut_after_;
+  std::uint64_t bytes_ = 0, before_ = 0;  // before_: of the files before the open one
+  std::uint64_t size_ = 0, read_ = 0;     // of the open file; more than its size are read of a compressed one
+  std::size_t opened_ = 0;                // files
+  std::optional<ByteSource> source_;
+  std::string buffer_;
+  std::size_t taken_ = 0;  // of the buffer
+  bool json_ = false, file_ended_ = false, begins_ = true;
+  std::uint64_t line_ = 0;
+};
+
+/// The text of a part: of a line of JSON its field. Throws UserError, naming file and line, if the line is no JSON
+/// object with such a text. Any number of threads may call it.
+std::string part_text(const TextPart& part, const std::vector<std::filesystem::path>& files, const std::string& field);
+
+}  // namespace weft::text

@@ -1,0 +1,224 @@
+// tiktoken's files of ranks, and Mistral's tekken.json, which holds ranks too.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/input_file.h"
+#include "base/text/base64.h"
+#include "text/formats/tokenizer_file.h"
+
+namespace weft::text {
+namespace {
+
+struct Special {
+  std::string_view text;
+  std::int32_t id;
+};
+
+/// A file of ranks names neither its pattern nor its special tokens: the number of its ranks tells the vocabulary.
+struct KnownRanks {
+  std::size_t ranks;
+  std::string_view name;
+  std::string_view lexer;
+  std::vector<Special> specials;
+};
+
+const std::vector<KnownRanks>& known_ranks() {
+  static const std::vector<KnownRanks> known{
+      {50256, "r50k_base", "gpt2", {{"<|endoftext|>", 50256}}},
+      {50280, "p50k_base", "gpt2", {{"<|endoftext|>", 50256}}},
+      {100256,
+       "cl100k_base",
+       "cl100k",
+       {{"<|endoftext|>", 100257},
+        {"<|fim_prefix|>", 100258},
+        {"<|fim_middle|>", 100259},
+        {"<|fim_suffix|>", 100260},
+        {"<|endofprompt|>", 100276}}},
+      {199998, "o200k_base", "o200k", {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}}},
+      {128000, "Llama 3", "llama3", {}},  // its 256 special tokens follow by a rule
+      {151643, "Qwen", "qwen2", {{"<|endoftext|>", 151643}, {"<|im_start|>", 151644}, {"<|im_end|>", 151645}}},
+  };
+  return known;
+}
+
+AddedToken special_token(std::string text, std::int32_t id) {
+  return {.text = std::move(text), .id = id, .special = true};
+}
+
+/// Meta's tokenizer of Llama 3: ten named places among 256.
+std::vector<AddedToken> llama3_specials() {
+  constexpr std::int32_t kFirst = 128000, kCount = 256;
+  constexpr std::array<std::string_view, 10> kNames = {
+      "<|begin_of_text|>",   "<|end_of_text|>",   "", "",          "", "",
+      "<|start_header_id|>", "<|end_header_id|>", "", "<|eot_id|>"};
+  std::vector<AddedToken> tokens;
+  int reserved = 0;
+  for (std::int32_t i = 0; i < kCount; ++i) {
+    const std::string_view name =
+        static_cast<std::size_t>(i) < kNames.size() ? kNames[static_cast<std::size_t>(i)] : "";
+    tokens.push_back(special_token(
+        name.empty() ? fmt::format("<|reserved_special_token_{}|>", reserved++) : std::string(name), kFirst + i));
+  }
+  return tokens;
+}
+
+std::optional<BpeToken> read_rank_line(std::string_view line) {
+  const std::size_t blank = line.find(' ');
+  if (blank == std::string_view::npos) return std::nullopt;
+  auto bytes = base64_decoded(line.substr(0, blank));
+  if (!bytes || bytes->empty()) return std::nullopt;
+  BpeToken read{std::move(*bytes), 0};
+  const char* end = line.data() + line.size();
+  const auto [stop, error] = std::from_chars(line.data() + blank + 1, end, read.id);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return read;
+}
+
+std::string_view next_line(std::string_view& text) {
+  std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+/// Ranks ascend; a special token may stand between two of them.
+std::vector<BpeToken> read_ranks(std::string_view text, const std::filesystem::path& path) {
+  std::vector<BpeToken> ranks;
+  std::size_t number = 0;
+  while (!text.empty()) {
+    const std::string_view line = next_line(text);
+    ++number;
+    if (line.empty()) continue;
+    auto read = read_rank_line(line);
+    if (!read || read->id < 0 || (!ranks.empty() && read->id <= ranks.back().id)) {
+      throw UserError(fmt::format("{} line {}: '{}'", in_quotes(path), number, line),
+                      "a token's bytes in base64, a space, and its rank, which is above those before", kTokenizerFix);
+    }
+    ranks.push_back(std::move(*read));
+  }
+  return ranks;
+}
+
+/// The special tokens that tekken.json of the first version doesn't list.
+constexpr std::array<std::string_view, 20> kTekkenSpecials = {"<unk>",
+                                                              "<s>",
+                                                              "</s>",
+                                                              "[INST]",
+                                                              "[/INST]",
+                                                              "[AVAILABLE_TOOLS]",
+                                                              "[/AVAILABLE_TOOLS]",
+                                                              "[TOOL_RESULTS]",
+                                                              "[/TOOL_RESULTS]",
+                                                              "[TOOL_CALLS]",
+                                                              "[IMG]",
+                                                              "<pad>",
+                                                              "[IMG_BREAK]",
+                                                              "[IMG_END]",
+                                                              "[PREFIX]",
+                                                              "[MIDDLE]",
+                                                              "[SUFFIX]",
+                                                              "[SYSTEM_PROMPT]",
+                                                              "[/SYSTEM_PROMPT]",
+                                                              "[TOOL_CONTENT]"};
+
+std::vector<AddedToken> tekken_specials(const DocumentValue& root, std::int32_t count) {
+  std::vector<AddedToken> tokens;
+  for (std::int32_t id = 0; id < count; ++id) {
+    tokens.push_back(special_token(fmt::format("<SPECIAL_{}>", id), id));
+  }
+  if (const auto listed = root.find("special_tokens"); listed && !listed->is_null()) {
+    for (const DocumentValue& item : listed->items()) {
+      tokens[static_cast<std::size_t>(item["rank"].integer(0, count - 1))].text = item["token_str"].text();
+    }
+    return tokens;
+  }
+  for (std::size_t id = 0; id < std::min(kTekkenSpecials.size(), tokens.size()); ++id) {
+    tokens[id].text = kTekkenSpecials[id];
+  }
+  return tokens;
+}
+
+TokenizerPointer ranked_tokenizer(const std::filesystem::path& path, std::string content, std::string kind,
+                                  BpeParts parts) {
+  TokenizerFacts facts;
+  facts.kind = std::move(kind);
+  facts.vocabulary = static_cast<std::int32_t>(parts.texts.size());
+  const TextEnds ends = find_ends(path.parent_path(), [&](std::string_view name) -> std::optional<std::int32_t> {
+    const AddedToken* token = parts.added.find(name);
+    return token == nullptr ? std::nullopt : std::optional(token->id);
+  });
+  facts.begin = ends.begin ? ends.begin : ends.end, facts.end = ends.end;
+  facts.digest = digest_of(content);
+  facts.files = with_files_beside(path, std::move(content));
+  return std::make_shared<BpeTokenizer>(std::move(facts), std::move(parts));
+}
+
+}  // namespace
+
+bool is_tiktoken(std::string_view content) {
+  const auto line = read_rank_line(next_line(content));
+  return line && line->id == 0;
+}
+
+TokenizerPointer load_tiktoken(const std::filesystem::path& path, std::string content) {
+  RankedTokens tokens{
+      .tokens = read_ranks(content, path), .specials = {}, .split = SplitByLexer{nullptr}, .place = in_quotes(path)};
+  const auto& all = known_ranks();
+  const auto known = std::ranges::find(all, tokens.tokens.size(), &KnownRanks::ranks);
+  if (known == all.end()) {
+    std::vector<std::string> names;
+    for (const KnownRanks& each : all) names.push_back(fmt::format("{} ({})", each.ranks, each.name));
+    throw UserError(fmt::format("{} has {} ranks", in_quotes(path), tokens.tokens.size()),
+                    "a file whose number of ranks tells its pattern and special tokens: " + join(names),
+                    "use the tokenizer.json of this model");
+  }
+  tokens.split = SplitByLexer{lexer_named(known->lexer)};
+  tokens.specials = known->specials.empty() ? llama3_specials() : std::vector<AddedToken>();
+  for (const Special& special : known->specials) {
+    tokens.specials.push_back(special_token(std::string(special.text), special.id));
+  }
+  BpeParts parts = ranked_parts(std::move(tokens));
+  if (known->specials.empty()) parts.before.push_back(static_cast<std::int32_t>(known->ranks));  // as Meta's code does
+  return ranked_tokenizer(path, std::move(content), fmt::format("tiktoken's BPE of {}", known->name), std::move(parts));
+}
+
+TokenizerPointer load_tekken(const std::filesystem::path& path, std::string content, const Document& document) {
+  constexpr std::int64_t kMostTokens = 1 << 26;
+  const DocumentValue root = document.root(), config = root["config"];
+  const std::int64_t size = config["default_vocab_size"].integer(1, kMostTokens);
+  const std::int64_t specials = config["default_num_special_tokens"].integer(3, size);
+  const auto vocabulary = root["vocab"].items();
+  const auto ranks = static_cast<std::size_t>(size - specials);
+  if (vocabulary.size() < ranks) root["vocab"].refuse(fmt::format("{} tokens", ranks));
+  RankedTokens tokens{.tokens = {},
+                      .specials = tekken_specials(root, static_cast<std::int32_t>(specials)),
+                      .split = SplitByLexer{nullptr},
+                      .place = in_quotes(path)};
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const DocumentValue& token = vocabulary[rank];
+    const auto expected = static_cast<std::int64_t>(rank);
+    token["rank"].integer(expected, expected);
+    auto bytes = base64_decoded(token["token_bytes"].text());
+    if (!bytes || bytes->empty()) token["token_bytes"].refuse("a token's bytes in base64");
+    tokens.tokens.push_back({std::move(*bytes), static_cast<std::int32_t>(specials + expected)});
+  }
+  const std::string expression = config["pattern"].text();
+  if (const Lexer* lexer = lexer_of(expression)) {
+    tokens.split = SplitByLexer{lexer};
+  } else {
+    tokens.split = SplitByPattern{Pattern(expression, RegexFlavour::rust, config.place()), Matches::removed, true};
+  }
+  const std::int32_t begin = 1;  // <s>, which Mistral's code puts before each text
+  BpeParts parts = ranked_parts(std::move(tokens));
+  parts.before.push_back(begin);
+  return ranked_tokenizer(path, std::move(content), "Mistral's BPE of a tekken.json", std::move(parts));
+}
+
+}  // namespace weft::text

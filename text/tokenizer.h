@@ -1,0 +1,92 @@
+// Tokenizers: from text to the ids that a model is trained on, and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::text {
+
+/// What texts such as "<|endoftext|>" in a text are.
+enum class SpecialTexts : std::uint8_t {
+  tokens,  // the special tokens, as the package `tokenizers` reads them
+  plain    // letters like others: a text of unknown origin can't end a document
+};
+
+struct EncodeOptions {
+  /// Adds what the tokenizer's files put before and behind each text, such as the begin of a text.
+  bool add_special = true;
+  SpecialTexts special_texts = SpecialTexts::tokens;
+};
+
+/// A file that belongs to a tokenizer, so that it can be written elsewhere.
+struct TokenizerFile {
+  std::string name;  // "tokenizer.json"
+  std::string content;
+};
+
+/// What is known of every tokenizer.
+struct TokenizerFacts {
+  std::string kind;                   // "byte-level BPE", for people
+  std::int32_t vocabulary = 0;        // ids are below
+  std::optional<std::int32_t> begin;  // of a text: <s>, <|begin_of_text|>
+  std::optional<std::int32_t> end;    // of a text: </s>, <|endoftext|>
+  std::uint64_t digest = 0;           // of the files that say how texts are encoded
+  std::vector<TokenizerFile> files;
+};
+
+/// Immutable: any number of threads may encode and decode.
+///
+/// Bytes that aren't UTF-8 are read as U+FFFD, one for each longest beginning of a character (what Python's
+/// errors="replace" makes of them). The byte tokenizer alone keeps them.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  const TokenizerFacts& facts() const { return facts_; }
+  std::int32_t vocabulary() const { return facts_.vocabulary; }
+
+  std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  /// Appends the ids.
+  virtual void encode(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const = 0;
+
+  /// The bytes of a text, which may begin or end within a character. `skip_special` leaves special tokens out. Throws
+  /// UserError, naming id and position, on an id that isn't in the vocabulary.
+  virtual std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const = 0;
+
+  /// A token as the tokenizer's files write it ("Ġthe"); nothing for an id without a token.
+  virtual std::optional<std::string> token_text(std::int32_t id) const = 0;
+  virtual std::optional<std::int32_t> token_id(std::string_view text) const = 0;
+  virtual bool is_special(std::int32_t id) const = 0;
+
+  /// A place after `from` at which a text can be cut into parts that encode to the ids of the whole; its size if none
+  /// is known.
+  virtual std::size_t cut_after(std::string_view text, std::size_t from) const;
+
+ protected:
+  explicit Tokenizer(TokenizerFacts facts);
+  [[noreturn]] void refuse_id(std::size_t position, std::int32_t id) const;
+
+ private:
+  TokenizerFacts facts_;
+};
+
+using TokenizerPointer = std::shared_ptr<const Tokenizer>;
+
+/// The tokenizer of a folder, which has the first of: tokenizer.json; tekken.json; tokenizer.model; vocab.json and
+/// merges.txt; one *.tiktoken file. Or of one of these files; of vocab.json and merges.txt either one. Throws
+/// UserError: nothing is there, a file is damaged, or it has a component that isn't known, which is named.
+TokenizerPointer load_tokenizer(const std::filesystem::path& path);
+
+/// Whether load_tokenizer() would find a file in this folder.
+bool has_tokenizer(const std::filesystem::path& folder);
+
+}  // namespace weft::text

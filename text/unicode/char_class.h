@@ -1,0 +1,56 @@
+// Classes of Unicode characters, by which patterns cut text into pieces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weft::text {
+
+/// Bits of a character's class. A character has at most one of them, a space among separators included.
+enum CharClass : std::uint8_t {
+  kUpper = 1,         // Lu, Lt
+  kLower = 2,         // Ll
+  kCaseless = 4,      // Lm, Lo
+  kMark = 8,          // Mn, Mc, Me
+  kNumber = 16,       // Nd, Nl, No
+  kSpace = 32,        // White_Space, as \s has it
+  kPunctuation = 64,  // Pc, Pd, Ps, Pe, Pi, Pf, Po
+  kLetter = kUpper | kLower | kCaseless,
+};
+
+inline constexpr std::uint32_t kCodePoints = 0x110000;
+
+/// One byte for each code point, from the tables of utf8proc, whose version of Unicode unicode_version() tells. Made at
+/// the first call, in some milliseconds.
+const std::uint8_t* class_table();
+
+/// "15.0.0"
+std::string_view unicode_version();
+
+/// Whether \w has the character: a letter, mark, decimal digit or connector, as Unicode's Alphabetic comes close to.
+bool is_word_character(std::uint32_t code);
+
+struct Decoded {
+  std::uint32_t code = 0;
+  std::uint32_t length = 0;
+};
+
+/// The character at `at`, of text that is UTF-8: nothing is checked.
+inline Decoded decode_valid(const char* at) {
+  const auto byte = [at](int i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(at[i])); };
+  const std::uint32_t first = byte(0);
+  if (first < 0x80) return {first, 1};
+  if (first < 0xE0) return {(first & 0x1FU) << 6 | (byte(1) & 0x3FU), 2};
+  if (first < 0xF0) return {(first & 0x0FU) << 12 | (byte(1) & 0x3FU) << 6 | (byte(2) & 0x3FU), 3};
+  return {(first & 7U) << 18 | (byte(1) & 0x3FU) << 12 | (byte(2) & 0x3FU) << 6 | (byte(3) & 0x3FU), 4};
+}
+
+/// The character that ends before `at`, of text that is UTF-8 and begins before it.
+inline Decoded decode_valid_before(const char* at) {
+  const char* begin = at - 1;
+  while ((static_cast<unsigned char>(*begin) & 0xC0U) == 0x80) --begin;
+  return decode_valid(begin);
+}
+
+}  // namespace weft::text

@@ -1,0 +1,368 @@
+// `weft tokenize`: texts to files of token ids, the tokens of a text, and vocabularies learnt from texts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "base/files/input_file.h"
+#include "base/status_line.h"
+#include "base/text/hex.h"
+#include "base/text/json_object.h"
+#include "base/text/printable.h"
+#include "base/text/text_table.h"
+#include "base/text/units.h"
+#include "text/bpe/bpe_trainer.h"
+#include "text/byte_tokenizer.h"
+#include "text/corpus/parallel_encode.h"
+#include "text/corpus/text_files.h"
+#include "text/corpus/token_file_writer.h"
+#include "text/split/lexer.h"
+#include "text/tokenizer.h"
+#include "tools/commands.h"
+#include "train/data/data_kind.h"
+
+namespace weft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TokenizeOptions {
+  std::vector<std::string> paths;
+  std::string tokenizer;  // a folder or file; empty: bytes
+  std::string output;
+  std::string text;
+  std::vector<std::int32_t> ids;  // to decode
+  std::string field;
+  std::string separator;
+  bool special = false, verify = false;
+  std::string train;
+  std::int64_t vocabulary = 0;
+  std::string pattern = "gpt2";
+  std::int64_t threads = 0;
+  bool json = false, quiet = false;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int threads_of(const TokenizeOptions& options) {
+  return options.threads > 0 ? static_cast<int>(options.threads)
+                             : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+text::TokenizerPointer tokenizer_of(const TokenizeOptions& options) {
+  if (options.tokenizer.empty()) return std::make_shared<text::ByteTokenizer>();
+  return text::load_tokenizer(options.tokenizer);
+}
+
+/// The text files of the command line. Files that are neither text nor JSON lines are refused.
+text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_after) {
+  if (options.paths.empty()) {
+    throw UserError("no text is given", "text files, folders or patterns", "weft tokenize book.txt -o book.bin");
+  }
+  std::vector<fs::path> files = text::files_of(options.paths);
+  for (const fs::path& path : files) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error) || path.extension() == ".gz") continue;
+    const InputFile file(path);
+    std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), train::kKindBytes));
+    file.read(0, head);
+    const auto kind = train::foreign_kind(path, head);
+    if (kind && kind->name != "a JSON file" && kind->name != "a gzip file") {
+      throw UserError(in_quotes(path) + " is " + kind->name, "text or JSON lines, plain or packed with gzip",
+                      kind->fix);
+    }
+  }
+  text::TextFileOptions how;
+  how.all_json = !options.field.empty();
+  if (how.all_json) how.field = options.field;
+  return {std::move(files), how, std::move(cut_after)};
+}
+
+/// A token by its text or its number.
+std::int32_t token_of(const std::string& word, const text::Tokenizer& tokenizer) {
+  if (const auto id = tokenizer.token_id(word)) return *id;
+  std::int32_t id = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+  if (error == std::errc() && end == word.data() + word.size() && tokenizer.token_text(id)) return id;
+  throw UserError(fmt::format("--separator {}", word), "a token of the vocabulary, its id, or none",
+                  "give a token such as '<|endoftext|>'");
+}
+
+/// What stands before each document: the begin of a text, or else the end of the one before, as llm.c writes them.
+std::optional<std::int32_t> separator_of(const TokenizeOptions& options, const text::Tokenizer& tokenizer) {
+  if (options.separator == "none") return std::nullopt;
+  if (!options.separator.empty()) return token_of(options.separator, tokenizer);
+  const auto& facts = tokenizer.facts();
+  if (facts.begin || facts.end) return facts.begin ? facts.begin : facts.end;
+  throw UserError("the tokenizer names no token for the begin or end of a text", "a token between documents",
+                  "--separator TOKEN, or --separator none");
+}
+
+Status progress(std::string text, const text::TextFiles& files) {
+  return {std::move(text), static_cast<std::int64_t>(files.bytes_read()), static_cast<std::int64_t>(files.bytes())};
+}
+
+/// Parts of documents whose ids decode to another text, where that was looked for.
+using Different = std::optional<std::uint64_t>;
+
+void tell_written(const TokenizeOptions& options, const text::Tokenizer& tokenizer, const text::TokenFileSummary& made,
+                  Different different, double seconds) {
+  const double per_second = seconds > 0 ? static_cast<double>(made.text_bytes) / seconds : 0;
+  if (options.json) {
+    JsonObject json;
+    json.add("file", options.output).add("description", text::description_path(options.output).string());
+    json.add("width", made.width).add("tokens", made.tokens).add("documents", made.documents);
+    json.add("bytes", made.bytes).add("text_bytes", made.text_bytes).add("vocabulary", tokenizer.vocabulary());
+    json.add("digest", hex_fingerprint(tokenizer.facts().digest)).add("bytes_per_s", per_second);
+    if (different) json.add("parts_that_differ", *different);
+    say("{}\n", json.text());
+    return;
+  }
+  if (different) say("{} parts of documents decode to another text\n", *different);
+  say("{}: {} tokens of {} documents ({}), {} of text, {} a second; {}, vocabulary {}\n", options.output, made.tokens,
+      made.documents, made.width, human_bytes(made.text_bytes), human_bytes(static_cast<std::uint64_t>(per_second)),
+      tokenizer.facts().kind, tokenizer.vocabulary());
+}
+
+int write_tokens(const TokenizeOptions& options) {
+  const text::TokenizerPointer tokenizer = tokenizer_of(options);
+  expect_writable(options.output);
+  if (written_at_once(options.output)) {
+    throw UserError(in_quotes(options.output) + " is no regular file", "a file, whose header is written last",
+                    "-o with the name of a file");
+  }
+  const std::optional<std::int32_t> separator = separator_of(options, *tokenizer);
+  text::TextFiles files =
+      text_files(options, [&](std::string_view whole, std::size_t from) { return tokenizer->cut_after(whole, from); });
+  const text::TextFileOptions names{.field = options.field.empty() ? "text" : options.field};
+  text::TokenFileWriter writer(options.output, *tokenizer, separator);
+  StatusLine line(!options.quiet && !options.json);
+  const auto begin = std::chrono::steady_clock::now();
+  std::uint64_t tokens = 0, different = 0;
+  text::encode_in_order(
+      {.tokenizer = *tokenizer,
+       .options = {.add_special = false,
+                   .special_texts = options.special ? text::SpecialTexts::tokens : text::SpecialTexts::plain},
+       .threads = threads_of(options),
+       .verify = options.verify,
+       .next = [&] { return files.next(); },
+       .text = [&](const text::TextPart& part) { return text::part_text(part, files.files(), names.field); },
+       .take =
+           [&](const text::TextPart& part, const text::EncodedPart& made) {
+             if (part.begins) writer.begin_document();
+             writer.add(made.ids, made.text_bytes);
+             tokens += made.ids.size();
+             different += made.differs ? 1 : 0;
+             line.show(progress(fmt::format("{} tokens", human_count(static_cast<double>(tokens))), files));
+           }});
+  if (tokens == 0) throw UserError("the texts are empty", "some text", "give other files");
+  tell_written(options, *tokenizer, writer.commit(), options.verify ? Different(different) : std::nullopt,
+               seconds_since(begin));
+  return 0;
+}
+
+int show_tokens(const TokenizeOptions& options) {
+  const text::TokenizerPointer tokenizer = tokenizer_of(options);
+  std::string all = options.text;
+  if (all == "-") all.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  const std::vector<std::int32_t> ids = tokenizer->encode(
+      all,
+      {.add_special = true, .special_texts = options.special ? text::SpecialTexts::tokens : text::SpecialTexts::plain});
+  std::vector<std::string> pieces;
+  for (const std::int32_t id : ids) pieces.push_back(tokenizer->token_text(id).value_or(""));
+  if (options.json) {
+    say("{}\n",
+        JsonObject().add("ids", ids).add("pieces", pieces).add("tokens", ids.size()).add("bytes", all.size()).text());
+    return 0;
+  }
+  TextTable table{.columns = {{.head = "id"}, {.head = "piece", .words = true}}};
+  for (std::size_t i = 0; i < ids.size(); ++i) table.rows.push_back({std::to_string(ids[i]), pieces[i]});
+  say(stdout, table_text(table, output_width()));
+  say("{} tokens of {} bytes\n", ids.size(), all.size());
+  return 0;
+}
+
+int show_text(const TokenizeOptions& options) {
+  const std::string all = tokenizer_of(options)->decode(options.ids);
+  if (options.json) {
+    say("{}\n", JsonObject().add("text", all).add("bytes", all.size()).text());
+  } else {
+    say("{}\n", all);
+  }
+  return 0;
+}
+
+int train_vocabulary(const TokenizeOptions& options) {
+  constexpr std::size_t kBytes = 256;
+  const text::Lexer& lexer = *text::lexer_named(options.pattern);
+  if (options.output.empty()) {
+    throw UserError("--train without -o", "a file for the tokenizer", "-o tokenizer.json");
+  }
+  if (options.vocabulary < static_cast<std::int64_t>(kBytes) + 1) {
+    throw UserError(fmt::format("--vocab {}", options.vocabulary),
+                    fmt::format("at least {}: the bytes and <|endoftext|>", kBytes + 1), "--vocab 32000");
+  }
+  expect_writable(options.output);
+  text::TextFiles files = text_files(options, &text::cut_after);
+  const std::string field = options.field.empty() ? "text" : options.field;
+  StatusLine line(!options.quiet && !options.json);
+  const text::WordCounts words = text::count_words(
+      [&]() -> std::optional<std::string> {
+        const auto part = files.next();
+        if (!part) return std::nullopt;
+        line.show(progress("counting words", files));
+        return text::part_text(*part, files.files(), field);
+      },
+      lexer, threads_of(options));
+  const auto wanted = static_cast<std::size_t>(options.vocabulary) - 1;
+  const text::TrainedBpe trained = text::train_bpe(words, wanted, [&](std::size_t tokens) {
+    line.show({"merging", static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(wanted)});
+  });
+  write_durable(options.output, text::tokenizer_json_of(trained, lexer), Named::by_person);
+  const std::size_t made = trained.tokens.size() + 1;
+  if (options.json) {
+    say("{}\n", JsonObject()
+                    .add("file", options.output)
+                    .add("vocabulary", made)
+                    .add("merges", trained.merges.size())
+                    .add("words", words.size())
+                    .text());
+    return 0;
+  }
+  say("{}: {} tokens, {} merges of {} different words{}\n", options.output, made, trained.merges.size(), words.size(),
+      made < wanted + 1 ? "; the texts have no more pairs to merge" : "");
+  return 0;
+}
+
+int tokenize(const TokenizeOptions& options) {
+  const int wishes = (options.train.empty() ? 0 : 1) + (options.text.empty() ? 0 : 1) + (options.ids.empty() ? 0 : 1);
+  if (wishes > 1) {
+    throw UserError("several of --train, --text and --decode", "one of them", "leave the others out");
+  }
+  if (!options.train.empty()) return train_vocabulary(options);
+  if (wishes == 1 && !(options.paths.empty() && options.output.empty())) {
+    throw UserError("--text or --decode with files", "the text or ids of the command line alone",
+                    "leave the files and -o out");
+  }
+  if (!options.text.empty()) return show_tokens(options);
+  if (!options.ids.empty()) return show_text(options);
+  if (options.output.empty()) {
+    throw UserError("files without -o", "a file for their tokens",
+                    "-o tokens.bin, or --text 'a text' to see its tokens");
+  }
+  return write_tokens(options);
+}
+
+std::vector<std::string> pattern_names() {
+  std::vector<std::string> names;
+  for (const text::Lexer& lexer : text::lexers()) {
+    if (std::ranges::find(names, lexer.name) == names.end()) names.emplace_back(lexer.name);
+  }
+  return names;
+}
+
+void add_input_options(Command& command, TokenizeOptions& options) {
+  command.add(
+      {.names = "texts",
+       .target = &options.paths,
+       .help = "text files, JSON lines (*.jsonl), either packed with gzip; folders; patterns such as 'data/*.txt'",
+       .paths = Paths::files});
+  command.add({.names = "--tokenizer",
+               .target = &options.tokenizer,
+               .value = "PATH",
+               .help = "a tokenizer's file, or a folder with one; empty: bytes",
+               .paths = Paths::files});
+  command.add({.names = "-o,--output",
+               .target = &options.output,
+               .value = "FILE",
+               .help = "the token file to write, with FILE.json beside it; with --train the tokenizer.json",
+               .paths = Paths::files});
+  command.add({.names = "--text",
+               .target = &options.text,
+               .value = "TEXT",
+               .help = "print the tokens of this text; -: read it from standard input"});
+  command.add({.names = "--decode",
+               .target = &options.ids,
+               .value = "ID,ID,…",
+               .help = "print the text of these ids",
+               .arity = Arity::each});
+  command.add({.names = "--field",
+               .target = &options.field,
+               .value = "NAME",
+               .help = "all files are JSON lines, whose texts have this name; default: text, of files named *.jsonl"});
+}
+
+}  // namespace
+
+Command describe_tokenize() {
+  Command command{"tokenize", "turn texts into token ids, or learn a vocabulary"};
+  const auto options = std::make_shared<TokenizeOptions>();
+  add_input_options(command, *options);
+  command.add({.names = "--separator",
+               .target = &options->separator,
+               .value = "TOKEN",
+               .help = "what stands before each document, by its text or id; none: nothing; default: the begin of a "
+                       "text, or else its end"});
+  command.add({.names = "--special",
+               .target = &options->special,
+               .help = "texts such as <|endoftext|> are special tokens, not plain text"});
+  command.add({.names = "--verify",
+               .target = &options->verify,
+               .help = "decode the ids again and tell how many texts came out otherwise"});
+  command.add({.names = "--train",
+               .target = &options->train,
+               .value = "bpe",
+               .help = "learn a vocabulary of byte-level BPE from the texts",
+               .choices = {"bpe"}});
+  command.add({.names = "--vocab",
+               .target = &options->vocabulary,
+               .value = "N",
+               .help = "with --train: the number of tokens",
+               .default_text = "none",
+               .least = 0,
+               .most = 1 << 24});
+  command.add({.names = "--pattern",
+               .target = &options->pattern,
+               .value = "NAME",
+               .help = "with --train: how texts are cut into words",
+               .choices = pattern_names()});
+  command.add({.names = "--threads",
+               .target = &options->threads,
+               .value = "N",
+               .help = "threads to tokenize with; 0: all cores",
+               .least = 0,
+               .most = 4096});
+  command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
+  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
+  command.description =
+      "Tokenizers are read from tokenizer.json (BPE), tokenizer.model (SentencePiece, or tiktoken's ranks), "
+      "tekken.json, "
+      "vocab.json with merges.txt, and *.tiktoken files. Token files have llm.c's format. A text file is one document, "
+      "and so is each line of JSON lines.";
+  command.examples = {{"weft tokenize --text \"Hello world\"", "the bytes of a text"},
+                      {"weft tokenize --train bpe --vocab 4096 book.txt -o tokenizer.json"},
+                      {"weft tokenize --tokenizer tokenizer.json book.txt -o book.bin"},
+                      {"weft tokenize --tokenizer Llama-3.2-1B 'data/*.jsonl.gz' --field text -o data.bin"},
+                      {"weft tokenize --tokenizer tokenizer.json --decode 15496,995"}};
+  command.run = [options] { return tokenize(*options); };
+  return command;
+}
+
+}  // namespace weft::tools

@@ -44,6 +44,7 @@ struct ExportOptions {
   std::string format = "hf";
   std::int64_t ranks_written = 0;
   std::vector<train::Setting> overrides;  // of the configuration: its policy
+  std::string shard_size = "5GB";         // as transformers
   bool json = false;
 };
 
@@ -71,7 +72,7 @@ void write_folder(const fs::path& output, const std::function<void(const fs::pat
 
 void expect_no_model(const fs::path& folder) {
   std::error_code error;
-  for (const char* file : {"model.safetensors", "config.json"}) {
+  for (const char* file : {"model.safetensors", "model.safetensors.index.json", "config.json"}) {
     if (!fs::exists(folder / file, error)) continue;
     throw UserError(in_quotes(folder / file) + " exists", "a folder without a model: nothing is overwritten",
                     "-o with another folder, or remove the file");
@@ -80,6 +81,7 @@ void expect_no_model(const fs::path& folder) {
 
 int export_model(const ExportOptions& options) {
   const fs::path folder = options.output;
+  const auto shard_bytes = static_cast<std::uint64_t>(parse_bytes(options.shard_size, "--shard-size"));
   const train::SavedModel model = train::read_saved_model(options.from);
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model.model);
   std::vector<Buffer> arrays;
@@ -90,21 +92,27 @@ int export_model(const ExportOptions& options) {
     loaded.push_back({&spec, model.dtype, arrays.back().data()});
     saved.push_back({&spec, model.dtype, arrays.back().data()});
   }
-  const std::vector<std::uint64_t> sizes = {train::safetensors_bytes(train::weight_tensors(saved))};
+  std::vector<std::uint64_t> sizes;
+  for (auto& shard : train::weight_shards(saved, shard_bytes)) {
+    sizes.push_back(train::safetensors_bytes(std::move(shard)));
+  }
   if (const SpaceCheck space = check_space(folder, sizes); !space.fits()) {
     throw UserError("the model " + space.text(), "room for it", "-o on another disk, or free some space");
   }
   expect_no_model(folder);
   train::load_parameters(model.path, model.model, loaded);
   std::map<std::string, FileSummary> files;
-  write_folder(folder, [&](const fs::path& temporary) { files = train::save_weights(temporary, model.model, saved); });
+  write_folder(folder, [&](const fs::path& temporary) {
+    files = train::save_weights(temporary, model.model, saved, shard_bytes);
+  });
+  std::vector<std::string> names;
+  std::uint64_t bytes = 0, weights_bytes = 0;
+  for (const auto& [name, summary] : files) {
+    names.push_back((folder / name).string());
+    bytes += summary.bytes;
+    if (name.ends_with(".safetensors")) weights_bytes += summary.bytes;
+  }
   if (options.json) {
-    std::vector<std::string> names;
-    std::uint64_t bytes = 0;
-    for (const auto& [name, summary] : files) {
-      names.push_back((folder / name).string());
-      bytes += summary.bytes;
-    }
     say("{}\n", JsonObject()
                     .add("format", options.format)
                     .add("files", names)
@@ -115,9 +123,11 @@ int export_model(const ExportOptions& options) {
                     .text());
     return 0;
   }
-  say("{}: {} {} parameters of {}, {}\n", (folder / "model.safetensors").string(),
+  const std::string file =
+      sizes.size() == 1 ? "model.safetensors" : fmt::format("model-*-of-{:05}.safetensors", sizes.size());
+  say("{}: {} {} parameters of {}, {}\n", (folder / file).string(),
       human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), train::name_of(model),
-      human_bytes(files.at("model.safetensors").bytes));
+      human_bytes(weights_bytes));
   return 0;
 }
 
@@ -190,7 +200,8 @@ Command describe_export() {
   command.add({.names = "--format",
                .target = &options->format,
                .value = "hf|chakra",
-               .help = "hf: config.json and model.safetensors; chakra: execution traces of one training step "
+               .help = "hf: config.json and model.safetensors, or several such files; chakra: execution traces of one "
+                       "training step "
                        "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
                .choices = {"hf", "chakra"}});
   command.add({.names = "--ranks-written",
@@ -198,6 +209,11 @@ Command describe_export() {
                .value = "N",
                .help = "chakra: only the first so many ranks; 0: all",
                .least = 0});
+  command.add(
+      {.names = "--shard-size",
+       .target = &options->shard_size,
+       .value = "SIZE",
+       .help = "hf: the largest file of weights, such as 2GB; a larger model becomes several files with an index"});
   command.add(policy_option(options->overrides));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.examples = {{"weft export runs/mine -o mine-hf"},

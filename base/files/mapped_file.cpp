@@ -2,8 +2,10 @@
 #include "base/files/mapped_file.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -25,6 +27,15 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());
+  // A failure costs memory alone.
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -29,6 +29,9 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  /// Takes the pages of `part`, a part of bytes(), from the process. They are read again if somebody needs them, so a
+  /// reader that calls this as it goes on takes little memory, however large the file is.
+  void release(std::span<const std::byte> part) const;
 
  private:
   std::filesystem::path path_;

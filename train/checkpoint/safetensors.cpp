@@ -268,6 +268,11 @@ void SafetensorsFile::read(const StoredTensorInfo& tensor, std::uint64_t first, 
   }
 }
 
+void SafetensorsFile::release(const StoredTensorInfo& tensor, std::uint64_t first, std::uint64_t count) const {
+  const std::uint64_t size = size_of(tensor.type);
+  file_.release(bytes(tensor).subspan(first * size, count * size));
+}
+
 FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
                               const std::map<std::string, std::string>& metadata) {
   const Layout layout = lay_out(tensors, metadata);

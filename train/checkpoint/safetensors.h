@@ -85,6 +85,8 @@ class SafetensorsFile {
   void read(const StoredTensorInfo& tensor, std::span<float> out) const;
   /// As above, but only elements [first, first + out.size()), which the tensor must have (else std::invalid_argument).
   void read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const;
+  /// Elements [first, first + count) aren't read again soon: their pages need no memory (see MappedFile).
+  void release(const StoredTensorInfo& tensor, std::uint64_t first, std::uint64_t count) const;
 
  private:
   MappedFile file_;

@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,7 +16,9 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
+#include "base/files/json_file.h"
 #include "base/files/text_file.h"
+#include "base/text/json_object.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/tensor_source.h"
 
@@ -23,6 +28,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHead = "lm_head.weight";
+constexpr const char* kConfig = "config.json";
+constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kWeightsIndex = "model.safetensors.index.json";
+
+std::uint64_t bytes_of(const TensorToWrite& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), size_of(tensor.type), std::multiplies<>());
+}
 
 std::vector<fs::path> shard_paths(const fs::path& index) {
   const MappedFile file(index);
@@ -102,10 +114,24 @@ class WeightFiles {
   std::map<std::string, Located> tensors_;
 };
 
+/// Compares piece by piece, so that a large vocabulary takes little memory.
+bool equal_elements(const Located& one, const Located& other) {
+  constexpr std::uint64_t kPiece = std::uint64_t{16} << 20;
+  const auto a = one.file->bytes(*one.tensor), b = other.file->bytes(*other.tensor);
+  const std::uint64_t elements = one.tensor->elements(), size = size_of(one.tensor->type);
+  for (std::uint64_t first = 0; first < elements; first += kPiece) {
+    const std::uint64_t count = std::min(kPiece, elements - first);
+    const bool equal = std::memcmp(a.data() + first * size, b.data() + first * size, count * size) == 0;
+    one.file->release(*one.tensor, first, count);
+    other.file->release(*other.tensor, first, count);
+    if (!equal) return false;
+  }
+  return true;
+}
+
 void expect_equal(const Located& head, const Located& embedding) {
-  const auto a = head.file->bytes(*head.tensor), b = embedding.file->bytes(*embedding.tensor);
   const bool equal = head.tensor->type == embedding.tensor->type && head.tensor->shape == embedding.tensor->shape &&
-                     (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+                     equal_elements(head, embedding);
   if (equal) return;
   throw UserError(fmt::format("{}: tensor '{}' differs from '{}'", in_quotes(head.file->path()), head.tensor->name,
                               embedding.tensor->name),
@@ -120,9 +146,8 @@ std::vector<fs::path> weight_files(const fs::path& path) {
     throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
   }
   if (!fs::is_directory(path, none)) return {path};
-  if (fs::exists(path / "model.safetensors", none)) return {path / "model.safetensors"};
-  if (fs::exists(path / "model.safetensors.index.json", none))
-    return shard_paths(path / "model.safetensors.index.json");
+  if (fs::exists(path / kWeights, none)) return {path / kWeights};
+  if (fs::exists(path / kWeightsIndex, none)) return shard_paths(path / kWeightsIndex);
   throw UserError(in_quotes(path) + " holds no model.safetensors", "weights as safetensors",
                   fs::exists(path / "pytorch_model.bin", none) ? "convert pytorch_model.bin: save_pretrained(folder, "
                                                                  "safe_serialization=True)"
@@ -162,11 +187,43 @@ std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parame
   return tensors;
 }
 
+std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterState> parameters,
+                                                      std::uint64_t shard_bytes) {
+  std::vector<std::vector<TensorToWrite>> shards(1);
+  std::uint64_t filled = 0;
+  for (TensorToWrite& tensor : weight_tensors(parameters)) {
+    const std::uint64_t bytes = bytes_of(tensor);
+    if (filled > 0 && filled + bytes > shard_bytes) shards.emplace_back(), filled = 0;
+    filled += bytes;
+    shards.back().push_back(std::move(tensor));
+  }
+  return shards;
+}
+
 std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ops::ModelConfig& model,
-                                                std::span<const ParameterState> parameters) {
+                                                std::span<const ParameterState> parameters, std::uint64_t shard_bytes) {
   const DType dtype = parameters.empty() ? DType::f32 : parameters.front().dtype;
-  return {{"model.safetensors", write_safetensors(folder / "model.safetensors", weight_tensors(parameters))},
-          {"config.json", write_durable(folder / "config.json", hf_config_json(model, dtype))}};
+  std::map<std::string, FileSummary> files;
+  files[kConfig] = write_durable(folder / kConfig, hf_config_json(model, dtype));
+  auto shards = weight_shards(parameters, shard_bytes);
+  if (shards.size() == 1) {
+    files[kWeights] = write_safetensors(folder / kWeights, std::move(shards.front()));
+    return files;
+  }
+  std::map<std::string, std::string> shard_of;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    for (const TensorToWrite& tensor : shards[i]) {
+      shard_of[tensor.name] = name;
+      total += bytes_of(tensor);
+    }
+    files[name] = write_safetensors(folder / name, std::move(shards[i]));
+  }
+  const JsonObject metadata = JsonObject().add("total_parameters", model.parameters()).add("total_size", total);
+  const std::string index = JsonObject().add("metadata", metadata).add("weight_map", shard_of).text();
+  files[kWeightsIndex] = write_durable(folder / kWeightsIndex, indented_json(index) + "\n");
+  return files;
 }
 
 }  // namespace weft::train

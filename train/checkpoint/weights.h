@@ -1,7 +1,9 @@
 // Weights in Hugging Face's layout: reads a safetensors file or folder, writes a folder that other programs load.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -27,9 +29,16 @@ void load_weights(const std::filesystem::path& path, const ops::ModelConfig& mod
 /// The tensors of a file of weights. They refer to `parameters`, which must outlive them.
 std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters);
 
+/// The tensors by file: in their order, as many in a file as it may hold, but at least one.
+std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterState> parameters,
+                                                      std::uint64_t shard_bytes);
+
 /// Writes config.json and model.safetensors into the existing `folder` and returns their summaries; all parameters must
-/// have one dtype. Doesn't read m, v and master. Throws RuntimeFault if the disk does.
+/// have one dtype. Tensors of more than `shard_bytes` together are written as model-00001-of-0000N.safetensors … and
+/// model.safetensors.index.json, as transformers does. Doesn't read m, v and master. Throws RuntimeFault if the disk
+/// does.
 std::map<std::string, FileSummary> save_weights(const std::filesystem::path& folder, const ops::ModelConfig& model,
-                                                std::span<const ParameterState> parameters);
+                                                std::span<const ParameterState> parameters,
+                                                std::uint64_t shard_bytes = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace weft::train

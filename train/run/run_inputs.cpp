@@ -53,7 +53,9 @@ std::vector<std::uint32_t> piece_checksums(const std::vector<fs::path>& files, c
     const MappedFile file(path);
     for (auto rest = file.bytes(); !rest.empty(); rest = rest.subspan(std::min(kPiece, rest.size()))) {
       const bool own = share.has(static_cast<std::int64_t>(checksums.size()));
-      checksums.push_back(own ? Crc32c().add(rest.first(std::min(kPiece, rest.size()))).value() : 0);
+      const auto piece = rest.first(std::min(kPiece, rest.size()));
+      checksums.push_back(own ? Crc32c().add(piece).value() : 0);
+      file.release(piece);
     }
   }
   return checksums;

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
@@ -158,6 +161,44 @@ TEST_P(Weights, LoadFromShards) {
   EXPECT_TRUE(testing::has_parts(load(sharded.path()), {"part1.safetensors' doesn't exist"}));
   write_all(sharded.path("part1.safetensors"), half[1]);
   EXPECT_EQ(load(sharded.path()), "");
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+// Few tensors are larger than 400 bytes; these have a shard of their own.
+TEST_P(Weights, AreCutIntoShardsOfASize) {
+  const testing::TemporaryFolder sharded;
+  const auto files = save_weights(sharded.path(), model_, saved_.states(), 400);
+  EXPECT_EQ(load(sharded.path()), "");
+  const auto index =
+      nlohmann::json::parse(testing::TemporaryFolder::read(sharded.path("model.safetensors.index.json")));
+  EXPECT_EQ(index["metadata"]["total_parameters"], model_.parameters());
+  EXPECT_EQ(index["metadata"]["total_size"], 4 * model_.parameters());
+  EXPECT_EQ(index["weight_map"].size(), tensors_.size());
+  std::map<std::string, std::vector<std::uint64_t>> bytes;
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    bytes[file].push_back(4 * tensors_.at(tensor).values.size());
+  }
+  for (const auto& [file, sizes] : bytes) {
+    EXPECT_TRUE(sizes.size() == 1 || std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}) <= 400) << file;
+  }
+  std::vector<std::string> expected = {"config.json", "model.safetensors.index.json"};
+  for (std::size_t i = 1; i <= bytes.size(); ++i) {
+    expected.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i, bytes.size()));
+  }
+  std::ranges::sort(expected);
+  EXPECT_EQ(names_in(sharded.path()), expected);
+  EXPECT_EQ(files.size(), expected.size());
+  // A tensor that is larger than a shard may be has a file of its own.
+  const testing::TemporaryFolder each;
+  save_weights(each.path(), model_, saved_.states(), 1);
+  EXPECT_EQ(names_in(each.path()).size(), 2 + tensors_.size());
+  EXPECT_EQ(load(each.path()), "");
 }
 
 TEST_P(Weights, ReadIntoBf16AndItsMaster) {

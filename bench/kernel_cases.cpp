@@ -24,6 +24,7 @@
 #include "kernels/cpu/gemm/transpose.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
+#include "kernels/cpu/norm/head_norm.h"
 #include "kernels/cpu/norm/layer_norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
 #include "kernels/cpu/norm/rms_norm.h"
@@ -48,6 +49,7 @@ class Cases {
     elementwise();
     copies();
     norms();
+    head_norms();
     norms_of_parts();
     losses();
     losses_of_parts();
@@ -219,6 +221,25 @@ class Cases {
       const Matrix rstd = single(1, rows, true), dw = single(1, cols);
       return KernelCase{{}, {3 * bytes_of(x), bytes_of(x)}, rms_norm_backward_scratch(rows, cols), [=](Workers& w) {
                           rms_norm_backward(w, x, weight, rstd, dy, {dx, dw, &dx, true});
+                        }};
+    });
+  }
+
+  // Queries of twelve heads.
+  void head_norms() {
+    constexpr std::int64_t kHeads = 12, kDim = 64;
+    shapes("head_norm_forward", kHeads * kDim, [this](auto rows, auto cols) {
+      const Matrix x = tensor(rows, cols), weight = tensor(1, kDim), y = tensor(rows, cols);
+      const Matrix rstd = single(1, rows * kHeads);
+      return KernelCase{{}, {bytes_of(x), bytes_of(y), bytes_of(y)}, {}, [=](Workers& w) {
+                          head_norm_forward(w, 1e-5F, kHeads, x, weight, y, rstd);
+                        }};
+    });
+    shapes("head_norm_backward", kHeads * kDim, [this](auto rows, auto cols) {
+      const Matrix x = tensor(rows, cols), weight = tensor(1, kDim), dy = tensor(rows, cols), dx = tensor(rows, cols);
+      const Matrix rstd = single(1, rows * kHeads, true), dw = single(1, kDim);
+      return KernelCase{{}, {2 * bytes_of(x), bytes_of(x)}, head_norm_backward_scratch(rows, kDim), [=](Workers& w) {
+                          head_norm_backward(w, kHeads, x, weight, rstd, dy, {dx, dw, true});
                         }};
     });
   }

@@ -23,11 +23,12 @@ namespace weft::graph {
 
 using Operation =
     std::variant<Gemm, PackWeight, BiasGradient, AddBias, LayerNormForward, LayerNormBackward, RmsNormForward,
-                 RmsNormBackward, NormStatistics, NormForwardOfParts, NormBackwardSums, NormBackwardOfParts,
-                 TakeColumns, PutColumns, EmbeddingForward, EmbeddingBackward, PositionBackward, Rope, AttentionForward,
-                 AttentionBackward, CacheStore, AttentionDecode, GeluForward, GeluBackward, SwiGluForward,
-                 SwiGluBackward, Add, Cast, Dropout, CrossEntropy, VocabStatistics, VocabCrossEntropy, LossSum,
-                 SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter, AllGather, Broadcast>;
+                 RmsNormBackward, HeadNormForward, HeadNormBackward, NormStatistics, NormForwardOfParts,
+                 NormBackwardSums, NormBackwardOfParts, TakeColumns, PutColumns, EmbeddingForward, EmbeddingBackward,
+                 PositionBackward, Rope, AttentionForward, AttentionBackward, CacheStore, AttentionDecode, GeluForward,
+                 GeluBackward, SwiGluForward, SwiGluBackward, Add, Cast, Dropout, CrossEntropy, VocabStatistics,
+                 VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter,
+                 AllGather, Broadcast>;
 
 /// The operation's name in drawings, traces and profiles: "gemm", "all_reduce", …
 std::string_view kind_name(const Operation& operation);

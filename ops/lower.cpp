@@ -43,7 +43,7 @@ void all_reduce_metrics(Lowering& low, graph::TensorId metrics, std::int64_t cou
 
 }  // namespace
 
-std::array<std::int64_t, 10> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at) {
+std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at) {
   const auto pair = [](std::int64_t inner, std::int64_t size, std::int64_t outer) { return inner + size * outer; };
   return {at.x,
           at.y,
@@ -54,7 +54,8 @@ std::array<std::int64_t, 10> coordinate_values(const graph::Grid& grid, const gr
           pair(at.y, grid.y, pair(at.z, grid.z, at.data)),
           pair(at.x, grid.x, pair(at.z, grid.z, at.data)),
           pair(at.y, grid.y, at.z),
-          pair(at.x, grid.x, at.z)};
+          pair(at.x, grid.x, at.z),
+          pair(at.x, grid.x, pair(at.y, grid.y, pair(at.z, grid.z, at.data)))};
 }
 
 std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step) {

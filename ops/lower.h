@@ -17,7 +17,8 @@ namespace weft::ops {
 /// are summed over ranks. A rank that wants to stop (a signal, a time limit) writes 1 to its stop vote, and all ranks
 /// read the same sum after the step. The sums of an evaluation work the same way.
 namespace names {
-// i64 [10], written once: the rank's x, y, z and data, then the replica indices (see CoordinateIndex). Exists only if
+// i64 [10], or [11] with norms of Q and K, written once: the rank's x, y, z and data, then the replica indices (see
+// CoordinateIndex). Exists only if
 // x·y·z > 1 or ZeRO-1 is on.
 inline constexpr const char* kCoordinates = "coordinates";
 inline constexpr const char* kScalars = "scalars";  // f32 [4]: lr, 1/(1−β1^t), 1/(1−β2^t), grad_scale
@@ -57,9 +58,10 @@ struct StepConfig {
 
 /// Indices of "coordinates". The first four are the rank's coordinates. Each of the others is 0 on exactly one of the
 /// ranks that differ only in the axes of its name.
-enum class CoordinateIndex : std::uint8_t { x, y, z, data, xy, y_data, yz_data, xz_data, yz, xz };
-/// The values of "coordinates" for a rank. A program has that state if x·y·z > 1 or with ZeRO-1.
-std::array<std::int64_t, 10> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at);
+enum class CoordinateIndex : std::uint8_t { x, y, z, data, xy, y_data, yz_data, xz_data, yz, xz, rank };
+/// The values of "coordinates" for a rank; its last is there only with norms of Q and K. A program has that state if
+/// x·y·z > 1 or with ZeRO-1.
+std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at);
 
 /// Forward, backward and update of one step. All ranks have the same graph and differ only in their state. State:
 /// parameters (dtype), each the rank's block, or with z > 1 the kept range of it (see ops/sharding.h); "<name>.m" and

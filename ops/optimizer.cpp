@@ -63,10 +63,23 @@ std::string shard_sum_name(const Parameter& parameter) {
   return parameter.spec->name + ".grad.shard";
 }
 
+// Every rank has added its own heads' contributions: one sum over all ranks.
+ReducedGradient reduce_everywhere(Lowering& low, const StepConfig& step, Parameter& parameter) {
+  const graph::Grid& grid = low.grid();
+  const bool narrow = grid.ranks() > 1 && step.reduce_dtype == DType::bf16;
+  graph::TensorId sum = parameter.gradient;
+  if (narrow) sum = cast(low, "cast", sum, DType::bf16, graph::Role::gradient);
+  all_reduce(low, "all_reduce", sum, parameter.shard->elements(),
+             grid.model_ranks() > 1 ? graph::Channel::world : graph::Channel::data);
+  if (narrow) sum = cast(low, "cast_back", sum, DType::f32, graph::Role::gradient);
+  return {&parameter, sum, false};
+}
+
 // Sums a gradient over z, unless each micro-batch was (`shard_sum`), and over data.
 ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter,
                        std::optional<graph::TensorId> shard_sum = {}) {
   const ParameterShard& shard = *parameter.shard;
+  if (shard.sharding == Sharding::everywhere) return reduce_everywhere(low, step, parameter);
   const graph::Grid& grid = low.grid();
   const std::int64_t kept = shard.end - shard.begin;
   const bool over_z = grid.z > 1 && !shard_sum;
@@ -104,6 +117,8 @@ std::optional<CoordinateIndex> replicas_of(Sharding sharding, bool zero1) {
       return zero1 ? CoordinateIndex::yz : CoordinateIndex::yz_data;
     case Sharding::over_y:
       return zero1 ? CoordinateIndex::xz : CoordinateIndex::xz_data;
+    case Sharding::everywhere:
+      return CoordinateIndex::rank;
   }
   if (zero1) return std::nullopt;
   return CoordinateIndex::data;
@@ -128,9 +143,12 @@ void GradientReducer::complete(Parameter& parameter, std::int64_t micro_batch) {
   const bool each = step_.scatters_each_micro_batch() && cut_by_z(low_, parameter);
   const bool last = micro_batch == step_.micro_batches - 1;
   if (!each && !last) return;
-  // Within a layer the scope already names the matrix; elsewhere (embeddings) several parameters share a scope.
+  // Within a layer the scope already names the matrix; elsewhere (embeddings, norms of Q and K) several parameters
+  // share a scope.
   const std::string& name = parameter.spec->name;
-  auto scope = low_.enter(name.starts_with('L') ? name.substr(name.rfind('.') + 1) : name);
+  const bool shares_scope = parameter.shard->sharding == Sharding::everywhere;
+  const std::size_t dot = name.rfind('.'), begin = shares_scope ? name.rfind('.', dot - 1) : dot;
+  auto scope = low_.enter(name.starts_with('L') ? name.substr(begin + 1) : name);
   if (!each) {
     reduced_.push_back(reduce(low_, step_, parameter));
     return;

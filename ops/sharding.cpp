@@ -148,6 +148,7 @@ Sharding sharding_of(const ParameterSpec& spec) {
   if (spec.matrix) {
     return ends_with_any(name, {"attn.out.weight", "mlp.down.weight"}) ? Sharding::transposed : Sharding::normal;
   }
+  if (ends_with_any(name, {"attn.q_norm.weight", "attn.k_norm.weight"})) return Sharding::everywhere;
   return ends_with_any(name, {"attn.qkv.bias", "mlp.up.bias"}) ? Sharding::over_y : Sharding::over_x;
 }
 
@@ -179,7 +180,7 @@ LocalHeads local_heads(const ModelConfig& model, const graph::Grid& grid) {
 }
 
 bool zero1_cuts(const ParameterShard& shard, const graph::Grid& grid) {
-  return grid.data > 1 && (shard.end - shard.begin) % grid.data == 0;
+  return grid.data > 1 && shard.sharding != Sharding::everywhere && (shard.end - shard.begin) % grid.data == 0;
 }
 
 std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std::vector<ParameterSpec>& specs,
@@ -218,6 +219,10 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
       case Sharding::over_y:
         rows = normal_rows(model, spec, grid, at.y);
         shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
+        break;
+      case Sharding::everywhere:
+        rows = {{0, total_rows}};
+        shard.replica = at.x + grid.x * (at.y + grid.y * (at.z + grid.z * at.data));
         break;
     }
     const std::int64_t width = cols.end - cols.begin, height = rows_in(rows);

@@ -17,6 +17,7 @@ enum class Sharding : std::uint8_t {
   columns,     // [rows, cols/X], the block's elements over z: learned positions
   over_x,      // a vector beside the residual stream: norms, biases of transposed layers
   over_y,      // a vector beside a normal layer's output: its bias
+  everywhere,  // a vector that every rank holds whole and uses for its own heads: norms of Q and K
 };
 
 Sharding sharding_of(const ParameterSpec& spec);

@@ -10,22 +10,26 @@
 
 namespace weft::graph {
 
-/// Score elements of causal attention: half of the matrix, (seq + 1) / 2 keys a query on average.
-constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads) {
-  return as_double(batch * heads) * as_double(seq) * (as_double(seq) + 1) / 2;
+/// Score elements of causal attention: half of the matrix, (seq + 1) / 2 keys a query on average. With a window, a
+/// query has at most so many keys; 0: no window.
+constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t window) {
+  const std::int64_t keys = window > 0 && window < seq ? window : seq;
+  return as_double(batch * heads) * as_double(keys) * (2 * as_double(seq) - as_double(keys) + 1) / 2;
 }
 
 /// Scores are scaled by 1/√head_dim; query head h reads KV head h / (heads / kv_heads). log_sum_exp [batch·heads·seq]
-/// is that of the scaled scores.
+/// is that of the scaled scores. Window w > 0: a query at position p sees the keys p − w + 1 … p, else all up to p.
 struct AttentionForward {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
+  std::int64_t window = 0;
 
   static constexpr std::string_view kind = "attention";
   static constexpr KindClass kind_class = KindClass::attention;
   static constexpr auto fields() {
-    return std::tuple{field("batch", &AttentionForward::batch), field("seq", &AttentionForward::seq),
-                      field("heads", &AttentionForward::heads), field("kv_heads", &AttentionForward::kv_heads),
-                      field("head_dim", &AttentionForward::head_dim)};
+    return std::tuple{
+        field("batch", &AttentionForward::batch),       field("seq", &AttentionForward::seq),
+        field("heads", &AttentionForward::heads),       field("kv_heads", &AttentionForward::kv_heads),
+        field("head_dim", &AttentionForward::head_dim), field("window", &AttentionForward::window).told_if_set()};
   }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
@@ -38,20 +42,22 @@ struct AttentionForward {
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {4 * causal_pairs(batch, seq, heads) * as_double(head_dim),
+    return {4 * causal_pairs(batch, seq, heads, window) * as_double(head_dim),
             element_bytes * 2 * as_double(batch * seq * (heads + kv_heads) * head_dim)};
   }
 };
 
 struct AttentionBackward {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
+  std::int64_t window = 0;
 
   static constexpr std::string_view kind = "attention_backward";
   static constexpr KindClass kind_class = KindClass::attention;
   static constexpr auto fields() {
-    return std::tuple{field("batch", &AttentionBackward::batch), field("seq", &AttentionBackward::seq),
-                      field("heads", &AttentionBackward::heads), field("kv_heads", &AttentionBackward::kv_heads),
-                      field("head_dim", &AttentionBackward::head_dim)};
+    return std::tuple{
+        field("batch", &AttentionBackward::batch),       field("seq", &AttentionBackward::seq),
+        field("heads", &AttentionBackward::heads),       field("kv_heads", &AttentionBackward::kv_heads),
+        field("head_dim", &AttentionBackward::head_dim), field("window", &AttentionBackward::window).told_if_set()};
   }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
@@ -68,7 +74,7 @@ struct AttentionBackward {
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {10 * causal_pairs(batch, seq, heads) * as_double(head_dim),
+    return {10 * causal_pairs(batch, seq, heads, window) * as_double(head_dim),
             element_bytes * 4 * as_double(batch * seq * (heads + kv_heads) * head_dim)};
   }
 };
@@ -92,16 +98,19 @@ struct CacheStore {
   constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(batch * seq * cols)}; }
 };
 
-/// For each sequence, stores the key and value of one new token at `position`, then attends to positions 0..position.
+/// For each sequence, stores the key and value of one new token at `position`, then attends to positions 0..position,
+/// or with a window to the last so many of them.
 struct AttentionDecode {
   std::int64_t batch, heads, kv_heads, head_dim, context;
+  std::int64_t window = 0;
 
   static constexpr std::string_view kind = "attention_decode";
   static constexpr KindClass kind_class = KindClass::attention;
   static constexpr auto fields() {
-    return std::tuple{field("batch", &AttentionDecode::batch), field("heads", &AttentionDecode::heads),
-                      field("kv_heads", &AttentionDecode::kv_heads), field("head_dim", &AttentionDecode::head_dim),
-                      field("context", &AttentionDecode::context)};
+    return std::tuple{
+        field("batch", &AttentionDecode::batch),       field("heads", &AttentionDecode::heads),
+        field("kv_heads", &AttentionDecode::kv_heads), field("head_dim", &AttentionDecode::head_dim),
+        field("context", &AttentionDecode::context),   field("window", &AttentionDecode::window).told_if_set()};
   }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch, heads * head_dim}, keys{batch, kv_heads * head_dim};
@@ -117,8 +126,9 @@ struct AttentionDecode {
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {4 * as_double(batch * heads * context * head_dim),
-            2 * element_bytes * as_double(batch * kv_heads * context * head_dim)};
+    const std::int64_t keys = window > 0 && window < context ? window : context;
+    return {4 * as_double(batch * heads * keys * head_dim),
+            2 * element_bytes * as_double(batch * kv_heads * keys * head_dim)};
   }
 };
 

@@ -91,13 +91,32 @@ struct PositionBackward {
   }
 };
 
+/// How the frequencies of a rotary embedding are scaled (transformers' rope_type).
+enum class RopeKind : std::uint8_t { llama3, linear, yarn };
+
+constexpr std::string_view to_string(RopeKind kind) {
+  switch (kind) {
+    case RopeKind::llama3:
+      return "llama3";
+    case RopeKind::linear:
+      return "linear";
+    case RopeKind::yarn:
+      return "yarn";
+  }
+  return "?";
+}
+
 /// Rotary embedding in place, in Hugging Face's half-split layout; `inverse` rotates back (the adjoint). Row r is at
-/// position offset + r mod seq_len. llama3 scaling applies if scaling_factor != 1.
+/// position offset + r mod seq_len. Scaling applies if scaling_factor != 1. The result is multiplied by
+/// attention_factor in both directions; 0 counts as 1. `fractional`: yarn's bounds aren't rounded to whole elements.
 struct Rope {
   std::int64_t rows, heads, head_dim, seq_len;
   float theta = 10000.0F;
   float scaling_factor = 1.0F, low_freq_factor = 1.0F, high_freq_factor = 4.0F, original_context = 8192.0F;
   bool inverse = false, has_offset = false;
+  RopeKind scaling = RopeKind::llama3;
+  float attention_factor = 0.0F;
+  bool fractional = false;
 
   static constexpr std::string_view kind = "rope";
   static constexpr KindClass kind_class = KindClass::elementwise;
@@ -112,7 +131,10 @@ struct Rope {
                       field("high_freq_factor", &Rope::high_freq_factor),
                       field("original_context", &Rope::original_context),
                       field("inverse", &Rope::inverse),
-                      field("has_offset", &Rope::has_offset)};
+                      field("has_offset", &Rope::has_offset),
+                      field("scaling", &Rope::scaling).told_if_set(),
+                      field("attention_factor", &Rope::attention_factor).told_if_set(),
+                      field("fractional", &Rope::fractional).told_if_set()};
   }
   constexpr auto arguments() const {
     return std::array{

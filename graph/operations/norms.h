@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm, of whole rows or of rows whose columns are divided over several ranks.
+// LayerNorm and RMSNorm, of whole rows, of the heads of a row, or of rows whose columns are divided over several ranks.
 #pragma once
 
 #include <array>
@@ -115,6 +115,58 @@ struct RmsNormBackward {
   }
   constexpr Work work(double element_bytes) const {
     return {10 * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
+  }
+};
+
+/// RMSNorm of each head: for each row and head, y = x·rsqrt(mean x² + eps)·weight over the head's columns. All heads
+/// have the same weight.
+struct HeadNormForward {
+  std::int64_t rows, heads, head_dim;
+  float eps;
+
+  static constexpr std::string_view kind = "head_norm";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &HeadNormForward::rows), field("heads", &HeadNormForward::heads),
+                      field("head_dim", &HeadNormForward::head_dim), field("eps", &HeadNormForward::eps)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, heads * head_dim}, kFloat),
+        reads("weight", {head_dim}, same_as("x")),
+        writes("y", {rows, heads * head_dim}, same_as("x")),
+        writes("rstd", {rows * heads}, DType::f32),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {5 * as_double(rows * heads * head_dim), 2 * element_bytes * as_double(rows * heads * head_dim)};
+  }
+};
+
+/// `accumulate` applies to dweight, which is summed over rows and heads.
+struct HeadNormBackward {
+  std::int64_t rows, heads, head_dim;
+  bool accumulate = false;
+
+  static constexpr std::string_view kind = "head_norm_backward";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &HeadNormBackward::rows), field("heads", &HeadNormBackward::heads),
+                      field("head_dim", &HeadNormBackward::head_dim),
+                      field("accumulate", &HeadNormBackward::accumulate)};
+  }
+  constexpr auto arguments() const {
+    return std::array{
+        reads("x", {rows, heads * head_dim}, kFloat),
+        reads("weight", {head_dim}, same_as("x")),
+        reads("rstd", {rows * heads}, DType::f32),
+        reads("dy", {rows, heads * head_dim}, same_as("x")),
+        writes("dx", {rows, heads * head_dim}, same_as("x")),
+        writes("dweight", {head_dim}, DType::f32).updated_when(accumulate),
+    };
+  }
+  constexpr Work work(double element_bytes) const {
+    return {10 * as_double(rows * heads * head_dim), 3 * element_bytes * as_double(rows * heads * head_dim)};
   }
 };
 

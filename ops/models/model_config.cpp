@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -101,14 +102,62 @@ void require_size(std::int64_t value, std::string_view key, std::int64_t most) {
   }
 }
 
+// The members that Mistral, Qwen2 and Qwen3 add to llama. No file of Hugging Face could describe other combinations.
+void validate_additions(const ModelConfig& model) {
+  constexpr std::int64_t kMostColumns = 1'000'000;
+  if (model.head_size < 0 || model.head_size * model.heads > kMostColumns) {
+    throw UserError(
+        fmt::format("model.head-size = {} for {} heads", model.head_size, model.heads),
+        fmt::format("0 for model.hidden / model.heads, or heads of at most {} columns together", kMostColumns),
+        "set a smaller model.head-size");
+  }
+  const std::array<std::pair<bool, const char*>, 6> additions = {{{model.head_size > 0, "head-size"},
+                                                                  {model.qkv_bias, "qkv-bias"},
+                                                                  {model.out_bias, "out-bias"},
+                                                                  {model.mlp_bias, "mlp-bias"},
+                                                                  {model.qk_norm, "qk-norm"},
+                                                                  {model.window > 0, "window"}}};
+  for (const auto& [used, key] : additions) {
+    if (model.family == Family::llama || !used) continue;
+    throw UserError(fmt::format("model.{} in family gpt2", key), "family llama for it",
+                    fmt::format("leave model.{} out, or set model.family=llama", key));
+  }
+  if (model.window < 0 || model.window_from < 0 || (model.window == 0 && model.window_from > 0)) {
+    throw UserError(fmt::format("model.window = {} from layer {}", model.window, model.window_from),
+                    "a number of positions, 0 for no window, and a layer only with a window",
+                    "set model.window above 0, or leave model.window-from out");
+  }
+  if (model.out_bias && !model.qkv_bias) {
+    throw UserError("model.out-bias without model.qkv-bias", "biases of Q, K and V too", "set model.qkv-bias=true");
+  }
+  // Llama alone has biases of the MLP, Qwen2 biases of Q, K and V alone, Qwen3 norms of Q and K.
+  const bool only_llama = model.mlp_bias || (model.out_bias && !model.qk_norm);
+  const bool only_qwen2 = model.qkv_bias && !model.out_bias;
+  const auto refuse_pair = [](const char* one, const char* other) {
+    throw UserError(fmt::format("model.{} with model.{}", one, other),
+                    "a combination that a model type of Hugging Face has", "leave one of them out");
+  };
+  if (only_llama && model.qk_norm) refuse_pair("mlp-bias", "qk-norm");
+  if (only_llama && model.window > 0) refuse_pair(model.mlp_bias ? "mlp-bias" : "out-bias", "window");
+  if (only_qwen2 && model.qk_norm) refuse_pair("qkv-bias (without out-bias)", "qk-norm");
+  if (only_qwen2 && model.mlp_bias) refuse_pair("qkv-bias (without out-bias)", "mlp-bias");
+  if (model.window_from > 0 && !model.qkv_bias && !model.qk_norm) {
+    throw UserError(fmt::format("model.window-from = {} without model.qkv-bias and model.qk-norm", model.window_from),
+                    "a window in all layers, as Mistral has it", "leave model.window-from out");
+  }
+}
+
 // Builds the list of parameters in forward order; each gets the next Philox site.
 class ParameterList {
  public:
   void matrix(std::string name, std::int64_t rows, std::int64_t cols, float std, std::vector<StoredTensor> stored) {
     add({std::move(name), rows, cols, true, Init::normal, std, 0, std::move(stored)});
   }
+  void vector(std::string name, std::int64_t cols, Init init, std::vector<StoredTensor> stored) {
+    add({std::move(name), 1, cols, false, init, 0.0F, 0, std::move(stored)});
+  }
   void vector(std::string name, std::int64_t cols, Init init, std::string stored) {
-    add({std::move(name), 1, cols, false, init, 0.0F, 0, {{std::move(stored), 0, 1, false}}});
+    vector(std::move(name), cols, init, std::vector<StoredTensor>{{std::move(stored), 0, cols, false}});
   }
   std::vector<ParameterSpec> take() && { return std::move(list_); }
 
@@ -151,24 +200,46 @@ std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& model) {
   return std::move(list).take();
 }
 
-std::vector<ParameterSpec> llama_parameters(const ModelConfig& model) {
-  const std::int64_t h = model.hidden, kv = model.kv_heads * model.head_dim(), f = model.ffn;
+// A matrix or a bias of the packed queries, keys and values, by the tensors that store it.
+std::vector<StoredTensor> stored_qkv(const ModelConfig& model, const std::string& layer, const char* what) {
+  const std::int64_t q = model.query_cols(), kv = model.key_cols();
+  return {{layer + "self_attn.q_proj" + what, 0, q, false},
+          {layer + "self_attn.k_proj" + what, q, kv, false},
+          {layer + "self_attn.v_proj" + what, q + kv, kv, false}};
+}
+
+std::vector<StoredTensor> stored_gate_and_up(const ModelConfig& model, const std::string& layer, const char* what) {
+  return {{layer + "mlp.gate_proj" + what, 0, model.ffn, false},
+          {layer + "mlp.up_proj" + what, model.ffn, model.ffn, false}};
+}
+
+void add_llama_layer(const ModelConfig& model, std::int64_t layer, ParameterList& list) {
+  const std::int64_t h = model.hidden, q = model.query_cols(), kv = model.key_cols(), f = model.ffn;
   const float residual_std = model.init_std / std::sqrt(2.0F * static_cast<float>(model.layers));
+  const std::string ours = fmt::format("L{}.", layer), stored = fmt::format("model.layers.{}.", layer);
+  list.vector(ours + "norm1.weight", h, Init::ones, stored + "input_layernorm.weight");
+  list.matrix(ours + "attn.qkv.weight", q + 2 * kv, h, model.init_std, stored_qkv(model, stored, ".weight"));
+  if (model.qkv_bias) list.vector(ours + "attn.qkv.bias", q + 2 * kv, Init::zeros, stored_qkv(model, stored, ".bias"));
+  if (model.qk_norm) {
+    list.vector(ours + "attn.q_norm.weight", model.head_dim(), Init::ones, stored + "self_attn.q_norm.weight");
+    list.vector(ours + "attn.k_norm.weight", model.head_dim(), Init::ones, stored + "self_attn.k_norm.weight");
+  }
+  list.matrix(ours + "attn.out.weight", h, q, residual_std, {{stored + "self_attn.o_proj.weight", 0, h, false}});
+  if (model.out_bias) list.vector(ours + "attn.out.bias", h, Init::zeros, stored + "self_attn.o_proj.bias");
+  list.vector(ours + "norm2.weight", h, Init::ones, stored + "post_attention_layernorm.weight");
+  list.matrix(ours + "mlp.up.weight", 2 * f, h, model.init_std, stored_gate_and_up(model, stored, ".weight"));
+  if (model.mlp_bias) {
+    list.vector(ours + "mlp.up.bias", 2 * f, Init::zeros, stored_gate_and_up(model, stored, ".bias"));
+  }
+  list.matrix(ours + "mlp.down.weight", h, f, residual_std, {{stored + "mlp.down_proj.weight", 0, h, false}});
+  if (model.mlp_bias) list.vector(ours + "mlp.down.bias", h, Init::zeros, stored + "mlp.down_proj.bias");
+}
+
+std::vector<ParameterSpec> llama_parameters(const ModelConfig& model) {
+  const std::int64_t h = model.hidden;
   ParameterList list;
   list.matrix("wte.weight", model.vocab, h, model.init_std, {{"model.embed_tokens.weight", 0, model.vocab, false}});
-  for (std::int64_t i = 0; i < model.layers; ++i) {
-    const std::string ours = fmt::format("L{}.", i), stored = fmt::format("model.layers.{}.", i);
-    list.vector(ours + "norm1.weight", h, Init::ones, stored + "input_layernorm.weight");
-    list.matrix(ours + "attn.qkv.weight", h + 2 * kv, h, model.init_std,
-                {{stored + "self_attn.q_proj.weight", 0, h, false},
-                 {stored + "self_attn.k_proj.weight", h, kv, false},
-                 {stored + "self_attn.v_proj.weight", h + kv, kv, false}});
-    list.matrix(ours + "attn.out.weight", h, h, residual_std, {{stored + "self_attn.o_proj.weight", 0, h, false}});
-    list.vector(ours + "norm2.weight", h, Init::ones, stored + "post_attention_layernorm.weight");
-    list.matrix(ours + "mlp.up.weight", 2 * f, h, model.init_std,
-                {{stored + "mlp.gate_proj.weight", 0, f, false}, {stored + "mlp.up_proj.weight", f, f, false}});
-    list.matrix(ours + "mlp.down.weight", h, f, residual_std, {{stored + "mlp.down_proj.weight", 0, h, false}});
-  }
+  for (std::int64_t i = 0; i < model.layers; ++i) add_llama_layer(model, i, list);
   list.vector("norm.weight", h, Init::ones, "model.norm.weight");
   if (!model.tied) {
     list.matrix("head.weight", model.vocab, h, model.init_std, {{"lm_head.weight", 0, model.vocab, false}});
@@ -183,18 +254,31 @@ std::string_view to_string(Family family) {
 }
 
 std::int64_t ModelConfig::parameters() const {
-  const std::int64_t norms = 2 * layers + 1, kv = kv_heads * head_dim();
+  const std::int64_t norms = 2 * layers + 1, q = query_cols(), kv = key_cols();
   const std::int64_t head = tied ? 0 : vocab * hidden;
   if (family == Family::llama) {
-    const std::int64_t block = hidden * (hidden + 2 * kv) + hidden * hidden + 3 * hidden * ffn;
-    return vocab * hidden + layers * block + norms * hidden + head;
+    const std::int64_t biases =
+        (qkv_bias ? q + 2 * kv : 0) + (out_bias ? hidden : 0) + (mlp_bias ? 2 * ffn + hidden : 0);
+    const std::int64_t block = hidden * (q + 2 * kv) + q * hidden + 3 * hidden * ffn + biases;
+    return vocab * hidden + layers * (block + (qk_norm ? 2 * head_dim() : 0)) + norms * hidden + head;
   }
   const std::int64_t block = 4 * hidden * hidden + 4 * hidden + 2 * hidden * ffn + ffn + hidden;
   return (vocab + context) * hidden + layers * block + norms * 2 * hidden + head;
 }
 
 double ModelConfig::train_flops_per_token(std::int64_t seq_len) const {
-  return 6.0 * static_cast<double>(parameters()) + 6.0 * static_cast<double>(layers * hidden * seq_len);
+  const std::int64_t windowed = window > 0 && window < seq_len ? layers - std::min(window_from, layers) : 0;
+  const double all = 6.0 * static_cast<double>(layers - windowed) * static_cast<double>(query_cols() * seq_len);
+  // Of seq_len queries the first ones see a growing triangle of keys, the others a whole window.
+  const auto w = static_cast<double>(window), seq = static_cast<double>(seq_len);
+  const double keys = windowed == 0 ? 0.0 : w * (2.0 * seq - w) / seq;  // seq_len without a window
+  return 6.0 * static_cast<double>(parameters()) + all + 6.0 * static_cast<double>(windowed * query_cols()) * keys;
+}
+
+float ModelConfig::rotary_factor() const {
+  if (rope_scaling != RopeKind::yarn) return 1.0F;
+  if (rope_attention_factor > 0) return rope_attention_factor;
+  return rope_scaling_factor > 1 ? 0.1F * std::log(rope_scaling_factor) + 1.0F : 1.0F;
 }
 
 std::vector<std::string> model_names() {
@@ -224,7 +308,7 @@ void validate(const ModelConfig& model) {
   require_size(model.ffn, "ffn", kMost);
   require_size(model.vocab, "vocab", kMost);
   require_size(model.context, "context", kMost);
-  if (model.hidden % model.heads != 0) {
+  if (model.head_size == 0 && model.hidden % model.heads != 0) {
     std::vector<std::string> fitting;
     for (std::int64_t heads = 1; heads <= std::min<std::int64_t>(model.hidden, 256); ++heads) {
       if (model.hidden % heads == 0) fitting.push_back(std::to_string(heads));
@@ -247,15 +331,19 @@ void validate(const ModelConfig& model) {
         "leave model.kv-heads out, or use model.family=llama for grouped-query attention");
   }
   if (model.family == Family::llama && model.head_dim() % 2 != 0) {
-    throw UserError(fmt::format("head size {} (model.hidden / model.heads) in family llama", model.head_dim()),
-                    "an even head size, because rotary embeddings rotate pairs of elements",
-                    "choose other model.hidden or model.heads");
+    throw UserError(
+        fmt::format("head size {} ({}) in family llama", model.head_dim(),
+                    model.head_size > 0 ? "model.head-size" : "model.hidden / model.heads"),
+        "an even head size, because rotary embeddings rotate pairs of elements",
+        model.head_size > 0 ? "choose another model.head-size" : "choose other model.hidden or model.heads");
   }
+  validate_additions(model);
   // No machine holds such models, and sizes computed from them would overflow.
   constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
-  if (model.parameters() > kMostElements || model.layers * model.context > kMostElements / model.hidden) {
+  const std::int64_t widest = std::max(model.hidden, model.query_cols());
+  if (model.parameters() > kMostElements || model.layers * model.context > kMostElements / widest) {
     throw UserError(fmt::format("a model of {} parameters, and {} blocks of {} positions by {}", model.parameters(),
-                                model.layers, model.context, model.hidden),
+                                model.layers, model.context, widest),
                     fmt::format("at most {} elements each", kMostElements),
                     "set smaller model.layers, model.hidden, model.ffn, model.vocab or model.context");
   }
@@ -272,7 +360,8 @@ void validate(const ModelConfig& model) {
   require_positive(model.rope_original_context, "rope-original-context");
   require_positive(model.rope_low_freq_factor, "rope-low-freq-factor");
   require_positive(model.rope_high_freq_factor, "rope-high-freq-factor");
-  if (model.rope_scaling_factor != 1.0F && model.rope_high_freq_factor <= model.rope_low_freq_factor) {
+  const bool blends = model.rope_scaling_factor != 1.0F && model.rope_scaling != RopeKind::linear;
+  if (blends && model.rope_high_freq_factor <= model.rope_low_freq_factor) {
     throw UserError(fmt::format("model.rope-high-freq-factor = {} with model.rope-low-freq-factor = {}",
                                 model.rope_high_freq_factor, model.rope_low_freq_factor),
                     "a high factor above the low one", "swap them, or leave both out");

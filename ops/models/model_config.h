@@ -6,14 +6,24 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/operations/embedding.h"
+
 namespace weft::ops {
 
 enum class Family : std::uint8_t { gpt2, llama };
 
 std::string_view to_string(Family family);
 
+/// How rotary frequencies follow from the base when rope_scaling_factor isn't 1. A pair of elements turns t times
+/// within the original context.
+///   llama3: t below low_freq_factor: divided by the factor; t above high_freq_factor: kept; a blend between them
+///   linear: all are divided by the factor
+///   yarn: as llama3 with bounds in elements instead of turns, and queries and keys are scaled (attention factor)
+using graph::RopeKind;
+
 /// gpt2: learned positions, LayerNorm, GELU-tanh, biases, tied head.
-/// llama: RoPE (half split), RMSNorm, SwiGLU, grouped-query attention, no biases, tied or untied head.
+/// llama: RoPE (half split), RMSNorm, SwiGLU, grouped-query attention, tied or untied head. The members marked "llama"
+/// are what Mistral, Qwen2 and Qwen3 add to it.
 struct ModelConfig {
   std::string name = "custom";
   Family family = Family::gpt2;
@@ -22,15 +32,34 @@ struct ModelConfig {
   bool tied = true;            // the LM head is the token embedding
   float norm_eps = 1e-5F;
   float init_std = 0.02F;
-  // RoPE; scaling_factor 1: no llama3 scaling
+  // RoPE; scaling_factor 1: frequencies aren't scaled
   float rope_theta = 10000.0F, rope_scaling_factor = 1.0F, rope_low_freq_factor = 1.0F, rope_high_freq_factor = 4.0F,
         rope_original_context = 8192.0F;
+  RopeKind rope_scaling = RopeKind::llama3;
+  float rope_attention_factor = 0.0F;                         // yarn; 0: 0.1·ln(scaling_factor) + 1
+  bool rope_truncate = true;                                  // yarn: its bounds are whole elements
+  std::int64_t head_size = 0;                                 // llama: columns of a head; 0: hidden / heads
+  bool qkv_bias = false, out_bias = false, mlp_bias = false;  // llama: biases of linear layers
+  bool qk_norm = false;                                       // llama: RMSNorm of each head's query and key
+  std::int64_t window = 0;  // llama: a query sees its own position and the window − 1 before it; 0: all before it
+  std::int64_t window_from = 0;  // the first layer with the window
 
-  std::int64_t head_dim() const { return hidden / heads; }
+  std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
+  /// Columns of all heads' queries, and of all keys.
+  std::int64_t query_cols() const { return heads * head_dim(); }
+  std::int64_t key_cols() const { return kv_heads * head_dim(); }
+  /// The window of a layer; 0: none.
+  std::int64_t window_of(std::int64_t layer) const { return layer >= window_from ? window : 0; }
+  bool has_qkv_bias() const { return family == Family::gpt2 || qkv_bias; }
+  bool has_out_bias() const { return family == Family::gpt2 || out_bias; }
+  bool has_mlp_bias() const { return family == Family::gpt2 || mlp_bias; }
+  /// The factor of rotated queries and keys.
+  float rotary_factor() const;
   /// Number of stored parameters; a tied head counts once.
   std::int64_t parameters() const;
-  /// Floating-point operations of one training token (forward and backward): 6N + 6·layers·hidden·seq_len, where N
-  /// includes positions and attention counts its causal half (llm.c's formula).
+  /// Floating-point operations of one training token (forward and backward): 6N + 6·layers·query_cols·seq_len, where N
+  /// includes positions and attention counts its causal half (llm.c's formula). A layer with a window counts the keys
+  /// that its queries see.
   double train_flops_per_token(std::int64_t seq_len) const;
 };
 
@@ -44,8 +73,8 @@ ModelConfig model_by_name(std::string_view name);
 /// head sizes with RoPE, numbers out of range.
 void validate(const ModelConfig& model);
 
-/// A tensor of the Hugging Face layout that stores a parameter's rows [row_begin, row_begin + rows). `transposed`:
-/// stored [cols, rows] (GPT-2's Conv1D matrices).
+/// A tensor of the Hugging Face layout that stores a parameter's rows [row_begin, row_begin + rows), or these elements
+/// of a vector. `transposed`: stored [cols, rows] (GPT-2's Conv1D matrices).
 struct StoredTensor {
   std::string name;
   std::int64_t row_begin = 0, rows = 0;
@@ -65,8 +94,8 @@ struct ParameterSpec {
   std::vector<StoredTensor> stored;
 };
 
-/// The parameters in the order of the forward pass. Packed matrices (QKV; gate and up) name the tensors that store
-/// them. Names of gpt2 follow Hugging Face's GPT2LMHeadModel without the "transformer." prefix, those of llama
+/// The parameters in the order of the forward pass. Packed ones (QKV; gate and up) name the tensors that store them.
+/// Names of gpt2 follow Hugging Face's GPT2LMHeadModel without the "transformer." prefix, those of llama
 /// LlamaForCausalLM.
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model);
 

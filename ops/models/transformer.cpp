@@ -17,13 +17,13 @@ DropoutSite site(const ForwardOptions& options, std::int64_t number) {
   return {options.dropout, static_cast<std::uint32_t>(number), options.row_offset};
 }
 
-Parameter* bias_of(Lowering& low, const std::string& parameter) {
-  return low.model().family == Family::gpt2 ? &low.parameter(parameter + ".bias") : nullptr;
+Parameter* bias_of(Lowering& low, bool has_bias, const std::string& parameter) {
+  return has_bias ? &low.parameter(parameter + ".bias") : nullptr;
 }
 
-Value named_linear(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
+Value mlp_linear(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
   auto scope = low.enter(scope_name);
-  return linear(low, x, low.parameter(parameter + ".weight"), bias_of(low, parameter));
+  return linear(low, x, low.parameter(parameter + ".weight"), bias_of(low, low.model().has_mlp_bias(), parameter));
 }
 
 Value named_norm(Lowering& low, Value x, const char* scope_name, const std::string& parameter) {
@@ -41,26 +41,26 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
     std::vector<Value> qkv;
     {
       auto scope_qkv = low.enter("qkv");
-      qkv = linear(low, normed, low.parameter(name + "attn.qkv.weight"), bias_of(low, name + "attn.qkv"),
-                   qkv_outputs(low.model(), low.grid()));
+      qkv = linear(low, normed, low.parameter(name + "attn.qkv.weight"),
+                   bias_of(low, low.model().has_qkv_bias(), name + "attn.qkv"), qkv_outputs(low.model(), low.grid()));
     }
     branch = attention(low, qkv, options.sequences, layer);
     {
       auto scope_out = low.enter("out");
       Parameter& weight = low.parameter(name + "attn.out.weight");
-      branch =
-          linear(low, branch, weight, bias_of(low, name + "attn.out"), {{weight.shard->rows, false}}, true).front();
+      Parameter* bias = bias_of(low, low.model().has_out_bias(), name + "attn.out");
+      branch = linear(low, branch, weight, bias, {{weight.shard->rows, false}}, true).front();
     }
     x = add_residual(low, x, branch, site(options, 2 * layer + 1));
   }
   const Value normed_again = named_norm(low, x, "norm2", name + "norm2");
   auto scope = low.enter("mlp");
-  branch = named_linear(low, normed_again, "up", name + "mlp.up");
+  branch = mlp_linear(low, normed_again, "up", name + "mlp.up");
   {
     auto activation_scope = low.enter("act");
     branch = low.model().family == Family::gpt2 ? gelu(low, branch) : swiglu(low, branch);
   }
-  branch = named_linear(low, branch, "down", name + "mlp.down");
+  branch = mlp_linear(low, branch, "down", name + "mlp.down");
   return add_residual(low, x, branch, site(options, 2 * layer + 2));
 }
 

@@ -17,7 +17,8 @@ struct ForwardOptions {
 /// Embedding, blocks and final norm: tokens (i32 view of `rows` elements) → [rows, hidden].
 ///
 ///   gpt2   x += attn.out(attention(qkv(norm1(x))));  x += mlp.down(gelu(mlp.up(norm2(x))))
-///   llama  the same with RMSNorm, RoPE, grouped-query attention and swiglu(gate | up) for gelu
+///   llama  the same with RMSNorm, RoPE, grouped-query attention and swiglu(gate | up) for gelu; see ModelConfig for
+///          biases, norms of Q and K, and windows
 Value transformer(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options);
 
 /// Logits [rows, vocab] of hidden states; a tied model multiplies by the token embedding.

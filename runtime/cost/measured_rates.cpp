@@ -103,7 +103,7 @@ ArithmeticTime MeasuredRates::arithmetic(const graph::Operation& operation, doub
   if (const auto* gemm = std::get_if<graph::Gemm>(&operation))
     return corrected(gemms_, query_of(*gemm, dtype), seconds);
   const auto attention = [&](const auto& op, bool backward) {
-    const graph::AttentionForward sizes{op.batch, op.seq, op.heads, op.kv_heads, op.head_dim};
+    const graph::AttentionForward sizes{op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window};
     return corrected(attention_, query_of(sizes, backward, dtype), seconds);
   };
   if (const auto* forward = std::get_if<graph::AttentionForward>(&operation)) return attention(*forward, false);

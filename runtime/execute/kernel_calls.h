@@ -6,11 +6,26 @@
 #include <type_traits>
 
 #include "graph/operation.h"
+#include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/gemm/matrix.h"
 #include "kernels/cpu/norm/norm_parts.h"
 #include "runtime/execute/task_arguments.h"
 
 namespace weft::execute {
+
+/// The scaling of a rotary embedding, for rope_frequencies().
+inline cpu::RopeScaling scaling_of(const graph::Rope& op) {
+  using Kind = cpu::RopeScaling::Kind;
+  Kind kind = Kind::llama3;
+  if (op.scaling == graph::RopeKind::linear) kind = Kind::linear;
+  if (op.scaling == graph::RopeKind::yarn) kind = Kind::yarn;
+  return {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context, kind, op.fractional};
+}
+
+/// The factor of its results.
+inline float factor_of(const graph::Rope& op) {
+  return op.attention_factor != 0.0F ? op.attention_factor : 1.0F;
+}
 
 /// Calls kernels with `Where`, the first argument of the device's kernels; argument-dependent lookup finds them in its
 /// namespace, so its users include their declarations. `Scalar` is how they take an integer that a step computes: by
@@ -65,6 +80,15 @@ struct KernelCalls {
     rms_norm_backward(where, a["x"], a["weight"], a["rstd"], a["dy"],
                       {a["dx"], a["dweight"], a.find("dresidual"), op.accumulate});
   }
+  void operator()(const graph::HeadNormForward& op) const {
+    const auto a = arguments_of(op);
+    head_norm_forward(where, op.eps, op.heads, a["x"], a["weight"], a["y"], a["rstd"]);
+  }
+  void operator()(const graph::HeadNormBackward& op) const {
+    const auto a = arguments_of(op);
+    head_norm_backward(where, op.heads, a["x"], a["weight"], a["rstd"], a["dy"],
+                       {a["dx"], a["dweight"], op.accumulate});
+  }
   void operator()(const graph::NormStatistics& op) const {
     const auto a = arguments_of(op);
     norm_statistics(where, op.centered, a["x"], a["statistics"]);
@@ -89,12 +113,12 @@ struct KernelCalls {
   }
   void operator()(const graph::AttentionForward& op) const {
     const auto a = arguments_of(op);
-    attention_forward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim},
+    attention_forward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window},
                       {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]});
   }
   void operator()(const graph::AttentionBackward& op) const {
     const auto a = arguments_of(op);
-    attention_backward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim},
+    attention_backward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window},
                        {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]}, {a["dout"], a["dq"], a["dk"], a["dv"]});
   }
   void operator()(const graph::CacheStore& op) const {
@@ -103,8 +127,8 @@ struct KernelCalls {
   }
   void operator()(const graph::AttentionDecode& op) const {
     const auto a = arguments_of(op);
-    attention_decode(where, {op.batch, op.heads, op.kv_heads, op.head_dim, op.context}, scalar(a["position"]),
-                     {a["q"], a["k"], a["v"], a["k_cache"], a["v_cache"], a["out"]});
+    attention_decode(where, {op.batch, op.heads, op.kv_heads, op.head_dim, op.context, op.window},
+                     scalar(a["position"]), {a["q"], a["k"], a["v"], a["k_cache"], a["v_cache"], a["out"]});
   }
   void operator()(const graph::GeluForward& op) const {
     const auto a = arguments_of(op);

@@ -23,10 +23,10 @@ double axonn_seconds(const AxonnStep& step, const AxisBandwidth& bandwidth) {
   constexpr double kWeight = 2, kGradient = 4;  // bytes of an element
   const ops::ModelConfig& model = step.model;
   const graph::Grid& grid = step.grid;
-  const double hidden = graph::as_double(model.hidden),
-               kv = hidden * graph::as_double(model.kv_heads) / graph::as_double(model.heads);
+  const double hidden = graph::as_double(model.hidden), q = graph::as_double(model.query_cols()),
+               kv = graph::as_double(model.key_cols());
   const double up = graph::as_double(model.ffn) * (model.family == ops::Family::llama ? 2 : 1);
-  const std::array<Product, 4> products = {Product{hidden, hidden + 2 * kv, false}, Product{hidden, hidden, true},
+  const std::array<Product, 4> products = {Product{hidden, q + 2 * kv, false}, Product{q, hidden, true},
                                            Product{hidden, up, false},
                                            Product{graph::as_double(model.ffn), hidden, true}};
   const double x = graph::as_double(grid.x), y = graph::as_double(grid.y), z = graph::as_double(grid.z),

@@ -24,10 +24,10 @@ double common_slowdown(const cost::Machine& machine) {
 ClosedForms::ClosedForms(const train::RunConfig& config, const cost::Machine& machine, std::int64_t ranks)
     : config_(config), machine_(machine), ranks_(ranks) {
   const ops::ModelConfig& model = config.model;
-  const double hidden = graph::as_double(model.hidden),
-               kv = hidden * graph::as_double(model.kv_heads) / graph::as_double(model.heads);
+  const double hidden = graph::as_double(model.hidden), q = graph::as_double(model.query_cols()),
+               kv = graph::as_double(model.key_cols());
   const double up = graph::as_double(model.ffn) * (model.family == ops::Family::llama ? 2 : 1);
-  products_ = {Product{hidden, hidden + 2 * kv, false, true}, Product{hidden, hidden, true, true},
+  products_ = {Product{hidden, q + 2 * kv, false, true}, Product{q, hidden, true, true},
                Product{hidden, up, false, true},
                // Its result is the layer's own, which no backward pass needs again.
                Product{graph::as_double(model.ffn), hidden, true, false}};

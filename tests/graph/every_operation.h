@@ -9,6 +9,7 @@
 
 namespace weft::testing {
 
+/// Additions come last, so that the operations before them keep their dtypes, and with them their golden texts.
 inline std::vector<graph::Operation> every_operation() {
   return {graph::Gemm{2, 3, 5},
           graph::Gemm{2, 3, 5, true, true, true, true, true},
@@ -71,7 +72,14 @@ inline std::vector<graph::Operation> every_operation() {
           graph::AllReduce{graph::Channel::data, 4, 10},
           graph::ReduceScatter{graph::Channel::z_scatter, 4, 10},
           graph::AllGather{graph::Channel::z_gather, 4, 10},
-          graph::Broadcast{graph::Channel::world, 4, 10, 3}};
+          graph::Broadcast{graph::Channel::world, 4, 10, 3},
+          graph::HeadNormForward{2, 3, 4, 1e-6F},
+          graph::HeadNormBackward{2, 3, 4},
+          graph::HeadNormBackward{2, 3, 4, true},
+          graph::Rope{6, 2, 4, 3, 5e5F, 8.0F, 1.0F, 4.0F, 8192.0F, true, true, graph::RopeKind::yarn, 1.25F, true},
+          graph::AttentionForward{2, 3, 4, 2, 8, 2},
+          graph::AttentionBackward{2, 3, 4, 2, 8, 2},
+          graph::AttentionDecode{2, 4, 2, 8, 16, 6}};
 }
 
 }  // namespace weft::testing

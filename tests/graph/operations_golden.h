@@ -8,7 +8,7 @@
 
 namespace weft::testing {
 
-inline constexpr std::uint64_t kOperationsFingerprint = 0x4b60d92bb8bd6d7e;
+inline constexpr std::uint64_t kOperationsFingerprint = 0xaca9144567c2de82;
 
 // Elements of 2 bytes.
 inline constexpr std::string_view kOperationsGolden =
@@ -136,6 +136,20 @@ all_gather: channel=z_gather ranks=4 count=10 | all_gather channel=z_gather rank
   0 flops, 100 bytes, 60 sent, all-gather
 broadcast: channel=world ranks=4 count=10 root=3 | broadcast channel=world ranks=4 count=10 root=3 bf16
   0 flops, 40 bytes, 20 sent, copy, broadcast
+head_norm: rows=2 heads=3 head_dim=4 eps=1e-06 | head_norm rows=2 heads=3 head_dim=4 f32
+  120 flops, 96 bytes, 0 sent, elementwise
+head_norm_backward: rows=2 heads=3 head_dim=4 accumulate=false | head_norm_backward rows=2 heads=3 head_dim=4 bf16
+  240 flops, 144 bytes, 0 sent, elementwise
+head_norm_backward: rows=2 heads=3 head_dim=4 accumulate=true | head_norm_backward rows=2 heads=3 head_dim=4 accumulate f32
+  240 flops, 144 bytes, 0 sent, elementwise
+rope: rows=6 heads=2 head_dim=4 seq_len=3 theta=500000 scaling_factor=8 low_freq_factor=1 high_freq_factor=4 original_context=8192 inverse=true has_offset=true scaling=yarn attention_factor=1.25 fractional=true | rope rows=6 heads=2 head_dim=4 seq_len=3 inverse has_offset scaling=yarn fractional bf16
+  144 flops, 192 bytes, 0 sent, elementwise
+attention: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 | attention batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 f32
+  1280 flops, 1152 bytes, 0 sent, attention
+attention_backward: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 | attention_backward batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 bf16
+  3200 flops, 2304 bytes, 0 sent, attention
+attention_decode: batch=2 heads=4 kv_heads=2 head_dim=8 context=16 window=6 | attention_decode batch=2 heads=4 kv_heads=2 head_dim=8 context=16 window=6 f32
+  1536 flops, 768 bytes, 0 sent, attention
 )";
 
 }  // namespace weft::testing

@@ -29,10 +29,23 @@ ModelConfig model_of(Family family, std::int64_t kv_heads, std::int64_t vocab, b
   return model;
 }
 
+/// With heads wider than hidden / heads, all biases, or norms of heads.
+ModelConfig with_additions(ModelConfig model, bool norms) {
+  model.head_size = 6;
+  model.qk_norm = norms;
+  model.qkv_bias = model.out_bias = model.mlp_bias = !norms;
+  return model;
+}
+
 std::vector<ModelConfig> models() {
-  return {model_of(Family::gpt2, 12, 53, true),  model_of(Family::gpt2, 12, 48, false),
-          model_of(Family::llama, 12, 48, true), model_of(Family::llama, 4, 257, false),
-          model_of(Family::llama, 2, 31, true),  model_of(Family::llama, 6, 1, false)};
+  return {with_additions(model_of(Family::llama, 4, 48, true), false),
+          with_additions(model_of(Family::llama, 2, 31, false), true),
+          model_of(Family::gpt2, 12, 53, true),
+          model_of(Family::gpt2, 12, 48, false),
+          model_of(Family::llama, 12, 48, true),
+          model_of(Family::llama, 4, 257, false),
+          model_of(Family::llama, 2, 31, true),
+          model_of(Family::llama, 6, 1, false)};
 }
 
 std::vector<graph::Grid> grids() {

@@ -28,6 +28,46 @@ inline ops::ModelConfig tiny_model(ops::Family family) {
   return model;
 }
 
+/// What the model types of Hugging Face add to llama, at the sizes of tiny_model().
+enum class ModelKind : std::uint8_t { gpt2, llama, llama_biased, mistral, qwen2, qwen3 };
+
+inline const char* to_string(ModelKind kind) {
+  constexpr const char* kNames[] = {"gpt2", "llama", "llama_biased", "mistral", "qwen2", "qwen3"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+/// Windows shorter than the context, heads wider than hidden / heads, and all kinds of scaled rotary frequencies.
+inline ops::ModelConfig tiny_model(ModelKind kind) {
+  ops::ModelConfig model = tiny_model(kind == ModelKind::gpt2 ? ops::Family::gpt2 : ops::Family::llama);
+  switch (kind) {
+    case ModelKind::gpt2:
+    case ModelKind::llama:
+      break;
+    case ModelKind::llama_biased:
+      model.qkv_bias = model.out_bias = model.mlp_bias = true;
+      model.rope_scaling = ops::RopeKind::linear;
+      model.rope_scaling_factor = 4.0F;
+      break;
+    case ModelKind::mistral:
+      model.window = 3;
+      model.head_size = 6;
+      break;
+    case ModelKind::qwen2:
+      model.qkv_bias = true;
+      model.window = 4, model.window_from = 1;
+      break;
+    case ModelKind::qwen3:
+      model.qk_norm = true;
+      model.head_size = 6;
+      model.rope_scaling = ops::RopeKind::yarn;
+      model.rope_scaling_factor = 4.0F;
+      model.rope_low_freq_factor = 1.0F, model.rope_high_freq_factor = 32.0F;
+      model.rope_original_context = 100.0F;
+      break;
+  }
+  return model;
+}
+
 /// Two micro-batches of one sequence that fills the context.
 inline ops::StepConfig tiny_step() {
   ops::StepConfig step;

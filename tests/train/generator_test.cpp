@@ -98,12 +98,14 @@ class Net {
   testing::ReferenceTransformer::Parameters parameters_;
 };
 
-class GeneratorFamilies : public ::testing::TestWithParam<ops::Family> {
+class GeneratorFamilies : public ::testing::TestWithParam<testing::ModelKind> {
  protected:
   const ops::ModelConfig model_ = testing::tiny_model(GetParam());
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, GeneratorFamilies, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
+INSTANTIATE_TEST_SUITE_P(Families, GeneratorFamilies,
+                         ::testing::Values(testing::ModelKind::gpt2, testing::ModelKind::llama,
+                                           testing::ModelKind::mistral, testing::ModelKind::qwen3),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(GeneratorFamilies, EveryTokenIsThatOfTheWholePrefixComputedAnew) {

@@ -121,7 +121,8 @@ inline GridOutcome run_grid(const GridRun& run) {
     }
     if (state.contains(ops::names::kCoordinates)) {
       const auto values = ops::coordinate_values(grid, at);
-      std::copy(values.begin(), values.end(), state.get<std::int64_t>(ops::names::kCoordinates).begin());
+      const auto coordinates = state.get<std::int64_t>(ops::names::kCoordinates);
+      std::copy_n(values.begin(), coordinates.size(), coordinates.begin());
     }
     program.state_to_device();
     const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;

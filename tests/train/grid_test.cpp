@@ -15,6 +15,7 @@
 #include "runtime/plan/memory_report.h"
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/policy.h"
+#include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"
 
 namespace weft::train {
@@ -107,6 +108,49 @@ TEST_P(GridBar, TwentySteps) {
     expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
     const auto [difference, name] = testing::worst_difference(found, expected, "");
     EXPECT_LE(difference, 1e-5) << name << (recompute ? ", recomputed" : "");
+  }
+}
+
+// The model types of Hugging Face beside gpt2 and llama, on every grid that fits: one with many KV heads, and one whose
+// only KV head all ranks of x share.
+class GridKinds : public ::testing::TestWithParam<testing::ModelKind> {
+ protected:
+  testing::GridRun run_of(std::int64_t kv_heads, const graph::Grid& grid) const {
+    testing::GridRun run = grid_run(ops::Family::llama, grid);
+    ops::ModelConfig model = testing::tiny_model(GetParam());
+    const ops::ModelConfig sizes = run.model;
+    model.layers = 2, model.hidden = 48, model.heads = 12, model.kv_heads = kv_heads, model.ffn = 36;
+    model.vocab = sizes.vocab, model.context = sizes.context, model.tied = kv_heads == 1;
+    run.model = model;
+    run.steps = 6;
+    return run;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Grids, GridKinds,
+                         ::testing::Values(testing::ModelKind::llama_biased, testing::ModelKind::mistral,
+                                           testing::ModelKind::qwen2, testing::ModelKind::qwen3),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+TEST_P(GridKinds, TrainLikeOneRank) {
+  for (const std::int64_t kv_heads : {12, 1}) {
+    const testing::GridOutcome expected = testing::run_grid(run_of(kv_heads, {}));
+    for (const graph::Grid& grid : grids()) {
+      if (kv_heads % grid.y != 0) continue;
+      for (const bool zero1 : {false, true}) {
+        if (zero1 && grid.data == 1) continue;
+        SCOPED_TRACE(fmt::format("{} KV heads, {}{}", kv_heads, graph::to_string(grid), zero1 ? ", zero-1" : ""));
+        testing::GridRun run = run_of(kv_heads, grid);
+        run.step.zero1 = zero1;
+        run.step.recompute_blocks = grid.z > 1;
+        const testing::GridOutcome found = testing::run_grid(run);
+        ASSERT_EQ(found.exit_code, 0) << found.errors;
+        expect_near(found.losses, expected.losses, 1e-6, "loss");
+        expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
+        const auto [difference, name] = testing::worst_difference(found, expected, "");
+        EXPECT_LE(difference, 1e-5) << name;
+      }
+    }
   }
 }
 

@@ -19,12 +19,12 @@ namespace weft::train {
 namespace {
 
 struct Case {
-  ops::Family family;
+  testing::ModelKind kind;
   bool dropout;
 };
 
 std::string numerics_name(const ::testing::TestParamInfo<Case>& info) {
-  return std::string(ops::to_string(info.param.family)) + (info.param.dropout ? "WithDropout" : "");
+  return std::string(to_string(info.param.kind)) + (info.param.dropout ? "WithDropout" : "");
 }
 
 constexpr std::uint64_t kSeed = 7;
@@ -124,7 +124,7 @@ class Model {
 
 class ModelNumerics : public ::testing::TestWithParam<Case> {
  protected:
-  ops::ModelConfig model() const { return testing::tiny_model(GetParam().family); }
+  ops::ModelConfig model() const { return testing::tiny_model(GetParam().kind); }
   // Gradients as they are: no clipping, β1 = 0, nothing learnt.
   ops::StepConfig step() const {
     ops::StepConfig step;
@@ -154,10 +154,13 @@ class ModelNumerics : public ::testing::TestWithParam<Case> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, ModelNumerics,
-                         ::testing::Values(Case{ops::Family::gpt2, false}, Case{ops::Family::gpt2, true},
-                                           Case{ops::Family::llama, false}, Case{ops::Family::llama, true}),
-                         numerics_name);
+INSTANTIATE_TEST_SUITE_P(
+    Families, ModelNumerics,
+    ::testing::Values(Case{testing::ModelKind::gpt2, false}, Case{testing::ModelKind::gpt2, true},
+                      Case{testing::ModelKind::llama, false}, Case{testing::ModelKind::llama, true},
+                      Case{testing::ModelKind::llama_biased, false}, Case{testing::ModelKind::mistral, false},
+                      Case{testing::ModelKind::qwen2, false}, Case{testing::ModelKind::qwen3, false}),
+    numerics_name);
 
 double largest(const std::vector<double>& values) {
   double most = 0;

@@ -2,6 +2,7 @@
 // graph or the kernels: the reference for trained losses and gradients.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -24,8 +25,8 @@ struct ReferenceMatrix {
   double at(std::int64_t r, std::int64_t c) const { return values[static_cast<std::size_t>(r * cols + c)]; }
 };
 
-/// Radford et al. 2019 (GPT-2 with tanh-GELU) and Touvron et al. 2023 (Llama) with dropout on the embedding and on both
-/// residual branches.
+/// Radford et al. 2019 (GPT-2 with tanh-GELU) and Touvron et al. 2023 (Llama), the latter with what Mistral, Qwen2 and
+/// Qwen3 add, and with dropout on the embedding and on both residual branches.
 class ReferenceTransformer {
  public:
   using Parameters = std::map<std::string, ReferenceMatrix>;
@@ -51,8 +52,9 @@ class ReferenceTransformer {
       const std::string name = "L" + std::to_string(layer) + ".";
       const auto site = static_cast<std::uint32_t>(2 * layer);
       ReferenceMatrix qkv = linear(norm(x, parameters, name + "norm1"), parameters, name + "attn.qkv");
+      if (model_.qk_norm) normalize_heads(qkv, parameters, name + "attn.");
       if (!gpt2()) rotate(qkv);
-      ReferenceMatrix branch = linear(attention(qkv), parameters, name + "attn.out");
+      ReferenceMatrix branch = linear(attention(qkv, model_.window_of(layer)), parameters, name + "attn.out");
       add_dropped(branch, x, site + 1);
       x = std::move(branch);
       branch = linear(norm(x, parameters, name + "norm2"), parameters, name + "mlp.up");
@@ -129,7 +131,7 @@ class ReferenceTransformer {
 
   ReferenceMatrix linear(const ReferenceMatrix& x, const Parameters& parameters, const std::string& name) const {
     ReferenceMatrix y = product(x, parameters.at(name + ".weight"));
-    if (!gpt2()) return y;
+    if (!parameters.contains(name + ".bias")) return y;
     for (std::int64_t r = 0; r < y.rows; ++r) {
       for (std::int64_t c = 0; c < y.cols; ++c) y.at(r, c) += parameters.at(name + ".bias").at(0, c);
     }
@@ -152,15 +154,46 @@ class ReferenceTransformer {
     return y;
   }
 
+  // Each head's query and key divided by its root mean square (Qwen3).
+  void normalize_heads(ReferenceMatrix& qkv, const Parameters& parameters, const std::string& name) const {
+    const std::int64_t d = model_.head_dim();
+    for (std::int64_t r = 0; r < qkv.rows; ++r) {
+      for (std::int64_t head = 0; head < model_.heads + model_.kv_heads; ++head) {
+        const ReferenceMatrix& weight = parameters.at(name + (head < model_.heads ? "q_norm.weight" : "k_norm.weight"));
+        double square = 0;
+        for (std::int64_t c = 0; c < d; ++c) square += std::pow(qkv.at(r, head * d + c), 2) / static_cast<double>(d);
+        const double scale = 1 / std::sqrt(square + static_cast<double>(model_.norm_eps));
+        for (std::int64_t c = 0; c < d; ++c) qkv.at(r, head * d + c) *= scale * weight.at(0, c);
+      }
+    }
+  }
+
+  // The frequency of element j, unscaled, linear or yarn (Peng et al. 2023); llama3's are compared with PyTorch's.
+  double frequency(std::int64_t j) const {
+    const auto d = static_cast<double>(model_.head_dim()), theta = static_cast<double>(model_.rope_theta);
+    const double f = std::pow(theta, -2.0 * static_cast<double>(j) / d);
+    const auto factor = static_cast<double>(model_.rope_scaling_factor);
+    if (factor == 1 || model_.rope_scaling == ops::RopeKind::llama3) return f;
+    if (model_.rope_scaling == ops::RopeKind::linear) return f / factor;
+    const auto place = [&](float turns) {
+      const double context = static_cast<double>(model_.rope_original_context);
+      return d * std::log(context / (2 * 3.14159265358979 * static_cast<double>(turns))) / (2 * std::log(theta));
+    };
+    const double kept = std::max(0.0, std::floor(place(model_.rope_high_freq_factor)));
+    const double divided = std::min(d - 1, std::ceil(place(model_.rope_low_freq_factor)));
+    const double part = std::min(1.0, std::max(0.0, (static_cast<double>(j) - kept) / (divided - kept)));
+    return (1 - part) * f + part * f / factor;
+  }
+
   // Su et al. 2021 in Hugging Face's layout: element j pairs with j + head_dim/2.
   void rotate(ReferenceMatrix& qkv) const {
+    const bool yarn = model_.rope_scaling == ops::RopeKind::yarn;
+    const double stretch = yarn ? 0.1 * std::log(static_cast<double>(model_.rope_scaling_factor)) + 1 : 1;
     const std::int64_t d = model_.head_dim(), half = d / 2;
     for (std::int64_t r = 0; r < qkv.rows; ++r) {
       for (std::int64_t j = 0; j < half; ++j) {
-        const double angle =
-            static_cast<double>(r % seq_) *
-            std::pow(static_cast<double>(model_.rope_theta), -2.0 * static_cast<double>(j) / static_cast<double>(d));
-        const double cosine = std::cos(angle), sine = std::sin(angle);
+        const double angle = static_cast<double>(r % seq_) * frequency(j);
+        const double cosine = stretch * std::cos(angle), sine = stretch * std::sin(angle);
         for (std::int64_t head = 0; head < model_.heads + model_.kv_heads; ++head) {
           double &a = qkv.at(r, head * d + j), &b = qkv.at(r, head * d + half + j);
           const double left = a;
@@ -171,13 +204,13 @@ class ReferenceTransformer {
     }
   }
 
-  ReferenceMatrix attention(const ReferenceMatrix& qkv) const {
+  ReferenceMatrix attention(const ReferenceMatrix& qkv, std::int64_t window) const {
     const std::int64_t d = model_.head_dim(), group = model_.heads / model_.kv_heads;
     const std::int64_t k_begin = model_.heads * d, v_begin = k_begin + model_.kv_heads * d;
     ReferenceMatrix out(qkv.rows, k_begin);
     std::vector<double> weights(static_cast<std::size_t>(seq_));
     for (std::int64_t r = 0; r < qkv.rows; ++r) {
-      const std::int64_t first = r - r % seq_;
+      const std::int64_t begin = r - r % seq_, first = window > 0 ? std::max(begin, r - window + 1) : begin;
       for (std::int64_t head = 0; head < model_.heads; ++head) {
         const std::int64_t kv = head / group * d;
         double total = 0;

@@ -50,7 +50,7 @@ StoredShard whole_shard(const ops::ParameterSpec& spec, const ops::StoredTensor&
   shard.layout = !spec.matrix ? "out" : stored.transposed ? "in, out" : "out, in";
   shard.global_shape = shard.block_end = stored_shape(spec, stored);
   shard.block_begin.assign(shard.global_shape.size(), 0);
-  shard.range_end = static_cast<std::uint64_t>(stored.rows * spec.cols);
+  shard.range_end = static_cast<std::uint64_t>(whole_region(spec, stored).elements());
   return shard;
 }
 
@@ -65,7 +65,7 @@ StoredShard shard_of_piece(const ops::ParameterSpec& spec, const ParameterPiece&
   shard.content = content;
   shard.dtype = to_string(stored_type(dtype));
   shard.layout = spec.matrix ? "out, in" : "out";
-  shard.global_shape = spec.matrix ? unsigned_of({piece.stored->rows, spec.cols}) : unsigned_of({spec.cols});
+  shard.global_shape = spec.matrix ? unsigned_of({piece.stored->rows, spec.cols}) : unsigned_of({piece.stored->rows});
   shard.block_begin = spec.matrix ? unsigned_of({region.row_begin, region.col_begin}) : unsigned_of({region.col_begin});
   shard.block_end = spec.matrix ? unsigned_of({region.row_end, region.col_end}) : unsigned_of({region.col_end});
   shard.range_begin = static_cast<std::uint64_t>(region.range_begin);

@@ -48,7 +48,7 @@ PlacedShard place(const StoredShard& shard, const WantedTensor& wanted, const st
   const auto rows = static_cast<std::uint64_t>(wanted.stored->rows), cols = static_cast<std::uint64_t>(spec.cols);
   const bool transposed = spec.matrix && shard.layout == "in, out";
   const char* layout = !spec.matrix ? "out" : transposed ? "in, out" : "out, in";
-  const std::vector<std::uint64_t> shape = !spec.matrix ? std::vector{cols}
+  const std::vector<std::uint64_t> shape = !spec.matrix ? std::vector{rows}
                                            : transposed ? std::vector{cols, rows}
                                                         : std::vector{rows, cols};
   if (shard.global_shape != shape || shard.layout != layout) {
@@ -100,7 +100,8 @@ class ShardIndex {
       placed.push_back(place(*shard, wanted, name_));
       regions.push_back(placed.back().region);
     }
-    if (const std::string fault = cover_fault(wanted.stored->rows, wanted.spec->cols, regions); !fault.empty()) {
+    const Region whole = whole_region(*wanted.spec, *wanted.stored);
+    if (const std::string fault = cover_fault(whole.row_end, whole.col_end, regions); !fault.empty()) {
       throw UserError(fmt::format("{}: the stored parts of tensor '{}' {}", name_, wanted.text(), fault),
                       "each element once", kUseAnother);
     }

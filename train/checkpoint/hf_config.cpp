@@ -6,20 +6,22 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/json_file.h"
 #include "base/files/mapped_file.h"
 #include "base/text/json_object.h"
+#include "train/checkpoint/hf_keys.h"
+#include "train/checkpoint/hf_rope.h"
 
 namespace weft::train {
 namespace {
 
-constexpr std::int64_t kLargest = 1'000'000'000;  // of sizes: so that products of two sizes don't overflow
-constexpr const char* kGiveConfig = "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM";
-constexpr const char* kFamilies = "gpt2, llama or mistral, the model types implemented";
+constexpr const char* kGiveConfig =
+    "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or "
+    "Qwen3ForCausalLM";
+constexpr const char* kFamilies = "gpt2, llama, mistral, qwen2 or qwen3, the model types implemented";
 
 /// Other model types, each with a part that Weft doesn't compute, so that the error names this reason instead of a
 /// tensor.
@@ -29,8 +31,6 @@ struct ForeignType {
 constexpr std::string_view kExperts = "a mixture of experts";
 constexpr std::string_view kParallel = "parallel attention and MLP, and rotation of a part of each head";
 constexpr std::array kForeignTypes = {
-    ForeignType{"qwen2", "biases of Q, K and V"},
-    ForeignType{"qwen3", "norms of Q and K"},
     ForeignType{"qwen2_moe", kExperts},
     ForeignType{"qwen3_moe", kExperts},
     ForeignType{"mixtral", kExperts},
@@ -70,53 +70,9 @@ constexpr std::array kNeutralSettings = {NeutralSetting{"embedding_multiplier", 
 constexpr std::array kForeignSettings = {"attention_multiplier",    "query_pre_attn_scalar", "attn_logit_softcapping",
                                          "final_logit_softcapping", "quantization_config",   "num_local_experts"};
 
-/// An object of a config, in which null counts as absent.
-class Keys {
- public:
-  explicit Keys(const DocumentValue& object) : object_(object) {
-    if (!object.is_object()) object.refuse("an object");
-  }
-
-  bool has(const char* key) const { return mentions(key) && !object_[key].is_null(); }
-  bool mentions(const char* key) const { return object_.find(key).has_value(); }
-  DocumentValue operator[](const char* key) const { return object_[key]; }
-  Keys object(const char* key) const { return Keys(object_[key]); }
-  std::string name() const { return object_.place(); }
-
-  std::int64_t integer(const char* key) const { return object_[key].integer(0, kLargest); }
-  std::int64_t integer_or(const char* key, std::int64_t absent) const { return has(key) ? integer(key) : absent; }
-  float number_or(const char* key, float absent) const { return has(key) ? object_[key].float_number() : absent; }
-  bool flag_or(const char* key, bool absent) const { return has(key) ? object_[key].boolean() : absent; }
-  std::string text_or(const char* key, const char* absent) const { return has(key) ? object_[key].text() : absent; }
-  /// Refuses a setting that is present with another value than the one Weft computes.
-  void require(const char* key, bool value) const {
-    if (!has(key)) return;
-    const DocumentValue found = object_[key];
-    if (!found.is_boolean() || found.boolean() != value) refuse_other(found, value);
-  }
-  void require(const char* key, double value) const {
-    if (!has(key)) return;
-    const DocumentValue found = object_[key];
-    if (!found.is_number() || found.number() != value) refuse_other(found, value);
-  }
-  /// The same for a text with several spellings of one meaning.
-  void require_one_of(const char* key, std::initializer_list<std::string_view> values, const char* meaning) const {
-    if (!has(key)) return;
-    const std::string text = text_or(key, "");
-    if (std::find(values.begin(), values.end(), text) == values.end()) object_[key].refuse(meaning);
-  }
-
- private:
-  static void refuse_other(const DocumentValue& found, const JsonValue& wanted) {
-    found.refuse(wanted.text() + ", the only value implemented");
-  }
-
-  DocumentValue object_;
-};
-
 /// A size of gpt2 under its name, or under `alias`, the name in other families, which transformers takes for the same
 /// size.
-std::int64_t gpt2_size(const Keys& keys, const char* key, const char* alias) {
+std::int64_t gpt2_size(const HfKeys& keys, const char* key, const char* alias) {
   const std::int64_t size = keys.integer(keys.has(key) || !keys.has(alias) ? key : alias);
   if (keys.has(alias) && keys.integer(alias) != size) {
     keys[alias].refuse(fmt::format("{}, as {} says: both names mean one size", size, key));
@@ -124,7 +80,7 @@ std::int64_t gpt2_size(const Keys& keys, const char* key, const char* alias) {
   return size;
 }
 
-ops::ModelConfig read_gpt2(const Keys& keys) {
+ops::ModelConfig read_gpt2(const HfKeys& keys) {
   keys.require_one_of("activation_function", {"gelu_new", "gelu_pytorch_tanh"},
                       "\"gelu_new\", GELU by tanh, the only activation implemented for gpt2 (not exact GELU)");
   keys.require("scale_attn_weights", true);
@@ -146,87 +102,115 @@ ops::ModelConfig read_gpt2(const Keys& keys) {
   return model;
 }
 
-/// `rope`: the object with the type and its numbers: rope_scaling (transformers 4) or rope_parameters (5).
-void read_rope_scaling(const Keys& rope, ops::ModelConfig& model) {
-  const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
-  const std::string type = rope.text_or(type_key, "default");
-  if (type == "default") return;
-  if (type != "llama3") rope[type_key].refuse("\"default\" or \"llama3\", the kinds of RoPE implemented");
-  model.rope_scaling_factor = rope["factor"].float_number();
-  model.rope_low_freq_factor = rope["low_freq_factor"].float_number();
-  model.rope_high_freq_factor = rope["high_freq_factor"].float_number();
-  model.rope_original_context = static_cast<float>(rope.integer("original_max_position_embeddings"));
+/// A null means as many as heads, an absent key the class's own number; 0: as many as heads.
+std::int64_t kv_heads(const HfKeys& keys, std::int64_t heads, std::int64_t absent) {
+  if (keys.has("num_key_value_heads")) return keys.integer("num_key_value_heads");
+  return keys.mentions("num_key_value_heads") || absent == 0 ? heads : absent;
 }
 
-void read_rope(const Keys& keys, ops::ModelConfig& model) {
-  model.rope_theta = keys.number_or("rope_theta", 10000.0F);
-  if (keys.has("rope_scaling")) read_rope_scaling(keys.object("rope_scaling"), model);
-  if (!keys.has("rope_parameters")) return;
-  const Keys rope = keys.object("rope_parameters");
-  rope.require("partial_rotary_factor", 1.0);
-  ops::ModelConfig other;
-  other.rope_theta = rope.number_or("rope_theta", model.rope_theta);
-  read_rope_scaling(rope, other);
-  const auto numbers = [](const ops::ModelConfig& m) {
-    return std::tuple(m.rope_theta, m.rope_scaling_factor, m.rope_low_freq_factor, m.rope_high_freq_factor,
-                      m.rope_original_context);
-  };
-  // A file may have the keys of both versions, which must agree.
-  const bool said_twice = keys.has("rope_theta") || keys.has("rope_scaling");
-  if (said_twice && numbers(model) != numbers(other)) {
-    keys["rope_parameters"].refuse("the numbers of rope_theta and rope_scaling, which the file also has");
+/// The first layer that layer_types gives a window, and as many layers as there are if none has one. Full layers come
+/// first.
+std::int64_t first_sliding_layer(const HfKeys& keys, std::int64_t layers) {
+  const DocumentValue types = keys["layer_types"];
+  const auto names = types.items(static_cast<std::size_t>(layers), "a type for every layer");
+  std::int64_t first = layers;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const std::string type = names[static_cast<std::size_t>(i)].text();
+    const bool sliding = type == "sliding_attention";
+    if (sliding) first = std::min(first, i);
+    if (sliding || (type == "full_attention" && first == layers)) continue;
+    types.refuse(
+        "\"full_attention\" for the first layers and \"sliding_attention\" for the rest, the only order of "
+        "layers implemented");
   }
-  std::tie(model.rope_theta, model.rope_scaling_factor, model.rope_low_freq_factor, model.rope_high_freq_factor,
-           model.rope_original_context) = numbers(other);
+  return first;
 }
 
-/// Attention over fewer positions than the context. `window`: 0: none.
-void refuse_shorter_window(const Keys& keys, std::int64_t window, const ops::ModelConfig& model) {
-  const bool used = keys.flag_or("use_sliding_window", true);
-  if (used && window > 0 && window < model.context) {
-    throw UserError(
-        fmt::format("{}: sliding_window {} is shorter than the context {}", keys.name(), window, model.context),
-        "attention over the whole context: no sliding windows are implemented",
-        fmt::format("set max_position_embeddings to {} in a copy of the file, and train on sequences of that length",
-                    window));
+/// The window of attention, and the layers that have it. `by_default`: an absent key means this window, 0: none.
+/// `switched`: the window counts only with use_sliding_window, and for layers from max_window_layers on.
+void read_window(const HfKeys& keys, std::int64_t by_default, bool switched, ops::ModelConfig& model) {
+  constexpr std::int64_t kMaxWindowLayers = 28;
+  const bool used = !switched || keys.flag_or("use_sliding_window", false);
+  std::int64_t window = used ? keys.integer_or("sliding_window", keys.mentions("sliding_window") ? 0 : by_default) : 0;
+  std::int64_t from = switched ? keys.integer_or("max_window_layers", kMaxWindowLayers) : 0;
+  if (used && keys.has("sliding_window") && window == 0) {
+    keys["sliding_window"].refuse("a number of positions above 0, or null for none");
   }
-  if (!keys.has("layer_types")) return;
-  const DocumentValue layers = keys["layer_types"];
-  const auto is_full = [](const DocumentValue& layer) { return layer.is_text() && layer.text() == "full_attention"; };
-  if (!layers.is_list() || !std::ranges::all_of(layers.items(), is_full)) {
-    layers.refuse("\"full_attention\" for every layer, the only kind implemented");
+  if (keys.has("layer_types")) {
+    const std::int64_t listed = first_sliding_layer(keys, model.layers);
+    if (listed < model.layers && window == 0) {
+      keys["layer_types"].refuse("\"full_attention\" for every layer, as the file gives no window");
+    }
+    // Mistral's class ignores the list, so that one that says otherwise is a mistake.
+    if (!switched && window > 0 && listed > 0) {
+      keys["layer_types"].refuse("\"sliding_attention\" for every layer, or no sliding_window");
+    }
+    from = listed;
+  }
+  // A window that is never shorter than what a query sees is none.
+  if (window >= model.context || from >= model.layers) return;
+  model.window = window;
+  model.window_from = window > 0 ? from : 0;
+}
+
+/// The numbers of a class of transformers for absent keys; 0: there is none.
+struct LlamaClass {
+  std::string_view type;
+  std::int64_t context, kv_heads, head_size, window;
+};
+constexpr std::array kLlamaClasses = {LlamaClass{"llama", 2048, 0, 0, 0}, LlamaClass{"mistral", 131072, 8, 0, 4096},
+                                      LlamaClass{"qwen2", 32768, 32, 0, 4096},
+                                      LlamaClass{"qwen3", 32768, 32, 128, 4096}};
+
+void read_biases(const HfKeys& keys, std::string_view type, ops::ModelConfig& model) {
+  if (type == "llama" || type == "qwen3") {
+    model.qkv_bias = model.out_bias = keys.flag_or("attention_bias", false);
+  } else {
+    keys.require("attention_bias", false);
+    model.qkv_bias = type == "qwen2";
+  }
+  if (type == "llama") {
+    model.mlp_bias = keys.flag_or("mlp_bias", false);
+  } else {
+    keys.require("mlp_bias", false);
   }
 }
 
-/// llama, or mistral, whose classes have other defaults.
-ops::ModelConfig read_llama(const Keys& keys, bool mistral) {
+/// llama and the types that differ from it in some parts.
+ops::ModelConfig read_llama(const HfKeys& keys, const LlamaClass& absent) {
   keys.require_one_of("hidden_act", {"silu", "swish"}, "\"silu\", the only activation implemented for llama");
-  keys.require("attention_bias", false);
-  keys.require("mlp_bias", false);
   ops::ModelConfig model;
   model.family = ops::Family::llama;
   model.vocab = keys.integer("vocab_size");
-  model.context = keys.integer_or("max_position_embeddings", mistral ? 131072 : 2048);
+  model.context = keys.integer_or("max_position_embeddings", absent.context);
   model.hidden = keys.integer("hidden_size");
   model.ffn = keys.integer("intermediate_size");
   model.layers = keys.integer("num_hidden_layers");
   model.heads = keys.integer("num_attention_heads");
-  model.kv_heads = keys.integer_or("num_key_value_heads", mistral ? 8 : model.heads);
+  model.kv_heads = kv_heads(keys, model.heads, absent.kv_heads);
   model.norm_eps = keys.number_or("rms_norm_eps", 1e-6F);
   model.init_std = keys.number_or("initializer_range", 0.02F);
   model.tied = keys.flag_or("tie_word_embeddings", false);
-  read_rope(keys, model);
-  // An absent key means the class's default window, null means no window.
-  const std::int64_t absent = mistral && !keys.mentions("sliding_window") ? 4096 : 0;
-  refuse_shorter_window(keys, keys.integer_or("sliding_window", absent), model);
-  if (keys.has("head_dim") && keys.integer("head_dim") * model.heads != model.hidden) {
-    keys["head_dim"].refuse(fmt::format("hidden_size / num_attention_heads = {} / {}", model.hidden, model.heads));
+  model.qk_norm = absent.type == "qwen3";
+  read_biases(keys, absent.type, model);
+  read_hf_rope(keys, model);
+  const std::int64_t head = keys.integer_or("head_dim", keys.mentions("head_dim") ? 0 : absent.head_size);
+  if (keys.has("head_dim") && head == 0) keys["head_dim"].refuse("a number above 0, or null");
+  const bool usual = model.heads > 0 && head * model.heads == model.hidden;
+  if (!usual) model.head_size = head;
+  if (absent.window == 0) {
+    if (keys.has("sliding_window")) keys["sliding_window"].refuse("none: llama's class has no windows");
+    if (keys.has("layer_types") && first_sliding_layer(keys, model.layers) < model.layers) {
+      keys["layer_types"].refuse("\"full_attention\" for every layer of llama");
+    }
+  } else {
+    read_window(keys, absent.window, absent.type != "mistral", model);
   }
   return model;
 }
 
 /// Refuses settings that no family of Weft has, for every model type.
-void refuse_foreign_settings(const Keys& keys) {
+void refuse_foreign_settings(const HfKeys& keys) {
   for (const NeutralSetting& setting : kNeutralSettings) keys.require(setting.key, setting.value);
   for (const char* key : kForeignSettings) {
     if (keys.has(key)) keys[key].refuse("none: the setting isn't implemented");
@@ -239,12 +223,16 @@ void refuse_foreign_settings(const Keys& keys) {
     return text.ends_with("LMHeadModel") || text.ends_with("ForCausalLM") || text.ends_with("Model");
   };
   if (names.is_list() && std::ranges::all_of(names.items(), is_known)) return;
-  names.refuse("a language model: GPT2LMHeadModel, LlamaForCausalLM or MistralForCausalLM");
+  names.refuse(
+      "a language model: GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or "
+      "Qwen3ForCausalLM");
 }
 
-ops::ModelConfig read_family(const Keys& keys, const std::string& type) {
+ops::ModelConfig read_family(const HfKeys& keys, const std::string& type) {
   if (type == "gpt2") return read_gpt2(keys);
-  if (type == "llama" || type == "mistral") return read_llama(keys, type == "mistral");
+  for (const LlamaClass& known : kLlamaClasses) {
+    if (known.type == type) return read_llama(keys, known);
+  }
   const auto foreign = std::find_if(kForeignTypes.begin(), kForeignTypes.end(),
                                     [&](const ForeignType& known) { return known.type == type; });
   const std::string reason = foreign == kForeignTypes.end() ? "" : fmt::format(", which has {}", foreign->part);
@@ -268,9 +256,33 @@ void write_gpt2(const ops::ModelConfig& model, JsonObject& config) {
   config.add("scale_attn_weights", true);
 }
 
+/// The type of transformers that computes what the model does; validate() admits no model without one.
+std::string type_of(const ops::ModelConfig& model) {
+  if (model.qk_norm) return "qwen3";
+  if (model.qkv_bias && !model.out_bias) return "qwen2";
+  return model.window > 0 ? "mistral" : "llama";
+}
+
+void write_window(const ops::ModelConfig& model, const std::string& type, JsonObject& config) {
+  if (type == "llama") return;
+  const bool windowed = model.window > 0;
+  if (type == "mistral") {
+    config.add("sliding_window", model.window);
+    return;
+  }
+  config.add("use_sliding_window", windowed);
+  config.add("sliding_window", windowed ? JsonValue(model.window) : JsonValue(nullptr));
+  config.add("max_window_layers", windowed ? model.window_from : model.layers);
+}
+
 void write_llama(const ops::ModelConfig& model, JsonObject& config) {
-  config.add("architectures", JsonArray{"LlamaForCausalLM"})
-      .add("model_type", "llama")
+  const std::string type = type_of(model);
+  const char* architecture = type == "qwen3"     ? "Qwen3ForCausalLM"
+                             : type == "qwen2"   ? "Qwen2ForCausalLM"
+                             : type == "mistral" ? "MistralForCausalLM"
+                                                 : "LlamaForCausalLM";
+  config.add("architectures", JsonArray{architecture})
+      .add("model_type", type)
       .add("vocab_size", model.vocab)
       .add("max_position_embeddings", model.context)
       .add("hidden_size", model.hidden)
@@ -279,23 +291,12 @@ void write_llama(const ops::ModelConfig& model, JsonObject& config) {
       .add("num_attention_heads", model.heads)
       .add("num_key_value_heads", model.kv_heads)
       .add("head_dim", model.head_dim())
-      .add("hidden_act", "silu")
-      .add("mlp_bias", false)
-      .add("attention_bias", false)
-      .add("rms_norm_eps", shortest_double(model.norm_eps));
-  JsonObject rope;
-  if (model.rope_scaling_factor != 1.0F) {
-    rope.add("rope_type", "llama3")
-        .add("factor", shortest_double(model.rope_scaling_factor))
-        .add("low_freq_factor", shortest_double(model.rope_low_freq_factor))
-        .add("high_freq_factor", shortest_double(model.rope_high_freq_factor))
-        .add("original_max_position_embeddings", static_cast<std::int64_t>(model.rope_original_context));
-    config.add("rope_scaling", rope);
-  } else {
-    rope.add("rope_type", "default");
-  }
-  const double theta = shortest_double(model.rope_theta);
-  config.add("rope_theta", theta).add("rope_parameters", rope.add("rope_theta", theta));
+      .add("hidden_act", "silu");
+  if (type == "llama") config.add("mlp_bias", model.mlp_bias);
+  if (type == "llama" || type == "qwen3") config.add("attention_bias", model.out_bias);
+  write_window(model, type, config);
+  config.add("rms_norm_eps", shortest_double(model.norm_eps));
+  write_hf_rope(model, config);
 }
 
 }  // namespace
@@ -319,7 +320,7 @@ std::string hf_config_json(const ops::ModelConfig& model, DType dtype) {
 
 HfConfig read_hf_config(std::string_view json_text, const std::string& name) {
   const Document config = read_json(json_text, name, {.fix = kGiveConfig});
-  const Keys keys(config.root());
+  const HfKeys keys(config.root());
   HfConfig result;
   result.model = read_family(keys, keys.text_or("model_type", "absent"));
   refuse_foreign_settings(keys);

@@ -46,6 +46,23 @@ void for_each_size(Model& model, Visit visit) {
   visit("rope_original_context", model.rope_original_context);
 }
 
+/// Calls visit(key, member pointer) for the sizes that only some models have. They are written where they aren't the
+/// default, so that manifests of other models stay as they are.
+template <class Visit>
+void for_each_addition(Visit visit) {
+  using Model = ops::ModelConfig;
+  visit("rope_scaling", &Model::rope_scaling);
+  visit("rope_attention_factor", &Model::rope_attention_factor);
+  visit("rope_truncate", &Model::rope_truncate);
+  visit("head_size", &Model::head_size);
+  visit("qkv_bias", &Model::qkv_bias);
+  visit("out_bias", &Model::out_bias);
+  visit("mlp_bias", &Model::mlp_bias);
+  visit("qk_norm", &Model::qk_norm);
+  visit("window", &Model::window);
+  visit("window_from", &Model::window_from);
+}
+
 /// The same for the texts of a shard.
 template <class Shard, class Visit>
 void for_each_text(Shard& shard, Visit visit) {
@@ -60,12 +77,20 @@ void for_each_text(Shard& shard, Visit visit) {
 JsonObject model_json(const ops::ModelConfig& model) {
   JsonObject sizes;
   sizes.add("family", ops::to_string(model.family));
-  for_each_size(model, [&](const char* key, const auto& value) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, float>) {
+  const auto add = [&](const char* key, const auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, float>) {
       sizes.add(key, shortest_double(value));
+    } else if constexpr (std::is_enum_v<Value>) {
+      sizes.add(key, to_string(value));
     } else {
       sizes.add(key, value);
     }
+  };
+  for_each_size(model, add);
+  const ops::ModelConfig usual;
+  for_each_addition([&](const char* key, auto member) {
+    if (model.*member != usual.*member) add(key, model.*member);
   });
   return sizes;
 }
@@ -79,6 +104,8 @@ void read_member(const DocumentValue& value, Value& member) {
     member = value.float_number();
   } else if constexpr (std::is_same_v<Value, bool>) {
     member = value.boolean();
+  } else if constexpr (std::is_same_v<Value, ops::RopeKind>) {
+    member = value.one_of({ops::RopeKind::llama3, ops::RopeKind::linear, ops::RopeKind::yarn});
   } else {
     member = value.text();
   }
@@ -88,6 +115,9 @@ ops::ModelConfig model_from(const DocumentValue& sizes) {
   ops::ModelConfig model;
   model.family = sizes["family"].one_of({ops::Family::gpt2, ops::Family::llama});
   for_each_size(model, [&](const char* key, auto& value) { read_member(sizes[key], value); });
+  for_each_addition([&](const char* key, auto member) {
+    if (sizes.find(key)) read_member(sizes[key], model.*member);
+  });
   ops::validate(model);
   return model;
 }

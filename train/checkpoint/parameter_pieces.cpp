@@ -55,6 +55,17 @@ void add_to_row(const ops::ParameterShard& shard, std::int64_t row, std::int64_t
   pieces.push_back({&stored, {r, r + 1, col_begin, col_begin + shard.cols, block_col, block_col + count}, local});
 }
 
+/// Adds the elements of a vector, which several tensors may store.
+void add_elements(const ops::ParameterSpec& spec, const ops::ElementRun& run, std::vector<ParameterPiece>& pieces) {
+  for (const ops::StoredTensor& stored : spec.stored) {
+    const std::int64_t first = std::max(run.global, stored.row_begin);
+    const std::int64_t last = std::min(run.global + run.count, stored.row_begin + stored.rows);
+    if (first >= last) continue;
+    const std::int64_t begin = first - stored.row_begin, end = last - stored.row_begin;
+    pieces.push_back({&stored, {0, 1, begin, end, 0, end - begin}, run.local + first - run.global});
+  }
+}
+
 }  // namespace
 
 std::pair<std::int64_t, std::int64_t> Region::columns_of(std::int64_t row) const {
@@ -66,6 +77,10 @@ std::pair<std::int64_t, std::int64_t> Region::columns_of(std::int64_t row) const
 
 Region whole_region(std::int64_t rows, std::int64_t cols) {
   return {0, rows, 0, cols, 0, rows * cols};
+}
+
+Region whole_region(const ops::ParameterSpec& spec, const ops::StoredTensor& stored) {
+  return spec.matrix ? whole_region(stored.rows, spec.cols) : whole_region(1, stored.rows);
 }
 
 std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Region> regions) {
@@ -101,7 +116,7 @@ std::vector<ParameterPiece> pieces_of(const ops::ParameterShard& shard, std::int
   for (const ops::ElementRun& run : shard.runs_within(from, to)) {
     if (run.global < 0) continue;
     if (!spec.matrix) {
-      pieces.push_back({&spec.stored.front(), {0, 1, run.global, run.global + run.count, 0, run.count}, run.local});
+      add_elements(spec, run, pieces);
       continue;
     }
     for (std::int64_t done = 0; done < run.count;) {
@@ -118,7 +133,7 @@ std::vector<ParameterPiece> pieces_of(const ops::ParameterShard& shard, std::int
 std::vector<ParameterPiece> pieces_of(const ops::ParameterSpec& spec) {
   std::vector<ParameterPiece> pieces;
   for (const ops::StoredTensor& stored : spec.stored) {
-    pieces.push_back({&stored, whole_region(stored.rows, spec.cols), stored.row_begin * spec.cols});
+    pieces.push_back({&stored, whole_region(spec, stored), stored.row_begin * (spec.matrix ? spec.cols : 1)});
   }
   return pieces;
 }

@@ -33,6 +33,9 @@ struct Region {
 /// All of a matrix.
 Region whole_region(std::int64_t rows, std::int64_t cols);
 
+/// All of `stored`, one of spec.stored, rows counted from its own first; of a vector, its elements from its own first.
+Region whole_region(const ops::ParameterSpec& spec, const ops::StoredTensor& stored);
+
 /// The reason why regions within a matrix don't cover it exactly once: "miss 3 of its 48 elements", or "overlap at [2,
 /// 0]"; "" if they do.
 std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Region> regions);
@@ -40,7 +43,7 @@ std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Re
 /// Elements that are contiguous in a rank's array and in a stored tensor.
 struct ParameterPiece {
   const ops::StoredTensor* stored = nullptr;
-  Region region;           // rows counted from stored->row_begin
+  Region region;           // rows (of a vector: elements) counted from stored->row_begin
   std::int64_t local = 0;  // place of its first element in the array
 };
 

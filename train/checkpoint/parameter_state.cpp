@@ -24,7 +24,8 @@ void transpose(const Element* from, std::size_t rows, std::size_t cols, Element*
 template <class Element>
 std::span<const std::byte> pack_elements(const ops::ParameterSpec& spec, const ops::StoredTensor& piece,
                                          const void* data, std::vector<std::byte>& scratch) {
-  const auto rows = static_cast<std::size_t>(piece.rows), cols = static_cast<std::size_t>(spec.cols);
+  const auto rows = static_cast<std::size_t>(piece.rows);
+  const auto cols = spec.matrix ? static_cast<std::size_t>(spec.cols) : std::size_t{1};
   const Element* first = static_cast<const Element*>(data) + static_cast<std::size_t>(piece.row_begin) * cols;
   if (!piece.transposed) return std::as_bytes(std::span(first, rows * cols));
   scratch.resize(rows * cols * sizeof(Element));  // aligned as operator new aligns
@@ -54,7 +55,7 @@ void clear_padding(const MutableParameterState& parameter) {
 
 std::vector<std::uint64_t> stored_shape(const ops::ParameterSpec& spec, const ops::StoredTensor& piece) {
   const auto rows = static_cast<std::uint64_t>(piece.rows), cols = static_cast<std::uint64_t>(spec.cols);
-  if (!spec.matrix) return {cols};
+  if (!spec.matrix) return {rows};
   return piece.transposed ? std::vector{cols, rows} : std::vector{rows, cols};
 }
 

@@ -65,7 +65,7 @@ std::vector<ParameterPiece> updated_pieces(const State& parameter) {
 void clear_padding(const MutableParameterState& parameter);
 
 /// The shape of `piece`, one of spec.stored, in files: [rows, cols], or [cols, rows] when transposed; a vector's
-/// [cols].
+/// [rows].
 std::vector<std::uint64_t> stored_shape(const ops::ParameterSpec& spec, const ops::StoredTensor& piece);
 
 /// The elements of `piece` in the stored layout, out of an array `data` that holds the whole parameter; transposed ones

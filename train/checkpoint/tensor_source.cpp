@@ -1,10 +1,12 @@
-// Row by row, or in tiles where the file holds columns.
+// Row by row, or in tiles where the file holds columns. Pages that have been read are given back, so that a rank needs
+// memory for its own arrays alone.
 #include "train/checkpoint/tensor_source.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -45,16 +47,46 @@ void copy_run(const TensorSource& source, std::int64_t first, std::int64_t count
   }
 }
 
+/// Releases a file's elements when enough of them have been read, from the first to the last.
+class ReadBehind {
+ public:
+  ReadBehind(const TensorSource& source, std::int64_t first) : source_(source), kept_from_(first) {}
+  ~ReadBehind() { release(); }
+  ReadBehind(const ReadBehind&) = delete;
+  ReadBehind& operator=(const ReadBehind&) = delete;
+
+  /// All elements before `end` have been read.
+  void read_to(std::int64_t end) {
+    constexpr std::int64_t kKept = std::int64_t{16} << 20;  // elements: at most 128 MiB
+    end_ = end;
+    if (end_ - kept_from_ >= kKept) release();
+  }
+
+ private:
+  void release() {
+    if (end_ <= kept_from_) return;
+    source_.file->release(*source_.tensor, static_cast<std::uint64_t>(kept_from_),
+                          static_cast<std::uint64_t>(end_ - kept_from_));
+    kept_from_ = end_;
+  }
+
+  const TensorSource& source_;
+  std::int64_t kept_from_, end_ = 0;
+};
+
 template <class Element>
 void copy_rows(const TensorSource& source, const ParameterPiece& piece, Element* array) {
   const Rows rows = common_rows(source.region, piece.region);
+  std::optional<ReadBehind> behind;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     const auto [have_first, have_last] = source.region.columns_of(row);
     const auto [want_first, want_last] = piece.region.columns_of(row);
     const std::int64_t first = std::max(have_first, want_first), last = std::min(have_last, want_last);
     if (first >= last) continue;
-    copy_run(source, source.region.index(row, first), last - first,
-             array + piece.local + piece.region.index(row, first));
+    const std::int64_t from = source.region.index(row, first);
+    copy_run(source, from, last - first, array + piece.local + piece.region.index(row, first));
+    if (!behind) behind.emplace(source, from);
+    behind->read_to(from + last - first);
   }
 }
 
@@ -65,10 +97,12 @@ void copy_columns(const TensorSource& source, const ParameterPiece& piece, Eleme
   const std::int64_t col_begin = std::max(source.region.col_begin, piece.region.col_begin);
   const std::int64_t col_end = std::min(source.region.col_end, piece.region.col_end);
   std::array<float, kTile * kTile> tile;
-  for (std::int64_t r0 = rows.begin; r0 < rows.end; r0 += kTile) {
-    const std::int64_t r1 = std::min(rows.end, r0 + kTile);
-    for (std::int64_t c0 = col_begin; c0 < col_end; c0 += kTile) {
-      const std::int64_t c1 = std::min(col_end, c0 + kTile);
+  ReadBehind behind(source, (col_begin - source.region.col_begin) * height);
+  // The file's columns are the outer loop, so that each of them is read once.
+  for (std::int64_t c0 = col_begin; c0 < col_end; c0 += kTile) {
+    const std::int64_t c1 = std::min(col_end, c0 + kTile);
+    for (std::int64_t r0 = rows.begin; r0 < rows.end; r0 += kTile) {
+      const std::int64_t r1 = std::min(rows.end, r0 + kTile);
       for (std::int64_t c = c0; c < c1; ++c) {
         const std::int64_t first = (c - source.region.col_begin) * height + r0 - source.region.row_begin;
         source.file->read(*source.tensor, static_cast<std::uint64_t>(first),
@@ -82,6 +116,7 @@ void copy_columns(const TensorSource& source, const ParameterPiece& piece, Eleme
         }
       }
     }
+    behind.read_to((c1 - source.region.col_begin) * height);
   }
 }
 
@@ -100,7 +135,7 @@ TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& t
         fmt::format("{}: tensor '{}' has shape {}", in_quotes(file.path()), tensor.name, shape_text(tensor.shape)),
         fmt::format("{} for this model", shape_text(shape)), "give the model sizes of the file");
   }
-  return {&file, &tensor, whole_region(piece.rows, spec.cols), piece.transposed};
+  return {&file, &tensor, whole_region(spec, piece), piece.transposed};
 }
 
 void copy(const TensorSource& source, const ParameterPiece& piece, DType dtype, void* array) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "train/config/config_table.h"
@@ -116,9 +117,19 @@ void set_key(RunConfig& config, std::string_view key, std::string_view value, st
   }
 }
 
+bool is_addition(std::string_view key) {
+  constexpr std::array kAdditions = {"rope-scaling",  "rope-attention-factor",
+                                     "rope-truncate", "head-size",
+                                     "qkv-bias",      "out-bias",
+                                     "mlp-bias",      "qk-norm",
+                                     "window",        "window-from"};
+  return key.starts_with(kModelPrefix) &&
+         std::ranges::find(kAdditions, key.substr(kModelPrefix.size())) != kAdditions.end();
+}
+
 bool computes_with(ops::Family family, std::string_view key) {
   if (!key.starts_with(kModelPrefix) || key == "model.init-std") return false;
-  return family == ops::Family::llama || !key.starts_with("model.rope");
+  return family == ops::Family::llama || !(key.starts_with("model.rope") || is_addition(key));
 }
 
 bool is_given(const RunConfig& config, std::string_view key) {

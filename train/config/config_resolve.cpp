@@ -114,7 +114,8 @@ void check_products(const RunConfig& config) {
   constexpr std::int64_t kMostElements = std::int64_t{1} << 40, kMostBlocks = 65536;
   const ops::ModelConfig& model = config.model;
   const std::int64_t tokens = config.micro_batch * config.seq_len;
-  const std::int64_t widest = std::max({4 * model.hidden, 2 * model.ffn, model.vocab});
+  const std::int64_t widest =
+      std::max({4 * model.hidden, model.query_cols() + 2 * model.key_cols(), 2 * model.ffn, model.vocab});
   if (tokens > kMostElements / widest) {
     throw UserError(fmt::format("activations of {} tokens (micro-batch {} of seq-len {}) by {} columns", tokens,
                                 config.micro_batch, config.seq_len, widest),

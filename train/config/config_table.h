@@ -54,7 +54,11 @@ const ConfigEntry& find_entry(std::string_view key, std::string_view source);
 /// Of the keys of a model's sizes.
 inline constexpr std::string_view kModelPrefix = "model.";
 
-/// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers none in gpt2.
+/// Whether a key is a size that llama has without it, at its default: what Mistral, Qwen2 and Qwen3 add.
+bool is_addition(std::string_view key);
+
+/// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers and llama's
+/// additions none in gpt2.
 bool computes_with(ops::Family family, std::string_view key);
 
 /// Whether a size of the model was given: set by a file or flag, or by code that set `model` and none of its keys.

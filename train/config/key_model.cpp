@@ -23,11 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Updates sizes that depend on a changed size: as many key-value heads as heads if they were equal or the family
-/// requires it, and GPT-2's MLP of four times the width.
+/// requires it, and GPT-2's MLP of four times the width. A family without rotary positions drops what only llama has.
 void follow(const ops::ModelConfig& before, ops::ModelConfig& after) {
   const bool became_gpt2 = after.family == ops::Family::gpt2 && before.family != ops::Family::gpt2;
   const bool heads_changed = after.heads != before.heads && before.kv_heads == before.heads;
   if (became_gpt2 || heads_changed) after.kv_heads = after.heads;
+  if (became_gpt2) {
+    after.head_size = after.window = after.window_from = 0;
+    after.qkv_bias = after.out_bias = after.mlp_bias = after.qk_norm = false;
+  }
   if (after.family == ops::Family::gpt2 && after.hidden != before.hidden && before.ffn == 4 * before.hidden) {
     after.ffn = 4 * after.hidden;
   }
@@ -101,8 +105,10 @@ ConfigEntry model_key() {
 
 std::vector<ConfigEntry> model_size_keys() {
   std::vector<ConfigEntry> entries{
-      words_key<ops::Family>("model.family", "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE",
-                             {{"gpt2", ops::Family::gpt2}, {"llama", ops::Family::llama}}, &ops::ModelConfig::family),
+      words_key<ops::Family>(
+          "model.family",
+          "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE; also for Mistral and Qwen",
+          {{"gpt2", ops::Family::gpt2}, {"llama", ops::Family::llama}}, &ops::ModelConfig::family),
       integer_key("model.layers", "transformer blocks", &ops::ModelConfig::layers, 1, 10000),
       integer_key("model.hidden", "width of the residual stream", &ops::ModelConfig::hidden, 1, 1 << 20),
       integer_key("model.heads", "attention heads", &ops::ModelConfig::heads, 1, 1 << 16),
@@ -123,6 +129,25 @@ std::vector<ConfigEntry> model_size_keys() {
                  &ops::ModelConfig::rope_high_freq_factor, 1e-3, 1e6),
       number_key("model.rope-original-context", "llama3 scaling: context before scaling",
                  &ops::ModelConfig::rope_original_context, 1, 1e9),
+      words_key<ops::RopeKind>(
+          "model.rope-scaling",
+          "how rope-scaling-factor scales frequencies; yarn's beta_slow and beta_fast are rope-low-freq-factor and "
+          "rope-high-freq-factor",
+          {{"llama3", ops::RopeKind::llama3}, {"linear", ops::RopeKind::linear}, {"yarn", ops::RopeKind::yarn}},
+          &ops::ModelConfig::rope_scaling),
+      number_key("model.rope-attention-factor", "yarn: factor of queries and keys; 0: 0.1·ln(rope-scaling-factor) + 1",
+                 &ops::ModelConfig::rope_attention_factor, 0, 1e6),
+      boolean_key("model.rope-truncate", "yarn: round its bounds to whole elements", &ops::ModelConfig::rope_truncate),
+      integer_key("model.head-size", "columns of a head (llama); 0: hidden / heads", &ops::ModelConfig::head_size, 0,
+                  1 << 16),
+      boolean_key("model.qkv-bias", "biases of Q, K and V (llama), as Qwen2 has them", &ops::ModelConfig::qkv_bias),
+      boolean_key("model.out-bias", "a bias of attention's output (llama)", &ops::ModelConfig::out_bias),
+      boolean_key("model.mlp-bias", "biases of the MLP (llama)", &ops::ModelConfig::mlp_bias),
+      boolean_key("model.qk-norm", "RMSNorm of each head's query and key (llama), as Qwen3 has it",
+                  &ops::ModelConfig::qk_norm),
+      integer_key("model.window", "positions that a query sees, its own included (llama), as in Mistral; 0: all",
+                  &ops::ModelConfig::window, 0, 1 << 24),
+      integer_key("model.window-from", "the first layer with the window", &ops::ModelConfig::window_from, 0, 10000),
   };
   for (ConfigEntry& entry : entries) entry = model_size(std::move(entry));
   return entries;

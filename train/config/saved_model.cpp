@@ -82,11 +82,11 @@ std::string named_or_custom(const ops::ModelConfig& model) {
   return equal ? model.name : kCustomModel;
 }
 
-/// Whether the configuration gives all sizes of the model.
+/// Whether the configuration gives all sizes of the model that have no default in every family.
 bool gives_all_sizes(const RunConfig& config) {
   const std::vector<ConfigEntry>& table = config_table();
   return std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
-    return !computes_with(config.model.family, entry.name) || is_given(config, entry.name);
+    return !computes_with(config.model.family, entry.name) || is_addition(entry.name) || is_given(config, entry.name);
   });
 }
 

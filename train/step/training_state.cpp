@@ -40,7 +40,8 @@ void initialize_parameters(const std::vector<MutableParameterState>& parameters,
 void set_coordinates(const execute::State& state, const graph::Grid& grid, const graph::Coordinates& at) {
   if (!state.contains(ops::names::kCoordinates)) return;
   const auto values = ops::coordinate_values(grid, at);
-  std::copy(values.begin(), values.end(), state.get<std::int64_t>(ops::names::kCoordinates).begin());
+  const auto coordinates = state.get<std::int64_t>(ops::names::kCoordinates);
+  std::copy_n(values.begin(), coordinates.size(), coordinates.begin());
 }
 
 void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at) {

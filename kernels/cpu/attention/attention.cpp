@@ -144,22 +144,38 @@ void transpose_rows(const float* from, std::int64_t rows, std::int64_t cols, flo
 
 // Queries first … first + queries − 1 of one sequence.
 struct Block {
-  std::int64_t first, queries;
+  std::int64_t first, queries, window;
 
-  Block(std::int64_t seq, std::int64_t index) : first(index * kTile), queries(std::min(kTile, seq - first)) {}
+  Block(const AttentionShape& shape, std::int64_t index)
+      : first(index * kTile), queries(std::min(kTile, shape.seq - first)), window(shape.window) {}
   std::int64_t vectors() const { return ceil_div(queries, kLanes); }
-  std::int64_t keys() const { return first + queries; }  // keys that its last query sees
+  std::int64_t keys() const { return first + queries; }  // keys that its last query sees, without a window
+  // The first key of the first tile that its first query sees.
+  std::int64_t first_tile() const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, first - window + 1) / kTile * kTile;
+  }
 };
 
 // Keys first … first + keys − 1, for a block of queries.
 struct KeyTile {
-  std::int64_t first, keys;
+  std::int64_t first, keys, past_window;  // query + past_window is the first query whose window begins after `first`
   bool diagonal;
+  bool bounded;  // some query's window begins after a key of the tile
+  bool leads;    // the first tile of its block
 
   KeyTile(const Block& block, std::int64_t first_key)
-      : first(first_key), keys(std::min(kTile, block.keys() - first)), diagonal(first == block.first) {}
-  // Number of keys that some query of vector `v` sees.
+      : first(first_key),
+        keys(std::min(kTile, block.keys() - first)),
+        past_window(first + block.window - block.first),
+        diagonal(first == block.first),
+        bounded(block.window > 0 && past_window < block.queries),
+        leads(first == block.first_tile()) {}
+  // Number of keys that no query of vector `v` is too early for.
   std::int64_t visible(std::int64_t v) const { return diagonal ? std::min(keys, (v + 1) * kLanes) : keys; }
+  // Lanes of vector `v` whose query's window begins after `key`.
+  Ints past(std::int64_t key, std::int64_t v) const {
+    return lane_numbers() >= static_cast<std::int32_t>(std::clamp(key + past_window - v * kLanes, -kTile, kTile));
+  }
 };
 
 // Lanes of vector `v` whose query comes before the diagonal tile's key `key`.
@@ -203,6 +219,10 @@ struct ForwardScratch {
   }
 };
 
+// The score of a key before a query's window. It is finite, since a tile may have nothing else for a query; the tiles
+// that follow, whose keys the query sees, multiply such a tile's sums by exp(kPastWindow − score) = 0.
+constexpr float kPastWindow = -1e30F;
+
 // The running softmax of a block of queries (Milakov and Gimelshein 2018, arXiv:1805.02867). With pairs, the input
 // scores aren't yet scaled, and the output is probabilities in pairs across keys.
 template <class T>
@@ -228,6 +248,10 @@ struct Softmax {
       const Floats score = load(column + key * kTile);
       store(column + key * kTile,
             hidden_lanes(key, v) != 0 ? broadcast(-std::numeric_limits<float>::infinity()) : score);
+    }
+    for (std::int64_t key = 0; tile.bounded && key < visible; ++key) {
+      const Floats score = load(column + key * kTile);
+      store(column + key * kTile, tile.past(key, v) != 0 ? broadcast(kPastWindow) : score);
     }
     Floats a = largest[v], b = a, c = a, d = a;
     std::int64_t key = 0;
@@ -274,12 +298,12 @@ void forward_block(const AttentionShape& shape, const Block& block, const HeadRo
   copy_rows(q, block.queries, shape.head_dim, scale_of(shape), scratch.queries);
   transpose_rows(scratch.queries, block.queries, words, scratch.transposed);
   Softmax<T> softmax(scale_of(shape));
-  for (std::int64_t first = 0; first < block.keys(); first += kTile) {
+  for (std::int64_t first = block.first_tile(); first < block.keys(); first += kTile) {
     const KeyTile tile(block, first);
     key_query_products<kPaired<T>>(tile, block, scratch.k, scratch.transposed, words, scratch.tile);
     for (std::int64_t v = 0; v < vectors; ++v) {
       const Floats correction = softmax.add(tile, v, scratch.tile);
-      if (first == 0) continue;
+      if (tile.leads) continue;
       for (std::int64_t i = 0; i < dim; ++i) {
         float* sums = scratch.sums + i * kTile + v * kLanes;
         store(sums, load(sums) * correction);
@@ -294,7 +318,7 @@ void forward_block(const AttentionShape& shape, const Block& block, const HeadRo
                             scratch.sums,
                             kTile,
                             across<T>(tile.keys),
-                            first > 0};
+                            !tile.leads};
     if (!tile.diagonal) {
       multiply_tile<kPaired<T>>(whole, dim, vectors);
       continue;
@@ -304,7 +328,7 @@ void forward_block(const AttentionShape& shape, const Block& block, const HeadRo
       TileProduct part = whole;
       part.a += across<T>(key) * dim, part.b += across<T>(key) * kTile + key, part.c += key;
       part.depth = across<T>(std::min(kLanes, tile.keys - key));
-      part.accumulate = first > 0 || v > 0;
+      part.accumulate = !tile.leads || v > 0;
       multiply_tile<kPaired<T>>(part, dim, vectors - v);
     }
   }
@@ -351,7 +375,7 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
   const ForwardScratch<T> scratch(shape, scratch_bytes);
   // The last blocks are the longest: their parts come first, so that workers finish together.
   const std::int64_t last = ceil_div(shape.seq, kTile) - 1 - chunk / heads;
-  const std::int64_t keys = Block(shape.seq, last).keys();
+  const std::int64_t keys = Block(shape, last).keys();
   const HeadRows<T> k(tensors.k, first_row, kv_head, dim), v(tensors.v, first_row, kv_head, dim);
   if constexpr (kPaired<T>) {  // values pass through the memory of the keys
     copy_rows(v, keys, dim, 1.0F, scratch.k);
@@ -362,7 +386,7 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
   copy_rows(k, keys, dim, 1.0F, scratch.k);
   for (std::int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
     for (std::int64_t index = last; index >= 0; index -= parts) {
-      const Block block(shape.seq, index);
+      const Block block(shape, index);
       const std::int64_t row = first_row + block.first;
       forward_block(shape, block, HeadRows<T>(tensors.q, row, head, dim), HeadRows<T>(tensors.out, row, head, dim),
                     tensors.log_sum_exp.f32() + (sequence * shape.heads + head) * shape.seq + block.first, scratch);
@@ -416,12 +440,16 @@ template <class T>
 void score_gradients(const KeyTile& tile, const Block& block, float scale, const BackwardScratch<T>& scratch) {
   for (std::int64_t v = 0; v < block.vectors(); ++v) {
     const Floats log_sum_exp = load(scratch.log_sum_exp + v * kLanes), delta = load(scratch.delta + v * kLanes);
-    const std::int64_t visible = tile.visible(v), crossed = tile.diagonal ? std::min(visible, v * kLanes) : visible;
+    const std::int64_t visible = tile.visible(v);
+    const std::int64_t crossed = tile.bounded ? 0 : tile.diagonal ? std::min(visible, v * kLanes) : visible;
     const auto pass = [&](std::int64_t begin, std::int64_t end, auto masked) {
       const auto gradient = [&](std::int64_t key) {
         const Floats score = load(scratch.p + key * kTile + v * kLanes);
         Floats p = softmax_exp(kPaired<T> ? score * scale - log_sum_exp : score - log_sum_exp);
-        if constexpr (masked) p = hidden_lanes(key, v) != 0 ? Floats{} : p;
+        if constexpr (masked) {
+          if (tile.diagonal) p = hidden_lanes(key, v) != 0 ? Floats{} : p;
+          if (tile.bounded) p = tile.past(key, v) != 0 ? Floats{} : p;
+        }
         return ScoreGradient{p, p * (load(scratch.ds + key * kTile + v * kLanes) - delta)};
       };
       const auto put_row = [&](std::int64_t key, const ScoreGradient& row) {
@@ -465,7 +493,7 @@ template <class T>
 void add_to_queries(const KeyTile& tile, const Block& block, const float* scores, const float* rows, std::int64_t dim,
                     float* sums) {
   const float* first_row = rows + across<T>(tile.first) * dim;
-  const TileProduct whole{scores, 1, kTile, first_row, dim, sums, dim, across<T>(tile.keys), tile.first > 0};
+  const TileProduct whole{scores, 1, kTile, first_row, dim, sums, dim, across<T>(tile.keys), !tile.leads};
   if (!tile.diagonal) return multiply_tile<kPaired<T>>(whole, block.queries, dim / kLanes);
   for (std::int64_t v = 0; v < block.vectors(); ++v) {
     const std::int64_t query = v * kLanes;
@@ -488,11 +516,15 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
   copy_rows(HeadRows<T>(tensors.k, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.k);
   copy_rows(HeadRows<T>(tensors.v, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.v);
   if constexpr (kTwo) pair_rows(scratch.k, seq, words, scratch.k_across);
-  // The last block sees all keys. Going backwards, the first products therefore write every row, and the others add.
-  bool accumulate = false;
+  // Without a window, the last block sees all keys. Going backwards, the first products therefore write every row, and
+  // the others add.
+  bool accumulate = shape.window > 0;
+  if (accumulate) {
+    for (float* sums : {scratch.dk, scratch.dv}) std::fill_n(sums, seq * dim, 0.0F);
+  }
   for (std::int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
     for (std::int64_t index = ceil_div(seq, kTile) - 1; index >= 0; --index, accumulate = true) {
-      const Block block(seq, index);
+      const Block block(shape, index);
       const std::int64_t row = first_row + block.first;
       const HeadRows<T> out(tensors.out, row, head, head_dim), dout(gradients.dout, row, head, head_dim);
       copy_rows(HeadRows<T>(tensors.q, row, head, head_dim), block.queries, head_dim, scale, scratch.q);
@@ -513,7 +545,7 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
           return lanes.load(out.data + i * out.stride + j) * lanes.load(dout.data + i * dout.stride + j);
         });
       }
-      for (std::int64_t first = 0; first < block.keys(); first += kTile) {
+      for (std::int64_t first = block.first_tile(); first < block.keys(); first += kTile) {
         const KeyTile tile(block, first);
         key_query_products<kTwo>(tile, block, scratch.k, scratch.q_transposed, words, scratch.p);
         key_query_products<kTwo>(tile, block, scratch.v, scratch.dout_transposed, words, scratch.ds);

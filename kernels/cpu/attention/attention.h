@@ -12,9 +12,11 @@
 
 namespace weft::cpu {
 
-/// Query head h reads key/value head h / (heads / kv_heads); scores are scaled by 1/√head_dim.
+/// Query head h reads key/value head h / (heads / kv_heads); scores are scaled by 1/√head_dim. With a window w > 0 the
+/// query at position p sees keys p − w + 1 … p, else all keys up to p.
 struct AttentionShape {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
+  std::int64_t window = 0;
 
   std::int64_t group() const { return heads / kv_heads; }
 };

@@ -80,7 +80,8 @@ void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t p
     throw RuntimeFault(fmt::format("position {} is outside the cache of {} tokens", position, shape.context));
   }
   const auto run = [&]<class T>(std::type_identity<T>) {
-    const std::int64_t dim = shape.head_dim, group = shape.heads / shape.kv_heads, visible = position + 1;
+    const std::int64_t dim = shape.head_dim, group = shape.heads / shape.kv_heads, visible = shape.visible(position);
+    const std::int64_t first = position + 1 - visible;
     workers.run(shape.batch * shape.kv_heads, [&](std::int64_t chunk) {
       const std::int64_t sequence = chunk / shape.kv_heads, kv_head = chunk % shape.kv_heads;
       T* keys = elements<T>(tensors.k_cache, sequence * shape.context) + kv_head * dim;
@@ -91,9 +92,9 @@ void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t p
       ScratchParts parts(workers.worker_scratch());
       float* scores = parts.floats(shape.context);
       for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        const float total =
-            weigh_keys(elements<T>(tensors.q, sequence) + head * dim, keys, key_stride, visible, dim, scores);
-        average_values(scores, total, values, value_stride, visible, dim,
+        const float total = weigh_keys(elements<T>(tensors.q, sequence) + head * dim, keys + first * key_stride,
+                                       key_stride, visible, dim, scores);
+        average_values(scores, total, values + first * value_stride, value_stride, visible, dim,
                        elements<T>(tensors.out, sequence) + head * dim);
       }
     });

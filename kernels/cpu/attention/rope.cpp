@@ -1,6 +1,7 @@
 // Rotary position embedding; see rope.h.
 #include "kernels/cpu/attention/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -9,18 +10,55 @@
 
 namespace weft::cpu {
 
+namespace {
+
+double scaled_as_llama3(double f, const RopeScaling& scaling) {
+  const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
+  const double turns = scaling.original_context * f / (2.0 * std::numbers::pi);  // context / wavelength
+  if (turns < low) return f / scaling.factor;
+  if (turns > high) return f;
+  const double smooth = (turns - low) / (high - low);
+  return (1.0 - smooth) * f / scaling.factor + smooth * f;
+}
+
+// The pairs between which yarn blends: up to the first frequencies are kept, from the second on they are divided.
+struct YarnBounds {
+  double kept, divided;
+};
+
+YarnBounds yarn_bounds(std::int64_t head_dim, double theta, const RopeScaling& scaling) {
+  const auto dim = static_cast<double>(head_dim);
+  // The pair that turns so many times within the original context.
+  const auto pair_of = [&](double turns) {
+    return dim * std::log(scaling.original_context / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(theta));
+  };
+  double kept = pair_of(scaling.high_freq_factor), divided = pair_of(scaling.low_freq_factor);
+  if (!scaling.fractional) kept = std::floor(kept), divided = std::ceil(divided);
+  kept = std::max(kept, 0.0), divided = std::min(divided, dim - 1.0);
+  return {kept, kept == divided ? divided + 0.001 : divided};
+}
+
+}  // namespace
+
 std::vector<float> rope_frequencies(std::int64_t head_dim, float theta, const RopeScaling& scaling) {
   std::vector<float> frequencies(static_cast<std::size_t>(head_dim / 2));
+  const YarnBounds bounds = yarn_bounds(head_dim, theta, scaling);
   for (std::size_t j = 0; j < frequencies.size(); ++j) {
-    double f = std::pow(static_cast<double>(theta), -2.0 * static_cast<double>(j) / static_cast<double>(head_dim));
+    const auto pair = static_cast<double>(j);
+    double f = std::pow(static_cast<double>(theta), -2.0 * pair / static_cast<double>(head_dim));
     if (scaling.factor != 1.0F) {
-      const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
-      const double turns = scaling.original_context * f / (2.0 * std::numbers::pi);  // context / wavelength
-      if (turns < low) {
-        f /= scaling.factor;
-      } else if (turns <= high) {
-        const double smooth = (turns - low) / (high - low);
-        f = (1.0 - smooth) * f / scaling.factor + smooth * f;
+      switch (scaling.kind) {
+        case RopeScaling::Kind::llama3:
+          f = scaled_as_llama3(f, scaling);
+          break;
+        case RopeScaling::Kind::linear:
+          f /= scaling.factor;
+          break;
+        case RopeScaling::Kind::yarn: {
+          const double part = std::clamp((pair - bounds.kept) / (bounds.divided - bounds.kept), 0.0, 1.0);
+          f = (1.0 - part) * f + part * f / scaling.factor;
+          break;
+        }
       }
     }
     frequencies[j] = static_cast<float>(f);
@@ -29,7 +67,7 @@ std::vector<float> rope_frequencies(std::int64_t head_dim, float theta, const Ro
 }
 
 void rope(Workers& workers, std::span<const float> frequencies, std::int64_t heads, std::int64_t seq_len,
-          std::int64_t offset, bool inverse, const Matrix& x) {
+          std::int64_t offset, bool inverse, const Matrix& x, float factor) {
   const auto half = static_cast<std::int64_t>(frequencies.size());
   const auto run = [&]<class T>(std::type_identity<T>) {
     for_rows(workers, x.rows, x.cols, [&](std::int64_t row) {
@@ -40,8 +78,8 @@ void rope(Workers& workers, std::span<const float> frequencies, std::int64_t hea
       const auto position = static_cast<float>(offset + row % seq_len);
       for_vectors(half, [&](std::int64_t i, auto lanes) {
         const SineCosine turn = sine_cosine(lanes.load(frequencies.data() + i) * position);
-        lanes.store(cosine + i, turn.cosine);
-        lanes.store(sine + i, inverse ? -turn.sine : turn.sine);
+        lanes.store(cosine + i, turn.cosine * factor);
+        lanes.store(sine + i, (inverse ? -turn.sine : turn.sine) * factor);
       });
       for (std::int64_t head = 0; head < heads; ++head) {
         T* a = elements<T>(x, row) + head * 2 * half;

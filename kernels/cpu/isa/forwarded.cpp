@@ -37,8 +37,8 @@ std::vector<float> rope_frequencies(std::int64_t head_dim, float theta, const Ro
   return kernels().rope_frequencies(head_dim, theta, scaling);
 }
 void rope(Workers& workers, std::span<const float> frequencies, std::int64_t heads, std::int64_t seq_len,
-          std::int64_t offset, bool inverse, const Matrix& x) {
-  return kernels().rope(workers, frequencies, heads, seq_len, offset, inverse, x);
+          std::int64_t offset, bool inverse, const Matrix& x, float factor) {
+  return kernels().rope(workers, frequencies, heads, seq_len, offset, inverse, x, factor);
 }
 Scratch rope_scratch(std::int64_t head_dim) {
   return kernels().rope_scratch(head_dim);
@@ -200,6 +200,17 @@ void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, 
 }
 Scratch rms_norm_backward_scratch(std::int64_t rows, std::int64_t cols) {
   return kernels().rms_norm_backward_scratch(rows, cols);
+}
+void head_norm_forward(Workers& workers, float eps, std::int64_t heads, const Matrix& x, const Matrix& weight,
+                       const Matrix& y, const Matrix& rstd) {
+  return kernels().head_norm_forward(workers, eps, heads, x, weight, y, rstd);
+}
+void head_norm_backward(Workers& workers, std::int64_t heads, const Matrix& x, const Matrix& weight, const Matrix& rstd,
+                        const Matrix& dy, const HeadNormGradients& gradients) {
+  return kernels().head_norm_backward(workers, heads, x, weight, rstd, dy, gradients);
+}
+Scratch head_norm_backward_scratch(std::int64_t rows, std::int64_t head_dim) {
+  return kernels().head_norm_backward_scratch(rows, head_dim);
 }
 void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Matrix& statistics) {
   return kernels().norm_statistics(workers, centered, x, statistics);

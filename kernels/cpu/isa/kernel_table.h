@@ -25,6 +25,7 @@
 #include "kernels/cpu/isa/compiled_level.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
+#include "kernels/cpu/norm/head_norm.h"
 #include "kernels/cpu/norm/layer_norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
 #include "kernels/cpu/norm/rms_norm.h"
@@ -44,7 +45,8 @@
   each(measure_pairs_gain) each(pairs_gain) each(transpose) each(cross_entropy) each(cross_entropy_scratch) \
   each(loss_sum) each(vocab_statistics) each(vocab_cross_entropy) each(layer_norm_forward) \
   each(layer_norm_backward) each(layer_norm_backward_scratch) each(rms_norm_forward) each(rms_norm_backward) \
-  each(rms_norm_backward_scratch) each(norm_statistics) each(norm_forward_of_parts) each(norm_backward_sums) \
+  each(rms_norm_backward_scratch) each(head_norm_forward) each(head_norm_backward) \
+  each(head_norm_backward_scratch) each(norm_statistics) each(norm_forward_of_parts) each(norm_backward_sums) \
   each(norm_backward_of_parts) each(norm_backward_of_parts_scratch) each(fastest_unit_for) each(fastest_unit_here) \
   each(prepare_gemm) each(release_gemm) each(scratch_of_gemm) each(run_gemm)
 // clang-format on

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/elementwise/column_sums.h"
+#include "kernels/cpu/norm/rms_row.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
@@ -27,32 +28,6 @@ void rms_norm_forward(Workers& workers, float eps, const Matrix& x, const Matrix
   with_element_type(run, x, weight, y);
 }
 
-namespace {
-
-// Adds one row to the column sums; returns Σ g·x̂.
-template <class T>
-float accumulate_row(std::int64_t cols, const T* x, const T* dy, const T* weight, float rstd, float* dweight) {
-  Floats totals[2] = {};
-  const auto step = [&](std::int64_t i, int k, Floats value, Floats d, Floats w) {
-    const Floats d_normal = d * (value * rstd);
-    store(dweight + i, load(dweight + i) + d_normal);
-    totals[k] += d_normal * w;
-  };
-  std::int64_t i = 0;
-  for (; i + 2 * kLanes <= cols; i += 2 * kLanes) {
-    const Pair value = load_pair(x + i), d = load_pair(dy + i), w = load_pair(weight + i);
-    step(i, 0, value.first, d.first, w.first);
-    step(i + kLanes, 1, value.second, d.second, w.second);
-  }
-  const std::int64_t rest = i;
-  for_vectors(cols - rest, [&](std::int64_t j, auto lanes) {
-    step(rest + j, 0, lanes.load(x + rest + j), lanes.load(dy + rest + j), lanes.load(weight + rest + j));
-  });
-  return sum(totals[0] + totals[1]);
-}
-
-}  // namespace
-
 void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, const Matrix& rstd, const Matrix& dy,
                        const RmsNormGradients& gradients) {
   const Matrix& residual = gradients.dresidual != nullptr ? *gradients.dresidual : dy;
@@ -66,7 +41,7 @@ void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, 
         const T* dout = elements<T>(dy, row);
         T* dx = elements<T>(gradients.dx, row);
         const float s = rstd.f32()[row];
-        const float gx_mean = accumulate_row(cols, in, dout, w, s, partial) / static_cast<float>(cols);
+        const float gx_mean = accumulate_rms_row(cols, in, dout, w, s, partial) / static_cast<float>(cols);
         const float slope = s * gx_mean;
         const auto gradient = [&](Floats value, Floats d, Floats scale) { return s * (d * scale - value * slope); };
         const Fetching<T> value{in, in + x.row_stride}, d{dout, dout + dy.row_stride};

@@ -23,6 +23,7 @@
 #include "kernels/cpu/gemm/packed_b.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
+#include "kernels/cpu/norm/head_norm.h"
 #include "kernels/cpu/norm/layer_norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
 #include "kernels/cpu/norm/rms_norm.h"
@@ -35,11 +36,11 @@ namespace {
 using cpu::Matrix;
 
 cpu::AttentionShape shape_of(const auto& op) {
-  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim};
+  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window};
 }
 
 cpu::DecodeShape shape_of(const graph::AttentionDecode& op) {
-  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context};
+  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context, op.window};
 }
 
 // Library handles and tables that are made once.
@@ -76,8 +77,7 @@ struct Preparation {
   PackedUnit operator()(const graph::AttentionForward&) const { return bf16(); }
   PackedUnit operator()(const graph::AttentionBackward&) const { return bf16(); }
   std::vector<float> operator()(const graph::Rope& op) const {
-    return cpu::rope_frequencies(op.head_dim, op.theta,
-                                 {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context});
+    return cpu::rope_frequencies(op.head_dim, op.theta, scaling_of(op));
   }
   std::monostate operator()(const auto&) const { return {}; }
 };
@@ -97,6 +97,9 @@ struct ScratchOf {
   }
   KernelScratch operator()(const graph::RmsNormBackward& op) const {
     return cpu::rms_norm_backward_scratch(op.rows, op.cols);
+  }
+  KernelScratch operator()(const graph::HeadNormBackward& op) const {
+    return cpu::head_norm_backward_scratch(op.rows, op.head_dim);
   }
   KernelScratch operator()(const graph::NormBackwardOfParts& op) const {
     return cpu::norm_backward_of_parts_scratch(op.centered, op.rows, op.cols);
@@ -180,7 +183,7 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
   }
   void operator()(const graph::Rope& op) const {
     const auto a = arguments_of(op);
-    cpu::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"]);
+    cpu::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"], factor_of(op));
   }
   void operator()(const graph::Dropout& op) const {
     const auto a = arguments_of(op);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/ops/tiny_model.h"
 
 namespace weft::ops {
 namespace {
@@ -73,6 +74,28 @@ TEST(ModelConfig, FlopsOfATokenAreSixTimesTheParametersAndTheCausalHalfOfAttenti
   EXPECT_DOUBLE_EQ(model.train_flops_per_token(1024), 746'638'848.0 + 56'623'104.0);
 }
 
+TEST(ModelConfig, FlopsOfAWindowCountTheKeysThatAQuerySees) {
+  ModelConfig model = testing::tiny_model(testing::ModelKind::mistral);
+  // Of 8 queries the first two see 1 and 2 keys, the others 3: 3·(2·8 − 3)/8 for 8 without a window. Columns: 4·6.
+  const double parameters = 6.0 * static_cast<double>(model.parameters());
+  EXPECT_DOUBLE_EQ(model.train_flops_per_token(8), parameters + 6.0 * 2 * 24 * 39 / 8);
+  EXPECT_DOUBLE_EQ(model.train_flops_per_token(3), parameters + 6.0 * 2 * 24 * 3);
+  model.window_from = 1;
+  EXPECT_DOUBLE_EQ(model.train_flops_per_token(8), parameters + 6.0 * 24 * 8 + 6.0 * 24 * 39 / 8);
+}
+
+TEST(ModelConfig, ParametersAreCountedWithBiasesAndNormsOfHeads) {
+  for (const testing::ModelKind kind :
+       {testing::ModelKind::gpt2, testing::ModelKind::llama, testing::ModelKind::llama_biased,
+        testing::ModelKind::mistral, testing::ModelKind::qwen2, testing::ModelKind::qwen3}) {
+    const ModelConfig model = testing::tiny_model(kind);
+    validate(model);
+    std::int64_t elements = 0;
+    for (const ParameterSpec& spec : model_parameters(model)) elements += spec.rows * spec.cols;
+    EXPECT_EQ(model.parameters(), elements) << to_string(kind);
+  }
+}
+
 struct Refusal {
   std::string what;
   std::function<void(ModelConfig&)> change;
@@ -101,6 +124,17 @@ TEST(ModelConfig, RefusesWhatCannotBeAModel) {
       {"rope context negative", [](ModelConfig& m) { m.rope_original_context = -1; }, "model.rope-original-context"},
       {"rope frequencies swapped", [](ModelConfig& m) { m.rope_scaling_factor = 8, m.rope_low_freq_factor = 4; },
        "model.rope-high-freq-factor"},
+      {"odd head size given", [](ModelConfig& m) { m.head_size = 7; }, "model.head-size"},
+      {"huge heads", [](ModelConfig& m) { m.head_size = 1 << 20; }, "model.head-size"},
+      {"norms of heads in gpt2",
+       [](ModelConfig& m) { m.family = Family::gpt2, m.kv_heads = m.heads, m.qk_norm = true; }, "model.qk-norm"},
+      {"negative window", [](ModelConfig& m) { m.window = -1; }, "model.window = -1"},
+      {"a layer for no window", [](ModelConfig& m) { m.window_from = 1; }, "leave model.window-from out"},
+      {"a bias of the output alone", [](ModelConfig& m) { m.out_bias = true; }, "model.qkv-bias=true"},
+      {"biases of the MLP with a window", [](ModelConfig& m) { m.mlp_bias = true, m.window = 4; }, "model.mlp-bias"},
+      {"biases of the MLP with norms", [](ModelConfig& m) { m.mlp_bias = m.qk_norm = true; }, "model.qk-norm"},
+      {"biases of Q, K and V with norms", [](ModelConfig& m) { m.qkv_bias = m.qk_norm = true; }, "without out-bias"},
+      {"Mistral with a window in some layers", [](ModelConfig& m) { m.window = 4, m.window_from = 1; }, "Mistral"},
       {"too many parameters", [](ModelConfig& m) { m.layers = 10'000, m.hidden = 1'000'000; }, "a model of 250"},
       {"too many positions", [](ModelConfig& m) { m.context = 100'000'000, m.layers = 100; },
        "100 blocks of 100000000"},
@@ -139,7 +173,7 @@ TEST(ModelConfig, StoredTensorsCoverEveryRowOnce) {
         next += piece.rows;
         EXPECT_TRUE(files.insert(piece.name).second) << piece.name << " twice";
       }
-      EXPECT_EQ(next, spec.rows) << model.name << ' ' << spec.name;
+      EXPECT_EQ(next, spec.matrix ? spec.rows : spec.cols) << model.name << ' ' << spec.name;
     }
   }
 }

@@ -3,10 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "tests/ops/tiny_model.h"
 
 namespace weft::train {
 namespace {
@@ -21,6 +27,16 @@ constexpr const char* kLlama = R"({"model_type": "llama", "vocab_size": 128256, 
   "rope_theta": 500000.0, "tie_word_embeddings": true, "eos_token_id": [128001, 128008],
   "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                    "original_max_position_embeddings": 8192}})";
+
+// A llama by its sizes, with the window of Mistral's class.
+const char* kMistral = [] {
+  static const std::string text = [] {
+    auto json = nlohmann::json::parse(kLlama);
+    json["model_type"] = "mistral";
+    return json.dump();
+  }();
+  return text.c_str();
+}();
 
 ops::ModelConfig read(const std::string& text) {
   return read_hf_config(text, "config.json").model;
@@ -54,6 +70,13 @@ void expect_equal_sizes(const ops::ModelConfig& a, const ops::ModelConfig& b) {
   EXPECT_EQ(a.rope_low_freq_factor, b.rope_low_freq_factor);
   EXPECT_EQ(a.rope_high_freq_factor, b.rope_high_freq_factor);
   EXPECT_EQ(a.rope_original_context, b.rope_original_context);
+  EXPECT_EQ(a.rope_scaling, b.rope_scaling);
+  EXPECT_EQ(a.rotary_factor(), b.rotary_factor());
+  EXPECT_EQ(a.rope_truncate, b.rope_truncate);
+  EXPECT_EQ(a.head_dim(), b.head_dim());
+  EXPECT_EQ(std::tuple(a.qkv_bias, a.out_bias, a.mlp_bias, a.qk_norm),
+            std::tuple(b.qkv_bias, b.out_bias, b.mlp_bias, b.qk_norm));
+  EXPECT_EQ(std::pair(a.window, a.window_from), std::pair(b.window, b.window_from));
 }
 
 TEST(HfConfig, ReadsGpt2) {
@@ -136,22 +159,25 @@ TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {
                                  {"config.json: activation_function is \"relu\"", "gelu_new"}));
   EXPECT_TRUE(
       testing::has_parts(refusal(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), {"inverse_layer_idx is true"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "attention_bias", true)), {"attention_bias is true"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "attention_bias", true)), {"attention_bias is true"}));
   EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "hidden_act", "gelu")), {"hidden_act"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", 128)), {"head_dim is 128", "2048 / 32"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "linear"}, {"factor", 2}})),
-                                 {"type is \"linear\"", "llama3"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", 0)), {"head_dim is 0", "above 0"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "sliding_window", 16)), {"sliding_window is 16", "llama's"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "dynamic"}, {"factor", 2}})),
+                                 {"type is \"dynamic\"", "yarn"}));
   EXPECT_TRUE(
       testing::has_parts(refusal(with(kGpt2, "activation_function", "gelu")), {"activation_function is \"gelu\""}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}})), {"\"yarn\""}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}})), {"has no factor"}));
+  EXPECT_TRUE(testing::has_parts(
+      refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"attention_factor", -1}})),
+      {"attention_factor is -1", "above 0"}));
   EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"rope_type", "llama3"}})), {"has no factor"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "mlp_bias", true)), {"mlp_bias is true"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "mlp_bias", true)), {"mlp_bias is true"}));
 }
 
 TEST(HfConfig, RefusesOtherModelTypesByTheirPart) {
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "qwen2")),
-                                 {"model_type is qwen2", "biases of Q, K and V"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "qwen2_moe")),
+                                 {"model_type is qwen2_moe", "a mixture of experts"}));
   EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "gemma")), {"model_type is gemma", "1 + weight"}));
   EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "granite")), {"model_type is granite", "factors"}));
   EXPECT_TRUE(
@@ -171,14 +197,96 @@ TEST(HfConfig, RefusesFactorsOfOtherFamilies) {
       testing::has_parts(refusal(with(kGpt2, "architectures", {"GPT2ForSequenceClassification"})), {"architectures"}));
 }
 
-TEST(HfConfig, ReadsMistralAndRefusesWindowsShorterThanTheContext) {
-  const std::string mistral = with(kLlama, "model_type", "mistral");
-  EXPECT_TRUE(testing::has_parts(refusal(with(mistral.c_str(), "sliding_window", 16)),
-                                 {"sliding_window 16 is shorter than the context 131072"}));
-  EXPECT_TRUE(testing::has_parts(refusal(mistral), {"sliding_window 4096 is shorter"}));  // the class' default
-  expect_equal_sizes(read(with(mistral.c_str(), "sliding_window", nullptr)), read(kLlama));
-  expect_equal_sizes(read(with(mistral.c_str(), "sliding_window", 131072)), read(kLlama));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "layer_types", {"sliding_attention"})), {"layer_types"}));
+TEST(HfConfig, ReadsTheWindowOfMistral) {
+  EXPECT_EQ(read(with(kMistral, "sliding_window", 16)).window, 16);
+  EXPECT_EQ(read(kMistral).window, 4096);  // the class' default
+  expect_equal_sizes(read(with(kMistral, "sliding_window", nullptr)), read(kLlama));
+  expect_equal_sizes(read(with(kMistral, "sliding_window", 131072)), read(kLlama));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "sliding_window", 0)), {"sliding_window is 0", "null"}));
+  const std::vector<std::string> full(16, "full_attention"), sliding(16, "sliding_attention");
+  EXPECT_EQ(read(with(kMistral, "layer_types", sliding)).window, 4096);
+  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "layer_types", full)), {"layer_types", "no sliding_window"}));
+  EXPECT_EQ(read(with(kLlama, "layer_types", full)).window, 0);
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "layer_types", sliding)), {"layer_types", "of llama"}));
+}
+
+TEST(HfConfig, ReadsHeadsAndBiasesOfLlama) {
+  EXPECT_EQ(read(with(kLlama, "head_dim", 128)).query_cols(), 4096);
+  EXPECT_EQ(read(with(kLlama, "head_dim", 64)).head_size, 0);
+  const ops::ModelConfig biased = read(with(with(kLlama, "attention_bias", true).c_str(), "mlp_bias", true));
+  EXPECT_TRUE(biased.qkv_bias && biased.out_bias && biased.mlp_bias);
+  EXPECT_EQ(biased.parameters(), read(kLlama).parameters() + 16 * (2048 + 2 * 512 + 2048 + 2 * 8192 + 2048));
+}
+
+TEST(HfConfig, ReadsQwen2) {
+  const std::string qwen2 = with(kLlama, "model_type", "qwen2");
+  const ops::ModelConfig model = read(qwen2);
+  EXPECT_TRUE(model.qkv_bias);
+  EXPECT_FALSE(model.out_bias || model.mlp_bias || model.qk_norm);
+  EXPECT_EQ(model.window, 0);
+  const auto with_window = [&](auto... more) {
+    std::string text = with(with(qwen2.c_str(), "use_sliding_window", true).c_str(), "sliding_window", 512);
+    ((text = with(text.c_str(), more.first, more.second)), ...);
+    return text;
+  };
+  EXPECT_EQ(read(with(qwen2.c_str(), "sliding_window", 512)).window, 0);  // use_sliding_window is false
+  const ops::ModelConfig windowed = read(with_window(std::pair("max_window_layers", 5)));
+  EXPECT_EQ(std::pair(windowed.window, windowed.window_from), std::pair(std::int64_t{512}, std::int64_t{5}));
+  EXPECT_EQ(read(with_window()).window, 0);  // max_window_layers is 28 then, and there are 16 layers
+  nlohmann::json types = std::vector<std::string>(16, "full_attention");
+  for (int i = 10; i < 16; ++i) types[static_cast<std::size_t>(i)] = "sliding_attention";
+  EXPECT_EQ(read(with_window(std::pair("layer_types", types))).window_from, 10);
+  EXPECT_TRUE(testing::has_parts(refusal(with(qwen2.c_str(), "layer_types", types)), {"layer_types", "no window"}));
+  types[12] = "full_attention";
+  EXPECT_TRUE(testing::has_parts(refusal(with_window(std::pair("layer_types", types))), {"the only order of layers"}));
+  types.erase(0);
+  EXPECT_NE(refusal(with_window(std::pair("layer_types", types))), "");
+}
+
+TEST(HfConfig, ReadsQwen3) {
+  const std::string qwen3 = with(kLlama, "model_type", "qwen3");
+  EXPECT_TRUE(read(qwen3).qk_norm);
+  EXPECT_FALSE(read(qwen3).qkv_bias);
+  auto json = nlohmann::json::parse(qwen3);
+  json.erase("head_dim");
+  EXPECT_EQ(read(json.dump()).head_dim(), 128);  // the class' default
+  EXPECT_TRUE(read(with(qwen3.c_str(), "attention_bias", true)).out_bias);
+}
+
+TEST(HfConfig, ReadsLinearAndYarn) {
+  const auto rope = [](const nlohmann::json& value) { return read(with(kLlama, "rope_scaling", value)); };
+  const ops::ModelConfig linear = rope({{"type", "linear"}, {"factor", 2}});
+  EXPECT_EQ(linear.rope_scaling, ops::RopeKind::linear);
+  EXPECT_EQ(linear.rope_scaling_factor, 2.0F);
+  const ops::ModelConfig yarn = rope({{"rope_type", "yarn"}, {"factor", 4.0}});
+  EXPECT_EQ(yarn.rope_scaling, ops::RopeKind::yarn);
+  EXPECT_EQ(std::pair(yarn.rope_low_freq_factor, yarn.rope_high_freq_factor), std::pair(1.0F, 32.0F));
+  EXPECT_EQ(yarn.rope_original_context, 131072.0F);
+  EXPECT_NEAR(yarn.rotary_factor(), 0.1 * std::log(4.0) + 1, 1e-7);
+  EXPECT_TRUE(yarn.rope_truncate);
+  const ops::ModelConfig other = rope({{"rope_type", "yarn"},
+                                       {"factor", nullptr},
+                                       {"beta_fast", 16},
+                                       {"beta_slow", 2},
+                                       {"mscale", 2.0},
+                                       {"mscale_all_dim", 0.5},
+                                       {"truncate", false},
+                                       {"original_max_position_embeddings", 4096}});
+  EXPECT_EQ(other.rope_scaling_factor, 32.0F);  // 131072 / 4096
+  EXPECT_EQ(std::pair(other.rope_low_freq_factor, other.rope_high_freq_factor), std::pair(2.0F, 16.0F));
+  EXPECT_NEAR(other.rotary_factor(), (0.2 * std::log(32.0) + 1) / (0.05 * std::log(32.0) + 1), 1e-6);
+  EXPECT_FALSE(other.rope_truncate);
+}
+
+TEST(HfConfig, ReadsBackTheTypesThatAddToLlama) {
+  constexpr const char* kTypes[] = {"gpt2", "llama", "llama", "mistral", "qwen2", "qwen3"};
+  for (int i = 0; i < 6; ++i) {
+    const auto kind = static_cast<testing::ModelKind>(i);
+    const ops::ModelConfig model = testing::tiny_model(kind);
+    const std::string text = hf_config_json(model, DType::f32);
+    EXPECT_EQ(nlohmann::json::parse(text)["model_type"], kTypes[i]);
+    expect_equal_sizes(read(text), model);
+  }
 }
 
 TEST(HfConfig, RefusesRopeThatIsSaidTwiceInTwoWays) {
@@ -202,6 +310,7 @@ TEST(HfConfig, RefusesNumbersOutOfRange) {
       testing::has_parts(refusal(with(kGpt2, "n_layer", std::uint64_t{1} << 63)), {"n_layer is 9223372036854775808"}));
   EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_head", -12)), {"n_head is -12"}));
   EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", std::int64_t{1} << 62)), {"head_dim is 46"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", 1'000'000)), {"model.head-size = 1000000"}));
   EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rms_norm_eps", 1e300)), {"rms_norm_eps is 1e+300", "a float"}));
   // The sizes' own ranges, with the file's name.
   EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_layer", 1'000'000)), {"config.json: model.layers = 1000000"}));

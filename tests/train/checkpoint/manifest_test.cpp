@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "tests/ops/tiny_model.h"
 #include "tests/train/model_arrays.h"
 
 namespace weft::train {
@@ -45,6 +46,21 @@ TEST(Manifest, ComesBack) {
   EXPECT_EQ(read.shards[0].range_end, 16U);
   EXPECT_FALSE(read.shards[0].whole());
   EXPECT_TRUE(read.shards[1].whole());
+}
+
+TEST(Manifest, KeepsWhatSomeModelsAddToLlama) {
+  Manifest manifest;
+  manifest.info.model = testing::tiny_model(testing::ModelKind::llama);
+  EXPECT_EQ(to_json(manifest).find("window"), std::string::npos);
+  for (const auto kind : {testing::ModelKind::llama_biased, testing::ModelKind::mistral, testing::ModelKind::qwen2,
+                          testing::ModelKind::qwen3}) {
+    manifest.info.model = testing::tiny_model(kind);
+    const ops::ModelConfig found = parse_manifest(to_json(manifest), "manifest").info.model;
+    EXPECT_EQ(found.window, manifest.info.model.window);
+    EXPECT_EQ(found.window_from, manifest.info.model.window_from);
+    EXPECT_EQ(found.rope_scaling, manifest.info.model.rope_scaling);
+    EXPECT_EQ(found.parameters(), manifest.info.model.parameters());
+  }
 }
 
 // Of a rank that only has replicas.

@@ -115,7 +115,9 @@ TEST(Pieces, HoldTheElementsOfTheirRuns) {
               const auto [first, last] = piece.region.columns_of(row);
               EXPECT_LT(first, last);
               for (std::int64_t col = first; col < last; ++col) {
-                const std::int64_t global = (piece.stored->row_begin + row) * shard.spec->cols + col;
+                const std::int64_t begin = piece.stored->row_begin;
+                const std::int64_t global =
+                    shard.spec->matrix ? (begin + row) * shard.spec->cols + col : begin + row + col;
                 found.at(static_cast<std::size_t>(piece.local + piece.region.index(row, col))) = global;
               }
             }

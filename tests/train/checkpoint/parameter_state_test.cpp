@@ -21,9 +21,10 @@ TEST(StoredShape, OfMatricesTransposedOnesAndVectors) {
   const ops::ParameterSpec spec = testing::packed_spec(5, 3, {{"a", 0, 2, false}, {"b", 2, 3, true}});
   EXPECT_EQ(stored_shape(spec, spec.stored[0]), (std::vector<std::uint64_t>{2, 3}));
   EXPECT_EQ(stored_shape(spec, spec.stored[1]), (std::vector<std::uint64_t>{3, 3}));
-  ops::ParameterSpec vector = testing::packed_spec(1, 7, {{"v", 0, 1, false}});
+  ops::ParameterSpec vector = testing::packed_spec(1, 7, {{"v", 0, 5, false}, {"w", 5, 2, false}});
   vector.matrix = false;
-  EXPECT_EQ(stored_shape(vector, vector.stored[0]), (std::vector<std::uint64_t>{7}));
+  EXPECT_EQ(stored_shape(vector, vector.stored[0]), (std::vector<std::uint64_t>{5}));
+  EXPECT_EQ(stored_shape(vector, vector.stored[1]), (std::vector<std::uint64_t>{2}));
 }
 
 TEST(Pack, TakesRowsAndTransposesThem) {
@@ -35,6 +36,15 @@ TEST(Pack, TakesRowsAndTransposesThem) {
   EXPECT_TRUE(scratch.empty());  // rows that lie as they are stored aren't copied
   EXPECT_EQ(elements<float>(pack(spec, spec.stored[1], DType::f32, data.data(), scratch)),
             (std::vector<float>{10, 20, 11, 21}));
+}
+
+TEST(Pack, TakesElementsOfAVector) {
+  ops::ParameterSpec spec = testing::packed_spec(1, 5, {{"a", 0, 2, false}, {"b", 2, 3, false}});
+  spec.matrix = false;
+  const std::vector<float> data = {0, 1, 2, 3, 4};
+  std::vector<std::byte> scratch;
+  EXPECT_EQ(elements<float>(pack(spec, spec.stored[1], DType::f32, data.data(), scratch)),
+            (std::vector<float>{2, 3, 4}));
 }
 
 }  // namespace

@@ -26,14 +26,14 @@ Matrix token_rows(Tensor& tensor, std::int64_t batch, std::int64_t seq, std::int
 
 TEST_P(AttentionDecode, ContinuesAPrefill) {
   const DType dtype = GetParam();
-  for (const auto& sizes : {std::array<std::int64_t, 3>{4, 4, 16}, {6, 2, 11}}) {
-    const std::int64_t heads = sizes[0], kv_heads = sizes[1], dim = sizes[2];
+  for (const auto& sizes : {std::array<std::int64_t, 4>{4, 4, 16, 0}, {6, 2, 11, 0}, {6, 2, 11, 60}}) {
+    const std::int64_t heads = sizes[0], kv_heads = sizes[1], dim = sizes[2], window = sizes[3];
     const std::int64_t batch = 2, seq = 70, context = 90, prefill = 50;
     Tensor q = Tensor::random(dtype, batch * seq, heads * dim, 1, 1.0, 3);
     Tensor k = Tensor::random(dtype, batch * seq, kv_heads * dim, 2);
     Tensor v = Tensor::random(dtype, batch * seq, kv_heads * dim, 3);
     Tensor whole(dtype, batch * seq, heads * dim), log_sum_exp(DType::f32, 1, batch * heads * seq);
-    const AttentionShape shape{batch, seq, heads, kv_heads, dim};
+    const AttentionShape shape{batch, seq, heads, kv_heads, dim, window};
     Workers workers(1);
     workers.reserve(attention_forward_scratch(shape, dtype));
     attention_forward(workers, shape, {q.view(), k.view(), v.view(), whole.view(), log_sum_exp.view()});
@@ -51,7 +51,7 @@ TEST_P(AttentionDecode, ContinuesAPrefill) {
     Tensor k_head = head_of(k), v_head = head_of(v);
     Tensor k_cache(dtype, batch * context, kv_heads * dim, 1), v_cache(dtype, batch * context, kv_heads * dim);
     Tensor out(dtype, batch * seq, heads * dim, 2);
-    const DecodeShape decode{batch, heads, kv_heads, dim, context};
+    const DecodeShape decode{batch, heads, kv_heads, dim, context, window};
     testing::run_on_one_and_three_threads(
         attention_decode_scratch(decode), {&k_cache, &v_cache, &out}, [&](Workers& some) {
           cache_store(some, batch, prefill, context, k_head.view(), k_cache.view());

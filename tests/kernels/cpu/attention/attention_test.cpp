@@ -30,6 +30,10 @@ struct AttentionReference {
     Values p(static_cast<std::size_t>(t + 1));
     double top = -1e300, total = 0;
     for (std::int64_t j = 0; j <= t; ++j) {
+      if (s.window > 0 && j <= t - s.window) {
+        p[static_cast<std::size_t>(j)] = -1e300;
+        continue;
+      }
       double score = 0;
       for (std::int64_t d = 0; d < s.head_dim; ++d) score += q[q_at(b, t, h, d)] * k[kv_at(b, j, h, d)];
       p[static_cast<std::size_t>(j)] = score / std::sqrt(static_cast<double>(s.head_dim));
@@ -95,7 +99,7 @@ struct AttentionReference {
 void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double scale) {
   SCOPED_TRACE(::testing::Message() << to_string(dtype) << " by " << to_string(bf16) << " batch " << shape.batch
                                     << " seq " << shape.seq << " heads " << shape.heads << "/" << shape.kv_heads
-                                    << " dim " << shape.head_dim);
+                                    << " dim " << shape.head_dim << " window " << shape.window);
   const std::int64_t rows = shape.batch * shape.seq;
   const std::int64_t q_cols = shape.heads * shape.head_dim, kv_cols = shape.kv_heads * shape.head_dim;
   const AttentionReference reference{shape};
@@ -170,6 +174,14 @@ TEST_P(Attention, HeadsWiderThanATile) {
   check(GetParam(), {1, 81, 1, 1, 80});
   check(GetParam(), {1, 70, 2, 2, 128});
 }
+// Windows that end within a tile, at its border, and tiles behind, and windows as long as the sequence.
+TEST_P(Attention, Windows) {
+  for (std::int64_t window : {1, 2, 40, 64, 65, 100, 200, 500}) check(GetParam(), {1, 200, 2, 1, 16, window});
+  check(GetParam(), {2, 130, 4, 2, 24, 63});
+}
+TEST_P(Attention, LargeScoresOutsideOfAWindow) {
+  check(GetParam(), {1, 150, 1, 1, 16, 5}, 12.0);
+}
 TEST_P(Attention, LargeScoresDoNotOverflow) {
   check(GetParam(), {1, 40, 1, 1, 16}, 12.0);
 }
@@ -177,7 +189,7 @@ TEST_P(Attention, LargeScoresDoNotOverflow) {
 INSTANTIATE_TEST_SUITE_P(Types, Attention, testing::both_float_types(), testing::type_name);
 
 TEST(AttentionReference, GradientsAreThoseOfTheForwardPass) {
-  const AttentionShape shape{2, 4, 4, 2, 3};
+  const AttentionShape shape{2, 4, 4, 2, 3, 3};
   const AttentionReference reference{shape};
   const Values q = testing::normal_values(96, 1), k = testing::normal_values(48, 2), v = testing::normal_values(48, 3);
   const Values dout = testing::normal_values(96, 4);

@@ -59,6 +59,17 @@ TEST_P(RotaryEmbedding, RotatesPairsByPosition) {
   }
 }
 
+TEST_P(RotaryEmbedding, MultipliesByAFactor) {
+  const std::vector<float> frequencies = rope_frequencies(10, 10000.0F, {});
+  Tensor x = Tensor::random(GetParam(), 30, 20, 1);
+  Values expected = rotate(frequencies, 2, 15, 4, -1.0, x.values());
+  for (double& value : expected) value *= 1.25;
+  Workers workers(1);
+  workers.reserve(rope_scratch(10));
+  rope(workers, frequencies, 2, 15, 4, true, x.view(), 1.25F);
+  testing::expect_close(x.values(), expected, testing::tolerance_of(GetParam(), 1e-5));
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, RotaryEmbedding, testing::both_float_types(), testing::type_name);
 
 TEST(RopeFrequencies, FollowThePowersOfTheta) {
@@ -68,6 +79,28 @@ TEST(RopeFrequencies, FollowThePowersOfTheta) {
   EXPECT_FLOAT_EQ(f[1], 0.1F);
   EXPECT_FLOAT_EQ(f[2], 0.01F);
   EXPECT_FLOAT_EQ(f[3], 0.001F);
+}
+
+TEST(RopeFrequencies, LinearDividesAll) {
+  const std::vector<float> plain = rope_frequencies(8, 10000.0F, {});
+  const std::vector<float> scaled = rope_frequencies(8, 10000.0F, {.factor = 4.0F, .kind = RopeScaling::Kind::linear});
+  for (std::size_t j = 0; j < plain.size(); ++j) EXPECT_FLOAT_EQ(scaled[j], plain[j] / 4);
+}
+
+// By transformers 5.24 for head_dim 16, rope_theta 1e4, factor 4 and a context of 4096 before scaling.
+TEST(RopeFrequencies, YarnBlendsBetweenWholePairsOrFractionsOfThem) {
+  RopeScaling scaling{4.0F, 1.0F, 32.0F, 4096.0F, RopeScaling::Kind::yarn};
+  const std::vector<float> whole = rope_frequencies(16, 10000.0F, scaling);
+  scaling.fractional = true;
+  const std::vector<float> fractional = rope_frequencies(16, 10000.0F, scaling);
+  const std::vector<double> expected_whole = {
+      1, 0.31622776, 0.1, 0.025693506, 0.0062499996, 0.0013834966, 0.00025000001, 7.9056947e-05};
+  const std::vector<double> expected_fractional = {1,           0.31622776,   0.1,           0.02861361,
+                                                   0.006556971, 0.0012856319, 0.00025000001, 7.9056947e-05};
+  for (std::size_t j = 0; j < 8; ++j) {
+    EXPECT_NEAR(whole[j] / expected_whole[j], 1, 1e-6) << j;
+    EXPECT_NEAR(fractional[j] / expected_fractional[j], 1, 1e-6) << j;
+  }
 }
 
 TEST(RopeFrequencies, Llama3StretchesLongWavelengths) {

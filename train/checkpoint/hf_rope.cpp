@@ -1,0 +1,139 @@
+// One reader a type; the numbers mean what transformers' modeling_rope_utils.py makes of them.
+#include "train/checkpoint/hf_rope.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+namespace weft::train {
+namespace {
+
+using ops::RopeKind;
+
+/// The context before scaling. A number beside the object comes first, as in transformers.
+float original_context(const HfKeys& keys, const HfKeys& rope, const ops::ModelConfig& model) {
+  constexpr const char* kKey = "original_max_position_embeddings";
+  const std::int64_t inside = rope.integer_or(kKey, model.context);
+  return static_cast<float>(keys.integer_or(kKey, inside));
+}
+
+void read_llama3(const HfKeys& keys, const HfKeys& rope, ops::ModelConfig& model) {
+  model.rope_scaling_factor = rope["factor"].float_number();
+  model.rope_low_freq_factor = rope["low_freq_factor"].float_number();
+  model.rope_high_freq_factor = rope["high_freq_factor"].float_number();
+  model.rope_original_context = original_context(keys, rope, model);
+}
+
+/// The factor of queries and keys: given, or from mscale and mscale_all_dim; 0: from the scaling factor.
+float yarn_attention_factor(const HfKeys& rope, float factor) {
+  if (rope.has("attention_factor")) {
+    const float given = rope["attention_factor"].float_number();
+    if (!(given > 0)) rope["attention_factor"].refuse("a number above 0");
+    return given;
+  }
+  const float numerator = rope.number_or("mscale", 0.0F), denominator = rope.number_or("mscale_all_dim", 0.0F);
+  if (numerator == 0.0F || denominator == 0.0F) return 0.0F;
+  const auto stretch = [factor](double mscale) {
+    return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(static_cast<double>(factor)) + 1.0;
+  };
+  return static_cast<float>(stretch(numerator) / stretch(denominator));
+}
+
+void read_yarn(const HfKeys& keys, const HfKeys& rope, ops::ModelConfig& model) {
+  model.rope_scaling = RopeKind::yarn;
+  model.rope_original_context = original_context(keys, rope, model);
+  // A null means the ratio of the two contexts.
+  const bool ratio = rope.mentions("factor") && !rope.has("factor");
+  model.rope_scaling_factor =
+      ratio ? static_cast<float>(model.context) / model.rope_original_context : rope["factor"].float_number();
+  // A zero counts as absent in transformers.
+  const float fast = rope.number_or("beta_fast", 0.0F), slow = rope.number_or("beta_slow", 0.0F);
+  model.rope_high_freq_factor = fast != 0.0F ? fast : 32.0F;
+  model.rope_low_freq_factor = slow != 0.0F ? slow : 1.0F;
+  model.rope_truncate = rope.flag_or("truncate", true);
+  model.rope_attention_factor = yarn_attention_factor(rope, model.rope_scaling_factor);
+}
+
+/// `rope`: the object with the type and its numbers: rope_scaling (transformers 4) or rope_parameters (5).
+void read_scaling(const HfKeys& keys, const HfKeys& rope, ops::ModelConfig& model) {
+  const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope.text_or(type_key, "default");
+  rope.require("partial_rotary_factor", 1.0);
+  if (type == "default") return;
+  if (type == "llama3") return read_llama3(keys, rope, model);
+  if (type == "yarn") return read_yarn(keys, rope, model);
+  if (type != "linear") {
+    rope[type_key].refuse("\"default\", \"linear\", \"llama3\" or \"yarn\", the kinds of RoPE implemented");
+  }
+  model.rope_scaling = RopeKind::linear;
+  model.rope_scaling_factor = rope["factor"].float_number();
+}
+
+auto numbers_of(ops::ModelConfig& model) {
+  return std::tie(model.rope_theta, model.rope_scaling, model.rope_scaling_factor, model.rope_low_freq_factor,
+                  model.rope_high_freq_factor, model.rope_original_context, model.rope_attention_factor,
+                  model.rope_truncate);
+}
+
+JsonObject scaling_json(const ops::ModelConfig& model) {
+  JsonObject rope;
+  rope.add("rope_type", to_string(model.rope_scaling)).add("factor", shortest_double(model.rope_scaling_factor));
+  const auto original = static_cast<std::int64_t>(model.rope_original_context);
+  switch (model.rope_scaling) {
+    case RopeKind::linear:
+      break;
+    case RopeKind::llama3:
+      rope.add("low_freq_factor", shortest_double(model.rope_low_freq_factor))
+          .add("high_freq_factor", shortest_double(model.rope_high_freq_factor))
+          .add("original_max_position_embeddings", original);
+      break;
+    case RopeKind::yarn:
+      rope.add("beta_fast", shortest_double(model.rope_high_freq_factor))
+          .add("beta_slow", shortest_double(model.rope_low_freq_factor))
+          .add("original_max_position_embeddings", original)
+          .add("attention_factor", shortest_double(model.rotary_factor()));
+      if (!model.rope_truncate) rope.add("truncate", false);
+      break;
+  }
+  return rope;
+}
+
+}  // namespace
+
+void read_hf_rope(const HfKeys& keys, ops::ModelConfig& model) {
+  model.rope_theta = keys.number_or("rope_theta", 10000.0F);
+  ops::ModelConfig other = model;
+  if (keys.has("rope_scaling")) read_scaling(keys, keys.object("rope_scaling"), model);
+  if (!keys.has("rope_parameters")) return;
+  const HfKeys rope = keys.object("rope_parameters");
+  for (const char* nested : {"full_attention", "sliding_attention"}) {
+    if (rope.has(nested)) rope[nested].refuse("numbers that all layers share");
+  }
+  other.rope_theta = rope.number_or("rope_theta", model.rope_theta);
+  read_scaling(keys, rope, other);
+  // A file may have the keys of both versions, which must agree.
+  const bool said_twice = keys.has("rope_theta") || keys.has("rope_scaling");
+  if (said_twice && numbers_of(model) != numbers_of(other)) {
+    keys["rope_parameters"].refuse("the numbers of rope_theta and rope_scaling, which the file also has");
+  }
+  numbers_of(model) = numbers_of(other);
+}
+
+void write_hf_rope(const ops::ModelConfig& model, JsonObject& config) {
+  // yarn multiplies queries and keys whatever the factor of its frequencies.
+  const bool scaled = model.rope_scaling_factor != 1.0F || model.rotary_factor() != 1.0F;
+  JsonObject rope;
+  if (scaled) {
+    rope = scaling_json(model);
+    config.add("rope_scaling", rope);
+  } else {
+    rope.add("rope_type", "default");
+  }
+  const double theta = shortest_double(model.rope_theta);
+  config.add("rope_theta", theta).add("rope_parameters", rope.add("rope_theta", theta));
+}
+
+}  // namespace weft::train

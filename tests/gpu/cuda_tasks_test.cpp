@@ -149,6 +149,31 @@ TEST_F(CudaTasks, RmsNorm) {
   }
 }
 
+TEST_F(CudaTasks, HeadNorm) {
+  struct Shape {
+    std::int64_t rows, heads, head_dim;
+  };
+  for (const DType dtype : kFloats) {
+    for (const Shape s : {Shape{70, 3, 64}, Shape{5, 1, 2}, Shape{33, 2, 130}, Shape{600, 4, 22}}) {
+      const std::int64_t cols = s.heads * s.head_dim;
+      check({named("head norm", dtype, s.rows, cols),
+             graph::HeadNormForward{s.rows, s.heads, s.head_dim, 1e-5F},
+             {in(dtype, s.rows, cols, Fill::random, 16), in(dtype, 1, s.head_dim), out(dtype, s.rows, cols),
+              out(DType::f32, 1, s.rows * s.heads)},
+             2e-5,
+             2e-5});
+      for (const bool accumulate : {false, true}) {
+        check({named("head norm.bwd", dtype, s.rows, cols),
+               graph::HeadNormBackward{s.rows, s.heads, s.head_dim, accumulate},
+               {in(dtype, s.rows, cols), in(dtype, 1, s.head_dim), in(DType::f32, 1, s.rows * s.heads, Fill::positive),
+                in(dtype, s.rows, cols), out(dtype, s.rows, cols), out(DType::f32, 1, s.head_dim, accumulate)},
+               1e-4,
+               1e-3});
+      }
+    }
+  }
+}
+
 TEST_F(CudaTasks, NormsOfParts) {
   constexpr std::int64_t rows = 37, cols = 96, parts = 3;
   for (const DType dtype : kFloats) {
@@ -269,24 +294,29 @@ TEST_F(CudaTasks, Rope) {
       op.has_offset = true;
       op.scaling_factor = 8;
       check({named("rope at", dtype, 128, 192), op, {in_out(dtype, 128, 192), integer(1000)}, 2e-4, 2e-4});
+      op.scaling = graph::RopeKind::yarn;
+      op.high_freq_factor = 32;
+      op.attention_factor = 1.25F;
+      check({named("yarn at", dtype, 128, 192), op, {in_out(dtype, 128, 192), integer(1000)}, 3e-4, 3e-4});
     }
   }
 }
 
 TEST_F(CudaTasks, Attention) {
   struct Shape {
-    std::int64_t batch, seq, heads, kv_heads, head_dim;
+    std::int64_t batch, seq, heads, kv_heads, head_dim, window = 0;
   };
   for (const DType dtype : kFloats) {
     for (const Shape s :
          {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128}, Shape{1, 257, 2, 2, 32},
-          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128}}) {
+          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128},
+          Shape{1, 330, 2, 1, 64, 70}, Shape{2, 90, 2, 2, 16, 1}, Shape{1, 200, 1, 1, 130, 100}}) {
       const std::int64_t rows = s.batch * s.seq, q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
       const std::string name = named("attention", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) +
                                "/" + std::to_string(s.kv_heads);
       const double absolute = dtype == DType::bf16 ? 2e-2 : 1e-4;
       check({name,
-             graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
+             graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window},
              {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv), in(dtype, rows, kv), out(dtype, rows, q),
               out(DType::f32, 1, s.batch * s.heads * s.seq)},
              1e-3,
@@ -298,12 +328,13 @@ TEST_F(CudaTasks, Attention) {
 // The backward pass needs a matching out and log-sum-exp: the CPU's forward pass gives them.
 TEST_F(CudaTasks, AttentionBackward) {
   struct Shape {
-    std::int64_t batch, seq, heads, kv_heads, head_dim;
+    std::int64_t batch, seq, heads, kv_heads, head_dim, window = 0;
   };
   for (const DType dtype : kFloats) {
     for (const Shape s :
          {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128}, Shape{1, 257, 2, 2, 32},
-          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128}}) {
+          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128},
+          Shape{1, 330, 2, 1, 64, 70}, Shape{2, 90, 2, 2, 16, 1}, Shape{1, 200, 1, 1, 130, 100}}) {
       SCOPED_TRACE(named("attention.bwd", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) + "/" +
                    std::to_string(s.kv_heads));
       const std::int64_t rows = s.batch * s.seq, qc = s.heads * s.head_dim, kvc = s.kv_heads * s.head_dim;
@@ -317,9 +348,9 @@ TEST_F(CudaTasks, AttentionBackward) {
         workers.reserve(task.scratch());
         task.run(workers);
       };
-      on_cpu(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim},
+      on_cpu(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window},
              {q.view(), k.view(), v.view(), o.view(), log_sum_exp.view()});
-      const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim};
+      const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window};
       std::vector<Tensor*> all = {&q, &k, &v, &o, &log_sum_exp, &dout, &dq, &dk, &dv};
       testing::GpuMemory memory;
       execute::CudaLibraries libraries;
@@ -360,13 +391,15 @@ TEST_F(CudaTasks, Decode) {
            {in(dtype, batch * seq, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim)},
            0,
            0});
-    check({named("decode", dtype, heads, dim),
-           graph::AttentionDecode{batch, heads, kv_heads, dim, context},
-           {in(dtype, batch, heads * dim), in(dtype, batch, kv_heads * dim), in(dtype, batch, kv_heads * dim),
-            in_out(dtype, batch * context, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim), integer(50),
-            out(dtype, batch, heads * dim)},
-           1e-3,
-           dtype == DType::bf16 ? 1e-2 : 1e-4});
+    for (const std::int64_t window : {0, 20, 60}) {
+      check({named("decode", dtype, heads, dim),
+             graph::AttentionDecode{batch, heads, kv_heads, dim, context, window},
+             {in(dtype, batch, heads * dim), in(dtype, batch, kv_heads * dim), in(dtype, batch, kv_heads * dim),
+              in_out(dtype, batch * context, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim),
+              integer(50), out(dtype, batch, heads * dim)},
+             1e-3,
+             dtype == DType::bf16 ? 1e-2 : 1e-4});
+    }
   }
 }
 

@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t i = thread; i < groups * dim; i += kThreads) sums[i] = 0.0F;
   const int per_group = kThreads / groups, group = thread / per_group;
   float top = -INFINITY, total = 0.0F;
-  for (std::int64_t first = 0; first <= position; first += kThreads) {
+  const std::int64_t begin = position + 1 - shape.visible(position);
+  for (std::int64_t first = begin; first <= position; first += kThreads) {
     const int count = static_cast<int>(min(static_cast<std::int64_t>(kThreads), position + 1 - first));
     __syncthreads();  // the query is in shared memory; the last tile's scores are no longer read
     for (int i = warp; i < count; i += kWarps) {
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kThreads)
     const float score = thread < count ? scores[thread] : -INFINITY;
     const float new_top = fmaxf(top, block_max(score, shared));
     const float weight = thread < count ? expf(score - new_top) : 0.0F;
-    const float keep = first == 0 ? 0.0F : expf(top - new_top);
+    const float keep = first == begin ? 0.0F : expf(top - new_top);
     scores[thread] = weight;
     total = total * keep + block_sum(weight, shared);  // its barriers also make every weight visible to all threads
     top = new_top;

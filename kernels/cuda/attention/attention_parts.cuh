@@ -13,6 +13,7 @@ namespace weft::cuda {
 /// A shape for kernels: it takes fewer registers than 64-bit numbers.
 struct AttentionProblem {
   int batch, seq, heads, kv_heads, head_dim;
+  int window;  // keys that a query sees, its own the last; as long as the sequence if there is no window
   float scale;
 
   explicit AttentionProblem(const AttentionShape& shape)
@@ -21,9 +22,12 @@ struct AttentionProblem {
         heads(static_cast<int>(shape.heads)),
         kv_heads(static_cast<int>(shape.kv_heads)),
         head_dim(static_cast<int>(shape.head_dim)),
+        window(static_cast<int>(shape.window > 0 && shape.window < shape.seq ? shape.window : shape.seq)),
         scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {}
 
   __host__ __device__ int group() const { return heads / kv_heads; }
+  /// The first key of the first tile of `tile` keys of which the query sees one.
+  __device__ int first_tile(int query, int tile) const { return max(0, query - window + 1) / tile * tile; }
   /// Index of the first log_sum_exp and delta of a head.
   __device__ std::int64_t statistics(int sequence, int head) const {
     return (static_cast<std::int64_t>(sequence) * heads + head) * seq;
@@ -90,7 +94,7 @@ void tiled_attention_forward(const Launch& launch, const AttentionShape& shape, 
 void tiled_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                               const AttentionGradients& gradients, const float* delta);
 
-/// bf16 of head dimension 64 or 128 on tensor cores: attention_mma.cu. Rows must be vectorizable().
+/// bf16 of head dimension 64 or 128 on tensor cores, without a window: attention_mma.cu. Rows must be vectorizable().
 void mma_attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
 void mma_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                             const AttentionGradients& gradients, const float* delta);

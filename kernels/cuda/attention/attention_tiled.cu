@@ -170,6 +170,10 @@ constexpr int forward_floats() {
   return 2 * kTile * (kDim + kPad) + kTile * (kTile + kPad);
 }
 
+// The score of a key before a query's window. It is finite, since a tile may have nothing else for a query; the tiles
+// that follow, whose keys the query sees, multiply such a tile's sums by exp(kPastWindow − score) = 0.
+constexpr float kPastWindow = -1e30F;
+
 // One tile of queries of one head, over the tiles of keys that it sees. Keys and values share one buffer alternately.
 template <class T, int kDim>
 __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem problem, ForwardArguments<T> arguments) {
@@ -191,7 +195,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
 #pragma unroll
   for (int i = 0; i < kM; ++i) largest[i] = -INFINITY, total[i] = 0.0F;
 
-  for (int first_key = 0; first_key < first_query + present; first_key += kTile) {
+  for (int first_key = problem.first_tile(first_query, kTile); first_key < first_query + present; first_key += kTile) {
     const int keys = min(kTile, problem.seq - first_key);
     __syncthreads();
     load_rows<kTile, kDim>(arguments.k.at(problem, index.sequence, kv_head, first_key), arguments.k.stride, keys,
@@ -205,7 +209,9 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
       float top = largest[i];
 #pragma unroll
       for (int j = 0; j < kM; ++j) {
-        if (first_key + thread_x() + kSide * j > query) scores[i][j] = -INFINITY;
+        const int key = first_key + thread_x() + kSide * j;
+        if (key > query) scores[i][j] = -INFINITY;
+        if (query - key >= problem.window) scores[i][j] = kPastWindow;
         top = fmaxf(top, scores[i][j]);
       }
       top = row_max(top);
@@ -284,7 +290,7 @@ __global__ void __launch_bounds__(kThreads)
     delta[i] = row < present ? arguments.delta[statistics + row] : 0.0F;
   }
 
-  for (int first_key = 0; first_key < first_query + present; first_key += kKeys) {
+  for (int first_key = problem.first_tile(first_query, kKeys); first_key < first_query + present; first_key += kKeys) {
     const int keys = min(kKeys, problem.seq - first_key);
     __syncthreads();
     load_rows<kKeys, kDim>(arguments.k.at(problem, index.sequence, kv_head, first_key), arguments.k.stride, keys,
@@ -300,7 +306,8 @@ __global__ void __launch_bounds__(kThreads)
       const int row = thread_y() + kSide * i;
 #pragma unroll
       for (int j = 0; j < kN; ++j) {
-        const bool seen = row < present && first_key + thread_x() + kSide * j <= first_query + row;
+        const int before = first_query + row - (first_key + thread_x() + kSide * j);
+        const bool seen = row < present && before >= 0 && before < problem.window;
         gradients[i][j] = seen ? expf(scores[i][j] - log_sum_exp[i]) * (gradients[i][j] - delta[i]) : 0.0F;
       }
     }
@@ -317,7 +324,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // dk and dv of one tile of keys of one KV head. The rows of its tiles are keys, the columns queries. Iterates over the
-// query heads of the group, and over each head's queries from the diagonal on, in order.
+// query heads of the group, and over each head's queries from the diagonal to the end of the window, in order.
 template <class T, int kDim>
 __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
     key_gradients_kernel(AttentionProblem problem, BackwardArguments<T> arguments) {
@@ -340,11 +347,13 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
   float dk[kM][Columns<kDim>::kCount], dv[kM][Columns<kDim>::kCount];
   clear(dk);
   clear(dv);
+  // The query after the last that sees a key of the tile; the sum doesn't overflow, as both are below 2^30.
+  const int end = min(problem.seq, first_key + present - 1 + problem.window);
 
   for (int member = 0; member < problem.group(); ++member) {
     const int head = index.head * problem.group() + member;
     const std::int64_t statistics = problem.statistics(index.sequence, head);
-    for (int first_query = first_key; first_query < problem.seq; first_query += kQueries) {
+    for (int first_query = first_key; first_query < end; first_query += kQueries) {
       const int queries = min(kQueries, problem.seq - first_query);
       __syncthreads();
       load_rows<kQueries, kDim>(arguments.q.at(problem, index.sequence, head, first_query), arguments.q.stride, queries,
@@ -362,7 +371,8 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
         const float delta = column < queries ? arguments.delta[statistics + query] : 0.0F;
 #pragma unroll
         for (int i = 0; i < kM; ++i) {
-          const bool seen = column < queries && first_key + thread_y() + kSide * i <= query;
+          const int before = query - (first_key + thread_y() + kSide * i);
+          const bool seen = column < queries && before >= 0 && before < problem.window;
           p[i][j] = seen ? expf(p[i][j] - log_sum_exp) : 0.0F;
           ds[i][j] = seen ? p[i][j] * (ds[i][j] - delta) : 0.0F;
         }

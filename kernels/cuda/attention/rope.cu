@@ -53,7 +53,7 @@ struct Tile {
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kElementwiseThreads)
     rope_kernel(const float* frequencies, int heads, int half, std::int64_t seq_len, const std::int64_t* offset,
-                bool inverse, Stream<T> x, std::int64_t all_rows, Tile tile) {
+                bool inverse, float factor, Stream<T> x, std::int64_t all_rows, Tile tile) {
   __shared__ __align__(16) float sines[kAngles], cosines[kAngles];
   const std::int64_t first_row = blockIdx.x * tile.rows;
   const int first_pair = static_cast<int>(blockIdx.y) * tile.pairs;
@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kElementwiseThreads)
     const unsigned row = i / pairs, pair = i - row * pairs;
     const auto position = static_cast<float>(place_of(first_row + row, seq_len).piece + first_place);
     const SineCosine turn = sine_cosine(frequencies[first_pair + pair] * position);
-    cosines[i] = turn.cosine;
-    sines[i] = inverse ? -turn.sine : turn.sine;
+    cosines[i] = turn.cosine * factor;
+    sines[i] = (inverse ? -turn.sine : turn.sine) * factor;
   }
   __syncthreads();
   for (unsigned first = 0; first < items;) {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
 }  // namespace
 
 void rope(const Launch& launch, const float* frequencies, std::int64_t heads, std::int64_t seq_len,
-          const std::int64_t* offset, bool inverse, const Matrix& x) {
+          const std::int64_t* offset, bool inverse, const Matrix& x, float factor) {
   if (x.rows == 0 || heads == 0 || x.cols < 2 * heads) return;
   const std::int64_t half = x.cols / heads / 2, pairs = std::min<std::int64_t>(half, kAngles);
   with_float_type(x.dtype, [&]<class T>(T*) {
@@ -123,7 +123,7 @@ void rope(const Launch& launch, const float* frequencies, std::int64_t heads, st
           std::clamp<std::int64_t>(kRopeUnroll * kElementwiseThreads / per_row, 1, kAngles / pairs);
       const dim3 blocks(blocks_for(x.rows, rows), blocks_for(half, pairs));
       start("rope", launch, rope_kernel<T, kWidth>, blocks, kElementwiseThreads, 0, frequencies,
-            static_cast<int>(heads), static_cast<int>(half), seq_len, offset, inverse, stream_of<T>(x), x.rows,
+            static_cast<int>(heads), static_cast<int>(half), seq_len, offset, inverse, factor, stream_of<T>(x), x.rows,
             Tile{rows, static_cast<int>(pairs)});
     });
   });

@@ -25,6 +25,7 @@
 #include "kernels/cuda/gemm/gemm_epilogue.h"
 #include "kernels/cuda/loss/cross_entropy.h"
 #include "kernels/cuda/loss/vocab_parallel.h"
+#include "kernels/cuda/norm/head_norm.h"
 #include "kernels/cuda/norm/layer_norm.h"
 #include "kernels/cuda/norm/norm_parts.h"
 #include "kernels/cuda/norm/rms_norm.h"
@@ -38,7 +39,7 @@ using cpu::Matrix;
 using cuda::Launch;
 
 cpu::AttentionShape shape_of(const auto& op) {
-  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim};
+  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window};
 }
 
 // cuDNN's plan for a task, if it has one.
@@ -105,8 +106,7 @@ struct Preparation {
   // The plan was made for the CPU, so it is refused before its first step.
   std::monostate operator()(const graph::PackWeight&) const { refuse_packed_weights(); }
   const float* operator()(const graph::Rope& op) const {
-    return libraries.constants(cpu::rope_frequencies(
-        op.head_dim, op.theta, {op.scaling_factor, op.low_freq_factor, op.high_freq_factor, op.original_context}));
+    return libraries.constants(cpu::rope_frequencies(op.head_dim, op.theta, scaling_of(op)));
   }
   PreparedAttention operator()(const graph::AttentionForward& op) const { return attention(op, false); }
   PreparedAttention operator()(const graph::AttentionBackward& op) const { return attention(op, true); }
@@ -115,7 +115,7 @@ struct Preparation {
   template <class Op>
   PreparedAttention attention(const Op& op, bool backward) const {
     const NamedArguments<Op> a(slots);
-    if (a["q"].dtype != DType::bf16) return {};
+    if (a["q"].dtype != DType::bf16 || op.window > 0) return {};
     return {libraries.attention(layout_of(op, a), backward)};
   }
 };
@@ -137,6 +137,9 @@ struct ScratchOf {
   }
   std::int64_t operator()(const graph::RmsNormBackward& op) const {
     return cuda::rms_norm_backward_scratch_bytes(op.rows, op.cols);
+  }
+  std::int64_t operator()(const graph::HeadNormBackward& op) const {
+    return cuda::head_norm_backward_scratch_bytes(op.rows, op.heads, op.head_dim);
   }
   std::int64_t operator()(const graph::NormBackwardOfParts& op) const {
     return cuda::norm_backward_of_parts_scratch_bytes(op.centered, op.rows, op.cols);
@@ -190,7 +193,7 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
   }
   void operator()(const graph::Rope& op) const {
     const auto a = arguments_of(op);
-    cuda::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"]);
+    cuda::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"], factor_of(op));
   }
   void operator()(const graph::AttentionForward& op) const {
     bound ? bound->run(where.stream) : KernelCalls::operator()(op);

@@ -81,6 +81,35 @@ def llama_sizes(layers, heads, kv_heads, width, inner, vocab, context, tied, sca
     return sizes
 
 
+def with_parts(sizes, rng):
+    """The sizes of a Llama, or of the Mistral, Qwen2 or Qwen3 of these sizes, with random parts that it may have."""
+
+    def maybe():
+        return bool(rng.random() < 0.5)
+
+    kind = str(rng.choice(["llama", "mistral", "qwen2", "qwen3"]))
+    sizes, context = {**sizes, "model_type": kind}, sizes["max_position_embeddings"]
+    if maybe() or kind == "qwen3":
+        sizes["head_dim"] = 2 * int(rng.integers(1, 12))
+    if kind in ("llama", "qwen3"):
+        sizes["attention_bias"] = maybe()
+    if kind == "llama":
+        sizes["mlp_bias"] = maybe()
+    elif kind == "mistral":
+        sizes["sliding_window"] = int(rng.integers(1, context + 1)) if maybe() else None
+    elif maybe():
+        layers = sizes["num_hidden_layers"]
+        sizes |= {"use_sliding_window": True, "sliding_window": int(rng.integers(1, context + 1)),
+                  "max_window_layers": int(rng.integers(0, layers + 1))}
+    if maybe():
+        factor = float(rng.choice([2.0, 4.0]))
+        linear = {"rope_type": "linear", "factor": factor}
+        # The original context is so short that small models have wavelengths of all kinds.
+        yarn = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": 64, "truncate": maybe()}
+        sizes["rope_scaling"] = linear if maybe() else yarn
+    return sizes
+
+
 def random_case(sizes, batch, seq, ignored, seed, clip=1.0):
     """Weights well above usual initial values, including biases and norms, so that every term shows in the results:
     attention is far from uniform, activations are far from linear. Logits stay near 1: if a loss fell steeply, the

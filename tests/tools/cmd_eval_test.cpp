@@ -37,7 +37,9 @@ class HuggingFaceFolder : public ::testing::TestWithParam<const char*> {
   const testing::TemporaryFolder folder_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Models, HuggingFaceFolder, ::testing::Values("hf_gpt2", "hf_llama"),
+INSTANTIATE_TEST_SUITE_P(Models, HuggingFaceFolder,
+                         ::testing::Values("hf_gpt2", "hf_llama", "hf_biased_llama", "hf_mistral", "hf_qwen2",
+                                           "hf_qwen3"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(HuggingFaceFolder, HasTheLossOfTransformers) {
@@ -47,8 +49,11 @@ TEST_P(HuggingFaceFolder, HasTheLossOfTransformers) {
 }
 
 TEST_P(HuggingFaceFolder, ExportedOnceMoreHasTheSameLoss) {
-  ASSERT_EQ(weft({"export", "model", "-o", "again"}).exit_code, 0);
+  ASSERT_EQ(weft({"export", "model", "-o", "again", "--shard-size", "8KB"}).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("again/model.safetensors")));
   EXPECT_EQ(evaluated("again").at("val_loss"), evaluated("model").at("val_loss"));
+  EXPECT_EQ(weft({"export", "model", "-o", "again"}).exit_code, 2);  // nothing is overwritten
+  EXPECT_EQ(weft({"export", "model", "-o", "other", "--shard-size", "many"}).exit_code, 2);
 }
 
 TEST_P(HuggingFaceFolder, GeneratesIds) {

@@ -173,7 +173,7 @@ FileSummary DurableFile::commit() {
     if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "written");
     return {bytes_, checksum_.text()};
   }
-  const FileSummary summary{bytes_, checksum_text()};
+  FileSummary summary{bytes_, checksum_text()};
   if (::fsync(fd_) != 0) fail(path_, "synced to disk");
   // Still locked, so that no other writer takes the file for an abandoned one.
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "put in place");

@@ -164,6 +164,9 @@ class HuggingFace:
     def encode(self, texts):
         return [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
+    def decode(self, ids):
+        return self.tokenizer.decode(ids, skip_special_tokens=False)
+
 
 class Gpt2Files:
     def __init__(self, path):
@@ -176,6 +179,7 @@ class Gpt2Files:
         self.special = False
 
     encode = HuggingFace.encode
+    decode = HuggingFace.decode
 
 
 class Tiktoken:
@@ -190,6 +194,9 @@ class Tiktoken:
         return [[self.first + i for i in ids]
                 for ids in self.encoding.encode_ordinary_batch(texts, num_threads=threads)]
 
+    def decode(self, ids):
+        return self.encoding.decode([i - self.first for i in ids])
+
 
 class SentencePiece:
     def __init__(self, path):
@@ -199,6 +206,9 @@ class SentencePiece:
 
     def encode(self, texts):
         return self.model.encode(texts)
+
+    def decode(self, ids):
+        return self.model.decode(ids)
 
 
 def tekken(path):

@@ -273,14 +273,12 @@ std::string tokenizer_json_of_bytes() {
   return tokenizer_json(vocabulary, JsonArray(), kBytes, byte_level(false));
 }
 
-std::string tokenizer_config_json() {
-  return JsonObject()
-             .add("tokenizer_class", "PreTrainedTokenizerFast")
-             .add("bos_token", kEndOfText)
-             .add("eos_token", kEndOfText)
-             .add("clean_up_tokenization_spaces", false)
-             .text() +
-         "\n";
+std::string tokenizer_config_json(std::string_view begin, std::string_view end) {
+  JsonObject json;
+  json.add("tokenizer_class", "PreTrainedTokenizerFast");
+  if (!begin.empty()) json.add("bos_token", begin);
+  if (!end.empty()) json.add("eos_token", end);
+  return json.add("clean_up_tokenization_spaces", false).text() + "\n";
 }
 
 }  // namespace weft::text

@@ -36,7 +36,8 @@ std::string tokenizer_json_of(const TrainedBpe& trained, const Lexer& lexer);
 /// The tokenizer.json that encodes as the byte tokenizer does: ids 0 to 255 are bytes, 256 ends a text.
 std::string tokenizer_json_of_bytes();
 
-/// The tokenizer_config.json that goes with either: Hugging Face's AutoTokenizer needs it to load the other.
-std::string tokenizer_config_json();
+/// The tokenizer_config.json that goes with a tokenizer.json: Hugging Face's AutoTokenizer needs it to load the other.
+/// `begin` and `end` of a text are tokens; "": none.
+std::string tokenizer_config_json(std::string_view begin, std::string_view end);
 
 }  // namespace weft::text

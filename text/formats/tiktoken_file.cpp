@@ -190,7 +190,7 @@ TokenizerPointer load_tiktoken(const std::filesystem::path& path, std::string co
 }
 
 TokenizerPointer load_tekken(const std::filesystem::path& path, std::string content, const Document& document) {
-  constexpr std::int64_t kMostTokens = 1 << 26;
+  constexpr std::int64_t kMostTokens = 1 << 22;
   const DocumentValue root = document.root(), config = root["config"];
   const std::int64_t size = config["default_vocab_size"].integer(1, kMostTokens);
   const std::int64_t specials = config["default_num_special_tokens"].integer(3, size);

@@ -102,7 +102,7 @@ TextEnds find_ends(const fs::path& folder, const std::function<std::optional<std
 }
 
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place) {
-  constexpr std::int32_t kMostTokens = 1 << 26;
+  constexpr std::int32_t kMostTokens = 1 << 22;  // an id takes memory, and no model has more
   if (id < 0 || id >= kMostTokens) {
     throw UserError(fmt::format("{}: the token '{}' has id {}", place, text, id),
                     fmt::format("ids from 0 to {}", kMostTokens - 1), kTokenizerFix);

@@ -1,17 +1,21 @@
 // Hugging Face's tokenizer.json.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/input_file.h"
+#include "text/bpe/bpe_trainer.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/formats/json_components.h"
 #include "text/formats/tokenizer_file.h"
 
 namespace weft::text {
 namespace {
+
+const std::string kConfigFile = "tokenizer_config.json";
 
 struct Vocabulary {
   std::vector<BpeToken> tokens;    // of the model
@@ -130,6 +134,18 @@ std::vector<AddedToken> read_all_added(const DocumentValue& root, Vocabulary& vo
   return added;
 }
 
+/// Refuses ids around a text that have no token.
+void expect_tokens(const TextFrame& frame, const Vocabulary& vocabulary, const std::filesystem::path& path) {
+  for (const auto* ids : {&frame.before, &frame.after}) {
+    for (const std::int32_t id : *ids) {
+      const auto index = static_cast<std::size_t>(id);
+      if (index < vocabulary.texts.size() && !vocabulary.texts[index].empty()) continue;
+      throw UserError(fmt::format("{}: the post_processor puts id {} beside texts", in_quotes(path), id),
+                      "the id of a token", kTokenizerFix);
+    }
+  }
+}
+
 }  // namespace
 
 TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::string content, const Document& document) {
@@ -153,6 +169,7 @@ TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::str
   Vocabulary vocabulary = read_vocabulary(model["vocab"], pre_tokenizer.bytes);
   BpeModel bpe = read_model(model, vocabulary);
   AddedTokens added(read_all_added(root, vocabulary), normalizer);
+  expect_tokens(frame, vocabulary, path);
 
   TokenizerFacts facts;
   facts.kind = fmt::format("{} BPE of a tokenizer.json", pre_tokenizer.bytes ? "byte-level" : "character");
@@ -166,6 +183,13 @@ TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::str
   facts.digest = digest_of(content);
   facts.files = with_files_beside(path, std::move(content));
   facts.files.front().name = "tokenizer.json";
+  const auto text_of = [&](const std::optional<std::int32_t>& id) {
+    const bool known = id && *id >= 0 && *id < facts.vocabulary;
+    return known ? std::string_view(vocabulary.texts[static_cast<std::size_t>(*id)]) : std::string_view();
+  };
+  if (std::ranges::find(facts.files, kConfigFile, &TokenizerFile::name) == facts.files.end()) {
+    facts.files.push_back({kConfigFile, tokenizer_config_json(text_of(facts.begin), text_of(facts.end))});
+  }
   return std::make_shared<BpeTokenizer>(std::move(facts), BpeParts{.normalizer = std::move(normalizer),
                                                                    .pre_tokenizer = std::move(pre_tokenizer),
                                                                    .model = std::move(bpe),

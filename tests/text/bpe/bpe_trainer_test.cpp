@@ -63,7 +63,7 @@ TEST(BpeTrainer, WritesATokenizer) {
 TEST(BpeTrainer, TheBytesAreATokenizerToo) {
   const testing::TemporaryFolder folder;
   folder.write("tokenizer.json", tokenizer_json_of_bytes());
-  folder.write("tokenizer_config.json", tokenizer_config_json());
+  folder.write("tokenizer_config.json", tokenizer_config_json("<|endoftext|>", "<|endoftext|>"));
   const TokenizerPointer tokenizer = load_tokenizer(folder.path());
   const std::string text = "Hi \xC3\xA9\n 12";
   EXPECT_EQ(tokenizer->encode(text), ByteTokenizer().encode(text));

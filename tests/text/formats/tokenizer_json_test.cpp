@@ -169,6 +169,9 @@ TEST(TokenizerJson, RefusesDamage) {
   EXPECT_TRUE(testing::has_parts(with(&SmallJson::vocabulary, R"({"a": -1})"), {"-1"}));
   EXPECT_TRUE(testing::has_parts(with(&SmallJson::added, R"([{"id": 0, "content": "<end>"}])"), {"have id 0"}));
   EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([] { loaded("{"); }), {"tokenizer.json"}));
+  EXPECT_TRUE(testing::has_parts(
+      with(&SmallJson::post_processor, R"({"type": "BertProcessing", "sep": ["b", 1], "cls": ["x", 77]})"),
+      {"id 77 beside texts"}));
 }
 
 TEST(TokenizerJson, RefusesIdsWithoutAToken) {

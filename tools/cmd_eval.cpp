@@ -15,11 +15,13 @@
 #include "ops/lower.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "text/tokenizer.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/config.h"
 #include "train/config/saved_model.h"
+#include "train/data/saved_tokenizer.h"
 #include "train/evaluation.h"
 #include "train/measure/bf16_products.h"
 #include "train/measure/run_gemm_tuning.h"
@@ -61,6 +63,7 @@ train::RunConfig config_of(const train::SavedModel& saved, const EvalOptions& op
   config.threads = 0;
   config.resume.clear();
   config.init_from.clear();
+  config.tokenizer.clear();    // the checkpoint has it, if it is known
   config.gemm_tuning.clear();  // the checkpoint has it, if there is one
   config.bf16_products.reset();
   train::apply_settings(config, options.overrides);
@@ -79,9 +82,10 @@ int evaluate_model(const EvalOptions& options) {
     const train::ResolvedRun run =
         train::with_bf16(resolved, train::bf16_of_run(world, resolved.config, train::checkpoint_of(saved)));
     const train::RunConfig& config = run.config;
-    const train::TokenSource source =
-        train::TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype,
-                                  /*held_out_only=*/true});
+    text::TokenizerPointer tokenizer;
+    comm::act_together(world,
+                       [&] { tokenizer = train::find_tokenizer(config.tokenizer, saved.path, config.model.vocab); });
+    const train::TokenSource source = train::open_tokens(world, config, tokenizer, /*held_out_only=*/true);
     comm::expect_same_facts(world, train::facts_of(source));
     const train::ReadShare share = train::agree_on_weights(world, saved.path);
     const graph::Coordinates at = graph::coordinates_of(config.grid, world.rank());

@@ -25,12 +25,14 @@
 #include "base/text/units.h"
 #include "inspect/formats/chakra.h"
 #include "runtime/simulate/plan_report.h"
+#include "text/tokenizer.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/resolved_run.h"
 #include "train/config/saved_model.h"
+#include "train/data/saved_tokenizer.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -102,8 +104,15 @@ int export_model(const ExportOptions& options) {
   expect_no_model(folder);
   train::load_parameters(model.path, model.model, loaded);
   std::map<std::string, FileSummary> files;
+  const auto tokenizer = train::find_tokenizer("", model.path, model.model.vocab);
   write_folder(folder, [&](const fs::path& temporary) {
     files = train::save_weights(temporary, model.model, saved, shard_bytes);
+    if (!tokenizer || text::has_tokenizer(folder)) return;  // a tokenizer that is there stays
+    for (const text::TokenizerFile& file : tokenizer->facts().files) {
+      std::error_code error;
+      if (fs::exists(folder / file.name, error)) continue;
+      files.emplace(file.name, write_durable(temporary / file.name, file.content));
+    }
   });
   std::vector<std::string> names;
   std::uint64_t bytes = 0, weights_bytes = 0;
@@ -200,7 +209,8 @@ Command describe_export() {
   command.add({.names = "--format",
                .target = &options->format,
                .value = "hf|chakra",
-               .help = "hf: config.json and model.safetensors, or several such files; chakra: execution traces of one "
+               .help = "hf: config.json, model.safetensors or several such files, and the tokenizer's files; chakra: "
+                       "execution traces of one "
                        "training step "
                        "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
                .choices = {"hf", "chakra"}});

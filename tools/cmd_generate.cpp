@@ -9,6 +9,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -19,10 +20,12 @@
 #include "base/text/printable.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "text/byte_tokenizer.h"
+#include "text/text_stream.h"
 #include "tools/commands.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/saved_model.h"
-#include "train/data/tokenizer.h"
+#include "train/data/saved_tokenizer.h"
 #include "train/generator.h"
 #include "train/measure/bf16_products.h"
 #include "train/measure/run_gemm_tuning.h"
@@ -33,7 +36,8 @@ namespace weft::tools {
 namespace {
 
 struct GenerateOptions {
-  std::string from;  // a run or checkpoint folder, or a folder of Hugging Face
+  std::string from;       // a run or checkpoint folder, or a folder of Hugging Face
+  std::string tokenizer;  // a folder or file; empty: the model's
   std::string prompt;
   std::vector<std::int32_t> prompt_ids;
   std::int64_t max_tokens = 200;
@@ -81,28 +85,36 @@ std::vector<std::int32_t> checked_ids(const GenerateOptions& options, const ops:
   return options.prompt_ids;
 }
 
-std::vector<std::int32_t> encoded_prompt(const GenerateOptions& options, const train::SavedModel& saved) {
-  if (saved.model.vocab != train::ByteTokenizer::kVocabulary) {
-    throw UserError(fmt::format("{} has a vocabulary of {} tokens", in_quotes(saved.path), saved.model.vocab),
-                    fmt::format("a vocabulary of bytes ({}), since no other tokenizer is implemented",
-                                train::ByteTokenizer::kVocabulary),
-                    "give the ids of the prompt's tokens: --prompt-ids 464,3290");
-  }
-  std::vector<std::int32_t> prompt = train::ByteTokenizer().encode(options.prompt);
-  if (prompt.empty()) prompt.push_back(train::ByteTokenizer::kEndOfText);  // stands before every text
-  return prompt;
+/// The tokenizer for a text; none where ids are given.
+text::TokenizerPointer tokenizer_for(const GenerateOptions& options, const train::SavedModel& saved) {
+  if (!options.prompt_ids.empty()) return nullptr;
+  auto tokenizer = train::find_tokenizer(options.tokenizer, saved.path, saved.model.vocab);
+  if (tokenizer) return tokenizer;
+  throw UserError(
+      fmt::format("{} has no tokenizer, and a vocabulary of {} tokens", in_quotes(saved.path), saved.model.vocab),
+      "a tokenizer beside the model, or a vocabulary of bytes (257)",
+      "--tokenizer with its tokenizer.json, or the ids of the prompt's tokens: --prompt-ids 464,3290");
+}
+
+std::vector<std::int32_t> encoded_prompt(const GenerateOptions& options, const text::Tokenizer& tokenizer) {
+  std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
+  const auto& facts = tokenizer.facts();
+  // A token that stands before every text.
+  if (prompt.empty() && (facts.begin || facts.end)) prompt.push_back(facts.begin ? *facts.begin : *facts.end);
+  if (!prompt.empty()) return prompt;
+  throw UserError("no prompt, and a tokenizer without a token for the begin of a text", "a prompt", "--prompt TEXT");
 }
 
 int generate(const GenerateOptions& options) {
   const train::SavedModel saved = train::read_saved_model(options.from);
   ops::ModelConfig model = saved.model;
-  const train::ByteTokenizer tokenizer;
-  const bool ids = !options.prompt_ids.empty();
-  const std::vector<std::int32_t> prompt = ids ? checked_ids(options, model) : encoded_prompt(options, saved);
+  const text::TokenizerPointer tokenizer = tokenizer_for(options, saved);
+  const bool ids = tokenizer == nullptr, bytes = !ids && tokenizer->vocabulary() == text::ByteTokenizer::kVocabulary;
+  const std::vector<std::int32_t> prompt = ids ? checked_ids(options, model) : encoded_prompt(options, *tokenizer);
   train::Sampler sampler({options.temperature, options.top_k, options.top_p, options.seed});
   const auto prompt_size = static_cast<std::int64_t>(prompt.size());
   if (prompt_size > model.context) {
-    throw UserError(fmt::format("a prompt of {} {}", prompt_size, ids ? "tokens" : "bytes"),
+    throw UserError(fmt::format("a prompt of {} {}", prompt_size, bytes ? "bytes" : "tokens"),
                     fmt::format("at most {}, the model's context", model.context), "shorten the prompt");
   }
   model = train::with_short_context(model, prompt_size + options.max_tokens);
@@ -128,22 +140,27 @@ int generate(const GenerateOptions& options) {
     std::vector<std::int32_t> made;
     const auto begin = std::chrono::steady_clock::now();
     ModelText out;
+    std::optional<text::TextStream> stream;
+    if (!ids) stream.emplace(*tokenizer, prompt);
+    std::string text;
+    const auto show = [&](std::string_view piece) {
+      text += piece;
+      if (!options.json) out.write(piece);
+    };
     if (!options.json) out.write(ids ? fmt::format("{}", fmt::join(prompt, " ")) : options.prompt);
     generator.generate(prompt, options.max_tokens, sampler, [&](std::int32_t token) {
-      if (!ids && token == train::ByteTokenizer::kEndOfText) return false;
+      if (!ids && token == tokenizer->facts().end) return false;
       made.push_back(token);
-      if (!options.json) out.write(ids ? fmt::format(" {}", token) : std::string(1, static_cast<char>(token)));
+      show(ids ? fmt::format(" {}", token) : stream->add(token));
       return true;
     });
+    if (stream) show(stream->finish());
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (options.json) {
       JsonObject json;
       json.add("checkpoint", saved.path.string());
-      if (ids) {
-        json.add("ids", made).add("prompt_ids", prompt);
-      } else {
-        json.add("prompt", options.prompt).add("text", tokenizer.decode(made));
-      }
+      json.add("ids", made).add("prompt_ids", prompt);
+      if (!ids) json.add("prompt", options.prompt).add("text", text);
       json.add("tokens", made.size()).add("tokens_per_s", static_cast<double>(made.size()) / seconds);
       say("{}\n", json.text());
     } else {
@@ -170,8 +187,13 @@ Command describe_generate() {
   command.add({.names = "--prompt-ids",
                .target = &options->prompt_ids,
                .value = "ID,ID,…",
-               .help = "the ids of the prompt's tokens, for any vocabulary; prints ids",
+               .help = "the ids of the prompt's tokens, without a tokenizer; prints ids",
                .arity = Arity::each});
+  command.add({.names = "--tokenizer",
+               .target = &options->tokenizer,
+               .value = "PATH",
+               .help = "a tokenizer's file, or a folder with one; empty: the model's own",
+               .paths = Paths::files});
   command.add({.names = "--max-tokens",
                .target = &options->max_tokens,
                .value = "N",
@@ -209,7 +231,7 @@ Command describe_generate() {
                .help = "a file of weft tune; none: the default methods; empty: what the checkpoint was trained with",
                .suggestions = {"none"},
                .paths = Paths::files});
-  command.add({.names = "--json", .target = &options->json, .help = "print text and speed as one JSON object"});
+  command.add({.names = "--json", .target = &options->json, .help = "print text, ids and speed as one JSON object"});
   command.examples = {{"weft generate runs/mine --prompt \"This License\""},
                       {"weft generate runs/mine --temperature 0 --max-tokens 50"},
                       {"head -c 200 book.txt | weft generate runs/mine --prompt -"},

@@ -30,6 +30,7 @@ CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   info.model = config.model;
   info.config_toml = dump_toml(recorded_config(setup_));
   if (setup_.tuned) info.gemm_tuning = execute::to_json(*setup_.tuned);
+  if (setup_.inputs.tokenizer) info.tokenizer = setup_.inputs.tokenizer->facts().files;
   info.versions = library_versions();
   return info;
 }

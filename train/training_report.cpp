@@ -8,7 +8,7 @@
 #include "base/files/durable_file.h"
 #include "base/process_memory.h"
 #include "runtime/plan/trace.h"
-#include "train/data/tokenizer.h"
+#include "text/byte_tokenizer.h"
 #include "train/generator.h"
 #include "train/run/run_files.h"
 #include "train/training_checkpoints.h"
@@ -163,14 +163,14 @@ std::string TrainingReport::sample() {
   // All ranks run these plans together if the grid shards the model; else only rank 0, as the plans have no
   // collectives.
   Sampler sampler({.temperature = 0.7, .top_k = 40, .seed = setup_.config().seed});
-  const ByteTokenizer tokenizer;
+  const text::ByteTokenizer tokenizer;
   std::vector<std::int32_t> text = tokenizer.encode(sample_prompt(setup_.config().model));
   Generator generator(*setup_.program, setup_.sample_model, setup_.sample_prefill);
   const std::vector<std::int32_t> prompt = text;
   generator.generate(prompt, kSampleTokens, sampler, [&](std::int32_t token) {
-    if (token >= ByteTokenizer::kVocabulary) return false;
+    if (token >= text::ByteTokenizer::kVocabulary) return false;
     text.push_back(token);
-    return token != ByteTokenizer::kEndOfText;
+    return token != text::ByteTokenizer::kEndOfText;
   });
   return tokenizer.decode(text);
 }

@@ -129,7 +129,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   auto made = std::make_unique<TrainingSetup>(world);
   TrainingSetup& setup = *made;
   setup.tuned = check_machine(world, run);
-  setup.inputs = find_run_inputs(world, run.config);
+  setup.inputs = find_run_inputs(world, run.config, speaks);
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
   const RunConfig& config = setup.config();

@@ -75,7 +75,8 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
   ASSERT_EQ(cut.exit_code, 0) << cut.errors;
   EXPECT_TRUE(testing::has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of cut/", "step 2, "}))
       << cut.output;
-  EXPECT_EQ(files_of("out/cut"), (std::vector<std::string>{"config.json", "model.safetensors"}));
+  EXPECT_EQ(files_of("out/cut"),
+            (std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}));
   ASSERT_EQ(run({"export", "one/checkpoints/step_00000002", "-o", "out/one"}).exit_code, 0);
   EXPECT_TRUE(read("out/cut/model.safetensors") == read("out/one/model.safetensors"));
   EXPECT_EQ(read("out/cut/config.json"), read("out/one/config.json"));

@@ -70,6 +70,8 @@ SpaceCheck checkpoint_space(const fs::path& run_dir, const CheckpointInfo& info,
   manifest.files[kModelConfig] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
   manifest.files[kOptimizer] = {safetensors_bytes(whole_optimizer_tensors(parameters)), any_checksum};
   if (!info.gemm_tuning.empty()) manifest.files[kTuning] = {info.gemm_tuning.size(), any_checksum};
+  for (const text::TokenizerFile& file : info.tokenizer)
+    manifest.files[file.name] = {file.content.size(), any_checksum};
   std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
   for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
   return check_space(checkpoints_of(run_dir), sizes);
@@ -88,6 +90,9 @@ fs::path save_checkpoint(const fs::path& run_dir, const CheckpointInfo& info,
   manifest.files[kOptimizer] = write_safetensors(folder.path() / kOptimizer, whole_optimizer_tensors(parameters));
   manifest.files.merge(save_weights(folder.path(), info.model, parameters));
   if (!info.gemm_tuning.empty()) manifest.files[kTuning] = write_durable(folder.path() / kTuning, info.gemm_tuning);
+  for (const text::TokenizerFile& file : info.tokenizer) {
+    manifest.files[file.name] = write_durable(folder.path() / file.name, file.content);
+  }
   write_durable(folder.path() / kManifestFile, to_json(manifest));
   folder.commit();
   Log(LogTopic::checkpoint).info("{} written", in_quotes(path));

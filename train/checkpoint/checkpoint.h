@@ -21,6 +21,7 @@ namespace weft::train {
 ///   config.json            the model's sizes in Hugging Face's format
 ///   optimizer.safetensors  fp32 "<tensor>.m", "<tensor>.v", and "<tensor>.master" of bf16 parameters, the same layout
 ///   gemm_tuning.json       how matrix products were computed, if not by the default methods
+///   tokenizer.json, …      the files of the model's tokenizer, if it is known
 ///   manifest.json          CheckpointInfo, sizes and checksums of the files, the part of a tensor in each shard;
 ///   written last
 /// The folder has a temporary name until all of it is on the disk; one of the same step is replaced. Then the

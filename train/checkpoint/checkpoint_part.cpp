@@ -198,6 +198,9 @@ std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int
     manifest.files[kModelConfigFile] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
     if (!info.gemm_tuning.empty())
       manifest.files[std::string(execute::kGemmTuningFile)] = {info.gemm_tuning.size(), any_checksum};
+    for (const text::TokenizerFile& file : info.tokenizer) {
+      manifest.files[file.name] = {file.content.size(), any_checksum};
+    }
   }
   std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
   for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
@@ -218,6 +221,9 @@ Manifest write_checkpoint_part(const std::filesystem::path& folder, const Checkp
     if (!info.gemm_tuning.empty()) {
       manifest.files[std::string(execute::kGemmTuningFile)] =
           write_durable(folder / execute::kGemmTuningFile, info.gemm_tuning);
+    }
+    for (const text::TokenizerFile& file : info.tokenizer) {
+      manifest.files[file.name] = write_durable(folder / file.name, file.content);
     }
   }
   return manifest;

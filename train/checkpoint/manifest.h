@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/files/durable_file.h"
 #include "ops/models/model_config.h"
+#include "text/tokenizer.h"
 
 namespace weft::train {
 
@@ -29,6 +30,7 @@ struct CheckpointInfo {
   std::string config_toml;                      // the resolved configuration
   std::map<std::string, std::string> versions;  // "weft": "0.1.0", and of the libraries that compute
   std::string gemm_tuning = {};  // see gemm_tuning_file.h; kept in a file beside the manifest, empty: none
+  std::vector<text::TokenizerFile> tokenizer = {};  // to be written; found by load_tokenizer() in the folder
 };
 
 /// A stored shard: elements [range_begin, range_end), counted row-major, of the block [block_begin, block_end) of a

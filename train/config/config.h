@@ -76,8 +76,9 @@ struct RunConfig {
   bool check_nan = false;                   // look for NaN and infinity in every task's results
   double watchdog = 120;                    // seconds without progress until the run is ended; 0: never
   // data
-  std::string data;      // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
-  std::string val_data;  // held-out tokens; empty: TokenSource holds out a part of the data
+  std::string data;       // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
+  std::string val_data;   // held-out tokens; empty: TokenSource holds out a part of the data
+  std::string tokenizer;  // of texts: a folder or file; empty: that of the weights to start from, or bytes
   TokenWidth data_dtype = TokenWidth::automatic;  // of ids in .bin files without a header
   // batch, in sequences
   DType dtype = DType::f32;

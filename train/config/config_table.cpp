@@ -155,6 +155,9 @@ void add_data(std::vector<ConfigEntry>& all) {
                 "held-out data; empty: token files of the data that are named like llm.c's x_val_0.bin, else the last "
                 "10 % of each file",
                 &RunConfig::val_data),
+       text_key("tokenizer",
+                "the tokenizer of texts: a file, or a folder with one; empty: that of resume or init-from, or bytes",
+                &RunConfig::tokenizer),
        words_key<TokenWidth>(
            "data-dtype",
            "the type of ids in .bin files without llm.c's header; auto: the only type whose ids all are in the "

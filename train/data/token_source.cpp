@@ -15,9 +15,9 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/hash.h"
+#include "text/byte_tokenizer.h"
 #include "train/data/data_kind.h"
 #include "train/data/token_file.h"
-#include "train/data/tokenizer.h"
 
 namespace weft::train {
 namespace {
@@ -41,6 +41,12 @@ bool is_val(const fs::path& path) {
     if (begins && (end == stem.size() || kJoints.find(stem[end]) != std::string_view::npos)) return true;
   }
   return false;
+}
+
+/// "x.bin.json", which `weft tokenize` writes beside x.bin.
+bool is_description(const fs::path& path) {
+  std::error_code error;
+  return path.extension() == ".json" && is_bin(path.stem()) && fs::exists(path.parent_path() / path.stem(), error);
 }
 
 /// The files of one path, in order, all of one kind, opened but not yet read.
@@ -92,7 +98,7 @@ FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
       refuse_data_set(entry.path());
       notes.push_back(entry.path().filename().string() + ": left out, it is a folder");
     }
-    if (entry.is_regular_file()) paths.push_back(entry.path());
+    if (entry.is_regular_file() && !is_description(entry.path())) paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
   allow_many_files();
@@ -226,11 +232,13 @@ void note_left_out(const FileSet& set, std::string_view why, std::vector<std::st
 }
 
 void expect_byte_vocabulary(const std::string& path, std::int64_t vocab) {
-  if (vocab == ByteTokenizer::kVocabulary) return;
-  throw UserError(fmt::format("{} is text, and the model has a vocabulary of {}", in_quotes(path), vocab),
-                  fmt::format("{}, as text is read byte by byte", ByteTokenizer::kVocabulary),
-                  fmt::format("--model.vocab {} for a model of bytes, or --data with a .bin file of token ids",
-                              ByteTokenizer::kVocabulary));
+  if (vocab == text::ByteTokenizer::kVocabulary) return;
+  throw UserError(
+      fmt::format("{} is text, and the model has a vocabulary of {}", in_quotes(path), vocab),
+      fmt::format("{}, as text is read byte by byte", text::ByteTokenizer::kVocabulary),
+      fmt::format("--tokenizer with the model's, --model.vocab {} for a model of bytes, or --data with a .bin "
+                  "file of token ids",
+                  text::ByteTokenizer::kVocabulary));
 }
 
 TokenStream::Part slice(TokenStream::Part part, std::uint64_t begin, std::uint64_t count) {
@@ -263,9 +271,13 @@ std::string kind_of(const std::vector<CheckedTokens>& files) {
 
 }  // namespace
 
+std::string data_path(const std::string& data) {
+  return data.empty() ? kDefaultFolder : data;
+}
+
 TokenSource TokenSource::open(const TokenSourceOptions& options) {
   TokenSource source;
-  const std::string path = options.data.empty() ? kDefaultFolder : options.data;
+  const std::string path = data_path(options.data);
   const bool has_data = !options.held_out_only || options.val_data.empty();
   FileSet data;
   if (has_data) data = find_files(path, source.notes_);

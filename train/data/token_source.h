@@ -21,10 +21,12 @@ struct TokenSourceOptions {
 };
 
 /// The tokens of a run. A path may be:
-/// - a text file: one token a byte, see ByteTokenizer, so that the vocabulary has to be its 257 tokens. The training
+/// - a text file: one token a byte, see text::ByteTokenizer, so that the vocabulary has to be its 257 tokens. The
+/// training
 ///   part and the held-out part of a file each end with end-of-text, because in the stream another text follows both;
 /// - a .bin file of ids, see check_token_file(). Nothing is appended: such files hold their own end-of-text;
-/// - a folder: its regular files by name, all text or all .bin. Symbolic links, folders in it, empty files, files with
+/// - a folder: its regular files by name, all text or all .bin, besides descriptions (x.bin.json) of token files.
+/// Symbolic links, folders in it, empty files, files with
 ///   NUL bytes and files equal to an earlier one are left out, and all but the links noted.
 /// A file of another kind (see foreign_kind()) is refused, in a folder too.
 ///
@@ -57,5 +59,8 @@ class TokenSource {
   std::uint64_t digest_ = 0;
   std::vector<std::string> notes_;
 };
+
+/// The path that `data` stands for: itself, or the default folder if it is empty.
+std::string data_path(const std::string& data);
 
 }  // namespace weft::train

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "train/data/tokenizer.h"
+#include "text/byte_tokenizer.h"
 
 namespace weft::train {
 namespace {
@@ -84,7 +84,7 @@ void TokenStream::copy(std::uint64_t begin, std::uint64_t count, std::int32_t* o
     count -= ids.size();
     begin += ids.size();
     if (count > 0 && part.end_of_text) {
-      *out++ = ByteTokenizer::kEndOfText;
+      *out++ = text::ByteTokenizer::kEndOfText;
       --count;
       ++begin;
     }

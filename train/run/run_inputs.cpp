@@ -7,13 +7,21 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <thread>
 
+#include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/files/mapped_file.h"
 #include "base/hash.h"
+#include "base/log.h"
+#include "base/status_line.h"
+#include "base/text/first_line.h"
+#include "text/byte_tokenizer.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/saved_model.h"
+#include "train/data/saved_tokenizer.h"
+#include "train/data/tokenized_texts.h"
 
 namespace weft::train {
 namespace {
@@ -95,6 +103,20 @@ std::vector<comm::Fact> weight_facts(comm::World& world, const fs::path& weights
           {"digest of weights", hex(digest.value())}};
 }
 
+/// A run goes on with its checkpoint's own tokenizer, wherever the file that it was read from is by now. Token files
+/// need no tokenizer, so a saved one that can't be read is no error; a text then is.
+text::TokenizerPointer tokenizer_of_run(const RunConfig& config, const RunInputs& inputs) {
+  const fs::path weights = inputs.resume_from.value_or(inputs.init_from.value_or(""));
+  const bool goes_on = inputs.resume_from && text::has_tokenizer(weights);
+  try {
+    return find_tokenizer(goes_on ? "" : config.tokenizer, weights, config.model.vocab);
+  } catch (const UserError& error) {
+    if (!config.tokenizer.empty()) throw;
+    Log(LogTopic::run).warning("the tokenizer beside the weights is left out: {}", first_line(error.what()));
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 std::vector<comm::Fact> facts_of(const TokenSource& source) {
@@ -132,15 +154,46 @@ ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& we
   return share;
 }
 
-RunInputs find_run_inputs(comm::World& world, const RunConfig& config) {
+TokenSource open_tokens(comm::World& world, const RunConfig& config, const text::TokenizerPointer& tokenizer,
+                        bool held_out_only, bool speaks) {
+  TokenSourceOptions options{config.data,    config.val_data,   config.model.vocab,
+                             config.seq_len, config.data_dtype, held_out_only};
+  TokenSource source;
+  const auto open = [&] { source = TokenSource::open(options); };
+  if (tokenizer == nullptr || tokenizer->facts().digest == text::ByteTokenizer().facts().digest) {
+    comm::act_together(world, open);
+    return source;
+  }
+  StatusLine line(speaks && world.rank() == 0);
+  const fs::path beside = fs::path(config.run_dir).lexically_normal().parent_path();
+  const TextCache cache{.folder = beside / "tokens",
+                        .threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency())),
+                        .tell = [&](const Status& status) { line.show(status); }};
+  const auto tokenize = [&] {
+    if (!held_out_only || options.val_data.empty()) {
+      options.data = tokenized_texts(data_path(options.data), *tokenizer, cache);
+    }
+    if (!options.val_data.empty()) options.val_data = tokenized_texts(options.val_data, *tokenizer, cache);
+  };
+  comm::act_together(world, [&] {
+    if (world.rank() == 0) tokenize();
+  });
+  comm::act_together(world, [&] {
+    if (world.rank() != 0) tokenize();  // nothing is left to do where the files of rank 0 are seen
+    open();
+  });
+  return source;
+}
+
+RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool speaks) {
   RunInputs inputs;
   comm::act_together(world, [&] {
     inputs.resume_from = checkpoint_to_resume(config);
     inputs.init_from = weights_to_start_from(config);
     if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
-    inputs.source =
-        TokenSource::open({config.data, config.val_data, config.model.vocab, config.seq_len, config.data_dtype});
+    inputs.tokenizer = tokenizer_of_run(config, inputs);
   });
+  inputs.source = open_tokens(world, config, inputs.tokenizer, /*held_out_only=*/false, speaks);
   comm::expect_same_facts(world, facts_of(inputs.source));
   inputs.share = agree_on_weights(world, inputs.resume_from ? inputs.resume_from : inputs.init_from);
   return inputs;

@@ -8,6 +8,7 @@
 
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/communicator.h"
+#include "text/tokenizer.h"
 #include "train/checkpoint/read_share.h"
 #include "train/config/config.h"
 #include "train/data/token_source.h"
@@ -16,6 +17,7 @@ namespace weft::train {
 
 struct RunInputs {
   TokenSource source;
+  text::TokenizerPointer tokenizer = nullptr;        // of the texts, or that of the weights; none if nobody knows it
   std::optional<std::filesystem::path> resume_from;  // a checkpoint folder
   std::optional<std::filesystem::path> init_from;    // a checkpoint folder, or what load_weights() takes
   std::int64_t first_step = 0;
@@ -29,7 +31,12 @@ void agree_on_resumed(comm::World& world, const RunConfig& config);
 /// Opens the files that a resolved configuration names. Each rank opens them itself, and all ranks compare their
 /// findings, including digests of data, manifest and weights, before anything is loaded. Throws the same UserError on
 /// every rank if a rank finds no file or a different one. Collective over the world.
-RunInputs find_run_inputs(comm::World& world, const RunConfig& config);
+/// Texts are tokenized by rank 0, and by ranks that don't see its files; `speaks`: with a status line.
+RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool speaks = false);
+
+/// The tokens of a configuration whose model uses `tokenizer`; of none, texts are bytes. Collective over the world.
+TokenSource open_tokens(comm::World& world, const RunConfig& config, const text::TokenizerPointer& tokenizer,
+                        bool held_out_only, bool speaks = false);
 
 /// The part of find_run_inputs() about `weights`: a checkpoint folder, a path for load_weights(), or none. Returns how
 /// ranks share the reading. Collective over the world.

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "base/error.h"

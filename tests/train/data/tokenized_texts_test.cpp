@@ -1,0 +1,95 @@
+#include "train/data/tokenized_texts.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
+#include "text/bpe/bpe_trainer.h"
+#include "text/byte_tokenizer.h"
+#include "train/data/saved_tokenizer.h"
+#include "train/data/token_source.h"
+
+namespace weft::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A tokenizer of bytes and "ab", whose end-of-text is 257, in its folder.
+text::TokenizerPointer small_tokenizer(const testing::TemporaryFolder& folder) {
+  const text::TrainedBpe trained = text::train_bpe({{"ab", 2}}, 257, [](std::size_t) {});
+  folder.write("tokenizer/tokenizer.json", text::tokenizer_json_of(trained, *text::lexer_named("gpt2")));
+  return text::load_tokenizer(folder.path("tokenizer"));
+}
+
+std::size_t folders_in(const fs::path& path) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(path)) count += entry.is_directory() ? 1 : 0;
+  return count;
+}
+
+TEST(TokenizedTexts, AreMadeOnce) {
+  const testing::TemporaryFolder folder;
+  const auto tokenizer = small_tokenizer(folder);
+  folder.write("data/a.txt", "ababababababababababababababababababababab");
+  folder.write("data/b.jsonl", "{\"text\": \"abab\"}\n{\"text\": \"ab\"}\n");
+  folder.write("data/empty.txt", "");
+  const TextCache cache{.folder = folder.path("tokens"), .threads = 2};
+  const std::string made = tokenized_texts(folder.path("data").string(), *tokenizer, cache);
+  EXPECT_TRUE(fs::exists(fs::path(made) / "a.txt.bin"));
+  EXPECT_FALSE(fs::exists(fs::path(made) / "empty.txt.bin"));
+  EXPECT_EQ(tokenized_texts(folder.path("data").string(), *tokenizer, cache), made);
+  EXPECT_EQ(folders_in(folder.path("tokens")), 1U);
+
+  const TokenSource source = TokenSource::open({made, "", 258, 4});
+  EXPECT_EQ(source.files(), 2U);
+  EXPECT_EQ(source.train().at(0), 257);  // stands before the text
+  EXPECT_EQ(source.train().size() + source.held_out().size(), 22U + 5);
+
+  folder.write("data/c.txt", "ab");
+  EXPECT_NE(tokenized_texts(folder.path("data").string(), *tokenizer, cache), made);
+  EXPECT_EQ(folders_in(folder.path("tokens")), 2U);
+}
+
+TEST(TokenizedTexts, TokensStayWhereTheyAre) {
+  const testing::TemporaryFolder folder;
+  const auto tokenizer = small_tokenizer(folder);
+  const TextCache cache{.folder = folder.path("tokens")};
+  for (const std::string& path : {folder.write("x.bin", "0123"), folder.path("none").string()}) {
+    EXPECT_EQ(tokenized_texts(path, *tokenizer, cache), path);
+  }
+  folder.write("bins/x.bin", "0123");
+  EXPECT_EQ(tokenized_texts(folder.path("bins").string(), *tokenizer, cache), folder.path("bins"));
+  EXPECT_FALSE(fs::exists(folder.path("tokens")));
+}
+
+TEST(SavedTokenizer, IsNamedOrBesideTheModelOrBytes) {
+  const testing::TemporaryFolder folder;
+  const auto tokenizer = small_tokenizer(folder);
+  fs::create_directory(folder.path("empty"));
+  EXPECT_EQ(find_tokenizer("", folder.path("tokenizer"), 258)->facts().digest, tokenizer->facts().digest);
+  EXPECT_EQ(find_tokenizer("", folder.path("tokenizer/model.safetensors"), 300)->vocabulary(), 258);
+  EXPECT_EQ(find_tokenizer(folder.path("tokenizer").string(), folder.path("empty"), 258)->vocabulary(), 258);
+  EXPECT_EQ(find_tokenizer("", folder.path("empty"), 300), nullptr);
+  EXPECT_EQ(find_tokenizer("", "", 257)->facts().kind, "bytes");
+  const std::string message =
+      testing::message_of<UserError>([&] { find_tokenizer("", folder.path("tokenizer"), 257); });
+  EXPECT_TRUE(testing::has_parts(message, {"vocabulary of 258", "at most 257", "--tokenizer"}));
+}
+
+// The tokenizer.json that checkpoints of bytes carry is for other libraries.
+TEST(SavedTokenizer, BytesStayBytes) {
+  const testing::TemporaryFolder folder;
+  const text::ByteTokenizer bytes;
+  for (const auto& file : bytes.facts().files) folder.write(file.name, file.content);
+  const auto tokenizer = find_tokenizer("", folder.path(), 257);
+  EXPECT_EQ(tokenizer->facts().kind, "bytes");
+  EXPECT_EQ(tokenizer->encode("<|endoftext|>").size(), 13U);
+}
+
+}  // namespace
+}  // namespace weft::train

@@ -1,0 +1,132 @@
+#include "train/data/tokenized_texts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/durable_folder.h"
+#include "base/files/input_file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text/units.h"
+#include "text/corpus/parallel_encode.h"
+#include "text/corpus/text_files.h"
+#include "text/corpus/token_file_writer.h"
+#include "train/data/data_kind.h"
+
+namespace weft::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kCacheVersion = 1;  // another one makes other files
+constexpr const char* kField = "text";      // of JSON lines
+
+bool is_token_file(const fs::path& path) {
+  return path.extension() == ".bin";
+}
+
+/// Texts may be JSON lines or packed with gzip; everything else that isn't text is refused by name.
+void refuse_no_text(const fs::path& path, std::span<const std::byte> head) {
+  const auto kind = foreign_kind(path, head);
+  if (!kind || kind->name == "a gzip file" || path.extension() == ".jsonl" || path.extension() == ".ndjson") return;
+  throw UserError(in_quotes(path) + " is " + kind->name, "text or JSON lines, plain or packed with gzip", kind->fix);
+}
+
+/// Whether the file holds text, as far as its beginning tells.
+bool is_text_file(const fs::path& path) {
+  const InputFile file(path);
+  if (file.size() == 0) return false;
+  std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), kKindBytes));
+  file.read(0, head);
+  refuse_no_text(path, head);
+  return path.extension() == ".gz" || std::ranges::find(head, std::byte{0}) == head.end();
+}
+
+/// The texts that a path names; none if it names token files.
+std::vector<fs::path> texts_of(const fs::path& data) {
+  std::error_code error;
+  if (!fs::is_directory(data, error)) {
+    if (!fs::is_regular_file(data, error) || is_token_file(data)) return {};
+    if (is_text_file(data)) return {data};
+    return {};
+  }
+  std::vector<fs::path> texts;
+  for (const auto& entry : fs::directory_iterator(data, error)) {
+    if (!entry.is_regular_file() || entry.is_symlink()) continue;
+    if (is_token_file(entry.path())) return {};
+    texts.push_back(entry.path());
+  }
+  std::erase_if(texts, [](const fs::path& path) { return !is_text_file(path); });
+  std::ranges::sort(texts);
+  return texts;
+}
+
+/// Equal for equal texts and tokenizers, as far as names, sizes and times of change tell.
+std::uint64_t key_of(const std::vector<fs::path>& texts, const text::Tokenizer& tokenizer) {
+  Fingerprint key;
+  key.add(kCacheVersion).add(tokenizer.facts().digest).add(tokenizer.vocabulary());
+  for (const fs::path& path : texts) {
+    std::error_code error;
+    key.add(std::string_view(fs::weakly_canonical(path, error).string()));
+    key.add(static_cast<std::uint64_t>(fs::file_size(path, error)));
+    key.add(static_cast<std::int64_t>(fs::last_write_time(path, error).time_since_epoch().count()));
+  }
+  return key.value();
+}
+
+std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text::Tokenizer& tokenizer,
+                           const TextCache& cache) {
+  const auto& facts = tokenizer.facts();
+  text::TextFiles files({from}, {},
+                        [&](std::string_view whole, std::size_t at) { return tokenizer.cut_after(whole, at); });
+  text::TokenFileWriter writer(to, tokenizer, facts.begin ? facts.begin : facts.end);
+  text::encode_in_order(
+      {.tokenizer = tokenizer,
+       .options = {.add_special = false, .special_texts = text::SpecialTexts::plain},
+       .threads = cache.threads,
+       .next = [&] { return files.next(); },
+       .text = [&](const text::TextPart& part) { return text::part_text(part, files.files(), kField); },
+       .take =
+           [&](const text::TextPart& part, const text::EncodedPart& made) {
+             if (part.begins) writer.begin_document();
+             writer.add(made.ids, made.text_bytes);
+             if (!cache.tell) return;
+             cache.tell({"tokenizing " + from.filename().string(), static_cast<std::int64_t>(files.bytes_read()),
+                         static_cast<std::int64_t>(files.bytes())});
+           }});
+  return writer.commit().tokens;
+}
+
+}  // namespace
+
+std::string tokenized_texts(const std::string& data, const text::Tokenizer& tokenizer, const TextCache& cache) {
+  const std::vector<fs::path> texts = texts_of(data);
+  if (texts.empty()) return data;
+  const fs::path folder = cache.folder / fmt::format("{:016x}", key_of(texts, tokenizer));
+  std::error_code error;
+  if (fs::is_directory(folder, error)) return folder.string();
+  const auto begin = std::chrono::steady_clock::now();
+  std::uint64_t tokens = 0;
+  DurableFolder made(folder);
+  for (const fs::path& text : texts) {
+    tokens += write_tokens(text, made.path() / (text.filename().string() + ".bin"), tokenizer, cache);
+  }
+  made.commit();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  Log(LogTopic::run)
+      .info("{} tokenized by {}: {} tokens in {:.1f} s, kept in {}", in_quotes(data), tokenizer.facts().kind,
+            human_count(static_cast<double>(tokens)), seconds, folder.string());
+  return folder.string();
+}
+
+}  // namespace weft::train

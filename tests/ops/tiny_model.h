@@ -63,6 +63,7 @@ inline ops::ModelConfig tiny_model(ModelKind kind) {
       model.rope_scaling_factor = 4.0F;
       model.rope_low_freq_factor = 1.0F, model.rope_high_freq_factor = 32.0F;
       model.rope_original_context = 100.0F;
+      model.window = 4, model.window_from = 1;
       break;
   }
   return model;

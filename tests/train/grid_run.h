@@ -249,19 +249,18 @@ inline double relative_difference(const std::vector<float>& a, const std::vector
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
 
-/// The worst relative_difference() of all arrays whose name ends with `suffix`. Left out: the K third of the QKV bias,
-/// whose true gradient is zero.
+/// The worst relative_difference() of all arrays whose name ends with `suffix`. Left out: the K part of the QKV bias,
+/// whose true gradient is zero, or small with rotary positions. `queries`: elements of its Q part; 0: a third.
 inline std::pair<double, std::string> worst_difference(const GridOutcome& a, const GridOutcome& b,
-                                                       const std::string& suffix) {
+                                                       const std::string& suffix, std::size_t queries = 0) {
   std::pair<double, std::string> worst{0, ""};
   for (const auto& [name, expected] : b.arrays) {
     if (suffix.empty() ? name.ends_with(".m") : !name.ends_with(suffix)) continue;
     const std::vector<float>& found = a.arrays.at(name);
     double difference = relative_difference(found, expected);
     if (name.find("attn.qkv.bias") != std::string::npos) {
-      const std::size_t third = expected.size() / 3;
-      difference =
-          std::max(relative_difference(found, expected, 0, third), relative_difference(found, expected, 2 * third));
+      const std::size_t q = queries > 0 ? queries : expected.size() / 3, values = (expected.size() + q) / 2;
+      difference = std::max(relative_difference(found, expected, 0, q), relative_difference(found, expected, values));
     }
     if (!(difference <= worst.first)) worst = {difference, name};
   }

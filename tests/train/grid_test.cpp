@@ -122,14 +122,14 @@ class GridKinds : public ::testing::TestWithParam<testing::ModelKind> {
     model.layers = 2, model.hidden = 48, model.heads = 12, model.kv_heads = kv_heads, model.ffn = 36;
     model.vocab = sizes.vocab, model.context = sizes.context, model.tied = kv_heads == 1;
     run.model = model;
-    run.steps = 6;
+    run.steps = 4;
     return run;
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Grids, GridKinds,
-                         ::testing::Values(testing::ModelKind::llama_biased, testing::ModelKind::mistral,
-                                           testing::ModelKind::qwen2, testing::ModelKind::qwen3),
+                         ::testing::Values(testing::ModelKind::llama_biased, testing::ModelKind::qwen2,
+                                           testing::ModelKind::qwen3),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(GridKinds, TrainLikeOneRank) {
@@ -147,7 +147,8 @@ TEST_P(GridKinds, TrainLikeOneRank) {
         ASSERT_EQ(found.exit_code, 0) << found.errors;
         expect_near(found.losses, expected.losses, 1e-6, "loss");
         expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
-        const auto [difference, name] = testing::worst_difference(found, expected, "");
+        const auto queries = static_cast<std::size_t>(run.model.query_cols());
+        const auto [difference, name] = testing::worst_difference(found, expected, "", queries);
         EXPECT_LE(difference, 1e-5) << name;
       }
     }

@@ -215,6 +215,10 @@ void refuse_foreign_settings(const HfKeys& keys) {
   for (const char* key : kForeignSettings) {
     if (keys.has(key)) keys[key].refuse("none: the setting isn't implemented");
   }
+  keys.require("use_mrope", false);
+  if (keys.has("pruned_heads") && !keys["pruned_heads"].members().empty()) {
+    keys["pruned_heads"].refuse("no heads: pruned ones aren't implemented");
+  }
   if (!keys.has("architectures")) return;
   const DocumentValue names = keys["architectures"];
   const auto is_known = [](const DocumentValue& name) {

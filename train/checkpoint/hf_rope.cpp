@@ -62,6 +62,7 @@ void read_scaling(const HfKeys& keys, const HfKeys& rope, ops::ModelConfig& mode
   const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.text_or(type_key, "default");
   rope.require("partial_rotary_factor", 1.0);
+  if (rope.has("mrope_section")) rope["mrope_section"].refuse("none: positions of one kind alone are implemented");
   if (type == "default") return;
   if (type == "llama3") return read_llama3(keys, rope, model);
   if (type == "yarn") return read_yarn(keys, rope, model);

@@ -17,6 +17,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/attention/attention_blocks.h"
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/gemm/block_transpose.h"
@@ -26,7 +27,6 @@
 namespace weft::cpu {
 namespace {
 
-constexpr std::int64_t kTile = 64;  // queries of a block, keys of a tile
 constexpr std::int64_t kVectors = kTile / kLanes;
 
 // bf16 elements whose tiles consist of pairs; with plain bf16 as the type, tiles consist of floats.
@@ -142,47 +142,6 @@ void transpose_rows(const float* from, std::int64_t rows, std::int64_t cols, flo
   }
 }
 
-// Queries first … first + queries − 1 of one sequence.
-struct Block {
-  std::int64_t first, queries, window;
-
-  Block(const AttentionShape& shape, std::int64_t index)
-      : first(index * kTile), queries(std::min(kTile, shape.seq - first)), window(shape.window) {}
-  std::int64_t vectors() const { return ceil_div(queries, kLanes); }
-  std::int64_t keys() const { return first + queries; }  // keys that its last query sees, without a window
-  // The first key of the first tile that its first query sees.
-  std::int64_t first_tile() const {
-    return window == 0 ? 0 : std::max<std::int64_t>(0, first - window + 1) / kTile * kTile;
-  }
-};
-
-// Keys first … first + keys − 1, for a block of queries.
-struct KeyTile {
-  std::int64_t first, keys, past_window;  // query + past_window is the first query whose window begins after `first`
-  bool diagonal;
-  bool bounded;  // some query's window begins after a key of the tile
-  bool leads;    // the first tile of its block
-
-  KeyTile(const Block& block, std::int64_t first_key)
-      : first(first_key),
-        keys(std::min(kTile, block.keys() - first)),
-        past_window(first + block.window - block.first),
-        diagonal(first == block.first),
-        bounded(block.window > 0 && past_window < block.queries),
-        leads(first == block.first_tile()) {}
-  // Number of keys that no query of vector `v` is too early for.
-  std::int64_t visible(std::int64_t v) const { return diagonal ? std::min(keys, (v + 1) * kLanes) : keys; }
-  // Lanes of vector `v` whose query's window begins after `key`.
-  Ints past(std::int64_t key, std::int64_t v) const {
-    return lane_numbers() >= static_cast<std::int32_t>(std::clamp(key + past_window - v * kLanes, -kTile, kTile));
-  }
-};
-
-// Lanes of vector `v` whose query comes before the diagonal tile's key `key`.
-Ints hidden_lanes(std::int64_t key, std::int64_t v) {
-  return lane_numbers() < static_cast<std::int32_t>(key - v * kLanes);
-}
-
 // tile[keys, queries] = rows[keys, words]·columns[words, queries], where a query may see the key.
 template <bool kPairs>
 void key_query_products(const KeyTile& tile, const Block& block, const float* rows, const float* columns,
@@ -218,10 +177,6 @@ struct ForwardScratch {
            ScratchParts::bytes(kTile * dim);
   }
 };
-
-// The score of a key before a query's window. It is finite, since a tile may have nothing else for a query; the tiles
-// that follow, whose keys the query sees, multiply such a tile's sums by exp(kPastWindow − score) = 0.
-constexpr float kPastWindow = -1e30F;
 
 // The running softmax of a block of queries (Milakov and Gimelshein 2018, arXiv:1805.02867). With pairs, the input
 // scores aren't yet scaled, and the output is probabilities in pairs across keys.

@@ -26,6 +26,10 @@ struct AttentionProblem {
         scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {}
 
   __host__ __device__ int group() const { return heads / kv_heads; }
+  /// Keys after the query are at negative distances, which are large as unsigned numbers.
+  __device__ bool sees(int query, int key) const {
+    return static_cast<unsigned>(query - key) < static_cast<unsigned>(window);
+  }
   /// The first key of the first tile of `tile` keys of which the query sees one.
   __device__ int first_tile(int query, int tile) const { return max(0, query - window + 1) / tile * tile; }
   /// Index of the first log_sum_exp and delta of a head.

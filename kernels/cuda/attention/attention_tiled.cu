@@ -170,9 +170,9 @@ constexpr int forward_floats() {
   return 2 * kTile * (kDim + kPad) + kTile * (kTile + kPad);
 }
 
-// The score of a key before a query's window. It is finite, since a tile may have nothing else for a query; the tiles
-// that follow, whose keys the query sees, multiply such a tile's sums by exp(kPastWindow − score) = 0.
-constexpr float kPastWindow = -1e30F;
+// The score of a key that a query doesn't see. It is finite, since a tile before the query's window may have nothing
+// else; the tiles that follow, whose keys the query sees, multiply such a tile's sums by exp(kHiddenScore − score) = 0.
+constexpr float kHiddenScore = -1e30F;
 
 // One tile of queries of one head, over the tiles of keys that it sees. Keys and values share one buffer alternately.
 template <class T, int kDim>
@@ -195,7 +195,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
 #pragma unroll
   for (int i = 0; i < kM; ++i) largest[i] = -INFINITY, total[i] = 0.0F;
 
-  for (int first_key = problem.first_tile(first_query, kTile); first_key < first_query + present; first_key += kTile) {
+  for (int first_key = 0; first_key < first_query + present; first_key += kTile) {
+    if (first_key + kTile <= first_query - problem.window + 1) continue;  // before the first query's window
     const int keys = min(kTile, problem.seq - first_key);
     __syncthreads();
     load_rows<kTile, kDim>(arguments.k.at(problem, index.sequence, kv_head, first_key), arguments.k.stride, keys,
@@ -209,9 +210,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
       float top = largest[i];
 #pragma unroll
       for (int j = 0; j < kM; ++j) {
-        const int key = first_key + thread_x() + kSide * j;
-        if (key > query) scores[i][j] = -INFINITY;
-        if (query - key >= problem.window) scores[i][j] = kPastWindow;
+        if (!problem.sees(query, first_key + thread_x() + kSide * j)) scores[i][j] = kHiddenScore;
         top = fmaxf(top, scores[i][j]);
       }
       top = row_max(top);
@@ -306,8 +305,7 @@ __global__ void __launch_bounds__(kThreads)
       const int row = thread_y() + kSide * i;
 #pragma unroll
       for (int j = 0; j < kN; ++j) {
-        const int before = first_query + row - (first_key + thread_x() + kSide * j);
-        const bool seen = row < present && before >= 0 && before < problem.window;
+        const bool seen = row < present && problem.sees(first_query + row, first_key + thread_x() + kSide * j);
         gradients[i][j] = seen ? expf(scores[i][j] - log_sum_exp[i]) * (gradients[i][j] - delta[i]) : 0.0F;
       }
     }
@@ -371,8 +369,7 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
         const float delta = column < queries ? arguments.delta[statistics + query] : 0.0F;
 #pragma unroll
         for (int i = 0; i < kM; ++i) {
-          const int before = query - (first_key + thread_y() + kSide * i);
-          const bool seen = column < queries && before >= 0 && before < problem.window;
+          const bool seen = column < queries && problem.sees(query, first_key + thread_y() + kSide * i);
           p[i][j] = seen ? expf(p[i][j] - log_sum_exp) : 0.0F;
           ds[i][j] = seen ? p[i][j] * (ds[i][j] - delta) : 0.0F;
         }

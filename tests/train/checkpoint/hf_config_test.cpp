@@ -197,6 +197,14 @@ TEST(HfConfig, RefusesFactorsOfOtherFamilies) {
       testing::has_parts(refusal(with(kGpt2, "architectures", {"GPT2ForSequenceClassification"})), {"architectures"}));
 }
 
+TEST(HfConfig, RefusesOtherPositionsAndPrunedHeads) {
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "use_mrope", true)), {"use_mrope is true"}));
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "pruned_heads", {{"0", {1}}})), {"pruned_heads"}));
+  expect_equal_sizes(read(with(kLlama, "pruned_heads", nlohmann::json::object())), read(kLlama));
+  const nlohmann::json sections = {{"rope_type", "default"}, {"rope_theta", 5e5}, {"mrope_section", {8, 12, 12}}};
+  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", sections)), {"mrope_section"}));
+}
+
 TEST(HfConfig, ReadsTheWindowOfMistral) {
   EXPECT_EQ(read(with(kMistral, "sliding_window", 16)).window, 16);
   EXPECT_EQ(read(kMistral).window, 4096);  // the class' default

@@ -17,7 +17,8 @@ TokenizerFacts facts_of_bytes() {
   facts.vocabulary = ByteTokenizer::kVocabulary;
   facts.begin = facts.end = ByteTokenizer::kEndOfText;
   facts.digest = Fingerprint().add(std::string_view("weft bytes 257")).value();
-  facts.files = {{"tokenizer.json", tokenizer_json_of_bytes()}, {"tokenizer_config.json", tokenizer_config_json(kEndOfTextName, kEndOfTextName)}};
+  facts.files = {{"tokenizer.json", tokenizer_json_of_bytes()},
+                 {"tokenizer_config.json", tokenizer_config_json(kEndOfTextName, kEndOfTextName)}};
   return facts;
 }
 

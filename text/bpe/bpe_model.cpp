@@ -68,7 +68,7 @@ BpeModel::BpeModel(std::vector<BpeToken> tokens, const std::vector<std::pair<std
     }
     pairs.push_back({key_of(*left_id, *right_id), {static_cast<std::int32_t>(rank), *id}});
   }
-  make_pairs(std::move(pairs));
+  make_pairs(pairs);
 }
 
 BpeModel BpeModel::of_ranks(std::vector<BpeToken> tokens, BpeOptions options) {
@@ -84,11 +84,11 @@ BpeModel BpeModel::of_ranks(std::vector<BpeToken> tokens, BpeOptions options) {
       }
     }
   }
-  model.make_pairs(std::move(pairs));
+  model.make_pairs(pairs);
   return model;
 }
 
-void BpeModel::make_pairs(std::vector<std::pair<std::uint64_t, Merge>> pairs) {
+void BpeModel::make_pairs(const std::vector<std::pair<std::uint64_t, Merge>>& pairs) {
   merges_ = pairs.size();
   const std::size_t size = std::bit_ceil(std::max<std::size_t>(16, pairs.size() * 2));
   keys_.assign(size, kNoPair);

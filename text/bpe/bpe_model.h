@@ -67,7 +67,7 @@ class BpeModel {
  private:
   BpeModel(std::vector<BpeToken> tokens, BpeOptions options);
 
-  void make_pairs(std::vector<std::pair<std::uint64_t, Merge>> pairs);
+  void make_pairs(const std::vector<std::pair<std::uint64_t, Merge>>& pairs);
   const Merge* merge_of(std::int32_t left, std::int32_t right) const;
   std::int32_t rank_of(std::int32_t left, std::int32_t right) const;
   bool merges_across_blank() const;

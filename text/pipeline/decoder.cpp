@@ -31,7 +31,7 @@ void decode_step(const DecodeByteFallback&, std::vector<std::string>& tokens) {
 void decode_step(const DecodeFuse&, std::vector<std::string>& tokens) {
   std::string all;
   for (const std::string& token : tokens) all += token;
-  tokens.assign(1, std::move(all));
+  tokens = {std::move(all)};
 }
 
 void decode_step(const DecodeByteLevel&, std::vector<std::string>& tokens) {

@@ -127,11 +127,10 @@ std::string sentencepiece_model() {
   for (const char* control : {"<s>", "</s>"}) add(control, 0, 3);
   for (int byte = 0; byte < 256; ++byte) add(fmt::format("<0x{:02X}>", byte), 0, 6);
   float score = 0;
-  for (const char* piece : {"ab",
-                            "\xE2\x96\x81"
-                            "ab",
-                            "\xE2\x96\x81", "a", "b"})
+  const std::string blank = "\xE2\x96\x81";
+  for (const std::string& piece : std::vector<std::string>{"ab", blank + "ab", blank, "a", "b"}) {
     add(piece, --score, kPlain);
+  }
   const std::string byte_fallback{static_cast<char>(0x98), 2, 1};
   model += field(2, field(3, char{2}) + byte_fallback);
   model += field(3, field(1, std::string("identity")) + field(3, char{1}) + field(4, char{0}) + field(5, char{1}));

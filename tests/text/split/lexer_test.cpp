@@ -34,7 +34,7 @@ Pieces matched(const Pattern& pattern, std::string_view text) {
 
 /// tiktoken's expressions end with the text, those of `tokenizers` with a line.
 RegexFlavour flavour_of(const Lexer& lexer) {
-  return lexer.expression.find("$") == std::string_view::npos ? RegexFlavour::oniguruma : RegexFlavour::rust;
+  return lexer.expression.find('$') == std::string_view::npos ? RegexFlavour::oniguruma : RegexFlavour::rust;
 }
 
 Pieces lexed(const char* name, std::string_view text) {

@@ -105,8 +105,10 @@ int export_model(const ExportOptions& options) {
   train::load_parameters(model.path, model.model, loaded);
   std::map<std::string, FileSummary> files;
   const auto tokenizer = train::find_tokenizer("", model.path, model.model.vocab);
+  std::optional<train::TextEnds> ends;
+  if (tokenizer) ends = {tokenizer->facts().begin, tokenizer->facts().end};
   write_folder(folder, [&](const fs::path& temporary) {
-    files = train::save_weights(temporary, model.model, saved, shard_bytes);
+    files = train::save_weights(temporary, model.model, saved, shard_bytes, ends);
     if (!tokenizer || text::has_tokenizer(folder)) return;  // a tokenizer that is there stays
     for (const text::TokenizerFile& file : tokenizer->facts().files) {
       std::error_code error;

@@ -305,7 +305,7 @@ void write_llama(const ops::ModelConfig& model, JsonObject& config) {
 
 }  // namespace
 
-std::string hf_config_json(const ops::ModelConfig& model, DType dtype) {
+std::string hf_config_json(const ops::ModelConfig& model, DType dtype, const std::optional<TextEnds>& ends) {
   JsonObject config;
   if (model.family == ops::Family::gpt2) {
     write_gpt2(model, config);
@@ -315,8 +315,11 @@ std::string hf_config_json(const ops::ModelConfig& model, DType dtype) {
   config.add("initializer_range", shortest_double(model.init_std))
       .add("tie_word_embeddings", model.tied)
       .add("torch_dtype", dtype == DType::bf16 ? "bfloat16" : "float32");
-  // The byte tokenizer's and GPT-2's end-of-text; otherwise the tokenizer's files have to say.
-  if (model.vocab == 257 || model.vocab == 50257) {
+  if (ends) {
+    // transformers gives ids of its own to a model that has none.
+    const auto id = [](std::optional<std::int32_t> token) { return token ? JsonValue(*token) : JsonValue(nullptr); };
+    config.add("eos_token_id", id(ends->end)).add("bos_token_id", id(ends->begin));
+  } else if (model.vocab == 257 || model.vocab == 50257) {  // the byte tokenizer's and GPT-2's end of a text
     config.add("eos_token_id", model.vocab - 1).add("bos_token_id", model.vocab - 1);
   }
   return indented_json(config.text()) + "\n";

@@ -201,10 +201,11 @@ std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterS
 }
 
 std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ops::ModelConfig& model,
-                                                std::span<const ParameterState> parameters, std::uint64_t shard_bytes) {
+                                                std::span<const ParameterState> parameters, std::uint64_t shard_bytes,
+                                                const std::optional<TextEnds>& ends) {
   const DType dtype = parameters.empty() ? DType::f32 : parameters.front().dtype;
   std::map<std::string, FileSummary> files;
-  files[kConfig] = write_durable(folder / kConfig, hf_config_json(model, dtype));
+  files[kConfig] = write_durable(folder / kConfig, hf_config_json(model, dtype, ends));
   auto shards = weight_shards(parameters, shard_bytes);
   if (shards.size() == 1) {
     files[kWeights] = write_safetensors(folder / kWeights, std::move(shards.front()));

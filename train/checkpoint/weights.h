@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ops/models/model_config.h"
+#include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/parameter_state.h"
 #include "train/checkpoint/safetensors.h"
 
@@ -35,10 +37,11 @@ std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterS
 
 /// Writes config.json and model.safetensors into the existing `folder` and returns their summaries; all parameters must
 /// have one dtype. Tensors of more than `shard_bytes` together are written as model-00001-of-0000N.safetensors … and
-/// model.safetensors.index.json, as transformers does. Doesn't read m, v and master. Throws RuntimeFault if the disk
-/// does.
+/// model.safetensors.index.json, as transformers does. Doesn't read m, v and master. `ends`: see hf_config_json().
+/// Throws RuntimeFault if the disk does.
 std::map<std::string, FileSummary> save_weights(const std::filesystem::path& folder, const ops::ModelConfig& model,
                                                 std::span<const ParameterState> parameters,
-                                                std::uint64_t shard_bytes = std::numeric_limits<std::uint64_t>::max());
+                                                std::uint64_t shard_bytes = std::numeric_limits<std::uint64_t>::max(),
+                                                const std::optional<TextEnds>& ends = {});
 
 }  // namespace weft::train

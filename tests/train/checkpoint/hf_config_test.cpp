@@ -152,6 +152,9 @@ TEST(HfConfig, WritesWhatOthersRead) {
   EXPECT_EQ(llama["rope_parameters"]["rope_theta"], 500000.0);
   EXPECT_EQ(llama["head_dim"], 64);
   EXPECT_FALSE(llama.contains("eos_token_id"));
+  const auto ended = nlohmann::json::parse(hf_config_json(read(kLlama), DType::bf16, TextEnds{.begin = {}, .end = 7}));
+  EXPECT_EQ(ended["eos_token_id"], 7);
+  EXPECT_TRUE(ended["bos_token_id"].is_null());
 }
 
 TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {

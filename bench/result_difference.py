@@ -10,7 +10,7 @@ NOT_COMPARED = {"timeline.svg", "report.html", "log.txt", ".lock", "graph.svg"}
 
 # Measured fields, by the file or the command whose JSON they are in.
 MEASURED = {
-    "metrics.jsonl": {"step_ms", "tokens_per_s", "model_tflops", "exposed_comm_ms", "peak_memory_bytes"},
+    "metrics.jsonl": {"step_ms", "tokens_per_s", "model_tflops", "exposed_comm_ms", "peak_memory_bytes", "wall_time"},
     "manifest.json": {"versions"},  # of the compiler, the libraries and weft
     "comparison.json": {"planning_ms"},
     "compare": {"planning_ms"},

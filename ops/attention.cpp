@@ -92,7 +92,7 @@ HeadNorms normalize_heads(Lowering& low, const Heads& in, std::int64_t rows, std
   return norms;
 }
 
-// From the gradients of normalised queries and keys to those of `in`.
+// The norms' adjoint: `dnormed` are the gradients of normalised queries and keys, `grad` the gradients of `in`.
 void differentiate_norms(Lowering& low, const HeadNorms& norms, const Heads& in, const Heads& dnormed,
                          const Heads& grad, std::int64_t rows) {
   const LocalHeads local = local_heads(low.model(), low.grid());

@@ -10,8 +10,8 @@
 
 namespace weft::graph {
 
-/// Score elements of causal attention: half of the matrix, (seq + 1) / 2 keys a query on average. With a window, a
-/// query has at most so many keys; 0: no window.
+/// Score elements of causal attention: half of the matrix, (seq + 1) / 2 keys a query on average. A query
+/// has at most `window` keys; 0: as many as there are.
 constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t window) {
   const std::int64_t keys = window > 0 && window < seq ? window : seq;
   return as_double(batch * heads) * as_double(keys) * (2 * as_double(seq) - as_double(keys) + 1) / 2;
@@ -99,7 +99,7 @@ struct CacheStore {
 };
 
 /// For each sequence, stores the key and value of one new token at `position`, then attends to positions 0..position,
-/// or with a window to the last so many of them.
+/// or with a window w to the last w of them.
 struct AttentionDecode {
   std::int64_t batch, heads, kv_heads, head_dim, context;
   std::int64_t window = 0;

@@ -28,7 +28,7 @@ struct YarnBounds {
 
 YarnBounds yarn_bounds(std::int64_t head_dim, double theta, const RopeScaling& scaling) {
   const auto dim = static_cast<double>(head_dim);
-  // The pair that turns so many times within the original context.
+  // The pair of elements that turns `turns` times within the original context.
   const auto pair_of = [&](double turns) {
     return dim * std::log(scaling.original_context / (turns * 2.0 * std::numbers::pi)) / (2.0 * std::log(theta));
   };

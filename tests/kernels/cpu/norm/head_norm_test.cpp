@@ -20,10 +20,11 @@ struct HeadNormSizes {
 
 class HeadNorm : public testing::ForFloatTypes {};
 
-// The columns of some heads between those of others, as queries and keys lie.
+// The heads lie between columns that aren't normalised, as queries and keys do in the result of QKV.
 TEST_P(HeadNorm, IsTheNormOfARowForEachHead) {
   const DType dtype = GetParam();
-  for (const auto& [rows, heads, dim] : {HeadNormSizes{1, 1, 2}, {5, 3, 6}, {70, 4, 64}, {130, 2, 33}}) {
+  for (const HeadNormSizes& sizes : {HeadNormSizes{1, 1, 2}, {5, 3, 6}, {70, 4, 64}, {130, 2, 33}}) {
+    const std::int64_t rows = sizes.rows, heads = sizes.heads, dim = sizes.dim;
     SCOPED_TRACE(::testing::Message() << rows << " x " << heads << " x " << dim);
     const std::int64_t cols = heads * dim;
     Tensor x = Tensor::random(dtype, rows, cols, 1, 2.0, 5), weight = Tensor::random(dtype, 1, dim, 2);

@@ -109,30 +109,35 @@ CHANGES = [
 ]
 
 
-def judged(weft, change, case, folder, compare_case):
-    """The places of differences after one result is changed, by file or command."""
+def changed_results(weft, change, case, folder, results_of):
+    """The results of a case of which one is changed."""
     changing = folder / "weft"
     folder.mkdir()
     changing.write_text(CHANGING_PROGRAM)
     changing.chmod(0o755)
     changing.with_suffix(".json").write_text(json.dumps({**asdict(change), "weft": str(weft)}))
     (folder / "inputs").symlink_to(folder.parent / "inputs")
-    rows, _ = compare_case(case, (weft, changing), folder)
-    return {file.split(" (")[0] for file, *_ in rows}  # a command's name without its number
+    return results_of(changing, case, folder / "after" / case.folder)
 
 
-def self_test(weft, compare_case, jobs):
+def self_test(weft, results_of, rows_between, jobs):
     """Exit code 0 if each change is found in its place, and no other difference is found."""
     cases = {case.name: case for case in result_cases.all_cases()}
     failed = 0
     with tempfile.TemporaryDirectory(prefix="weft-same-test-") as name, ThreadPoolExecutor(jobs) as pool:
         root = Path(name)
         result_cases.write_inputs(weft, root / "inputs")
-        found = pool.map(
-            lambda pair: judged(weft, pair[1], cases[pair[1].case], root / f"change{pair[0]}", compare_case),
+        names = sorted({change.case for change in CHANGES})
+        unchanged = dict(
+            zip(names, pool.map(lambda name: results_of(weft, cases[name], root / "before" / cases[name].folder), names))
+        )
+        changed = pool.map(
+            lambda pair: changed_results(weft, pair[1], cases[pair[1].case], root / f"change{pair[0]}", results_of),
             enumerate(CHANGES),
         )
-        for number, (change, places) in enumerate(zip(CHANGES, found), start=1):
+        for number, (change, results) in enumerate(zip(CHANGES, changed), start=1):
+            rows = rows_between(unchanged[change.case], results)
+            places = {file.split(" (")[0] for file, *_ in rows}  # a command's name without its number
             verdict = "found" if change.found else "left out, as it is measured"
             if places != set(change.found):
                 verdict = f"WRONG: differences in {sorted(places)}, expected {sorted(change.found)}"

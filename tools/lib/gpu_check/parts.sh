@@ -68,8 +68,8 @@ shape() {
     1558m) echo 48 1600 25 50304 1024 8 ;;
   esac
 }
-if $dry_run; then readonly timed_steps=4 tune_rounds=1; else readonly timed_steps=20 tune_rounds=7; fi
-readonly first_steps=5 # not measured: they load kernels
+# The first steps aren't measured: they load kernels.
+if $dry_run; then readonly first_steps=1 timed_steps=3 tune_rounds=1; else readonly first_steps=5 timed_steps=20 tune_rounds=7; fi
 
 # write_tokens FILE VOCABULARY COUNT: ids that look random, in llm.c's format: 256 ints, then two bytes each. The bytes
 # pass as octal escapes, because awk knows no zero byte.

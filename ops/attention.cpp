@@ -191,10 +191,13 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
   }
 
   const graph::TensorId log_sum_exp = low.scratch("lse", DType::f32, {batch * heads * seq}, graph::Role::activation);
-  low.emit("attention", graph::AttentionForward{batch, seq, heads, kv_heads, head_dim, window},
+  const bool documents = sequences.document_starts.has_value();
+  const auto document_starts = [=] { return graph::read(*sequences.document_starts); };
+  low.emit("attention", graph::AttentionForward{batch, seq, heads, kv_heads, head_dim, window, documents},
            {{"q", graph::read(in.q)},
             {"k", graph::read(in.k)},
             {"v", graph::read(in.v)},
+            {"document_starts", graph::access_if(documents, document_starts)},
             {"out", low.write(out.tensor)},
             {"log_sum_exp", low.write(log_sum_exp)}});
   std::vector<Parameter*> parameters;
@@ -205,10 +208,11 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
     const graph::TensorId dkv = packed ? dq : l.activation("dkv", rows, keys.cols);
     const Heads projected_grad = heads_in(l, dq, dkv);
     const Heads grad = normed ? beside(l, "dqk", projected_grad, rows) : projected_grad;
-    l.emit("attention_dqkv", graph::AttentionBackward{batch, seq, heads, kv_heads, head_dim, window},
+    l.emit("attention_dqkv", graph::AttentionBackward{batch, seq, heads, kv_heads, head_dim, window, documents},
            {{"q", graph::read(in.q)},
             {"k", graph::read(in.k)},
             {"v", graph::read(in.v)},
+            {"document_starts", graph::access_if(documents, document_starts)},
             {"out", l.read(out.tensor)},
             {"log_sum_exp", l.read(log_sum_exp)},
             {"dout", l.read(l.gradient(out))},

@@ -1,6 +1,8 @@
 // Causal self-attention on packed queries, keys and values, in training, prefill and decoding.
 #pragma once
 
+#include <optional>
+
 #include "ops/linear.h"
 #include "ops/lowering.h"
 
@@ -14,6 +16,9 @@ struct Sequences {
     prefill,   // causal too; keys and values are stored in the layer's caches
     decode     // one new token for each sequence, at `position`, after the cached tokens
   } mode = Mode::training;
+  /// In training, i32 [batch·seq_len]: the position in its sequence of the first token of each token's document. Tokens
+  /// then attend within their document. Not set: to all tokens before them.
+  std::optional<graph::View> document_starts = std::nullopt;
 };
 
 /// The outputs of the QKV layer on this grid. Normally one output with columns q | k | v; if the ranks of x share key

@@ -1,5 +1,6 @@
 #include "ops/lower.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,13 @@ void all_reduce_metrics(Lowering& low, graph::TensorId metrics, std::int64_t cou
              low.grid().model_ranks() > 1 ? graph::Channel::world : graph::Channel::data);
 }
 
+// An input of ids or positions that only some steps have.
+std::optional<graph::TensorId> inputs_if(Lowering& low, bool present, const char* name,
+                                         std::vector<std::int64_t> shape) {
+  if (!present) return std::nullopt;
+  return low.named(name, DType::i32, std::move(shape), graph::Role::input);
+}
+
 }  // namespace
 
 std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at) {
@@ -64,6 +72,7 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
   const graph::TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, graph::Role::input);
   const graph::TensorId targets =
       low.named(names::kTargets, DType::i32, {step.micro_batches, rows}, graph::Role::input);
+  const auto document_starts = inputs_if(low, step.document_mask, names::kDocumentStarts, {step.micro_batches, rows});
   const graph::TensorId metrics = low.named(names::kMetrics, DType::f32, {5}, graph::Role::scalar);
   GradientReducer reducer(low, step);
 
@@ -72,6 +81,7 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
     low.set_phase(graph::Phase::forward);
     ForwardOptions options;
     options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
+    if (document_starts) options.sequences.document_starts = low.elements(*document_starts, mb * rows, rows);
     options.dropout = step.dropout;
     options.row_offset = mb * rows;
     options.recompute_blocks = step.recompute_blocks;
@@ -94,10 +104,12 @@ std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const S
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const graph::TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, graph::Role::input);
   const graph::TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, graph::Role::input);
+  const auto document_starts = inputs_if(low, step.document_mask, names::kEvalDocumentStarts, {rows});
   const graph::TensorId sums = low.named(names::kEvalSums, DType::f32, {3}, graph::Role::scalar);
   auto scope = low.enter("eval");
   ForwardOptions options;
   options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
+  if (document_starts) options.sequences.document_starts = low.elements(*document_starts, 0, rows);
   const Value hidden = transformer(low, low.elements(tokens, 0, rows), rows, options);
   const Value logits = language_model_head(low, hidden);
   auto loss_scope = low.enter("loss");

@@ -25,12 +25,14 @@ inline constexpr const char* kScalars = "scalars";  // f32 [4]: lr, 1/(1−β1^t
 inline constexpr const char* kRandom = "random";    // i64 [3]: seed, step, row_base
 inline constexpr const char* kTokens = "tokens";    // i32 [micro-batches, B·T]
 inline constexpr const char* kTargets = "targets";  // i32, same shape; negative: ignored
+inline constexpr const char* kDocumentStarts = "document_starts";  // i32, same shape, with StepConfig::document_mask
 inline constexpr const char* kMetrics = "metrics";  // f32 [5]: loss sum, tokens, stop votes, gradient norm, clip factor
-inline constexpr const char* kEvalTokens = "eval_tokens";        // i32 [B·T]
-inline constexpr const char* kEvalTargets = "eval_targets";      // i32 [B·T]
-inline constexpr const char* kEvalSums = "eval_sums";            // f32 [3]: loss sum, tokens, stop votes
-inline constexpr const char* kPrefillTokens = "prefill_tokens";  // i32 [T]
-inline constexpr const char* kDecodeToken = "decode_token";      // i32 [1]
+inline constexpr const char* kEvalTokens = "eval_tokens";                   // i32 [B·T]
+inline constexpr const char* kEvalTargets = "eval_targets";                 // i32 [B·T]
+inline constexpr const char* kEvalDocumentStarts = "eval_document_starts";  // i32 [B·T], as in training
+inline constexpr const char* kEvalSums = "eval_sums";                       // f32 [3]: loss sum, tokens, stop votes
+inline constexpr const char* kPrefillTokens = "prefill_tokens";             // i32 [T]
+inline constexpr const char* kDecodeToken = "decode_token";                 // i32 [1]
 inline constexpr const char* kPosition = "position";  // i64 [1]: of a prefill's last token, or of the decoded token
 inline constexpr const char* kLogits = "logits";  // f32 [vocab, padded to a multiple of y]: of the token at "position"
 }  // namespace names
@@ -47,6 +49,7 @@ struct StepConfig {
   bool zero1 = false;                  // optimizer state is sharded over data too
   GradientReduction gradient_reduction = GradientReduction::step;
   float dropout = 0.0F;
+  bool document_mask = false;  // tokens attend within their document
   float beta1 = 0.9F, beta2 = 0.95F, eps = 1e-8F, weight_decay = 0.1F, clip = 1.0F;
 
   /// Whether gradients are summed over z before they are summed over micro-batches: asked for, and there are several of

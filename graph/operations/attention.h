@@ -19,26 +19,31 @@ constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t
 
 /// Scores are scaled by 1/√head_dim; query head h reads KV head h / (heads / kv_heads). log_sum_exp [batch·heads·seq]
 /// is that of the scaled scores. Window w > 0: a query at position p sees the keys p − w + 1 … p, else all up to p.
+/// With `documents` it sees no key before its document: document_starts holds, for each query, the position in its
+/// sequence of the first token that it may see. Positions don't decrease along a sequence. Work is counted without
+/// documents, whose lengths a graph doesn't know.
 struct AttentionForward {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
   std::int64_t window = 0;
+  bool documents = false;
 
   static constexpr std::string_view kind = "attention";
   static constexpr KindClass kind_class = KindClass::attention;
   static constexpr auto fields() {
-    return std::tuple{
-        field("batch", &AttentionForward::batch),       field("seq", &AttentionForward::seq),
-        field("heads", &AttentionForward::heads),       field("kv_heads", &AttentionForward::kv_heads),
-        field("head_dim", &AttentionForward::head_dim), field("window", &AttentionForward::window).told_if_set()};
+    return std::tuple{field("batch", &AttentionForward::batch),
+                      field("seq", &AttentionForward::seq),
+                      field("heads", &AttentionForward::heads),
+                      field("kv_heads", &AttentionForward::kv_heads),
+                      field("head_dim", &AttentionForward::head_dim),
+                      field("window", &AttentionForward::window).told_if_set(),
+                      field("documents", &AttentionForward::documents).told_if_set()};
   }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
     return std::array{
-        reads("q", queries, kFloat),
-        reads("k", keys, same_as("q")),
-        reads("v", keys, same_as("q")),
-        writes("out", queries, same_as("q")),
-        writes("log_sum_exp", {batch * heads * seq}, DType::f32),
+        reads("q", queries, kFloat),          reads("k", keys, same_as("q")),
+        reads("v", keys, same_as("q")),       reads("document_starts", {batch * seq}, DType::i32).when(documents),
+        writes("out", queries, same_as("q")), writes("log_sum_exp", {batch * heads * seq}, DType::f32),
     };
   }
   constexpr Work work(double element_bytes) const {
@@ -50,27 +55,27 @@ struct AttentionForward {
 struct AttentionBackward {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
   std::int64_t window = 0;
+  bool documents = false;
 
   static constexpr std::string_view kind = "attention_backward";
   static constexpr KindClass kind_class = KindClass::attention;
   static constexpr auto fields() {
-    return std::tuple{
-        field("batch", &AttentionBackward::batch),       field("seq", &AttentionBackward::seq),
-        field("heads", &AttentionBackward::heads),       field("kv_heads", &AttentionBackward::kv_heads),
-        field("head_dim", &AttentionBackward::head_dim), field("window", &AttentionBackward::window).told_if_set()};
+    return std::tuple{field("batch", &AttentionBackward::batch),
+                      field("seq", &AttentionBackward::seq),
+                      field("heads", &AttentionBackward::heads),
+                      field("kv_heads", &AttentionBackward::kv_heads),
+                      field("head_dim", &AttentionBackward::head_dim),
+                      field("window", &AttentionBackward::window).told_if_set(),
+                      field("documents", &AttentionBackward::documents).told_if_set()};
   }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
     return std::array{
-        reads("q", queries, kFloat),
-        reads("k", keys, same_as("q")),
-        reads("v", keys, same_as("q")),
-        reads("out", queries, same_as("q")),
-        reads("log_sum_exp", {batch * heads * seq}, DType::f32),
-        reads("dout", queries, same_as("q")),
-        writes("dq", queries, same_as("q")),
-        writes("dk", keys, same_as("q")),
-        writes("dv", keys, same_as("q")),
+        reads("q", queries, kFloat),          reads("k", keys, same_as("q")),
+        reads("v", keys, same_as("q")),       reads("document_starts", {batch * seq}, DType::i32).when(documents),
+        reads("out", queries, same_as("q")),  reads("log_sum_exp", {batch * heads * seq}, DType::f32),
+        reads("dout", queries, same_as("q")), writes("dq", queries, same_as("q")),
+        writes("dk", keys, same_as("q")),     writes("dv", keys, same_as("q")),
     };
   }
   constexpr Work work(double element_bytes) const {

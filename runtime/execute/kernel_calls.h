@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "graph/operation.h"
+#include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/gemm/matrix.h"
 #include "kernels/cpu/norm/norm_parts.h"
@@ -25,6 +26,13 @@ inline cpu::RopeScaling scaling_of(const graph::Rope& op) {
 /// The factor of its results.
 inline float factor_of(const graph::Rope& op) {
   return op.attention_factor != 0.0F ? op.attention_factor : 1.0F;
+}
+
+/// The tensors of attention and of its gradient; document_starts only if the operation has them.
+template <class Op>
+cpu::AttentionTensors tensors_of(const NamedArguments<Op>& a) {
+  const cpu::Matrix* starts = a.find("document_starts");
+  return {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"], starts != nullptr ? starts->i32() : nullptr};
 }
 
 /// Calls kernels with `Where`, the first argument of the device's kernels; argument-dependent lookup finds them in its
@@ -113,13 +121,12 @@ struct KernelCalls {
   }
   void operator()(const graph::AttentionForward& op) const {
     const auto a = arguments_of(op);
-    attention_forward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window},
-                      {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]});
+    attention_forward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window}, tensors_of(a));
   }
   void operator()(const graph::AttentionBackward& op) const {
     const auto a = arguments_of(op);
-    attention_backward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window},
-                       {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]}, {a["dout"], a["dq"], a["dk"], a["dv"]});
+    attention_backward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window}, tensors_of(a),
+                       {a["dout"], a["dq"], a["dk"], a["dv"]});
   }
   void operator()(const graph::CacheStore& op) const {
     const auto a = arguments_of(op);

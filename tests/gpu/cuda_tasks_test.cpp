@@ -9,6 +9,7 @@
 #include <random>
 
 #include "tests/gpu/operation_case.h"
+#include "tests/kernels/document_starts.h"
 
 namespace weft {
 namespace {
@@ -302,39 +303,52 @@ TEST_F(CudaTasks, Rope) {
   }
 }
 
+struct AttentionCase {
+  std::int64_t batch, seq, heads, kv_heads, head_dim, window = 0;
+  std::vector<std::int64_t> documents = {};  // their lengths; empty: one a sequence
+
+  std::vector<std::int32_t> starts() const { return cpu::testing::starts_of_documents(batch, seq, documents); }
+};
+
+const std::vector<AttentionCase> kAttentionCases = {{2, 64, 3, 3, 64},
+                                                    {1, 100, 4, 2, 64},
+                                                    {2, 33, 2, 1, 128},
+                                                    {1, 257, 2, 2, 32},
+                                                    {3, 16, 2, 2, 8},
+                                                    {2, 128, 12, 12, 64},
+                                                    {1, 330, 2, 1, 64},
+                                                    {1, 330, 1, 1, 128},
+                                                    {1, 330, 2, 1, 64, 70},
+                                                    {2, 90, 2, 2, 16, 1},
+                                                    {1, 200, 1, 1, 130, 100},
+                                                    {2, 150, 2, 1, 64, 0, {100, 3, 1, 90}},
+                                                    {1, 140, 1, 1, 16, 30, {64, 20}}};
+
 TEST_F(CudaTasks, Attention) {
-  struct Shape {
-    std::int64_t batch, seq, heads, kv_heads, head_dim, window = 0;
-  };
   for (const DType dtype : kFloats) {
-    for (const Shape s :
-         {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128}, Shape{1, 257, 2, 2, 32},
-          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128},
-          Shape{1, 330, 2, 1, 64, 70}, Shape{2, 90, 2, 2, 16, 1}, Shape{1, 200, 1, 1, 130, 100}}) {
+    for (const AttentionCase& s : kAttentionCases) {
       const std::int64_t rows = s.batch * s.seq, q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
       const std::string name = named("attention", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) +
                                "/" + std::to_string(s.kv_heads);
       const double absolute = dtype == DType::bf16 ? 2e-2 : 1e-4;
-      check({name,
-             graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window},
-             {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv), in(dtype, rows, kv), out(dtype, rows, q),
-              out(DType::f32, 1, s.batch * s.heads * s.seq)},
-             1e-3,
-             absolute});
+      std::vector<Argument> arguments = {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv),
+                                         in(dtype, rows, kv)};
+      if (const auto starts = s.starts(); !starts.empty()) {
+        arguments.push_back({Fill::integers, DType::i32, 1, rows, false, 0, {starts.begin(), starts.end()}});
+      }
+      arguments.push_back(out(dtype, rows, q));
+      arguments.push_back(out(DType::f32, 1, s.batch * s.heads * s.seq));
+      const bool documents = !s.documents.empty();
+      check({name, graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents},
+             arguments, 1e-3, absolute});
     }
   }
 }
 
 // The backward pass needs a matching out and log-sum-exp: the CPU's forward pass gives them.
 TEST_F(CudaTasks, AttentionBackward) {
-  struct Shape {
-    std::int64_t batch, seq, heads, kv_heads, head_dim, window = 0;
-  };
   for (const DType dtype : kFloats) {
-    for (const Shape s :
-         {Shape{2, 64, 3, 3, 64}, Shape{1, 100, 4, 2, 64}, Shape{2, 33, 2, 1, 128}, Shape{1, 257, 2, 2, 32},
-          Shape{3, 16, 2, 2, 8}, Shape{2, 128, 12, 12, 64}, Shape{1, 330, 2, 1, 64}, Shape{1, 330, 1, 1, 128},
-          Shape{1, 330, 2, 1, 64, 70}, Shape{2, 90, 2, 2, 16, 1}, Shape{1, 200, 1, 1, 130, 100}}) {
+    for (const AttentionCase& s : kAttentionCases) {
       SCOPED_TRACE(named("attention.bwd", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) + "/" +
                    std::to_string(s.kv_heads));
       const std::int64_t rows = s.batch * s.seq, qc = s.heads * s.head_dim, kvc = s.kv_heads * s.head_dim;
@@ -348,10 +362,20 @@ TEST_F(CudaTasks, AttentionBackward) {
         workers.reserve(task.scratch());
         task.run(workers);
       };
-      on_cpu(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window},
-             {q.view(), k.view(), v.view(), o.view(), log_sum_exp.view()});
-      const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window};
-      std::vector<Tensor*> all = {&q, &k, &v, &o, &log_sum_exp, &dout, &dq, &dk, &dv};
+      const std::vector<std::int32_t> starts = s.starts();
+      const bool documents = !starts.empty();
+      Tensor document_starts = Tensor::integers(DType::i32, {starts.begin(), starts.end()});
+      std::vector<Tensor*> all = {&q, &k, &v};
+      if (documents) all.push_back(&document_starts);
+      all.insert(all.end(), {&o, &log_sum_exp});
+      const auto views = [&] {
+        std::vector<Matrix> matrices;
+        for (Tensor* tensor : all) matrices.push_back(tensor->view());
+        return matrices;
+      };
+      on_cpu(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents}, views());
+      const graph::AttentionBackward op{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents};
+      all.insert(all.end(), {&dout, &dq, &dk, &dv});
       testing::GpuMemory memory;
       execute::CudaLibraries libraries;
       std::vector<Matrix> on_device;
@@ -359,13 +383,12 @@ TEST_F(CudaTasks, AttentionBackward) {
         on_device.push_back(tensor->view());
         on_device.back().data = memory.upload(tensor->bytes());
       }
-      on_cpu(op, {q.view(), k.view(), v.view(), o.view(), log_sum_exp.view(), dout.view(), dq.view(), dk.view(),
-                  dv.view()});
+      on_cpu(op, views());
       const auto task = execute::prepare_cuda_task(op, on_device, libraries);
       task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
       task->run(nullptr, nullptr);
       memory.synchronize();
-      for (const std::size_t i : {6, 7, 8}) {
+      for (std::size_t i = all.size() - 3; i < all.size(); ++i) {
         Tensor& expected = *all[i];
         Tensor actual = expected;
         actual.bytes() = memory.download(static_cast<std::byte*>(on_device[i].data),
@@ -377,7 +400,7 @@ TEST_F(CudaTasks, AttentionBackward) {
           norm += b[e] * b[e];
         }
         EXPECT_LT(std::sqrt(difference / norm), dtype == DType::bf16 ? 1.5e-2 : 1e-5) << "d"
-                                                                                      << "qkv"[i - 6];
+                                                                                      << "qkv"[i + 3 - all.size()];
       }
     }
   }

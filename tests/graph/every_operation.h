@@ -79,7 +79,9 @@ inline std::vector<graph::Operation> every_operation() {
           graph::Rope{6, 2, 4, 3, 5e5F, 8.0F, 1.0F, 4.0F, 8192.0F, true, true, graph::RopeKind::yarn, 1.25F, true},
           graph::AttentionForward{2, 3, 4, 2, 8, 2},
           graph::AttentionBackward{2, 3, 4, 2, 8, 2},
-          graph::AttentionDecode{2, 4, 2, 8, 16, 6}};
+          graph::AttentionDecode{2, 4, 2, 8, 16, 6},
+          graph::AttentionForward{2, 3, 4, 2, 8, 0, true},
+          graph::AttentionBackward{2, 3, 4, 2, 8, 2, true}};
 }
 
 }  // namespace weft::testing

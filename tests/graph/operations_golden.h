@@ -8,7 +8,7 @@
 
 namespace weft::testing {
 
-inline constexpr std::uint64_t kOperationsFingerprint = 0xaca9144567c2de82;
+inline constexpr std::uint64_t kOperationsFingerprint = 0xfb3098fb3a04b3ce;
 
 // Elements of 2 bytes.
 inline constexpr std::string_view kOperationsGolden =
@@ -150,6 +150,10 @@ attention_backward: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 | atten
   3200 flops, 2304 bytes, 0 sent, attention
 attention_decode: batch=2 heads=4 kv_heads=2 head_dim=8 context=16 window=6 | attention_decode batch=2 heads=4 kv_heads=2 head_dim=8 context=16 window=6 f32
   1536 flops, 768 bytes, 0 sent, attention
+attention: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 documents=true | attention batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 documents bf16
+  1536 flops, 1152 bytes, 0 sent, attention
+attention_backward: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 documents=true | attention_backward batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 documents f32
+  3200 flops, 2304 bytes, 0 sent, attention
 )";
 
 }  // namespace weft::testing

@@ -175,6 +175,10 @@ TEST(Schema, OptionalArgumentsAreThereUnderTheirCondition) {
   Rope rope{6, 2, 4, 3}, moved = rope;
   moved.has_offset = true;
   EXPECT_EQ(added(rope, moved), (Names{"position"}));
+  EXPECT_EQ(added(AttentionForward{2, 3, 4, 2, 8}, AttentionForward{2, 3, 4, 2, 8, 0, true}),
+            (Names{"document_starts"}));
+  EXPECT_EQ(added(AttentionBackward{2, 3, 4, 2, 8}, AttentionBackward{2, 3, 4, 2, 8, 0, true}),
+            (Names{"document_starts"}));
   EXPECT_EQ(added(Dropout{2, 3, 0, 0.1F, 0}, Dropout{2, 3, 0, 0.1F, 0, true}), (Names{"residual"}));
   EXPECT_EQ(added(Dropout{2, 3, 0, 0.1F, 0}, Dropout{2, 3, 0, 0.1F, 0, false, 2}), (Names{"coordinate"}));
   EXPECT_EQ(added(CrossEntropy{2, 11, 12, false}, CrossEntropy{2, 11, 12}), (Names{"grad_scale"}));
@@ -191,9 +195,10 @@ TEST(Schema, OtherOperationsHaveNoOptionalArguments) {
   for_each_operation([&](const auto& op) {
     if (!std::ranges::all_of(op.arguments(), &ArgumentSchema::present)) with_optional.insert(op.kind);
   });
-  EXPECT_EQ(with_optional, (Names{"gemm", "layer_norm_backward", "rms_norm_backward", "norm_of_parts",
-                                  "norm_backward_sums", "norm_backward_of_parts", "embedding", "embedding_backward",
-                                  "rope", "dropout", "loss_sum", "sum_squares", "adamw"}));
+  EXPECT_EQ(with_optional,
+            (Names{"gemm", "layer_norm_backward", "rms_norm_backward", "norm_of_parts", "norm_backward_sums",
+                   "norm_backward_of_parts", "embedding", "embedding_backward", "rope", "attention",
+                   "attention_backward", "dropout", "loss_sum", "sum_squares", "adamw"}));
 }
 
 TEST(Schema, ArgumentNamesArePlacesThatTheCompilerKnows) {

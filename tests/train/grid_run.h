@@ -138,6 +138,15 @@ inline GridOutcome run_grid(const GridRun& run) {
           targets[i] = (first + s + t) % 7 == 3 ? -1 : grid_token(run.model, k, first + s, t + 1);
         }
       }
+      if (run.step.document_mask) {
+        const auto starts = state.get<std::int32_t>(ops::names::kDocumentStarts);
+        for (std::int64_t s = 0; s < own; ++s) {
+          const std::int64_t length = 2 + (first + s) % 3;
+          for (std::int64_t t = 0; t < seq; ++t) {
+            starts[static_cast<std::size_t>(s * seq + t)] = static_cast<std::int32_t>(t - t % length);
+          }
+        }
+      }
       std::int64_t counted = 0;
       for (std::int64_t s = 0; s < run.sequences(); ++s) {
         for (std::int64_t t = 0; t < seq; ++t) counted += (s + t) % 7 != 3;

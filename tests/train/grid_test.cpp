@@ -112,7 +112,7 @@ TEST_P(GridBar, TwentySteps) {
 }
 
 // The model types of Hugging Face beside gpt2 and llama, on every grid that fits: one with many KV heads, and one whose
-// only KV head all ranks of x share.
+// only KV head all ranks of x share, and which attends within documents.
 class GridKinds : public ::testing::TestWithParam<testing::ModelKind> {
  protected:
   testing::GridRun run_of(std::int64_t kv_heads, const graph::Grid& grid) const {
@@ -122,14 +122,15 @@ class GridKinds : public ::testing::TestWithParam<testing::ModelKind> {
     model.layers = 2, model.hidden = 48, model.heads = 12, model.kv_heads = kv_heads, model.ffn = 36;
     model.vocab = sizes.vocab, model.context = sizes.context, model.tied = kv_heads == 1;
     run.model = model;
+    run.step.document_mask = kv_heads == 1;
     run.steps = 4;
     return run;
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Grids, GridKinds,
-                         ::testing::Values(testing::ModelKind::llama_biased, testing::ModelKind::qwen2,
-                                           testing::ModelKind::qwen3),
+                         ::testing::Values(testing::ModelKind::llama_biased, testing::ModelKind::mistral,
+                                           testing::ModelKind::qwen2, testing::ModelKind::qwen3),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(GridKinds, TrainLikeOneRank) {

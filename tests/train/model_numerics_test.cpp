@@ -21,14 +21,18 @@ namespace {
 struct Case {
   testing::ModelKind kind;
   bool dropout;
+  bool documents = false;
 };
 
 std::string numerics_name(const ::testing::TestParamInfo<Case>& info) {
-  return std::string(to_string(info.param.kind)) + (info.param.dropout ? "WithDropout" : "");
+  return std::string(to_string(info.param.kind)) + (info.param.dropout ? "WithDropout" : "") +
+         (info.param.documents ? "WithinDocuments" : "");
 }
 
 constexpr std::uint64_t kSeed = 7;
 constexpr std::int64_t kStepNumber = 3, kSequences = 2, kSeqLen = 8;
+// Where each token's document starts in its sequence, if several are in one.
+const std::vector<std::int32_t> kDocumentStarts = {0, 0, 2, 2, 2, 5, 6, 6, 0, 1, 1, 1, 1, 1, 1, 7};
 
 // A program of one rank over "train" and "eval", with initial weights that make every part of the model matter.
 class Model {
@@ -71,6 +75,9 @@ class Model {
     };
     fill(ops::names::kTokens, tokens_), fill(ops::names::kTargets, targets_);
     fill(ops::names::kEvalTokens, tokens_), fill(ops::names::kEvalTargets, targets_);
+    if (step.document_mask) {
+      fill(ops::names::kDocumentStarts, kDocumentStarts), fill(ops::names::kEvalDocumentStarts, kDocumentStarts);
+    }
     if (step.dropout > 0) {
       const auto random = program_.state().get<std::int64_t>(ops::names::kRandom);
       random[0] = static_cast<std::int64_t>(kSeed), random[1] = kStepNumber, random[2] = 0;
@@ -132,12 +139,18 @@ class ModelNumerics : public ::testing::TestWithParam<Case> {
     step.seq_len = kSeqLen;
     step.micro_batches = 1;
     step.dropout = GetParam().dropout ? 0.25F : 0.0F;
+    step.document_mask = GetParam().documents;
     step.beta1 = 0;
     step.clip = 0;
     return step;
   }
-  testing::ReferenceTransformer reference() const {
+  testing::ReferenceTransformer undropped() const {
     testing::ReferenceTransformer reference(model(), kSeqLen);
+    if (GetParam().documents) reference.attend_within(kDocumentStarts);
+    return reference;
+  }
+  testing::ReferenceTransformer reference() const {
+    testing::ReferenceTransformer reference = undropped();
     if (GetParam().dropout) reference.drop(0.25, kSeed, kStepNumber);
     return reference;
   }
@@ -158,7 +171,9 @@ INSTANTIATE_TEST_SUITE_P(Families, ModelNumerics,
                          ::testing::Values(Case{testing::ModelKind::gpt2, false}, Case{testing::ModelKind::gpt2, true},
                                            Case{testing::ModelKind::llama, false},
                                            Case{testing::ModelKind::llama, true},
-                                           Case{testing::ModelKind::qwen3, false}),
+                                           Case{testing::ModelKind::qwen3, false},
+                                           Case{testing::ModelKind::qwen3, false, true},
+                                           Case{testing::ModelKind::gpt2, true, true}),
                          numerics_name);
 
 double largest(const std::vector<double>& values) {
@@ -176,8 +191,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 TEST_P(ModelNumerics, LossesAgreeWithTheReference) {
   Model net(model(), step());
   EXPECT_NEAR(net.train(0, 1), reference().loss(net.parameters(), net.tokens(), net.targets()), 1e-5);
-  const testing::ReferenceTransformer undropped(model(), kSeqLen);
-  EXPECT_NEAR(net.evaluate(), undropped.loss(net.parameters(), net.tokens(), net.targets()), 1e-5);
+  EXPECT_NEAR(net.evaluate(), undropped().loss(net.parameters(), net.tokens(), net.targets()), 1e-5);
 }
 
 // The gradient of the keys' bias is zero (it shifts all scores of a query alike), so its scale is its neighbours'.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/dropout_formula.h"
@@ -36,6 +37,9 @@ class ReferenceTransformer {
   /// The elements that a training step drops: by Philox(seed, step, site) and dropout_formula.h, with rows of the
   /// global batch.
   void drop(double p, std::uint64_t seed, std::uint32_t step) { p_ = p, seed_ = seed, step_ = step; }
+
+  /// For each token, the position in its sequence at which its document starts; it attends from there on.
+  void attend_within(std::vector<std::int32_t> document_starts) { document_starts_ = std::move(document_starts); }
 
   /// Logits [tokens, vocab]; tokens are whole sequences of seq_len.
   ReferenceMatrix logits(const Parameters& parameters, const std::vector<std::int32_t>& tokens) const {
@@ -210,7 +214,10 @@ class ReferenceTransformer {
     ReferenceMatrix out(qkv.rows, k_begin);
     std::vector<double> weights(static_cast<std::size_t>(seq_));
     for (std::int64_t r = 0; r < qkv.rows; ++r) {
-      const std::int64_t begin = r - r % seq_, first = window > 0 ? std::max(begin, r - window + 1) : begin;
+      const std::int64_t sequence = r - r % seq_;
+      const std::int64_t begin =
+          document_starts_.empty() ? sequence : sequence + document_starts_[static_cast<std::size_t>(r)];
+      const std::int64_t first = window > 0 ? std::max(begin, r - window + 1) : begin;
       for (std::int64_t head = 0; head < model_.heads; ++head) {
         const std::int64_t kv = head / group * d;
         double total = 0;
@@ -243,6 +250,7 @@ class ReferenceTransformer {
 
   ops::ModelConfig model_;
   std::int64_t seq_;
+  std::vector<std::int32_t> document_starts_;  // empty: one document a sequence
   double p_ = 0;
   std::uint64_t seed_ = 0;
   std::uint32_t step_ = 0;

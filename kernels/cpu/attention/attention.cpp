@@ -59,6 +59,11 @@ float scale_of(const AttentionShape& shape) {
   return 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
+// Of the sequence that begins at `first_row`; null without documents.
+const std::int32_t* starts_of(const AttentionTensors& tensors, std::int64_t first_row) {
+  return tensors.document_starts == nullptr ? nullptr : tensors.document_starts + first_row;
+}
+
 // Rows of one head, beginning at `row`.
 template <class T>
 struct HeadRows {
@@ -206,7 +211,7 @@ struct Softmax {
     }
     for (std::int64_t key = 0; tile.bounded && key < visible; ++key) {
       const Floats score = load(column + key * kTile);
-      store(column + key * kTile, tile.past(key, v) != 0 ? broadcast(kPastWindow) : score);
+      store(column + key * kTile, tile.past(key, v) != 0 ? broadcast(kPastKey) : score);
     }
     Floats a = largest[v], b = a, c = a, d = a;
     std::int64_t key = 0;
@@ -330,7 +335,8 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
   const ForwardScratch<T> scratch(shape, scratch_bytes);
   // The last blocks are the longest: their parts come first, so that workers finish together.
   const std::int64_t last = ceil_div(shape.seq, kTile) - 1 - chunk / heads;
-  const std::int64_t keys = Block(shape, last).keys();
+  const std::int32_t* document_starts = starts_of(tensors, first_row);
+  const std::int64_t keys = std::min(shape.seq, (last + 1) * kTile);
   const HeadRows<T> k(tensors.k, first_row, kv_head, dim), v(tensors.v, first_row, kv_head, dim);
   if constexpr (kPaired<T>) {  // values pass through the memory of the keys
     copy_rows(v, keys, dim, 1.0F, scratch.k);
@@ -341,7 +347,7 @@ void forward_chunk(const AttentionShape& shape, const AttentionTensors& tensors,
   copy_rows(k, keys, dim, 1.0F, scratch.k);
   for (std::int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
     for (std::int64_t index = last; index >= 0; index -= parts) {
-      const Block block(shape, index);
+      const Block block(shape, index, document_starts);
       const std::int64_t row = first_row + block.first;
       forward_block(shape, block, HeadRows<T>(tensors.q, row, head, dim), HeadRows<T>(tensors.out, row, head, dim),
                     tensors.log_sum_exp.f32() + (sequence * shape.heads + head) * shape.seq + block.first, scratch);
@@ -471,15 +477,16 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
   copy_rows(HeadRows<T>(tensors.k, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.k);
   copy_rows(HeadRows<T>(tensors.v, first_row, kv_head, head_dim), seq, head_dim, 1.0F, scratch.v);
   if constexpr (kTwo) pair_rows(scratch.k, seq, words, scratch.k_across);
-  // Without a window, the last block sees all keys. Going backwards, the first products therefore write every row, and
+  const std::int32_t* document_starts = starts_of(tensors, first_row);
+  // Without bounds, the last block sees all keys. Going backwards, the first products therefore write every row, and
   // the others add.
-  bool accumulate = shape.window > 0;
+  bool accumulate = shape.window > 0 || document_starts != nullptr;
   if (accumulate) {
     for (float* sums : {scratch.dk, scratch.dv}) std::fill_n(sums, seq * dim, 0.0F);
   }
   for (std::int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
     for (std::int64_t index = ceil_div(seq, kTile) - 1; index >= 0; --index, accumulate = true) {
-      const Block block(shape, index);
+      const Block block(shape, index, document_starts);
       const std::int64_t row = first_row + block.first;
       const HeadRows<T> out(tensors.out, row, head, head_dim), dout(gradients.dout, row, head, head_dim);
       copy_rows(HeadRows<T>(tensors.q, row, head, head_dim), block.queries, head_dim, scale, scratch.q);

@@ -25,6 +25,9 @@ struct AttentionShape {
 /// log_sum_exp f32 [batch·heads·seq]: log Σ exp of the scaled scores.
 struct AttentionTensors {
   Matrix q, k, v, out, log_sum_exp;
+  /// [batch·seq], or null: the first position in its sequence that each query sees, at most its own; doesn't decrease
+  /// along a sequence. So sequences of several documents attend within documents.
+  const std::int32_t* document_starts = nullptr;
 };
 
 /// Writes out and log_sum_exp. `bf16`: the unit that multiplies bf16, pairs or fp32; amx has no tiles here and counts

@@ -43,8 +43,9 @@ bool any_work(const AttentionShape& shape) {
 
 // Whether the tensor-core kernels can compute these; otherwise the fp32 kernels do.
 bool suits_mma(const AttentionShape& shape, const AttentionTensors& tensors) {
-  return tensors.q.dtype == DType::bf16 && shape.window == 0 && (shape.head_dim == 64 || shape.head_dim == 128) &&
-         vectorizable(tensors.q) && vectorizable(tensors.k) && vectorizable(tensors.v) && vectorizable(tensors.out);
+  return tensors.q.dtype == DType::bf16 && shape.window == 0 && tensors.document_starts == nullptr &&
+         (shape.head_dim == 64 || shape.head_dim == 128) && vectorizable(tensors.q) && vectorizable(tensors.k) &&
+         vectorizable(tensors.v) && vectorizable(tensors.out);
 }
 bool suits_mma(const AttentionGradients& gradients) {
   return vectorizable(gradients.dout) && vectorizable(gradients.dq) && vectorizable(gradients.dk) &&

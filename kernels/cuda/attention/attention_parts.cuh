@@ -26,12 +26,12 @@ struct AttentionProblem {
         scale(1.0F / std::sqrt(static_cast<float>(shape.head_dim))) {}
 
   __host__ __device__ int group() const { return heads / kv_heads; }
-  /// Keys after the query are at negative distances, which are large as unsigned numbers.
-  __device__ bool sees(int query, int key) const {
-    return static_cast<unsigned>(query - key) < static_cast<unsigned>(window);
+  /// The first key that a query sees; keys after the query are beyond it. `document_starts` may be null.
+  __device__ int first_key(const std::int32_t* document_starts, int sequence, int query) const {
+    const int of_window = max(0, query - window + 1);
+    if (document_starts == nullptr) return of_window;
+    return max(of_window, document_starts[static_cast<std::int64_t>(sequence) * seq + query]);
   }
-  /// The first key of the first tile of `tile` keys of which the query sees one.
-  __device__ int first_tile(int query, int tile) const { return max(0, query - window + 1) / tile * tile; }
   /// Index of the first log_sum_exp and delta of a head.
   __device__ std::int64_t statistics(int sequence, int head) const {
     return (static_cast<std::int64_t>(sequence) * heads + head) * seq;
@@ -58,14 +58,21 @@ template <class T>
 struct ForwardArguments {
   HeadRows<T> q, k, v, out;
   float* log_sum_exp;
+  const std::int32_t* document_starts;  // or null
 
   explicit ForwardArguments(const AttentionTensors& tensors)
-      : q(tensors.q), k(tensors.k), v(tensors.v), out(tensors.out), log_sum_exp(tensors.log_sum_exp.f32()) {}
+      : q(tensors.q),
+        k(tensors.k),
+        v(tensors.v),
+        out(tensors.out),
+        log_sum_exp(tensors.log_sum_exp.f32()),
+        document_starts(tensors.document_starts) {}
 };
 template <class T>
 struct BackwardArguments {
   HeadRows<T> q, k, v, dout, dq, dk, dv;
   const float *log_sum_exp, *delta;
+  const std::int32_t* document_starts;  // or null
 
   BackwardArguments(const AttentionTensors& tensors, const AttentionGradients& gradients, const float* row_sums)
       : q(tensors.q),
@@ -76,7 +83,8 @@ struct BackwardArguments {
         dk(gradients.dk),
         dv(gradients.dv),
         log_sum_exp(tensors.log_sum_exp.f32()),
-        delta(row_sums) {}
+        delta(row_sums),
+        document_starts(tensors.document_starts) {}
 };
 
 /// The tile, sequence and head that a block works on; blocks of one tile of all heads are consecutive.
@@ -98,7 +106,8 @@ void tiled_attention_forward(const Launch& launch, const AttentionShape& shape, 
 void tiled_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                               const AttentionGradients& gradients, const float* delta);
 
-/// bf16 of head dimension 64 or 128 on tensor cores, without a window: attention_mma.cu. Rows must be vectorizable().
+/// bf16 of head dimension 64 or 128 on tensor cores, without a window or documents: attention_mma.cu. Rows must be
+/// vectorizable().
 void mma_attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
 void mma_attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                             const AttentionGradients& gradients, const float* delta);

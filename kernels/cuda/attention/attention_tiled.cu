@@ -170,7 +170,7 @@ constexpr int forward_floats() {
   return 2 * kTile * (kDim + kPad) + kTile * (kTile + kPad);
 }
 
-// The score of a key that a query doesn't see. It is finite, since a tile before the query's window may have nothing
+// The score of a key that a query doesn't see. It is finite, since a tile before the query's first key may have nothing
 // else; the tiles that follow, whose keys the query sees, multiply such a tile's sums by exp(kHiddenScore − score) = 0.
 constexpr float kHiddenScore = -1e30F;
 
@@ -191,12 +191,18 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
                          problem.head_dim, problem.scale, queries);
 
   float sums[kM][Columns<kDim>::kCount], largest[kM], total[kM];
+  int begins[kM];  // the first key that the query sees
   clear(sums);
 #pragma unroll
-  for (int i = 0; i < kM; ++i) largest[i] = -INFINITY, total[i] = 0.0F;
+  for (int i = 0; i < kM; ++i) {
+    largest[i] = -INFINITY, total[i] = 0.0F;
+    const int query = first_query + min(thread_y() + kSide * i, present - 1);
+    begins[i] = problem.first_key(arguments.document_starts, index.sequence, query);
+  }
 
-  for (int first_key = 0; first_key < first_query + present; first_key += kTile) {
-    if (first_key + kTile <= first_query - problem.window + 1) continue;  // before the first query's window
+  // Queries see the same keys as the one before them, or later ones.
+  const int begin = problem.first_key(arguments.document_starts, index.sequence, first_query) / kTile * kTile;
+  for (int first_key = begin; first_key < first_query + present; first_key += kTile) {
     const int keys = min(kTile, problem.seq - first_key);
     __syncthreads();
     load_rows<kTile, kDim>(arguments.k.at(problem, index.sequence, kv_head, first_key), arguments.k.stride, keys,
@@ -210,7 +216,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(AttentionProblem prob
       float top = largest[i];
 #pragma unroll
       for (int j = 0; j < kM; ++j) {
-        if (!problem.sees(query, first_key + thread_x() + kSide * j)) scores[i][j] = kHiddenScore;
+        const int key = first_key + thread_x() + kSide * j;
+        if (key > query || key < begins[i]) scores[i][j] = kHiddenScore;
         top = fmaxf(top, scores[i][j]);
       }
       top = row_max(top);
@@ -255,7 +262,7 @@ constexpr int queries_floats() {
 }
 template <int kDim>
 constexpr int keys_floats() {
-  return queries_floats<kDim>() + Tiles<kDim>::kOwned * (Tiles<kDim>::kOther + kPad);
+  return queries_floats<kDim>() + Tiles<kDim>::kOwned * (Tiles<kDim>::kOther + kPad) + Tiles<kDim>::kOther;
 }
 
 // dq of one tile of queries of one head: dq = scale·Σ dS·k with dS = P·(dout·vᵀ − delta), P = exp(scores −
@@ -280,6 +287,7 @@ __global__ void __launch_bounds__(kThreads)
   load_rows<kQueries, kDim>(arguments.dout.at(problem, index.sequence, index.head, first_query), arguments.dout.stride,
                             present, problem.head_dim, 1.0F, dout);
   float log_sum_exp[kM], delta[kM], sums[kM][Columns<kDim>::kCount];
+  int begins[kM];  // the first key that the query sees
   clear(sums);
   const std::int64_t statistics = problem.statistics(index.sequence, index.head) + first_query;
 #pragma unroll
@@ -287,9 +295,11 @@ __global__ void __launch_bounds__(kThreads)
     const int row = thread_y() + kSide * i;
     log_sum_exp[i] = row < present ? arguments.log_sum_exp[statistics + row] : 0.0F;
     delta[i] = row < present ? arguments.delta[statistics + row] : 0.0F;
+    begins[i] = problem.first_key(arguments.document_starts, index.sequence, first_query + min(row, present - 1));
   }
 
-  for (int first_key = problem.first_tile(first_query, kKeys); first_key < first_query + present; first_key += kKeys) {
+  const int begin = problem.first_key(arguments.document_starts, index.sequence, first_query) / kKeys * kKeys;
+  for (int first_key = begin; first_key < first_query + present; first_key += kKeys) {
     const int keys = min(kKeys, problem.seq - first_key);
     __syncthreads();
     load_rows<kKeys, kDim>(arguments.k.at(problem, index.sequence, kv_head, first_key), arguments.k.stride, keys,
@@ -305,7 +315,8 @@ __global__ void __launch_bounds__(kThreads)
       const int row = thread_y() + kSide * i;
 #pragma unroll
       for (int j = 0; j < kN; ++j) {
-        const bool seen = row < present && problem.sees(first_query + row, first_key + thread_x() + kSide * j);
+        const int key = first_key + thread_x() + kSide * j;
+        const bool seen = row < present && key <= first_query + row && key >= begins[i];
         gradients[i][j] = seen ? expf(scores[i][j] - log_sum_exp[i]) * (gradients[i][j] - delta[i]) : 0.0F;
       }
     }
@@ -335,6 +346,8 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
   float* dout = q + kQueries * (kDim + kPad);
   float* p_tile = dout + kQueries * (kDim + kPad);
   float* ds_tile = p_tile + kKeys * (kQueries + kPad);
+  // The first key that each query sees; not in registers, of which there are none left.
+  int* begins = reinterpret_cast<int*>(ds_tile + kKeys * (kQueries + kPad));
 
   const TileOfHead index(problem.batch, problem.kv_heads);
   const int first_key = index.tile * kKeys, present = min(kKeys, problem.seq - first_key);
@@ -358,7 +371,11 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
                                 problem.head_dim, problem.scale, q);
       load_rows<kQueries, kDim>(arguments.dout.at(problem, index.sequence, head, first_query), arguments.dout.stride,
                                 queries, problem.head_dim, 1.0F, dout);
+      if (const int i = static_cast<int>(threadIdx.x); i < kQueries) {
+        begins[i] = problem.first_key(arguments.document_starts, index.sequence, min(first_query + i, problem.seq - 1));
+      }
       __syncthreads();
+      if (begins[0] >= first_key + present) break;  // later queries see no earlier keys
       float p[kM][kN], ds[kM][kN];
       multiply<kM, kN, kDim>(k, q, p);
       multiply<kM, kN, kDim>(v, dout, ds);
@@ -369,7 +386,8 @@ __global__ void __launch_bounds__(kThreads, kDim <= 64 ? 2 : 1)
         const float delta = column < queries ? arguments.delta[statistics + query] : 0.0F;
 #pragma unroll
         for (int i = 0; i < kM; ++i) {
-          const bool seen = column < queries && problem.sees(query, first_key + thread_y() + kSide * i);
+          const int key = first_key + thread_y() + kSide * i;
+          const bool seen = column < queries && key <= query && key >= begins[column];
           p[i][j] = seen ? expf(p[i][j] - log_sum_exp) : 0.0F;
           ds[i][j] = seen ? p[i][j] * (ds[i][j] - delta) : 0.0F;
         }

@@ -152,12 +152,11 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
   }
   void operator()(const graph::AttentionForward& op) const {
     const auto a = arguments_of(op);
-    cpu::attention_forward(where, shape_of(op), {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]}, prepared);
+    cpu::attention_forward(where, shape_of(op), tensors_of(a), prepared);
   }
   void operator()(const graph::AttentionBackward& op) const {
     const auto a = arguments_of(op);
-    cpu::attention_backward(where, shape_of(op), {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"]},
-                            {a["dout"], a["dq"], a["dk"], a["dv"]}, prepared);
+    cpu::attention_backward(where, shape_of(op), tensors_of(a), {a["dout"], a["dq"], a["dk"], a["dv"]}, prepared);
   }
   void operator()(const graph::AddBias& op) const {
     const auto a = arguments_of(op);

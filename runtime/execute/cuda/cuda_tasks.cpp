@@ -115,7 +115,7 @@ struct Preparation {
   template <class Op>
   PreparedAttention attention(const Op& op, bool backward) const {
     const NamedArguments<Op> a(slots);
-    if (a["q"].dtype != DType::bf16 || op.window > 0) return {};
+    if (a["q"].dtype != DType::bf16 || op.window > 0 || op.documents) return {};
     return {libraries.attention(layout_of(op, a), backward)};
   }
 };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/kernels/document_starts.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -13,6 +14,7 @@ using testing::Values;
 
 struct AttentionReference {
   const AttentionShape& s;
+  std::vector<std::int32_t> document_starts = {};  // of each row; empty: one document a sequence
 
   std::size_t q_at(std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) const {
     return static_cast<std::size_t>(((b * s.seq + t) * s.heads + h) * s.head_dim + d);
@@ -29,8 +31,12 @@ struct AttentionReference {
                                 std::int64_t t) const {
     Values p(static_cast<std::size_t>(t + 1));
     double top = -1e300, total = 0;
+    std::int64_t begin = s.window > 0 ? t - s.window + 1 : 0;
+    if (!document_starts.empty()) {
+      begin = std::max<std::int64_t>(begin, document_starts[static_cast<std::size_t>(b * s.seq + t)]);
+    }
     for (std::int64_t j = 0; j <= t; ++j) {
-      if (s.window > 0 && j <= t - s.window) {
+      if (j < begin) {
         p[static_cast<std::size_t>(j)] = -1e300;
         continue;
       }
@@ -96,13 +102,15 @@ struct AttentionReference {
 };
 
 // q, k and v are column windows of one QKV matrix, as after a fused projection; so are their gradients.
-void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double scale) {
+void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double scale,
+           const std::vector<std::int64_t>& documents) {
   SCOPED_TRACE(::testing::Message() << to_string(dtype) << " by " << to_string(bf16) << " batch " << shape.batch
                                     << " seq " << shape.seq << " heads " << shape.heads << "/" << shape.kv_heads
                                     << " dim " << shape.head_dim << " window " << shape.window);
   const std::int64_t rows = shape.batch * shape.seq;
   const std::int64_t q_cols = shape.heads * shape.head_dim, kv_cols = shape.kv_heads * shape.head_dim;
-  const AttentionReference reference{shape};
+  const std::vector<std::int32_t> starts = testing::starts_of_documents(shape.batch, shape.seq, documents);
+  const AttentionReference reference{shape, starts};
   Tensor q_values = Tensor::random(dtype, rows, q_cols, 1, scale);
   Tensor k_values = Tensor::random(dtype, rows, kv_cols, 2, scale), v_values = Tensor::random(dtype, rows, kv_cols, 3);
   const Values q = q_values.values(), k = k_values.values(), v = v_values.values();
@@ -116,8 +124,12 @@ void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double sca
   const std::int64_t all_cols = q_cols + 2 * kv_cols;
   Tensor qkv(dtype, rows, all_cols, joined, 3), dqkv(dtype, rows, all_cols, 1);
   Tensor out(dtype, rows, q_cols, 2), log_sum_exp(DType::f32, 1, shape.batch * shape.heads * shape.seq);
-  const AttentionTensors tensors{qkv.columns(0, q_cols), qkv.columns(q_cols, kv_cols),
-                                 qkv.columns(q_cols + kv_cols, kv_cols), out.view(), log_sum_exp.view()};
+  const AttentionTensors tensors{qkv.columns(0, q_cols),
+                                 qkv.columns(q_cols, kv_cols),
+                                 qkv.columns(q_cols + kv_cols, kv_cols),
+                                 out.view(),
+                                 log_sum_exp.view(),
+                                 starts.empty() ? nullptr : starts.data()};
   testing::run_on_one_and_three_threads(attention_forward_scratch(shape, dtype, bf16), {&out, &log_sum_exp},
                                         [&](Workers& workers) { attention_forward(workers, shape, tensors, bf16); });
   const auto [expected_out, expected_log_sum_exp] = reference.forward(q, k, v);
@@ -143,9 +155,10 @@ void check(DType dtype, PackedUnit bf16, const AttentionShape& shape, double sca
 }
 
 // In fp32, and in bf16 also by the CPU's pairs.
-void check(DType dtype, const AttentionShape& shape, double scale = 1.0) {
-  check(dtype, PackedUnit::f32, shape, scale);
-  if (dtype == DType::bf16 && has_unit(PackedUnit::pairs)) check(dtype, PackedUnit::pairs, shape, scale);
+void check(DType dtype, const AttentionShape& shape, double scale = 1.0,
+           const std::vector<std::int64_t>& documents = {}) {
+  check(dtype, PackedUnit::f32, shape, scale, documents);
+  if (dtype == DType::bf16 && has_unit(PackedUnit::pairs)) check(dtype, PackedUnit::pairs, shape, scale, documents);
 }
 
 class Attention : public testing::ForFloatTypes {};
@@ -181,6 +194,19 @@ TEST_P(Attention, Windows) {
 }
 TEST_P(Attention, LargeScoresOutsideOfAWindow) {
   check(GetParam(), {1, 150, 1, 1, 16, 5}, 12.0);
+}
+// Documents that begin within a tile, at its border, at every token, and longer than a sequence.
+TEST_P(Attention, Documents) {
+  for (const std::vector<std::int64_t>& lengths :
+       std::vector<std::vector<std::int64_t>>{{1}, {30}, {64}, {100, 3, 1, 90}, {1000}}) {
+    check(GetParam(), {2, 150, 2, 1, 16}, 1.0, lengths);
+  }
+}
+TEST_P(Attention, DocumentsWithinAWindow) {
+  check(GetParam(), {2, 150, 2, 2, 24, 40}, 1.0, {70, 5, 20});
+}
+TEST_P(Attention, LargeScoresOutsideOfADocument) {
+  check(GetParam(), {1, 150, 1, 1, 16}, 6.0, {60, 7, 50});
 }
 TEST_P(Attention, LargeScoresDoNotOverflow) {
   check(GetParam(), {1, 40, 1, 1, 16}, 12.0);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/collectives.h"
+#include "ops/lora.h"
 
 namespace weft::ops {
 namespace {
@@ -68,9 +69,28 @@ graph::Access add_or_write(const graph::View& view, bool accumulate) {
   return accumulate ? graph::read_write(view) : graph::write(view);
 }
 
-// The input's gradient: for each input block, the sum over output blocks, then over the ranks of out_axis.
+// The input, block by block, and the outputs or their gradients, for an adapter.
+std::vector<graph::View> input_views(const LinearLayout& layout, graph::TensorId input) {
+  std::vector<graph::View> views;
+  for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
+    views.push_back(block_view(input, in, layout.rows, layout.in_cols));
+  }
+  return views;
+}
+
+std::vector<AdapterOutput> output_views(const LinearLayout& layout, const std::vector<graph::TensorId>& outputs) {
+  std::vector<AdapterOutput> views;
+  for (const OutputBlock& block : layout.blocks) {
+    views.push_back({block_view(outputs[block.output], block.index, layout.rows, block.cols), block.row});
+  }
+  return views;
+}
+
+// The input's gradient: for each input block, the sum over output blocks, then over the ranks of out_axis. `dhidden`:
+// of the adapter, if there is one.
 graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const std::vector<graph::TensorId>& dy,
-                               Parameter& weight, bool gathered_input) {
+                               Parameter& weight, bool gathered_input, const Adapter& adapter,
+                               graph::TensorId dhidden) {
   const std::int64_t rows = layout.rows, cols = layout.in_cols;
   const graph::TensorId matrix = low.weight(weight);
   const graph::TensorId dx = low.activation("dx", layout.in_blocks * rows, cols);
@@ -84,12 +104,40 @@ graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const 
                 {"B", graph::read(weight_view(layout, matrix, block, in))},
                 {"C", add_or_write(block_view(dx, in, rows, cols), b > 0)}});
     }
+    if (adapter.used()) add_adapter_input_gradient(low, adapter, dhidden, in, block_view(dx, in, rows, cols));
   }
   const graph::Channel channel = channel_of(layout.out_axis);
   if (gathered_input)
     return reduce_scatter(low, "reduce_scatter_dx", dx, {rows, cols}, graph::Role::activation, channel);
   all_reduce(low, "all_reduce_dx", dx, rows * cols, channel);
   return dx;
+}
+
+// The gradients of W and of the bias, in the blocks that the forward pass multiplies by.
+void add_weight_gradients(Lowering& low, const LinearLayout& layout, const std::vector<graph::TensorId>& dy,
+                          graph::TensorId input, Parameter& weight, Parameter* bias) {
+  const std::int64_t rows = layout.rows;
+  const auto dw = low.gradient_slot(weight);
+  for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
+    const OutputBlock& block = layout.blocks[b];
+    const graph::View dout = block_view(dy[block.output], block.index, rows, block.cols);
+    for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
+      low.emit("gemm_dw" + layout.name(b, in),
+               graph::Gemm{block.cols, layout.in_cols, rows, true, false, dw.accumulate},
+               {{"A", graph::read(dout)},
+                {"B", graph::read(block_view(input, in, rows, layout.in_cols))},
+                {"C", add_or_write(weight_view(layout, dw.tensor, block, in), dw.accumulate)}});
+    }
+  }
+  if (bias == nullptr) return;
+  const auto db = low.gradient_slot(*bias);
+  for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
+    const OutputBlock& block = layout.blocks[b];
+    low.emit("bias_grad" + (layout.blocks.size() == 1 ? "" : fmt::format(".o{}", b)),
+             graph::BiasGradient{rows, block.cols, db.accumulate},
+             {{"dy", graph::read(block_view(dy[block.output], block.index, rows, block.cols))},
+              {"db", add_or_write(low.elements(db.tensor, block.row, block.cols), db.accumulate)}});
+  }
 }
 
 }  // namespace
@@ -131,6 +179,11 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
                 {"coordinate", coordinate(low, layout.in_axis)}});
     }
   }
+  const Adapter adapter = adapter_of(low, weight);
+  graph::TensorId hidden;
+  if (adapter.used()) {
+    hidden = add_adapter(low, adapter, input_views(layout, input), output_views(layout, partial));
+  }
   std::vector<Value> values;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const std::string suffix = outputs.size() == 1 ? "" : fmt::format(".{}", o);
@@ -146,6 +199,7 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
 
   std::vector<Parameter*> parameters = {&weight};
   if (bias != nullptr) parameters.push_back(bias);
+  if (adapter.used()) parameters.insert(parameters.end(), {adapter.a, adapter.b});
   low.record(parameters, [=, &weight](Lowering& l) {
     std::vector<graph::TensorId> dy;
     for (std::size_t o = 0; o < values.size(); ++o) {
@@ -153,28 +207,13 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
       const graph::TensorId gradient = l.gradient(values[o]);
       dy.push_back(outputs[o].scattered ? all_gather(l, "all_gather_dy" + suffix, gradient, reduce_channel) : gradient);
     }
-    l.add_gradient(x, input_gradient(l, layout, dy, weight, gathered_input));
-    const auto dw = l.gradient_slot(weight);
-    for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
-      const OutputBlock& block = layout.blocks[b];
-      const graph::View dout = block_view(dy[block.output], block.index, rows, block.cols);
-      for (std::int64_t in = 0; in < layout.in_blocks; ++in) {
-        l.emit("gemm_dw" + layout.name(b, in),
-               graph::Gemm{block.cols, layout.in_cols, rows, true, false, dw.accumulate},
-               {{"A", graph::read(dout)},
-                {"B", graph::read(block_view(input, in, rows, layout.in_cols))},
-                {"C", add_or_write(weight_view(layout, dw.tensor, block, in), dw.accumulate)}});
-      }
+    graph::TensorId dhidden;
+    if (adapter.used()) dhidden = adapter_gradient(l, adapter, output_views(layout, dy));
+    l.add_gradient(x, input_gradient(l, layout, dy, weight, gathered_input, adapter, dhidden));
+    if (adapter.used()) {
+      add_adapter_weight_gradients(l, adapter, hidden, dhidden, input_views(layout, input), output_views(layout, dy));
     }
-    if (bias == nullptr) return;
-    const auto db = l.gradient_slot(*bias);
-    for (std::size_t b = 0; b < layout.blocks.size(); ++b) {
-      const OutputBlock& block = layout.blocks[b];
-      l.emit("bias_grad" + (layout.blocks.size() == 1 ? "" : fmt::format(".o{}", b)),
-             graph::BiasGradient{rows, block.cols, db.accumulate},
-             {{"dy", graph::read(block_view(dy[block.output], block.index, rows, block.cols))},
-              {"db", add_or_write(l.elements(db.tensor, block.row, block.cols), db.accumulate)}});
-    }
+    add_weight_gradients(l, layout, dy, input, weight, bias);
   });
   return values;
 }

@@ -27,6 +27,11 @@ Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& gri
     parameter->tensor = named(shard.spec->name, dtype, shape, graph::Role::parameter);
     parameters_.push_back(std::move(parameter));
   }
+  for (const auto& adapter : parameters_) {
+    if (!is_adapter(*adapter->spec)) continue;
+    Parameter& weight = parameter(adapted_weight(*adapter->spec));
+    (adapter->spec->name.ends_with(kLoraA) ? weight.lora_a : weight.lora_b) = adapter.get();
+  }
 }
 
 Lowering::~Lowering() = default;
@@ -142,6 +147,7 @@ void Lowering::backward() {
     entry.adjoint(*this);
     for (Parameter* parameter : entry.parameters) {
       --parameter->pending;
+      if (parameter->spec->frozen) continue;
       if (parameter->pending == 0 && gradient_complete_) gradient_complete_(*this, *parameter, entry.frame.micro_batch);
     }
     frames_.pop_back();
@@ -204,11 +210,14 @@ graph::TensorId Lowering::weight(Parameter& parameter) {
 }
 
 Lowering::GradientSlot Lowering::gradient_slot(Parameter& parameter) {
+  const ParameterShard& shard = *parameter.shard;
+  std::vector<std::int64_t> shape = {shard.cols};
+  if (shard.spec->matrix) shape.insert(shape.begin(), shard.rows);
+  if (shard.spec->frozen) {
+    return {scratch(shard.spec->name + ".unused", DType::f32, std::move(shape), graph::Role::workspace), false};
+  }
   const bool accumulate = parameter.gradient.valid();
   if (!accumulate) {
-    const ParameterShard& shard = *parameter.shard;
-    std::vector<std::int64_t> shape = {shard.cols};
-    if (shard.spec->matrix) shape.insert(shape.begin(), shard.rows);
     parameter.gradient = named(parameter.gradient_name, DType::f32, std::move(shape), graph::Role::gradient);
   }
   return {parameter.gradient, accumulate};

@@ -37,6 +37,7 @@ struct Parameter {
   int pending = 0;            // adjoints on the tape that haven't yet added to the gradient
   graph::TensorId gathered;   // the whole block, gathered over z
   std::string gathered_for;
+  Parameter *lora_a = nullptr, *lora_b = nullptr;  // of the matrix's adapter, if it has one
 };
 
 /// Emits tasks under a hierarchical name and records their adjoints.
@@ -130,7 +131,8 @@ class Lowering {
   /// The rank's block of a parameter: its own tensor, or the result of an all-gather over z.
   graph::TensorId weight(Parameter& parameter);
   std::vector<std::unique_ptr<Parameter>>& parameters() { return parameters_; }
-  /// The gradient tensor to add to, and whether it already holds a contribution.
+  /// The gradient tensor to add to, and whether it already holds a contribution. A frozen parameter's is scratch that
+  /// nobody reads, so finish() drops tasks that write nothing else.
   struct GradientSlot {
     graph::TensorId tensor;
     bool accumulate;

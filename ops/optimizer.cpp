@@ -16,10 +16,14 @@ namespace {
 
 constexpr const char* kNormPartials = "norm_partials";
 
-// One slot for each parameter; scratch, so written anew in each step.
+// Parameters that a step updates.
+std::int64_t trained_parameters(Lowering& low) {
+  return std::ranges::count_if(low.parameters(), [](const auto& parameter) { return !parameter->spec->frozen; });
+}
+
+// One slot for each parameter that is trained; scratch, so written anew in each step.
 graph::TensorId norm_partials(Lowering& low) {
-  return low.named(kNormPartials, DType::f32, {static_cast<std::int64_t>(low.parameters().size())},
-                   graph::Role::workspace);
+  return low.named(kNormPartials, DType::f32, {trained_parameters(low)}, graph::Role::workspace);
 }
 
 void cast_into(Lowering& low, const std::string& what, graph::TensorId from, graph::TensorId out) {
@@ -35,7 +39,7 @@ graph::TensorId cast(Lowering& low, const std::string& what, graph::TensorId fro
 }
 
 bool cut_by_z(const Lowering& low, const Parameter& parameter) {
-  return low.grid().z > 1 && is_matrix(parameter.shard->sharding);
+  return low.grid().z > 1 && is_cut_over_z(parameter.shard->sharding);
 }
 
 // Where a parameter stands: "mlp.up.weight" of layer 3, "wte.weight" of none (-1).
@@ -75,6 +79,22 @@ ReducedGradient reduce_everywhere(Lowering& low, const StepConfig& step, Paramet
   return {&parameter, sum, false};
 }
 
+// The axis over which an adapter's gradient is summed beside z and data: the one that cuts W and not this matrix. Of A
+// the ranks have the products with their own outputs' gradients, of B those with their own inputs. None for parameters
+// of the model itself.
+std::optional<graph::Axis> adapter_sum(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::lora_a:
+    case Sharding::lora_b_transposed:
+      return graph::Axis::y;
+    case Sharding::lora_a_transposed:
+    case Sharding::lora_b:
+      return graph::Axis::x;
+    default:
+      return std::nullopt;
+  }
+}
+
 // Sums a gradient over z, unless each micro-batch was (`shard_sum`), and over data.
 ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& parameter,
                        std::optional<graph::TensorId> shard_sum = {}) {
@@ -84,11 +104,14 @@ ReducedGradient reduce(Lowering& low, const StepConfig& step, Parameter& paramet
   const std::int64_t kept = shard.end - shard.begin;
   const bool over_z = grid.z > 1 && !shard_sum;
   const bool cut_by_data = step.zero1 && zero1_cuts(shard, grid);
-  const bool travels = over_z || grid.data > 1, narrow = travels && step.reduce_dtype == DType::bf16;
+  const std::optional<graph::Axis> axis = adapter_sum(shard.sharding);
+  const bool travels = over_z || grid.data > 1 || (axis && grid.on(*axis) > 1);
+  const bool narrow = travels && step.reduce_dtype == DType::bf16;
   const std::string suffix = shard_sum ? "_data" : "";
 
   graph::TensorId sum = shard_sum.value_or(parameter.gradient);
   if (narrow) sum = cast(low, "cast" + suffix, sum, DType::bf16, graph::Role::gradient);
+  if (axis) all_reduce(low, fmt::format("all_reduce_{}", graph::to_string(*axis)), sum, kept, channel_of(*axis));
   if (over_z && cut_by_z(low, parameter)) {
     sum = reduce_scatter(low, "reduce_scatter", sum, {kept}, graph::Role::gradient, graph::Channel::z_scatter);
   } else if (over_z) {
@@ -114,8 +137,12 @@ std::optional<CoordinateIndex> replicas_of(Sharding sharding, bool zero1) {
     case Sharding::columns:
       return zero1 ? CoordinateIndex::y : CoordinateIndex::y_data;
     case Sharding::over_x:
+    case Sharding::lora_a:
+    case Sharding::lora_b_transposed:
       return zero1 ? CoordinateIndex::yz : CoordinateIndex::yz_data;
     case Sharding::over_y:
+    case Sharding::lora_a_transposed:
+    case Sharding::lora_b:
       return zero1 ? CoordinateIndex::xz : CoordinateIndex::xz_data;
     case Sharding::everywhere:
       return CoordinateIndex::rank;
@@ -143,10 +170,10 @@ void GradientReducer::complete(Parameter& parameter, std::int64_t micro_batch) {
   const bool each = step_.scatters_each_micro_batch() && cut_by_z(low_, parameter);
   const bool last = micro_batch == step_.micro_batches - 1;
   if (!each && !last) return;
-  // Within a layer the scope already names the matrix; elsewhere (embeddings, norms of Q and K) several parameters
-  // share a scope.
+  // Within a layer the scope already names the matrix; elsewhere (embeddings, norms of Q and K, adapters) several
+  // parameters share a scope.
   const std::string& name = parameter.spec->name;
-  const bool shares_scope = parameter.shard->sharding == Sharding::everywhere;
+  const bool shares_scope = parameter.shard->sharding == Sharding::everywhere || is_adapter(*parameter.spec);
   const std::size_t dot = name.rfind('.'), begin = shares_scope ? name.rfind('.', dot - 1) : dot;
   auto scope = low_.enter(name.starts_with('L') ? name.substr(begin + 1) : name);
   if (!each) {
@@ -209,19 +236,21 @@ void GradientReducer::end_of_micro_batch(std::int64_t micro_batch) {
 void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<ReducedGradient>& reduced,
                      graph::TensorId metrics) {
   low.set_phase(graph::Phase::update);
-  const auto count = static_cast<std::int64_t>(low.parameters().size());
+  const std::int64_t count = trained_parameters(low);
+  // Adapters are the last parameters, and trained alone, so a slot is counted from the first one that is trained.
   // Ranks hold different elements: each element is counted by its first owner only, and the partial sums are added over
   // ranks.
   const bool summed = low.grid().model_ranks() > 1 || step.zero1;
   for (const ReducedGradient& gradient : reduced) {
     const ParameterSpec& spec = *gradient.parameter->spec;
     const std::int64_t n = low.tensor(gradient.tensor).elements();
+    const std::int64_t slot = spec.site - (static_cast<std::int64_t>(low.parameters().size()) - count);
     auto scope = low.enter(spec.name);
     const auto replicas =
         summed ? replicas_of(gradient.parameter->shard->sharding, gradient.zero1) : std::optional<CoordinateIndex>();
     low.emit("norm", graph::SumSquares{n, replicas.has_value()},
              {{"x", graph::read(low.elements(gradient.tensor, 0, n))},
-              {"partial", graph::write(low.elements(norm_partials(low), spec.site, 1))},
+              {"partial", graph::write(low.elements(norm_partials(low), slot, 1))},
               {"replica", graph::access_if(replicas.has_value(), [&] { return coordinate(low, *replicas); })}});
   }
   const graph::TensorId scalars = low.named(names::kScalars, DType::f32, {4}, graph::Role::scalar);
@@ -231,6 +260,7 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
            {{"partials", low.read(norm_partials(low))}, {"norm_and_factor", graph::write(norm_and_factor)}});
 
   for (const auto& parameter : low.parameters()) {
+    if (parameter->spec->frozen) continue;
     const ReducedGradient& gradient = *std::find_if(
         reduced.begin(), reduced.end(), [&](const ReducedGradient& r) { return r.parameter == parameter.get(); });
     const ParameterSpec& spec = *parameter->spec;

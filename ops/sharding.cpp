@@ -48,6 +48,11 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
   return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return name.ends_with(end); });
 }
 
+// Whether a matrix belongs to a transposed layer.
+bool is_transposed(std::string_view name) {
+  return name.find("attn.out.") != std::string_view::npos || name.find("mlp.down.") != std::string_view::npos;
+}
+
 // Output rows in a y block of a normal layer.
 std::vector<RowRange> normal_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid,
                                   std::int64_t y) {
@@ -116,7 +121,7 @@ std::optional<Misfit> misfit_of(const ModelConfig& model, const graph::Grid& gri
   }
   if (grid.z == 1) return std::nullopt;
   for (const ParameterSpec& spec : model_parameters(model)) {
-    if (!spec.matrix) continue;
+    if (!is_cut_over_z(sharding_of(spec))) continue;
     const std::vector<ParameterSpec> one = {spec};
     const std::int64_t elements = shard_parameters(model, one, grid, {}, false, ShardRuns::left_out).front().elements();
     if (elements % grid.z != 0)
@@ -145,9 +150,9 @@ graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& grid) {
 Sharding sharding_of(const ParameterSpec& spec) {
   const std::string_view name = spec.name;
   if (name == "wpe.weight") return Sharding::columns;
-  if (spec.matrix) {
-    return ends_with_any(name, {"attn.out.weight", "mlp.down.weight"}) ? Sharding::transposed : Sharding::normal;
-  }
+  if (name.ends_with(kLoraA)) return is_transposed(name) ? Sharding::lora_a_transposed : Sharding::lora_a;
+  if (name.ends_with(kLoraB)) return is_transposed(name) ? Sharding::lora_b_transposed : Sharding::lora_b;
+  if (spec.matrix) return is_transposed(name) ? Sharding::transposed : Sharding::normal;
   if (ends_with_any(name, {"attn.q_norm.weight", "attn.k_norm.weight"})) return Sharding::everywhere;
   return ends_with_any(name, {"attn.qkv.bias", "mlp.up.bias"}) ? Sharding::over_y : Sharding::over_x;
 }
@@ -160,6 +165,27 @@ std::vector<ElementRun> ParameterShard::runs_within(std::int64_t from, std::int6
     within.push_back({first - from, run.global < 0 ? -1 : run.global + first - run.local, last - first});
   }
   return within;
+}
+
+std::vector<StoredRows> stored_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid) {
+  const std::vector<RowRange> ranges =
+      is_transposed(spec.name) ? std::vector{part(spec.rows, grid.x, 0)} : normal_rows(model, spec, grid, 0);
+  std::vector<StoredRows> rows;
+  std::int64_t begin = 0;
+  for (const RowRange& range : ranges) {
+    const auto holder = std::ranges::find_if(spec.stored, [&](const StoredTensor& stored) {
+      return range.begin >= stored.row_begin && range.begin < stored.row_begin + stored.rows;
+    });
+    const auto stored = static_cast<std::size_t>(holder - spec.stored.begin());
+    const std::int64_t count = range.end - range.begin;
+    if (!rows.empty() && rows.back().stored == stored) {
+      rows.back().count += count;
+    } else {
+      rows.push_back({begin, count, stored});
+    }
+    begin += count;
+  }
+  return rows;
 }
 
 std::int64_t local_vocab(const ModelConfig& model, const graph::Grid& grid) {
@@ -220,6 +246,24 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
         rows = normal_rows(model, spec, grid, at.y);
         shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
         break;
+      case Sharding::lora_a:
+        rows = {{0, total_rows}};
+        cols = part(total_cols, grid.x, at.x);
+        shard.replica = at.y + grid.y * (at.z + grid.z * at.data);
+        break;
+      case Sharding::lora_a_transposed:
+        rows = {{0, total_rows}};
+        cols = part(total_cols, grid.y, at.y);
+        shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
+        break;
+      case Sharding::lora_b:
+        rows = normal_rows(model, spec, grid, at.y);
+        shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
+        break;
+      case Sharding::lora_b_transposed:
+        rows = {part(total_rows, grid.x, at.x)};
+        shard.replica = at.y + grid.y * (at.z + grid.z * at.data);
+        break;
       case Sharding::everywhere:
         rows = {{0, total_rows}};
         shard.replica = at.x + grid.x * (at.y + grid.y * (at.z + grid.z * at.data));
@@ -230,7 +274,7 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
     shard.cols = spec.matrix ? width : height;
     if (runs == ShardRuns::listed) shard.runs = runs_of(rows, total_rows, total_cols, cols.begin, width);
     const RowRange kept =
-        is_matrix(shard.sharding) ? part(shard.elements(), grid.z, at.z) : RowRange{0, shard.elements()};
+        is_cut_over_z(shard.sharding) ? part(shard.elements(), grid.z, at.z) : RowRange{0, shard.elements()};
     shard.begin = shard.update_begin = kept.begin;
     shard.end = shard.update_end = kept.end;
     shard.update_replica = shard.replica;

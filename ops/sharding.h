@@ -18,10 +18,15 @@ enum class Sharding : std::uint8_t {
   over_x,      // a vector beside the residual stream: norms, biases of transposed layers
   over_y,      // a vector beside a normal layer's output: its bias
   everywhere,  // a vector that every rank holds whole and uses for its own heads: norms of Q and K
+  // Adapters, which are cut as W is along the side that they share with it, and not at all along their rank.
+  lora_a,             // [rank, in/X]: A of a normal layer
+  lora_a_transposed,  // [rank, in/Y]: A of a transposed layer
+  lora_b,             // [out/Y, rank]: B of a normal layer
+  lora_b_transposed,  // [out/X, rank]: B of a transposed layer
 };
 
 Sharding sharding_of(const ParameterSpec& spec);
-constexpr bool is_matrix(Sharding sharding) {
+constexpr bool is_cut_over_z(Sharding sharding) {
   return sharding == Sharding::normal || sharding == Sharding::transposed || sharding == Sharding::columns;
 }
 
@@ -51,6 +56,17 @@ struct ParameterShard {
   /// The runs of [from, to) of the block; `local` counts from `from`.
   std::vector<ElementRun> runs_within(std::int64_t from, std::int64_t to) const;
 };
+
+/// Consecutive rows of a rank's block that one of spec.stored holds.
+struct StoredRows {
+  std::int64_t begin = 0, count = 0;
+  std::size_t stored = 0;
+};
+
+/// The rows of a rank's block of a matrix, by the tensors that store them. The sizes are the same on every rank.
+///
+///   L0.attn.qkv.weight of llama with 8 heads of 4 columns on x=2: 16 rows of q_proj, 16 of k_proj, 16 of v_proj, twice
+std::vector<StoredRows> stored_rows(const ModelConfig& model, const ParameterSpec& spec, const graph::Grid& grid);
 
 /// Rows of a rank's block of the token embedding and the head; the vocabulary is padded so that y and z divide it.
 std::int64_t local_vocab(const ModelConfig& model, const graph::Grid& grid);

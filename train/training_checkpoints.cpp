@@ -54,6 +54,7 @@ void TrainingCheckpoints::expect_space() {
 
 void TrainingCheckpoints::save(std::int64_t steps_done, bool last) {
   setup_.world.barrier();  // every rank has finished the step that is saved
+  writer_.finish();        // it reads arrays that state_to_host() writes
   setup_.program->state_to_host();
   const CheckpointInfo saved = info(steps_done);
   last ? writer_.save_now(saved, arrays()) : writer_.save(saved, arrays());

@@ -96,6 +96,22 @@ void warn_of_other_kernels(const TrainingSetup& setup, const std::filesystem::pa
                checkpoint.string(), before->second, cpu::kernel_level());
 }
 
+/// The weights of `from`, and initial adapters where it has none.
+void load_initial_weights(const TrainingSetup& setup, const std::filesystem::path& from) {
+  const RunConfig& config = setup.config();
+  std::vector<MutableParameterState> saved = setup.parameters(), adapters;
+  const bool has_adapters = is_checkpoint(from) && read_checkpoint_info(from).model.lora.used();
+  if (config.model.lora.used() && !has_adapters) {
+    const auto is_base = [](const MutableParameterState& parameter) { return parameter.spec->frozen; };
+    const auto first = std::stable_partition(saved.begin(), saved.end(), is_base);
+    adapters.assign(first, saved.end());
+    saved.erase(first, saved.end());
+  }
+  load_parameters(from, config.model, saved, setup.inputs.share);
+  initialize_parameters(adapters, config.seed);
+  Log(LogTopic::checkpoint, setup.world.rank()).info("weights of {} loaded", from.string());
+}
+
 void fill_parameters(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
   const RunInputs& inputs = setup.inputs;
@@ -107,8 +123,7 @@ void fill_parameters(const TrainingSetup& setup) {
       Log(LogTopic::checkpoint, setup.world.rank())
           .info("{} loaded: the run continues after {} steps", inputs.resume_from->string(), inputs.first_step);
     } else if (inputs.init_from) {
-      load_parameters(*inputs.init_from, config.model, parameters, inputs.share);
-      Log(LogTopic::checkpoint, setup.world.rank()).info("weights of {} loaded", inputs.init_from->string());
+      load_initial_weights(setup, *inputs.init_from);
     } else {
       initialize_parameters(parameters, config.seed);
     }

@@ -147,6 +147,22 @@ void validate_additions(const ModelConfig& model) {
   }
 }
 
+void validate_lora(const ModelConfig& model) {
+  const LoraConfig& lora = model.lora;
+  if (!lora.used()) return;
+  if (lora.rank > model.hidden) {
+    throw UserError(fmt::format("lora rank = {} with model.hidden = {}", lora.rank, model.hidden),
+                    fmt::format("a rank from 1 to {}: a higher one saves nothing", model.hidden),
+                    "choose a smaller rank, such as rank=8");
+  }
+  if (!(lora.alpha > 0) || !std::isfinite(lora.alpha)) {
+    throw UserError(fmt::format("lora alpha = {}", lora.alpha), "a number above 0", "set alpha=16");
+  }
+  if (!lora.qkv && !lora.out && !lora.mlp) {
+    throw UserError("lora on no layer", "qkv, out, mlp or several of them", "set on=qkv+out+mlp");
+  }
+}
+
 // Builds the list of parameters in forward order; each gets the next Philox site.
 class ParameterList {
  public:
@@ -247,10 +263,55 @@ std::vector<ParameterSpec> llama_parameters(const ModelConfig& model) {
   return std::move(list).take();
 }
 
+// The name that PEFT gives to a matrix of the adapter of a stored one: "base_model.model." and the name of the module
+// with the prefix that transformers' class gives it.
+std::string stored_adapter(Family family, std::string_view weight, const char* matrix) {
+  const std::string_view module = weight.substr(0, weight.rfind(".weight"));
+  return fmt::format("base_model.model.{}{}{}", family == Family::gpt2 ? "transformer." : "", module, matrix);
+}
+
+bool has_adapter(const LoraConfig& lora, std::string_view name) {
+  return (lora.qkv && name.ends_with("attn.qkv.weight")) || (lora.out && name.ends_with("attn.out.weight")) ||
+         (lora.mlp && (name.ends_with("mlp.up.weight") || name.ends_with("mlp.down.weight")));
+}
+
+// Freezes the model's own parameters and adds the adapters. A starts as PEFT's does (Kaiming's uniform values with
+// a = √5), B at zero, so that the model starts as it was.
+void add_adapters(const ModelConfig& model, std::vector<ParameterSpec>& list) {
+  const std::int64_t rank = model.lora.rank;
+  const std::size_t own = list.size();
+  for (std::size_t i = 0; i < own; ++i) {
+    list[i].frozen = true;
+    if (!has_adapter(model.lora, list[i].name)) continue;
+    const ParameterSpec weight = list[i];
+    const std::string name = weight.name.substr(0, weight.name.rfind(".weight"));
+    ParameterSpec a{
+        name + kLoraA, 0, weight.cols, true, Init::uniform, 1 / std::sqrt(static_cast<float>(weight.cols)), 0, {}};
+    ParameterSpec b{name + kLoraB, weight.rows, rank, true, Init::zeros, 0.0F, 0, {}};
+    for (const StoredTensor& stored : weight.stored) {
+      a.stored.push_back({stored_adapter(model.family, stored.name, kLoraA), a.rows, rank, false});
+      b.stored.push_back({stored_adapter(model.family, stored.name, kLoraB), stored.row_begin, stored.rows, false});
+      a.rows += rank;
+    }
+    for (ParameterSpec* adapter : {&a, &b}) {
+      adapter->site = static_cast<std::uint32_t>(list.size());
+      list.push_back(std::move(*adapter));
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view to_string(Family family) {
   return family == Family::gpt2 ? "gpt2" : "llama";
+}
+
+std::string to_string(const LoraConfig& lora) {
+  std::vector<std::string> layers;
+  if (lora.qkv) layers.emplace_back("qkv");
+  if (lora.out) layers.emplace_back("out");
+  if (lora.mlp) layers.emplace_back("mlp");
+  return fmt::format("rank={},alpha={},on={}", lora.rank, lora.alpha, fmt::join(layers, "+"));
 }
 
 std::int64_t ModelConfig::parameters() const {
@@ -266,13 +327,24 @@ std::int64_t ModelConfig::parameters() const {
   return (vocab + context) * hidden + layers * block + norms * 2 * hidden + head;
 }
 
+std::int64_t ModelConfig::adapter_parameters() const {
+  if (!lora.used()) return 0;
+  const bool is_llama = family == Family::llama;
+  const std::int64_t q = query_cols(), kv = key_cols(), parts = is_llama ? 3 : 1, ups = is_llama ? 2 : 1;
+  const std::int64_t block = (lora.qkv ? parts * hidden + q + 2 * kv : 0) + (lora.out ? q + hidden : 0) +
+                             (lora.mlp ? ups * (hidden + ffn) + ffn + hidden : 0);
+  return layers * lora.rank * block;
+}
+
 double ModelConfig::train_flops_per_token(std::int64_t seq_len) const {
   const std::int64_t windowed = window > 0 && window < seq_len ? layers - std::min(window_from, layers) : 0;
   const double all = 6.0 * static_cast<double>(layers - windowed) * static_cast<double>(query_cols() * seq_len);
   // Of seq_len queries the first ones see a growing triangle of keys, the others a whole window.
   const auto w = static_cast<double>(window), seq = static_cast<double>(seq_len);
   const double keys = windowed == 0 ? 0.0 : w * (2.0 * seq - w) / seq;  // seq_len without a window
-  return 6.0 * static_cast<double>(parameters()) + all + 6.0 * static_cast<double>(windowed * query_cols()) * keys;
+  const double weights =
+      (lora.used() ? 4.0 : 6.0) * static_cast<double>(parameters()) + 6.0 * static_cast<double>(adapter_parameters());
+  return weights + all + 6.0 * static_cast<double>(windowed * query_cols()) * keys;
 }
 
 float ModelConfig::rotary_factor() const {
@@ -338,6 +410,7 @@ void validate(const ModelConfig& model) {
         model.head_size > 0 ? "choose another model.head-size" : "choose other model.hidden or model.heads");
   }
   validate_additions(model);
+  validate_lora(model);
   // No machine holds such models, and sizes computed from them would overflow.
   constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
   const std::int64_t widest = std::max(model.hidden, model.query_cols());
@@ -368,8 +441,18 @@ void validate(const ModelConfig& model) {
   }
 }
 
+bool is_adapter(const ParameterSpec& spec) {
+  return spec.name.ends_with(kLoraA) || spec.name.ends_with(kLoraB);
+}
+
+std::string adapted_weight(const ParameterSpec& adapter) {
+  return adapter.name.substr(0, adapter.name.rfind(".lora_")) + ".weight";
+}
+
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model) {
-  return model.family == Family::gpt2 ? gpt2_parameters(model) : llama_parameters(model);
+  std::vector<ParameterSpec> list = model.family == Family::gpt2 ? gpt2_parameters(model) : llama_parameters(model);
+  if (model.lora.used()) add_adapters(model, list);
+  return list;
 }
 
 }  // namespace weft::ops

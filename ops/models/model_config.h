@@ -21,6 +21,21 @@ std::string_view to_string(Family family);
 ///   yarn: as llama3 with bounds in elements instead of turns, and queries and keys are scaled (attention factor)
 using graph::RopeKind;
 
+/// Low-rank adapters (LoRA, Hu et al. 2021) of linear layers: y = x·Wᵀ + alpha/rank · (x·Aᵀ)·Bᵀ, A [rank, in], B [out,
+/// rank]. A model with adapters trains them alone.
+struct LoraConfig {
+  std::int64_t rank = 0;  // 0: no adapters
+  float alpha = 16.0F;
+  bool qkv = true, out = true, mlp = true;  // the layers that have one
+
+  bool used() const { return rank > 0; }
+  float scale() const { return alpha / static_cast<float>(rank); }
+  friend bool operator==(const LoraConfig&, const LoraConfig&) = default;
+};
+
+/// "rank=8,alpha=16,on=qkv+out+mlp".
+std::string to_string(const LoraConfig& lora);
+
 /// gpt2: learned positions, LayerNorm, GELU-tanh, biases, tied head.
 /// llama: RoPE (half split), RMSNorm, SwiGLU, grouped-query attention, tied or untied head. The members marked "llama"
 /// are what Mistral, Qwen2 and Qwen3 add to it.
@@ -43,6 +58,7 @@ struct ModelConfig {
   bool qk_norm = false;                                       // llama: RMSNorm of each head's query and key
   std::int64_t window = 0;  // llama: a query sees its own position and the window − 1 before it; 0: all before it
   std::int64_t window_from = 0;  // the first layer with the window
+  LoraConfig lora;
 
   std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
   /// Columns of all heads' queries, and of all keys.
@@ -55,11 +71,14 @@ struct ModelConfig {
   bool has_mlp_bias() const { return family == Family::gpt2 || mlp_bias; }
   /// The factor of rotated queries and keys.
   float rotary_factor() const;
-  /// Number of stored parameters; a tied head counts once.
+  /// Number of stored parameters without adapters; a tied head counts once.
   std::int64_t parameters() const;
+  /// Number of the adapters' parameters.
+  std::int64_t adapter_parameters() const;
   /// Floating-point operations of one training token (forward and backward): 6N + 6·layers·query_cols·seq_len, where N
   /// includes positions and attention counts its causal half (llm.c's formula). A layer with a window counts the keys
-  /// that its queries see.
+  /// that its queries see. With adapters: 4N, because frozen weights need no gradient, and 6 for each of the adapters'
+  /// parameters.
   double train_flops_per_token(std::int64_t seq_len) const;
 };
 
@@ -81,7 +100,7 @@ struct StoredTensor {
   bool transposed = false;
 };
 
-enum class Init : std::uint8_t { normal, zeros, ones };
+enum class Init : std::uint8_t { normal, zeros, ones, uniform };
 
 /// A parameter in Weft's layout: a matrix [out, in] or a vector [cols] (rows = 1, matrix = false).
 struct ParameterSpec {
@@ -89,14 +108,27 @@ struct ParameterSpec {
   std::int64_t rows = 1, cols = 0;
   bool matrix = false;  // ≥ 2 dimensions: weight decay applies
   Init init = Init::zeros;
-  float std = 0.0F;
+  float std = 0.0F;        // of a normal initial value; of a uniform one its bound: in [-std, std)
   std::uint32_t site = 0;  // Philox site of its initial values: its index in the list of parameters
   std::vector<StoredTensor> stored;
+  bool frozen = false;  // never updated: it has no gradient and no optimizer state
 };
+
+/// What an adapter's matrices are named after those of the layer: "L3.attn.qkv.weight" and "L3.attn.qkv.lora_A.weight".
+inline constexpr const char* kLoraA = ".lora_A.weight";
+inline constexpr const char* kLoraB = ".lora_B.weight";
+
+/// Whether a parameter is a matrix of an adapter.
+bool is_adapter(const ParameterSpec& spec);
+
+/// The name of the matrix whose adapter has this one: "L3.attn.qkv.weight".
+std::string adapted_weight(const ParameterSpec& adapter);
 
 /// The parameters in the order of the forward pass. Packed ones (QKV; gate and up) name the tensors that store them.
 /// Names of gpt2 follow Hugging Face's GPT2LMHeadModel without the "transformer." prefix, those of llama
-/// LlamaForCausalLM.
+/// LlamaForCausalLM. Adapters follow after all others, which are frozen then. Each tensor that stores rows of an
+/// adapted matrix has an adapter of its own, as PEFT has it: A holds `rank` rows for each of them, B the rows of the
+/// matrix.
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model);
 
 }  // namespace weft::ops

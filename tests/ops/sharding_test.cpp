@@ -37,8 +37,15 @@ ModelConfig with_additions(ModelConfig model, bool norms) {
   return model;
 }
 
+ModelConfig with_adapters(ModelConfig model) {
+  model.lora = {.rank = 5};
+  return model;
+}
+
 std::vector<ModelConfig> models() {
-  return {with_additions(model_of(Family::llama, 4, 48, true), false),
+  return {with_adapters(model_of(Family::gpt2, 12, 48, true)),
+          with_adapters(model_of(Family::llama, 4, 48, true)),
+          with_additions(model_of(Family::llama, 4, 48, true), false),
           with_additions(model_of(Family::llama, 2, 31, false), true),
           model_of(Family::gpt2, 12, 53, true),
           model_of(Family::gpt2, 12, 48, false),
@@ -151,7 +158,7 @@ TEST_P(EveryGrid, RanksRunOneGraph) {
         EXPECT_LE(shard.update_end, shard.end);
         EXPECT_EQ(std::ssize(elements_of(shard.runs)), shard.elements()) << specs[p].name;
       }
-      EXPECT_EQ((first.end - first.begin) * (is_matrix(first.sharding) ? grid.z : 1), first.elements());
+      EXPECT_EQ((first.end - first.begin) * (is_cut_over_z(first.sharding) ? grid.z : 1), first.elements());
       const bool cut = GetParam() && zero1_cuts(first, grid);
       EXPECT_EQ((first.update_end - first.update_begin) * (cut ? grid.data : 1), first.end - first.begin);
     }

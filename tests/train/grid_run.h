@@ -195,7 +195,7 @@ inline GridOutcome run_grid(const GridRun& run) {
         }
       };
       put(spec.name, shard.begin, shard.end);
-      put(spec.name + ".m", shard.update_begin, shard.update_end);
+      if (!spec.frozen) put(spec.name + ".m", shard.update_begin, shard.update_end);
     }
     return 0;
   };

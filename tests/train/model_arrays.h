@@ -50,6 +50,7 @@ class ModelArrays {
       const bool half = dtype_ == DType::bf16;
       states.push_back({&specs_[i], dtype_, half ? static_cast<const void*>(a.half.data()) : a.data.data(), a.m.data(),
                         a.v.data(), half ? a.master.data() : nullptr});
+      if (specs_[i].frozen) states.back().m = states.back().v = states.back().master = nullptr;
     }
     return states;
   }
@@ -60,6 +61,7 @@ class ModelArrays {
       const bool half = dtype_ == DType::bf16;
       states.push_back({&specs_[i], dtype_, half ? static_cast<void*>(a.half.data()) : a.data.data(), a.m.data(),
                         a.v.data(), half ? a.master.data() : nullptr});
+      if (specs_[i].frozen) states.back().m = states.back().v = states.back().master = nullptr;
     }
     return states;
   }

@@ -118,6 +118,7 @@ bool holds_everything(std::span<const ParameterState> parameters) {
 }
 
 std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter) {
+  if (parameter.spec->frozen) return {};
   std::vector<std::pair<std::string, const float*>> arrays = {{"m", parameter.m}, {"v", parameter.v}};
   if (parameter.dtype == DType::bf16) arrays.emplace_back("master", parameter.master);
   for (const auto& [content, array] : arrays) {

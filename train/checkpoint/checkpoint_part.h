@@ -26,8 +26,8 @@ bool holds_everything(std::span<const ParameterState> parameters);
 /// Of a model's parameters; f32 without any.
 DType dtype_of(std::span<const ParameterState> parameters);
 
-/// The optimizer's arrays by content. A checkpoint keeps the masters of bf16 parameters only; other masters equal the
-/// parameter. Throws std::invalid_argument if one is missing.
+/// The optimizer's arrays by content; a frozen parameter has none. A checkpoint keeps the masters of bf16 parameters
+/// only; other masters equal the parameter. Throws std::invalid_argument if one is missing.
 std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter);
 
 /// Calls visit(content, dtype, array, pieces, elements) for each array that this rank stores of a parameter.

@@ -188,6 +188,7 @@ void load_shards(const fs::path& folder, const Manifest& manifest, std::span<con
   for (const MutableParameterState& parameter : parameters) {
     for (const ops::StoredTensor& stored : parameter.spec->stored) {
       for (const std::string& content : contents) {
+        if (parameter.spec->frozen && content != kParameterContent) continue;
         const DType stored_as = content == kParameterContent ? dtype : DType::f32;
         placed[{&stored, content}] =
             index.take({parameter.spec, &stored, content, std::string(to_string(stored_type(stored_as)))});

@@ -17,9 +17,11 @@
 namespace weft::train {
 namespace {
 
-/// Calls visit(array, bytes) for each array of a parameter that this rank stores; arrays are pointers, to be replaced.
+/// Calls visit(array, bytes) for each array of a parameter that this rank stores and steps change; arrays are pointers,
+/// to be replaced.
 template <class Visit>
 void for_each_array(ParameterState& parameter, Visit visit) {
+  if (parameter.spec->frozen) return;
   const ops::ParameterShard* shard = parameter.shard;
   if (shard == nullptr || shard->replica == 0) {
     visit(parameter.data, static_cast<std::size_t>(kept_elements(parameter)) * size_of(parameter.dtype));

@@ -16,7 +16,8 @@
 
 namespace weft::train {
 
-/// Bytes of this rank's arrays that a checkpoint keeps, and so the size of their snapshot.
+/// Bytes of this rank's arrays that a checkpoint keeps and steps change, and so the size of their snapshot. Frozen
+/// parameters are written from where they are.
 std::int64_t snapshot_bytes(std::span<const ParameterState> parameters);
 
 /// Writing to disk is slow, and the next step changes the parameters. So they are copied between two steps, and a
@@ -42,7 +43,8 @@ class CheckpointWriter {
   /// that writes nothing needs nothing.
   SpaceCheck space(const CheckpointInfo& info, std::span<const ParameterState> parameters);
 
-  /// Copies this rank's part of `parameters` and begins to write it; specs and shards must outlive it. Throws the error
+  /// Copies this rank's part of `parameters` and begins to write it; specs, shards and the arrays of frozen parameters
+  /// must outlive it, and those arrays stay unwritten until finish(). Throws the error
   /// of the previous checkpoint's writing, and RuntimeFault if memory for the copy or room on the disk is missing.
   void save(const CheckpointInfo& info, std::span<const ParameterState> parameters);
   /// Writes `parameters` as they are, without a copy, and returns when this rank is done with it: for the end of a run.

@@ -63,6 +63,16 @@ void for_each_addition(Visit visit) {
   visit("window_from", &Model::window_from);
 }
 
+/// The same for adapters, which only a model with them has.
+template <class Lora, class Visit>
+void for_each_lora_member(Lora& lora, Visit visit) {
+  visit("rank", lora.rank);
+  visit("alpha", lora.alpha);
+  visit("qkv", lora.qkv);
+  visit("out", lora.out);
+  visit("mlp", lora.mlp);
+}
+
 /// The same for the texts of a shard.
 template <class Shard, class Visit>
 void for_each_text(Shard& shard, Visit visit) {
@@ -74,24 +84,30 @@ void for_each_text(Shard& shard, Visit visit) {
   visit("layout", shard.layout);
 }
 
+template <class Value>
+void add_member(JsonObject& object, const char* key, const Value& value) {
+  if constexpr (std::is_same_v<Value, float>) {
+    object.add(key, shortest_double(value));
+  } else if constexpr (std::is_enum_v<Value>) {
+    object.add(key, to_string(value));
+  } else {
+    object.add(key, value);
+  }
+}
+
 JsonObject model_json(const ops::ModelConfig& model) {
   JsonObject sizes;
   sizes.add("family", ops::to_string(model.family));
-  const auto add = [&](const char* key, const auto& value) {
-    using Value = std::decay_t<decltype(value)>;
-    if constexpr (std::is_same_v<Value, float>) {
-      sizes.add(key, shortest_double(value));
-    } else if constexpr (std::is_enum_v<Value>) {
-      sizes.add(key, to_string(value));
-    } else {
-      sizes.add(key, value);
-    }
-  };
-  for_each_size(model, add);
+  for_each_size(model, [&](const char* key, const auto& value) { add_member(sizes, key, value); });
   const ops::ModelConfig usual;
   for_each_addition([&](const char* key, auto member) {
-    if (model.*member != usual.*member) add(key, model.*member);
+    if (model.*member != usual.*member) add_member(sizes, key, model.*member);
   });
+  if (model.lora.used()) {
+    JsonObject lora;
+    for_each_lora_member(model.lora, [&](const char* key, const auto& value) { add_member(lora, key, value); });
+    sizes.add("lora", lora);
+  }
   return sizes;
 }
 
@@ -118,6 +134,9 @@ ops::ModelConfig model_from(const DocumentValue& sizes) {
   for_each_addition([&](const char* key, auto member) {
     if (sizes.find(key)) read_member(sizes[key], model.*member);
   });
+  if (const auto lora = sizes.find("lora")) {
+    for_each_lora_member(model.lora, [&](const char* key, auto& value) { read_member((*lora)[key], value); });
+  }
   ops::validate(model);
   return model;
 }

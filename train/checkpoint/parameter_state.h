@@ -15,7 +15,8 @@ namespace weft::train {
 
 /// One rank's arrays of one parameter: rows × cols elements each, row-major, as Weft holds them, or what `shard` says:
 /// `data` its elements [begin, end), the others [update_begin, update_end). `data` is of `dtype` (f32 or bf16). `m` and
-/// `v` are AdamW's moments; `master` is the fp32 copy of a bf16 parameter and of one that ZeRO-1 cuts, else nullptr.
+/// `v` are AdamW's moments, which a frozen parameter lacks; `master` is the fp32 copy of a bf16 parameter and of one
+/// that ZeRO-1 cuts, else nullptr.
 struct ParameterState {
   const ops::ParameterSpec* spec = nullptr;
   DType dtype = DType::f32;

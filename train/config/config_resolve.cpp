@@ -141,6 +141,14 @@ void check_start(const RunConfig& config) {
   }
 }
 
+/// Adapters aren't cut over z, so there is nothing to scatter.
+void check_lora(const RunConfig& config) {
+  if (!config.model.lora.used() || config.gradient_reduction == ops::GradientReduction::step) return;
+  throw UserError("gradient-reduction = micro-batch with lora",
+                  "gradient-reduction = step: adapters aren't cut over z, and no other weight has a gradient",
+                  "leave gradient-reduction out");
+}
+
 /// Refuses rewrites of layers that the model doesn't have.
 void check_layers(const RunConfig& config) {
   for (const plan::Rewrite& rewrite : config.rewrites) {
@@ -197,6 +205,7 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   check_optimizer(config);
   check_device(config);
   check_layers(config);
+  check_lora(config);
   if (config.threads == 0) {
     const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
     config.threads = std::max<std::int64_t>(1, cores / config.ranks);

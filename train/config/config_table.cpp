@@ -11,6 +11,7 @@
 #include "base/text/units.h"
 #include "train/config/key_grid.h"
 #include "train/config/key_kinds.h"
+#include "train/config/key_lora.h"
 #include "train/config/key_model.h"
 #include "train/config/key_rewrites.h"
 
@@ -225,7 +226,8 @@ void add_records(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::model,
       {text_key("init-from",
                 "start from these weights: a checkpoint, or a folder or a safetensors file of Hugging Face",
-                &RunConfig::init_from)});
+                &RunConfig::init_from),
+       lora_key()});
 }
 
 }  // namespace

@@ -77,12 +77,18 @@ ops::ModelConfig model_of_folder(const fs::path& folder) {
   return load_hf_config(folder / kModelConfigFile).model;
 }
 
+/// Adapters stay, whatever the model is.
+void replace_model(RunConfig& config, ops::ModelConfig model) {
+  model.lora = config.model.lora;
+  config.model = std::move(model);
+}
+
 void set_model(RunConfig& config, std::string_view value, std::string_view where) {
   expect_plain_text(value, where);
   const bool custom = value == kCustomModel, folder = !custom && means_folder(value);
   if (custom) load_named_model(config);
   try {
-    if (!custom) config.model = folder ? model_of_folder(value) : ops::model_by_name(value);
+    if (!custom) replace_model(config, folder ? model_of_folder(value) : ops::model_by_name(value));
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
   }
@@ -155,7 +161,7 @@ std::vector<ConfigEntry> model_size_keys() {
 
 void load_named_model(RunConfig& config) {
   if (config.model_name == kCustomModel || config.model_name == config.model.name) return;
-  config.model = ops::model_by_name(config.model_name);
+  replace_model(config, ops::model_by_name(config.model_name));
   config.model.name = config.model_name;
 }
 

@@ -101,6 +101,27 @@ void warn_of_random_weights(RunConfig& config) {
                   config.model_folder, config.model_folder));
 }
 
+/// Adapters of a run that begins on a saved model without any are its own. Saved ones are trained on.
+void take_adapters(const RunConfig& config, SavedModel& saved, bool resumes) {
+  const ops::LoraConfig &given = config.model.lora, &has = saved.model.lora;
+  if (!given.used() && !config.given.contains("lora")) return;
+  if (given == has || (!given.used() && !has.used())) return;
+  if (!has.used() && !resumes) {
+    saved.model.lora = given;
+    return;
+  }
+  const std::string name = in_quotes(saved.path);
+  const std::string wanted = given.used() ? ops::to_string(given) : "none";
+  if (!has.used()) {
+    throw UserError(fmt::format("lora = {}, and the run in {} trained all weights", wanted, name),
+                    "a run that goes on as it began",
+                    fmt::format("--init-from {} to train adapters over its weights", saved.path.string()));
+  }
+  throw UserError(fmt::format("lora = {}, and the adapters in {} have {}", wanted, name, ops::to_string(has)),
+                  "the saved adapters, which are trained on",
+                  "leave lora out, or begin with the model that `weft export --merge` writes");
+}
+
 void take_run_settings(RunConfig& config, const CheckpointInfo& info) {
   if (!config.given.contains("dtype")) config.dtype = info.dtype;
   if (!config.given.contains("seed")) config.seed = info.seed;
@@ -166,8 +187,9 @@ void take_saved_model(RunConfig& config) {
   }
   const bool described = is_checkpoint(from) || latest_checkpoint(from) || (!resumes && is_there(config_beside(from)));
   if (!described && gives_all_sizes(config)) return;
-  const SavedModel saved = resumes ? read_saved_model(find_checkpoint(from)) : read_saved_model(from);
+  SavedModel saved = resumes ? read_saved_model(find_checkpoint(from)) : read_saved_model(from);
   refuse_differences(config, saved);
+  take_adapters(config, saved, resumes);
   config.model = saved.model;
   config.model_name = config.model.name = named_or_custom(saved.model);
   if (resumes) take_run_settings(config, *saved.checkpoint);

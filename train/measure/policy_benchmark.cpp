@@ -91,8 +91,8 @@ std::uint64_t PolicyBenchmark::fingerprint() const {
       sum.add_bytes(data, static_cast<std::size_t>(bytes));
     };
     add(array.data, kept_elements(array) * static_cast<std::int64_t>(size_of(array.dtype)));
-    add(array.m, updated_elements(array) * 4);
-    add(array.v, updated_elements(array) * 4);
+    if (array.m != nullptr) add(array.m, updated_elements(array) * 4);
+    if (array.v != nullptr) add(array.v, updated_elements(array) * 4);
     if (array.master != nullptr) add(array.master, updated_elements(array) * 4);
   }
   Fingerprint all;

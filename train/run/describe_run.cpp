@@ -153,6 +153,10 @@ TextTable facts_table(const RunDescription& run) {
   add("model", fmt::format("{} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}", m.name,
                            ops::to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
                            human_count(static_cast<double>(m.parameters())), to_string(config.dtype)));
+  if (m.lora.used()) {
+    add("lora", fmt::format("{}: {} parameters are trained, the others stay as they are", ops::to_string(m.lora),
+                            human_count(static_cast<double>(m.adapter_parameters()))));
+  }
   add("ranks",
       fmt::format("{} ({}; {}), {} each, policy {}{}", config.grid.ranks(), graph::to_string(config.grid),
                   run.world == "mpi" ? "MPI processes" : "threads of this process", counted(config.threads, "thread"),
@@ -227,6 +231,7 @@ std::string describe_run_json(const RunDescription& run) {
       .add("grid", graph::to_string(config.grid))
       .add("held_out_tokens", source.held_out().size())
       .add("kernels", cpu::kernel_level())
+      .add("lora", config.model.lora.used() ? JsonValue(ops::to_string(config.model.lora)) : JsonValue(nullptr))
       .add("memory_bytes", memory)
       .add("model", config.model.name)
       .add("packed_weights", packed_weights(*program.plan("train").graph).tensors)

@@ -8,16 +8,30 @@
 
 namespace weft::train {
 
+namespace {
+
+// `trained`: bytes of a parameter that is trained, with what the optimizer keeps of it. Frozen ones take their own
+// alone.
+double state_bytes(const RunConfig& config, double trained) {
+  const ops::ModelConfig& model = config.model;
+  const std::int64_t own = model.parameters() / config.grid.model_ranks();
+  if (!model.lora.used()) return trained * static_cast<double>(own);
+  const std::int64_t adapters = model.adapter_parameters() / config.grid.model_ranks();
+  return static_cast<double>(size_of(config.dtype)) * static_cast<double>(own) +
+         trained * static_cast<double>(adapters);
+}
+
+}  // namespace
+
 double least_training_bytes(const RunConfig& config) {
   const ops::ModelConfig& model = config.model;
   const auto data_ranks = static_cast<double>(config.grid.data);
-  const double block_input = static_cast<double>(config.micro_batch * config.seq_len) *
-                             static_cast<double>(model.hidden / config.grid.x) *
+  const std::int64_t columns = model.hidden / config.grid.x;
+  const double block_input = static_cast<double>(config.micro_batch * config.seq_len) * static_cast<double>(columns) *
                              static_cast<double>(size_of(config.dtype));
   const auto element = static_cast<double>(size_of(config.dtype));
   const double parameter_bytes = config.zero1 && data_ranks > 1 ? element + 4.0 + 12.0 / data_ranks : 16.0;
-  return parameter_bytes * static_cast<double>(model.parameters() / config.grid.model_ranks()) +
-         static_cast<double>(model.layers) * block_input;
+  return state_bytes(config, parameter_bytes) + static_cast<double>(model.layers) * block_input;
 }
 
 double least_host_bytes(const RunConfig& config) {
@@ -28,7 +42,7 @@ double least_host_bytes(const RunConfig& config) {
   // Pages of the state take memory only once they are written; the moments are on the host only for checkpoints.
   const bool has_moments = config.save || !config.resume.empty();
   const double parameter_bytes = element + ((has_master ? 4.0 : 0.0) + (has_moments ? 8.0 : 0.0)) / data_ranks;
-  return parameter_bytes * static_cast<double>(config.model.parameters() / config.grid.model_ranks());
+  return state_bytes(config, parameter_bytes);
 }
 
 void check_memory(const RunConfig& config, std::int64_t ranks, double memory_bytes) {

@@ -117,6 +117,11 @@ text::TokenizerPointer tokenizer_of_run(const RunConfig& config, const RunInputs
   }
 }
 
+[[noreturn]] void refuse_random_base() {
+  throw UserError("lora without init-from", "weights that the adapters change: random ones would stay random",
+                  "--init-from with a run or a folder of Hugging Face");
+}
+
 }  // namespace
 
 std::vector<comm::Fact> facts_of(const TokenSource& source) {
@@ -190,6 +195,7 @@ RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool spea
   comm::act_together(world, [&] {
     inputs.resume_from = checkpoint_to_resume(config);
     inputs.init_from = weights_to_start_from(config);
+    if (config.model.lora.used() && !inputs.resume_from && !inputs.init_from) refuse_random_base();
     if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
     inputs.tokenizer = tokenizer_of_run(config, inputs);
   });

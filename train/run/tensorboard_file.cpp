@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/checksum.h"
+#include "base/files/input_file.h"
 
 namespace weft::train {
 namespace {

@@ -26,17 +26,25 @@ std::array<double, 4> normals(const PhiloxBlock& block) {
   return out;
 }
 
+// Four independent numbers in [−1, 1) of one Philox block.
+std::array<double, 4> uniforms(const PhiloxBlock& block) {
+  std::array<double, 4> out{};
+  for (std::size_t i = 0; i < 4; ++i) out[i] = block[i] * 0x1p-31 - 1;
+  return out;
+}
+
 /// Calls store(i, value) for the elements [first, first + count) of the whole parameter, i counted from `first`.
 template <class Store>
 void draw(const ops::ParameterSpec& spec, std::uint64_t seed, std::int64_t first, std::int64_t count,
           const Store& store) {
-  if (spec.init != ops::Init::normal) {
+  if (spec.init != ops::Init::normal && spec.init != ops::Init::uniform) {
     for (std::int64_t i = 0; i < count; ++i) store(i, spec.init == ops::Init::ones ? 1.0F : 0.0F);
     return;
   }
   const std::int64_t end = first + count;
   for (std::int64_t quad = first / 4; quad * 4 < end; ++quad) {
-    const auto four = normals(philox_quad(seed, kInitialStep, spec.site, static_cast<std::uint64_t>(quad)));
+    const PhiloxBlock block = philox_quad(seed, kInitialStep, spec.site, static_cast<std::uint64_t>(quad));
+    const auto four = spec.init == ops::Init::normal ? normals(block) : uniforms(block);
     for (std::int64_t i = std::max(first, 4 * quad); i < std::min(end, 4 * quad + 4); ++i) {
       store(i - first, static_cast<float>(four[static_cast<std::size_t>(i - 4 * quad)] * spec.std));
     }

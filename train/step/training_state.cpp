@@ -15,9 +15,10 @@ std::vector<MutableParameterState> training_arrays(const execute::State& state,
   std::vector<MutableParameterState> parameters;
   for (const ops::ParameterShard& shard : shards) {
     const std::string& name = shard.spec->name;
-    parameters.push_back({shard.spec, dtype, state.data(name), state.get<float>(name + ".m").data(),
-                          state.get<float>(name + ".v").data(), nullptr, &shard});
-    if (state.contains(name + ".master")) parameters.back().master = state.get<float>(name + ".master").data();
+    const auto array = [&](const char* suffix) {
+      return state.contains(name + suffix) ? state.get<float>(name + suffix).data() : nullptr;
+    };
+    parameters.push_back({shard.spec, dtype, state.data(name), array(".m"), array(".v"), array(".master"), &shard});
   }
   return parameters;
 }

@@ -1,7 +1,9 @@
 #include "ops/models/model_config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -96,6 +98,59 @@ TEST(ModelConfig, ParametersAreCountedWithBiasesAndNormsOfHeads) {
   }
 }
 
+TEST(ModelConfig, AdaptersFollowAFrozenModelUnderPeftsNames) {
+  ModelConfig model = testing::tiny_model(testing::ModelKind::qwen2);
+  const std::vector<ParameterSpec> plain = model_parameters(model);
+  for (const ParameterSpec& spec : plain) EXPECT_FALSE(spec.frozen || is_adapter(spec)) << spec.name;
+  EXPECT_EQ(model.adapter_parameters(), 0);
+  model.lora = {.rank = 3, .alpha = 6};
+  const std::vector<ParameterSpec> specs = model_parameters(model);
+  std::int64_t elements = 0;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    EXPECT_EQ(specs[i].frozen, i < plain.size()) << specs[i].name;
+    EXPECT_EQ(is_adapter(specs[i]), i >= plain.size()) << specs[i].name;
+    EXPECT_EQ(specs[i].site, i);
+    if (i < plain.size()) {
+      EXPECT_EQ(specs[i].name, plain[i].name);
+    } else {
+      elements += specs[i].rows * specs[i].cols;
+    }
+  }
+  EXPECT_EQ(model.adapter_parameters(), elements);
+  const ParameterSpec &a = specs[plain.size()], &b = specs[plain.size() + 1];
+  EXPECT_EQ(a.name, "L0.attn.qkv.lora_A.weight");
+  EXPECT_EQ(b.name, "L0.attn.qkv.lora_B.weight");
+  EXPECT_EQ(adapted_weight(a), "L0.attn.qkv.weight");
+  EXPECT_EQ(adapted_weight(b), "L0.attn.qkv.weight");
+  EXPECT_EQ(a.rows, 3 * 3);
+  EXPECT_EQ(b.rows, model.query_cols() + 2 * model.key_cols());
+  EXPECT_EQ(b.cols, 3);
+  EXPECT_EQ(a.stored.at(1).name, "base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight");
+  EXPECT_EQ(a.stored.at(1).row_begin, 3);
+  EXPECT_EQ(b.stored.at(2).name, "base_model.model.model.layers.0.self_attn.v_proj.lora_B.weight");
+  EXPECT_EQ(b.stored.at(2).rows, model.key_cols());
+  EXPECT_FLOAT_EQ(a.std, 1 / std::sqrt(static_cast<float>(model.hidden)));
+
+  model = testing::tiny_model(testing::ModelKind::gpt2);
+  model.lora = {.rank = 1, .qkv = false, .out = false};
+  const std::vector<ParameterSpec> mlp = model_parameters(model);
+  EXPECT_EQ(mlp.back().name, fmt::format("L{}.mlp.down.lora_B.weight", model.layers - 1));
+  EXPECT_EQ(mlp.back().stored.at(0).name,
+            fmt::format("base_model.model.transformer.h.{}.mlp.c_proj.lora_B.weight", model.layers - 1));
+  EXPECT_FALSE(mlp.back().stored.at(0).transposed);
+  EXPECT_EQ(std::ranges::count_if(mlp, is_adapter), 4 * model.layers);
+  EXPECT_EQ(to_string(model.lora), "rank=1,alpha=16,on=mlp");
+}
+
+TEST(ModelConfig, FrozenWeightsTakeNoGradientsOperations) {
+  ModelConfig model = testing::tiny_model(testing::ModelKind::gpt2);
+  const double attention = model.train_flops_per_token(8) - 6.0 * static_cast<double>(model.parameters());
+  model.lora = {.rank = 2};
+  EXPECT_DOUBLE_EQ(model.train_flops_per_token(8), 4.0 * static_cast<double>(model.parameters()) +
+                                                       6.0 * static_cast<double>(model.adapter_parameters()) +
+                                                       attention);
+}
+
 struct Refusal {
   std::string what;
   std::function<void(ModelConfig&)> change;
@@ -106,6 +161,13 @@ TEST(ModelConfig, RefusesWhatCannotBeAModel) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<Refusal> refusals = {
       {"no layers", [](ModelConfig& m) { m.layers = 0; }, "model.layers"},
+      {"a rank above the width", [](ModelConfig& m) { m.lora.rank = m.hidden + 1; }, "lora rank"},
+      {"alpha of zero", [](ModelConfig& m) { m.lora = {.rank = 1, .alpha = 0}; }, "lora alpha"},
+      {"adapters nowhere",
+       [](ModelConfig& m) {
+         m.lora = {1, 1, false, false, false};
+       },
+       "lora on no layer"},
       {"negative hidden", [](ModelConfig& m) { m.hidden = -256; }, "model.hidden"},
       {"no vocabulary", [](ModelConfig& m) { m.vocab = 0; }, "model.vocab"},
       {"huge vocabulary", [](ModelConfig& m) { m.vocab = std::int64_t{1} << 60; }, "model.vocab"},

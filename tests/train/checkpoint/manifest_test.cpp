@@ -64,6 +64,13 @@ TEST(Manifest, KeepsWhatSomeModelsAddToLlama) {
 }
 
 // Of a rank that only has replicas.
+TEST(Manifest, KeepsAdapters) {
+  Manifest manifest;
+  EXPECT_EQ(to_json(manifest).find("lora"), std::string::npos);
+  manifest.info.model.lora = {.rank = 3, .alpha = 0.1F, .out = false};
+  EXPECT_EQ(parse_manifest(to_json(manifest), "manifest").info.model.lora, manifest.info.model.lora);
+}
+
 TEST(Manifest, OfNothingComesBack) {
   const Manifest nothing{sample().info, {}, {}};
   EXPECT_EQ(to_json(parse_manifest(to_json(nothing), "m")), to_json(nothing));

@@ -70,6 +70,39 @@ TEST_F(SavedModels, AreFoundInEveryKindOfFolder) {
   EXPECT_EQ(read_saved_model(run()).path, folder_.path("run") / "checkpoints" / "step_00000003");
 }
 
+TEST_F(SavedModels, GetTheAdaptersThatTheRunAsksFor) {
+  for (const std::string& path : {hf(), run()}) {
+    RunConfig config = given({{"init-from", path, ""}, {"lora", "rank=3,on=out", ""}});
+    fill_in(config, 0);
+    expect_model(config.model, model_);
+    EXPECT_EQ(config.model.lora, (ops::LoraConfig{.rank = 3, .qkv = false, .mlp = false}));
+  }
+  EXPECT_TRUE(testing::has_parts(
+      refused(given({{"resume", run(), ""}, {"lora", "rank=3", ""}})),
+      {"lora = rank=3,alpha=16,on=qkv+out+mlp, and the run in", "trained all weights", "fix: --init-from"}));
+}
+
+TEST_F(SavedModels, KeepTheirAdapters) {
+  CheckpointInfo info;
+  info.step = 3;
+  info.model = model_;
+  info.model.lora = {.rank = 2, .alpha = 4};
+  const testing::ModelArrays arrays(info.model, DType::f32, 1);
+  save_checkpoint(folder_.path("adapted"), info, arrays.states());
+  const std::string adapted = folder_.path("adapted").string();
+  for (const char* key : {"init-from", "resume"}) {
+    for (const char* lora : {"", "rank=2,alpha=4"}) {
+      RunConfig config = *lora == 0 ? given({{key, adapted, ""}}) : given({{key, adapted, ""}, {"lora", lora, ""}});
+      fill_in(config, 0);
+      EXPECT_EQ(config.model.lora, info.model.lora);
+    }
+    for (const char* lora : {"none", "rank=3"}) {
+      EXPECT_TRUE(testing::has_parts(refused(given({{key, adapted, ""}, {"lora", lora, ""}})),
+                                     {"and the adapters in", "have rank=2,alpha=4,on=qkv+out+mlp", "leave lora out"}));
+    }
+  }
+}
+
 TEST_F(SavedModels, OtherPathsAreRefused) {
   const auto refusal = [](const std::string& path) {
     return testing::message_of<UserError>([&] { read_saved_model(path); });

@@ -36,6 +36,17 @@ TEST(MemoryCheck, CountsTheRanksPart) {
   EXPECT_EQ(least_training_bytes(config), (8 + 12.0 / 4) * parameters + whole);
 }
 
+// Frozen weights have no gradient, no moments and no master copy.
+TEST(MemoryCheck, CountsFrozenWeightsAlone) {
+  RunConfig config = tiny();
+  config.dtype = DType::bf16;
+  const auto parameters = static_cast<double>(config.model.parameters());
+  const double rest = least_training_bytes(config) - 16 * parameters;
+  config.model.lora = {.rank = 8};
+  EXPECT_EQ(least_training_bytes(config),
+            2 * parameters + 16 * static_cast<double>(config.model.adapter_parameters()) + rest);
+}
+
 TEST(MemoryCheck, RefusesWhatCannotFit) {
   const RunConfig config = tiny();
   const double needed = least_training_bytes(config);

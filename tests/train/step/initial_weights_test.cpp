@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -91,6 +92,24 @@ TEST(InitialWeights, AreTheSameOnAnyGrid) {
       }
     }
   }
+}
+
+TEST(InitialWeights, UniformOnesFillTheirInterval) {
+  ops::ParameterSpec spec = normal(40, 250, 0.25F, 3);
+  spec.init = ops::Init::uniform;
+  const std::vector<float> values = values_of(spec, 42);
+  double sum = 0, squares = 0;
+  for (const float value : values) {
+    EXPECT_GE(value, -0.25F);
+    EXPECT_LE(value, 0.25F);
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const auto n = static_cast<double>(values.size());
+  EXPECT_NEAR(sum / n, 0, 0.005);
+  EXPECT_NEAR(squares / n, 0.25 * 0.25 / 3, 0.001);
+  EXPECT_LT(*std::ranges::min_element(values), -0.249F);
+  EXPECT_GT(*std::ranges::max_element(values), 0.249F);
 }
 
 TEST(InitialWeights, VectorsAreOnesOrZeros) {

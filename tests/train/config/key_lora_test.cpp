@@ -1,0 +1,72 @@
+// The key `lora`: its parts and their defaults, what it refuses, and what it survives.
+#include "train/config/key_lora.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/base/messages.h"
+
+namespace weft::train {
+namespace {
+
+ops::LoraConfig lora_of(const std::string& value) {
+  RunConfig config;
+  set_key(config, "lora", value, "--lora");
+  return config.model.lora;
+}
+
+TEST(LoraKey, TakesPartsAndDefaults) {
+  EXPECT_EQ(lora_of("none"), ops::LoraConfig());
+  EXPECT_EQ(lora_of(""), ops::LoraConfig());
+  EXPECT_EQ(lora_of("rank=4"), (ops::LoraConfig{.rank = 4}));
+  EXPECT_EQ(lora_of("alpha=32"), (ops::LoraConfig{.rank = 8, .alpha = 32}));
+  EXPECT_EQ(lora_of("on=mlp+qkv,rank=2,alpha=0.5"), (ops::LoraConfig{.rank = 2, .alpha = 0.5F, .out = false}));
+}
+
+TEST(LoraKey, RefusesOtherParts) {
+  const std::vector<std::pair<std::string, std::string>> refusals = {{"rank=0", "--lora: rank"},
+                                                                     {"rank=-1", "--lora: rank"},
+                                                                     {"rank=two", "--lora: rank"},
+                                                                     {"rank=4,rank=8", "a second \"rank=8\""},
+                                                                     {"rank", "the part \"rank\""},
+                                                                     {"rank=4,", "the part \"\""},
+                                                                     {"r=4", "the part \"r=4\""},
+                                                                     {"alpha=0", "--lora: alpha"},
+                                                                     {"alpha=nan", "--lora: alpha"},
+                                                                     {"on=", "names \"\""},
+                                                                     {"on=qkv+head", "names \"head\""},
+                                                                     {"on=qkv+qkv", "repeats \"qkv\""},
+                                                                     {"dropout=0.1", "the part \"dropout=0.1\""}};
+  for (const auto& [value, part] : refusals) {
+    const std::string message = testing::message_of<UserError>([&, &text = value] { lora_of(text); });
+    EXPECT_TRUE(testing::has_parts(message, {part})) << value << ": " << message;
+  }
+}
+
+TEST(LoraKey, StaysWhateverTheModelBecomes) {
+  RunConfig config;
+  apply_settings(config, {{"lora", "rank=4,on=out", "--lora"}, {"model", "llama-tiny", "--model"}});
+  set_key(config, "model", "small", "--model");
+  set_key(config, "model.layers", "2", "--model.layers");
+  const ops::LoraConfig expected{.rank = 4, .qkv = false, .mlp = false};
+  EXPECT_EQ(config.model.lora, expected);
+  EXPECT_EQ(config.model.layers, 2);
+  RunConfig read;
+  load_toml_text(read, dump_toml(config), "dump");
+  EXPECT_EQ(read.model.lora, expected);
+  EXPECT_EQ(dump_toml(read), dump_toml(config));
+}
+
+TEST(LoraKey, RefusesGradientsThatAreScattered) {
+  RunConfig config;
+  apply_settings(config, {{"lora", "rank=4", "--lora"}, {"gradient-reduction", "micro-batch", "--gradient-reduction"}});
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { fill_in(config, 0); }),
+                                 {"gradient-reduction = micro-batch with lora", "leave gradient-reduction out"}));
+}
+
+}  // namespace
+}  // namespace weft::train

@@ -1,0 +1,138 @@
+// Adapters on grids: every grid trains them like one rank, and nothing else changes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/ops/tiny_model.h"
+#include "tests/train/grid_run.h"
+
+namespace weft::train {
+namespace {
+
+const std::vector<graph::Grid>& lora_grids() {
+  static const std::vector<graph::Grid> all = {
+      testing::grid_of(2, 1, 1, 1), testing::grid_of(1, 2, 1, 1), testing::grid_of(1, 1, 2, 1),
+      testing::grid_of(1, 1, 1, 2), testing::grid_of(2, 2, 1, 1), testing::grid_of(2, 1, 2, 1),
+      testing::grid_of(1, 2, 2, 1), testing::grid_of(2, 2, 2, 1), testing::grid_of(1, 1, 2, 2),
+      testing::grid_of(2, 2, 1, 2), testing::grid_of(3, 1, 1, 1), testing::grid_of(1, 3, 1, 1),
+      testing::grid_of(1, 1, 3, 1)};
+  return all;
+}
+
+// A model whose matrices every grid can cut, with adapters of all layers. `kv_heads` below 12: llama, whose ranks of x
+// share heads.
+testing::GridRun lora_run(ops::Family family, const graph::Grid& grid, std::int64_t kv_heads = 12) {
+  testing::GridRun run;
+  ops::ModelConfig& model = run.model;
+  model.family = family;
+  model.layers = 2;
+  model.hidden = 24;
+  model.heads = 12;
+  model.kv_heads = kv_heads;
+  model.ffn = 36;
+  model.vocab = 23;
+  model.context = 8;
+  model.tied = family == ops::Family::gpt2;
+  model.lora = {.rank = 3, .alpha = 7.5F};
+  run.step.grid = grid;
+  run.step.seq_len = 5;
+  run.step.micro_batches = 2;
+  run.step.micro_batch = 24 / (2 * grid.batch_ranks());
+  run.step.dropout = 0.1F;
+  run.step.clip = 0.05F;  // clips, so that the norm of the adapters' gradients counts
+  run.step.eps = 1e-4F;   // B begins at zero, and without it would consist of the signs of gradients, the smallest too
+  run.steps = 5;
+  run.lr = 1e-2;
+  run.warmup = 1;
+  return run;
+}
+
+void expect_like(const testing::GridRun& run, const testing::GridOutcome& expected) {
+  const testing::GridOutcome found = testing::run_grid(run);
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+    EXPECT_NEAR(found.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << "loss of step " << i;
+    EXPECT_NEAR(found.norms[i], expected.norms[i], 1e-5 * expected.norms[i]) << "norm of step " << i;
+  }
+  for (const auto& [name, values] : expected.arrays) {
+    if (name.find("lora") == std::string::npos) {
+      EXPECT_EQ(found.arrays.at(name), values) << name;
+    } else {
+      EXPECT_LE(testing::relative_difference(found.arrays.at(name), values), 1e-5) << name;
+    }
+  }
+}
+
+class LoraGrids : public ::testing::TestWithParam<ops::Family> {};
+
+INSTANTIATE_TEST_SUITE_P(Families, LoraGrids, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
+                         [](const auto& info) { return std::string(ops::to_string(info.param)); });
+
+TEST_P(LoraGrids, TrainLikeOneRank) {
+  const testing::GridOutcome expected = testing::run_grid(lora_run(GetParam(), {}));
+  ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+  EXPECT_LT(expected.losses.back(), expected.losses.front());
+  for (const graph::Grid& grid : lora_grids()) {
+    SCOPED_TRACE(graph::to_string(grid));
+    testing::GridRun run = lora_run(GetParam(), grid);
+    run.step.recompute_blocks = grid.z > 1;
+    run.step.zero1 = grid.data > 1;
+    run.step.reshard_after_forward = grid.z > 1;
+    expect_like(run, expected);
+  }
+}
+
+// Where ranks of x share heads of keys and values, these come out of another output of the layer than the queries.
+TEST(LoraGridParts, SharedHeadsAndSomeLayersOnly) {
+  const std::map<std::string, ops::LoraConfig> choices = {{"all", {.rank = 3}},
+                                                          {"qkv", {.rank = 2, .out = false, .mlp = false}},
+                                                          {"out", {.rank = 2, .qkv = false, .mlp = false}},
+                                                          {"mlp", {.rank = 2, .qkv = false, .out = false}}};
+  for (const auto& [name, lora] : choices) {
+    SCOPED_TRACE(name);
+    const auto run_on = [&lora = lora](const graph::Grid& grid) {
+      testing::GridRun run = lora_run(ops::Family::llama, grid, 2);
+      run.model.lora = lora;
+      return run;
+    };
+    const testing::GridOutcome expected = testing::run_grid(run_on({}));
+    ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+    for (const graph::Grid& grid : {testing::grid_of(4, 1, 1, 1), testing::grid_of(3, 2, 1, 1)}) {
+      testing::GridRun run = run_on(grid);
+      SCOPED_TRACE(graph::to_string(grid));
+      expect_like(run, expected);
+    }
+  }
+}
+
+// The base is neither changed nor kept in fp32 beside bf16, and the optimizer keeps nothing of it.
+TEST(LoraGridParts, OnlyAdaptersAreTrained) {
+  testing::GridRun run = lora_run(ops::Family::gpt2, testing::grid_of(1, 1, 2, 1));
+  const auto start = [&](const std::string& name) {
+    for (const ops::ParameterSpec& spec : ops::model_parameters(run.model)) {
+      if (spec.name != name) continue;
+      std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
+      initialize_parameter(spec, run.seed, DType::f32, values.data(), nullptr);
+      return values;
+    }
+    throw std::logic_error(name);
+  };
+  const testing::GridOutcome outcome = testing::run_grid(run);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.errors;
+  for (const auto& [name, values] : outcome.arrays) {
+    if (name.ends_with(".m")) {
+      EXPECT_NE(name.find(".lora_"), std::string::npos) << name;
+    } else if (name.find(".lora_") == std::string::npos) {
+      EXPECT_EQ(values, start(name)) << name;
+    } else {
+      EXPECT_NE(values, start(name)) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::train

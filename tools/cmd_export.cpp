@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -29,6 +32,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/peft_adapter.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/resolved_run.h"
 #include "train/config/saved_model.h"
@@ -47,6 +51,8 @@ struct ExportOptions {
   std::int64_t ranks_written = 0;
   std::vector<train::Setting> overrides;  // of the configuration: its policy
   std::string shard_size = "5GB";         // as transformers
+  std::string base;                       // PEFT's name of the model below adapters
+  bool merge = false;                     // adapters into the weights
   bool json = false;
 };
 
@@ -72,19 +78,87 @@ void write_folder(const fs::path& output, const std::function<void(const fs::pat
   is_there ? written->move_files_to(folder) : written->commit();
 }
 
-void expect_no_model(const fs::path& folder) {
+void expect_no_file(const fs::path& folder, std::initializer_list<const char*> files, const char* what) {
   std::error_code error;
-  for (const char* file : {"model.safetensors", "model.safetensors.index.json", "config.json"}) {
+  for (const char* file : files) {
     if (!fs::exists(folder / file, error)) continue;
-    throw UserError(in_quotes(folder / file) + " exists", "a folder without a model: nothing is overwritten",
+    throw UserError(in_quotes(folder / file) + " exists",
+                    fmt::format("a folder without {}: nothing is overwritten", what),
                     "-o with another folder, or remove the file");
   }
 }
 
+/// The name of the model below adapters: by default the weights that the run began with; "" if nobody knows them.
+std::string base_of(const ExportOptions& options, const train::SavedModel& model) {
+  if (!options.base.empty()) return options.base;
+  train::RunConfig config;
+  train::load_toml_text(config, model.checkpoint->config_toml, "the checkpoint's configuration");
+  return config.init_from;
+}
+
+/// What is written: a model, or adapters alone.
+struct ExportedFiles {
+  bool adapters = false;
+  std::uint64_t shard_bytes = 0;
+  std::size_t shards = 1;
+  std::map<std::string, FileSummary> files = {};
+
+  std::string weights() const {
+    if (adapters) return train::kAdapterFile;
+    return shards == 1 ? "model.safetensors" : fmt::format("model-*-of-{:05}.safetensors", shards);
+  }
+};
+
+void expect_room(const fs::path& folder, std::span<const train::ParameterState> saved, ExportedFiles& exported) {
+  std::vector<std::uint64_t> sizes;
+  for (auto& shard : train::weight_shards(saved, exported.shard_bytes)) {
+    sizes.push_back(train::safetensors_bytes(std::move(shard)));
+  }
+  exported.shards = sizes.size();
+  if (const SpaceCheck space = check_space(folder, sizes); !space.fits()) {
+    throw UserError("the model " + space.text(), "room for it", "-o on another disk, or free some space");
+  }
+}
+
+void print_exported(const ExportOptions& options, const train::SavedModel& model, const ExportedFiles& exported) {
+  const fs::path folder = options.output;
+  std::vector<std::string> names;
+  std::uint64_t bytes = 0, weights_bytes = 0;
+  for (const auto& [name, summary] : exported.files) {
+    names.push_back((folder / name).string());
+    bytes += summary.bytes;
+    if (name.ends_with(".safetensors")) weights_bytes += summary.bytes;
+  }
+  const std::int64_t parameters = exported.adapters ? model.model.adapter_parameters() : model.model.parameters();
+  if (options.json) {
+    say("{}\n", JsonObject()
+                    .add("format", options.format)
+                    .add("files", names)
+                    .add("files_bytes", bytes)
+                    .add("model", train::name_of(model))
+                    .add("parameters", parameters)
+                    .add("dtype", to_string(model.dtype))
+                    .text());
+    return;
+  }
+  say("{}: {} {} parameters of {}{}, {}\n", (folder / exported.weights()).string(),
+      human_count(static_cast<double>(parameters)), to_string(model.dtype), exported.adapters ? "the adapters of " : "",
+      train::name_of(model), human_bytes(weights_bytes));
+}
+
 int export_model(const ExportOptions& options) {
   const fs::path folder = options.output;
-  const auto shard_bytes = static_cast<std::uint64_t>(parse_bytes(options.shard_size, "--shard-size"));
   const train::SavedModel model = train::read_saved_model(options.from);
+  if (options.merge && !model.model.lora.used()) {
+    throw UserError(fmt::format("--merge, and {} has no adapters", train::name_of(model)), "a run with --lora",
+                    "leave --merge out");
+  }
+  ExportedFiles exported{model.model.lora.used() && !options.merge,
+                         static_cast<std::uint64_t>(parse_bytes(options.shard_size, "--shard-size"))};
+  if (!exported.adapters && !options.base.empty()) {
+    throw UserError(fmt::format("--base = {} for a whole model", options.base),
+                    "adapters alone, whose file names the model below them", "leave --base out");
+  }
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model.model);
   std::vector<Buffer> arrays;
   std::vector<train::MutableParameterState> loaded;
@@ -92,53 +166,28 @@ int export_model(const ExportOptions& options) {
   for (const ops::ParameterSpec& spec : specs) {
     arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(model.dtype)));
     loaded.push_back({&spec, model.dtype, arrays.back().data()});
-    saved.push_back({&spec, model.dtype, arrays.back().data()});
+    if (ops::is_adapter(spec) == exported.adapters) saved.push_back({&spec, model.dtype, arrays.back().data()});
   }
-  std::vector<std::uint64_t> sizes;
-  for (auto& shard : train::weight_shards(saved, shard_bytes)) {
-    sizes.push_back(train::safetensors_bytes(std::move(shard)));
-  }
-  if (const SpaceCheck space = check_space(folder, sizes); !space.fits()) {
-    throw UserError("the model " + space.text(), "room for it", "-o on another disk, or free some space");
-  }
-  expect_no_model(folder);
+  expect_room(folder, saved, exported);
+  exported.adapters
+      ? expect_no_file(folder, {train::kAdapterFile, train::kAdapterConfigFile}, "adapters")
+      : expect_no_file(folder, {"model.safetensors", "model.safetensors.index.json", "config.json"}, "a model");
   train::load_parameters(model.path, model.model, loaded);
-  std::map<std::string, FileSummary> files;
+  if (options.merge) train::merge_adapters(model.model, loaded);
   const auto tokenizer = train::find_tokenizer("", model.path, model.model.vocab);
   std::optional<train::TextEnds> ends;
   if (tokenizer) ends = {tokenizer->facts().begin, tokenizer->facts().end};
   write_folder(folder, [&](const fs::path& temporary) {
-    files = train::save_weights(temporary, model.model, saved, shard_bytes, ends);
+    exported.files = exported.adapters ? train::save_adapter(temporary, model.model, saved, base_of(options, model))
+                                       : train::save_weights(temporary, model.model, saved, exported.shard_bytes, ends);
     if (!tokenizer || text::has_tokenizer(folder)) return;  // a tokenizer that is there stays
     for (const text::TokenizerFile& file : tokenizer->facts().files) {
       std::error_code error;
       if (fs::exists(folder / file.name, error)) continue;
-      files.emplace(file.name, write_durable(temporary / file.name, file.content));
+      exported.files.emplace(file.name, write_durable(temporary / file.name, file.content));
     }
   });
-  std::vector<std::string> names;
-  std::uint64_t bytes = 0, weights_bytes = 0;
-  for (const auto& [name, summary] : files) {
-    names.push_back((folder / name).string());
-    bytes += summary.bytes;
-    if (name.ends_with(".safetensors")) weights_bytes += summary.bytes;
-  }
-  if (options.json) {
-    say("{}\n", JsonObject()
-                    .add("format", options.format)
-                    .add("files", names)
-                    .add("files_bytes", bytes)
-                    .add("model", train::name_of(model))
-                    .add("parameters", model.model.parameters())
-                    .add("dtype", to_string(model.dtype))
-                    .text());
-    return 0;
-  }
-  const std::string file =
-      sizes.size() == 1 ? "model.safetensors" : fmt::format("model-*-of-{:05}.safetensors", sizes.size());
-  say("{}: {} {} parameters of {}, {}\n", (folder / file).string(),
-      human_count(static_cast<double>(model.model.parameters())), to_string(model.dtype), train::name_of(model),
-      human_bytes(weights_bytes));
+  print_exported(options, model, exported);
   return 0;
 }
 
@@ -226,15 +275,28 @@ Command describe_export() {
        .target = &options->shard_size,
        .value = "SIZE",
        .help = "hf: the largest file of weights, such as 2GB; a larger model becomes several files with an index"});
+  command.add({.names = "--merge",
+               .target = &options->merge,
+               .help = "hf, of a run with adapters (lora): the whole model with the adapters added to its weights; "
+                       "without it the adapters alone, as PEFT loads them"});
+  command.add({.names = "--base",
+               .target = &options->base,
+               .value = "NAME",
+               .help = "hf, of adapters: the model below them, a name or a folder, as PEFT is to find it; empty: the "
+                       "run's init-from"});
   command.add(policy_option(options->overrides));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.examples = {{"weft export runs/mine -o mine-hf"},
                       {"weft export runs/mine/checkpoints/step_00000200 -o step-200"},
+                      {"weft export runs/adapted --merge -o adapted-hf"},
                       {"weft export runs/mine --format chakra -o mine-et"}};
   command.run = [options] {
     if (options->format != "chakra" && !options->overrides.empty()) {
       throw UserError("--policy with --format " + options->format, "--format chakra, which writes a plan",
                       "leave it out: parameters are the same under every policy");
+    }
+    if (options->format == "chakra" && options->merge) {
+      throw UserError("--merge with --format chakra", "--format hf, which writes weights", "leave it out");
     }
     return options->format == "chakra" ? export_chakra(*options) : export_model(*options);
   };

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -107,6 +109,43 @@ TEST_P(ExportedFamily, IsTheModelAgain) {
   EXPECT_TRUE(testing::has_parts(trained.errors, {"weft: warning: model = hf gives sizes alone", "--init-from hf"}));
   const std::string stored = read("again/config.toml");
   EXPECT_EQ(stored.substr(stored.find("[model]")), expected);
+}
+
+// Adapters trained on a grid and resumed on another: exported for PEFT, and merged into a model that evaluates alike.
+TEST_P(ExportedFamily, AdaptersAreExportedAloneOrMerged) {
+  train("base", {"--model.family", GetParam()});
+  train("adapted", {"--init-from", "base", "--lora", "rank=3,on=qkv+mlp", "--lr", "0.05", "--grid", "x=2,y=2"});
+  const testing::CommandResult resumed = run({"train", "--resume", "adapted", "--steps", "3", "--grid", "z=2,data=2",
+                                              "--ranks", "4", "--threads", "1", "--quiet"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+
+  const testing::CommandResult alone = run({"export", "adapted", "-o", "adapters", "--base", "their/base"});
+  ASSERT_EQ(alone.exit_code, 0) << alone.errors;
+  EXPECT_TRUE(testing::has_parts(alone.output, {"adapter_model.safetensors: ", "the adapters of adapted/", "step 3"}));
+  EXPECT_EQ(files_of("adapters"), (std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors",
+                                                            "tokenizer.json", "tokenizer_config.json"}));
+  EXPECT_TRUE(testing::has_parts(read("adapters/adapter_config.json"), {R"("base_model_name_or_path": "their/base")"}));
+  ASSERT_EQ(run({"export", "adapted", "-o", "merged", "--merge"}).exit_code, 0);
+
+  const auto loss = [&](const std::string& model) {
+    const testing::CommandResult result =
+        run({"eval", model, "--json", "--data", "text.txt", "--seq-len", "16", "--threads", "1"});
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return nlohmann::json::parse(result.output).at("val_loss").get<double>();
+  };
+  const double adapted = loss("adapted");
+  EXPECT_NEAR(loss("merged"), adapted, 1e-6 * adapted);
+  EXPECT_GT(std::abs(loss("base") - adapted), 1e-3);
+
+  expect_refused({"export", "base", "-o", "out", "--merge"}, {"--merge, and base/", "has no adapters"});
+  expect_refused({"export", "adapted", "-o", "out", "--merge", "--base", "x"}, {"--base = x for a whole model"});
+  expect_refused({"export", "adapted", "-o", "adapters"}, {"adapter_model.safetensors' exists"});
+}
+
+TEST_F(ExportCommand, AdaptersNeedAModel) {
+  expect_refused({"train", "--lora", "rank=2", "--data", "text.txt", "--run-dir", "run"}, {"lora without init-from"});
+  expect_refused({"search", "--lora", "rank=2", "--ranks", "2"}, {"lora in a search"});
+  EXPECT_FALSE(fs::exists(folder_.path("run")));
 }
 
 TEST_F(ExportCommand, TakesARunsNewestCheckpointOrTheOneNamed) {

@@ -96,6 +96,10 @@ class Cases {
       const Matrix a = tensor(rows, cols), b = tensor(rows, cols);
       return KernelCase{{}, {2 * bytes_of(a), bytes_of(a)}, {}, [=](Workers& w) { add(w, a, b, a); }};
     });
+    shapes("scale", 768, [this](auto rows, auto cols) {
+      const Matrix x = tensor(rows, cols), out = tensor(rows, cols);
+      return KernelCase{{}, {bytes_of(x), bytes_of(out), bytes_of(out)}, {}, [=](Workers& w) { scale(w, x, 2, out); }};
+    });
     shapes("bias_gradient", 3072, [this](auto rows, auto cols) {
       const Matrix dy = tensor(rows, cols), db = single(1, cols);
       return KernelCase{{}, {bytes_of(dy), 0}, bias_gradient_scratch(rows, cols), [=](Workers& w) {

@@ -26,7 +26,7 @@ using Operation =
                  RmsNormBackward, HeadNormForward, HeadNormBackward, NormStatistics, NormForwardOfParts,
                  NormBackwardSums, NormBackwardOfParts, TakeColumns, PutColumns, EmbeddingForward, EmbeddingBackward,
                  PositionBackward, Rope, AttentionForward, AttentionBackward, CacheStore, AttentionDecode, GeluForward,
-                 GeluBackward, SwiGluForward, SwiGluBackward, Add, Cast, Dropout, CrossEntropy, VocabStatistics,
+                 GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Cast, Dropout, CrossEntropy, VocabStatistics,
                  VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter,
                  AllGather, Broadcast>;
 

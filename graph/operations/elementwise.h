@@ -99,6 +99,20 @@ struct Add {
   constexpr Work work(double element_bytes) const { return {as_double(n), 3 * element_bytes * as_double(n)}; }
 };
 
+/// out = factor · x.
+struct Scale {
+  std::int64_t n;
+  float factor;
+
+  static constexpr std::string_view kind = "scale";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() { return std::tuple{field("n", &Scale::n), field("factor", &Scale::factor)}; }
+  constexpr auto arguments() const {
+    return std::array{reads("x", any_shape(n), kFloat), writes("out", any_shape(n), same_as("x"))};
+  }
+  constexpr Work work(double element_bytes) const { return {as_double(n), 2 * element_bytes * as_double(n)}; }
+};
+
 /// out = x converted to the other dtype, rounded to nearest even.
 struct Cast {
   std::int64_t n;

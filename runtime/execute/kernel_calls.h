@@ -157,6 +157,10 @@ struct KernelCalls {
     const auto a = arguments_of(op);
     add(where, a["a"], a["b"], a["out"]);
   }
+  void operator()(const graph::Scale& op) const {
+    const auto a = arguments_of(op);
+    scale(where, a["x"], op.factor, a["out"]);
+  }
   void operator()(const graph::Cast& op) const {
     const auto a = arguments_of(op);
     cast(where, a["x"], a["out"]);

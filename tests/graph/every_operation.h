@@ -81,7 +81,8 @@ inline std::vector<graph::Operation> every_operation() {
           graph::AttentionBackward{2, 3, 4, 2, 8, 2},
           graph::AttentionDecode{2, 4, 2, 8, 16, 6},
           graph::AttentionForward{2, 3, 4, 2, 8, 0, true},
-          graph::AttentionBackward{2, 3, 4, 2, 8, 2, true}};
+          graph::AttentionBackward{2, 3, 4, 2, 8, 2, true},
+          graph::Scale{7, 0.5F}};
 }
 
 }  // namespace weft::testing

@@ -154,6 +154,8 @@ attention: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 documents=true | attentio
   1536 flops, 1152 bytes, 0 sent, attention
 attention_backward: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 documents=true | attention_backward batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 documents f32
   3200 flops, 2304 bytes, 0 sent, attention
+scale: n=7 factor=0.5 | scale n=7 bf16
+  7 flops, 28 bytes, 0 sent, elementwise
 )";
 
 }  // namespace weft::testing

@@ -1,4 +1,4 @@
-// Add, bias gradient and row selection; see elementwise.h.
+// Add, scale, bias gradient and row selection; see elementwise.h.
 #include "kernels/cpu/elementwise/elementwise.h"
 
 #include "kernels/cpu/chunks.h"
@@ -17,6 +17,18 @@ void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) 
     });
   };
   with_element_type(run, a, b, out);
+}
+
+void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out) {
+  const auto views = common_shape(x, out);
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
+      transform(
+          n, elements<T>(views[1], row) + begin, [=](Floats value) { return value * factor; },
+          elements<T>(views[0], row) + begin);
+    });
+  };
+  with_element_type(run, x, out);
 }
 
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {

@@ -73,6 +73,9 @@ void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const M
 void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) {
   return kernels().add(workers, a, b, out);
 }
+void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out) {
+  return kernels().scale(workers, x, factor, out);
+}
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {
   return kernels().bias_gradient(workers, dy, db, accumulate);
 }

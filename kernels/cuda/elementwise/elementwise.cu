@@ -1,4 +1,4 @@
-// Add and row selection; see elementwise.h.
+// Add, scale and row selection; see elementwise.h.
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/vectorized_elementwise.cuh"
@@ -8,6 +8,11 @@ namespace {
 
 struct Sum {
   __device__ void operator()(const float (&in)[2], float (&out)[1]) const { out[0] = in[0] + in[1]; }
+};
+
+struct Multiple {
+  float factor;
+  __device__ void operator()(const float (&in)[1], float (&out)[1]) const { out[0] = factor * in[0]; }
 };
 
 template <class From, class To>
@@ -28,6 +33,15 @@ void add(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& o
     const Streams<T, 2, 1> streams{{stream_of<const T>(views[0]), stream_of<const T>(views[1])},
                                    {stream_of<T>(views[2])}};
     transform(launch, "add", views[0].rows, views[0].cols, streams, Sum{});
+  });
+}
+
+void scale(const Launch& launch, const Matrix& x, float factor, const Matrix& out) {
+  require_one_type(x, out);
+  const auto views = cpu::common_shape(x, out);
+  with_float_type(x.dtype, [&]<class T>(T*) {
+    const Streams<T, 1, 1> streams{{stream_of<const T>(views[0])}, {stream_of<T>(views[1])}};
+    transform(launch, "scale", views[0].rows, views[0].cols, streams, Multiple{factor});
   });
 }
 

@@ -1,4 +1,4 @@
-// Add, bias gradient and row selection.
+// Add, scale, bias gradient and row selection.
 #include "kernels/cpu/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
@@ -33,6 +33,21 @@ TEST_P(Elementwise, AddsInPlace) {
   Workers workers(1);
   add(workers, a.view(), b.view(), a.view());
   testing::expect_close(a.values(), expected, testing::tolerance_of(dtype, 1e-7));
+}
+
+TEST_P(Elementwise, ScalesContiguousAndStridedViewsAndInPlace) {
+  const DType dtype = GetParam();
+  for (const auto& [rows, cols, padding] : {std::array<std::int64_t, 3>{1, 3, 0}, {7, 50, 6}, {2, 70000, 0}}) {
+    Tensor x = Tensor::random(dtype, rows, cols, 1, 1.0, padding), out(dtype, rows, cols, 2 * padding);
+    Values expected = x.values();
+    for (double& value : expected) value *= 0.75;
+    testing::run_on_one_and_three_threads({}, {&out},
+                                          [&](Workers& workers) { scale(workers, x.view(), 0.75F, out.view()); });
+    testing::expect_close(out.values(), expected, testing::tolerance_of(dtype, 1e-7));
+    Workers workers(1);
+    scale(workers, x.view(), 0.75F, x.view());
+    EXPECT_EQ(x.values(), out.values());
+  }
 }
 
 TEST_P(Elementwise, BiasGradientSumsRows) {

@@ -404,13 +404,15 @@ TEST(CpuKernels, Activations) {
   EXPECT_EQ(dx.bytes(), dx2.bytes());
 }
 
-TEST(CpuKernels, AddAndSelectRow) {
+TEST(CpuKernels, AddScaleAndSelectRow) {
   Tensor a(DType::f32, 2, 2, Values{1, 2, 3, 4}), b(DType::f32, 2, 2, Values{10, 20, 30, 40}), out = empty(2, 2);
   run(graph::Add{4}, {&a, &b, &out});
   EXPECT_EQ(out.values(), (Values{11, 22, 33, 44}));
   Tensor row = empty(1, 2), at = position(3);
   run(graph::SelectRow{2, 2}, {&out, &at, &row});
   EXPECT_EQ(row.values(), (Values{33, 44}));
+  run(graph::Scale{2, -0.5F}, {&row, &row});
+  EXPECT_EQ(row.values(), (Values{-16.5, -22}));
 }
 
 // Of site 11 at step 7 with seed 99.

@@ -59,18 +59,33 @@ std::string value_word(const train::ConfigKey& key) {
   return key.type == "integer" ? "N" : key.type == "number" ? "X" : key.type;
 }
 
+/// Adds a path to those that the same flag named before.
+void add_path(std::vector<train::Setting>& settings, train::Setting setting) {
+  const auto before = std::ranges::find_if(
+      settings, [&](const train::Setting& s) { return s.key == setting.key && s.source == setting.source; });
+  if (before == settings.end()) {
+    settings.push_back(std::move(setting));
+    return;
+  }
+  train::PathList paths = train::paths_of(before->value, setting.source);
+  const train::PathList more = train::paths_of(setting.value, setting.source);
+  for (const std::string& path : more.paths()) paths.add(path);
+  before->value = train::to_text(paths);
+}
+
 CommandOption key_option(const train::ConfigKey& key, std::vector<train::Setting>& settings,
                          std::string_view default_text) {
   const std::string flag = "--" + key.name;
-  CommandOption option{.names = flag, .target = [&settings, name = key.name, flag](const std::string& value) {
-                         settings.push_back({name, value, flag});
+  CommandOption option{.names = flag,
+                       .target = [&settings, name = key.name, flag, list = key.is_list](const std::string& value) {
+                         list ? add_path(settings, {name, value, flag}) : settings.push_back({name, value, flag});
                        }};
   option.value = value_word(key);
   option.help = key.help;
   option.default_text = default_text.empty() ? key.default_value : std::string(default_text);
   option.group = title_of(key.group);
   option.suggestions = key.words;
-  option.arity = key.is_switch ? Arity::none : Arity::one;
+  option.arity = key.is_switch ? Arity::none : key.is_list ? Arity::each : Arity::one;
   option.common = std::ranges::find(kCommon, key.name) != kCommon.end();
   const auto spoken = std::ranges::find(key_values(), key.name, &KeyValue::key);
   if (spoken == key_values().end()) return option;

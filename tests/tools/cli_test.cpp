@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
 #include "train/config/config.h"
 
@@ -168,6 +169,25 @@ TEST(Cli, MistakesInAFileNameTheLine) {
 TEST(Cli, WrongTypeInAFileNamesTheLine) {
   const TomlFile file("steps = \"3\"\n");
   expect_refused({"train", file.path()}, {file.path() + " line 1: steps is \"3\"; expected integer"});
+}
+
+TEST(Cli, PathsMayBeGivenAgain) {
+  const testing::TemporaryFolder folder;
+  folder.write("run.toml", "data = [\"x.txt\", \"y.txt\"]\nval-data = \"v.txt\"\n");
+  const auto data = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "train");
+    words.emplace_back("--dump-config");
+    const std::string text = testing::run_weft(words, folder.path().string()).output;
+    const std::size_t begin = text.find("\ndata = ") + 1;
+    return text.substr(begin, text.find("\nval-split", begin) - begin);
+  };
+  EXPECT_EQ(data({"run.toml"}), "data = [\"x.txt\", \"y.txt\"]\nval-data = \"v.txt\"");
+  EXPECT_EQ(data({"run.toml", "--data", "a b", "--lr", "0.1", "--data", "c*"}),
+            "data = [\"a b\", \"c*\"]\nval-data = \"v.txt\"");
+  EXPECT_EQ(data({"run.toml", "--data", "a", "--val-data=1", "--val-data=2", "--val-data=3"}),
+            "data = \"a\"\nval-data = [\"1\", \"2\", \"3\"]");
+  EXPECT_EQ(data({"run.toml", "--set", "data=s", "--data", "a", "--data", "b"}),
+            "data = [\"a\", \"b\"]\nval-data = \"v.txt\"");
 }
 
 TEST(Cli, FlagsOverrideTheFile) {

@@ -55,11 +55,17 @@ std::string as_utf8(std::string_view text) {
 
 }  // namespace
 
+std::vector<fs::path> matching_paths(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error)) return {path};
+  return matches_of(path);
+}
+
 std::vector<fs::path> files_of(const std::vector<std::string>& paths) {
   std::vector<fs::path> files;
   std::error_code error;
   for (const std::string& path : paths) {
-    const std::vector<fs::path> matches = fs::exists(path, error) ? std::vector<fs::path>{path} : matches_of(path);
+    const std::vector<fs::path> matches = matching_paths(path);
     if (matches.empty()) {
       throw UserError(in_quotes(path) + " doesn't exist", "a file, a folder, or a pattern such as 'data/*.txt'",
                       "check the path");

@@ -34,6 +34,9 @@ struct TextFileOptions {
   std::size_t part_bytes = 4U << 20U;  // long texts are cut into about as many
 };
 
+/// What a path names: itself if it is there, else the files and folders that match it as a pattern, by name.
+std::vector<std::filesystem::path> matching_paths(const std::string& path);
+
 /// The files that paths name, in the order of the paths: a file; all regular files of a folder and of its folders, by
 /// name; the files of a pattern such as "data/*.txt", by name. Throws UserError if a path names nothing.
 std::vector<std::filesystem::path> files_of(const std::vector<std::string>& paths);

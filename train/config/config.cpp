@@ -8,29 +8,16 @@
 
 #include "base/error.h"
 #include "train/config/config_table.h"
+#include "train/config/path_list.h"
 
 namespace weft::train {
 
 namespace {
 
-std::string toml_quoted(std::string_view value) {
-  std::string text = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') {
-      text += '\\';
-      text += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      text += c;
-    }
-  }
-  return text + '"';
-}
-
 std::string dump_line(std::string_view name, const ConfigEntry& entry, const RunConfig& config) {
   const std::string value = entry.get(config);
-  return fmt::format("{} = {}\n", name, entry.kind == ValueKind::text ? toml_quoted(value) : value);
+  const bool quoted = entry.kind == ValueKind::text || (entry.kind == ValueKind::paths && !is_path_list(value));
+  return fmt::format("{} = {}\n", name, quoted ? toml_quoted(value) : value);
 }
 
 }  // namespace
@@ -98,7 +85,7 @@ const std::vector<ConfigKey>& config_keys() {
     std::vector<ConfigKey> list;
     for (const ConfigEntry& entry : config_table()) {
       list.push_back({entry.name, entry.type, entry.help, entry.get(defaults), entry.group, entry.words,
-                      entry.is_switch() && entry.words.size() == 2});
+                      entry.is_switch() && entry.words.size() == 2, entry.kind == ValueKind::paths});
     }
     return list;
   }();

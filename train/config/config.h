@@ -17,6 +17,7 @@
 #include "ops/models/model_config.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
+#include "train/config/path_list.h"
 
 namespace weft::train {
 
@@ -29,6 +30,9 @@ enum class WeightPacking : std::uint8_t { automatic, on, off };
 enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
 /// The width of ids in token files without a header: see check_token_file() (train/data/token_file.h).
 enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
+
+/// The part of each file that is held out where no file is held out by its name: its last tenth, or whole documents.
+enum class ValSplit : std::uint8_t { tail, documents };
 
 /// The name of a model whose sizes are given one by one.
 inline constexpr const char* kCustomModel = "custom";
@@ -76,8 +80,9 @@ struct RunConfig {
   bool check_nan = false;                   // look for NaN and infinity in every task's results
   double watchdog = 120;                    // seconds without progress until the run is ended; 0: never
   // data
-  std::string data;       // a text file, a folder, or a .bin token file; empty: /usr/share/common-licenses
-  std::string val_data;   // held-out tokens; empty: TokenSource holds out a part of the data
+  PathList data;      // text files, .bin token files, folders or patterns; empty: /usr/share/common-licenses
+  PathList val_data;  // held-out data; empty: TokenSource holds out a part of the data
+  ValSplit val_split = ValSplit::tail;
   std::string tokenizer;  // of texts: a folder or file; empty: that of the weights to start from, or bytes
   TokenWidth data_dtype = TokenWidth::automatic;  // of ids in .bin files without a header
   // batch, in sequences
@@ -130,6 +135,7 @@ struct ConfigKey {
   KeyGroup group = KeyGroup::run;
   std::vector<std::string> words = {};  // all that it may be; empty: anything of its type
   bool is_switch = false;               // has no other values than true and false, which on and off mean too
+  bool is_list = false;                 // of paths: a flag may be given again and again, and all of its values count
 };
 
 /// The key that replaced a key of older builds: "eval-sequences" for "eval-batches"; "" for any other name.

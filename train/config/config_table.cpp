@@ -150,12 +150,19 @@ void add_products(std::vector<ConfigEntry>& all) {
 
 void add_data(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::data,
-      {text_key("data", "a text file, a .bin token file, or a folder of either; empty: /usr/share/common-licenses",
-                &RunConfig::data),
-       text_key("val-data",
-                "held-out data; empty: token files of the data that are named like llm.c's x_val_0.bin, else the last "
-                "10 % of each file",
-                &RunConfig::val_data),
+      {paths_key("data",
+                 "a text file, a .bin token file, a folder of either, or a pattern: 'texts/*.txt'; may be given again; "
+                 "empty: /usr/share/common-licenses",
+                 &RunConfig::data),
+       paths_key("val-data",
+                 "held-out data, as data; empty: files of the data with the word val, valid or validation in their "
+                 "names, else val-split",
+                 &RunConfig::val_data),
+       words_key<ValSplit>(
+           "val-split",
+           "which part of the data is held out where no file is. tail: the last 10 % of each file; documents: one "
+           "document of ten",
+           {{"tail", ValSplit::tail}, {"documents", ValSplit::documents}}, &RunConfig::val_split),
        text_key("tokenizer",
                 "the tokenizer of texts: a file, or a folder with one; empty: that of resume or init-from, or bytes",
                 &RunConfig::tokenizer),

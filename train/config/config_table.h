@@ -12,7 +12,8 @@
 
 namespace weft::train {
 
-enum class ValueKind : std::uint8_t { integer, number, boolean, text };
+/// `paths`: one path or a list of them, see PathList.
+enum class ValueKind : std::uint8_t { integer, number, boolean, text, paths };
 
 struct ConfigEntry {
   std::string name;  // as in ConfigKey

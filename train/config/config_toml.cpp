@@ -20,11 +20,24 @@ namespace {
 std::string example(const ConfigEntry& entry) {
   static const RunConfig defaults;
   const std::string value = entry.get(defaults);
+  if (entry.kind == ValueKind::paths)
+    return fmt::format(R"({} = "a.txt", or {} = ["a.txt", "b.txt"])", entry.name, entry.name);
   return fmt::format("{} = {}", entry.name, entry.kind == ValueKind::text ? fmt::format("\"{}\"", value) : value);
 }
 
 std::string integer_text(const DocumentValue& value) {
   return fmt::format("{}", value.integer(INT64_MIN, INT64_MAX));
+}
+
+/// A path is taken as it is written, whatever it looks like.
+PathList list_of_paths(const DocumentValue& value) {
+  if (value.is_text()) return value.text();
+  PathList list;
+  for (const DocumentValue& item : value.items()) {
+    if (item.text().empty()) item.refuse("a path");
+    list.add(item.text());
+  }
+  return list;
 }
 
 /// A value as set_key takes it; the TOML type must be the key's, so `steps = "100"` is refused.
@@ -35,6 +48,7 @@ std::string value_text(const ConfigEntry& entry, const DocumentValue& value) {
   if ((entry.kind == ValueKind::boolean || entry.is_switch()) && value.is_boolean())
     return value.boolean() ? "true" : "false";
   if (entry.kind == ValueKind::text && value.is_text()) return value.text();
+  if (entry.kind == ValueKind::paths && (value.is_text() || value.is_list())) return to_text(list_of_paths(value));
   throw UserError(fmt::format("{} is {}", value.place(), value.shown()), entry.type,
                   "write it as in " + example(entry));
 }

@@ -16,6 +16,7 @@
 #include "base/text/parse_number.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
+#include "train/config/path_list.h"
 
 namespace weft::train {
 
@@ -71,6 +72,18 @@ ConfigEntry text_key(std::string name, std::string help, Field field) {
             field_of(config, field) = std::string(value);
           },
           [=](const RunConfig& config) { return field_of(config, field); }};
+}
+
+template <class Field>
+ConfigEntry paths_key(std::string name, std::string help, Field field) {
+  return {std::move(name),
+          ValueKind::paths,
+          "text, or a list of texts",
+          std::move(help),
+          [=](RunConfig& config, std::string_view value, std::string_view where) {
+            field_of(config, field) = paths_of(value, where);
+          },
+          [=](const RunConfig& config) { return to_text(field_of(config, field)); }};
 }
 
 template <class Field>

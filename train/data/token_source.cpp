@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -16,7 +18,9 @@
 #include "base/files/checksum.h"
 #include "base/hash.h"
 #include "text/byte_tokenizer.h"
+#include "text/corpus/text_files.h"
 #include "train/data/data_kind.h"
+#include "train/data/documents.h"
 #include "train/data/token_file.h"
 
 namespace weft::train {
@@ -31,14 +35,15 @@ bool is_bin(const fs::path& path) {
   return path.extension() == ".bin";
 }
 
-/// "x_val_000000.bin" and "val.bin": "val" between the ends of the stem and characters that join words.
+/// "x_val_000000.bin" and "wiki.valid.txt": one of the words between characters that join words.
 bool is_val(const fs::path& path) {
-  constexpr std::string_view kWord = "val", kJoints = "_-.";
+  constexpr std::array<std::string_view, 3> kWords = {"val", "valid", "validation"};
+  constexpr std::string_view kJoints = "_-.";
   const std::string stem = path.stem().string();
-  for (std::size_t at = stem.find(kWord); at != std::string::npos; at = stem.find(kWord, at + 1)) {
-    const std::size_t end = at + kWord.size();
-    const bool begins = at == 0 || kJoints.find(stem[at - 1]) != std::string_view::npos;
-    if (begins && (end == stem.size() || kJoints.find(stem[end]) != std::string_view::npos)) return true;
+  for (std::size_t begin = 0; begin < stem.size();) {
+    const std::size_t end = std::min(stem.find_first_of(kJoints, begin), stem.size());
+    if (std::ranges::find(kWords, std::string_view(stem).substr(begin, end - begin)) != kWords.end()) return true;
+    begin = end + 1;
   }
   return false;
 }
@@ -49,17 +54,25 @@ bool is_description(const fs::path& path) {
   return path.extension() == ".json" && is_bin(path.stem()) && fs::exists(path.parent_path() / path.stem(), error);
 }
 
-/// The files of one path, in order, all of one kind, opened but not yet read.
+/// Files in order, all of one kind, opened but not yet read.
 struct FileSet {
   std::vector<std::shared_ptr<const InputFile>> files;
   bool text = true;
-  bool folder = false;
+  bool several = false;  // not one file that was named alone: some may be left out, and names may say what is held out
 };
 
 std::shared_ptr<const InputFile> open_file(const fs::path& path) {
   auto file = std::make_shared<const InputFile>(path);
   refuse_foreign_kind(*file);
   return file;
+}
+
+void expect_one_kind(const std::string& first, bool first_is_text, const std::string& second, bool second_is_text,
+                     std::string_view expected) {
+  if (first_is_text == second_is_text) return;
+  throw UserError(fmt::format("{} is {} and {} is {}", first, first_is_text ? "text" : "tokens", second,
+                              second_is_text ? "text" : "tokens"),
+                  std::string(expected), "tokenize the text first");
 }
 
 FileSet single_file(const fs::path& path) {
@@ -90,6 +103,15 @@ void allow_many_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void add_file_with_content(const fs::path& path, FileSet& set, std::vector<std::string>& notes) {
+  auto file = open_file(path);
+  if (file->size() > 0) {
+    set.files.push_back(std::move(file));
+  } else {
+    notes.push_back(path.filename().string() + ": left out, it is empty");
+  }
+}
+
 FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -103,15 +125,8 @@ FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
   std::sort(paths.begin(), paths.end());
   allow_many_files();
   FileSet set;
-  set.folder = true;
-  for (const fs::path& path : paths) {
-    auto file = open_file(path);
-    if (file->size() > 0) {
-      set.files.push_back(std::move(file));
-    } else {
-      notes.push_back(path.filename().string() + ": left out, it is empty");
-    }
-  }
+  set.several = true;
+  for (const fs::path& path : paths) add_file_with_content(path, set, notes);
   const auto bins = std::count_if(paths.begin(), paths.end(), is_bin);
   if (bins != 0 && static_cast<std::size_t>(bins) != paths.size()) {
     throw UserError(fmt::format("{} holds {} .bin files among {} files", in_quotes(folder), bins, paths.size()),
@@ -121,28 +136,65 @@ FileSet folder_files(const fs::path& folder, std::vector<std::string>& notes) {
   return set;
 }
 
-void expect_some(const std::string& path, std::size_t files, const std::vector<std::string>& notes) {
+/// `named`: the place for messages.
+void expect_some(const std::string& named, std::size_t files, const std::vector<std::string>& notes) {
   if (files > 0) return;
-  throw UserError(in_quotes(path) + " holds no text and no tokens",
-                  "regular files, not in subfolders, not symbolic links",
+  throw UserError(named + " holds no text and no tokens", "regular files, not in subfolders, not symbolic links",
                   notes.empty() ? "name a folder with data, or a file" : "give other data: " + join(notes, "; "));
 }
 
-FileSet find_files(const std::string& path, std::vector<std::string>& notes) {
+/// The files of a path that exists.
+FileSet path_files(const fs::path& path, std::vector<std::string>& notes) {
   std::error_code error;
-  if (!fs::exists(path, error)) {
-    throw UserError(in_quotes(path) + " doesn't exist", "a text file, a folder of text, or a .bin token file",
-                    path == kDefaultFolder ? "give --data" : "check the path");
-  }
   if (!fs::is_directory(path, error)) return single_file(path);
   try {
     FileSet set = folder_files(path, notes);
-    expect_some(path, set.files.size(), notes);
+    expect_some(in_quotes(path), set.files.size(), notes);
     return set;
   } catch (const fs::filesystem_error& failure) {
     throw UserError(in_quotes(path) + " can't be listed: " + failure.code().message(), "a readable folder",
                     "check its permissions");
   }
+}
+
+/// The paths of a list that exist, in place of patterns those that match them.
+std::vector<fs::path> existing_paths(const PathList& list) {
+  std::vector<fs::path> paths;
+  for (const std::string& path : list.paths()) {
+    std::vector<fs::path> matches = text::matching_paths(path);
+    if (matches.empty()) {
+      throw UserError(in_quotes(path) + " doesn't exist", "a text file, a folder of text, or a .bin token file",
+                      path == kDefaultFolder ? "give --data" : "check the path");
+    }
+    std::move(matches.begin(), matches.end(), std::back_inserter(paths));
+  }
+  return paths;
+}
+
+FileSet find_files(const PathList& list, std::vector<std::string>& notes) {
+  const std::vector<fs::path> paths = existing_paths(list);
+  if (paths.size() == 1) return path_files(paths.front(), notes);
+  allow_many_files();
+  FileSet all;
+  all.several = true;
+  std::optional<fs::path> text, tokens;  // the first of each kind
+  for (const fs::path& path : paths) {
+    FileSet set;
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      set = path_files(path, notes);
+    } else if (!is_description(path)) {
+      set.text = !is_bin(path);
+      add_file_with_content(path, set, notes);
+    }
+    if (set.files.empty()) continue;
+    (set.text ? text : tokens) = path;
+    std::move(set.files.begin(), set.files.end(), std::back_inserter(all.files));
+    if (text && tokens) expect_one_kind(in_quotes(*text), true, in_quotes(*tokens), false, "data of one kind");
+  }
+  expect_some(shown(list), all.files.size(), notes);
+  all.text = !tokens;
+  return all;
 }
 
 /// A text's tokens, or the position of a NUL byte, which shows that the file isn't text.
@@ -182,15 +234,16 @@ bool equal_content(const InputFile& a, const InputFile& b) {
   return equal;
 }
 
-/// Reads and checks the files of one path, and returns those with tokens; notes the files that are left out.
-std::vector<CheckedTokens> check_files(const std::string& path, const FileSet& set, const TokenSourceOptions& options,
+/// Reads and checks files, and returns those with tokens; notes the files that are left out. `named`: their place, for
+/// messages.
+std::vector<CheckedTokens> check_files(const std::string& named, const FileSet& set, const TokenSourceOptions& options,
                                        std::vector<std::string>& notes) {
   std::vector<CheckedTokens> checked;
   for (const std::shared_ptr<const InputFile>& file : set.files) {
     const std::string name = file->path().filename().string();
     CheckedText text = set.text ? check_text(file) : CheckedText{};
-    if (text.nul && !set.folder) {
-      throw UserError(fmt::format("{} isn't text: it has a NUL byte at {}", in_quotes(path), *text.nul),
+    if (text.nul && !set.several) {
+      throw UserError(fmt::format("{} isn't text: it has a NUL byte at {}", in_quotes(file->path()), *text.nul),
                       "a text file, or a token file whose name ends in .bin",
                       "give other data, or let the name of a token file end in .bin");
     }
@@ -208,7 +261,7 @@ std::vector<CheckedTokens> check_files(const std::string& path, const FileSet& s
       notes.push_back(fmt::format("{}: left out, it equals {}", name, equal->part.file->path().filename().string()));
     }
   }
-  expect_some(path, checked.size(), notes);
+  expect_some(named, checked.size(), notes);
   return checked;
 }
 
@@ -216,8 +269,8 @@ std::vector<CheckedTokens> check_files(const std::string& path, const FileSet& s
 FileSet take_val_files(FileSet& set) {
   FileSet val;
   val.text = set.text;
-  val.folder = set.folder;
-  if (set.text || !set.folder) return val;
+  val.several = set.several;
+  if (!set.several) return val;
   const auto first =
       std::stable_partition(set.files.begin(), set.files.end(), [](const auto& file) { return !is_val(file->path()); });
   std::move(first, set.files.end(), std::back_inserter(val.files));
@@ -231,10 +284,10 @@ void note_left_out(const FileSet& set, std::string_view why, std::vector<std::st
   }
 }
 
-void expect_byte_vocabulary(const std::string& path, std::int64_t vocab) {
+void expect_byte_vocabulary(const std::string& named, std::int64_t vocab) {
   if (vocab == text::ByteTokenizer::kVocabulary) return;
   throw UserError(
-      fmt::format("{} is text, and the model has a vocabulary of {}", in_quotes(path), vocab),
+      fmt::format("{} is text, and the model has a vocabulary of {}", named, vocab),
       fmt::format("{}, as text is read byte by byte", text::ByteTokenizer::kVocabulary),
       fmt::format("--tokenizer with the model's, --model.vocab {} for a model of bytes, or --data with a .bin "
                   "file of token ids",
@@ -269,82 +322,151 @@ std::string kind_of(const std::vector<CheckedTokens>& files) {
   return holds(TokenEncoding::u16) ? "u16 token" : "u32 token";
 }
 
+/// The files of a run as far as their names tell, and the places of both sets for messages.
+struct FoundFiles {
+  FileSet data, val;
+  std::string named, val_named;
+  std::string what_held_out;  // empty: a part of `data`
+};
+
+FoundFiles find_data(const TokenSourceOptions& options, std::vector<std::string>& notes) {
+  const PathList paths = data_paths(options.data);
+  const bool has_data = !options.held_out_only || options.val_data.empty();
+  FoundFiles found;
+  found.named = found.val_named = shown(paths);
+  if (has_data) found.data = find_files(paths, notes);
+  found.val = take_val_files(found.data);
+  if (!options.val_data.empty()) {
+    note_left_out(found.val, "val-data is held out in its place", notes);
+    found.val_named = shown(options.val_data);
+    FileSet rest = find_files(options.val_data, notes);
+    found.val = take_val_files(rest);
+    if (found.val.files.empty()) {
+      found.val = std::move(rest);
+    } else {
+      note_left_out(rest, "it isn't a val file", notes);
+    }
+    if (!has_data) found.data.text = found.val.text;
+    expect_one_kind(found.named, found.data.text, found.val_named, found.val.text,
+                    "training and validation data of one kind");
+    found.what_held_out = "val-data";
+  } else if (!found.val.files.empty()) {
+    const std::size_t files = found.val.files.size();
+    found.what_held_out = fmt::format("{} val file{}", files, files == 1 ? "" : "s");
+    if (found.data.files.empty() && !options.held_out_only) {
+      throw UserError(found.named + " holds val files alone", "a file to train on",
+                      "name another folder, or a file: --data FOLDER/x_val_000000.bin");
+    }
+  }
+  return found;
+}
+
+void expect_bytes_of_text(const FoundFiles& found, const TokenSourceOptions& options) {
+  if (!found.data.text) return;
+  const std::string& text = found.data.files.empty() ? found.val_named : found.named;
+  expect_byte_vocabulary(text, options.vocab);
+  if (options.width == TokenWidth::automatic) return;
+  throw UserError(text + " is text, and data-dtype is given", "a .bin file, whose ids have such a width",
+                  "--data-dtype auto, or give a .bin file");
+}
+
+/// Both sequences, and the digest of them.
+struct Split {
+  TokenStream train, held_out;
+  Fingerprint digest;
+  std::string what_held_out;
+};
+
+/// Of each file `per_cent` of its tokens, the last ones.
+Split hold_out_tails(const std::vector<CheckedTokens>& files, std::int64_t vocab, std::uint64_t per_cent) {
+  Split split;
+  split.train = split.held_out = TokenStream(static_cast<std::uint32_t>(vocab));
+  split.what_held_out = fmt::format("the last {} % of each file", per_cent);
+  for (const CheckedTokens& file : files) {
+    const std::uint64_t count = file.part.count, kept_back = count * per_cent / 100;
+    split.train.append(slice(file.part, 0, count - kept_back));
+    split.held_out.append(slice(file.part, count - kept_back, kept_back));
+    add_file(split.digest, file, count - kept_back);
+  }
+  return split;
+}
+
+Split hold_out_documents(const std::vector<CheckedTokens>& files, std::int64_t vocab, const std::string& named) {
+  std::vector<std::vector<std::uint64_t>> begins;
+  std::uint64_t documents = 0, number = 0, held_out = 0;
+  for (const CheckedTokens& file : files) documents += begins.emplace_back(document_begins(file)).size();
+  if (documents < 2) {
+    throw UserError(named + " is one document, and val-split is documents",
+                    "2 or more: one to train on, and one to hold out", "--val-split tail, or --val-data");
+  }
+  Split split;
+  split.train = split.held_out = TokenStream(static_cast<std::uint32_t>(vocab));
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    const TokenStream::Part& part = files[f].part;
+    std::uint64_t trained_from = 0;
+    add_file(split.digest, files[f], part.count);
+    for (std::size_t d = 0; d < begins[f].size(); ++d) {
+      if (!is_held_out_document(number++, documents)) continue;
+      const std::uint64_t begin = begins[f][d], end = d + 1 < begins[f].size() ? begins[f][d + 1] : part.count;
+      split.train.append(slice(part, trained_from, begin - trained_from));
+      split.held_out.append(slice(part, begin, end - begin));
+      split.digest.add(begin).add(end);
+      trained_from = end;
+      ++held_out;
+    }
+    split.train.append(slice(part, trained_from, part.count - trained_from));
+  }
+  split.what_held_out = fmt::format("{} of {} documents", grouped(held_out), grouped(documents));
+  return split;
+}
+
+void expect_enough(const Split& split, const TokenSourceOptions& options, const std::string& named) {
+  const auto needed = static_cast<std::uint64_t>(options.seq_len) + 1;
+  if (split.train.size() < needed && !options.held_out_only) {
+    throw UserError(fmt::format("{} has {} tokens to train on", named, grouped(split.train.size())),
+                    fmt::format("{} or more: one sequence of {} and its last target", grouped(needed), options.seq_len),
+                    "give more data, or a shorter --seq-len");
+  }
+  if (split.held_out.size() < 2) {
+    throw UserError(fmt::format("{} held-out tokens ({})", split.held_out.size(), split.what_held_out), "2 or more",
+                    "give more data, or --val-data");
+  }
+}
+
 }  // namespace
 
-std::string data_path(const std::string& data) {
-  return data.empty() ? kDefaultFolder : data;
+PathList data_paths(const PathList& data) {
+  return data.empty() ? PathList(kDefaultFolder) : data;
 }
 
 TokenSource TokenSource::open(const TokenSourceOptions& options) {
   TokenSource source;
-  const std::string path = data_path(options.data);
-  const bool has_data = !options.held_out_only || options.val_data.empty();
-  FileSet data;
-  if (has_data) data = find_files(path, source.notes_);
-  FileSet val = take_val_files(data);
-  source.what_held_out_ = val.files.empty()
-                              ? "the last 10 % of each file"
-                              : fmt::format("{} val file{}", val.files.size(), val.files.size() == 1 ? "" : "s");
-  std::string val_path = path;
-  if (!options.val_data.empty()) {
-    note_left_out(val, "val-data is held out in its place", source.notes_);
-    val_path = options.val_data;
-    FileSet rest = find_files(val_path, source.notes_);
-    val = take_val_files(rest);
-    if (val.files.empty()) {
-      val = std::move(rest);
-    } else {
-      note_left_out(rest, "it isn't a val file", source.notes_);
-    }
-    if (!has_data) data.text = val.text;
-    if (val.text != data.text) {
-      throw UserError(fmt::format("{} is {} and {} is {}", in_quotes(path), data.text ? "text" : "tokens",
-                                  in_quotes(val_path), val.text ? "text" : "tokens"),
-                      "training and validation data of one kind", "tokenize the text first");
-    }
-    source.what_held_out_ = "val-data";
-  } else if (data.files.empty() && !val.files.empty() && !options.held_out_only) {
-    throw UserError(in_quotes(path) + " holds val files alone", "a file to train on",
-                    "name another folder, or a file: --data FOLDER/x_val_000000.bin");
-  }
-  if (data.text) expect_byte_vocabulary(has_data ? path : val_path, options.vocab);
-  if (data.text && options.width != TokenWidth::automatic) {
-    throw UserError(in_quotes(has_data ? path : val_path) + " is text, and data-dtype is given",
-                    "a .bin file, whose ids have such a width", "--data-dtype auto, or give a .bin file");
-  }
-
+  const FoundFiles found = find_data(options, source.notes_);
+  expect_bytes_of_text(found, options);
   std::vector<CheckedTokens> files;
-  if (has_data) files = check_files(path, data, options, source.notes_);
-  source.train_ = source.held_out_ = TokenStream(static_cast<std::uint32_t>(options.vocab));
-  Fingerprint digest;
-  for (const CheckedTokens& file : files) {
-    const std::uint64_t count = file.part.count, kept_back = val.files.empty() ? count / 10 : 0;
-    source.train_.append(slice(file.part, 0, count - kept_back));
-    source.held_out_.append(slice(file.part, count - kept_back, kept_back));
-    add_file(digest, file, count - kept_back);
+  if (!found.data.files.empty()) files = check_files(found.named, found.data, options, source.notes_);
+  Split split;
+  if (found.val.files.empty() && options.split == ValSplit::documents) {
+    split = hold_out_documents(files, options.vocab, found.named);
+  } else {
+    split = hold_out_tails(files, options.vocab, found.val.files.empty() ? 10 : 0);
   }
-  if (!val.files.empty()) {
-    for (CheckedTokens& file : check_files(val_path, val, options, source.notes_)) {
-      source.held_out_.append(file.part);
-      add_file(digest, file, 0);
+  if (!found.val.files.empty()) {
+    split.what_held_out = found.what_held_out;
+    for (CheckedTokens& file : check_files(found.val_named, found.val, options, source.notes_)) {
+      split.held_out.append(file.part);
+      add_file(split.digest, file, 0);
       files.push_back(std::move(file));
     }
   }
+  expect_enough(split, options, found.named);
+  source.train_ = std::move(split.train);
+  source.held_out_ = std::move(split.held_out);
+  source.what_held_out_ = std::move(split.what_held_out);
+  source.digest_ = split.digest.value();
   source.files_ = files.size();
-  source.text_ = data.text;
+  source.text_ = found.data.text;
   source.kind_ = kind_of(files);
-  source.digest_ = digest.value();
-
-  const auto needed = static_cast<std::uint64_t>(options.seq_len) + 1;
-  if (source.train_.size() < needed && !options.held_out_only) {
-    throw UserError(fmt::format("{} has {} tokens to train on", in_quotes(path), grouped(source.train_.size())),
-                    fmt::format("{} or more: one sequence of {} and its last target", grouped(needed), options.seq_len),
-                    "give more data, or a shorter --seq-len");
-  }
-  if (source.held_out_.size() < 2) {
-    throw UserError(fmt::format("{} held-out tokens ({})", source.held_out_.size(), source.what_held_out_), "2 or more",
-                    "give more data, or --val-data");
-  }
   std::ranges::sort(source.notes_);
   return source;
 }

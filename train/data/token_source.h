@@ -12,26 +12,29 @@
 namespace weft::train {
 
 struct TokenSourceOptions {
-  std::string data;           // a file or folder; empty: /usr/share/common-licenses, present on every Debian system
-  std::string val_data;       // a file or folder, all of it held out; empty: see TokenSource
-  std::int64_t vocab = 257;   // ids must be below
-  std::int64_t seq_len = 64;  // tokens of one training sequence
+  PathList data;                             // empty: /usr/share/common-licenses, present on every Debian system
+  PathList val_data;                         // all of it held out; empty: see TokenSource
+  std::int64_t vocab = 257;                  // ids must be below
+  std::int64_t seq_len = 64;                 // tokens of one training sequence
   TokenWidth width = TokenWidth::automatic;  // of ids in .bin files without a header
   bool held_out_only = false;                // no training: doesn't open `data` if there is `val_data`
+  ValSplit split = ValSplit::tail;
 };
 
 /// The tokens of a run. A path may be:
 /// - a text file: one token a byte, see text::ByteTokenizer, so that the vocabulary has to be its 257 tokens. The
-/// training
-///   part and the held-out part of a file each end with end-of-text, because in the stream another text follows both;
+///   training part and the held-out part of a file each end with end-of-text, because in the stream another text
+///   follows both;
 /// - a .bin file of ids, see check_token_file(). Nothing is appended: such files hold their own end-of-text;
 /// - a folder: its regular files by name, all text or all .bin, besides descriptions (x.bin.json) of token files.
-/// Symbolic links, folders in it, empty files, files with
-///   NUL bytes and files equal to an earlier one are left out, and all but the links noted.
-/// A file of another kind (see foreign_kind()) is refused, in a folder too.
+///   Symbolic links and folders in it are left out;
+/// - a pattern such as "texts/*.txt", if nothing has that name: the files and folders that match it, by name.
+/// All files of all paths are of one kind. Of several, empty files, texts with NUL bytes and files equal to an earlier
+/// one are left out and noted. A file of another kind (see foreign_kind()) is refused.
 ///
-/// Held out are, without `val_data`, the .bin files of a folder whose name has the word "val" (x_val_000000.bin,
-/// val.bin), and all others are trained on whole; or, where there are none, the last 10 % of each file.
+/// Held out are, without `val_data`, those of several files whose name has the word "val", "valid" or "validation"
+/// (x_val_000000.bin, wiki.valid.txt), and all others are trained on whole; or, where there are none, the last 10 % of
+/// each file, or documents as is_held_out_document() tells.
 class TokenSource {
  public:
   /// Throws UserError, naming the file: missing, empty, binary, of another kind, a truncated or unknown .bin, an id
@@ -60,7 +63,7 @@ class TokenSource {
   std::vector<std::string> notes_;
 };
 
-/// The path that `data` stands for: itself, or the default folder if it is empty.
-std::string data_path(const std::string& data);
+/// The paths that `data` stands for: itself, or the default folder if it is empty.
+PathList data_paths(const PathList& data);
 
 }  // namespace weft::train

@@ -52,18 +52,18 @@ bool is_text_file(const fs::path& path) {
   return path.extension() == ".gz" || std::ranges::find(head, std::byte{0}) == head.end();
 }
 
-/// The texts that a path names; none if it names token files.
-std::vector<fs::path> texts_of(const fs::path& data) {
+/// The texts that a path names; nullopt if it names token files.
+std::optional<std::vector<fs::path>> texts_of(const fs::path& data) {
   std::error_code error;
   if (!fs::is_directory(data, error)) {
-    if (!fs::is_regular_file(data, error) || is_token_file(data)) return {};
-    if (is_text_file(data)) return {data};
-    return {};
+    if (!fs::is_regular_file(data, error) || is_token_file(data)) return std::nullopt;
+    if (is_text_file(data)) return std::vector{data};
+    return std::vector<fs::path>{};
   }
   std::vector<fs::path> texts;
   for (const auto& entry : fs::directory_iterator(data, error)) {
     if (!entry.is_regular_file() || entry.is_symlink()) continue;
-    if (is_token_file(entry.path())) return {};
+    if (is_token_file(entry.path())) return std::nullopt;
     texts.push_back(entry.path());
   }
   std::erase_if(texts, [](const fs::path& path) { return !is_text_file(path); });
@@ -71,11 +71,42 @@ std::vector<fs::path> texts_of(const fs::path& data) {
   return texts;
 }
 
+/// Texts, and their names as token files: of one folder's their own, of several paths' with their number before, since
+/// two of them may have one name.
+struct NamedTexts {
+  std::vector<fs::path> paths;
+  bool numbered = false;
+
+  std::string name(std::size_t index) const {
+    const std::string own = paths[index].filename().string() + ".bin";
+    return numbered ? fmt::format("{:06}_{}", index, own) : own;
+  }
+};
+
+/// The texts that a list names; none if one of its paths names token files.
+NamedTexts texts_of_list(const PathList& data) {
+  NamedTexts texts;
+  std::vector<fs::path> paths;
+  for (const std::string& pattern : data.paths()) {
+    const std::vector<fs::path> matches = text::matching_paths(pattern);
+    if (matches.empty()) return {};
+    paths.insert(paths.end(), matches.begin(), matches.end());
+  }
+  for (const fs::path& path : paths) {
+    const auto named = texts_of(path);
+    if (!named) return {};
+    texts.paths.insert(texts.paths.end(), named->begin(), named->end());
+  }
+  texts.numbered = paths.size() > 1;
+  return texts;
+}
+
 /// Equal for equal texts and tokenizers, as far as names, sizes and times of change tell.
-std::uint64_t key_of(const std::vector<fs::path>& texts, const text::Tokenizer& tokenizer) {
+std::uint64_t key_of(const NamedTexts& texts, const text::Tokenizer& tokenizer) {
   Fingerprint key;
   key.add(kCacheVersion).add(tokenizer.facts().digest).add(tokenizer.vocabulary());
-  for (const fs::path& path : texts) {
+  if (texts.numbered) key.add(texts.numbered);
+  for (const fs::path& path : texts.paths) {
     std::error_code error;
     key.add(std::string_view(fs::weakly_canonical(path, error).string()));
     key.add(static_cast<std::uint64_t>(fs::file_size(path, error)));
@@ -109,24 +140,24 @@ std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text:
 
 }  // namespace
 
-std::string tokenized_texts(const std::string& data, const text::Tokenizer& tokenizer, const TextCache& cache) {
-  const std::vector<fs::path> texts = texts_of(data);
-  if (texts.empty()) return data;
+PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer, const TextCache& cache) {
+  const NamedTexts texts = texts_of_list(data);
+  if (texts.paths.empty()) return data;
   const fs::path folder = cache.folder / fmt::format("{:016x}", key_of(texts, tokenizer));
   std::error_code error;
-  if (fs::is_directory(folder, error)) return folder.string();
+  if (fs::is_directory(folder, error)) return folder;
   const auto begin = std::chrono::steady_clock::now();
   std::uint64_t tokens = 0;
   DurableFolder made(folder);
-  for (const fs::path& text : texts) {
-    tokens += write_tokens(text, made.path() / (text.filename().string() + ".bin"), tokenizer, cache);
+  for (std::size_t i = 0; i < texts.paths.size(); ++i) {
+    tokens += write_tokens(texts.paths[i], made.path() / texts.name(i), tokenizer, cache);
   }
   made.commit();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   Log(LogTopic::run)
-      .info("{} tokenized by {}: {} tokens in {:.1f} s, kept in {}", in_quotes(data), tokenizer.facts().kind,
+      .info("{} tokenized by {}: {} tokens in {:.1f} s, kept in {}", shown(data), tokenizer.facts().kind,
             human_count(static_cast<double>(tokens)), seconds, folder.string());
-  return folder.string();
+  return folder;
 }
 
 }  // namespace weft::train

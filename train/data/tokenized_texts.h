@@ -6,6 +6,7 @@
 
 #include "base/status_line.h"
 #include "text/tokenizer.h"
+#include "train/config/path_list.h"
 
 namespace weft::train {
 
@@ -15,12 +16,12 @@ struct TextCache {
   TellStatus tell = {};
 };
 
-/// The path to read tokens from in place of `data`: `data` itself if it is or holds .bin files, or isn't there. Of a
-/// text file or a folder of texts, the folder of their token files, one for each text with the token for the begin or
+/// The paths to read tokens from in place of `data`: `data` itself if a path names or holds .bin files, or isn't there.
+/// Of texts and folders of texts, the folder of their token files, one for each text with the token for the begin or
 /// end of a text before each document; it is made unless the same texts (by path, size and time of change) were
 /// tokenized by the same tokenizer before. Texts may be packed with gzip, and JSON lines have their texts in the member
 /// "text". Left out of a folder are links, folders, empty files and files with NUL bytes. Throws UserError and
 /// RuntimeFault.
-std::string tokenized_texts(const std::string& data, const text::Tokenizer& tokenizer, const TextCache& cache);
+PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer, const TextCache& cache);
 
 }  // namespace weft::train

@@ -161,8 +161,8 @@ ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& we
 
 TokenSource open_tokens(comm::World& world, const RunConfig& config, const text::TokenizerPointer& tokenizer,
                         bool held_out_only, bool speaks) {
-  TokenSourceOptions options{config.data,    config.val_data,   config.model.vocab,
-                             config.seq_len, config.data_dtype, held_out_only};
+  TokenSourceOptions options{config.data,       config.val_data, config.model.vocab, config.seq_len,
+                             config.data_dtype, held_out_only,   config.val_split};
   TokenSource source;
   const auto open = [&] { source = TokenSource::open(options); };
   if (tokenizer == nullptr || tokenizer->facts().digest == text::ByteTokenizer().facts().digest) {
@@ -176,7 +176,7 @@ TokenSource open_tokens(comm::World& world, const RunConfig& config, const text:
                         .tell = [&](const Status& status) { line.show(status); }};
   const auto tokenize = [&] {
     if (!held_out_only || options.val_data.empty()) {
-      options.data = tokenized_texts(data_path(options.data), *tokenizer, cache);
+      options.data = tokenized_texts(data_paths(options.data), *tokenizer, cache);
     }
     if (!options.val_data.empty()) options.val_data = tokenized_texts(options.val_data, *tokenizer, cache);
   };

@@ -250,6 +250,7 @@ std::string another_value(const ConfigKey& key) {
   if (key.name == "model.norm-eps") return "1e-06";
   if (key.type == "number") return key.name.starts_with("model.rope") ? "2.5" : "0.123456789012";
   if (key.type == "true or false") return key.default_value == "true" ? "false" : "true";
+  if (key.is_list) return R"(["a \"quoted\\path", "[b*]?.txt", "é"])";
   if (key.type == "text") return "a \"quoted\\path\"\twith = signs # and é";
   const std::size_t bar = key.type.rfind('|');
   return key.type.substr(bar + 1);

@@ -39,6 +39,23 @@ name = "llama-tiny"
   EXPECT_EQ(config.model.kv_heads, 4);
 }
 
+TEST(ConfigToml, PathsMayBeAList) {
+  RunConfig config;
+  load_toml_text(config, "data = [\"a.txt\", \"more/*.txt\"]\nval-data = [\"v.txt\"]\n", "run.toml");
+  EXPECT_EQ(config.data.paths(), (std::vector<std::string>{"a.txt", "more/*.txt"}));
+  EXPECT_EQ(config.val_data, "v.txt");
+  EXPECT_TRUE(testing::contains(dump_toml(config), "data = [\"a.txt\", \"more/*.txt\"]\nval-data = \"v.txt\"\n"));
+  load_toml_text(config, "data = []\n", "run.toml");
+  EXPECT_TRUE(config.data.empty());
+  EXPECT_TRUE(testing::contains(dump_toml(config), "data = \"\"\n"));
+  // A text is one path, whatever it looks like.
+  load_toml_text(config, "data = '[\"a\", \"b\"]'\n", "run.toml");
+  EXPECT_EQ(config.data, "[\"a\", \"b\"]");
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "run.toml");
+  EXPECT_EQ(back.data, config.data);
+}
+
 TEST(ConfigToml, ModelByNameAtTheTop) {
   RunConfig config;
   load_toml_text(config, "model = \"gpt2-124m\"\n", "run.toml");
@@ -81,7 +98,10 @@ TEST(ConfigToml, WrongTypeNamesLineAndType) {
   EXPECT_TRUE(testing::contains(message, "run.toml line 2: steps is \"3\"; expected integer")) << message;
   EXPECT_TRUE(testing::contains(refused("steps = 2.5\n"), "line 1: steps is 2.5; expected integer"));
   EXPECT_TRUE(testing::contains(refused("dtype = 32\n"), "line 1: dtype is 32; expected fp32|bf16"));
-  EXPECT_TRUE(testing::contains(refused("data = [\"a\"]\n"), "line 1: data is [\"a\"]; expected text"));
+  EXPECT_TRUE(testing::contains(refused("tokenizer = [\"a\"]\n"), "line 1: tokenizer is [\"a\"]; expected text"));
+  EXPECT_TRUE(testing::contains(refused("data = 3\n"), "line 1: data is 3; expected text, or a list of texts"));
+  EXPECT_TRUE(testing::contains(refused("data = [\"a\", 3]\n"), "line 1: data[1] is 3"));
+  EXPECT_TRUE(testing::contains(refused("data = [\"a\", \"\"]\n"), "line 1: data[1] is \"\"; expected a path"));
   EXPECT_TRUE(testing::contains(refused("[model]\ntied = 1\n"), "line 2: model.tied is 1; expected true or false"));
 }
 

@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/train/data/tokens_with_documents.h"
+#include "train/data/documents.h"
 
 namespace weft::train {
 namespace {
@@ -305,6 +307,119 @@ TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
   const testing::TemporaryFolder alone;
   alone.write("val.bin", words(std::vector<std::uint16_t>(20, 5)));
   EXPECT_TRUE(testing::has_parts(refusal({alone.path(), "", 257, 4}), {"val files alone"}));
+}
+
+TEST(TokenSource, ValFilesOfAFolderOfTextsAreHeldOutWholly) {
+  const testing::TemporaryFolder folder;
+  folder.write("a.txt", "0123456789");
+  folder.write("invalid.txt", "abcdefghij");  // another word
+  folder.write("wiki.valid.txt", "klm");
+  folder.write("validation", "no");
+  const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
+  EXPECT_EQ(source.train().size(), 22U);
+  EXPECT_EQ(all(source.held_out()), (Ids{'n', 'o', kEnd, 'k', 'l', 'm', kEnd}));
+  EXPECT_EQ(source.description(), "4 text files, 22 tokens to train on, 7 held out (2 val files)");
+  // A file alone is trained on, whatever its name.
+  EXPECT_EQ(TokenSource::open({folder.write("val.txt", "0123456789"), "", 257, 4}).train().size(), 10U);
+}
+
+PathList paths_in(const std::vector<std::filesystem::path>& paths) {
+  PathList list;
+  for (const auto& path : paths) list.add(path);
+  return list;
+}
+
+TEST(TokenSource, SeveralPathsAreReadInTheirOrder) {
+  const testing::TemporaryFolder folder;
+  folder.write("below/2.txt", "2222222222");
+  folder.write("below/1.txt", "1111111111");
+  folder.write("z.txt", "zzzzzzzzzz");
+  folder.write("a[1].txt", "aaaaaaaaaa");
+  folder.write("a1.txt", "");
+  const auto of = [&](const std::vector<std::string>& names) {
+    std::vector<std::filesystem::path> paths;
+    for (const std::string& name : names) paths.push_back(folder.path(name));
+    return TokenSource::open({paths_in(paths), "", 257, 4});
+  };
+  const auto firsts = [](const TokenSource& source) {
+    std::string text;
+    for (std::uint64_t at = 0; at < source.train().size(); at += 10) text += static_cast<char>(source.train().at(at));
+    return text;
+  };
+  EXPECT_EQ(firsts(of({"z.txt", "below"})), "z12");
+  EXPECT_EQ(firsts(of({"below", "z.txt"})), "12z");
+  EXPECT_EQ(firsts(of({"below/*.txt", "z.txt", "a[1].txt"})), "12za");  // a file of that name, not a1.txt
+  EXPECT_EQ(firsts(of({"z.txt", "belo?"})), "z12");
+  EXPECT_EQ(all(of({"z.txt", "below"}).held_out()), (Ids{'z', kEnd, '1', kEnd, '2', kEnd}));
+  EXPECT_NE(of({"z.txt", "below"}).digest(), of({"below", "z.txt"}).digest());
+  EXPECT_EQ(of({"below/1.txt", "below/2.txt"}).digest(), of({"below"}).digest());
+  EXPECT_EQ(of({"below/[1-9].txt"}).description(), of({"below"}).description());
+  // What is left out of a folder is left out of several files.
+  const TokenSource noted = of({"z.txt", "a1.txt", "z.txt", "below/1.txt"});
+  EXPECT_EQ(firsts(noted), "z1");
+  EXPECT_EQ(noted.notes(),
+            (std::vector<std::string>{"a1.txt: left out, it is empty", "z.txt: left out, it equals z.txt"}));
+  folder.write("my_val.txt", "vv");
+  EXPECT_EQ(all(of({"my_val.txt", "z.txt"}).held_out()), (Ids{'v', 'v', kEnd}));
+  const TokenSource val = TokenSource::open(
+      {folder.path("z.txt"), paths_in({folder.path("below/2.txt"), folder.path("below/1.txt")}), 257, 4});
+  EXPECT_EQ(val.held_out().at(0), '2');
+  EXPECT_EQ(val.held_out().size(), 22U);
+}
+
+TEST(TokenSource, SeveralPathsAreOfOneKind) {
+  const testing::TemporaryFolder folder;
+  const std::string text = folder.write("t.txt", "0123456789");
+  const std::string bin = folder.write("t.bin", words(std::vector<std::uint16_t>(30, 5)));
+  folder.write("bins/1.bin", words(std::vector<std::uint16_t>(30, 6)));
+  folder.write("bins/1.bin.json", "{}");
+  EXPECT_TRUE(testing::has_parts(refusal({paths_in({text, bin}), "", 257, 4}),
+                                 {"t.txt' is text and", "t.bin' is tokens", "data of one kind", "tokenize the text"}));
+  EXPECT_TRUE(testing::has_parts(refusal({paths_in({folder.path("bins"), text}), "", 257, 4}), {"bins' is tokens"}));
+  EXPECT_TRUE(testing::has_parts(refusal({paths_in({text, folder.path("none*")}), "", 257, 4}),
+                                 {"none*' doesn't exist", "check the path"}));
+  EXPECT_EQ(TokenSource::open({paths_in({bin, folder.path("bins/*")}), "", 257, 4}).files(), 2U);
+}
+
+TEST(TokenSource, HoldsOutDocuments) {
+  const testing::TemporaryFolder folder;
+  std::vector<std::vector<std::int32_t>> documents, others;
+  for (std::int32_t d = 0; d < 20; ++d) (d < 13 ? documents : others).push_back(std::vector<std::int32_t>(2, d));
+  const std::string first = testing::write_documents(folder, "1.bin", documents);
+  const std::string second = testing::write_documents(folder, "2.bin", others);
+  const auto open = [&](const PathList& data, ValSplit split) {
+    return TokenSource::open({data, "", 257, 4, TokenWidth::automatic, false, split});
+  };
+  const TokenSource source = open(paths_in({first, second}), ValSplit::documents);
+  Ids train, held_out;
+  for (std::int32_t d = 0; d < 20; ++d) {
+    Ids& where = is_held_out_document(static_cast<std::uint64_t>(d), 20) ? held_out : train;
+    where.insert(where.end(), {d, d});
+  }
+  EXPECT_EQ(held_out.size(), 4U);
+  EXPECT_EQ(all(source.train()), train);
+  EXPECT_EQ(all(source.held_out()), held_out);
+  EXPECT_EQ(source.description(), "2 u16 token files, 36 tokens to train on, 4 held out (2 of 20 documents)");
+  EXPECT_EQ(source.digest(), open(paths_in({first, second}), ValSplit::documents).digest());
+  EXPECT_NE(source.digest(), open(paths_in({first, second}), ValSplit::tail).digest());
+
+  // A text is a document.
+  folder.write("texts/a.txt", "0123456789");
+  folder.write("texts/b.txt", "abcdefghij");
+  const TokenSource texts = open(folder.path("texts"), ValSplit::documents);
+  EXPECT_EQ(texts.train().size(), 11U);
+  EXPECT_EQ(texts.held_out().size(), 11U);
+
+  const auto refused = [&](const PathList& data) {
+    return refusal({data, "", 257, 4, TokenWidth::automatic, false, ValSplit::documents});
+  };
+  EXPECT_TRUE(testing::has_parts(refused(folder.path("texts/a.txt")),
+                                 {"a.txt' is one document", "2 or more", "--val-split tail, or --val-data"}));
+  const std::string bare = folder.write("bare.bin", words(std::vector<std::uint16_t>(30, 5)));
+  EXPECT_TRUE(testing::has_parts(refused(bare), {"bare.bin' has no description", "weft tokenize"}));
+  // With held-out files nothing is split.
+  EXPECT_EQ(TokenSource::open({bare, first, 257, 4, TokenWidth::automatic, false, ValSplit::documents}).train().size(),
+            30U);
 }
 
 TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {

@@ -39,7 +39,7 @@ TEST(TokenizedTexts, AreMadeOnce) {
   folder.write("data/b.jsonl", "{\"text\": \"abab\"}\n{\"text\": \"ab\"}\n");
   folder.write("data/empty.txt", "");
   const TextCache cache{.folder = folder.path("tokens"), .threads = 2};
-  const std::string made = tokenized_texts(folder.path("data").string(), *tokenizer, cache);
+  const std::string made = tokenized_texts(folder.path("data"), *tokenizer, cache).paths().at(0);
   EXPECT_TRUE(fs::exists(fs::path(made) / "a.txt.bin"));
   EXPECT_FALSE(fs::exists(fs::path(made) / "empty.txt.bin"));
   EXPECT_EQ(tokenized_texts(folder.path("data").string(), *tokenizer, cache), made);
@@ -53,6 +53,38 @@ TEST(TokenizedTexts, AreMadeOnce) {
   folder.write("data/c.txt", "ab");
   EXPECT_NE(tokenized_texts(folder.path("data").string(), *tokenizer, cache), made);
   EXPECT_EQ(folders_in(folder.path("tokens")), 2U);
+}
+
+TEST(TokenizedTexts, SeveralPathsHaveOneFolder) {
+  const testing::TemporaryFolder folder;
+  const auto tokenizer = small_tokenizer(folder);
+  folder.write("z/a.txt", "zzzzzzzzzzzzzzzzzzzz");
+  folder.write("b/a.txt", "bbbbbbbbbbbbbbbbbbbb");
+  folder.write("b/x_val.txt", "vv");
+  folder.write("b/empty.txt", "");
+  PathList paths(folder.path("z/*.txt"));
+  paths.add(folder.path("b"));
+  const TextCache cache{.folder = folder.path("tokens")};
+  const PathList made = tokenized_texts(paths, *tokenizer, cache);
+  EXPECT_EQ(tokenized_texts(paths, *tokenizer, cache), made);
+  EXPECT_EQ(made.paths().size(), 1U);
+  const TokenSource source = TokenSource::open({made, "", 258, 4});
+  EXPECT_EQ(source.train().size(), 42U);
+  EXPECT_EQ(source.train().at(1), tokenizer->encode("z").front());  // in the order of the paths
+  EXPECT_EQ(source.held_out().size(), 3U);
+  PathList turned(folder.path("b"));
+  turned.add(folder.path("z/*.txt"));
+  EXPECT_NE(tokenized_texts(turned, *tokenizer, cache), made);
+
+  // Documents are known of texts, and of lines of JSON.
+  folder.write("c.jsonl", "{\"text\": \"cccc\"}\n{\"text\": \"dddd\"}\n{\"text\": \"eeee\"}\n");
+  const PathList lines = tokenized_texts(folder.path("c.jsonl"), *tokenizer, cache);
+  const TokenSource split = TokenSource::open({lines, "", 258, 4, TokenWidth::automatic, false, ValSplit::documents});
+  EXPECT_EQ(split.description(), "1 u16 token file, 10 tokens to train on, 5 held out (1 of 3 documents)");
+
+  // A mix of texts and tokens stays as it is, to be refused.
+  paths.add(folder.write("x.bin", "0123"));
+  EXPECT_EQ(tokenized_texts(paths, *tokenizer, cache), paths);
 }
 
 TEST(TokenizedTexts, TokensStayWhereTheyAre) {

@@ -1,0 +1,27 @@
+// Token files with documents, as `weft tokenize` writes them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/base/temporary_folder.h"
+#include "text/byte_tokenizer.h"
+#include "text/corpus/token_file_writer.h"
+
+namespace weft::testing {
+
+/// Ids below 257, without separators. Returns the file's path.
+inline std::string write_documents(const TemporaryFolder& folder, const std::string& name,
+                                   const std::vector<std::vector<std::int32_t>>& documents) {
+  const text::ByteTokenizer bytes;
+  text::TokenFileWriter writer(folder.path(name), bytes, std::nullopt);
+  for (const auto& ids : documents) {
+    writer.begin_document();
+    writer.add(ids, ids.size());
+  }
+  writer.commit();
+  return folder.path(name).string();
+}
+
+}  // namespace weft::testing

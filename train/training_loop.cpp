@@ -47,8 +47,10 @@ void TrainingLoop::run() {
   }
   training_begun_at_ = Clock::now();
   const TokenStream& tokens = setup_.inputs.source.train();
+  std::optional<GoldfishMask> mask;
+  if (config_.goldfish) mask.emplace(*config_.goldfish, config_.seed);
   loader_ = std::make_unique<BatchLoader>(tokens, BatchPlan(tokens.size(), config_.seq_len, config_.seed),
-                                          share_of(config_, setup_.at), first);
+                                          share_of(config_, setup_.at), first, mask);
   run_steps();
   result_.stopped_by_signal = stop_.signal;
   result_.stopped_by_time = stop_.time;
@@ -81,7 +83,7 @@ void TrainingLoop::load(std::int64_t step) {
   const Batch batch = loader_->next(step);
   std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(ops::names::kTokens).begin());
   std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(ops::names::kTargets).begin());
-  write_scalars(state, config_, step);
+  write_scalars(state, config_, step, batch.counted);
 }
 
 bool TrainingLoop::start(const StartedStep& started) {

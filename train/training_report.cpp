@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -32,7 +33,8 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   result.step = step;
   result.wall_time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   result.tokens_seen = (step + 1) * config.global_batch * config.seq_len;
-  result.loss = without_nan_sign(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
+  // Of a step whose targets are all dropped, both are 0.
+  result.loss = without_nan_sign(static_cast<double>(metrics[0]) / std::max(1.0, static_cast<double>(metrics[1])));
   result.grad_norm = without_nan_sign(metrics[3]);
   result.lr = lr;
   result.step_ms = static_cast<double>(program.last_step_ns("train")) * 1e-6;

@@ -17,6 +17,7 @@
 #include "ops/models/model_config.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
+#include "train/config/goldfish.h"
 #include "train/config/path_list.h"
 
 namespace weft::train {
@@ -94,6 +95,7 @@ struct RunConfig {
   /// Changes the order of summation, so it is the user's alone, and summation_note() (train/step/step_config.h) tells.
   ops::GradientReduction gradient_reduction = ops::GradientReduction::step;
   float dropout = 0.0F;
+  std::optional<Goldfish> goldfish;  // targets that training drops from its loss
   // optimisation
   double lr = 1e-3, min_lr = 0;  // min_lr: the end of the decay
   std::int64_t warmup = 20;

@@ -162,6 +162,13 @@ void check_layers(const RunConfig& config) {
   }
 }
 
+void check_goldfish(const RunConfig& config) {
+  if (!config.goldfish || !config.goldfish->reads_context() || config.goldfish->h <= config.seq_len) return;
+  throw UserError(fmt::format("goldfish = {} reads contexts of {} tokens, and seq-len = {}", to_text(config.goldfish),
+                              config.goldfish->h, config.seq_len),
+                  "contexts that fit into a sequence", fmt::format("h={} or less", config.seq_len));
+}
+
 void check_optimizer(const RunConfig& config) {
   if (config.dtype != DType::f32 && config.dtype != DType::bf16) {
     throw UserError(fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "--dtype fp32");
@@ -203,6 +210,7 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   resolve_sequence(config);
   check_products(config);
   check_optimizer(config);
+  check_goldfish(config);
   check_device(config);
   check_layers(config);
   check_lora(config);

@@ -195,6 +195,18 @@ void add_step(std::vector<ConfigEntry>& all) {
        number_key("dropout", "the probability of dropping an activation", &RunConfig::dropout, 0, 0.99)});
 }
 
+ConfigEntry goldfish_key() {
+  return {"goldfish",
+          ValueKind::text,
+          "k=N,h=N,strategy=NAME",
+          "drop one in k targets from the training loss, so that texts aren't learnt by heart (Goldfish loss). "
+          "strategy: hash (the h tokens before a target decide), avalanche, static (every k-th) or random; empty: none",
+          [](RunConfig& config, std::string_view value, std::string_view where) {
+            config.goldfish = goldfish_of(value, where);
+          },
+          [](const RunConfig& config) { return to_text(config.goldfish); }};
+}
+
 void add_optimisation(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::optimizer,
       {number_key("lr", "the peak of the learning rate", &RunConfig::lr, 0, 10),
@@ -210,7 +222,8 @@ void add_optimisation(std::vector<ConfigEntry>& all) {
        number_key("beta2", "AdamW: the decay of the second moment", &RunConfig::beta2, 0, 0.99999),
        number_key("eps", "AdamW: added to the denominator", &RunConfig::eps, 1e-20, 1),
        number_key("weight-decay", "AdamW: the decay of matrices; vectors don't decay", &RunConfig::weight_decay, 0, 10),
-       number_key("clip", "the greatest global norm of the gradient; 0: no clipping", &RunConfig::clip, 0, 1e9)});
+       number_key("clip", "the greatest global norm of the gradient; 0: no clipping", &RunConfig::clip, 0, 1e9),
+       goldfish_key()});
 }
 
 void add_records(std::vector<ConfigEntry>& all) {

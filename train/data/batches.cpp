@@ -63,8 +63,13 @@ std::uint64_t BatchPlan::window_begin(std::uint64_t sequence) const {
 }
 
 BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share,
-                         std::int64_t first_step)
-    : stream_(stream), plan_(plan), share_(share), window_(static_cast<std::size_t>(plan.seq_len()) + 1) {
+                         std::int64_t first_step, std::optional<GoldfishMask> mask)
+    : stream_(stream),
+      plan_(plan),
+      share_(share),
+      mask_(mask),
+      window_(static_cast<std::size_t>(plan.seq_len()) + 1),
+      other_targets_(static_cast<std::size_t>(plan.seq_len())) {
   const auto size = static_cast<std::size_t>(share.sequences() * plan.seq_len());
   for (auto& slot : tokens_) slot.resize(size);
   for (auto& slot : targets_) slot.resize(size);
@@ -102,17 +107,29 @@ void BatchLoader::stop() {
   thread_.join();
 }
 
+std::int64_t BatchLoader::read(std::uint64_t sequence, std::span<std::int32_t> targets) {
+  stream_.copy(plan_.window_begin(sequence), window_.size(), window_.data());
+  std::copy(window_.begin() + 1, window_.end(), targets.begin());
+  if (!mask_) return plan_.seq_len();
+  mask_->drop(window_, sequence, targets);
+  return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
+}
+
 void BatchLoader::fill(std::int64_t step) {
   const auto slot = static_cast<std::size_t>(step % 2);
   const auto length = static_cast<std::size_t>(plan_.seq_len());
-  const auto sequences = static_cast<std::uint64_t>(share_.sequences());
-  const std::uint64_t first = (static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(share_.ranks) +
-                               static_cast<std::uint64_t>(share_.rank)) *
-                              sequences;
-  for (std::size_t i = 0; i < sequences; ++i) {
-    stream_.copy(plan_.window_begin(first + i), window_.size(), window_.data());
-    std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(i * length));
-    std::copy_n(window_.begin() + 1, length, targets_[slot].begin() + static_cast<std::ptrdiff_t>(i * length));
+  const auto own = static_cast<std::uint64_t>(share_.sequences());
+  const std::uint64_t all = own * static_cast<std::uint64_t>(share_.ranks);
+  const std::uint64_t first = static_cast<std::uint64_t>(step) * all;
+  const std::uint64_t begin = static_cast<std::uint64_t>(share_.rank) * own;
+  counted_[slot] = mask_ ? 0 : static_cast<std::int64_t>(all) * plan_.seq_len();
+  for (std::uint64_t i = mask_ ? 0 : begin; i < (mask_ ? all : begin + own); ++i) {
+    const bool is_own = i >= begin && i < begin + own;
+    const std::size_t at = (i - begin) * length;
+    const std::span<std::int32_t> targets = is_own ? std::span(targets_[slot]).subspan(at, length) : other_targets_;
+    const std::int64_t counted = read(first + i, targets);
+    if (mask_) counted_[slot] += counted;
+    if (is_own) std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(at));
   }
 }
 
@@ -129,7 +146,7 @@ Batch BatchLoader::next(std::int64_t step) {
   if (failed_.load() <= step) std::rethrow_exception(failure_);
   next_step_ = step + 1;
   const auto slot = static_cast<std::size_t>(step % 2);
-  return {tokens_[slot], targets_[slot]};
+  return {tokens_[slot], targets_[slot], counted_[slot]};
 }
 
 EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit)

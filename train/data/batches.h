@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "train/data/goldfish_mask.h"
 #include "train/data/token_stream.h"
 
 namespace weft::train {
@@ -48,17 +50,20 @@ struct BatchShare {
   std::int64_t sequences() const { return micro_batches * micro_batch; }
 };
 
-/// Tokens of one step and rank, [A, B·T], and the token after each.
+/// Tokens of one step and rank, [A, B·T], and the token after each, or −1 where it is dropped from the loss.
 struct Batch {
   std::span<const std::int32_t> tokens, targets;
+  std::int64_t counted = 0;  // targets that aren't dropped, of all ranks, by which the step's loss is divided
 };
 
 /// Fills two slots ahead of the steps in a thread of its own, because tokens may have to come from disk. Allocates only
 /// when made; handing over a slot takes an atomic counter, no lock.
 class BatchLoader {
  public:
-  /// `stream` must outlive the loader. The thread starts at once, with `first_step`.
-  BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share, std::int64_t first_step);
+  /// `stream` must outlive the loader. The thread starts at once, with `first_step`. With a mask, each rank reads the
+  /// sequences of all ranks, to count the step's targets without a message.
+  BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share, std::int64_t first_step,
+              std::optional<GoldfishMask> mask = std::nullopt);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -72,12 +77,17 @@ class BatchLoader {
   void start(std::int64_t step);
   void stop();
   void fill(std::int64_t step);
+  /// Reads a sequence into the window, and writes its targets. Returns how many of them count.
+  std::int64_t read(std::uint64_t sequence, std::span<std::int32_t> targets);
 
   const TokenStream& stream_;
   const BatchPlan plan_;
   const BatchShare share_;
+  const std::optional<GoldfishMask> mask_;
   std::array<std::vector<std::int32_t>, 2> tokens_, targets_;
-  std::vector<std::int32_t> window_;  // seq_len + 1 tokens, the thread's own
+  std::array<std::int64_t, 2> counted_ = {};
+  std::vector<std::int32_t> window_;         // seq_len + 1 tokens, the thread's own
+  std::vector<std::int32_t> other_targets_;  // of a sequence of another rank
   std::int64_t next_step_ = 0;
   std::atomic<std::int64_t> filled_{0};  // steps below are in their slots
   std::atomic<std::int64_t> wanted_{0};  // steps below may be filled; kStop ends the thread

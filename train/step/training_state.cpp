@@ -53,14 +53,17 @@ void write_constants(const execute::State& state, const RunConfig& config, const
   random[2] = graph::batch_rank(config.grid, at) * accumulation(config) * config.micro_batch * config.seq_len;
 }
 
-void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step) {
+void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step,
+                   std::optional<std::int64_t> counted) {
   const LearningRate schedule{config.schedule, config.steps, config.warmup, config.lr, config.min_lr};
   const auto scalars = state.get<float>(ops::names::kScalars);
   const auto t = static_cast<double>(step + 1);
   scalars[0] = static_cast<float>(schedule.at(step));
   scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta1), t)));
   scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta2), t)));
-  scalars[3] = static_cast<float>(1 / static_cast<double>(config.global_batch * config.seq_len));
+  // A step without a target that counts has gradients of 0.
+  const std::int64_t targets = std::max<std::int64_t>(1, counted.value_or(config.global_batch * config.seq_len));
+  scalars[3] = static_cast<float>(1 / static_cast<double>(targets));
   if (config.dropout > 0) state.get<std::int64_t>(ops::names::kRandom)[1] = step;
 }
 

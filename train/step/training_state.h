@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ops/sharding.h"
@@ -28,7 +29,9 @@ void set_coordinates(const execute::State& state, const graph::Grid& grid, const
 /// Writes the values that are constant over all steps: the rank's coordinates, and the numbers of its dropout masks.
 void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at);
 
-/// Learning rate, AdamW's corrections, the loss's scale and the dropout's step.
-void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step);
+/// Learning rate, AdamW's corrections, the loss's scale and the dropout's step. `counted`: targets of the step, over
+/// all ranks, that its loss is the mean of; nullopt: each of them.
+void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step,
+                   std::optional<std::int64_t> counted = std::nullopt);
 
 }  // namespace weft::train

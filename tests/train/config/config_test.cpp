@@ -243,6 +243,7 @@ std::string another_value(const ConfigKey& key) {
   if (key.name == "model") return "gpt2-124m";
   if (key.name == "grid") return "x=1,y=1,z=1,data=2";
   if (key.name == "axis-order") return "data,z,x,y";
+  if (key.name == "goldfish") return "k=3,h=5,strategy=avalanche";
   if (key.name == "rewrites") return "bucket=26214400;recompute=0-3";
   if (key.type == "integer") return key.default_value == "3" ? "4" : "3";
   if (key.name == "model.rope-theta") return "50000.5";

@@ -164,6 +164,44 @@ TEST(BatchLoader, AStepReadsTheSameOnAnyNumberOfRanks) {
   EXPECT_EQ(step_tokens(data.stream(), plan, 6, 1, 2, 5), one);
 }
 
+/// The targets of a step over all ranks, each of which has to count those that aren't dropped.
+std::vector<std::int32_t> masked_targets(const TokenStream& stream, const Goldfish& goldfish, std::int64_t ranks,
+                                         std::int64_t first_step, std::int64_t step) {
+  const BatchPlan plan(stream.size(), 8, 9);
+  std::vector<std::int32_t> all;
+  std::vector<std::int64_t> counted;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    BatchLoader loader(stream, plan, {rank, ranks, 2, 6 / ranks}, first_step, GoldfishMask(goldfish, 9));
+    for (std::int64_t s = first_step; s < step; ++s) loader.next(s);
+    const Batch batch = loader.next(step);
+    counted.push_back(batch.counted);
+    for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+      const std::int32_t target = batch.targets[i];
+      EXPECT_TRUE(target == -1 || target == batch.tokens[i] + 1);
+    }
+    all.insert(all.end(), batch.targets.begin(), batch.targets.end());
+  }
+  const auto kept = std::ranges::count_if(all, [](std::int32_t target) { return target >= 0; });
+  EXPECT_EQ(counted, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), kept));
+  EXPECT_LT(kept, 96);
+  EXPECT_GT(kept, 0);
+  return all;
+}
+
+TEST(BatchLoader, DropsTheSameTargetsOnAnyNumberOfRanksAndFromAnyStep) {
+  const Counting data(500);
+  using Strategy = Goldfish::Strategy;
+  for (const Strategy strategy : {Strategy::hash, Strategy::avalanche, Strategy::fixed, Strategy::random}) {
+    const Goldfish goldfish{3, 2, strategy};
+    const auto one = masked_targets(data.stream(), goldfish, 1, 0, 5);
+    for (const std::int64_t ranks : {1, 2, 3, 6}) {
+      EXPECT_EQ(masked_targets(data.stream(), goldfish, ranks, 4, 5), one) << ranks;
+    }
+  }
+  BatchLoader whole(data.stream(), BatchPlan(500, 8, 9), {1, 3, 2, 2}, 0);
+  EXPECT_EQ(whole.next(0).counted, 96);
+}
+
 TEST(BatchLoader, BeginsAtAnyStepAndCanJump) {
   const Counting data(500);
   const BatchPlan plan(500, 8, 9);

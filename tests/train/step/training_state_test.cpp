@@ -77,6 +77,15 @@ TEST(TrainingState, TheScaleCountsTheTokensOfAllRanks) {
   EXPECT_FLOAT_EQ(training.state.get<float>(ops::names::kScalars)[3], 1.0F / (12 * 6 * 8));
 }
 
+TEST(TrainingState, TheScaleCountsTheTargetsThatAreNotDropped) {
+  const RunConfig config = config_of({1, 1, 2, 3});
+  const TrainingState training(config);
+  write_scalars(training.state, config, 0, 77);
+  EXPECT_FLOAT_EQ(training.state.get<float>(ops::names::kScalars)[3], 1.0F / 77);
+  write_scalars(training.state, config, 0, 0);
+  EXPECT_FLOAT_EQ(training.state.get<float>(ops::names::kScalars)[3], 1.0F);
+}
+
 // Masks are numbered by the row of the global batch: ranks that read other sequences draw other masks, ranks that share
 // sequences the same masks.
 TEST(TrainingState, ConstantsNumberTheRowsOfTheBatch) {

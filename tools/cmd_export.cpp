@@ -88,14 +88,6 @@ void expect_no_file(const fs::path& folder, std::initializer_list<const char*> f
   }
 }
 
-/// The name of the model below adapters: by default the weights that the run began with; "" if nobody knows them.
-std::string base_of(const ExportOptions& options, const train::SavedModel& model) {
-  if (!options.base.empty()) return options.base;
-  train::RunConfig config;
-  train::load_toml_text(config, model.checkpoint->config_toml, "the checkpoint's configuration");
-  return config.init_from;
-}
-
 /// What is written: a model, or adapters alone.
 struct ExportedFiles {
   bool adapters = false;
@@ -178,8 +170,10 @@ int export_model(const ExportOptions& options) {
   std::optional<train::TextEnds> ends;
   if (tokenizer) ends = {tokenizer->facts().begin, tokenizer->facts().end};
   write_folder(folder, [&](const fs::path& temporary) {
-    exported.files = exported.adapters ? train::save_adapter(temporary, model.model, saved, base_of(options, model))
-                                       : train::save_weights(temporary, model.model, saved, exported.shard_bytes, ends);
+    exported.files = exported.adapters
+                         ? train::save_adapter(temporary, model.model, saved,
+                                               options.base.empty() ? model.checkpoint->base : options.base)
+                         : train::save_weights(temporary, model.model, saved, exported.shard_bytes, ends);
     if (!tokenizer || text::has_tokenizer(folder)) return;  // a tokenizer that is there stays
     for (const text::TokenizerFile& file : tokenizer->facts().files) {
       std::error_code error;
@@ -283,7 +277,7 @@ Command describe_export() {
                .target = &options->base,
                .value = "NAME",
                .help = "hf, of adapters: the model below them, a name or a folder, as PEFT is to find it; empty: the "
-                       "run's init-from"});
+                       "init-from of the run that began with them"});
   command.add(policy_option(options->overrides));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.examples = {{"weft export runs/mine -o mine-hf"},

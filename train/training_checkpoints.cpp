@@ -32,6 +32,7 @@ CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   if (setup_.tuned) info.gemm_tuning = execute::to_json(*setup_.tuned);
   if (setup_.inputs.tokenizer) info.tokenizer = setup_.inputs.tokenizer->facts().files;
   info.versions = library_versions();
+  info.base = setup_.inputs.base;
   return info;
 }
 

@@ -126,6 +126,12 @@ TEST_P(ExportedFamily, AdaptersAreExportedAloneOrMerged) {
                                                             "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_TRUE(testing::has_parts(read("adapters/adapter_config.json"), {R"("base_model_name_or_path": "their/base")"}));
   ASSERT_EQ(run({"export", "adapted", "-o", "merged", "--merge"}).exit_code, 0);
+  // The base is known after a resume, and to a run that begins with the adapters.
+  train("again", {"--init-from", "adapted"});
+  for (const std::string name : {"adapted", "again"}) {
+    ASSERT_EQ(run({"export", name, "-o", name + "-peft"}).exit_code, 0);
+    EXPECT_TRUE(testing::has_parts(read(name + "-peft/adapter_config.json"), {R"("base_model_name_or_path": "base")"}));
+  }
 
   const auto loss = [&](const std::string& model) {
     const testing::CommandResult result =

@@ -37,10 +37,11 @@ class GridArrays {
           element = std::remove_reference_t<decltype(element)>(value);
         });
       }
-      const bool has_master = dtype == DType::bf16 || cut;
+      const bool frozen = shard.spec->frozen, has_master = !frozen && (dtype == DType::bf16 || cut);
       states_.push_back({&*shard.spec, dtype,
                          dtype == DType::bf16 ? static_cast<void*>(arrays.half.data()) : arrays.data.data(),
-                         arrays.m.data(), arrays.v.data(), has_master ? arrays.master.data() : nullptr, &shard});
+                         frozen ? nullptr : arrays.m.data(), frozen ? nullptr : arrays.v.data(),
+                         has_master ? arrays.master.data() : nullptr, &shard});
     }
   }
   GridArrays(const GridArrays&) = delete;
@@ -69,7 +70,7 @@ class GridArrays {
               found = fmt::format("{}: {} instead of {}", state.spec->name, static_cast<float>(element), value);
             }
           },
-          with_optimizer, state.master != nullptr);
+          with_optimizer && !state.spec->frozen, state.master != nullptr);
     }
     return found;
   }

@@ -138,6 +138,22 @@ TEST_P(GridCheckpoint, OfEveryGridLoadsOnOthers) {
   }
 }
 
+// Of a model with adapters: the frozen weights without moments or masters, the adapters with theirs.
+TEST_P(GridCheckpoint, AdaptersOfAGridLoadOnOthers) {
+  model_.lora = {.rank = 3};
+  for (const std::size_t i : {0U, 5U, 7U, 10U}) {
+    const fs::path path = save(layouts()[i]);
+    for (const std::size_t j : {0U, 1U, 6U, 7U}) {
+      EXPECT_EQ(load(path, layouts()[j]), "") << name_of(layouts()[i]) << " on " << name_of(layouts()[j]);
+    }
+    const Manifest manifest = manifest_of(path);
+    EXPECT_EQ(manifest.info.model.lora, model_.lora);
+    for (const StoredShard& shard : manifest.shards) {
+      EXPECT_TRUE(shard.content == "parameter" || shard.tensor.find(".lora_") != std::string::npos) << shard.entry;
+    }
+  }
+}
+
 TEST_P(GridCheckpoint, ItsWeightsLoadAloneInEitherType) {
   for (const Layout& from : {layouts()[1], layouts()[4], layouts()[7]}) {
     const fs::path path = save(from);

@@ -205,6 +205,7 @@ Manifest manifest_from(const DocumentValue& manifest) {
   for (const auto& [library, version] : manifest["versions"].members()) info.versions[library] = version.text();
   info.model = model_from(manifest["model"]);
   info.config_toml = manifest["config"].text();
+  if (const auto base = manifest.find("base")) info.base = base->text();
   for (const auto& [file, summary] : manifest["files"].members()) {
     if (!is_plain_file_name(file)) summary.refuse(fmt::format("is a file '{}'", file), "names without folders");
     result.files[file] = {summary["bytes"].count(), summary[kChecksumKey].text()};
@@ -241,6 +242,7 @@ std::string to_json(const Manifest& manifest) {
   JsonArray shards;
   for (const StoredShard& shard : manifest.shards) shards.add(shard_json(shard));
   JsonObject json;
+  if (!info.base.empty()) json.add("base", info.base);
   json.add("format", kFormat)
       .add("version", kVersion)
       .add("step", info.step)

@@ -31,6 +31,7 @@ struct CheckpointInfo {
   std::map<std::string, std::string> versions;  // "weft": "0.1.0", and of the libraries that compute
   std::string gemm_tuning = {};  // see gemm_tuning_file.h; kept in a file beside the manifest, empty: none
   std::vector<text::TokenizerFile> tokenizer = {};  // to be written; found by load_tokenizer() in the folder
+  std::string base = {};  // below adapters: the init-from of the run that began with them; empty without adapters
 };
 
 /// A stored shard: elements [range_begin, range_end), counted row-major, of the block [block_begin, block_end) of a

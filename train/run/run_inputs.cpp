@@ -117,9 +117,16 @@ text::TokenizerPointer tokenizer_of_run(const RunConfig& config, const RunInputs
   }
 }
 
-[[noreturn]] void refuse_random_base() {
-  throw UserError("lora without init-from", "weights that the adapters change: random ones would stay random",
-                  "--init-from with a run or a folder of Hugging Face");
+/// The weights below a run's adapters, whichever run began with these adapters.
+std::string base_of_adapters(const RunConfig& config, const RunInputs& inputs) {
+  if (!inputs.resume_from && !inputs.init_from) {
+    throw UserError("lora without init-from", "weights that the adapters change: random ones would stay random",
+                    "--init-from with a run or a folder of Hugging Face");
+  }
+  const fs::path from = inputs.resume_from ? *inputs.resume_from : *inputs.init_from;
+  if (!is_checkpoint(from)) return config.init_from;
+  const CheckpointInfo info = read_checkpoint_info(from);
+  return info.model.lora.used() ? info.base : config.init_from;
 }
 
 }  // namespace
@@ -195,7 +202,7 @@ RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool spea
   comm::act_together(world, [&] {
     inputs.resume_from = checkpoint_to_resume(config);
     inputs.init_from = weights_to_start_from(config);
-    if (config.model.lora.used() && !inputs.resume_from && !inputs.init_from) refuse_random_base();
+    if (config.model.lora.used()) inputs.base = base_of_adapters(config, inputs);
     if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
     inputs.tokenizer = tokenizer_of_run(config, inputs);
   });

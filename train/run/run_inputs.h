@@ -21,6 +21,7 @@ struct RunInputs {
   std::optional<std::filesystem::path> resume_from;  // a checkpoint folder
   std::optional<std::filesystem::path> init_from;    // a checkpoint folder, or what load_weights() takes
   std::int64_t first_step = 0;
+  std::string base;      // of adapters: see CheckpointInfo
   ReadShare share = {};  // of reading the checkpoint or the weights
 };
 

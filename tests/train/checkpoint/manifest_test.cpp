@@ -67,8 +67,11 @@ TEST(Manifest, KeepsWhatSomeModelsAddToLlama) {
 TEST(Manifest, KeepsAdapters) {
   Manifest manifest;
   EXPECT_EQ(to_json(manifest).find("lora"), std::string::npos);
+  EXPECT_EQ(to_json(manifest).find("base"), std::string::npos);
+  manifest.info.base = "models/base";
   manifest.info.model.lora = {.rank = 3, .alpha = 0.1F, .out = false};
   EXPECT_EQ(parse_manifest(to_json(manifest), "manifest").info.model.lora, manifest.info.model.lora);
+  EXPECT_EQ(parse_manifest(to_json(manifest), "manifest").info.base, "models/base");
 }
 
 TEST(Manifest, OfNothingComesBack) {

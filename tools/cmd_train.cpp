@@ -100,12 +100,12 @@ void print_summary(const TrainOptions& options, const train::RunConfig& config, 
   };
   if (result.stopped_by_signal || result.stopped_by_time) {
     line("stopped", fmt::format("by {} after step {} of {}; go on with: {} train {}/config.toml --resume auto",
-                                result.stopped_by_signal ? "a signal" : "--max-time", result.steps_done, config.steps,
+                                result.stopped_by_signal ? "a signal" : "--max-time", result.steps_done, result.steps,
                                 options.program, config.run_dir));
   }
   if (result.steps_done == result.first_step) {
     line("steps", fmt::format("none left: {} of {} were done before; --steps with a larger number goes on",
-                              result.first_step, config.steps));
+                              result.first_step, result.steps));
     if (result.val_loss) line("held out", fmt::format("{:.4f} nats a token", *result.val_loss));
     say("{}", text);
     return;

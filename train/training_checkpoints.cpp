@@ -1,9 +1,14 @@
 #include "train/training_checkpoints.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/parse_number.h"
+#include "runtime/comm/agreement.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_files.h"
 
 namespace weft::train {
@@ -11,6 +16,7 @@ namespace weft::train {
 RunConfig recorded_config(const TrainingSetup& setup) {
   RunConfig config = setup.config();
   if (setup.bf16 && setup.bf16->source == Bf16Choice::Source::only) config.bf16_products.reset();
+  if (config.epochs > 0) config.steps = 0;  // the epochs tell them again
   if (setup.tuned) config.gemm_tuning = (std::filesystem::path(config.run_dir) / execute::kGemmTuningFile).string();
   return config;
 }
@@ -18,7 +24,8 @@ RunConfig recorded_config(const TrainingSetup& setup) {
 TrainingCheckpoints::TrainingCheckpoints(const TrainingSetup& setup, std::function<void(const std::string& text)> show)
     : setup_(setup),
       show_(std::move(show)),
-      writer_(setup.world, setup.config().run_dir, Retention{setup.config().keep_last, setup.config().keep_every}) {}
+      writer_(setup.world, setup.config().run_dir,
+              Retention{setup.config().keep_last, setup.config().keep_every, setup.config().keep_best}) {}
 
 CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   const RunConfig& config = setup_.config();
@@ -53,11 +60,19 @@ void TrainingCheckpoints::expect_space() {
                   "--run-dir on another disk, or free some space");
 }
 
-void TrainingCheckpoints::save(std::int64_t steps_done, bool last) {
+std::optional<double> TrainingCheckpoints::best_loss() const {
+  const auto best = best_checkpoint(setup_.config().run_dir, setup_.inputs.first_step);
+  const std::string text = comm::text_of_rank_0(setup_.world, best ? fmt::format("{}", best->val_loss) : "");
+  if (text.empty()) return std::nullopt;
+  return parse_number<double>(text, "val_loss", -1e300, 1e300);
+}
+
+void TrainingCheckpoints::save(std::int64_t steps_done, bool last, std::optional<double> val_loss) {
   setup_.world.barrier();  // every rank has finished the step that is saved
   writer_.finish();        // it reads arrays that state_to_host() writes
   setup_.program->state_to_host();
-  const CheckpointInfo saved = info(steps_done);
+  CheckpointInfo saved = info(steps_done);
+  if (setup_.config().keep_best) saved.val_loss = val_loss;
   last ? writer_.save_now(saved, arrays()) : writer_.save(saved, arrays());
   report();
   if (last) setup_.world.barrier();  // no rank ends before the checkpoint is complete

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,12 @@ class TrainingCheckpoints {
 
   /// Throws UserError if the first checkpoint wouldn't fit on the disk.
   void expect_space();
-  /// Saves the step that every rank has finished; the last checkpoint is complete on return. Collective over the world.
-  void save(std::int64_t steps_done, bool last);
+  /// Saves the step that every rank has finished; the last checkpoint is complete on return. `val_loss`: of the step,
+  /// if it was evaluated. Collective over the world.
+  void save(std::int64_t steps_done, bool last, std::optional<double> val_loss = std::nullopt);
+  /// The held-out loss of the best checkpoint up to the run's first step, as rank 0 sees it; nullopt if there is none.
+  /// Collective over the world.
+  std::optional<double> best_loss() const;
   /// Checks whether the checkpoint that is being written is complete.
   void report();
   /// The newest complete checkpoint; empty if there is none.

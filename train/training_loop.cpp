@@ -40,11 +40,13 @@ void TrainingLoop::run() {
   begun_at_ = Clock::now();
   const std::int64_t first = setup_.inputs.first_step;
   result_.first_step = result_.steps_done = first;
+  result_.steps = config_.steps;
   result_.first_val_loss = held_out_loss();
   if (result_.first_val_loss) {
     report_.say(LogTopic::evaluation,
                 fmt::format("held-out loss before step {}: {:.4f} nats a token", first, *result_.first_val_loss));
   }
+  if (config_.keep_best) best_loss_ = checkpoints_.best_loss();
   training_begun_at_ = Clock::now();
   const TokenStream& tokens = setup_.inputs.source.train();
   std::optional<GoldfishMask> mask;
@@ -111,7 +113,16 @@ void TrainingLoop::finish(const StartedStep& of, bool newest) {
   // Before the checkpoint, so that a run that continues from it has a line for every step.
   report_.step(metrics, seconds_since(training_begun_at_));
   expect_finite(metrics);
-  if (config_.save && (last || every(config_.save_every, of.step))) checkpoints_.save(of.step + 1, last);
+  const bool best = config_.keep_best && is_best(metrics.val_loss);
+  if (config_.save && (last || best || every(config_.save_every, of.step))) {
+    checkpoints_.save(of.step + 1, last, metrics.val_loss);
+  }
+}
+
+bool TrainingLoop::is_best(std::optional<double> val_loss) {
+  if (!val_loss || (best_loss_ && !(*val_loss < *best_loss_))) return false;
+  best_loss_ = val_loss;
+  return true;
 }
 
 std::optional<double> TrainingLoop::held_out_loss() {

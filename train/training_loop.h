@@ -43,6 +43,8 @@ class TrainingLoop {
   /// Whether the newest step is the last: at the end of the run, or by a vote of this or the previous step.
   bool is_last(std::int64_t newest) const;
   void expect_finite(const StepMetrics& metrics);
+  /// Whether the loss is the lowest until now; remembers it.
+  bool is_best(std::optional<double> val_loss);
 
   TrainingSetup& setup_;
   const RunConfig& config_;
@@ -53,6 +55,7 @@ class TrainingLoop {
   TimeLimit limit_;
   std::chrono::steady_clock::time_point begun_at_, training_begun_at_;
   std::unique_ptr<BatchLoader> loader_;
+  std::optional<double> best_loss_;  // of a run that keeps the best checkpoint
   std::vector<double> step_ms_;
 };
 

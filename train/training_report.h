@@ -20,6 +20,7 @@ namespace weft::train {
 /// The result of a run.
 struct TrainResult {
   std::int64_t first_step = 0, steps_done = 0;  // steps [first_step, steps_done) ran
+  std::int64_t steps = 0;                       // to be done, of the run
   double first_loss = 0, last_loss = 0;         // of the first and the last step
   /// Held-out loss before the first step, and the latest; nullopt if a signal or the time limit ended the evaluation.
   std::optional<double> first_val_loss, val_loss;

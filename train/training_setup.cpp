@@ -147,6 +147,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   setup.inputs = find_run_inputs(world, run.config, speaks);
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
+  if (run.config.epochs > 0) setup.run.config.steps = steps_of_epochs(run.config, setup.inputs.source.train().size());
   const RunConfig& config = setup.config();
   setup.at = graph::coordinates_of(config.grid, world.rank());
   setup.specs = ops::model_parameters(config.model);

@@ -79,14 +79,27 @@ class Encoders {
   }
   void encode(Batch& batch) const {
     for (TextPart& part : batch.parts) {
-      const std::string text = part.json ? work_.text(part) : std::move(part.text);
+      std::vector<TextPiece> pieces;
+      if (part.json) {
+        pieces = work_.pieces(part);
+      } else {
+        pieces.push_back({.text = std::move(part.text)});
+      }
       part.text.clear();
+      EncodedPart& result = batch.results.emplace_back();
       const std::size_t begin = batch.ids.size();
-      work_.tokenizer.encode(text, work_.options, batch.ids);
+      for (const TextPiece& piece : pieces) encode(piece, begin, batch.ids, result);
       batch.ends.push_back(batch.ids.size());
-      const bool differs = work_.verify && work_.tokenizer.decode(std::span(batch.ids).subspan(begin)) != text;
-      batch.results.push_back({{}, text.size(), differs});
     }
+  }
+  /// `begin`: of the part's ids.
+  void encode(const TextPiece& piece, std::size_t begin, std::vector<std::int32_t>& ids, EncodedPart& result) const {
+    const std::size_t at = ids.size();
+    work_.tokenizer.encode(piece.text, work_.options, ids);
+    result.text_bytes += piece.text.size();
+    result.differs |= work_.verify && work_.tokenizer.decode(std::span(ids).subspan(at)) != piece.text;
+    if (const auto& end = work_.tokenizer.facts().end; piece.ends && end) ids.push_back(*end);
+    if (!piece.learnt && ids.size() > at) result.ignored.push_back({at - begin, ids.size() - begin});
   }
 
   const ParallelEncode& work_;
@@ -109,11 +122,11 @@ std::unique_ptr<Batch> next_batch(const ParallelEncode& work) {
   return batch;
 }
 
-void take_batch(const ParallelEncode& work, const Batch& batch) {
+void take_batch(const ParallelEncode& work, Batch& batch) {
   if (batch.failure) std::rethrow_exception(batch.failure);
   std::size_t begin = 0;
   for (std::size_t i = 0; i < batch.parts.size(); ++i) {
-    EncodedPart result = batch.results[i];
+    EncodedPart& result = batch.results[i];
     result.ids = std::span(batch.ids).subspan(begin, batch.ends[i] - begin);
     work.take(batch.parts[i], result);
     begin = batch.ends[i];

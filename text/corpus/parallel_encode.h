@@ -5,17 +5,20 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
+#include <vector>
 
+#include "text/corpus/id_range.h"
 #include "text/corpus/text_files.h"
+#include "text/corpus/text_pieces.h"
 #include "text/tokenizer.h"
 
 namespace weft::text {
 
 struct EncodedPart {
   std::span<const std::int32_t> ids;
+  std::vector<IdRange> ignored = {};  // of `ids`: the pieces that aren't learnt
   std::uint64_t text_bytes = 0;
-  bool differs = false;  // the ids were decoded to another text
+  bool differs = false;  // the ids of a piece were decoded to another text
 };
 
 struct ParallelEncode {
@@ -25,8 +28,8 @@ struct ParallelEncode {
   bool verify = false;  // decodes the ids again
   /// The next part; nothing at the end. Called by the calling thread.
   std::function<std::optional<TextPart>()> next;
-  /// The text of a part. Called by several threads.
-  std::function<std::string(const TextPart&)> text;
+  /// The pieces of a line of JSON, each of which is encoded by itself. Called by several threads.
+  std::function<std::vector<TextPiece>(const TextPart&)> pieces;
   /// Takes the result of a part, whose text is gone, in the order of next(). Called by the calling thread.
   std::function<void(const TextPart&, const EncodedPart&)> take;
 };

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -47,10 +46,6 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   }
   std::ranges::sort(inside);
   files.insert(files.end(), inside.begin(), inside.end());
-}
-
-std::string as_utf8(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -162,25 +157,6 @@ TextPart TextFiles::next_text() {
     part.begins = std::exchange(begins_, false);
     return part;
   }
-}
-
-std::string part_text(const TextPart& part, const std::vector<fs::path>& files, const std::string& field) {
-  if (!part.json) return part.text;
-  const auto json = nlohmann::json::parse(part.text, nullptr, false);
-  const std::string place = fmt::format("{} line {}", in_quotes(files[part.file]), part.line);
-  if (!json.is_object()) {
-    throw UserError(fmt::format("{} is no JSON object", place), "JSON lines: an object on each line",
-                    "give text files, whose names don't end in .jsonl, without --field");
-  }
-  const auto found = json.find(field);
-  if (found != json.end() && found->is_string()) return found->get<std::string>();
-  std::vector<std::string> texts;
-  for (const auto& [key, value] : json.items()) {
-    if (value.is_string()) texts.push_back(as_utf8(key));
-  }
-  throw UserError(fmt::format("{} has no text \"{}\"", place, field),
-                  texts.empty() ? "an object with a text" : "one of its texts: " + join(texts),
-                  "--field with the name of the text");
 }
 
 }  // namespace weft::text

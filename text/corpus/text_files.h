@@ -20,7 +20,7 @@ namespace weft::text {
 struct TextPart {
   std::string text;
   bool begins = true;      // a document
-  bool json = false;       // the text is a line of JSON: part_text() takes the field out of it
+  bool json = false;       // the text is a line of JSON, see part_pieces()
   std::uint32_t file = 0;  // by its index
   std::uint64_t line = 0;  // of the file, from 1; 0: not by lines
 };
@@ -72,9 +72,5 @@ class TextFiles {
   bool json_ = false, file_ended_ = false, begins_ = true;
   std::uint64_t line_ = 0;
 };
-
-/// The text of a part: of a line of JSON its field. Throws UserError, naming file and line, if the line is no JSON
-/// object with such a text. Any number of threads may call it.
-std::string part_text(const TextPart& part, const std::vector<std::filesystem::path>& files, const std::string& field);
 
 }  // namespace weft::text

@@ -46,7 +46,19 @@ void TokenFileWriter::begin_document() {
   if (separator_) add(std::span(&*separator_, 1), 0);
 }
 
-void TokenFileWriter::add(std::span<const std::int32_t> ids, std::uint64_t text_bytes) {
+void TokenFileWriter::ignore(IdRange range) {
+  if (!ignored_.empty() && ignored_.back().end == range.begin) {
+    ignored_.back().end = range.end;
+  } else {
+    ignored_.push_back(range);
+  }
+}
+
+void TokenFileWriter::add(std::span<const std::int32_t> ids, std::uint64_t text_bytes,
+                          std::span<const IdRange> ignored) {
+  const std::uint64_t before = summary_.tokens;
+  if (!ignored.empty() && separator_ && before == begins_.back() + 1) ignore({before - 1, before});
+  for (const IdRange& range : ignored) ignore({before + range.begin, before + range.end});
   summary_.tokens += ids.size();
   summary_.text_bytes += text_bytes;
   if (summary_.tokens > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
@@ -81,6 +93,11 @@ std::string TokenFileWriter::description() const {
     json.add("separator", nullptr);
   }
   json.add("documents", summary_.documents).add("document_begins", begins_);
+  if (!ignored_.empty()) {
+    JsonArray ranges;
+    for (const IdRange& range : ignored_) ranges.add(JsonArray{range.begin, range.end});
+    json.add(kIgnoredRanges, ranges);
+  }
   return json.text() + "\n";
 }
 

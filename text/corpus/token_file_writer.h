@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files/durable_file.h"
+#include "text/corpus/id_range.h"
 #include "text/tokenizer.h"
 
 namespace weft::text {
@@ -22,7 +23,8 @@ struct TokenFileSummary {
 };
 
 /// Writes FILE (a header of 1024 bytes; ids of 16 bits if the vocabulary has at most 65,536, else of 32), and
-/// FILE.json, which names the width, the vocabulary, the tokenizer's digest and the first token of each document.
+/// FILE.json, which names the width, the vocabulary, the tokenizer's digest, the first token of each document and, if
+/// there are any, the ranges of tokens that aren't learnt.
 /// Neither is there before commit().
 class TokenFileWriter {
  public:
@@ -30,13 +32,14 @@ class TokenFileWriter {
   TokenFileWriter(std::filesystem::path path, const Tokenizer& tokenizer, std::optional<std::int32_t> separator);
 
   void begin_document();
-  /// Appends ids of the document. Throws RuntimeFault if the file can't be written, UserError beyond the 2,147,483,647
-  /// tokens that a header can count.
-  void add(std::span<const std::int32_t> ids, std::uint64_t text_bytes);
+  /// Appends ids of the document, of which those in the ranges aren't learnt; then the separator isn't either. Throws
+  /// RuntimeFault if the file can't be written, UserError beyond the 2,147,483,647 tokens that a header can count.
+  void add(std::span<const std::int32_t> ids, std::uint64_t text_bytes, std::span<const IdRange> ignored = {});
   TokenFileSummary commit();
 
  private:
   void write_buffer();
+  void ignore(IdRange range);
   std::string description() const;
 
   std::filesystem::path path_;
@@ -45,8 +48,12 @@ class TokenFileWriter {
   DurableFile file_;
   TokenFileSummary summary_;
   std::vector<std::uint64_t> begins_;  // first token of each document
+  std::vector<IdRange> ignored_;
   std::vector<std::byte> buffer_;
 };
+
+/// The member of a description with the ranges of tokens that aren't learnt.
+inline constexpr const char* kIgnoredRanges = "ignored";
 
 /// The name of the description of a token file.
 std::filesystem::path description_path(const std::filesystem::path& token_file);

@@ -163,11 +163,11 @@ int write_tokens(const TokenizeOptions& options) {
        .threads = threads_of(options),
        .verify = options.verify,
        .next = [&] { return files.next(); },
-       .text = [&](const text::TextPart& part) { return text::part_text(part, files.files(), names.field); },
+       .pieces = [&](const text::TextPart& part) { return text::part_pieces(part, files.files(), names.field); },
        .take =
            [&](const text::TextPart& part, const text::EncodedPart& made) {
              if (part.begins) writer.begin_document();
-             writer.add(made.ids, made.text_bytes);
+             writer.add(made.ids, made.text_bytes, made.ignored);
              tokens += made.ids.size();
              different += made.differs ? 1 : 0;
              line.show(progress(fmt::format("{} tokens", human_count(static_cast<double>(tokens))), files));

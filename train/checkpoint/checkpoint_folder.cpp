@@ -10,6 +10,7 @@
 #include "base/files/durable_folder.h"
 #include "base/files/mapped_file.h"
 #include "base/log.h"
+#include "train/checkpoint/manifest.h"
 
 namespace weft::train {
 namespace {
@@ -58,8 +59,25 @@ std::vector<CheckpointFolder> complete_checkpoints(const fs::path& run_dir) {
 
 std::optional<fs::path> latest_checkpoint(const fs::path& run_dir) {
   const auto found = complete_checkpoints(run_dir);
-  if (found.empty()) return std::nullopt;
-  return found.back().path;
+  if (!found.empty()) return found.back().path;
+  std::error_code hidden;
+  if (run_dir.filename() != kBestName || fs::exists(run_dir, hidden)) return std::nullopt;
+  if (const auto best = best_checkpoint(run_dir.parent_path())) return best->folder.path;
+  return std::nullopt;
+}
+
+std::optional<BestCheckpoint> best_checkpoint(const fs::path& run_dir, std::int64_t most_steps) {
+  std::optional<BestCheckpoint> best;
+  for (CheckpointFolder& folder : complete_checkpoints(run_dir)) {
+    std::optional<double> loss;
+    try {
+      if (folder.step <= most_steps) loss = read_manifest(folder.path).info.val_loss;
+    } catch (const UserError&) {
+      continue;  // a damaged one is refused by name where somebody asks for it
+    }
+    if (loss && (!best || *loss <= best->val_loss)) best = {std::move(folder), *loss};
+  }
+  return best;
 }
 
 fs::path find_checkpoint(const fs::path& path) {
@@ -67,7 +85,7 @@ fs::path find_checkpoint(const fs::path& path) {
   if (const auto latest = latest_checkpoint(path)) return *latest;
   std::error_code hidden;
   throw UserError(in_quotes(path) + (fs::exists(path, hidden) ? " holds no complete checkpoint" : " doesn't exist"),
-                  "a run folder with checkpoints/step_…, or one of those folders",
+                  "a run folder with checkpoints/step_…, one of those folders, or RUN/best of a run with --keep-best",
                   "to start from weights alone, give --init-from");
 }
 
@@ -76,8 +94,11 @@ void remove_superseded(const fs::path& run_dir, std::int64_t newest_step, const 
   auto found = complete_checkpoints(run_dir);
   std::erase_if(found, [&](const CheckpointFolder& c) { return c.step > newest_step; });
   const auto kept = static_cast<std::size_t>(retention.keep_last);
+  std::optional<BestCheckpoint> best;
+  if (retention.keep_best) best = best_checkpoint(run_dir, newest_step);
   for (std::size_t i = 0; i + kept < found.size(); ++i) {
     if (retention.keep_every > 0 && found[i].step % retention.keep_every == 0) continue;
+    if (best && best->folder.step == found[i].step) continue;
     // A failed removal is tried again after the next checkpoint.
     Log(LogTopic::checkpoint)
         .info("{} {}: newer checkpoints are kept", in_quotes(found[i].path),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -11,10 +12,14 @@ namespace weft::train {
 
 inline constexpr std::string_view kManifestFile = "manifest.json";
 
-/// The checkpoints that are kept after a newer one is complete: the last `keep_last` (0: all), and all whose step is a
-/// multiple of `keep_every` (0: none).
+/// The name of a run's best checkpoint where a path stands for a checkpoint: RUN/best.
+inline constexpr std::string_view kBestName = "best";
+
+/// The checkpoints that are kept after a newer one is complete: the last `keep_last` (0: all), all whose step is a
+/// multiple of `keep_every` (0: none), and the best.
 struct Retention {
   std::int64_t keep_last = 0, keep_every = 0;
+  bool keep_best = false;
 };
 
 struct CheckpointFolder {
@@ -31,9 +36,19 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, std:
 bool is_checkpoint(const std::filesystem::path& folder);
 /// The complete checkpoints below <run_dir>/checkpoints, by step.
 std::vector<CheckpointFolder> complete_checkpoints(const std::filesystem::path& run_dir);
-/// The complete checkpoint with the highest step; nullopt if there is none.
+/// The complete checkpoint with the highest step, or for RUN/best, if that is no folder, the best; nullopt if there is
+/// none.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run_dir);
-/// The checkpoint that `path` means: a checkpoint folder itself, or a run folder's latest. Throws UserError.
+/// A checkpoint and its held-out loss.
+struct BestCheckpoint {
+  CheckpointFolder folder;
+  double val_loss = 0;
+};
+/// Of the checkpoints up to a step whose manifests tell a held-out loss, the newest with the lowest; nullopt if there
+/// are none.
+std::optional<BestCheckpoint> best_checkpoint(const std::filesystem::path& run_dir,
+                                              std::int64_t most_steps = std::numeric_limits<std::int64_t>::max());
+/// The checkpoint that `path` means: a checkpoint folder itself, a run folder's latest, or RUN/best. Throws UserError.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
 /// Removes the complete checkpoints up to `newest_step` that `retention` doesn't keep, never that of `newest_step`

@@ -23,6 +23,7 @@ namespace {
 
 constexpr const char* kFormat = "weft-checkpoint";
 constexpr std::int64_t kVersion = 2;
+constexpr const char* kValLoss = "val_loss";
 constexpr std::int64_t kMostSteps = 1'000'000'000;  // of any configuration
 
 /// Calls visit(key, member) for every size of a model: one list for writing and reading.
@@ -202,6 +203,7 @@ Manifest manifest_from(const DocumentValue& manifest) {
   info.seed = manifest["seed"].count();
   info.tokens_seen = manifest["tokens_seen"].count();
   info.dtype = manifest["dtype"].one_of({DType::f32, DType::bf16});
+  if (const auto loss = manifest.find(kValLoss)) info.val_loss = loss->number();
   for (const auto& [library, version] : manifest["versions"].members()) info.versions[library] = version.text();
   info.model = model_from(manifest["model"]);
   info.config_toml = manifest["config"].text();
@@ -248,8 +250,9 @@ std::string to_json(const Manifest& manifest) {
       .add("step", info.step)
       .add("seed", info.seed)
       .add("tokens_seen", info.tokens_seen)
-      .add("dtype", to_string(info.dtype))
-      .add("versions", info.versions)
+      .add("dtype", to_string(info.dtype));
+  if (info.val_loss) json.add(kValLoss, *info.val_loss);
+  json.add("versions", info.versions)
       .add("model", model_json(info.model))
       .add("files", files)
       .add("shards", shards)

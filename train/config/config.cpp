@@ -126,7 +126,22 @@ bool is_given(const RunConfig& config, std::string_view key) {
   return !by_key && key.starts_with(kModelPrefix) && config.model_name != RunConfig().model_name;
 }
 
+/// Of one layer; of two, the later counts.
+void refuse_steps_with_epochs(const std::vector<Setting>& settings) {
+  RunConfig steps, epochs;
+  epochs.steps = steps.steps = 0;
+  for (const Setting& setting : settings) {
+    const std::string name = table_name(setting.key);
+    if (name == "steps") set_key(steps, name, setting.value, setting.source);
+    if (name == "epochs") set_key(epochs, name, setting.value, setting.source);
+  }
+  if (steps.steps == 0 || epochs.epochs == 0) return;
+  throw UserError(fmt::format("steps = {} and epochs = {}", steps.steps, epochs.epochs),
+                  "one of both: either tells how long to train", "leave one out");
+}
+
 void apply_settings(RunConfig& config, std::vector<Setting> settings) {
+  refuse_steps_with_epochs(settings);
   const std::vector<ConfigEntry>& table = config_table();
   const auto place = [&](const Setting& setting) { return &find_entry(setting.key, setting.source) - table.data(); };
   std::stable_sort(settings.begin(), settings.end(),

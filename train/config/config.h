@@ -45,8 +45,9 @@ struct RunConfig {
   std::string model_name = "tiny";  // "custom": the sizes in `model`, else fill_in() loads those of the name
   ops::ModelConfig model;
   // run
-  std::string run_dir;  // empty: runs/<model>-<date>-<time>
-  std::int64_t steps = 200;
+  std::string run_dir;       // empty: runs/<model>-<date>-<time>
+  std::int64_t steps = 200;  // 0: as many as `epochs` says, once the data is open
+  double epochs = 0;         // times that the training data is read; 0: `steps` says
   std::uint64_t seed = 42;
   double max_time = 0;  // seconds of training, 0: no limit
   // parallelism
@@ -108,6 +109,7 @@ struct RunConfig {
   std::int64_t save_every = 0;      // steps; 0: only at the end
   std::int64_t keep_last = 3;       // checkpoints; 0: all
   std::int64_t keep_every = 0;      // checkpoints of steps that are multiples of it are always kept; 0: none
+  bool keep_best = false;           // a checkpoint after each evaluation with the lowest loss; the newest stays
   std::int64_t trace_steps = 3;     // the last steps kept in trace.json; 0: none
   bool metrics_csv = false;         // metrics.csv too
   bool tensorboard = false;         // event files of TensorBoard too

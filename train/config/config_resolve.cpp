@@ -162,6 +162,17 @@ void check_layers(const RunConfig& config) {
   }
 }
 
+void check_length(const RunConfig& config) {
+  if ((config.steps == 0) == (config.epochs > 0)) return;
+  throw UserError(fmt::format("steps = {} and epochs = {}", config.steps, config.epochs), "one of both",
+                  config.steps == 0 ? "--steps 200, or --epochs 3" : "leave one out");
+}
+
+void check_best(const RunConfig& config) {
+  if (!config.keep_best || config.save) return;
+  throw UserError("keep-best with save = false", "checkpoints, of which the best is kept", "leave one of both out");
+}
+
 void check_goldfish(const RunConfig& config) {
   if (!config.goldfish || !config.goldfish->reads_context() || config.goldfish->h <= config.seq_len) return;
   throw UserError(fmt::format("goldfish = {} reads contexts of {} tokens, and seq-len = {}", to_text(config.goldfish),
@@ -211,6 +222,8 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   check_products(config);
   check_optimizer(config);
   check_goldfish(config);
+  check_length(config);
+  check_best(config);
   check_device(config);
   check_layers(config);
   check_lora(config);

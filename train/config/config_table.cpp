@@ -28,11 +28,31 @@ void add(std::vector<ConfigEntry>& all, KeyGroup group, std::vector<ConfigEntry>
   }
 }
 
+/// The length of a run is given in steps or in epochs: the later of two layers counts.
+ConfigEntry steps_key() {
+  ConfigEntry key = integer_key("steps", "how many steps to train; 0: as epochs says", &RunConfig::steps, 0, kMany);
+  key.set = [set = key.set](RunConfig& config, std::string_view value, std::string_view where) {
+    set(config, value, where);
+    if (config.steps > 0) config.epochs = 0;
+  };
+  return key;
+}
+
+ConfigEntry epochs_key() {
+  ConfigEntry key = number_key("epochs", "in place of steps: how many times to read the training data, as in 3 or 0.5",
+                               &RunConfig::epochs, 0, 1e6);
+  key.set = [set = key.set](RunConfig& config, std::string_view value, std::string_view where) {
+    set(config, value, where);
+    if (config.epochs > 0) config.steps = 0;
+  };
+  return key;
+}
+
 void add_run(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::model, {model_key()});
   add(all, KeyGroup::run,
       {text_key("run-dir", "the folder for the run's files; empty: runs/<model>-<date>-<time>", &RunConfig::run_dir),
-       integer_key("steps", "how many steps to train", &RunConfig::steps, 1, kMany),
+       steps_key(), epochs_key(),
        integer_key("seed", "the seed of the initial weights, of the order of the data and of dropout", &RunConfig::seed,
                    0, 9.0e18),
        number_key("max-time",
@@ -237,6 +257,10 @@ void add_records(std::vector<ConfigEntry>& all) {
        integer_key("keep-last", "how many of the newest checkpoints to keep; 0: all", &RunConfig::keep_last, 0, kMany),
        integer_key("keep-every", "keep for ever the checkpoints of steps that are multiples of this; 0: none",
                    &RunConfig::keep_every, 0, kMany),
+       boolean_key("keep-best",
+                   "write a checkpoint after each evaluation with the lowest held-out loss so far, and keep the newest "
+                   "of them; RUN/best names it",
+                   &RunConfig::keep_best),
        integer_key("trace-steps", "how many of the last steps trace.json keeps; 0: no trace", &RunConfig::trace_steps,
                    0, 1000),
        boolean_key("metrics-csv", "write metrics.csv beside metrics.jsonl", &RunConfig::metrics_csv),

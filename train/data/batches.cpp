@@ -108,10 +108,11 @@ void BatchLoader::stop() {
 }
 
 std::int64_t BatchLoader::read(std::uint64_t sequence, std::span<std::int32_t> targets) {
-  stream_.copy(plan_.window_begin(sequence), window_.size(), window_.data());
+  const std::uint64_t begin = plan_.window_begin(sequence);
+  stream_.copy(begin, window_.size(), window_.data());
   std::copy(window_.begin() + 1, window_.end(), targets.begin());
-  if (!mask_) return plan_.seq_len();
-  mask_->drop(window_, sequence, targets);
+  stream_.drop_ignored(begin + 1, targets);
+  if (mask_) mask_->drop(window_, sequence, targets);
   return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
 }
 
@@ -122,15 +123,23 @@ void BatchLoader::fill(std::int64_t step) {
   const std::uint64_t all = own * static_cast<std::uint64_t>(share_.ranks);
   const std::uint64_t first = static_cast<std::uint64_t>(step) * all;
   const std::uint64_t begin = static_cast<std::uint64_t>(share_.rank) * own;
-  counted_[slot] = mask_ ? 0 : static_cast<std::int64_t>(all) * plan_.seq_len();
-  for (std::uint64_t i = mask_ ? 0 : begin; i < (mask_ ? all : begin + own); ++i) {
-    const bool is_own = i >= begin && i < begin + own;
-    const std::size_t at = (i - begin) * length;
-    const std::span<std::int32_t> targets = is_own ? std::span(targets_[slot]).subspan(at, length) : other_targets_;
-    const std::int64_t counted = read(first + i, targets);
-    if (mask_) counted_[slot] += counted;
-    if (is_own) std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(at));
+  counted_[slot] = 0;
+  for (std::uint64_t i = 0; i < all; ++i) {
+    if (i >= begin && i < begin + own) {
+      const std::size_t at = (i - begin) * length;
+      counted_[slot] += read(first + i, std::span(targets_[slot]).subspan(at, length));
+      std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(at));
+    } else {
+      counted_[slot] += counted_by_others(first + i);
+    }
   }
+}
+
+std::int64_t BatchLoader::counted_by_others(std::uint64_t sequence) {
+  if (mask_) return read(sequence, other_targets_);
+  if (!stream_.has_ignored()) return plan_.seq_len();
+  const std::uint64_t target = plan_.window_begin(sequence) + 1;
+  return static_cast<std::int64_t>(stream_.learnt(target, target + static_cast<std::uint64_t>(plan_.seq_len())));
 }
 
 Batch BatchLoader::next(std::int64_t step) {
@@ -157,6 +166,10 @@ EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const 
   }
   targets_ = stream.size() - 1;
   if (limit > 0) targets_ = std::min(targets_, static_cast<std::uint64_t>(limit) * seq_len_);
+  if (stream.learnt(1, 1 + targets_) == 0) {
+    throw UserError(fmt::format("no completion and no message of the assistant in {} held-out tokens", targets_),
+                    "tokens that count in the loss", "give more data, or --val-data; or raise --eval-sequences");
+  }
   // Targets of one micro-batch on every rank.
   const std::uint64_t round =
       static_cast<std::uint64_t>(share.ranks) * static_cast<std::uint64_t>(share.micro_batch) * seq_len_;
@@ -176,6 +189,7 @@ void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::
   const std::uint64_t count = std::min<std::uint64_t>(tokens.size(), targets_ - first);
   stream_.copy(first, count, tokens.data());
   stream_.copy(first + 1, count, targets.data());
+  stream_.drop_ignored(first + 1, targets.first(count));
 }
 
 }  // namespace weft::train

@@ -50,10 +50,11 @@ struct BatchShare {
   std::int64_t sequences() const { return micro_batches * micro_batch; }
 };
 
-/// Tokens of one step and rank, [A, B·T], and the token after each, or −1 where it is dropped from the loss.
+/// Tokens of one step and rank, [A, B·T], and the token after each, or −1 where it isn't learnt or is dropped from the
+/// loss.
 struct Batch {
   std::span<const std::int32_t> tokens, targets;
-  std::int64_t counted = 0;  // targets that aren't dropped, of all ranks, by which the step's loss is divided
+  std::int64_t counted = 0;  // other targets, of all ranks, by which the step's loss is divided
 };
 
 /// Fills two slots ahead of the steps in a thread of its own, because tokens may have to come from disk. Allocates only
@@ -79,6 +80,8 @@ class BatchLoader {
   void fill(std::int64_t step);
   /// Reads a sequence into the window, and writes its targets. Returns how many of them count.
   std::int64_t read(std::uint64_t sequence, std::span<std::int32_t> targets);
+  /// The same number of a sequence that another rank reads.
+  std::int64_t counted_by_others(std::uint64_t sequence);
 
   const TokenStream& stream_;
   const BatchPlan plan_;
@@ -108,7 +111,7 @@ class EvalBatches {
 
   /// Micro-batches of each rank.
   std::int64_t size() const { return micro_batches_; }
-  /// Number of targets over all ranks, by which the summed loss is divided.
+  /// Number of targets over all ranks, with those that aren't learnt.
   std::uint64_t targets() const { return targets_; }
   /// Writes micro-batch `index` of this rank: B·T tokens and targets.
   void fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;

@@ -13,6 +13,10 @@ namespace weft::train {
 /// of another file.
 std::vector<std::uint64_t> document_begins(const CheckedTokens& file);
 
+/// The tokens of a checked file that aren't learnt: prompts, and messages to an assistant. They are in the description
+/// that `weft tokenize` wrote beside it. Throws UserError if that is of another file.
+std::vector<text::IdRange> ignored_ranges(const CheckedTokens& file);
+
 /// Whether a document is held out. Of each ten documents in a row one is: number 10·g + mixed_bits(g) mod 10 of tens g,
 /// counted from 0; the last tens have none if they aren't full. Of fewer than ten documents in all, number
 /// mixed_bits(0) mod `documents` is. So it is the same on every rank and for a run that goes on.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "train/config/config.h"
 #include "train/data/token_stream.h"
@@ -11,8 +12,9 @@ namespace weft::train {
 
 /// A file that was read through once.
 struct CheckedTokens {
-  TokenStream::Part part;      // all of its tokens
-  std::uint32_t checksum = 0;  // CRC-32C of the bytes of their ids
+  TokenStream::Part part;                   // all of its tokens
+  std::uint32_t checksum = 0;               // CRC-32C of the bytes of their ids
+  std::vector<text::IdRange> ignored = {};  // tokens that aren't learnt, in order
 };
 
 /// A .bin file: llm.c's format (header of 256 int32: 20240520, 1, count, then u16 ids; or 20240801, 7, count, then u32

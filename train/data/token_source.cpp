@@ -252,6 +252,7 @@ std::vector<CheckedTokens> check_files(const std::string& named, const FileSet& 
       continue;
     }
     CheckedTokens tokens = set.text ? std::move(text.tokens) : check_token_file(file, options.width, options.vocab);
+    tokens.ignored = ignored_ranges(tokens);
     const auto equal = std::ranges::find_if(checked, [&](const CheckedTokens& other) {
       return other.checksum == tokens.checksum && equal_content(*other.part.file, *file);
     });
@@ -301,9 +302,20 @@ TokenStream::Part slice(TokenStream::Part part, std::uint64_t begin, std::uint64
   return part;
 }
 
+/// Appends tokens [begin, begin + count) of a file.
+void append(TokenStream& stream, const CheckedTokens& file, std::uint64_t begin, std::uint64_t count) {
+  std::vector<text::IdRange> ignored;
+  auto range = std::ranges::upper_bound(file.ignored, begin, {}, &text::IdRange::end);
+  for (; range != file.ignored.end() && range->begin < begin + count; ++range) {
+    ignored.push_back({std::max(range->begin, begin) - begin, std::min(range->end, begin + count) - begin});
+  }
+  stream.append(slice(file.part, begin, count), ignored);
+}
+
 /// Adds a file to the digest: its tokens, and the beginning of the held-out part.
 void add_file(Fingerprint& digest, const CheckedTokens& tokens, std::uint64_t train_count) {
   digest.add(bytes_per_token(tokens.part.encoding)).add(tokens.part.count).add(train_count).add(tokens.checksum);
+  for (const text::IdRange& range : tokens.ignored) digest.add(range.begin).add(range.end);
 }
 
 /// 259012 reads "259,012".
@@ -384,8 +396,8 @@ Split hold_out_tails(const std::vector<CheckedTokens>& files, std::int64_t vocab
   split.what_held_out = fmt::format("the last {} % of each file", per_cent);
   for (const CheckedTokens& file : files) {
     const std::uint64_t count = file.part.count, kept_back = count * per_cent / 100;
-    split.train.append(slice(file.part, 0, count - kept_back));
-    split.held_out.append(slice(file.part, count - kept_back, kept_back));
+    append(split.train, file, 0, count - kept_back);
+    append(split.held_out, file, count - kept_back, kept_back);
     add_file(split.digest, file, count - kept_back);
   }
   return split;
@@ -408,13 +420,13 @@ Split hold_out_documents(const std::vector<CheckedTokens>& files, std::int64_t v
     for (std::size_t d = 0; d < begins[f].size(); ++d) {
       if (!is_held_out_document(number++, documents)) continue;
       const std::uint64_t begin = begins[f][d], end = d + 1 < begins[f].size() ? begins[f][d + 1] : part.count;
-      split.train.append(slice(part, trained_from, begin - trained_from));
-      split.held_out.append(slice(part, begin, end - begin));
+      append(split.train, files[f], trained_from, begin - trained_from);
+      append(split.held_out, files[f], begin, end - begin);
       split.digest.add(begin).add(end);
       trained_from = end;
       ++held_out;
     }
-    split.train.append(slice(part, trained_from, part.count - trained_from));
+    append(split.train, files[f], trained_from, part.count - trained_from);
   }
   split.what_held_out = fmt::format("{} of {} documents", grouped(held_out), grouped(documents));
   return split;
@@ -426,6 +438,10 @@ void expect_enough(const Split& split, const TokenSourceOptions& options, const 
     throw UserError(fmt::format("{} has {} tokens to train on", named, grouped(split.train.size())),
                     fmt::format("{} or more: one sequence of {} and its last target", grouped(needed), options.seq_len),
                     "give more data, or a shorter --seq-len");
+  }
+  if (split.train.learnt(0, split.train.size()) == 0 && !options.held_out_only) {
+    throw UserError(named + " has no completion or message to learn", "tokens that count in the loss",
+                    "give data with completions or messages of the assistant");
   }
   if (split.held_out.size() < 2) {
     throw UserError(fmt::format("{} held-out tokens ({})", split.held_out.size(), split.what_held_out), "2 or more",
@@ -454,7 +470,7 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
   if (!found.val.files.empty()) {
     split.what_held_out = found.what_held_out;
     for (CheckedTokens& file : check_files(found.val_named, found.val, options, source.notes_)) {
-      split.held_out.append(file.part);
+      append(split.held_out, file, 0, file.part.count);
       add_file(split.digest, file, 0);
       files.push_back(std::move(file));
     }

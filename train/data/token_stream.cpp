@@ -56,9 +56,10 @@ std::uint64_t bytes_per_token(TokenEncoding encoding) {
   return 1;
 }
 
-void TokenStream::append(Part part) {
+void TokenStream::append(Part part, std::span<const text::IdRange> ignored) {
   const std::uint64_t count = part.count + (part.end_of_text ? 1 : 0);
   if (count == 0) return;
+  for (const text::IdRange& range : ignored) ignored_.push_back({size_ + range.begin, size_ + range.end});
   parts_.push_back(std::move(part));
   begins_.push_back(size_);
   size_ += count;
@@ -89,6 +90,18 @@ void TokenStream::copy(std::uint64_t begin, std::uint64_t count, std::int32_t* o
       ++begin;
     }
   }
+}
+
+void TokenStream::drop_ignored(std::uint64_t begin, std::span<std::int32_t> targets) const {
+  for_each_ignored(begin, begin + targets.size(), [&](std::uint64_t from, std::uint64_t to) {
+    std::ranges::fill(targets.subspan(from - begin, to - from), -1);
+  });
+}
+
+std::uint64_t TokenStream::learnt(std::uint64_t begin, std::uint64_t end) const {
+  std::uint64_t count = end - begin;
+  for_each_ignored(begin, end, [&](std::uint64_t from, std::uint64_t to) { count -= to - from; });
+  return count;
 }
 
 }  // namespace weft::train

@@ -1,12 +1,15 @@
 // A long sequence of token ids in text or token files, read on demand.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/files/input_file.h"
+#include "text/corpus/id_range.h"
 
 namespace weft::train {
 
@@ -32,16 +35,33 @@ class TokenStream {
   /// All ids are below `vocab`, or a file was changed since its ids were checked.
   explicit TokenStream(std::uint32_t vocab) : vocab_(vocab) {}
 
-  void append(Part part);
+  /// `ignored`: the part's tokens that aren't learnt, as targets; ranges in order, of its `count` ids.
+  void append(Part part, std::span<const text::IdRange> ignored = {});
   std::uint64_t size() const { return size_; }
   std::int32_t at(std::uint64_t index) const;
   /// Writes tokens [begin, begin + count) to `out`. Allocates nothing. Throws std::out_of_range beyond the end, and
   /// RuntimeFault, naming the file, if it was truncated or holds an id outside of the vocabulary by now.
   void copy(std::uint64_t begin, std::uint64_t count, std::int32_t* out) const;
 
+  /// Whether there are tokens that aren't learnt.
+  bool has_ignored() const { return !ignored_.empty(); }
+  /// Calls visit(begin, end) for each range of tokens within [begin, end) that aren't learnt.
+  template <class Visit>
+  void for_each_ignored(std::uint64_t begin, std::uint64_t end, Visit visit) const {
+    auto range = std::ranges::upper_bound(ignored_, begin, {}, &text::IdRange::end);
+    for (; range != ignored_.end() && range->begin < end; ++range) {
+      visit(std::max(range->begin, begin), std::min(range->end, end));
+    }
+  }
+  /// Writes −1 for each of the targets, tokens [begin, …), that isn't learnt.
+  void drop_ignored(std::uint64_t begin, std::span<std::int32_t> targets) const;
+  /// Number of tokens in [begin, end) that are learnt.
+  std::uint64_t learnt(std::uint64_t begin, std::uint64_t end) const;
+
  private:
   std::vector<Part> parts_;
   std::vector<std::uint64_t> begins_;  // index of each part's first token
+  std::vector<text::IdRange> ignored_;
   std::uint64_t size_ = 0;
   std::uint32_t vocab_ = std::numeric_limits<std::uint32_t>::max();
 };

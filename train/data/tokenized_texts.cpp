@@ -126,11 +126,11 @@ std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text:
        .options = {.add_special = false, .special_texts = text::SpecialTexts::plain},
        .threads = cache.threads,
        .next = [&] { return files.next(); },
-       .text = [&](const text::TextPart& part) { return text::part_text(part, files.files(), kField); },
+       .pieces = [&](const text::TextPart& part) { return text::part_pieces(part, files.files(), kField); },
        .take =
            [&](const text::TextPart& part, const text::EncodedPart& made) {
              if (part.begins) writer.begin_document();
-             writer.add(made.ids, made.text_bytes);
+             writer.add(made.ids, made.text_bytes, made.ignored);
              if (!cache.tell) return;
              cache.tell({"tokenizing " + from.filename().string(), static_cast<std::int64_t>(files.bytes_read()),
                          static_cast<std::int64_t>(files.bytes())});

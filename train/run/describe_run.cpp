@@ -167,6 +167,7 @@ TextTable facts_table(const RunDescription& run) {
   add("batch", fmt::format("{} sequences of {} tokens a step: {} × {} × {}", config.global_batch, config.seq_len,
                            counted(config.grid.batch_ranks(), "rank"),
                            counted(accumulation(config), "micro-batch", "es"), config.micro_batch));
+  if (config.epochs > 0) add("epochs", fmt::format("{}, in {}", config.epochs, counted(config.steps, "step")));
   if (const std::string note = summation_note(config); !note.empty()) add("", "note: " + note);
   if (run.tuned != nullptr) {
     add("tuning",

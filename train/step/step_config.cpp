@@ -1,5 +1,8 @@
 #include "train/step/step_config.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/cpu/gemm/pair_speed.h"
 
 namespace weft::train {
@@ -33,6 +36,12 @@ std::string summation_note(const RunConfig& config) {
 
 BatchShare share_of(const RunConfig& config, const graph::Coordinates& at) {
   return {graph::batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
+}
+
+std::int64_t steps_of_epochs(const RunConfig& config, std::uint64_t tokens) {
+  const BatchPlan plan(tokens, config.seq_len, config.seed);
+  const double sequences = config.epochs * static_cast<double>(plan.windows_per_epoch());
+  return std::max<std::int64_t>(1, std::llround(std::ceil(sequences / static_cast<double>(config.global_batch))));
 }
 
 bool computes_in_bf16(const RunConfig& config) {

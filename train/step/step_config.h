@@ -22,6 +22,9 @@ std::string summation_note(const RunConfig& config);
 /// A rank's share of the batches; ranks that differ only in x and y read the same.
 BatchShare share_of(const RunConfig& config, const graph::Coordinates& at);
 
+/// Steps in which a configuration's epochs read `tokens` to train on, at least one.
+std::int64_t steps_of_epochs(const RunConfig& config, std::uint64_t tokens);
+
 /// Whether the CPU's kernels multiply bf16.
 bool computes_in_bf16(const RunConfig& config);
 

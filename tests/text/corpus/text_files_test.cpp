@@ -9,6 +9,7 @@
 #include "base/files/byte_source.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "text/corpus/text_pieces.h"
 #include "text/split/lexer.h"
 
 namespace weft::text {
@@ -99,17 +100,6 @@ TEST(TextFiles, EachLineOfJsonIsADocument) {
   EXPECT_EQ(parts[1].line, 3U);
   const auto packed_parts = parts_of(TextFiles({files[1]}, {.field = "body", .all_json = true}, nowhere));
   EXPECT_EQ(part_text(packed_parts.at(0), {files[1]}, "body"), "x");
-}
-
-TEST(TextFiles, RefusesLinesWithoutTheText) {
-  const auto refusal = [](const char* line) {
-    const TextPart part{.text = line, .json = true, .file = 0, .line = 7};
-    return testing::message_of<UserError>([&] { part_text(part, {"a.jsonl"}, "text"); });
-  };
-  EXPECT_TRUE(
-      testing::has_parts(refusal("{\"body\": \"x\"}"), {"'a.jsonl' line 7", "\"text\"", "\"body\"", "--field"}));
-  EXPECT_TRUE(testing::has_parts(refusal("{\"text\": 3}"), {"'a.jsonl' line 7", "no text"}));
-  EXPECT_TRUE(testing::has_parts(refusal("plain"), {"'a.jsonl' line 7", "no JSON object"}));
 }
 
 }  // namespace

@@ -58,6 +58,49 @@ TEST(TokenFileWriter, WritesLlmcsFormatAndADescription) {
   EXPECT_EQ(json.at("document_begins"), (std::vector<int>{0, 3}));
 }
 
+TEST(TokenFileWriter, TellsWhichTokensAreNotLearnt) {
+  const testing::TemporaryFolder folder;
+  const ByteTokenizer bytes;
+  TokenFileWriter writer(folder.path("a.bin"), bytes, 256);
+  const std::vector<std::int32_t> ids{1, 2, 3, 4};
+  const auto add = [&](const std::vector<IdRange>& ignored) {
+    writer.begin_document();
+    writer.add(ids, 4, ignored);
+  };
+  add({{0, 2}});  // with the separator before
+  add({});
+  add({{1, 2}, {3, 4}});
+  add({{0, 4}});
+  writer.commit();
+  const auto json = nlohmann::json::parse(testing::TemporaryFolder::read(folder.path("a.bin.json")));
+  EXPECT_EQ(json.at("ignored"), nlohmann::json::parse("[[0,3],[10,11],[12,13],[14,20]]"));
+}
+
+TEST(ParallelEncode, EncodesEachPieceByItself) {
+  const ByteTokenizer bytes;
+  int left = 1;
+  encode_in_order(
+      {.tokenizer = bytes,
+       .options = {},
+       .verify = true,
+       .next = [&]() -> std::optional<TextPart> {
+         if (left == 0) return std::nullopt;
+         --left;
+         return TextPart{.text = "{}", .json = true};
+       },
+       .pieces = [](const TextPart&) -> std::vector<TextPiece> {
+         return {{.text = "ab", .learnt = false}, {.text = "", .learnt = false}, {.text = "c", .ends = true}};
+       },
+       .take =
+           [](const TextPart&, const EncodedPart& part) {
+             EXPECT_EQ(std::vector<std::int32_t>(part.ids.begin(), part.ids.end()),
+                       (std::vector<std::int32_t>{'a', 'b', 'c', 256}));
+             EXPECT_EQ(part.ignored, (std::vector<IdRange>{{0, 2}}));
+             EXPECT_EQ(part.text_bytes, 3U);
+             EXPECT_FALSE(part.differs);
+           }});
+}
+
 // The ids are in the order of the texts, whichever thread is the fastest.
 TEST(ParallelEncode, KeepsTheOrder) {
   const ByteTokenizer bytes;
@@ -75,7 +118,7 @@ TEST(ParallelEncode, KeepsTheOrder) {
                        return TextPart{.text = std::string(static_cast<std::size_t>(next) * 37, 'a') +
                                                std::to_string(next)};
                      },
-                     .text = {},
+                     .pieces = {},
                      .take =
                          [&](const TextPart&, const EncodedPart& part) {
                            EXPECT_FALSE(part.differs);
@@ -92,15 +135,16 @@ TEST(ParallelEncode, ThrowsWhatAWorkerThrows) {
   const ByteTokenizer bytes;
   int next = 0;
   const auto encode = [&] {
-    encode_in_order({.tokenizer = bytes,
-                     .options = {},
-                     .threads = 2,
-                     .next = [&]() -> std::optional<TextPart> {
-                       if (next++ == 20) return std::nullopt;
-                       return TextPart{.text = "x", .json = true};
-                     },
-                     .text = [](const TextPart&) -> std::string { throw UserError("line 7", "text", "none"); },
-                     .take = [](const TextPart&, const EncodedPart&) {}});
+    encode_in_order(
+        {.tokenizer = bytes,
+         .options = {},
+         .threads = 2,
+         .next = [&]() -> std::optional<TextPart> {
+           if (next++ == 20) return std::nullopt;
+           return TextPart{.text = "x", .json = true};
+         },
+         .pieces = [](const TextPart&) -> std::vector<TextPiece> { throw UserError("line 7", "text", "none"); },
+         .take = [](const TextPart&, const EncodedPart&) {}});
   };
   EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>(encode), {"line 7"}));
 }

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/ops/tiny_model.h"
+#include "train/checkpoint/manifest.h"
 
 namespace weft::train {
 namespace {
@@ -76,6 +78,34 @@ TEST_F(Checkpoints, MultiplesStayForEver) {
 TEST_F(Checkpoints, TheOneJustWrittenStaysWhenOthersAreAhead) {
   for (const std::int64_t step : {100, 110, 120}) add(step);  // of a run that went further than this one's start
   EXPECT_EQ(kept(20, {.keep_last = 1, .keep_every = 0}), (Steps{20, 100, 110, 120}));
+}
+
+TEST_F(Checkpoints, TheBestStaysAndHasAName) {
+  const auto add_evaluated = [&](std::int64_t step, std::optional<double> loss) {
+    Manifest manifest;
+    manifest.info.step = step;
+    manifest.info.model = testing::tiny_model(ops::Family::gpt2);
+    manifest.info.val_loss = loss;
+    folder_.write((add(step) / "manifest.json").lexically_relative(folder_.path()).string(), to_json(manifest));
+    remove_superseded(folder_.path(), step, {.keep_last = 1, .keep_every = 0, .keep_best = true});
+  };
+  add_evaluated(10, 3);
+  EXPECT_EQ(find_checkpoint(folder_.path("best")), checkpoint_path(folder_.path(), 10));
+  add_evaluated(20, 2.5);
+  add_evaluated(30, std::nullopt);
+  add_evaluated(40, 2.75);
+  EXPECT_EQ(steps(), (Steps{20, 40}));
+  EXPECT_EQ(best_checkpoint(folder_.path())->val_loss, 2.5);
+  EXPECT_EQ(find_checkpoint(folder_.path("best")), checkpoint_path(folder_.path(), 20));
+  EXPECT_EQ(find_checkpoint(folder_.path()), checkpoint_path(folder_.path(), 40));
+  add_evaluated(50, 2.5);  // the newest of equal ones
+  EXPECT_EQ(steps(), (Steps{50}));
+  EXPECT_FALSE(best_checkpoint(folder_.path(), 49).has_value());
+  add_evaluated(60, 9);
+  folder_.write("checkpoints/step_00000070/manifest.json", "{}");  // damaged
+  EXPECT_EQ(find_checkpoint(folder_.path("best")), checkpoint_path(folder_.path(), 50));
+  std::filesystem::create_directory(folder_.path("best"));  // a run of that name
+  EXPECT_THROW(find_checkpoint(folder_.path("best")), UserError);
 }
 
 TEST_F(Checkpoints, IncompleteOnesAreNotCounted) {

@@ -63,6 +63,13 @@ TEST(Manifest, KeepsWhatSomeModelsAddToLlama) {
   }
 }
 
+TEST(Manifest, MayTellAHeldOutLoss) {
+  Manifest manifest = sample();
+  EXPECT_EQ(to_json(manifest).find("val_loss"), std::string::npos);
+  manifest.info.val_loss = 0.1 + 0.2;
+  EXPECT_EQ(parse_manifest(to_json(manifest), "m").info.val_loss, 0.1 + 0.2);
+}
+
 // Of a rank that only has replicas.
 TEST(Manifest, KeepsAdapters) {
   Manifest manifest;

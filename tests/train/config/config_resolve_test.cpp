@@ -140,8 +140,8 @@ TEST(ConfigResolve, RangesHoldForFieldsSetInCode) {
   config.lr = -1;
   EXPECT_TRUE(testing::contains(refused(config), "lr = -1 is out of range"));
   RunConfig steps;
-  steps.steps = 0;
-  EXPECT_TRUE(testing::contains(refused(steps), "steps = 0 is out of range"));
+  steps.steps = -1;
+  EXPECT_TRUE(testing::contains(refused(steps), "steps = -1 is out of range"));
   RunConfig dtype;
   dtype.dtype = DType::i32;
   EXPECT_NE(refused(dtype), "");

@@ -82,7 +82,7 @@ TEST(Config, WordsAreListedAndTheNearestNamed) {
 }
 
 TEST(Config, NumbersOutOfRangeAreRefused) {
-  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"steps", "0"},
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{{"steps", "-1"},
                                                                                    {"steps", "99999999999999999999"},
                                                                                    {"seed", "-1"},
                                                                                    {"lr", "-1"},
@@ -225,6 +225,28 @@ TEST(Config, LaterSettingOfOneLayerWins) {
   RunConfig config;
   apply_settings(config, {{"steps", "3", "a"}, {"steps", "5", "b"}});
   EXPECT_EQ(config.steps, 5);
+}
+
+TEST(Config, ARunIsAsLongAsItsStepsOrItsEpochs) {
+  RunConfig config;
+  apply_settings(config, {{"epochs", "2.5", "file"}});
+  EXPECT_EQ(config.steps, 0);
+  EXPECT_EQ(config.epochs, 2.5);
+  RunConfig back;
+  load_toml_text(back, dump_toml(config), "dump");
+  EXPECT_EQ(back.epochs, 2.5);
+  EXPECT_EQ(back.steps, 0);
+  apply_settings(config, {{"steps", "7", "--steps"}});  // a later layer
+  EXPECT_EQ(config.steps, 7);
+  EXPECT_EQ(config.epochs, 0);
+  const std::string message = testing::message_of<UserError>([&] {
+    apply_settings(config, {{"epochs", "3", "--epochs"}, {"steps", "9", "--steps"}});
+  });
+  EXPECT_TRUE(testing::has_parts(message, {"steps = 9 and epochs = 3", "one of both", "leave one out"}));
+  EXPECT_EQ(config.steps, 7);
+  config.steps = 0;
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { fill_in(config, 0); }),
+                                 {"steps = 0 and epochs = 0", "--epochs 3"}));
 }
 
 TEST(Config, KeysAreUniqueAndTheirDefaultsAreAccepted) {

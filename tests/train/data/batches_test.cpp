@@ -202,6 +202,56 @@ TEST(BatchLoader, DropsTheSameTargetsOnAnyNumberOfRanksAndFromAnyStep) {
   EXPECT_EQ(whole.next(0).counted, 96);
 }
 
+/// Of every 10 tokens the first 4 aren't learnt.
+class PromptsAndCompletions : public testing::WrittenTokens {
+ public:
+  explicit PromptsAndCompletions(std::uint64_t count) : testing::WrittenTokens(std::vector<std::uint32_t>(count, 1)) {
+    std::vector<text::IdRange> prompts;
+    for (std::uint64_t begin = 0; begin < count; begin += 10) prompts.push_back({begin, std::min(begin + 4, count)});
+    learnt_.append({std::make_shared<const InputFile>(path()), TokenEncoding::u32, 0, count, false}, prompts);
+  }
+  const TokenStream& learnt() const { return learnt_; }
+
+ private:
+  TokenStream learnt_;
+};
+
+TEST(BatchLoader, CountsWhatIsLearntOnAllRanks) {
+  const PromptsAndCompletions data(507);
+  const BatchPlan plan(507, 8, 9);
+  for (const bool masked : {false, true}) {
+    std::optional<GoldfishMask> mask;
+    if (masked) mask.emplace(Goldfish{2, 1, Goldfish::Strategy::fixed}, 1);
+    std::vector<std::int64_t> counted;
+    std::int64_t learnt = 0;
+    for (const std::int64_t rank : {0, 1, 2}) {
+      BatchLoader loader(data.learnt(), plan, {rank, 3, 2, 2}, 6, mask);
+      const Batch batch = loader.next(6);
+      counted.push_back(batch.counted);
+      for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+        const std::uint64_t sequence = 6 * 12 + static_cast<std::uint64_t>(rank) * 4 + i / 8;
+        const bool expected = (plan.window_begin(sequence) + 1 + i % 8) % 10 >= 4 && !(masked && i % 2 == 0);
+        EXPECT_EQ(batch.targets[i], expected ? 1 : -1);
+        learnt += expected ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(counted, std::vector<std::int64_t>(3, learnt));
+  }
+}
+
+TEST(EvalBatches, TargetsThatAreNotLearntAreIgnored) {
+  const PromptsAndCompletions data(25);
+  const EvalBatches batches(data.learnt(), 8, {0, 1, 1, 3}, 0);
+  ASSERT_EQ(batches.size(), 1);
+  std::vector<std::int32_t> tokens(24), targets(24);
+  batches.fill(0, tokens, targets);
+  for (std::size_t t = 0; t < 24; ++t) EXPECT_EQ(targets[t], (t + 1) % 10 < 4 ? -1 : 1);
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] {
+                                   EvalBatches(PromptsAndCompletions(4).learnt(), 8, {0, 1, 1, 3}, 0);
+                                 }),
+                                 {"no completion", "3 held-out tokens", "--val-data"}));
+}
+
 TEST(BatchLoader, BeginsAtAnyStepAndCanJump) {
   const Counting data(500);
   const BatchPlan plan(500, 8, 9);

@@ -47,6 +47,25 @@ TEST(Documents, RefusesAFileWithoutBordersByName) {
       refused(), {"x.bin' has no description", "x.bin.json'", "weft tokenize", "--val-split tail", "--val-data"}));
 }
 
+TEST(Documents, ADescriptionTellsWhatIsNotLearnt) {
+  const testing::TemporaryFolder folder;
+  const std::string path = testing::write_documents(folder, "x.bin", {{1, 2, 3}, {4}, {5, 6}});
+  using Ranges = std::vector<text::IdRange>;
+  EXPECT_EQ(ignored_ranges(checked_file(path)), Ranges{});
+  const auto describe = [&](const std::string& tokens, const std::string& ranges) {
+    folder.write("x.bin.json",
+                 R"({"format":"weft tokens","version":1,"tokens":)" + tokens + R"(,"ignored":)" + ranges + "}\n");
+    return testing::message_of<UserError>([&] { ignored_ranges(checked_file(path)); });
+  };
+  EXPECT_EQ(describe("6", "[[0,2],[2,2],[5,6]]"), "");
+  EXPECT_EQ(ignored_ranges(checked_file(path)), (Ranges{{0, 2}, {2, 2}, {5, 6}}));
+  EXPECT_TRUE(
+      testing::has_parts(describe("7", "[[0,2]]"), {"x.bin.json", "tokens is 7", "6, the number of tokens in"}));
+  EXPECT_TRUE(testing::has_parts(describe("6", "[[0,2],[1,3]]"), {"ignored[1][0] is 1", "2 to 6"}));
+  EXPECT_TRUE(testing::has_parts(describe("6", "[[3,7]]"), {"ignored[0][1] is 7", "3 to 6"}));
+  EXPECT_TRUE(testing::has_parts(describe("6", "[[3]]"), {"ignored[0]", "[begin, end]"}));
+}
+
 // The numbers of the documentation, which others can compute.
 TEST(Documents, OneOfTenIsHeldOut) {
   EXPECT_EQ(mixed_bits(0), 0xe220a8397b1dcdafULL);

@@ -422,6 +422,37 @@ TEST(TokenSource, HoldsOutDocuments) {
             30U);
 }
 
+TEST(TokenSource, WhatIsNotLearntIsNoTarget) {
+  const testing::TemporaryFolder folder;
+  std::vector<std::vector<std::int32_t>> documents;
+  for (std::int32_t d = 0; d < 10; ++d) documents.push_back({d, d, d, d});
+  const std::string path = testing::write_documents(folder, "x.bin", documents, 3);
+  const auto learnt = [](const TokenStream& stream) {
+    Ids targets = all(stream);
+    stream.drop_ignored(0, targets);
+    std::erase(targets, -1);
+    EXPECT_EQ(stream.learnt(0, stream.size()), targets.size());
+    return targets;
+  };
+  const TokenSource tail = TokenSource::open({path, "", 257, 4});
+  EXPECT_EQ(learnt(tail.train()), (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(learnt(tail.held_out()), (Ids{9}));
+  const TokenSource by_document =
+      TokenSource::open({path, "", 257, 4, TokenWidth::automatic, false, ValSplit::documents});
+  EXPECT_EQ(learnt(by_document.train()).size(), 9U);
+  EXPECT_EQ(learnt(by_document.held_out()).size(), 1U);
+  // Any part of the stream.
+  Ids targets(7, 5);
+  tail.train().drop_ignored(2, targets);
+  EXPECT_EQ(targets, (Ids{-1, 5, -1, -1, -1, 5, -1}));
+  EXPECT_EQ(tail.train().learnt(2, 9), 2U);
+
+  const std::string same = testing::write_documents(folder, "y.bin", documents);
+  EXPECT_NE(TokenSource::open({same, "", 257, 4}).digest(), tail.digest());
+  const std::string prompts = testing::write_documents(folder, "z.bin", documents, 4);
+  EXPECT_TRUE(testing::has_parts(refusal({prompts, same, 257, 4}), {"z.bin' has no completion", "count in the loss"}));
+}
+
 TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

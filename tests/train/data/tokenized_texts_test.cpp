@@ -87,6 +87,21 @@ TEST(TokenizedTexts, SeveralPathsHaveOneFolder) {
   EXPECT_EQ(tokenized_texts(paths, *tokenizer, cache), paths);
 }
 
+TEST(TokenizedTexts, CompletionsAreLearntAndPromptsAreNot) {
+  const testing::TemporaryFolder folder;
+  const auto tokenizer = small_tokenizer(folder);
+  folder.write("a.jsonl", "{\"prompt\": \"abab\", \"completion\": \"xy\"}\n{\"text\": \"zzz\"}\n");
+  const PathList made = tokenized_texts(folder.path("a.jsonl"), *tokenizer, {.folder = folder.path("tokens")});
+  const TokenSource source = TokenSource::open({made, made, 258, 4});
+  std::vector<std::int32_t> ids(source.train().size());
+  source.train().copy(0, ids.size(), ids.data());
+  const std::int32_t x = tokenizer->encode("x").front(), y = tokenizer->encode("y").front();
+  const std::int32_t z = tokenizer->encode("z").front(), ab = tokenizer->encode("ab").front();
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{257, ab, ab, x, y, 257, 257, z, z, z}));
+  source.train().drop_ignored(0, ids);
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{-1, -1, -1, x, y, 257, 257, z, z, z}));
+}
+
 TEST(TokenizedTexts, TokensStayWhereTheyAre) {
   const testing::TemporaryFolder folder;
   const auto tokenizer = small_tokenizer(folder);

@@ -148,6 +148,23 @@ TEST_P(ExportedFamily, AdaptersAreExportedAloneOrMerged) {
   expect_refused({"export", "adapted", "-o", "adapters"}, {"adapter_model.safetensors' exists"});
 }
 
+// Moments and master weights of the adapters are in the checkpoint, and the base is as it was.
+TEST_F(ExportCommand, AdaptersGoOnBitForBit) {
+  train("base", {});
+  const auto adapted = [&](const std::string& name, const std::string& steps) {
+    train(name, {"--init-from", "base", "--lora", "rank=2", "--dtype", "bf16", "--grid", "x=2,data=2", "--zero-1",
+                 "true", "--schedule", "constant", "--warmup", "0", "--dropout", "0.1", "--steps", steps});
+  };
+  adapted("straight", "3");
+  adapted("broken", "1");
+  const testing::CommandResult resumed = run({"train", "--resume", "broken", "--steps", "3", "--quiet"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  for (const std::string name : {"straight", "broken"}) {
+    ASSERT_EQ(run({"export", name, "-o", name + "-peft"}).exit_code, 0);
+  }
+  EXPECT_TRUE(read("straight-peft/adapter_model.safetensors") == read("broken-peft/adapter_model.safetensors"));
+}
+
 TEST_F(ExportCommand, AdaptersNeedAModel) {
   expect_refused({"train", "--lora", "rank=2", "--data", "text.txt", "--run-dir", "run"}, {"lora without init-from"});
   expect_refused({"search", "--lora", "rank=2", "--ranks", "2"}, {"lora in a search"});

@@ -27,26 +27,31 @@ ClosedForms::ClosedForms(const train::RunConfig& config, const cost::Machine& ma
   const double hidden = graph::as_double(model.hidden), q = graph::as_double(model.query_cols()),
                kv = graph::as_double(model.key_cols());
   const double up = graph::as_double(model.ffn) * (model.family == ops::Family::llama ? 2 : 1);
-  products_ = {Product{hidden, q + 2 * kv, false, true}, Product{q, hidden, true, true},
-               Product{hidden, up, false, true},
+  const ops::LoraConfig& lora = model.lora;
+  const auto trained = [&](bool has_adapter) { return !lora.used() || has_adapter; };
+  products_ = {Product{hidden, q + 2 * kv, false, true, trained(lora.qkv)},
+               Product{q, hidden, true, true, trained(lora.out)}, Product{hidden, up, false, true, trained(lora.mlp)},
                // Its result is the layer's own, which no backward pass needs again.
-               Product{graph::as_double(model.ffn), hidden, true, false}};
+               Product{graph::as_double(model.ffn), hidden, true, false, trained(lora.mlp)}};
 }
 
 double ClosedForms::least_bytes(const Choice& choice) const {
   const ops::ModelConfig& model = config_.model;
   const double adam = config_.dtype == DType::f32 && !choice.zero1 ? 8 : 12;  // moments, and a master copy
   const double sharers = choice.zero1 ? graph::as_double(choice.grid.data) : 1;
-  const double state = graph::as_double(model.parameters()) / graph::as_double(choice.grid.model_ranks()) *
-                       (element_bytes(config_.dtype) + adam / sharers);
+  const double weights = graph::as_double(model.parameters()), element = element_bytes(config_.dtype);
+  const double frozen = model.lora.used() ? weights : 0;
+  const double trained = model.lora.used() ? graph::as_double(model.adapter_parameters()) : weights;
+  const double state =
+      (frozen * element + trained * (element + adam / sharers)) / graph::as_double(choice.grid.model_ranks());
   double columns = graph::as_double(model.hidden);
   if (choice.recompute == train::Recompute::none) {
     columns = 0;
-    for (const Product& product : products_) columns += product.in;
+    for (const Product& product : products_) columns += product.trained ? product.in : 0;
   }
   const double rows = graph::as_double(choice.micro_batch * config_.seq_len);
-  return state + graph::as_double(model.layers) * rows * columns * element_bytes(config_.dtype) /
-                     graph::as_double(choice.grid.x * choice.grid.y);
+  return state +
+         graph::as_double(model.layers) * rows * columns * element / graph::as_double(choice.grid.x * choice.grid.y);
 }
 
 double ClosedForms::highest_rate() const {
@@ -78,19 +83,23 @@ double ClosedForms::least_ns(const Choice& choice) {
   const bool recompute = choice.recompute == train::Recompute::block;
   const double x = graph::as_double(grid.x), y = graph::as_double(grid.y), z = graph::as_double(grid.z),
                layers = graph::as_double(model.layers);
+  // Under frozen weights the first layer needs no gradient of its input.
+  const bool frozen = model.lora.used();
+  const double differentiated = frozen ? layers - 1 : layers;
   const double tokens = graph::as_double(config_.global_batch * config_.seq_len);
   const double micro_batches = graph::as_double(config_.global_batch / (grid.batch_ranks() * choice.micro_batch));
   const double rows = tokens / graph::as_double(grid.batch_ranks());  // of all micro-batches
   const double element = element_bytes(config_.dtype), reduced = element_bytes(config_.reduce_dtype);
 
-  double flops = 6 * tokens * graph::as_double(model.hidden * model.vocab);
+  double flops = (frozen ? 4 : 6) * tokens * graph::as_double(model.hidden * model.vocab);
   double weights = 0, over_x = 0, over_y = 0;  // elements of a rank, summed over layers
   for (const Product& product : products_) {
-    const double times = recompute && product.recomputed ? 8 : 6;
-    flops += times * tokens * layers * product.in * product.out;
-    weights += layers * product.in * product.out / (x * y);
-    const double outputs = (recompute && product.recomputed ? 2 : 1) * layers * rows * product.out;
-    const double inputs = layers * rows * product.in;
+    const bool again = recompute && product.recomputed;
+    const double times = 2 * layers + (again ? 4 : 2) * differentiated + (frozen ? 0 : 2 * layers);
+    flops += times * tokens * product.in * product.out;
+    weights += differentiated * product.in * product.out / (x * y);
+    const double outputs = (layers + (again ? differentiated : 0)) * rows * product.out;
+    const double inputs = differentiated * rows * product.in;
     (product.transposed ? over_y : over_x) += outputs / (product.transposed ? x : y);
     (product.transposed ? over_x : over_y) += inputs / (product.transposed ? y : x);
   }
@@ -115,9 +124,11 @@ double ClosedForms::least_ns(const Choice& choice) {
   send(graph::Axis::y, true, over_y * element);
   const double gathers = choice.reshard_after_forward ? 2 * micro_batches : 1;
   send(graph::Axis::z, false, gathers * weights * element);
-  send(graph::Axis::z, false, weights * reduced);
+  if (!frozen) send(graph::Axis::z, false, weights * reduced);
   // With ZeRO-1 gradients are scattered over data and weights gathered: no less than one way of an all-reduce.
-  if (choice.zero1) {
+  if (frozen) {
+    // Gradients of adapters alone, which are small.
+  } else if (choice.zero1) {
     send(graph::Axis::data, false, weights / z * std::min(element, reduced));
   } else {
     send(graph::Axis::data, true, weights / z * reduced);

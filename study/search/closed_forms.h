@@ -16,7 +16,8 @@ namespace weft::study {
 /// Bounds for one model, batch, machine and number of ranks. They count the four products of every layer and the head,
 /// and leave out attention, elementwise work, latency, embedding and everything that depends on an order of tasks.
 ///
-///   computing   (6, recomputed products 8)·tokens·in·out / ranks / the highest rate
+///   computing   (6, recomputed products 8)·tokens·in·out / ranks / the highest rate; 2 less where adapters are trained
+///               over frozen weights (LoRA), whose own products and gradients aren't counted
 ///   weights     gathered over z once a step, or twice a micro-batch if resharded; gradients scattered once
 ///   outputs     reduced over x, recomputed ones twice; inputs' gradients over y; x and y change places in transposed
 ///               products
@@ -35,6 +36,7 @@ class ClosedForms {
   struct Product {
     double in = 0, out = 0;
     bool transposed = false, recomputed = true;
+    bool trained = true;  // its weight or an adapter, for whose gradient its input is kept
   };
   const cost::GroupSpan& span(const graph::Grid& grid, graph::Axis axis);
   double highest_rate() const;

@@ -302,10 +302,6 @@ class Search {
 
 train::ResolvedRun open_search(const train::RunConfig& config) {
   train::ResolvedRun run = train::read_texts(config);
-  if (config.model.lora.used()) {
-    throw UserError("lora in a search for a grid", "a step that trains all weights: the search's bounds count them",
-                    "leave lora out, and train with the grid that the search finds");
-  }
   if (config.batch_split > 1) {
     throw UserError(fmt::format("rewrite batch-split={}", config.batch_split), "rewrites without the micro-batch",
                     "give --micro-batch instead, or leave it out: a search chooses it");

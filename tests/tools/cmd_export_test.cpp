@@ -167,7 +167,6 @@ TEST_F(ExportCommand, AdaptersGoOnBitForBit) {
 
 TEST_F(ExportCommand, AdaptersNeedAModel) {
   expect_refused({"train", "--lora", "rank=2", "--data", "text.txt", "--run-dir", "run"}, {"lora without init-from"});
-  expect_refused({"search", "--lora", "rank=2", "--ranks", "2"}, {"lora in a search"});
   EXPECT_FALSE(fs::exists(folder_.path("run")));
 }
 

@@ -51,9 +51,19 @@ const Case kCases[] = {
 };
 
 TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
-  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+  struct Model {
+    ops::Family family;
+    ops::LoraConfig lora;
+  };
+  const ops::LoraConfig everywhere{.rank = 4}, in_attention{.rank = 8, .mlp = false},
+      in_mlp{.rank = 2, .qkv = false, .out = false};
+  for (const auto& [family, lora] :
+       {Model{ops::Family::gpt2, {}}, Model{ops::Family::llama, {}}, Model{ops::Family::gpt2, everywhere},
+        Model{ops::Family::llama, in_attention}, Model{ops::Family::llama, in_mlp}}) {
     for (const std::int64_t layers : {1, 2, 5}) {
-      const train::ResolvedRun run = run_on("perlmutter", small_model(family, layers, 24));
+      train::RunConfig config = small_model(family, layers, 24);
+      config.model.lora = lora;
+      const train::ResolvedRun run = run_on("perlmutter", config);
       for (const Case& each : kCases) {
         if (24 % (each.grid.batch_ranks() * each.micro_batch) != 0) continue;
         const Choice choice{each.grid, each.micro_batch,

@@ -8,7 +8,7 @@
 
 namespace weft::testing {
 
-inline constexpr std::uint64_t kOperationsFingerprint = 0xfb3098fb3a04b3ce;
+inline constexpr std::uint64_t kOperationsFingerprint = 0x3cc60b67eb7bae5d;
 
 // Elements of 2 bytes.
 inline constexpr std::string_view kOperationsGolden =

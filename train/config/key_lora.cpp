@@ -15,7 +15,7 @@
 namespace weft::train {
 namespace {
 
-constexpr const char* kForm = "rank=N,alpha=X,on=qkv+out+mlp, as far as they differ from rank=8,alpha=16, or none";
+constexpr const char* kLoraForm = "rank=N,alpha=X,on=qkv+out+mlp, as far as they differ from rank=8,alpha=16, or none";
 constexpr std::string_view kNone = "none";
 
 std::vector<std::string_view> split(std::string_view text, char at) {
@@ -54,7 +54,7 @@ ops::LoraConfig parse_lora(std::string_view value, std::string_view where) {
     if (!known || equals == std::string_view::npos || !seen.insert(name).second) {
       throw UserError(fmt::format("{} = \"{}\" has {} \"{}\"", where, value,
                                   known && equals != std::string_view::npos ? "a second" : "the part", part),
-                      kForm, "write rank=8,alpha=16,on=qkv+out+mlp");
+                      kLoraForm, "write rank=8,alpha=16,on=qkv+out+mlp");
     }
     if (name == "rank") lora.rank = parse_number<std::int64_t>(setting, place, 1, 1 << 20);
     if (name == "alpha") lora.alpha = parse_number<float>(setting, place, 1e-6, 1e6);

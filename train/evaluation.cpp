@@ -1,6 +1,7 @@
 #include "train/evaluation.h"
 
 #include <limits>
+#include <span>
 
 #include "ops/lower.h"
 #include "train/run/metrics.h"
@@ -15,8 +16,12 @@ Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
   double loss = 0, count = 0;
   while (result.batches < batches.size() && !result.stop.any()) {
     const std::int64_t batch = result.batches++;
+    std::span<std::int32_t> document_starts;
+    if (state.contains(ops::names::kEvalDocumentStarts)) {
+      document_starts = state.get<std::int32_t>(ops::names::kEvalDocumentStarts);
+    }
     batches.fill(batch, state.get<std::int32_t>(ops::names::kEvalTokens),
-                 state.get<std::int32_t>(ops::names::kEvalTargets));
+                 state.get<std::int32_t>(ops::names::kEvalTargets), document_starts);
     sums[2] = wants_stop ? stop_vote(wants_stop()) : 0.0F;
     program.run("eval", batch);
     loss += static_cast<double>(sums[0]);

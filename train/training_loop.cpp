@@ -85,6 +85,9 @@ void TrainingLoop::load(std::int64_t step) {
   const Batch batch = loader_->next(step);
   std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(ops::names::kTokens).begin());
   std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(ops::names::kTargets).begin());
+  if (config_.document_mask) {
+    std::ranges::copy(batch.document_starts, state.get<std::int32_t>(ops::names::kDocumentStarts).begin());
+  }
   write_scalars(state, config_, step, batch.counted);
 }
 

@@ -97,6 +97,7 @@ struct RunConfig {
   ops::GradientReduction gradient_reduction = ops::GradientReduction::step;
   float dropout = 0.0F;
   std::optional<Goldfish> goldfish;  // targets that training drops from its loss
+  bool document_mask = false;        // tokens attend within their document
   // optimisation
   double lr = 1e-3, min_lr = 0;  // min_lr: the end of the decay
   std::int64_t warmup = 20;

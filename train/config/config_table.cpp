@@ -212,7 +212,11 @@ void add_step(std::vector<ConfigEntry>& all) {
            "micro-batch both are the same",
            {{"step", ops::GradientReduction::step}, {"micro-batch", ops::GradientReduction::micro_batch}},
            &RunConfig::gradient_reduction),
-       number_key("dropout", "the probability of dropping an activation", &RunConfig::dropout, 0, 0.99)});
+       number_key("dropout", "the probability of dropping an activation", &RunConfig::dropout, 0, 0.99),
+       boolean_key("document-mask",
+                   "attend within documents, where a sequence holds several; their borders are those of texts, and of "
+                   "token files beside which `weft tokenize` has described them",
+                   &RunConfig::document_mask)});
 }
 
 ConfigEntry goldfish_key() {

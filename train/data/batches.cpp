@@ -73,6 +73,7 @@ BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const
   const auto size = static_cast<std::size_t>(share.sequences() * plan.seq_len());
   for (auto& slot : tokens_) slot.resize(size);
   for (auto& slot : targets_) slot.resize(size);
+  for (auto& slot : document_starts_) slot.resize(stream.has_documents() ? size : 0);
   start(first_step);
 }
 
@@ -125,13 +126,15 @@ void BatchLoader::fill(std::int64_t step) {
   const std::uint64_t begin = static_cast<std::uint64_t>(share_.rank) * own;
   counted_[slot] = 0;
   for (std::uint64_t i = 0; i < all; ++i) {
-    if (i >= begin && i < begin + own) {
-      const std::size_t at = (i - begin) * length;
-      counted_[slot] += read(first + i, std::span(targets_[slot]).subspan(at, length));
-      std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(at));
-    } else {
+    if (i < begin || i >= begin + own) {
       counted_[slot] += counted_by_others(first + i);
+      continue;
     }
+    const std::size_t at = (i - begin) * length;
+    counted_[slot] += read(first + i, std::span(targets_[slot]).subspan(at, length));
+    std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(at));
+    if (!stream_.has_documents()) continue;
+    stream_.document_starts(plan_.window_begin(first + i), std::span(document_starts_[slot]).subspan(at, length));
   }
 }
 
@@ -155,7 +158,7 @@ Batch BatchLoader::next(std::int64_t step) {
   if (failed_.load() <= step) std::rethrow_exception(failure_);
   next_step_ = step + 1;
   const auto slot = static_cast<std::size_t>(step % 2);
-  return {tokens_[slot], targets_[slot], counted_[slot]};
+  return {tokens_[slot], targets_[slot], document_starts_[slot], counted_[slot]};
 }
 
 EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit)
@@ -176,13 +179,17 @@ EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const 
   micro_batches_ = static_cast<std::int64_t>((targets_ - 1) / round + 1);
 }
 
-void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const {
+void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets,
+                       std::span<std::int32_t> document_starts) const {
   const auto batch = static_cast<std::uint64_t>(share_.micro_batch);
-  if (index < 0 || index >= micro_batches_ || tokens.size() != batch * seq_len_ || targets.size() != tokens.size()) {
+  const bool fits = document_starts.empty() || (stream_.has_documents() && document_starts.size() == tokens.size());
+  if (index < 0 || index >= micro_batches_ || tokens.size() != batch * seq_len_ || targets.size() != tokens.size() ||
+      !fits) {
     throw std::invalid_argument("EvalBatches::fill: no such micro-batch, or spans of another size than B*T");
   }
   std::fill(tokens.begin(), tokens.end(), 0);
   std::fill(targets.begin(), targets.end(), -1);
+  std::ranges::fill(document_starts, 0);
   const std::uint64_t first = static_cast<std::uint64_t>(index * share_.ranks + share_.rank) * batch * seq_len_;
   if (first >= targets_) return;
   // Windows of a micro-batch follow each other in the stream, so that one copy fills them all.
@@ -190,6 +197,9 @@ void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::
   stream_.copy(first, count, tokens.data());
   stream_.copy(first + 1, count, targets.data());
   stream_.drop_ignored(first + 1, targets.first(count));
+  for (std::uint64_t at = 0; at < document_starts.size() && at < count; at += seq_len_) {
+    stream_.document_starts(first + at, document_starts.subspan(at, seq_len_));
+  }
 }
 
 }  // namespace weft::train

@@ -54,7 +54,8 @@ struct BatchShare {
 /// loss.
 struct Batch {
   std::span<const std::int32_t> tokens, targets;
-  std::int64_t counted = 0;  // other targets, of all ranks, by which the step's loss is divided
+  std::span<const std::int32_t> document_starts;  // as TokenStream::document_starts(); empty if they are unknown
+  std::int64_t counted = 0;                       // other targets, of all ranks, by which the step's loss is divided
 };
 
 /// Fills two slots ahead of the steps in a thread of its own, because tokens may have to come from disk. Allocates only
@@ -87,7 +88,7 @@ class BatchLoader {
   const BatchPlan plan_;
   const BatchShare share_;
   const std::optional<GoldfishMask> mask_;
-  std::array<std::vector<std::int32_t>, 2> tokens_, targets_;
+  std::array<std::vector<std::int32_t>, 2> tokens_, targets_, document_starts_;
   std::array<std::int64_t, 2> counted_ = {};
   std::vector<std::int32_t> window_;         // seq_len + 1 tokens, the thread's own
   std::vector<std::int32_t> other_targets_;  // of a sequence of another rank
@@ -113,8 +114,10 @@ class EvalBatches {
   std::int64_t size() const { return micro_batches_; }
   /// Number of targets over all ranks, with those that aren't learnt.
   std::uint64_t targets() const { return targets_; }
-  /// Writes micro-batch `index` of this rank: B·T tokens and targets.
-  void fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;
+  /// Writes micro-batch `index` of this rank: B·T tokens and targets, and, if the stream knows its documents and the
+  /// span isn't empty, the start of each token's document in its window.
+  void fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets,
+            std::span<std::int32_t> document_starts = {}) const;
 
  private:
   const TokenStream& stream_;

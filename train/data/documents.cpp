@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kTens = 10;
-constexpr const char* kOtherSplit = "tokenize its texts with `weft tokenize`, or give --val-split tail or --val-data";
 constexpr std::size_t kMostDocuments = std::size_t{1} << 30;
 
 std::string read_whole(const fs::path& path) {
@@ -50,14 +49,14 @@ std::uint64_t number_from(const DocumentValue& item, std::uint64_t least, std::u
 
 }  // namespace
 
-std::vector<std::uint64_t> document_begins(const CheckedTokens& file) {
+std::vector<std::uint64_t> document_begins(const CheckedTokens& file, const std::string& instead) {
   if (file.part.encoding == TokenEncoding::bytes) return {0};
   const fs::path& path = file.part.file->path();
   const fs::path description = text::description_path(path);
   std::error_code error;
   if (!fs::exists(description, error)) {
     throw UserError(fmt::format("{} has no description, so nobody knows where its documents begin", in_quotes(path)),
-                    in_quotes(description), kOtherSplit);
+                    in_quotes(description), "tokenize its texts with `weft tokenize`, or " + instead);
   }
   std::vector<std::uint64_t> begins;
   read_description(file, read_whole(description), [&](const DocumentValue& root) {

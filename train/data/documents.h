@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "train/data/token_file.h"
@@ -10,8 +11,8 @@ namespace weft::train {
 
 /// The first token of each document of a checked file, in order; the first of all is 0. A text is one document. Of a
 /// token file the description that `weft tokenize` wrote beside it tells them. Throws UserError if it has none, or one
-/// of another file.
-std::vector<std::uint64_t> document_begins(const CheckedTokens& file);
+/// of another file; `instead` is what the user may do then, beside writing a description.
+std::vector<std::uint64_t> document_begins(const CheckedTokens& file, const std::string& instead);
 
 /// The tokens of a checked file that aren't learnt: prompts, and messages to an assistant. They are in the description
 /// that `weft tokenize` wrote beside it. Throws UserError if that is of another file.

@@ -295,11 +295,18 @@ void expect_byte_vocabulary(const std::string& named, std::int64_t vocab) {
                   text::ByteTokenizer::kVocabulary));
 }
 
-TokenStream::Part slice(TokenStream::Part part, std::uint64_t begin, std::uint64_t count) {
-  part.offset += begin * bytes_per_token(part.encoding);
-  part.count = count;
-  part.end_of_text = part.end_of_text && count > 0;
-  return part;
+/// `count` ids of a part, from `begin` on. They begin a document if the part tells of documents: what stands before
+/// them in the file stands elsewhere in the sequence.
+TokenStream::Part slice(const TokenStream::Part& part, std::uint64_t begin, std::uint64_t count) {
+  TokenStream::Part slice{part.file, part.encoding, part.offset + begin * bytes_per_token(part.encoding), count,
+                          part.end_of_text && count > 0};
+  if (part.document_begins.empty() || count == 0) return slice;
+  slice.document_begins = {0};
+  const auto first = std::ranges::upper_bound(part.document_begins, begin);
+  for (auto each = first; each != part.document_begins.end() && *each < begin + count; ++each) {
+    slice.document_begins.push_back(*each - begin);
+  }
+  return slice;
 }
 
 /// Appends tokens [begin, begin + count) of a file.
@@ -404,32 +411,47 @@ Split hold_out_tails(const std::vector<CheckedTokens>& files, std::int64_t vocab
 }
 
 Split hold_out_documents(const std::vector<CheckedTokens>& files, std::int64_t vocab, const std::string& named) {
-  std::vector<std::vector<std::uint64_t>> begins;
   std::uint64_t documents = 0, number = 0, held_out = 0;
-  for (const CheckedTokens& file : files) documents += begins.emplace_back(document_begins(file)).size();
+  for (const CheckedTokens& file : files) documents += file.part.document_begins.size();
   if (documents < 2) {
     throw UserError(named + " is one document, and val-split is documents",
                     "2 or more: one to train on, and one to hold out", "--val-split tail, or --val-data");
   }
   Split split;
   split.train = split.held_out = TokenStream(static_cast<std::uint32_t>(vocab));
-  for (std::size_t f = 0; f < files.size(); ++f) {
-    const TokenStream::Part& part = files[f].part;
+  for (const CheckedTokens& file : files) {
+    const TokenStream::Part& part = file.part;
+    const std::vector<std::uint64_t>& begins = part.document_begins;
     std::uint64_t trained_from = 0;
-    add_file(split.digest, files[f], part.count);
-    for (std::size_t d = 0; d < begins[f].size(); ++d) {
+    add_file(split.digest, file, part.count);
+    for (std::size_t d = 0; d < begins.size(); ++d) {
       if (!is_held_out_document(number++, documents)) continue;
-      const std::uint64_t begin = begins[f][d], end = d + 1 < begins[f].size() ? begins[f][d + 1] : part.count;
-      append(split.train, files[f], trained_from, begin - trained_from);
-      append(split.held_out, files[f], begin, end - begin);
+      const std::uint64_t begin = begins[d], end = d + 1 < begins.size() ? begins[d + 1] : part.count;
+      append(split.train, file, trained_from, begin - trained_from);
+      append(split.held_out, file, begin, end - begin);
       split.digest.add(begin).add(end);
       trained_from = end;
       ++held_out;
     }
-    append(split.train, files[f], trained_from, part.count - trained_from);
+    append(split.train, file, trained_from, part.count - trained_from);
   }
   split.what_held_out = fmt::format("{} of {} documents", grouped(held_out), grouped(documents));
   return split;
+}
+
+/// Adds to each file where its documents begin, if the run needs to know.
+void find_documents(std::vector<CheckedTokens>& files, bool hold_out_documents, const TokenSourceOptions& options) {
+  if (!hold_out_documents && !options.document_mask) return;
+  const char* instead = hold_out_documents ? "give --val-split tail or --val-data" : "leave --document-mask out";
+  for (CheckedTokens& file : files) file.part.document_begins = document_begins(file, instead);
+}
+
+/// If tokens attend within documents, their borders are a part of the data.
+void add_documents(Fingerprint& digest, const std::vector<CheckedTokens>& files, const TokenSourceOptions& options) {
+  if (!options.document_mask) return;
+  for (const CheckedTokens& file : files) {
+    for (const std::uint64_t begin : file.part.document_begins) digest.add(begin);
+  }
 }
 
 void expect_enough(const Split& split, const TokenSourceOptions& options, const std::string& named) {
@@ -461,20 +483,25 @@ TokenSource TokenSource::open(const TokenSourceOptions& options) {
   expect_bytes_of_text(found, options);
   std::vector<CheckedTokens> files;
   if (!found.data.files.empty()) files = check_files(found.named, found.data, options, source.notes_);
+  const bool by_document = found.val.files.empty() && options.split == ValSplit::documents;
+  find_documents(files, by_document, options);
   Split split;
-  if (found.val.files.empty() && options.split == ValSplit::documents) {
+  if (by_document) {
     split = hold_out_documents(files, options.vocab, found.named);
   } else {
     split = hold_out_tails(files, options.vocab, found.val.files.empty() ? 10 : 0);
   }
   if (!found.val.files.empty()) {
     split.what_held_out = found.what_held_out;
-    for (CheckedTokens& file : check_files(found.val_named, found.val, options, source.notes_)) {
+    std::vector<CheckedTokens> val_files = check_files(found.val_named, found.val, options, source.notes_);
+    find_documents(val_files, false, options);
+    for (CheckedTokens& file : val_files) {
       append(split.held_out, file, 0, file.part.count);
       add_file(split.digest, file, 0);
       files.push_back(std::move(file));
     }
   }
+  add_documents(split.digest, files, options);
   expect_enough(split, options, found.named);
   source.train_ = std::move(split.train);
   source.held_out_ = std::move(split.held_out);

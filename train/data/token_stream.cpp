@@ -60,6 +60,8 @@ void TokenStream::append(Part part, std::span<const text::IdRange> ignored) {
   const std::uint64_t count = part.count + (part.end_of_text ? 1 : 0);
   if (count == 0) return;
   for (const text::IdRange& range : ignored) ignored_.push_back({size_ + range.begin, size_ + range.end});
+  for (const std::uint64_t begin : part.document_begins) document_begins_.push_back(size_ + begin);
+  part.document_begins = {};
   parts_.push_back(std::move(part));
   begins_.push_back(size_);
   size_ += count;
@@ -102,6 +104,18 @@ std::uint64_t TokenStream::learnt(std::uint64_t begin, std::uint64_t end) const 
   std::uint64_t count = end - begin;
   for_each_ignored(begin, end, [&](std::uint64_t from, std::uint64_t to) { count -= to - from; });
   return count;
+}
+
+void TokenStream::document_starts(std::uint64_t begin, std::span<std::int32_t> out) const {
+  auto next = std::ranges::upper_bound(document_begins_, begin);
+  std::int32_t start = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (next != document_begins_.end() && *next == begin + i) {
+      start = static_cast<std::int32_t>(i);
+      ++next;
+    }
+    out[i] = start;
+  }
 }
 
 }  // namespace weft::train

@@ -29,6 +29,7 @@ class TokenStream {
     std::uint64_t offset = 0;
     std::uint64_t count = 0;
     bool end_of_text = false;
+    std::vector<std::uint64_t> document_begins = {};  // ids of the part that begin a document, in order, if known
   };
 
   TokenStream() = default;
@@ -38,10 +39,15 @@ class TokenStream {
   /// `ignored`: the part's tokens that aren't learnt, as targets; ranges in order, of its `count` ids.
   void append(Part part, std::span<const text::IdRange> ignored = {});
   std::uint64_t size() const { return size_; }
+  /// Whether the parts told where documents begin.
+  bool has_documents() const { return !document_begins_.empty(); }
   std::int32_t at(std::uint64_t index) const;
   /// Writes tokens [begin, begin + count) to `out`. Allocates nothing. Throws std::out_of_range beyond the end, and
   /// RuntimeFault, naming the file, if it was truncated or holds an id outside of the vocabulary by now.
   void copy(std::uint64_t begin, std::uint64_t count, std::int32_t* out) const;
+  /// For each token of [begin, begin + out.size()), writes the distance from `begin` to the first token of its
+  /// document; 0 for a document that begins before them. Only if has_documents().
+  void document_starts(std::uint64_t begin, std::span<std::int32_t> out) const;
 
   /// Whether there are tokens that aren't learnt.
   bool has_ignored() const { return !ignored_.empty(); }
@@ -60,7 +66,8 @@ class TokenStream {
 
  private:
   std::vector<Part> parts_;
-  std::vector<std::uint64_t> begins_;  // index of each part's first token
+  std::vector<std::uint64_t> begins_;           // index of each part's first token
+  std::vector<std::uint64_t> document_begins_;  // index of each document's first token, if known
   std::vector<text::IdRange> ignored_;
   std::uint64_t size_ = 0;
   std::uint32_t vocab_ = std::numeric_limits<std::uint32_t>::max();

@@ -20,6 +20,7 @@ ops::StepConfig step_config(const RunConfig& config) {
   step.gradient_reduction = config.gradient_reduction;
   step.recompute_blocks = config.recompute == Recompute::block;
   step.dropout = config.dropout;
+  step.document_mask = config.document_mask;
   step.beta1 = config.beta1;
   step.beta2 = config.beta2;
   step.eps = config.eps;

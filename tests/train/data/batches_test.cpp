@@ -13,10 +13,14 @@
 #include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/train/data/tokens_with_documents.h"
 #include "tests/train/written_tokens.h"
+#include "train/data/token_source.h"
 
 namespace weft::train {
 namespace {
+
+using Tokens = std::vector<std::int32_t>;
 
 /// Tokens 0, 1, 2, …, so that a token is its position.
 class Counting : public testing::WrittenTokens {
@@ -345,6 +349,46 @@ TEST(EvalBatches, ALimitTakesTheFirstSequencesHoweverTheyAreCut) {
       }
     }
   }
+}
+
+// Of each token, the document's start in its window: a document is 10·d … 10·d + 9, so it shows in the token.
+Tokens expected_starts(std::span<const std::int32_t> tokens, std::size_t seq_len) {
+  Tokens starts;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::size_t first = i / seq_len * seq_len;
+    std::size_t start = i;
+    while (start > first && tokens[start - 1] / 10 == tokens[i] / 10) --start;
+    starts.push_back(static_cast<std::int32_t>(start - first));
+  }
+  return starts;
+}
+
+TEST(DocumentStarts, ComeWithTheTokensOfTrainingAndOfAnEvaluation) {
+  const testing::TemporaryFolder folder;
+  std::vector<Tokens> documents;
+  for (std::int32_t d = 0; d < 20; ++d) {
+    Tokens& document = documents.emplace_back();
+    for (std::int32_t i = 0; i < 1 + d % 7; ++i) document.push_back(10 * d + i);
+  }
+  const PathList data = testing::write_documents(folder, "x.bin", documents);
+  const TokenSource source = TokenSource::open({.data = data, .val_data = data, .seq_len = 8, .document_mask = true});
+  ASSERT_TRUE(source.train().has_documents());
+  constexpr BatchShare kShare{1, 2, 2, 1};
+  BatchLoader loader(source.train(), BatchPlan(source.train().size(), 8, 3), kShare, 0);
+  for (std::int64_t step = 0; step < 6; ++step) {
+    const Batch batch = loader.next(step);
+    EXPECT_EQ(Tokens(batch.document_starts.begin(), batch.document_starts.end()), expected_starts(batch.tokens, 8));
+  }
+  const EvalBatches batches(source.held_out(), 8, {0, 1, 1, 2}, 0);
+  for (std::int64_t i = 0; i < batches.size(); ++i) {
+    Tokens tokens(16), targets(16), starts(16);
+    batches.fill(i, tokens, targets, starts);
+    const auto read = static_cast<std::size_t>(std::ranges::count_if(targets, [](auto id) { return id >= 0; }));
+    EXPECT_EQ(Tokens(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(read)),
+              expected_starts(std::span(tokens).first(read), 8));
+    for (std::size_t t = 1; t < 16; ++t) EXPECT_TRUE(t == 8 || starts[t] >= starts[t - 1]) << "padding, too";
+  }
+  EXPECT_FALSE(TokenSource::open({.data = data, .val_data = data, .seq_len = 8}).train().has_documents());
 }
 
 TEST(EvalBatches, RefusesTooFewTokens) {

@@ -22,15 +22,15 @@ CheckedTokens checked_file(const std::string& path) {
 TEST(Documents, ADescriptionTellsWhereTheyBegin) {
   const testing::TemporaryFolder folder;
   const std::string path = testing::write_documents(folder, "x.bin", {{1, 2, 3}, {4}, {5, 6}});
-  EXPECT_EQ(document_begins(checked_file(path)), (std::vector<std::uint64_t>{0, 3, 4}));
+  EXPECT_EQ(document_begins(checked_file(path), ""), (std::vector<std::uint64_t>{0, 3, 4}));
   const auto text = std::make_shared<const InputFile>(folder.write("t.txt", "text"));
-  EXPECT_EQ(document_begins({{text, TokenEncoding::bytes, 0, 4, true}, 0}), std::vector<std::uint64_t>{0});
+  EXPECT_EQ(document_begins({{text, TokenEncoding::bytes, 0, 4, true}, 0}, ""), std::vector<std::uint64_t>{0});
 }
 
 TEST(Documents, RefusesAFileWithoutBordersByName) {
   const testing::TemporaryFolder folder;
   const std::string path = testing::write_documents(folder, "x.bin", {{1, 2, 3}, {4}, {5, 6}});
-  const auto refused = [&] { return testing::message_of<UserError>([&] { document_begins(checked_file(path)); }); };
+  const auto refused = [&] { return testing::message_of<UserError>([&] { document_begins(checked_file(path), ""); }); };
   const auto describe = [&](const std::string& tokens, const std::string& begins) {
     folder.write("x.bin.json", R"({"format":"weft tokens","version":1,"tokens":)" + tokens + R"(,"document_begins":)" +
                                    begins + "}\n");

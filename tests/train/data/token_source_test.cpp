@@ -381,6 +381,35 @@ TEST(TokenSource, SeveralPathsAreOfOneKind) {
   EXPECT_EQ(TokenSource::open({paths_in({bin, folder.path("bins/*")}), "", 257, 4}).files(), 2U);
 }
 
+TEST(TokenSource, TellsWhereDocumentsBegin) {
+  const testing::TemporaryFolder folder;
+  const auto starts_of = [](const TokenStream& stream) {
+    Ids starts(stream.size());
+    stream.document_starts(0, starts);
+    return starts;
+  };
+  const auto masked = [](const PathList& data, ValSplit split = ValSplit::tail) {
+    return TokenSource::open({.data = data, .seq_len = 4, .split = split, .document_mask = true});
+  };
+  const std::string file = testing::write_documents(folder, "1.bin", {{1, 2, 3}, {4, 5, 6, 7, 8, 9}, {10, 11, 12}});
+  const std::string other = testing::write_documents(folder, "2.bin", {Ids(15, 7), Ids(5, 8)});
+  const TokenSource both = masked(paths_in({file, other}));
+  Ids expected = {0, 0, 0, 3, 3, 3, 3, 3, 3, 9, 9};
+  expected.insert(expected.end(), 15, 11);
+  expected.insert(expected.end(), 3, 26);
+  EXPECT_EQ(starts_of(both.train()), expected);
+  EXPECT_EQ(starts_of(both.held_out()), (Ids{0, 1, 1}));
+  EXPECT_NE(both.digest(), TokenSource::open({.data = paths_in({file, other}), .seq_len = 4}).digest());
+  const TokenSource by_document = masked(paths_in({file, other}), ValSplit::documents);
+  EXPECT_EQ(by_document.train().size() + by_document.held_out().size(), 32U);
+  EXPECT_EQ(starts_of(by_document.train()).front(), 0);
+  fs::remove(folder.path("1.bin.json"));
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] {
+                                   masked(paths_in({file, other}));
+                                 }),
+                                 {"1.bin", "no description", "leave --document-mask out"}));
+}
+
 TEST(TokenSource, HoldsOutDocuments) {
   const testing::TemporaryFolder folder;
   std::vector<std::vector<std::int32_t>> documents, others;

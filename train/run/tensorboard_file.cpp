@@ -59,8 +59,8 @@ std::filesystem::path new_file_in(const std::filesystem::path& folder) {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   for (int number = 0;; ++number) {
-    const std::filesystem::path path = folder / fmt::format("{}{:010d}.{}.{}.{}", kEventFileStart,
-                                                            static_cast<long>(now()), host.data(), ::getpid(), number);
+    std::filesystem::path path = folder / fmt::format("{}{:010d}.{}.{}.{}", kEventFileStart, static_cast<long>(now()),
+                                                      host.data(), ::getpid(), number);
     if (!std::filesystem::exists(path)) return path;
   }
 }

@@ -26,10 +26,9 @@ class TruncatedData : public ::testing::TestWithParam<const char*> {
 
   /// A file that a run can read, replacing any earlier content.
   std::string whole_file(const std::string& name) const { return folder_.write(name, content_); }
-  std::vector<std::string> endless_training(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = testing::tiny_training(run_dir_, {"--steps", "100000000"});
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  std::vector<std::string> endless_training(std::vector<std::string> more) const {
+    more.insert(more.end(), {"--steps", "100000000"});
+    return testing::tiny_training(run_dir_, more);
   }
   /// Truncates the file while the run reads it.
   static void expect_fault(testing::ChildProcess& child, const std::string& run_dir, const std::string& file) {

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -139,8 +140,6 @@ std::vector<std::string> tiny_training(const std::string& run_dir, const std::ve
                                       "--run-dir",
                                       run_dir,
                                       "--quiet",
-                                      "--data",
-                                      WEFT_SOURCE_DIR "/docs/design.md",
                                       "--model.layers",
                                       "1",
                                       "--model.hidden",
@@ -159,6 +158,9 @@ std::vector<std::string> tiny_training(const std::string& run_dir, const std::ve
                                       "1",
                                       "--trace-steps",
                                       "0"};
+  if (std::ranges::find(more, "--data") == more.end()) {
+    command.insert(command.end(), {"--data", WEFT_SOURCE_DIR "/docs/design.md"});
+  }
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }

@@ -66,7 +66,8 @@ bool wait_until(const std::function<bool()>& done);
 /// Waits until a training run has done a step; returns false if it ended before.
 bool trains(ChildProcess& child, const std::string& run_dir);
 
-/// `weft train` with `more` arguments on a model so small that most of the time is the start.
+/// `weft train` with `more` arguments, of a text unless they name data, on a model so small that most of the time is
+/// the start.
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more);
 /// The command under mpirun.
 std::vector<std::string> under_mpirun(int ranks, const std::vector<std::string>& command,

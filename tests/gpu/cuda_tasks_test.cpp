@@ -331,8 +331,8 @@ TEST_F(CudaTasks, Attention) {
       const std::string name = named("attention", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) +
                                "/" + std::to_string(s.kv_heads);
       const double absolute = dtype == DType::bf16 ? 2e-2 : 1e-4;
-      std::vector<Argument> arguments = {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv),
-                                         in(dtype, rows, kv)};
+      std::vector<testing::Argument> arguments = {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv),
+                                                  in(dtype, rows, kv)};
       if (const auto starts = s.starts(); !starts.empty()) {
         arguments.push_back({Fill::integers, DType::i32, 1, rows, false, 0, {starts.begin(), starts.end()}});
       }

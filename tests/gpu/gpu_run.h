@@ -28,7 +28,7 @@ inline GridRun small_run(ops::Family family, DType dtype, const graph::Grid& gri
   run.step.micro_batches = 2;
   run.step.micro_batch = 4 / grid.batch_ranks();
   run.step.dropout = 0.1F;
-  run.steps = kEmulated ? 2 : 10;
+  run.steps = kEmulated ? 3 : 10;
   run.warmup = 4;
   return run;
 }

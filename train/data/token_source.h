@@ -12,8 +12,8 @@
 namespace weft::train {
 
 struct TokenSourceOptions {
-  PathList data;                             // empty: /usr/share/common-licenses, present on every Debian system
-  PathList val_data;                         // all of it held out; empty: see TokenSource
+  PathList data = {};                        // empty: /usr/share/common-licenses, present on every Debian system
+  PathList val_data = {};                    // all of it held out; empty: see TokenSource
   std::int64_t vocab = 257;                  // ids must be below
   std::int64_t seq_len = 64;                 // tokens of one training sequence
   TokenWidth width = TokenWidth::automatic;  // of ids in .bin files without a header

@@ -63,6 +63,8 @@ TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
     for (const std::int64_t layers : {1, 2, 5}) {
       train::RunConfig config = small_model(family, layers, 24);
       config.model.lora = lora;
+      // So small a step of adapters is mostly what bounds leave out: latency, and gathered weights.
+      const std::int64_t loose = lora.used() ? 4 : 1;
       const train::ResolvedRun run = run_on("perlmutter", config);
       for (const Case& each : kCases) {
         if (24 % (each.grid.batch_ranks() * each.micro_batch) != 0) continue;
@@ -76,7 +78,7 @@ TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
         ClosedForms forms(run.config, *run.machine, each.grid.ranks());
         EXPECT_LE(forms.least_bytes(choice), static_cast<double>(needs.least_bytes)) << to_string(choice);
         EXPECT_LE(forms.least_ns(choice), needs.least_ns * (1 + 1e-9)) << to_string(choice);
-        EXPECT_GT(forms.least_ns(choice), needs.least_ns / 10) << to_string(choice);
+        EXPECT_GT(forms.least_ns(choice), needs.least_ns / (10 * loose)) << to_string(choice);
         const std::string name = to_string(choice) + fmt::format(", {} layers", layers);
         const simulate::AloneTimes alone = simulate::bounds_of(problem).alone;
         double sent = 0;
@@ -88,7 +90,7 @@ TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
           const simulate::PlanReport report = simulate::report_plan(problem, policy::named_policy(policy));
           ASSERT_EQ(report.refusal, "") << name;
           EXPECT_LE(needs.least_bytes, report.memory_bytes) << name << " " << policy;
-          EXPECT_GT(needs.least_bytes, report.memory_bytes / 8) << name << " " << policy;
+          EXPECT_GT(needs.least_bytes, report.memory_bytes / (8 * loose)) << name << " " << policy;
           EXPECT_LE(needs.least_ns, report.step_ns() * (1 + 1e-9)) << name << " " << policy;
           EXPECT_GT(needs.least_ns, report.step_ns() / 8) << name << " " << policy;
         }

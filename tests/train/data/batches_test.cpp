@@ -363,7 +363,7 @@ Tokens expected_starts(std::span<const std::int32_t> tokens, std::size_t seq_len
   return starts;
 }
 
-TEST(DocumentStarts, ComeWithTheTokensOfTrainingAndOfAnEvaluation) {
+TEST(Batches, TellWhereDocumentsStart) {
   const testing::TemporaryFolder folder;
   std::vector<Tokens> documents;
   for (std::int32_t d = 0; d < 20; ++d) {

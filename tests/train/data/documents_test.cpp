@@ -30,7 +30,9 @@ TEST(Documents, ADescriptionTellsWhereTheyBegin) {
 TEST(Documents, RefusesAFileWithoutBordersByName) {
   const testing::TemporaryFolder folder;
   const std::string path = testing::write_documents(folder, "x.bin", {{1, 2, 3}, {4}, {5, 6}});
-  const auto refused = [&] { return testing::message_of<UserError>([&] { document_begins(checked_file(path), ""); }); };
+  const auto refused = [&] {
+    return testing::message_of<UserError>([&] { document_begins(checked_file(path), "wait"); });
+  };
   const auto describe = [&](const std::string& tokens, const std::string& begins) {
     folder.write("x.bin.json", R"({"format":"weft tokens","version":1,"tokens":)" + tokens + R"(,"document_begins":)" +
                                    begins + "}\n");
@@ -43,8 +45,7 @@ TEST(Documents, RefusesAFileWithoutBordersByName) {
   EXPECT_TRUE(testing::has_parts(describe("6", "[0,4,3]"), {"document_begins[2] is 3", "4 to 6"}));
   EXPECT_TRUE(testing::has_parts(describe("6", "[0,7]"), {"document_begins[1] is 7", "0 to 6"}));
   std::filesystem::remove(folder.path("x.bin.json"));
-  EXPECT_TRUE(testing::has_parts(
-      refused(), {"x.bin' has no description", "x.bin.json'", "weft tokenize", "--val-split tail", "--val-data"}));
+  EXPECT_TRUE(testing::has_parts(refused(), {"x.bin' has no description", "x.bin.json'", "weft tokenize", "or wait"}));
 }
 
 TEST(Documents, ADescriptionTellsWhatIsNotLearnt) {

@@ -403,7 +403,7 @@ TEST(TokenSource, TellsWhereDocumentsBegin) {
   const TokenSource by_document = masked(paths_in({file, other}), ValSplit::documents);
   EXPECT_EQ(by_document.train().size() + by_document.held_out().size(), 32U);
   EXPECT_EQ(starts_of(by_document.train()).front(), 0);
-  fs::remove(folder.path("1.bin.json"));
+  std::filesystem::remove(folder.path("1.bin.json"));
   EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] {
                                    masked(paths_in({file, other}));
                                  }),

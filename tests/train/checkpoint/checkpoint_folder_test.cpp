@@ -15,7 +15,7 @@ namespace {
 class Checkpoints : public ::testing::Test {
  protected:
   std::filesystem::path add(std::int64_t step) const {
-    const auto path = checkpoint_path(folder_.path(), step);
+    std::filesystem::path path = checkpoint_path(folder_.path(), step);
     folder_.write((path / "manifest.json").lexically_relative(folder_.path()).string(), "{}");
     return path;
   }

@@ -413,7 +413,7 @@ TEST(TokenSource, TellsWhereDocumentsBegin) {
 TEST(TokenSource, HoldsOutDocuments) {
   const testing::TemporaryFolder folder;
   std::vector<std::vector<std::int32_t>> documents, others;
-  for (std::int32_t d = 0; d < 20; ++d) (d < 13 ? documents : others).push_back(std::vector<std::int32_t>(2, d));
+  for (std::int32_t d = 0; d < 20; ++d) (d < 13 ? documents : others).emplace_back(2, d);
   const std::string first = testing::write_documents(folder, "1.bin", documents);
   const std::string second = testing::write_documents(folder, "2.bin", others);
   const auto open = [&](const PathList& data, ValSplit split) {

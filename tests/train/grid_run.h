@@ -210,6 +210,15 @@ inline graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::
   return grid;
 }
 
+/// Every axis alone and together with others, with two and with three ranks.
+inline const std::vector<graph::Grid>& thirteen_grids() {
+  static const std::vector<graph::Grid> all = {
+      grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 1), grid_of(1, 1, 2, 1), grid_of(1, 1, 1, 2), grid_of(2, 2, 1, 1),
+      grid_of(2, 1, 2, 1), grid_of(1, 2, 2, 1), grid_of(2, 2, 2, 1), grid_of(1, 1, 2, 2), grid_of(2, 2, 1, 2),
+      grid_of(3, 1, 1, 1), grid_of(1, 3, 1, 1), grid_of(1, 1, 3, 1)};
+  return all;
+}
+
 /// Both runs ended well, with the same bits.
 inline void expect_equal(const GridOutcome& actual, const GridOutcome& expected) {
   ASSERT_EQ(actual.exit_code, 0) << actual.errors;

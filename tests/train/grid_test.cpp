@@ -35,16 +35,6 @@ ops::ModelConfig grid_model(ops::Family family) {
   return model;
 }
 
-const std::vector<graph::Grid>& grids() {
-  static const std::vector<graph::Grid> all = {
-      testing::grid_of(2, 1, 1, 1), testing::grid_of(1, 2, 1, 1), testing::grid_of(1, 1, 2, 1),
-      testing::grid_of(1, 1, 1, 2), testing::grid_of(2, 2, 1, 1), testing::grid_of(2, 1, 2, 1),
-      testing::grid_of(1, 2, 2, 1), testing::grid_of(2, 2, 2, 1), testing::grid_of(1, 1, 2, 2),
-      testing::grid_of(2, 2, 1, 2), testing::grid_of(3, 1, 1, 1), testing::grid_of(1, 3, 1, 1),
-      testing::grid_of(1, 1, 3, 1)};
-  return all;
-}
-
 // A step of two micro-batches of 24 sequences in all, on any of the grids.
 testing::GridRun grid_run(ops::Family family, const graph::Grid& grid) {
   testing::GridRun run;
@@ -79,7 +69,7 @@ std::string grid_bar_name(const ::testing::TestParamInfo<GridBar::ParamType>& in
 
 INSTANTIATE_TEST_SUITE_P(Grids, GridBar,
                          ::testing::Combine(::testing::Values(ops::Family::gpt2, ops::Family::llama),
-                                            ::testing::ValuesIn(grids())),
+                                            ::testing::ValuesIn(testing::thirteen_grids())),
                          grid_bar_name);
 
 TEST_P(GridBar, GradientsOfTheFirstStep) {
@@ -136,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Grids, GridKinds,
 TEST_P(GridKinds, TrainLikeOneRank) {
   for (const std::int64_t kv_heads : {12, 1}) {
     const testing::GridOutcome expected = testing::run_grid(run_of(kv_heads, {}));
-    for (const graph::Grid& grid : grids()) {
+    for (const graph::Grid& grid : testing::thirteen_grids()) {
       if (kv_heads % grid.y != 0) continue;
       for (const bool zero1 : {false, true}) {
         if (zero1 && grid.data == 1) continue;

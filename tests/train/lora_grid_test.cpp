@@ -13,16 +13,6 @@
 namespace weft::train {
 namespace {
 
-const std::vector<graph::Grid>& lora_grids() {
-  static const std::vector<graph::Grid> all = {
-      testing::grid_of(2, 1, 1, 1), testing::grid_of(1, 2, 1, 1), testing::grid_of(1, 1, 2, 1),
-      testing::grid_of(1, 1, 1, 2), testing::grid_of(2, 2, 1, 1), testing::grid_of(2, 1, 2, 1),
-      testing::grid_of(1, 2, 2, 1), testing::grid_of(2, 2, 2, 1), testing::grid_of(1, 1, 2, 2),
-      testing::grid_of(2, 2, 1, 2), testing::grid_of(3, 1, 1, 1), testing::grid_of(1, 3, 1, 1),
-      testing::grid_of(1, 1, 3, 1)};
-  return all;
-}
-
 // A model whose matrices every grid can cut, with adapters of all layers. `kv_heads` below 12: llama, whose ranks of x
 // share heads.
 testing::GridRun lora_run(ops::Family family, const graph::Grid& grid, std::int64_t kv_heads = 12) {
@@ -76,7 +66,7 @@ TEST_P(LoraGrids, TrainLikeOneRank) {
   const testing::GridOutcome expected = testing::run_grid(lora_run(GetParam(), {}));
   ASSERT_EQ(expected.exit_code, 0) << expected.errors;
   EXPECT_LT(expected.losses.back(), expected.losses.front());
-  for (const graph::Grid& grid : lora_grids()) {
+  for (const graph::Grid& grid : testing::thirteen_grids()) {
     SCOPED_TRACE(graph::to_string(grid));
     testing::GridRun run = lora_run(GetParam(), grid);
     run.step.recompute_blocks = grid.z > 1;

@@ -1,4 +1,4 @@
-// Low-rank adapters of linear layers (LoRA): the products beside those of W, and their adjoints.
+// Low-rank adapters of linear layers (LoRA): their products, beside the products of W, and the adjoints.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Adapter {
 /// Of a matrix without one: not used.
 Adapter adapter_of(Lowering& low, const Parameter& weight);
 
-/// Columns of the layer's output, [rows, cols] or their gradient: those of the rows of W's block from `row` on.
+/// Columns of the layer's output, or of its gradient, [rows, cols]. The rows of W's block from `row` on compute them.
 struct AdapterOutput {
   graph::View view;
   std::int64_t row = 0;

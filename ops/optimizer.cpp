@@ -21,7 +21,7 @@ std::int64_t trained_parameters(Lowering& low) {
   return std::ranges::count_if(low.parameters(), [](const auto& parameter) { return !parameter->spec->frozen; });
 }
 
-// One slot for each parameter that is trained; scratch, so written anew in each step.
+// One slot for each trained parameter. It is scratch, so every step writes it anew.
 graph::TensorId norm_partials(Lowering& low) {
   return low.named(kNormPartials, DType::f32, {trained_parameters(low)}, graph::Role::workspace);
 }

@@ -114,7 +114,8 @@ struct ParameterSpec {
   bool frozen = false;  // never updated: it has no gradient and no optimizer state
 };
 
-/// What an adapter's matrices are named after those of the layer: "L3.attn.qkv.weight" and "L3.attn.qkv.lora_A.weight".
+/// An adapter's matrices have the name of the layer's with another ending: "L3.attn.qkv.weight",
+/// "L3.attn.qkv.lora_A.weight".
 inline constexpr const char* kLoraA = ".lora_A.weight";
 inline constexpr const char* kLoraB = ".lora_B.weight";
 

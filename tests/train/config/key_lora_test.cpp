@@ -1,4 +1,4 @@
-// The key `lora`: its parts and their defaults, what it refuses, and what it survives.
+// The key `lora`: its parts and their defaults, refused texts, and the way through a file and back.
 #include "train/config/key_lora.h"
 
 #include <gtest/gtest.h>

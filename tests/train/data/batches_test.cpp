@@ -168,7 +168,7 @@ TEST(BatchLoader, AStepReadsTheSameOnAnyNumberOfRanks) {
   EXPECT_EQ(step_tokens(data.stream(), plan, 6, 1, 2, 5), one);
 }
 
-/// The targets of a step over all ranks, each of which has to count those that aren't dropped.
+/// The targets of a step over all ranks. Each rank has to count the targets that aren't dropped.
 std::vector<std::int32_t> masked_targets(const TokenStream& stream, const Goldfish& goldfish, std::int64_t ranks,
                                          std::int64_t first_step, std::int64_t step) {
   const BatchPlan plan(stream.size(), 8, 9);

@@ -89,8 +89,7 @@ int evaluate_model(const EvalOptions& options) {
     comm::expect_same_facts(world, train::facts_of(source));
     const train::ReadShare share = train::agree_on_weights(world, saved.path);
     const graph::Coordinates at = graph::coordinates_of(config.grid, world.rank());
-    const train::EvalBatches batches(source.held_out(), config.seq_len, train::share_of(config, at),
-                                     config.eval_sequences);
+    const train::EvalBatches batches = train::eval_batches(config, source.held_out(), train::share_of(config, at));
     const auto tuned =
         train::gemm_tuning_of_run(world, run.gemm_tuning, train::checkpoint_of(saved), train::StoredTuning::if_it_fits);
     execute::Program program(world, {{"eval", ops::lower_eval(config.model, train::step_config(config))}},

@@ -48,11 +48,8 @@ void TrainingLoop::run() {
   }
   if (config_.keep_best) best_loss_ = checkpoints_.best_loss();
   training_begun_at_ = Clock::now();
-  const TokenStream& tokens = setup_.inputs.source.train();
-  std::optional<GoldfishMask> mask;
-  if (config_.goldfish) mask.emplace(*config_.goldfish, config_.seed);
-  loader_ = std::make_unique<BatchLoader>(tokens, BatchPlan(tokens.size(), config_.seq_len, config_.seed),
-                                          share_of(config_, setup_.at), first, mask);
+  loader_ = std::make_unique<BatchLoader>(setup_.inputs.source.train(), *setup_.batches, share_of(config_, setup_.at),
+                                          first, goldfish_mask(config_));
   run_steps();
   result_.stopped_by_signal = stop_.signal;
   result_.stopped_by_time = stop_.time;

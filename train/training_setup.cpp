@@ -147,7 +147,8 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   setup.inputs = find_run_inputs(world, run.config, speaks);
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
-  if (run.config.epochs > 0) setup.run.config.steps = steps_of_epochs(run.config, setup.inputs.source.train().size());
+  setup.batches.emplace(batch_plan(run.config, setup.inputs.source.train()));
+  if (run.config.epochs > 0) setup.run.config.steps = steps_of_epochs(run.config, *setup.batches);
   const RunConfig& config = setup.config();
   setup.at = graph::coordinates_of(config.grid, world.rank());
   setup.specs = ops::model_parameters(config.model);
@@ -163,8 +164,8 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   }
   make_program(setup, make_executor);
   setup.devices = find_devices(world, setup.program->executor().runs_on());
-  setup.held_out = std::make_unique<EvalBatches>(setup.inputs.source.held_out(), config.seq_len,
-                                                 share_of(config, setup.at), config.eval_sequences);
+  setup.held_out =
+      std::make_unique<EvalBatches>(eval_batches(config, setup.inputs.source.held_out(), share_of(config, setup.at)));
   fill_parameters(setup);
   return made;
 }

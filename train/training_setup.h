@@ -47,6 +47,7 @@ struct TrainingSetup {
   std::unique_ptr<execute::Program> program;
   double planning_ms = 0;
   RunDevices devices;
+  std::optional<BatchPlan> batches;  // of the training data
   std::unique_ptr<EvalBatches> held_out;
 
   const RunConfig& config() const { return run.config; }

@@ -35,6 +35,9 @@ enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
 /// The part of each file that is held out where no file is held out by its name: its last tenth, or whole documents.
 enum class ValSplit : std::uint8_t { tail, documents };
 
+/// The cut of the data into sequences: as one long sequence of tokens, or by whole documents.
+enum class Packing : std::uint8_t { wrapped, documents };
+
 /// The name of a model whose sizes are given one by one.
 inline constexpr const char* kCustomModel = "custom";
 /// A value of `resume`: the newest checkpoint of run-dir, or a new run if there is none.
@@ -98,6 +101,7 @@ struct RunConfig {
   float dropout = 0.0F;
   std::optional<Goldfish> goldfish;  // targets that training drops from its loss
   bool document_mask = false;        // tokens attend within their document
+  Packing packing = Packing::wrapped;
   // optimisation
   double lr = 1e-3, min_lr = 0;  // min_lr: the end of the decay
   std::int64_t warmup = 20;
@@ -124,6 +128,9 @@ struct RunConfig {
 
 /// Sequences of a step that one rank runs one after the other, in micro-batches.
 std::int64_t accumulation(const RunConfig& config);
+
+/// Whether a run of the configuration has to know where documents begin.
+bool reads_documents(const RunConfig& config);
 
 /// The subjects of keys. Help texts have a section for each group, in this order.
 enum class KeyGroup : std::uint8_t { model, sizes, step, data, optimizer, grid, plan, machine, device, run };

@@ -192,6 +192,10 @@ void check_optimizer(const RunConfig& config) {
 
 }  // namespace
 
+bool reads_documents(const RunConfig& config) {
+  return config.document_mask || config.packing == Packing::documents;
+}
+
 std::int64_t accumulation(const RunConfig& config) {
   return config.global_batch / (config.grid.batch_ranks() * config.micro_batch);
 }

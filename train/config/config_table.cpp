@@ -216,7 +216,12 @@ void add_step(std::vector<ConfigEntry>& all) {
        boolean_key("document-mask",
                    "attend within documents, where a sequence holds several; their borders are those of texts, and of "
                    "token files beside which `weft tokenize` has described them",
-                   &RunConfig::document_mask)});
+                   &RunConfig::document_mask),
+       words_key<Packing>("packing",
+                          "how documents become sequences. wrapped: as one long text, cut wherever a sequence is full; "
+                          "documents: whole "
+                          "ones, as many as fit, and the rest of a sequence is padding",
+                          {{"wrapped", Packing::wrapped}, {"documents", Packing::documents}}, &RunConfig::packing)});
 }
 
 ConfigEntry goldfish_key() {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
@@ -56,10 +57,21 @@ BatchPlan::BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t s
   phases_ = std::min(seq_len_, tokens - windows_ * seq_len_);
 }
 
-std::uint64_t BatchPlan::window_begin(std::uint64_t sequence) const {
+BatchPlan::BatchPlan(std::vector<TokenWindow> windows, std::int64_t seq_len, std::uint64_t seed)
+    : seq_len_(static_cast<std::uint64_t>(seq_len)),
+      seed_(seed),
+      windows_(windows.size()),
+      phases_(1),
+      given_(std::move(windows)) {
+  if (given_.empty()) throw std::invalid_argument("BatchPlan: no windows");
+}
+
+TokenWindow BatchPlan::window(std::uint64_t sequence) const {
   const auto epoch = static_cast<std::uint32_t>(sequence / windows_);
+  const std::uint64_t index = permuted(sequence % windows_, windows_, seed_, epoch);
+  if (!given_.empty()) return given_[index];
   const std::uint64_t phase = word(seed_, epoch, kPhaseSite, 0) % phases_;
-  return phase + seq_len_ * permuted(sequence % windows_, windows_, seed_, epoch);
+  return {phase + seq_len_ * index, seq_len_};
 }
 
 BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const BatchShare& share,
@@ -69,7 +81,8 @@ BatchLoader::BatchLoader(const TokenStream& stream, const BatchPlan& plan, const
       share_(share),
       mask_(mask),
       window_(static_cast<std::size_t>(plan.seq_len()) + 1),
-      other_targets_(static_cast<std::size_t>(plan.seq_len())) {
+      other_targets_(static_cast<std::size_t>(plan.seq_len())),
+      other_starts_(stream.has_documents() ? other_targets_.size() : 0) {
   const auto size = static_cast<std::size_t>(share.sequences() * plan.seq_len());
   for (auto& slot : tokens_) slot.resize(size);
   for (auto& slot : targets_) slot.resize(size);
@@ -108,12 +121,17 @@ void BatchLoader::stop() {
   thread_.join();
 }
 
-std::int64_t BatchLoader::read(std::uint64_t sequence, std::span<std::int32_t> targets) {
-  const std::uint64_t begin = plan_.window_begin(sequence);
-  stream_.copy(begin, window_.size(), window_.data());
-  std::copy(window_.begin() + 1, window_.end(), targets.begin());
-  stream_.drop_ignored(begin + 1, targets);
-  if (mask_) mask_->drop(window_, sequence, targets);
+std::int64_t BatchLoader::read(std::uint64_t sequence, std::span<std::int32_t> targets,
+                               std::span<std::int32_t> document_starts) {
+  const TokenWindow window = plan_.window(sequence);
+  const std::uint64_t count = std::min(window.tokens + 1, stream_.size() - window.begin);
+  stream_.copy(window.begin, count, window_.data());
+  std::fill(window_.begin() + static_cast<std::ptrdiff_t>(count), window_.end(), 0);
+  std::copy_n(window_.begin() + 1, count - 1, targets.begin());
+  std::ranges::fill(targets.subspan(count - 1), -1);
+  stream_.drop_ignored(window.begin + 1, targets.first(count - 1));
+  if (!document_starts.empty()) stream_.document_starts(window.begin, document_starts);
+  if (mask_) mask_->drop(window_, document_starts, sequence, targets);
   return std::ranges::count_if(targets, [](std::int32_t target) { return target >= 0; });
 }
 
@@ -131,18 +149,18 @@ void BatchLoader::fill(std::int64_t step) {
       continue;
     }
     const std::size_t at = (i - begin) * length;
-    counted_[slot] += read(first + i, std::span(targets_[slot]).subspan(at, length));
+    const std::span starts(document_starts_[slot]);
+    counted_[slot] += read(first + i, std::span(targets_[slot]).subspan(at, length),
+                           starts.empty() ? starts : starts.subspan(at, length));
     std::copy_n(window_.begin(), length, tokens_[slot].begin() + static_cast<std::ptrdiff_t>(at));
-    if (!stream_.has_documents()) continue;
-    stream_.document_starts(plan_.window_begin(first + i), std::span(document_starts_[slot]).subspan(at, length));
   }
 }
 
 std::int64_t BatchLoader::counted_by_others(std::uint64_t sequence) {
-  if (mask_) return read(sequence, other_targets_);
-  if (!stream_.has_ignored()) return plan_.seq_len();
-  const std::uint64_t target = plan_.window_begin(sequence) + 1;
-  return static_cast<std::int64_t>(stream_.learnt(target, target + static_cast<std::uint64_t>(plan_.seq_len())));
+  if (mask_) return read(sequence, other_targets_, other_starts_);
+  const TokenWindow window = plan_.window(sequence);
+  const std::uint64_t end = std::min(window.begin + window.tokens + 1, stream_.size());
+  return static_cast<std::int64_t>(stream_.learnt(window.begin + 1, end));
 }
 
 Batch BatchLoader::next(std::int64_t step) {
@@ -162,21 +180,35 @@ Batch BatchLoader::next(std::int64_t step) {
 }
 
 EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit)
-    : stream_(stream), seq_len_(static_cast<std::uint64_t>(seq_len)), share_(share) {
+    : EvalBatches(stream, {}, seq_len, share, limit) {}
+
+EvalBatches::EvalBatches(const TokenStream& stream, std::vector<TokenWindow> windows, std::int64_t seq_len,
+                         const BatchShare& share, std::int64_t limit)
+    : stream_(stream), seq_len_(static_cast<std::uint64_t>(seq_len)), share_(share), given_(std::move(windows)) {
   if (seq_len < 1 || stream.size() < 2) {
     throw UserError(fmt::format("{} held-out tokens for sequences of {}", stream.size(), seq_len),
                     "2 or more: a token and its target", "give more data, or --val-data");
   }
   targets_ = stream.size() - 1;
-  if (limit > 0) targets_ = std::min(targets_, static_cast<std::uint64_t>(limit) * seq_len_);
+  std::uint64_t all = given_.empty() ? (targets_ - 1) / seq_len_ + 1 : given_.size();
+  if (limit > 0) all = std::min(all, static_cast<std::uint64_t>(limit));
+  const TokenWindow last = window(all - 1);
+  targets_ = last.begin + last.tokens;
   if (stream.learnt(1, 1 + targets_) == 0) {
     throw UserError(fmt::format("no completion and no message of the assistant in {} held-out tokens", targets_),
                     "tokens that count in the loss", "give more data, or --val-data; or raise --eval-sequences");
   }
-  // Targets of one micro-batch on every rank.
-  const std::uint64_t round =
-      static_cast<std::uint64_t>(share.ranks) * static_cast<std::uint64_t>(share.micro_batch) * seq_len_;
-  micro_batches_ = static_cast<std::int64_t>((targets_ - 1) / round + 1);
+  // Windows of one micro-batch on every rank.
+  const std::uint64_t round = static_cast<std::uint64_t>(share.ranks) * static_cast<std::uint64_t>(share.micro_batch);
+  micro_batches_ = static_cast<std::int64_t>((all - 1) / round + 1);
+}
+
+TokenWindow EvalBatches::window(std::uint64_t index) const {
+  TokenWindow found{index * seq_len_, seq_len_};
+  if (!given_.empty()) found = index < given_.size() ? given_[index] : TokenWindow{targets_, 0};
+  if (found.begin >= targets_) return {targets_, 0};
+  found.tokens = std::min(found.tokens, targets_ - found.begin);
+  return found;
 }
 
 void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets,
@@ -190,15 +222,15 @@ void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::
   std::fill(tokens.begin(), tokens.end(), 0);
   std::fill(targets.begin(), targets.end(), -1);
   std::ranges::fill(document_starts, 0);
-  const std::uint64_t first = static_cast<std::uint64_t>(index * share_.ranks + share_.rank) * batch * seq_len_;
-  if (first >= targets_) return;
-  // Windows of a micro-batch follow each other in the stream, so that one copy fills them all.
-  const std::uint64_t count = std::min<std::uint64_t>(tokens.size(), targets_ - first);
-  stream_.copy(first, count, tokens.data());
-  stream_.copy(first + 1, count, targets.data());
-  stream_.drop_ignored(first + 1, targets.first(count));
-  for (std::uint64_t at = 0; at < document_starts.size() && at < count; at += seq_len_) {
-    stream_.document_starts(first + at, document_starts.subspan(at, seq_len_));
+  const std::uint64_t first = static_cast<std::uint64_t>(index * share_.ranks + share_.rank) * batch;
+  for (std::uint64_t i = 0; i < batch; ++i) {
+    const TokenWindow found = window(first + i);
+    const std::uint64_t at = i * seq_len_;
+    stream_.copy(found.begin, found.tokens, tokens.data() + at);
+    stream_.copy(found.begin + 1, found.tokens, targets.data() + at);
+    stream_.drop_ignored(found.begin + 1, targets.subspan(at, found.tokens));
+    if (found.tokens == 0 || document_starts.empty()) continue;
+    stream_.document_starts(found.begin, document_starts.subspan(at, seq_len_));
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "train/data/goldfish_mask.h"
 #include "train/data/token_stream.h"
+#include "train/data/token_window.h"
 
 namespace weft::train {
 
@@ -26,18 +27,23 @@ std::uint64_t permuted(std::uint64_t index, std::uint64_t size, std::uint64_t se
 ///
 /// Example: 10 tokens, sequences of 3. An epoch has 2 windows of 3 tokens and their targets, at offsets 0 and 3 past a
 /// phase from {0, 1, 2} that the epoch draws, in an order that the epoch draws: {4, 1}, then {0, 3}, then …
+///
+/// Of given windows, an epoch draws the order alone.
 class BatchPlan {
  public:
   /// Throws UserError if `tokens` < seq_len + 1.
   BatchPlan(std::uint64_t tokens, std::int64_t seq_len, std::uint64_t seed);
+  /// Of at least one window, of `seq_len` tokens at most.
+  BatchPlan(std::vector<TokenWindow> windows, std::int64_t seq_len, std::uint64_t seed);
 
   std::int64_t seq_len() const { return static_cast<std::int64_t>(seq_len_); }
   std::uint64_t windows_per_epoch() const { return windows_; }
-  /// First token of the window of seq_len + 1 tokens that sequence number `sequence` reads.
-  std::uint64_t window_begin(std::uint64_t sequence) const;
+  /// The tokens that sequence number `sequence` reads.
+  TokenWindow window(std::uint64_t sequence) const;
 
  private:
   std::uint64_t seq_len_, seed_, windows_, phases_;
+  std::vector<TokenWindow> given_;  // empty: every window has seq_len tokens
 };
 
 /// A rank's part of each step: rank d of `ranks` runs A micro-batches of B sequences, global sequences
@@ -79,8 +85,9 @@ class BatchLoader {
   void start(std::int64_t step);
   void stop();
   void fill(std::int64_t step);
-  /// Reads a sequence into the window, and writes its targets. Returns how many of them count.
-  std::int64_t read(std::uint64_t sequence, std::span<std::int32_t> targets);
+  /// Reads a sequence into the window, and writes its targets and, if the stream knows its documents, their starts.
+  /// Returns how many targets count.
+  std::int64_t read(std::uint64_t sequence, std::span<std::int32_t> targets, std::span<std::int32_t> document_starts);
   /// The same number of a sequence that another rank reads.
   std::int64_t counted_by_others(std::uint64_t sequence);
 
@@ -90,8 +97,8 @@ class BatchLoader {
   const std::optional<GoldfishMask> mask_;
   std::array<std::vector<std::int32_t>, 2> tokens_, targets_, document_starts_;
   std::array<std::int64_t, 2> counted_ = {};
-  std::vector<std::int32_t> window_;         // seq_len + 1 tokens, the thread's own
-  std::vector<std::int32_t> other_targets_;  // of a sequence of another rank
+  std::vector<std::int32_t> window_;                        // seq_len + 1 tokens, the thread's own
+  std::vector<std::int32_t> other_targets_, other_starts_;  // of a sequence of another rank
   std::int64_t next_step_ = 0;
   std::atomic<std::int64_t> filled_{0};  // steps below are in their slots
   std::atomic<std::int64_t> wanted_{0};  // steps below may be filled; kStop ends the thread
@@ -100,15 +107,18 @@ class BatchLoader {
   std::thread thread_;
 };
 
-/// The held-out tokens cut into windows of T targets, each target in exactly one, in the same number of micro-batches
-/// on every rank: a remainder is padded with token 0 and target −1, which the loss ignores. Micro-batch j of rank d
-/// holds windows [(j·ranks + d)·B, … + B). So the targets are the same on every number of ranks, in micro-batches of
-/// any size.
+/// The held-out tokens cut into windows of T targets, or into given windows, each target in exactly one, in the same
+/// number of micro-batches on every rank: a remainder is padded with token 0 and target −1, which the loss ignores.
+/// Micro-batch j of rank d holds windows [(j·ranks + d)·B, … + B). So the targets are the same on every number of
+/// ranks, in micro-batches of any size.
 class EvalBatches {
  public:
   /// `limit`: windows at most, the first ones, over all ranks; 0: all tokens. Throws UserError if there are fewer than
   /// 2 tokens. `stream` must outlive the object.
   EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit);
+  /// `windows` cover the stream, in its order.
+  EvalBatches(const TokenStream& stream, std::vector<TokenWindow> windows, std::int64_t seq_len,
+              const BatchShare& share, std::int64_t limit);
 
   /// Micro-batches of each rank.
   std::int64_t size() const { return micro_batches_; }
@@ -120,9 +130,13 @@ class EvalBatches {
             std::span<std::int32_t> document_starts = {}) const;
 
  private:
+  /// Window number `index`, with the tokens that have a target.
+  TokenWindow window(std::uint64_t index) const;
+
   const TokenStream& stream_;
   std::uint64_t seq_len_;
   BatchShare share_;
+  std::vector<TokenWindow> given_;  // empty: every window but the last has seq_len tokens
   std::int64_t micro_batches_ = 0;
   std::uint64_t targets_ = 0;
 };

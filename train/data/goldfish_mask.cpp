@@ -34,8 +34,9 @@ std::uint64_t wang_32(std::uint64_t key) {
 
 }  // namespace
 
-GoldfishMask::GoldfishMask(const Goldfish& goldfish, std::uint64_t seed)
+GoldfishMask::GoldfishMask(const Goldfish& goldfish, std::uint64_t seed, Contexts contexts)
     : goldfish_(goldfish),
+      contexts_(contexts),
       seed_(seed),
       k_(static_cast<std::uint64_t>(goldfish.k)),
       oldest_(1),
@@ -43,13 +44,13 @@ GoldfishMask::GoldfishMask(const Goldfish& goldfish, std::uint64_t seed)
   for (std::size_t i = 0; i < h_; ++i) oldest_ *= kFactor;
 }
 
-void GoldfishMask::drop(std::span<const std::int32_t> window, std::uint64_t sequence,
-                        std::span<std::int32_t> targets) const {
+void GoldfishMask::drop(std::span<const std::int32_t> window, std::span<const std::int32_t> document_starts,
+                        std::uint64_t sequence, std::span<std::int32_t> targets) const {
   switch (goldfish_.strategy) {
     case Goldfish::Strategy::hash:
-      return drop_by_hash(window, targets);
+      return drop_by_hash(window, document_starts, targets);
     case Goldfish::Strategy::avalanche:
-      return drop_by_product(window, targets);
+      return drop_by_product(window, document_starts, targets);
     case Goldfish::Strategy::fixed:
       for (std::size_t t = 0; t < targets.size(); t += k_) targets[t] = kDropped;
       return;
@@ -63,18 +64,27 @@ void GoldfishMask::drop(std::span<const std::int32_t> window, std::uint64_t sequ
   }
 }
 
-void GoldfishMask::drop_by_hash(std::span<const std::int32_t> window, std::span<std::int32_t> targets) const {
+std::size_t GoldfishMask::tokens_before(std::size_t t, std::span<const std::int32_t> document_starts) const {
+  if (contexts_ == Contexts::cross_documents) return t + 1;
+  return t + 1 - static_cast<std::size_t>(document_starts[t]);
+}
+
+void GoldfishMask::drop_by_hash(std::span<const std::int32_t> window, std::span<const std::int32_t> document_starts,
+                                std::span<std::int32_t> targets) const {
   std::uint64_t key = 0;
   for (std::size_t t = 0; t < targets.size(); ++t) {
     key = key * kFactor + mixed_id(window[t]);
     if (t >= h_) key -= oldest_ * mixed_id(window[t - h_]);
-    if (t + 1 >= h_ && mixed_bits(key) < std::numeric_limits<std::uint64_t>::max() / k_) targets[t] = kDropped;
+    if (tokens_before(t, document_starts) < h_) continue;
+    if (mixed_bits(key) < std::numeric_limits<std::uint64_t>::max() / k_) targets[t] = kDropped;
   }
 }
 
-void GoldfishMask::drop_by_product(std::span<const std::int32_t> window, std::span<std::int32_t> targets) const {
+void GoldfishMask::drop_by_product(std::span<const std::int32_t> window, std::span<const std::int32_t> document_starts,
+                                   std::span<std::int32_t> targets) const {
   const double limit = 4294967295.0 / static_cast<double>(k_);
   for (std::size_t t = h_ - 1; t < targets.size(); ++t) {
+    if (tokens_before(t, document_starts) < h_) continue;
     std::uint64_t product = 1;
     for (const std::int32_t id : window.subspan(t + 2 - h_, h_)) product *= static_cast<std::uint64_t>(id);
     if (static_cast<double>(wang_32(product)) < limit) targets[t] = kDropped;

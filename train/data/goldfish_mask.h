@@ -16,20 +16,30 @@ namespace weft::train {
 ///   product of the h ids that end with the target itself;
 /// - by `fixed`: if k divides t;
 /// - by `random`: if the Philox word of element `sequence` · T + t is below ⌊(2³² − 1) / k⌋.
-/// The first two drop none of the first h − 1 targets of a window, whose contexts aren't all in it.
+/// The first two drop none of the first h − 1 targets of a window, whose contexts aren't all in it; and, if contexts
+/// end with documents, none of the first h − 1 targets of a document.
 class GoldfishMask {
  public:
-  GoldfishMask(const Goldfish& goldfish, std::uint64_t seed);
+  enum class Contexts : std::uint8_t { cross_documents, end_with_documents };
 
-  /// Writes −1 for each target to drop. `window`: T + 1 ids; `targets`: T; `sequence`: the window's number since the
-  /// start of the run, over all ranks.
-  void drop(std::span<const std::int32_t> window, std::uint64_t sequence, std::span<std::int32_t> targets) const;
+  GoldfishMask(const Goldfish& goldfish, std::uint64_t seed, Contexts contexts = Contexts::cross_documents);
+
+  /// Writes −1 for each target to drop. `window`: T + 1 ids; `document_starts`: T, as TokenStream::document_starts(),
+  /// read if contexts end with documents; `targets`: T; `sequence`: the window's number since the start of the run,
+  /// over all ranks.
+  void drop(std::span<const std::int32_t> window, std::span<const std::int32_t> document_starts, std::uint64_t sequence,
+            std::span<std::int32_t> targets) const;
 
  private:
-  void drop_by_hash(std::span<const std::int32_t> window, std::span<std::int32_t> targets) const;
-  void drop_by_product(std::span<const std::int32_t> window, std::span<std::int32_t> targets) const;
+  /// The distance from the first token of the window or the document to target t.
+  std::size_t tokens_before(std::size_t t, std::span<const std::int32_t> document_starts) const;
+  void drop_by_hash(std::span<const std::int32_t> window, std::span<const std::int32_t> document_starts,
+                    std::span<std::int32_t> targets) const;
+  void drop_by_product(std::span<const std::int32_t> window, std::span<const std::int32_t> document_starts,
+                       std::span<std::int32_t> targets) const;
 
   Goldfish goldfish_;
+  Contexts contexts_;
   std::uint64_t seed_, k_, oldest_;  // oldest_: the factor that an id has when it leaves the context
   std::size_t h_;
 };

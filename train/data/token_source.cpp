@@ -441,14 +441,15 @@ Split hold_out_documents(const std::vector<CheckedTokens>& files, std::int64_t v
 
 /// Adds to each file where its documents begin, if the run needs to know.
 void find_documents(std::vector<CheckedTokens>& files, bool hold_out_documents, const TokenSourceOptions& options) {
-  if (!hold_out_documents && !options.document_mask) return;
-  const char* instead = hold_out_documents ? "give --val-split tail or --val-data" : "leave --document-mask out";
+  if (!hold_out_documents && !options.documents) return;
+  const char* instead =
+      hold_out_documents ? "give --val-split tail or --val-data" : "leave --document-mask and --packing documents out";
   for (CheckedTokens& file : files) file.part.document_begins = document_begins(file, instead);
 }
 
-/// If tokens attend within documents, their borders are a part of the data.
+/// If the run needs to know documents, their borders are a part of the data.
 void add_documents(Fingerprint& digest, const std::vector<CheckedTokens>& files, const TokenSourceOptions& options) {
-  if (!options.document_mask) return;
+  if (!options.documents) return;
   for (const CheckedTokens& file : files) {
     for (const std::uint64_t begin : file.part.document_begins) digest.add(begin);
   }

@@ -19,7 +19,7 @@ struct TokenSourceOptions {
   TokenWidth width = TokenWidth::automatic;  // of ids in .bin files without a header
   bool held_out_only = false;                // no training: doesn't open `data` if there is `val_data`
   ValSplit split = ValSplit::tail;
-  bool document_mask = false;  // the two sequences tell where documents begin
+  bool documents = false;  // the two sequences tell where documents begin
 };
 
 /// The tokens of a run. A path may be:

@@ -41,6 +41,8 @@ class TokenStream {
   std::uint64_t size() const { return size_; }
   /// Whether the parts told where documents begin.
   bool has_documents() const { return !document_begins_.empty(); }
+  /// The index of each document's first token, if known.
+  std::span<const std::uint64_t> document_begins() const { return document_begins_; }
   std::int32_t at(std::uint64_t index) const;
   /// Writes tokens [begin, begin + count) to `out`. Allocates nothing. Throws std::out_of_range beyond the end, and
   /// RuntimeFault, naming the file, if it was truncated or holds an id outside of the vocabulary by now.

@@ -169,7 +169,7 @@ ReadShare agree_on_weights(comm::World& world, const std::optional<fs::path>& we
 TokenSource open_tokens(comm::World& world, const RunConfig& config, const text::TokenizerPointer& tokenizer,
                         bool held_out_only, bool speaks) {
   TokenSourceOptions options{config.data,       config.val_data, config.model.vocab, config.seq_len,
-                             config.data_dtype, held_out_only,   config.val_split,   config.document_mask};
+                             config.data_dtype, held_out_only,   config.val_split,   reads_documents(config)};
   TokenSource source;
   const auto open = [&] { source = TokenSource::open(options); };
   if (tokenizer == nullptr || tokenizer->facts().digest == text::ByteTokenizer().facts().digest) {

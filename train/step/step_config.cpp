@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "kernels/cpu/gemm/pair_speed.h"
 
@@ -39,8 +41,25 @@ BatchShare share_of(const RunConfig& config, const graph::Coordinates& at) {
   return {graph::batch_rank(config.grid, at), config.grid.batch_ranks(), accumulation(config), config.micro_batch};
 }
 
-std::int64_t steps_of_epochs(const RunConfig& config, std::uint64_t tokens) {
-  const BatchPlan plan(tokens, config.seq_len, config.seed);
+BatchPlan batch_plan(const RunConfig& config, const TokenStream& tokens) {
+  if (config.packing == Packing::wrapped) return {tokens.size(), config.seq_len, config.seed};
+  return {document_windows(tokens, config.seq_len), config.seq_len, config.seed};
+}
+
+EvalBatches eval_batches(const RunConfig& config, const TokenStream& held_out, const BatchShare& share) {
+  std::vector<TokenWindow> windows;
+  if (config.packing == Packing::documents) windows = document_windows(held_out, config.seq_len);
+  return {held_out, std::move(windows), config.seq_len, share, config.eval_sequences};
+}
+
+std::optional<GoldfishMask> goldfish_mask(const RunConfig& config) {
+  if (!config.goldfish) return std::nullopt;
+  return GoldfishMask(
+      *config.goldfish, config.seed,
+      reads_documents(config) ? GoldfishMask::Contexts::end_with_documents : GoldfishMask::Contexts::cross_documents);
+}
+
+std::int64_t steps_of_epochs(const RunConfig& config, const BatchPlan& plan) {
   const double sequences = config.epochs * static_cast<double>(plan.windows_per_epoch());
   return std::max<std::int64_t>(1, std::llround(std::ceil(sequences / static_cast<double>(config.global_batch))));
 }

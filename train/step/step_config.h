@@ -22,8 +22,17 @@ std::string summation_note(const RunConfig& config);
 /// A rank's share of the batches; ranks that differ only in x and y read the same.
 BatchShare share_of(const RunConfig& config, const graph::Coordinates& at);
 
-/// Steps in which a configuration's epochs read `tokens` to train on, at least one.
-std::int64_t steps_of_epochs(const RunConfig& config, std::uint64_t tokens);
+/// The order in which a run reads its training tokens. Throws UserError if there are fewer than a sequence takes.
+BatchPlan batch_plan(const RunConfig& config, const TokenStream& tokens);
+
+/// The held-out tokens, as the configuration cuts them.
+EvalBatches eval_batches(const RunConfig& config, const TokenStream& held_out, const BatchShare& share);
+
+/// The targets that a configuration's Goldfish loss drops.
+std::optional<GoldfishMask> goldfish_mask(const RunConfig& config);
+
+/// Steps in which a configuration's epochs read the data, at least one.
+std::int64_t steps_of_epochs(const RunConfig& config, const BatchPlan& plan);
 
 /// Whether the CPU's kernels multiply bf16.
 bool computes_in_bf16(const RunConfig& config);

@@ -74,7 +74,7 @@ TEST(BatchPlan, AnEpochReadsEachOfItsWindowsOnceFromOnePhase) {
   std::set<std::uint64_t> phases;
   for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
     std::set<std::uint64_t> begins;
-    for (std::uint64_t i = 0; i < 14; ++i) begins.insert(plan.window_begin(epoch * 14 + i));
+    for (std::uint64_t i = 0; i < 14; ++i) begins.insert(plan.window(epoch * 14 + i).begin);
     ASSERT_EQ(begins.size(), 14U);
     const std::uint64_t phase = *begins.begin();
     EXPECT_LT(phase, 64U);
@@ -90,7 +90,7 @@ TEST(BatchPlan, StaysInsideTheTokensAtEverySize) {
     for (std::uint64_t tokens = static_cast<std::uint64_t>(seq_len) + 1; tokens < 60; ++tokens) {
       const BatchPlan plan(tokens, seq_len, 3);
       for (std::uint64_t n = 0; n < 200; ++n) {
-        ASSERT_LE(plan.window_begin(n) + static_cast<std::uint64_t>(seq_len) + 1, tokens) << seq_len << " " << n;
+        ASSERT_LE(plan.window(n).begin + static_cast<std::uint64_t>(seq_len) + 1, tokens) << seq_len << " " << n;
       }
     }
   }
@@ -99,7 +99,7 @@ TEST(BatchPlan, StaysInsideTheTokensAtEverySize) {
 TEST(BatchPlan, RefusesTooFewTokens) {
   EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([] { BatchPlan(64, 64, 1); }),
                                  {"64 training tokens", "--seq-len"}));
-  EXPECT_EQ(BatchPlan(65, 64, 1).window_begin(12345), 0U);
+  EXPECT_EQ(BatchPlan(65, 64, 1).window(12345).begin, 0U);
 }
 
 TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
@@ -113,7 +113,7 @@ TEST(BatchLoader, TargetsAreTheNextTokensOfThePlansWindows) {
     for (std::size_t i = 0; i < 4; ++i) {
       const auto sequence = static_cast<std::uint64_t>(step) * 12 + 4 + i;
       for (std::size_t t = 0; t < 8; ++t) {
-        ASSERT_EQ(batch.tokens[i * 8 + t], static_cast<std::int32_t>(plan.window_begin(sequence) + t));
+        ASSERT_EQ(batch.tokens[i * 8 + t], static_cast<std::int32_t>(plan.window(sequence).begin + t));
         ASSERT_EQ(batch.targets[i * 8 + t], batch.tokens[i * 8 + t] + 1);
       }
     }
@@ -145,7 +145,7 @@ TEST(BatchLoader, GoesOnFromAStepOnceTheTokensAreBack) {
   BatchLoader loader(data.stream(), plan, {0, 1, 1, 2}, 5);
   EXPECT_THROW(loader.next(5), RuntimeFault);
   std::ofstream(data.path(), std::ios::binary) << content;
-  EXPECT_EQ(static_cast<std::uint64_t>(loader.next(7).tokens[0]), plan.window_begin(14));
+  EXPECT_EQ(static_cast<std::uint64_t>(loader.next(7).tokens[0]), plan.window(14).begin);
 }
 
 std::vector<std::int32_t> step_tokens(const TokenStream& stream, const BatchPlan& plan, std::int64_t ranks,
@@ -234,7 +234,7 @@ TEST(BatchLoader, CountsWhatIsLearntOnAllRanks) {
       counted.push_back(batch.counted);
       for (std::size_t i = 0; i < batch.targets.size(); ++i) {
         const std::uint64_t sequence = 6 * 12 + static_cast<std::uint64_t>(rank) * 4 + i / 8;
-        const bool expected = (plan.window_begin(sequence) + 1 + i % 8) % 10 >= 4 && !(masked && i % 2 == 0);
+        const bool expected = (plan.window(sequence).begin + 1 + i % 8) % 10 >= 4 && !(masked && i % 2 == 0);
         EXPECT_EQ(batch.targets[i], expected ? 1 : -1);
         learnt += expected ? 1 : 0;
       }
@@ -371,7 +371,7 @@ TEST(Batches, TellWhereDocumentsStart) {
     for (std::int32_t i = 0; i < 1 + d % 7; ++i) document.push_back(10 * d + i);
   }
   const PathList data = testing::write_documents(folder, "x.bin", documents);
-  const TokenSource source = TokenSource::open({.data = data, .val_data = data, .seq_len = 8, .document_mask = true});
+  const TokenSource source = TokenSource::open({.data = data, .val_data = data, .seq_len = 8, .documents = true});
   ASSERT_TRUE(source.train().has_documents());
   constexpr BatchShare kShare{1, 2, 2, 1};
   BatchLoader loader(source.train(), BatchPlan(source.train().size(), 8, 3), kShare, 0);

@@ -19,7 +19,7 @@ using Strategy = Goldfish::Strategy;
 /// 1 for each target that is dropped.
 Ids dropped(const Goldfish& goldfish, const Ids& window, std::uint64_t sequence = 0, std::uint64_t seed = 1) {
   Ids targets(window.begin() + 1, window.end());
-  GoldfishMask(goldfish, seed).drop(window, sequence, targets);
+  GoldfishMask(goldfish, seed).drop(window, {}, sequence, targets);
   Ids marks;
   for (std::size_t t = 0; t < targets.size(); ++t) {
     EXPECT_TRUE(targets[t] == -1 || targets[t] == window[t + 1]);
@@ -33,6 +33,27 @@ Ids random_ids(std::size_t count, std::int32_t vocab, std::uint32_t seed) {
   Ids ids(count);
   for (std::int32_t& id : ids) id = static_cast<std::int32_t>(numbers() % static_cast<std::uint32_t>(vocab));
   return ids;
+}
+
+TEST(GoldfishMask, ContextsEndWithDocumentsWhereThatIsAsked) {
+  for (const Strategy strategy : {Strategy::hash, Strategy::avalanche}) {
+    const Goldfish goldfish{2, 3, strategy};
+    const GoldfishMask mask(goldfish, 1, GoldfishMask::Contexts::end_with_documents);
+    const Ids document = random_ids(40, 500, 5), other = random_ids(23, 500, 6);
+    const auto targets_behind = [&](const Ids& before) {
+      Ids window = before;
+      window.insert(window.end(), document.begin(), document.end());
+      Ids targets(window.begin() + 1, window.end()), starts(targets.size(), 0);
+      std::fill(starts.begin() + static_cast<std::ptrdiff_t>(before.size()), starts.end(),
+                static_cast<std::int32_t>(before.size()));
+      mask.drop(window, starts, 0, targets);
+      return Ids(targets.end() - 39, targets.end());
+    };
+    const Ids alone = targets_behind({});
+    EXPECT_EQ(targets_behind(other), alone);
+    EXPECT_EQ(Ids(alone.begin(), alone.begin() + 2), Ids(document.begin() + 1, document.begin() + 3));
+    EXPECT_GT(std::ranges::count(alone, -1), 0);
+  }
 }
 
 TEST(GoldfishMask, DropsOneInK) {

@@ -389,7 +389,7 @@ TEST(TokenSource, TellsWhereDocumentsBegin) {
     return starts;
   };
   const auto masked = [](const PathList& data, ValSplit split = ValSplit::tail) {
-    return TokenSource::open({.data = data, .seq_len = 4, .split = split, .document_mask = true});
+    return TokenSource::open({.data = data, .seq_len = 4, .split = split, .documents = true});
   };
   const std::string file = testing::write_documents(folder, "1.bin", {{1, 2, 3}, {4, 5, 6, 7, 8, 9}, {10, 11, 12}});
   const std::string other = testing::write_documents(folder, "2.bin", {Ids(15, 7), Ids(5, 8)});
@@ -407,7 +407,7 @@ TEST(TokenSource, TellsWhereDocumentsBegin) {
   EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] {
                                    masked(paths_in({file, other}));
                                  }),
-                                 {"1.bin", "no description", "leave --document-mask out"}));
+                                 {"1.bin", "no description", "leave --document-mask and --packing documents out"}));
 }
 
 TEST(TokenSource, HoldsOutDocuments) {

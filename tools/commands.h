@@ -32,6 +32,7 @@ Command describe_sweep();
 Command describe_study();
 Command describe_study_scaling();
 Command describe_study_axonn();
+Command describe_study_memorisation();
 Command describe_report();
 Command describe_trace();
 Command describe_machine();

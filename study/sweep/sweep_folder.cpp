@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -129,48 +128,20 @@ std::string sweep_base(const Sweep& sweep) {
       kColumnsVersion, sweep.noise, numbers, files, train::dump_toml(config));
 }
 
-FileDescriptor::~FileDescriptor() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-SweepFolder::SweepFolder(fs::path folder, const Sweep& sweep) : folder_(std::move(folder)), sweep_(sweep) {
-  open_folder();
+SweepFolder::SweepFolder(fs::path folder, const Sweep& sweep)
+    : folder_(std::move(folder), kBase, "weft sweep"), sweep_(sweep) {
   write_base();
-  if (fs::exists(folder_ / kResults)) read_rows();
+  if (fs::exists(folder_.path() / kResults)) read_rows();
   write_results(rows_);
-  results_ = FileDescriptor(::open((folder_ / kResults).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  results_ = FileDescriptor(::open((folder_.path() / kResults).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
   if (results_.get() < 0) {
-    throw RuntimeFault(fmt::format("opening {} failed: {}", (folder_ / kResults).string(), std::strerror(errno)));
+    throw RuntimeFault(
+        fmt::format("opening {} failed: {}", (folder_.path() / kResults).string(), std::strerror(errno)));
   }
-}
-
-void SweepFolder::open_folder() {
-  std::error_code error;
-  const bool existed = fs::exists(folder_, error);
-  if (existed && !fs::is_directory(folder_, error)) {
-    throw UserError(fmt::format("{} isn't a folder", folder_.string()), "a new folder, or one of weft sweep",
-                    "-o with another name");
-  }
-  if (existed && !fs::exists(folder_ / kBase, error) && !fs::is_empty(folder_, error)) {
-    throw UserError(fmt::format("{} holds other files", folder_.string()),
-                    "a new folder, an empty one or one of weft sweep", "-o with another name");
-  }
-  if (!existed && !fs::create_directories(folder_, error)) {
-    throw UserError(fmt::format("{} can't be made: {}", folder_.string(), error.message()), "a folder for the results",
-                    "-o with another name");
-  }
-  lock_ = FileDescriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock_.get() >= 0 && ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
-  if (lock_.get() >= 0 && errno == EWOULDBLOCK) {
-    throw UserError(fmt::format("another sweep writes to {}", folder_.string()), "a folder for each sweep",
-                    "wait for its end, or -o with another name");
-  }
-  throw UserError(fmt::format("{} can't be used: {}", folder_.string(), std::strerror(errno)), "",
-                  "-o with another name");
 }
 
 void SweepFolder::write_base() {
-  const fs::path file = folder_ / kBase;
+  const fs::path file = folder_.path() / kBase;
   std::string base = sweep_base(sweep_);
   if (fs::exists(file)) {
     const std::string before =
@@ -187,7 +158,7 @@ void SweepFolder::write_base() {
 }
 
 void SweepFolder::read_rows() {
-  const fs::path file = folder_ / kResults;
+  const fs::path file = folder_.path() / kResults;
   const auto table =
       read_csv(read_text_file(file, "the sweep's results", kMostRead, "results that weft sweep wrote", kOtherFolder));
   const CsvRow columns = sweep_columns(sweep_);
@@ -210,13 +181,13 @@ void SweepFolder::read_rows() {
 void SweepFolder::write_results(std::span<const SweepRow> rows) const {
   std::string text = csv_line(sweep_columns(sweep_));
   for (const SweepRow& row : rows) text += csv_line(sweep_cells(row));
-  write_durable(folder_ / kResults, text);
+  write_durable(folder_.path() / kResults, text);
 }
 
 void SweepFolder::keep(std::span<const SweepRow> rows) {
   std::string text;
   for (const SweepRow& row : rows) text += csv_line(sweep_cells(row));
-  write_all(results_.get(), text, folder_ / kResults);
+  write_all(results_.get(), text, folder_.path() / kResults);
 }
 
 void SweepFolder::finish(std::span<const SweepRow> rows) {
@@ -227,8 +198,8 @@ void SweepFolder::finish(std::span<const SweepRow> rows) {
     if (!written.contains(csv_line(sweep_cells(row)))) all.push_back(row);
   }
   write_results(all);
-  write_durable(folder_ / "results.json", indented_json(sweep_json(sweep_, rows).text(), 1) + "\n");
-  write_durable(folder_ / "plot.svg", sweep_picture(sweep_, rows).svg());
+  write_durable(folder_.path() / "results.json", indented_json(sweep_json(sweep_, rows).text(), 1) + "\n");
+  write_durable(folder_.path() / "plot.svg", sweep_picture(sweep_, rows).svg());
 }
 
 }  // namespace weft::study

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/text/csv.h"
+#include "study/result_folder.h"
 #include "study/sweep/sweep.h"
 
 namespace weft::study {
@@ -16,22 +16,6 @@ namespace weft::study {
 /// The text of base.toml: the configuration, which simulates, and in its comments the noise, the numbers of the machine
 /// that --set gave, and checksums of the machines and the profiles.
 std::string sweep_base(const Sweep& sweep);
-
-/// A file that is open; closed at the end.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int descriptor = -1) : descriptor_(descriptor) {}
-  ~FileDescriptor();
-  FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 class SweepFolder {
  public:
@@ -48,15 +32,14 @@ class SweepFolder {
   void finish(std::span<const SweepRow> rows);
 
  private:
-  void open_folder();
   void write_base();
   void read_rows();
   void write_results(std::span<const SweepRow> rows) const;
 
-  std::filesystem::path folder_;
+  ResultFolder folder_;
   const Sweep& sweep_;
   std::vector<SweepRow> rows_;
-  FileDescriptor lock_, results_;  // the folder; results.csv
+  FileDescriptor results_;  // results.csv
 };
 
 }  // namespace weft::study

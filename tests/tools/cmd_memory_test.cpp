@@ -98,6 +98,30 @@ TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
   }
 }
 
+// A run with adapters takes what was planned for it, far less than one that trains every weight.
+TEST_F(MemoryCommand, RunsWithAdaptersTakeWhatWasPlanned) {
+  constexpr std::int64_t kBesidePlan = 48 << 20;  // bytes: code, threads, buffers of files
+  const std::vector<std::string> model = {"--model.hidden", "512", "--model.layers", "4",
+                                          "--micro-batch",  "1",   "--global-batch", "1"};
+  const std::vector<std::string> lora = {"--lora", "rank=4"};
+  const std::int64_t all_weights = bytes(row(testing::joined(model, {"--ranks", "1"})), "total");
+  const std::int64_t planned = bytes(row(testing::joined(model, testing::joined(lora, {"--ranks", "1"}))), "total");
+  EXPECT_LT(planned + kBesidePlan, all_weights);
+  const std::vector<std::string> train = {"--steps", "2", "--eval-sequences", "1", "--seq-len", "64"};
+  const auto base = run("train", testing::joined(model, testing::joined(train, {"--run-dir", "base"})));
+  ASSERT_EQ(base.exit_code, 0) << base.errors;
+  const auto adapted =
+      run("train",
+          testing::joined(model, testing::joined(train, testing::joined(lora, {"--run-dir", "adapted", "--init-from",
+                                                                               "base", "--json"}))));
+  ASSERT_EQ(adapted.exit_code, 0) << adapted.errors;
+  const json result = json::parse(adapted.output.substr(adapted.output.rfind("\n{") + 1));
+  const auto used = result.at("program_memory_bytes").get<std::int64_t>();
+  const auto of_run = result.at("planned_memory_bytes").get<std::int64_t>();
+  EXPECT_LE(used, of_run + kBesidePlan);
+  EXPECT_GE(used, of_run / 2) << "untouched pages of the arena take nothing";
+}
+
 TEST_F(MemoryCommand, TheTableKeepsTheOrderOfTheGridsNamed) {
   const testing::CommandResult result = run("memory", {"--grids", "data=4", "x=3", "x=2,y=2"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;

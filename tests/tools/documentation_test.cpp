@@ -183,7 +183,7 @@ TEST_P(DocumentationPage, CommandsWorkInTheirOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Docs, DocumentationPage,
                          ::testing::Values("train", "data", "models", "grids", "policies", "simulate", "machines",
-                                           "traces", "tuning", "text", "lora"),
+                                           "traces", "tuning", "text", "lora", "memorisation"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

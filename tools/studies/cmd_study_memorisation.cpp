@@ -1,0 +1,225 @@
+// `weft study memorisation`: what models remember of documents that they have seen a known number of times.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/input_file.h"
+#include "base/log.h"
+#include "base/status_line.h"
+#include "base/text/printable.h"
+#include "base/text/text_table.h"
+#include "study/memorisation/memorisation.h"
+#include "study/memorisation/memorisation_folder.h"
+#include "study/memorisation/memorisation_output.h"
+#include "tools/commands.h"
+#include "train/config/goldfish.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr const char* kJargonFile = "/usr/share/doc/jargon-text/jargon.txt.gz";
+
+struct MemorisationCommand {
+  study::MemorisationStudy study;
+  std::string folder = "runs/memorisation", goldfish = train::to_text(train::Goldfish());
+  std::vector<std::string> overrides;
+  std::int64_t jobs = 0;
+  bool json = false, quiet = false;
+};
+
+/// The texts of the command line, or the Jargon File, which is in the public domain.
+std::vector<std::string> texts_of(const std::vector<std::string>& given) {
+  if (!given.empty()) return given;
+  std::error_code hidden;
+  if (std::filesystem::exists(kJargonFile, hidden)) return {kJargonFile};
+  throw UserError(fmt::format("no --data, and no {}", kJargonFile), "a text of about two megabytes",
+                  "apt-get install jargon-text; or `bible Gen1:1-Rev22:21 > kjv.txt` (package bible-kjv-text) and "
+                  "--data kjv.txt");
+}
+
+study::MemorisationStudy study_of(const MemorisationCommand& command) {
+  study::MemorisationStudy study = command.study;
+  study.text.data = texts_of(study.text.data);
+  const auto goldfish = train::goldfish_of(command.goldfish, "--goldfish");
+  if (!goldfish) throw UserError("an empty --goldfish", "the loss to compare with", "--goldfish k=4,h=13");
+  study.goldfish = *goldfish;
+  for (const std::string& text : command.overrides) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      throw UserError(fmt::format("--set {}", in_quotes(text)), "KEY=VALUE", "--set dtype=bf16");
+    }
+    study.settings.push_back({text.substr(0, equals), text.substr(equals + 1), "--set"});
+  }
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  const std::int64_t jobs = command.jobs > 0 ? command.jobs : cores;
+  study.jobs = static_cast<int>(std::min<std::int64_t>(jobs, static_cast<std::int64_t>(study_runs(study).size())));
+  study.threads = static_cast<int>(std::max<std::int64_t>(1, cores / study.jobs));
+  study.text.threads = static_cast<int>(cores);
+  study::check_memorisation(study);
+  return study;
+}
+
+int run(const MemorisationCommand& command) {
+  const study::MemorisationStudy study = study_of(command);
+  study::MemorisationFolder folder(command.folder);
+  const study::StudyTexts texts(study.text, folder.path());
+  study::expect_enough(study, texts);
+  folder.begin(study, texts);
+  const std::vector<study::StudyResult> known = folder.results();
+  const std::size_t wanted = study_runs(study).size();
+  const std::vector<study::StudyResult> results = [&] {
+    StatusLine line(!command.json && !command.quiet);
+    return study::run_memorisation(
+        study, texts, known, folder.path(), [&](const study::StudyResult& result) { folder.keep(result); },
+        [&](const Status& status) { line.tell(status); });
+  }();
+  if (results.size() < wanted) {
+    tell(fmt::format("stopped after {} of {} trainings; the same command goes on from there", results.size(), wanted));
+    return 130;
+  }
+  folder.finish(study, results);
+  if (command.json) {
+    say("{}\n", study::memorisation_json(study, results).text());
+    return 0;
+  }
+  say(stdout, study::memorisation_text(study, results, output_width()));
+  if (!command.quiet) say("{}: results.csv, results.json and plot.svg\n", command.folder);
+  return 0;
+}
+
+void add_documents(Command& command, MemorisationCommand& options) {
+  study::MemorisationStudy& study = options.study;
+  command.add({.names = "--data",
+               .target = &study.text.data,
+               .value = "PATH",
+               .help = "text files, folders or patterns; default: the Jargon File of Debian's jargon-text",
+               .paths = Paths::files,
+               .arity = Arity::each});
+  command.add({.names = "--tokenizer",
+               .target = &study.text.tokenizer,
+               .value = "PATH",
+               .help = "a tokenizer's file, or a folder with one; default: byte-level BPE is learnt from the texts",
+               .paths = Paths::files});
+  command.add({.names = "--vocab",
+               .target = &study.text.vocabulary,
+               .value = "N",
+               .help = "tokens of the vocabulary that is learnt",
+               .least = 258,
+               .most = 1 << 20});
+  command.add({.names = "--length",
+               .target = &study.text.length,
+               .value = "N",
+               .help = "tokens of a document",
+               .least = 8,
+               .most = 1 << 16});
+  command.add({.names = "--tail",
+               .target = &study.tail,
+               .value = "N",
+               .help = "last tokens of a document, which the model continues greedily",
+               .least = 1,
+               .most = 1 << 16});
+  command.add({.names = "--seen",
+               .target = &study.counts.seen,
+               .value = "N",
+               .help = "how often documents are seen: a bucket of documents for each number; 0: those to compare with",
+               .least = 0,
+               .most = 1 << 20});
+  command.add({.names = "--documents",
+               .target = &study.counts.documents,
+               .value = "N",
+               .help = "documents of each bucket",
+               .least = 1,
+               .most = 1 << 20});
+  command.add({.names = "--background",
+               .target = &study.counts.background,
+               .value = "N",
+               .help = "further documents that are seen once",
+               .least = 0,
+               .most = 1 << 30});
+  command.add({.names = "--held-out",
+               .target = &study.counts.held_out,
+               .value = "N",
+               .help = "documents of the held-out loss",
+               .least = 1,
+               .most = 1 << 30});
+}
+
+void add_trainings(Command& command, MemorisationCommand& options) {
+  study::MemorisationStudy& study = options.study;
+  std::vector<std::string> models;
+  for (const study::StudyModel& model : study::study_models()) models.emplace_back(model.name);
+  command.add({.names = "--models",
+               .target = &study.models,
+               .value = "MODEL",
+               .help = "sizes of the Llama family, smallest first",
+               .suggestions = models});
+  command.add({.names = "--goldfish",
+               .target = &options.goldfish,
+               .value = "k=N,h=N,strategy=NAME",
+               .help = "the Goldfish loss, as weft train takes it"});
+  command.add({.names = "--lr",
+               .target = &study.lr,
+               .value = "X",
+               .help = "the peak of the learning rate; 0: 4e-3 for 1m, less for wider models",
+               .least = 0,
+               .most = 10});
+  command.add({.names = "--batch",
+               .target = &study.batch,
+               .value = "N",
+               .help = "documents of a step",
+               .least = 1,
+               .most = 1 << 20});
+  command.add({.names = "--seed",
+               .target = &study.seed,
+               .value = "N",
+               .help = "the first seed, of documents, their order and weights"});
+  command.add(
+      {.names = "--seeds", .target = &study.seeds, .value = "N", .help = "number of seeds", .least = 1, .most = 1000});
+  command.add({.names = "--set",
+               .target = &options.overrides,
+               .value = "KEY=VALUE",
+               .help = "any other key of weft train, for all trainings: --set dtype=bf16; may be given again",
+               .arity = Arity::each});
+  command.add({.names = "--jobs",
+               .target = &options.jobs,
+               .value = "N",
+               .help = "trainings at a time; 0: as many as there are cores",
+               .least = 0,
+               .most = 4096});
+}
+
+}  // namespace
+
+Command describe_study_memorisation() {
+  Command command{"memorisation", "what models remember of texts, with the standard and the Goldfish loss"};
+  const auto options = std::make_shared<MemorisationCommand>();
+  add_documents(command, *options);
+  add_trainings(command, *options);
+  command.add({.names = "-o,--output",
+               .target = &options->folder,
+               .value = "FOLDER",
+               .help = "where results are kept as trainings end, with results.csv, results.json and plot.svg; given "
+                       "again, the command goes on where it was stopped",
+               .paths = Paths::folders});
+  command.add({.names = "--json", .target = &options->json, .help = "print the results as JSON"});
+  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
+  command.description =
+      "Texts become documents of equal length. Each seed draws which of them are trained on how often. Each model is "
+      "trained three times a seed: with the standard loss, with Goldfish loss, and with the standard loss on as many "
+      "targets as Goldfish loss learns. Then it continues the documents.";
+  command.examples = {{"weft study memorisation"},
+                      {"weft study memorisation --models 1m --seeds 1 -o trial"},
+                      {"weft study memorisation --data 'books/*.txt' --models 1m 5m 25m --goldfish k=3,h=13 -o books"}};
+  command.run = [options] { return run(*options); };
+  return command;
+}
+
+}  // namespace weft::tools

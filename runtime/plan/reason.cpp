@@ -259,6 +259,8 @@ bool is_for_memory(const Reason& reason) {
     case ReasonKind::rule_memory:
     case ReasonKind::rule_less_memory:
       return true;
+    case ReasonKind::other:
+      return reason.text.starts_with(kForMemory);
     default:
       return false;
   }

@@ -101,6 +101,9 @@ ReasonData data_of(ReasonKind kind, Priority priority);
 /// Does the kind belong to a list schedule, and so have a priority?
 bool has_priority(ReasonKind kind);
 
+/// What texts from outside begin with if the task was delayed or preferred to keep a memory limit.
+inline constexpr std::string_view kForMemory = "for memory: ";
+
 /// Was the task delayed or preferred to keep a memory limit?
 bool is_for_memory(const Reason& reason);
 

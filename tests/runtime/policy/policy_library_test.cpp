@@ -8,6 +8,7 @@
 #include "graph/analysis.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/compile_plan.h"
+#include "runtime/policy/scheduling/makespan.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -71,6 +72,51 @@ TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
   EXPECT_NO_THROW(compile_plan(graph, *policy));
 }
 
+TEST(PolicyLibrary, LibrariesOfVersion1AreStillLoaded) {
+  const auto policy = named_policy(library("version_1"));
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    EXPECT_TRUE(plan::check_plan(compile_plan(testing::random_graph(seed), *policy)).empty());
+  }
+}
+
+TEST(PolicyLibrary, Version2AddsEdgesReasonsAndRewrites) {
+  const auto graph = toy_step();
+  const plan::Order order = named_policy(library("modes_2") + ":good")->order(*graph, {});
+  ASSERT_EQ(order.added_edges.size(), 2U);
+  EXPECT_EQ(order.added_edges[1].distance, 1);
+  EXPECT_EQ(order.added_edges[1].to, graph->find_task("a"));
+  EXPECT_TRUE(plan::check_plan(compile_plan(graph, *named_policy(library("modes_2") + ":good"))).empty());
+  EXPECT_TRUE(named_policy(library("modes_2") + ":good")->rewrites(*graph, {}).empty());
+  const std::vector<plan::Rewrite> rewrites = named_policy(library("modes_2") + ":rewrites")->rewrites(*graph, {});
+  EXPECT_EQ(plan::to_string(rewrites), "ar-to-rs-ag");
+}
+
+TEST(PolicyLibrary, Version2Simulates) {
+  const auto graph = toy_step();
+  const auto policy = named_policy(library("modes_2") + ":simulate");
+  const plan::Order order = policy->order(*graph, {});
+  const double step = timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
+  const std::int64_t scratch = plan::make_plan(graph, order, "simulated").scratch_bytes;
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
+            fmt::format("step {:.6f} last {:.6f} scratch {}", step, step, scratch));
+  const plan::Reason& refused = order.reasons.at(order.sequence[1].reason);
+  EXPECT_TRUE(plan::is_for_memory(refused));
+  EXPECT_NE(refused.text.find("contradicts an edge"), std::string::npos) << refused.text;
+}
+
+TEST(PolicyLibrary, TheExampleBeatsCriticalPathSomewhere) {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto graph = testing::random_graph(seed);
+    const cost::TaskCosts costs = costs_of(*graph, {});
+    const auto step = [&](const std::string& policy) {
+      return timetable_of(*graph, named_policy(policy)->order(*graph, {}), costs, {}).makespan;
+    };
+    if (step(library("mine")) < step("critical-path")) ++better;
+  }
+  EXPECT_GE(better, 3);
+}
+
 TEST(PolicyLibrary, WrongAnswersAreRefusedInWordsForTheAuthor) {
   const auto graph = toy_step();
   struct Case {
@@ -88,12 +134,27 @@ TEST(PolicyLibrary, WrongAnswersAreRefusedInWordsForTheAuthor) {
     const auto policy = named_policy(library("modes") + ":" + wrong.mode);
     expect_refusal([&] { policy->order(*graph, {}); }, wrong.part);
   }
+  for (const Case& wrong :
+       {Case{"throw", "an exception left order(): no memory left"}, Case{"silent", "order() returns 5 without a word"},
+        Case{"fail", "parameter 'depth' must be positive"}, Case{"late", "rewrites in rewrites()"},
+        Case{"missing", "sequence[2] of 3 is not filled"}, Case{"reason", "reasons[0] = 3"},
+        Case{"edge", "its edge from task 1 to task 0"}, Case{"edge-distance", "its edge from task 0 to task 1"},
+        Case{"edge-null", "its order has 1 edges"}}) {
+    const auto policy = named_policy(library("modes_2") + ":" + wrong.mode);
+    expect_refusal([&] { policy->order(*graph, {}); }, wrong.part);
+  }
+  for (const Case& wrong : {Case{"bad-rewrite", "shuffle"}, Case{"early", "it simulates in rewrites()"}}) {
+    const auto policy = named_policy(library("modes_2") + ":" + wrong.mode);
+    expect_refusal([&] { policy->rewrites(*graph, {}); }, wrong.part);
+  }
 }
 
 TEST(PolicyLibrary, OtherLibrariesAreRefusedWhenLoaded) {
-  expect_refusal([] { named_policy(library("other_version")); }, "compiled for version 2 of the interface");
+  expect_refusal([] { named_policy(library("other_version")); }, "weft_policy_entry() tells version 2");
+  expect_refusal([] { named_policy(library("other_version_2")); }, "compiled for version 3 of the interface");
+  expect_refusal([] { named_policy(library("other_size_2")); }, "set size to sizeof(weft2_policy)");
   expect_refusal([] { named_policy(library("other_size")); }, "set size to sizeof(weft_policy)");
-  expect_refusal([] { named_policy(library("no_entry")); }, "it exports no function weft_policy_entry");
+  expect_refusal([] { named_policy(library("no_entry")); }, "it exports no function weft_policy_entry_2");
   expect_refusal([] { named_policy("./nowhere.so:x=1"); }, "can't load the policy ./nowhere.so");
 }
 

@@ -1,0 +1,109 @@
+#include "runtime/policy/library/library_problem.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/runtime/toy_graph.h"
+
+namespace weft::policy {
+namespace {
+
+class LibraryProblemTest : public ::testing::Test {
+ protected:
+  LibraryProblemTest() {
+    testing::ToyGraph toy;
+    const graph::View x = toy.tensor("x", 64), w = toy.tensor("w", 32, graph::Role::parameter);
+    toy.tensor("unused", 8);
+    toy.compute("a", {graph::write(x)});
+    toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
+    toy.collective("s", graph::Channel::x, {graph::read_write(x)}, 64);
+    toy.compute("b", {graph::read(x), graph::read_write(w)});
+    graph_ = toy.build();
+    options_.memory_limit = 4096;
+    options_.seed = 7;
+  }
+  const weft2_problem& described() {
+    streams_ = plan::streams_of(*graph_, 2);
+    costs_ = costs_of(*graph_, options_);
+    made_ = std::make_unique<LibraryProblem>(*graph_, streams_, costs_, options_, parameters_);
+    return made_->problem();
+  }
+
+  std::shared_ptr<const graph::Graph> graph_;
+  PolicyOptions options_;
+  std::string parameters_ = "depth=2";
+  std::vector<plan::Stream> streams_;
+  cost::TaskCosts costs_;
+  std::unique_ptr<LibraryProblem> made_;
+};
+
+TEST_F(LibraryProblemTest, HasTasksTensorsAndEdges) {
+  const weft2_problem& problem = described();
+  ASSERT_EQ(problem.class_count, 1U);
+  EXPECT_TRUE(WEFT_HAS(&problem, seed));
+  EXPECT_EQ(problem.seed, 7U);
+  EXPECT_STREQ(problem.parameters, "depth=2");
+  const weft2_class& all = problem.classes[0];
+  EXPECT_EQ(all.memory_limit, 4096);
+  ASSERT_EQ(all.task_count, 4U);
+  const weft2_task& b = all.tasks[3];
+  EXPECT_STREQ(b.name, "b");
+  EXPECT_EQ(b.channel, -1);
+  EXPECT_EQ(b.peer_task, WEFT2_NONE);
+  ASSERT_EQ(b.access_count, 2U);
+  EXPECT_EQ(all.accesses[b.access_begin].mode, weft2_read);
+  EXPECT_EQ(all.accesses[b.access_begin + 1].mode, weft2_read_write);
+  EXPECT_EQ(all.accesses[b.access_begin].bytes, 256);
+  EXPECT_EQ(b.cost_ns, costs_.ns[3]);
+  ASSERT_EQ(all.tensor_count, 3U);
+  EXPECT_STREQ(all.tensors[0].name, "x");
+  EXPECT_EQ(all.tensors[0].outlives, 0);
+  EXPECT_EQ(all.tensors[0].first, 0U);
+  EXPECT_EQ(all.tensors[0].last, 3U);
+  EXPECT_EQ(all.tensors[1].role, weft2_role_parameter);
+  EXPECT_EQ(all.tensors[1].outlives, 1);
+  EXPECT_EQ(all.tensors[2].first, WEFT2_NONE);
+  ASSERT_EQ(all.edge_count, graph_->edges().size());
+  bool next_step = false;
+  for (std::size_t e = 0; e < all.edge_count; ++e) {
+    EXPECT_EQ(all.edges[e].from, graph_->edges()[e].from.value);
+    next_step = next_step || all.edges[e].distance == 1;
+  }
+  EXPECT_TRUE(next_step) << "b updates w, which it reads in the next step";
+}
+
+TEST_F(LibraryProblemTest, HasChannelsThatShareLinks) {
+  const weft2_problem& alone = described();
+  const weft2_class& all = alone.classes[0];
+  ASSERT_EQ(all.stream_count, 4U);
+  EXPECT_EQ(all.streams[1].channel, -1);
+  ASSERT_EQ(alone.channel_count, 2U);
+  EXPECT_STREQ(alone.channels[all.tasks[1].channel].name, "data");
+  EXPECT_STREQ(alone.channels[all.tasks[2].channel].name, "x");
+  EXPECT_NE(alone.channels[0].link, alone.channels[1].link);
+  EXPECT_EQ(alone.links[0].bytes_per_ns, 0);
+  EXPECT_EQ(alone.shared_cores, 0);
+
+  cost::Machine machine;
+  machine.network = {.latency = 2e-6, .bandwidth = 5e9};
+  machine.slowdowns = {{"gemm", "", 1.25}};
+  machine.shared_cores = true;
+  machine.cores = 3;
+  options_.machine = std::make_shared<cost::Machine>(machine);
+  options_.link_of_channel = {1, 1, 1, 1, 1, 1};
+  const weft2_problem& shared = described();
+  ASSERT_EQ(shared.link_count, 1U);
+  EXPECT_EQ(shared.channels[0].link, shared.channels[1].link);
+  EXPECT_STREQ(shared.links[0].name, "network");
+  EXPECT_DOUBLE_EQ(shared.links[0].bytes_per_ns, 5);
+  EXPECT_DOUBLE_EQ(shared.links[0].latency_ns, 2000);
+  ASSERT_EQ(shared.slowdown_count, 1U);
+  EXPECT_STREQ(shared.slowdowns[0].compute_kind, "gemm");
+  EXPECT_EQ(shared.slowdowns[0].factor, 1.25);
+  EXPECT_EQ(shared.shared_cores, 3);
+}
+
+}  // namespace
+}  // namespace weft::policy

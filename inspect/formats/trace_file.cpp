@@ -16,7 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write_file(const fs::path& path, Named named, const std::function<void(const TextSink&)>& write) {
+}  // namespace
+
+void write_text_file(const fs::path& path, Named named, const std::function<void(const TextSink&)>& write) {
   DurableFile file(path, named);
   const TextSink to_file = [&](std::string_view text) { file.write(std::as_bytes(std::span(text))); };
   if (path.extension() == ".gz") {
@@ -29,15 +31,13 @@ void write_file(const fs::path& path, Named named, const std::function<void(cons
   file.commit();
 }
 
-}  // namespace
-
 void write_chrome_file(const fs::path& path, const plan::Recording& recording, const ChromeTraceOptions& options,
                        Named named) {
-  write_file(path, named, [&](const TextSink& sink) { write_chrome_trace(recording, options, sink); });
+  write_text_file(path, named, [&](const TextSink& sink) { write_chrome_trace(recording, options, sink); });
 }
 
 void write_perfetto_file(const fs::path& path, const plan::Recording& recording, Named named) {
-  write_file(path, named, [&](const TextSink& sink) { write_perfetto_trace(recording, sink); });
+  write_text_file(path, named, [&](const TextSink& sink) { write_perfetto_trace(recording, sink); });
 }
 
 fs::path find_trace(const fs::path& trace_or_run) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string_view>
 
 #include "base/files/durable_file.h"
@@ -10,7 +11,11 @@
 
 namespace weft::inspect {
 
-/// Durably, packed with gzip if the path ends in ".gz". Throws RuntimeFault (a full disk).
+/// Writes durably what `write` hands to its sink, packed with gzip if the path ends in ".gz". Throws RuntimeFault (a
+/// full disk).
+void write_text_file(const std::filesystem::path& path, Named named, const std::function<void(const TextSink&)>& write);
+
+/// Like write_text_file().
 void write_chrome_file(const std::filesystem::path& path, const plan::Recording& recording,
                        const ChromeTraceOptions& options = {}, Named named = Named::by_weft);
 void write_perfetto_file(const std::filesystem::path& path, const plan::Recording& recording,

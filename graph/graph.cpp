@@ -25,6 +25,10 @@ std::string_view to_string(Phase phase) {
   return "?";
 }
 
+std::string_view to_string(EdgeKind kind) {
+  return kind == EdgeKind::completes_before ? "completes_before" : "issued_before";
+}
+
 std::string_view to_string(EdgeReason reason) {
   switch (reason) {
     case EdgeReason::read_after_write:
@@ -37,6 +41,8 @@ std::string_view to_string(EdgeReason reason) {
       return "memory reuse";
     case EdgeReason::policy:
       return "policy";
+    case EdgeReason::given:
+      return "given";
   }
   return "?";
 }
@@ -59,6 +65,33 @@ TaskId Graph::find_task(std::string_view name) const {
 TensorId Graph::find_tensor(std::string_view name) const {
   const auto found = tensor_by_name_.find(std::string(name));
   return found == tensor_by_name_.end() ? TensorId() : found->second;
+}
+
+const ChannelInfo* Graph::channel_info(Channel channel) const {
+  const auto found = std::ranges::find(channels_, channel, &ChannelInfo::channel);
+  return found == channels_.end() ? nullptr : &*found;
+}
+
+std::string_view Graph::channel_name(Channel channel) const {
+  const ChannelInfo* info = channel_info(channel);
+  return info == nullptr ? to_string(channel) : info->name;
+}
+
+bool Graph::is_local(Channel channel) const {
+  const ChannelInfo* info = channel_info(channel);
+  return info != nullptr && info->local;
+}
+
+std::size_t Graph::channel_count() const {
+  std::size_t count = kAxisChannels;
+  for (const ChannelInfo& info : channels_) count = std::max(count, static_cast<std::size_t>(info.channel) + 1);
+  return count;
+}
+
+Channel GraphBuilder::add_channel(ChannelInfo info) {
+  if (is_own(info.channel)) info.channel = static_cast<Channel>(graph_.channel_count());
+  graph_.channels_.push_back(std::move(info));
+  return graph_.channels_.back().channel;
 }
 
 TensorId GraphBuilder::add_tensor(Tensor tensor) {
@@ -87,6 +120,11 @@ TaskId GraphBuilder::add_task(Task task) {
   if (!graph_.task_by_name_.emplace(task.name, id).second) {
     throw std::logic_error(fmt::format("two tasks are named '{}'", task.name));
   }
+  for (const TaskBefore& before : task.after) {
+    if (before.task < id) continue;
+    throw std::logic_error(fmt::format("task '{}' is after a task that comes later", task.name));
+  }
+  if (std::holds_alternative<Opaque>(task.operation)) graph_.has_opaque_tasks_ = true;
   graph_.tasks_.push_back(std::move(task));
   return id;
 }
@@ -149,7 +187,23 @@ class HazardFinder {
   std::vector<std::vector<Record>> records_;
 };
 
-std::uint64_t fingerprint_of(const std::vector<Tensor>& tensors, const std::vector<Task>& tasks) {
+/// Gives an edge that was given the reason and the tensor that the accesses of its ends have in common, if any.
+void explain_given(Edge& edge, const std::vector<Access>& before, const std::vector<Access>& after) {
+  for (const Access& first : before) {
+    for (const Access& second : after) {
+      const bool writes = first.mode != AccessMode::read, reads = second.mode != AccessMode::write;
+      if (first.view.tensor != second.view.tensor || (!writes && second.mode == AccessMode::read)) continue;
+      EdgeReason reason = EdgeReason::write_after_read;
+      if (writes) reason = reads ? EdgeReason::read_after_write : EdgeReason::write_after_write;
+      if (reason >= edge.reason) continue;
+      edge.reason = reason;
+      edge.tensor = first.view.tensor;
+    }
+  }
+}
+
+std::uint64_t fingerprint_of(const std::vector<Tensor>& tensors, const std::vector<Task>& tasks,
+                             const std::vector<ChannelInfo>& channels) {
   Fingerprint hash;
   for (const Tensor& tensor : tensors) {
     hash.add(tensor.name).add(static_cast<int>(tensor.dtype)).add(static_cast<int>(tensor.role));
@@ -171,14 +225,20 @@ std::uint64_t fingerprint_of(const std::vector<Tensor>& tensors, const std::vect
       hash.add(view.tensor.value).add(view.offset).add(view.rows).add(view.cols).add(view.row_stride);
       hash.add(static_cast<int>(access.mode));
     }
+    if (const auto* opaque = std::get_if<Opaque>(&task.operation)) {
+      hash.add(opaque->queued).add(opaque->local).add(static_cast<int>(opaque->queue));
+    }
+    for (const TaskBefore& before : task.after) hash.add(before.task.value).add(before.only_issued);
+  }
+  for (const ChannelInfo& info : channels) {
+    hash.add(static_cast<int>(info.channel)).add(info.name).add(info.group_size).add(info.local);
   }
   return hash.value();
 }
 
 }  // namespace
 
-Graph GraphBuilder::build() && {
-  std::vector<Edge> edges;
+void GraphBuilder::find_conflicts(std::vector<Edge>& edges) const {
   HazardFinder finder(graph_.tensors_.size());
   for (int step = 0; step < 2; ++step) {
     for (std::size_t i = 0; i < graph_.tasks_.size(); ++i) {
@@ -200,10 +260,28 @@ Graph GraphBuilder::build() && {
     }
     if (step == 0) finder.next_step();
   }
+}
 
-  // The second pass repeats the edges within a step. Keep one edge for each (to, from, distance): the one with the
-  // strongest reason.
-  const auto key = [](const Edge& edge) { return std::tuple(edge.to, edge.from, edge.distance, edge.reason); };
+void GraphBuilder::add_given_edges(std::vector<Edge>& edges) const {
+  for (std::size_t i = 0; i < graph_.tasks_.size(); ++i) {
+    for (const TaskBefore& before : graph_.tasks_[i].after) {
+      const EdgeKind kind = before.only_issued ? EdgeKind::issued_before : EdgeKind::completes_before;
+      Edge edge{before.task, TaskId(i), kind, EdgeReason::given, 0, TensorId()};
+      explain_given(edge, graph_.task(before.task).accesses, graph_.tasks_[i].accesses);
+      edges.push_back(edge);
+    }
+  }
+}
+
+Graph GraphBuilder::build() && {
+  std::vector<Edge> edges;
+  if (graph_.conflicts_ == Conflicts::ordered) find_conflicts(edges);
+  add_given_edges(edges);
+  // The second pass repeats the edges within a step. Keep one edge for each (to, from, distance): the strongest, with
+  // the strongest reason.
+  const auto key = [](const Edge& edge) {
+    return std::tuple(edge.to, edge.from, edge.distance, edge.kind, edge.reason);
+  };
   std::sort(edges.begin(), edges.end(), [&](const Edge& a, const Edge& b) { return key(a) < key(b); });
   edges.erase(std::unique(edges.begin(), edges.end(),
                           [](const Edge& a, const Edge& b) {
@@ -229,7 +307,7 @@ Graph GraphBuilder::build() && {
     graph_.out_[next[edges[i].from.index()]++] = static_cast<std::uint32_t>(i);
   }
   graph_.edges_ = std::move(edges);
-  graph_.fingerprint_ = fingerprint_of(graph_.tensors_, graph_.tasks_);
+  graph_.fingerprint_ = fingerprint_of(graph_.tensors_, graph_.tasks_, graph_.channels_);
   return std::move(graph_);
 }
 

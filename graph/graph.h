@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/id.h"
@@ -21,6 +22,13 @@ struct Access {
   AccessMode mode = AccessMode::read;
 };
 
+/// A task that comes before, although no access says so.
+struct TaskBefore {
+  TaskId task;
+  bool only_issued = false;  // EdgeKind::issued_before
+  float confidence = 1;      // that the edge is real, where it was guessed
+};
+
 enum class Phase : std::uint8_t { forward, backward, update };
 
 std::string_view to_string(Phase phase);
@@ -32,6 +40,7 @@ struct Task {
   std::int32_t layer = -1;       // -1: not in a layer
   std::int32_t micro_batch = -1;
   Phase phase = Phase::forward;
+  std::vector<TaskBefore> after = {};  // edges besides the ones of accesses
 };
 
 /// The access that a collective moves, the first argument of its schema. Null for a task without accesses.
@@ -42,9 +51,11 @@ inline const Access* payload_of(const Task& task) {
 /// completes_before: `to` starts after `from` is done. issued_before: only the order of issue is fixed.
 enum class EdgeKind : std::uint8_t { completes_before, issued_before };
 
-/// Why an edge exists: data is read after it is written, an anti-dependency, two tensors share bytes, or a policy asked
-/// for it.
-enum class EdgeReason : std::uint8_t { read_after_write, write_after_read, write_after_write, memory, policy };
+std::string_view to_string(EdgeKind kind);
+
+/// Why an edge exists: data is read after it is written, an anti-dependency, two tensors share bytes, a policy asked
+/// for it, or the graph's file has it (Task::after).
+enum class EdgeReason : std::uint8_t { read_after_write, write_after_read, write_after_write, memory, policy, given };
 
 std::string_view to_string(EdgeReason reason);
 
@@ -57,9 +68,22 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
+/// A channel that the graph itself describes: a process group of somebody else's step, or a queue of the rank's own.
+struct ChannelInfo {
+  Channel channel = Channel::world;
+  std::string name;
+  std::int64_t group_size = 1;
+  bool local = false;  // a CPU thread, or copies: nothing goes to other ranks
+  std::string link;    // channels with equal texts share a link; "": a link of its own
+};
+
 /// Whether the builder checks a task's accesses against its operation's schema. Graphs that are planned, simulated and
 /// drawn but never run need no check.
 enum class Arguments : std::uint8_t { of_schema, of_any_form };
+
+/// Whether accesses that conflict get an edge. If not, they tell how long memory is in use, and edges are in
+/// Task::after.
+enum class Conflicts : std::uint8_t { ordered, left };
 
 /// Immutable. Tasks are numbered in program order, and every edge of distance 0 goes from a lower to a higher number.
 ///
@@ -85,6 +109,21 @@ class Graph {
 
   /// Whether every task was checked against its operation's schema.
   Arguments arguments() const { return arguments_; }
+  Conflicts conflicts() const { return conflicts_; }
+  /// Whether a task is Opaque; then the graph can't be executed or rewritten.
+  bool has_opaque_tasks() const { return has_opaque_tasks_; }
+
+  /// Channels that the graph describes itself; none in a graph that Weft lowered.
+  std::span<const ChannelInfo> channels() const { return channels_; }
+  /// Null unless the graph describes the channel.
+  const ChannelInfo* channel_info(Channel channel) const;
+  std::string_view channel_name(Channel channel) const;
+  /// Whether the channel is a queue of the rank's own.
+  bool is_local(Channel channel) const;
+  /// Names of the streams on which opaque tasks ran (Opaque::stream).
+  std::span<const std::string> stream_names() const { return stream_names_; }
+  /// Channels are numbered below it.
+  std::size_t channel_count() const;
 
   /// A hash of tensors, operations and accesses. Equal graphs have equal fingerprints on every rank.
   std::uint64_t fingerprint() const { return fingerprint_; }
@@ -98,7 +137,11 @@ class Graph {
   std::unordered_map<std::string, TaskId> task_by_name_;
   std::unordered_map<std::string, TensorId> tensor_by_name_;
   std::uint64_t fingerprint_ = 0;
+  std::vector<ChannelInfo> channels_;
+  std::vector<std::string> stream_names_;
   Arguments arguments_ = Arguments::of_schema;
+  Conflicts conflicts_ = Conflicts::ordered;
+  bool has_opaque_tasks_ = false;
 };
 
 /// Collects tensors and tasks in program order; build() infers the edges. Throws std::logic_error on a duplicate name,
@@ -106,7 +149,13 @@ class Graph {
 /// scratch that no task wrote.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(Arguments arguments = Arguments::of_schema) { graph_.arguments_ = arguments; }
+  explicit GraphBuilder(Arguments arguments = Arguments::of_schema, Conflicts conflicts = Conflicts::ordered) {
+    graph_.arguments_ = arguments;
+    graph_.conflicts_ = conflicts;
+  }
+  /// Describes a channel. Its own number counts if it is one of the axes'; else it gets the next one.
+  Channel add_channel(ChannelInfo info);
+  void name_streams(std::vector<std::string> names) { graph_.stream_names_ = std::move(names); }
   TensorId add_tensor(Tensor tensor);
   TaskId add_task(Task task);
   const Tensor& tensor(TensorId id) const { return graph_.tensors_[id.index()]; }
@@ -115,6 +164,9 @@ class GraphBuilder {
   Graph build() &&;
 
  private:
+  void find_conflicts(std::vector<Edge>& edges) const;
+  void add_given_edges(std::vector<Edge>& edges) const;
+
   Graph graph_;
 };
 

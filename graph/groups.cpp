@@ -4,14 +4,32 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <system_error>
 
 namespace weft::graph {
+namespace {
+
+constexpr std::string_view kOwn = "own ";  // with the channel's number among the graph's own
+
+}  // namespace
 
 std::optional<Channel> find_channel(std::string_view name) {
   constexpr std::array kChannels = {Channel::x,         Channel::y,    Channel::z_gather,
                                     Channel::z_scatter, Channel::data, Channel::world};
   const auto* const found = std::ranges::find(kChannels, name, [](Channel c) { return to_string(c); });
-  return found == kChannels.end() ? std::nullopt : std::optional(*found);
+  if (found != kChannels.end()) return *found;
+  std::size_t own = 0;
+  if (!name.starts_with(kOwn)) return std::nullopt;
+  const std::string_view number = name.substr(kOwn.size());
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), own);
+  if (error != std::errc() || end != number.data() + number.size() || own >= kMostOwnChannels) return std::nullopt;
+  return static_cast<Channel>(kAxisChannels + own);
+}
+
+std::string channel_text(Channel channel) {
+  if (!is_own(channel)) return std::string(to_string(channel));
+  return fmt::format("{}{}", kOwn, static_cast<std::size_t>(channel) - kAxisChannels);
 }
 
 std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::int64_t rank) {

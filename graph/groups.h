@@ -12,7 +12,11 @@
 
 namespace weft::graph {
 
-/// The channel whose to_string() is `name`.
+/// The channel as text that find_channel() reads, without the graph that names it: "z_gather"; "own 2" for the third
+/// that a graph describes itself.
+std::string channel_text(Channel channel);
+
+/// The channel whose channel_text() is `name`.
 std::optional<Channel> find_channel(std::string_view name);
 
 /// The ranks of the channel's group that contains `rank`, in the group's order.

@@ -29,10 +29,6 @@ std::string_view to_string(OpenKind kind) {
   return "?";
 }
 
-std::string_view to_string(EdgeKind kind) {
-  return kind == EdgeKind::completes_before ? "completes_before" : "issued_before";
-}
-
 std::string_view to_string(EdgeSource source) {
   switch (source) {
     case EdgeSource::given:

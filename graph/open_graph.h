@@ -26,8 +26,6 @@ enum class EdgeSource : std::uint8_t { given, synchronisation, stream, launch, p
 
 std::string_view to_string(EdgeSource source);
 
-std::string_view to_string(EdgeKind kind);
-
 /// An in-order queue on which tasks ran, or may run.
 struct OpenStream {
   std::string name;           // "compute", "stream 7", "thread 4312"

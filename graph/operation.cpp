@@ -17,18 +17,23 @@ std::string_view to_string(Channel channel) {
     case Channel::world:
       return "world";
   }
-  return "?";
+  return "own";
 }
 
 std::string_view kind_name(const Operation& operation) {
+  if (const auto* opaque = std::get_if<Opaque>(&operation); opaque != nullptr && !opaque->name.empty()) {
+    return opaque->name;
+  }
   return std::visit([](const auto& op) { return op.kind; }, operation);
 }
 
 KindClass kind_class(const Operation& operation) {
+  if (const auto* opaque = std::get_if<Opaque>(&operation)) return opaque->drawn_as;
   return std::visit([](const auto& op) { return op.kind_class; }, operation);
 }
 
 const Channel* channel_of(const Operation& operation) {
+  if (const auto* opaque = std::get_if<Opaque>(&operation)) return opaque->queued ? &opaque->queue : nullptr;
   return std::visit(
       [](const auto& op) -> const Channel* {
         if constexpr (requires { op.channel; }) {
@@ -38,6 +43,11 @@ const Channel* channel_of(const Operation& operation) {
         }
       },
       operation);
+}
+
+bool is_collective(const Operation& operation) {
+  const auto* opaque = std::get_if<Opaque>(&operation);
+  return opaque == nullptr ? channel_of(operation) != nullptr : opaque->queued && !opaque->local;
 }
 
 Work work_of(const Operation& operation, double element_bytes) {

@@ -16,6 +16,7 @@
 #include "graph/operations/embedding.h"
 #include "graph/operations/losses.h"
 #include "graph/operations/norms.h"
+#include "graph/operations/opaque.h"
 #include "graph/operations/optimizer.h"
 #include "graph/operations/products.h"
 
@@ -28,7 +29,7 @@ using Operation =
                  PositionBackward, Rope, AttentionForward, AttentionBackward, CacheStore, AttentionDecode, GeluForward,
                  GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Cast, Dropout, CrossEntropy, VocabStatistics,
                  VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter,
-                 AllGather, Broadcast>;
+                 AllGather, Broadcast, Opaque>;
 
 /// The operation's name in drawings, traces and profiles: "gemm", "all_reduce", …
 std::string_view kind_name(const Operation& operation);
@@ -36,11 +37,11 @@ std::string_view kind_name(const Operation& operation);
 /// The class by which drawings colour and statistics count the operation.
 KindClass kind_class(const Operation& operation);
 
-/// The process group of a collective, or null for a computation.
+/// The process group of a collective, or the queue of its own that an opaque task runs on; null for a task that runs on
+/// compute streams.
 const Channel* channel_of(const Operation& operation);
-inline bool is_collective(const Operation& operation) {
-  return channel_of(operation) != nullptr;
-}
+/// Whether the task sends to other ranks or receives from them.
+bool is_collective(const Operation& operation);
 
 /// `element_bytes` is the element size in bytes of the activations (for collectives: of the payload).
 Work work_of(const Operation& operation, double element_bytes);

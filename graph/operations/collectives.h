@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <tuple>
@@ -14,6 +15,15 @@ namespace weft::graph {
 /// queue after scatters, nor scatters after gathers. `world` is all ranks.
 enum class Channel : std::uint8_t { x, y, z_gather, z_scatter, data, world };
 
+/// Graphs of somebody else's step have queues of their own, numbered from here on (Graph::channels()).
+inline constexpr std::size_t kAxisChannels = static_cast<std::size_t>(Channel::world) + 1;
+inline constexpr std::size_t kMostOwnChannels = 256 - kAxisChannels;
+
+constexpr bool is_own(Channel channel) {
+  return static_cast<std::size_t>(channel) >= kAxisChannels;
+}
+
+/// "own" for one of a graph's own queues, whose name Graph::channel_name() tells.
 std::string_view to_string(Channel channel);
 
 /// Elements of workspace: each rank receives its slice (⌈count/ranks⌉ elements) from every peer.

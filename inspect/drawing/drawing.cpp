@@ -73,7 +73,7 @@ void Drawing::group(const Keep& keep, Collapse collapse) {
       // kind, they come before and after the clip factor instead of forming a cycle with it.
       const graph::Channel* channel = graph::channel_of(task.operation);
       const std::string what =
-          fmt::format("{} {}", graph::kind_name(task.operation), channel ? graph::to_string(*channel) : "");
+          fmt::format("{} {}", graph::kind_name(task.operation), channel ? graph_.channel_name(*channel) : "");
       box = known.emplace(Key(micro_batch, task.phase, kAny, what), box).first->second;
     } else if (fold) {
       const std::string what =

@@ -75,8 +75,10 @@ std::string shape_text(const graph::Graph& graph, const graph::Task& task, const
     // Wider boxes than this would pull the drawing apart; the tooltip has more.
     constexpr std::size_t kMostRanks = 4;
     const std::string group =
-        grid ? fmt::format(" ({})", graph::ranks_text(graph::group_ranks(*grid, *channel, rank), kMostRanks)) : "";
-    return fmt::format("over {}{}, {}", graph::to_string(*channel), group, format_bytes(bytes));
+        grid && graph.channel_info(*channel) == nullptr
+            ? fmt::format(" ({})", graph::ranks_text(graph::group_ranks(*grid, *channel, rank), kMostRanks))
+            : "";
+    return fmt::format("over {}{}, {}", graph.channel_name(*channel), group, format_bytes(bytes));
   }
   // The largest operand says most: a sum of squares is as long as what it sums.
   const graph::View* largest = nullptr;
@@ -200,8 +202,9 @@ std::string Drawing::label(std::size_t index) const {
     double flops = 0;
     for (const graph::TaskId id : box.tasks) flops += graph::work_of(graph_, graph_.task(id)).flops;
     const graph::Channel* channel = graph::channel_of(task.operation);
-    text = fmt::format("{} × {}\n{}", box.tasks.size(), graph::kind_name(task.operation),
-                       channel != nullptr ? fmt::format("over {}", graph::to_string(*channel)) : format_flops(flops));
+    text =
+        fmt::format("{} × {}\n{}", box.tasks.size(), graph::kind_name(task.operation),
+                    channel != nullptr ? fmt::format("over {}", graph_.channel_name(*channel)) : format_flops(flops));
   } else {
     const std::string name = short_name(task);
     const std::string_view kind = graph::kind_name(task.operation);
@@ -231,7 +234,8 @@ std::string Drawing::task_tooltip(graph::TaskId id) const {
   });
   tip += fmt::format("\n{}, {}", format_flops(work.flops), format_bytes(work.bytes));
   if (work.network_bytes > 0) tip += fmt::format(", sends {}", format_bytes(work.network_bytes));
-  if (const graph::Channel* channel = graph::channel_of(task.operation); channel != nullptr && options_.grid) {
+  if (const graph::Channel* channel = graph::channel_of(task.operation);
+      channel != nullptr && options_.grid && graph_.channel_info(*channel) == nullptr) {
     constexpr std::size_t kMostRanks = 32;
     const auto ranks = graph::group_ranks(*options_.grid, *channel, options_.rank);
     const auto groups = options_.grid->ranks() / static_cast<std::int64_t>(ranks.size());

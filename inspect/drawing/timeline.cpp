@@ -86,7 +86,7 @@ std::string timeline_text(const plan::Recording& recording, const plan::Recorded
 
   std::string out;
   for (std::size_t i = 0; i < recording.streams.size(); ++i) {
-    const bool compute = recording.streams[i].compute;
+    const bool computes = !recording.streams[i].communicates();
     out += fmt::format("{:<{}} |", recording.streams[i].name, name);
     for (std::size_t cell = 0; cell < cells; ++cell) {
       const Intervals window = {{edge(cell), edge(cell + 1)}};
@@ -96,7 +96,7 @@ std::string timeline_text(const plan::Recording& recording, const plan::Recorded
         out += '.';
       } else if (2 * length < window[0].end - window[0].begin) {
         out += '+';
-      } else if (compute) {
+      } else if (computes) {
         out += '#';
       } else {
         out += 2 * total_length(intersection(active, busy.exposed)) >= length ? '!' : '=';
@@ -223,7 +223,7 @@ class Timeline {
       picture_.text(kNamesWidth + kLanesWidth + 8, y + 12,
                     fmt::format("{:.0f} %", percent_of(total_length(busy.streams[stream]), span.end - span.begin)),
                     {.color = "#555555"});
-      if (!recording.streams[stream].compute) {
+      if (recording.streams[stream].communicates()) {
         append_exposed(intersection(busy.streams[stream], busy.exposed), y + kBar);
       }
     }

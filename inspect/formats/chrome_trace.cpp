@@ -70,7 +70,8 @@ class TableWriter {
     out_.put("\"state_bytes\": {},\n\"plan_fingerprint\": \"{:#018x}\",\n\"origin_ns\": {}", recording_.state_bytes,
              recording_.plan_fingerprint, origin_);
     list("streams", recording_.streams, [&](const plan::RecordedStream& stream) {
-      out_.put("{{\"name\": {}, \"compute\": {}}}", json_string(stream.name), stream.compute);
+      out_.put("{{\"name\": {}, \"compute\": {}{}}}", json_string(stream.name), stream.compute,
+               stream.local ? ", \"local\": true" : "");
     });
     list("tasks", recording_.tasks, [&](const plan::RecordedTask& task) { put_task(task); });
     list("edges", recording_.edges, [&](const plan::RecordedEdge& edge) { put_edge(edge); });

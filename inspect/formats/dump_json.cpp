@@ -67,7 +67,7 @@ JsonObject to_json(const graph::Edge& edge, std::size_t) {
   return JsonObject()
       .add("distance", edge.distance)
       .add("from", edge.from.value)
-      .add("kind", edge.kind == graph::EdgeKind::completes_before ? "completes_before" : "issued_before")
+      .add("kind", weft::graph::to_string(edge.kind))
       .add("reason", weft::graph::to_string(edge.reason))
       .add("tensor", edge.tensor.valid() ? JsonValue(edge.tensor.value) : nullptr)
       .add("to", edge.to.value);
@@ -86,7 +86,9 @@ JsonValue groups_to_json(const graph::Graph& graph, const graph::Grid& grid) {
   std::map<std::string, JsonValue> groups;  // sorted by name
   for (const graph::Task& task : graph.tasks()) {
     const graph::Channel* channel = graph::channel_of(task.operation);
-    if (channel == nullptr || groups.contains(std::string(graph::to_string(*channel)))) continue;
+    if (channel == nullptr || graph.channel_info(*channel) != nullptr ||
+        groups.contains(std::string(graph::to_string(*channel))))
+      continue;
     groups.emplace(graph::to_string(*channel), graph::groups_of(grid, *channel));
   }
   return groups;

@@ -112,8 +112,9 @@ class TableReader {
   void read_stream() {
     if (out_.streams.size() == kMostStreams) in_.refuse("more than 900 streams", "fewer");
     plan::RecordedStream& stream = out_.streams.emplace_back();
-    read_object(in_, kAllMembers, JsonMember{"name", [&] { stream.name = in_.kept_text(); }},
-                JsonMember{"compute", [&] { stream.compute = in_.boolean(); }});
+    read_object(in_, 2, JsonMember{"name", [&] { stream.name = in_.kept_text(); }},
+                JsonMember{"compute", [&] { stream.compute = in_.boolean(); }},
+                JsonMember{"local", [&] { stream.local = in_.boolean(); }});
   }
 
   void read_tasks() {
@@ -174,7 +175,7 @@ class TableReader {
     const std::int64_t last = static_cast<std::int64_t>(out_.tasks.size()) - 1;
     std::array<std::int64_t, 5> numbers{};  // from, to, reason, distance, kind
     const std::size_t count =
-        read_numbers(in_, numbers, {last, last, static_cast<std::int64_t>(graph::EdgeReason::policy), 1, 1},
+        read_numbers(in_, numbers, {last, last, static_cast<std::int64_t>(graph::EdgeReason::given), 1, 1},
                      "an edge of more than five numbers");
     const plan::RecordedEdge edge{.from = static_cast<std::uint32_t>(numbers[0]),
                                   .to = static_cast<std::uint32_t>(numbers[1]),

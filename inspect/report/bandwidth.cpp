@@ -68,6 +68,7 @@ ReportLinks links_of(const graph::Graph& graph, const cost::Machine& machine, co
   for (const graph::Task& task : graph.tasks()) {
     const graph::Channel* channel = graph::channel_of(task.operation);
     if (channel == nullptr) continue;
+    if (graph.channel_info(*channel) != nullptr) continue;
     const std::string axis(graph::to_string(*channel));
     if (links.bandwidth.contains(axis)) continue;
     const cost::GroupSpan span = cost::group_span(machine, grid, *channel);

@@ -102,7 +102,7 @@ JsonObject step_json(const plan::Recording& recording, const plan::RecordedStep&
   for (std::size_t i = 0; i < recording.streams.size(); ++i) {
     JsonArray pairs;
     last = step.begin;
-    if (!recording.streams[i].compute) {
+    if (recording.streams[i].communicates()) {
       for (const Interval& bar : intersection(busy.streams[i], busy.exposed)) {
         pairs.add(bar.begin - last);
         pairs.add(bar.end - bar.begin);
@@ -160,7 +160,7 @@ JsonObject view_json(const ReportView& view, const ReportView& first) {
     ranks.add(JsonObject().add("rank", rank.rank).add("steps", steps));
   }
   for (const plan::RecordedStream& stream : recording.streams) {
-    streams.add(JsonObject().add("compute", stream.compute).add("name", stream.name));
+    streams.add(JsonObject().add("compute", !stream.communicates()).add("name", stream.name));
   }
   for (const ReportBound& bound : view.bounds) {
     bounds.add(JsonObject().add("name", bound.name).add("ns", static_cast<std::int64_t>(bound.ns)));

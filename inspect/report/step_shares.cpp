@@ -57,6 +57,7 @@ StepShares step_shares(const plan::Recording& recording, const plan::RecordedSte
     kinds[kind].busy += std::max<std::int64_t>(0, step.times[i].end - step.times[i].begin);
     const std::int64_t begin = std::max(step.times[i].begin, step.begin), end = std::min(step.times[i].end, step.end);
     if (begin >= end) continue;
+    if (recording.streams[task.stream].local) continue;
     const bool compute = recording.streams[task.stream].compute;
     changes.push_back({begin, kind, compute, 1});
     changes.push_back({end, kind, compute, -1});

@@ -14,7 +14,8 @@ class Checker {
  public:
   Checker(const plan::Recording& recording, std::size_t most) : recording_(recording), most_(most) {
     for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) {
-      if (!recording.streams[recording.tasks[i].stream].compute) collectives_[recording.tasks[i].stream].push_back(i);
+      const std::uint32_t stream = recording.tasks[i].stream;
+      if (recording.streams[stream].communicates()) collectives_[stream].push_back(i);
     }
   }
 
@@ -54,10 +55,10 @@ class Checker {
       if (const std::optional<std::uint32_t> other = std::exchange(last[stream], i)) {
         const plan::RecordedStream& on = recording_.streams[stream];
         const plan::TaskTime& earlier = step.times[*other];
-        const std::int64_t early = (on.compute ? earlier.end : earlier.begin) - time.begin;
+        const std::int64_t early = (on.communicates() ? earlier.begin : earlier.end) - time.begin;
         if (early > 0) {
           violated("'{}' begins {} ns before '{}', its predecessor on stream {}, has {}", name(i), early, name(*other),
-                   on.name, on.compute ? "ended" : "begun");
+                   on.name, on.communicates() ? "begun" : "ended");
         }
       }
     }

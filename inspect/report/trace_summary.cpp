@@ -36,7 +36,7 @@ std::vector<KindTimes> times_by(const plan::Recording& recording, const plan::Re
     of.flops += task.flops;
     of.network_bytes += task.network_bytes;
     of.busy += std::max<std::int64_t>(0, step.times[i].end - step.times[i].begin);
-    if (!recording.streams[task.stream].compute) busy[name].push_back({step.times[i].begin, step.times[i].end});
+    if (recording.streams[task.stream].communicates()) busy[name].push_back({step.times[i].begin, step.times[i].end});
   }
   std::vector<KindTimes> all;
   for (auto& [name, of] : by_name) {

@@ -54,15 +54,6 @@ Movement movement_of(const graph::Operation& operation, double element_bytes) {
                     operation);
 }
 
-/// The span of ranks 0 to `count` − 1.
-GroupSpan span_of_first(const Machine& machine, std::int64_t count) {
-  GroupSpan span;
-  span.ranks = count;
-  span.nodes = span.job_nodes = (count + machine.devices_per_node - 1) / machine.devices_per_node;
-  span.per_node = std::min(count, machine.devices_per_node);
-  return span;
-}
-
 double node_bandwidth(const Machine& machine, std::int64_t ranks, std::int64_t stride) {
   for (const NodeGroup& group : machine.node_groups) {
     if (group.ranks == ranks && group.stride == stride) return group.bandwidth;
@@ -130,7 +121,7 @@ class AnalyticCosts final : public CostModel {
         GroupSpan span = spans_.at(static_cast<std::size_t>(*channel));
         // The graph wasn't made for this grid.
         if (const auto ranks = movement_of(task.operation, 0).ranks; ranks != span.ranks) {
-          span = span_of_first(machine_, ranks);
+          span = span_of_first_ranks(machine_, ranks);
         }
         const double element_bytes = to_double(static_cast<std::int64_t>(size_of(dtype_of(graph, task))));
         const CollectiveTime time = collective_time(machine_, span, task.operation, element_bytes);
@@ -182,6 +173,14 @@ double started_seconds(const Machine& machine, const graph::Operation& operation
 }
 
 }  // namespace
+
+GroupSpan span_of_first_ranks(const Machine& machine, std::int64_t count) {
+  GroupSpan span;
+  span.ranks = count;
+  span.nodes = span.job_nodes = (count + machine.devices_per_node - 1) / machine.devices_per_node;
+  span.per_node = std::min(count, machine.devices_per_node);
+  return span;
+}
 
 GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
   const std::int64_t ranks = grid.ranks(), a_node = machine.devices_per_node;
@@ -246,7 +245,7 @@ CollectiveTime collective_time(const Machine& machine, const GroupSpan& span, co
 double predicted_seconds(const Machine& machine, const CalibrationPoint& point) {
   const graph::Operation operation = operation_of(point);
   if (graph::is_collective(operation)) {
-    return collective_time(machine, span_of_first(machine, point.ranks), operation, 1).seconds;
+    return collective_time(machine, span_of_first_ranks(machine, point.ranks), operation, 1).seconds;
   }
   return AnalyticCosts(machine, graph::Grid())
       .computation_seconds(operation, graph::work_of(operation, static_cast<double>(size_of(point.dtype))),

@@ -26,6 +26,9 @@ struct GroupSpan {
 /// Ranks are placed on nodes in order, `devices_per_node` on each.
 GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel);
 
+/// The placement of a group of ranks 0 to `count` − 1.
+GroupSpan span_of_first_ranks(const Machine& machine, std::int64_t count);
+
 /// Bytes a second that each rank of the group can send on a ring through the group, while all groups of the channel do
 /// the same. Within a node: the measured rate (Machine::node_groups) or the node's link; without a switch at most g − 1
 /// pair links. Across nodes: the bandwidth of all ports of the node, divided by min(sharing, devices of the node) and

@@ -80,6 +80,7 @@ template <std::size_t... Index>
 std::vector<std::string> kinds(bool collectives, std::index_sequence<Index...> /*all*/) {
   std::vector<std::string> names;
   const auto add = [&](const graph::Operation& operation) {
+    if (std::holds_alternative<graph::Opaque>(operation)) return;
     if (graph::is_collective(operation) == collectives) names.emplace_back(graph::kind_name(operation));
   };
   (add(std::variant_alternative_t<Index, graph::Operation>{}), ...);

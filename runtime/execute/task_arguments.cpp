@@ -126,4 +126,9 @@ void refuse_collective() {
   throw std::logic_error("a collective is run by a communicator, not by a kernel");
 }
 
+void refuse_opaque(const graph::Opaque& task) {
+  throw std::logic_error(
+      fmt::format("a task of kind '{}' is known by its cost alone, and no kernel runs it", task.name));
+}
+
 }  // namespace weft::execute

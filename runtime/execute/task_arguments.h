@@ -52,5 +52,6 @@ comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cp
 
 /// Throws std::logic_error.
 [[noreturn]] void refuse_collective();
+[[noreturn]] void refuse_opaque(const graph::Opaque& task);
 
 }  // namespace weft::execute

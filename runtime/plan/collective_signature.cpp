@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <type_traits>
 
 namespace weft::plan {
 
@@ -13,7 +14,9 @@ CollectiveSignature signature_of(const graph::Graph& graph, graph::TaskId collec
   signature.kind = graph::kind_name(task.operation);
   std::visit(
       [&]<class Op>(const Op& op) {
-        if constexpr (requires { op.channel; }) {
+        if constexpr (std::is_same_v<Op, graph::Opaque>) {
+          signature.channel = op.queue;
+        } else if constexpr (requires { op.channel; }) {
           signature.channel = op.channel;
           signature.count = op.count;
         } else {

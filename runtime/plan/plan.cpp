@@ -45,7 +45,7 @@ void check_order(const graph::Graph& graph, const Order& order, const std::strin
       refuse(policy,
              fmt::format("'{}' is on stream {}, but belongs on {}", task.name, stream.name,
                          channel == nullptr ? std::string("a compute stream")
-                                            : fmt::format("the stream of channel {}", graph::to_string(*channel))));
+                                            : fmt::format("the stream of channel {}", graph.channel_name(*channel))));
     }
   }
 }

@@ -38,7 +38,7 @@ std::vector<Stream> read_streams(const DocumentValue& list) {
     Stream stream{entry["name"].text(), !entry.find("channel"), graph::Channel::world};
     if (!stream.compute) {
       const std::optional<graph::Channel> channel = graph::find_channel(entry["channel"].text());
-      if (!channel) entry["channel"].refuse("x, y, z_gather, z_scatter, data or world");
+      if (!channel) entry["channel"].refuse("x, y, z_gather, z_scatter, data, world, or own with a number");
       stream.channel = *channel;
     }
     for (const Stream& other : streams) {
@@ -124,7 +124,7 @@ std::string to_json(const PlanFile& file) {
   std::vector<std::string> streams, sequence, edges;
   for (const Stream& stream : file.streams) {
     JsonObject entry;
-    if (!stream.compute) entry.add("channel", graph::to_string(stream.channel));
+    if (!stream.compute) entry.add("channel", graph::channel_text(stream.channel));
     streams.push_back(entry.add("name", stream.name).text());
   }
   for (const PlanFile::PlacedTask& placed : file.sequence) {
@@ -135,13 +135,12 @@ std::string to_json(const PlanFile& file) {
                            .text());
   }
   for (const PlanFile::AddedEdge& edge : file.added_edges) {
-    edges.push_back(
-        JsonObject()
-            .add("distance", edge.distance)
-            .add("from", edge.from)
-            .add("kind", edge.kind == graph::EdgeKind::completes_before ? "completes_before" : "issued_before")
-            .add("to", edge.to)
-            .text());
+    edges.push_back(JsonObject()
+                        .add("distance", edge.distance)
+                        .add("from", edge.from)
+                        .add("kind", graph::to_string(edge.kind))
+                        .add("to", edge.to)
+                        .text());
   }
   return fmt::format(
              "{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},\"rewrites\":{},\n"
@@ -195,10 +194,10 @@ Order order_of(const PlanFile& file, const graph::Graph& graph, const std::strin
     const Stream& on = file.streams[entry.stream];
     const graph::Channel* channel = graph::channel_of(graph.task(id).operation);
     if (channel == nullptr ? !on.compute : on.compute || on.channel != *channel) {
-      refuse_order(
-          name, fmt::format("task '{}' is on stream {}, but belongs on {}", entry.task, on.name,
-                            channel == nullptr ? "a compute stream"
-                                               : fmt::format("the stream of channel {}", graph::to_string(*channel))));
+      refuse_order(name, fmt::format("task '{}' is on stream {}, but belongs on {}", entry.task, on.name,
+                                     channel == nullptr
+                                         ? "a compute stream"
+                                         : fmt::format("the stream of channel {}", graph.channel_name(*channel))));
     }
     placed[id.index()] = true;
     sequence.push_back(id);

@@ -28,8 +28,12 @@ RecordedTask describe(const Plan& plan, graph::TaskId id, const std::optional<gr
                    .bytes = work.bytes,
                    .network_bytes = work.network_bytes};
   if (const graph::Channel* channel = graph::channel_of(task.operation)) {
-    out.channel = graph::to_string(*channel);
-    if (grid) out.group_size = static_cast<std::int64_t>(graph::group_ranks(*grid, *channel, 0).size());
+    const graph::ChannelInfo* info = plan.graph->channel_info(*channel);
+    out.channel = plan.graph->channel_name(*channel);
+    if (info != nullptr && info->local) out.channel.clear();
+    if (info != nullptr && !info->local) out.group_size = info->group_size;
+    if (grid && info == nullptr)
+      out.group_size = static_cast<std::int64_t>(graph::group_ranks(*grid, *channel, 0).size());
   }
   if (entry.reason < plan.reasons.size()) out.reason = to_string(plan.reasons[entry.reason]);
   return out;
@@ -62,7 +66,10 @@ Recording record(const Plan& plan, std::span<const RankTrace> traced, int world,
                 .grid = grid,
                 .state_bytes = memory_report(plan).state,
                 .plan_fingerprint = plan.fingerprint};
-  for (const StreamPlan& stream : plan.streams) out.streams.push_back({stream.stream.name, stream.stream.compute});
+  for (const StreamPlan& stream : plan.streams) {
+    const bool local = !stream.stream.compute && plan.graph->is_local(stream.stream.channel);
+    out.streams.push_back({stream.stream.name, stream.stream.compute, local});
+  }
   std::vector<std::uint32_t> place(plan.sequence.size());  // by task id
   for (const graph::TaskId id : plan.sequence) {
     place[id.index()] = static_cast<std::uint32_t>(out.tasks.size());
@@ -156,9 +163,9 @@ BusyTimes busy_times(const Recording& recording, const RecordedStep& step) {
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
     streams[recording.tasks[i].stream].push_back({step.times[i].begin, step.times[i].end});
   }
-  std::vector<bool> compute;
-  for (const RecordedStream& stream : recording.streams) compute.push_back(stream.compute);
-  return busy_times(std::move(streams), compute);
+  std::vector<StreamUse> uses;
+  for (const RecordedStream& stream : recording.streams) uses.push_back(use_of(stream.compute, stream.local));
+  return busy_times(std::move(streams), uses);
 }
 
 OverlapSummary summarize(const Recording& recording, const RecordedStep& step) {

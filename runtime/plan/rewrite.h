@@ -99,8 +99,8 @@ std::vector<Rewrite> parse_rewrites(std::string_view text);
 /// first, since other rewrites copy its products; recompute before reshard, so that recomputed tasks read the weights
 /// that are gathered again; pack-weights last, since other rewrites add products. Tasks keep their names, and new tasks
 /// have names derived from these. A rewrite that applies to nothing changes nothing; runtime/plan/rewrites/rewrites.h
-/// tells where each applies. pack-weights needs `layouts`, those of the device, and throws std::logic_error without
-/// them.
+/// tells where each applies; to a graph with opaque tasks none does. pack-weights needs `layouts`, those of the device,
+/// and throws std::logic_error without them.
 std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> graph,
                                             std::span<const Rewrite> rewrites, const WeightLayouts* layouts = nullptr);
 

@@ -1,7 +1,6 @@
 #include "runtime/plan/stream.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 
@@ -15,16 +14,15 @@ std::vector<Stream> streams_of(const graph::Graph& graph, int compute_streams) {
   for (int i = 0; i < compute_streams; ++i) {
     streams.push_back({.name = "compute" + std::to_string(i), .compute = true, .channel = graph::Channel::world});
   }
-  constexpr std::array kChannels = {graph::Channel::x,         graph::Channel::y,    graph::Channel::z_gather,
-                                    graph::Channel::z_scatter, graph::Channel::data, graph::Channel::world};
-  std::array<bool, kChannels.size()> used{};
+  std::vector<bool> used(graph.channel_count());
   for (const graph::Task& task : graph.tasks()) {
     if (const graph::Channel* channel = graph::channel_of(task.operation))
       used[static_cast<std::size_t>(*channel)] = true;
   }
-  for (const graph::Channel channel : kChannels) {
-    if (!used[static_cast<std::size_t>(channel)]) continue;
-    streams.push_back({.name = std::string(graph::to_string(channel)), .compute = false, .channel = channel});
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const auto channel = static_cast<graph::Channel>(i);
+    if (used[i])
+      streams.push_back({.name = std::string(graph.channel_name(channel)), .compute = false, .channel = channel});
   }
   return streams;
 }

@@ -14,11 +14,17 @@ void check_shape(const Plan& plan, const StepTrace& trace) {
   if (!same) throw std::logic_error(fmt::format("the trace of step {} doesn't belong to this plan", trace.step));
 }
 
-BusyTimes busy_times(std::vector<Intervals> streams, const std::vector<bool>& compute) {
+StreamUse use_of(bool compute, bool local) {
+  if (local) return StreamUse::local;
+  return compute ? StreamUse::compute : StreamUse::communication;
+}
+
+BusyTimes busy_times(std::vector<Intervals> streams, std::span<const StreamUse> uses) {
   BusyTimes busy;
   for (std::size_t i = 0; i < streams.size(); ++i) {
     busy.streams.push_back(merged(std::move(streams[i])));
-    Intervals& kind = compute[i] ? busy.compute : busy.communication;
+    if (uses[i] == StreamUse::local) continue;
+    Intervals& kind = uses[i] == StreamUse::compute ? busy.compute : busy.communication;
     kind.insert(kind.end(), busy.streams.back().begin(), busy.streams.back().end());
   }
   busy.compute = merged(std::move(busy.compute));
@@ -30,12 +36,13 @@ BusyTimes busy_times(std::vector<Intervals> streams, const std::vector<bool>& co
 BusyTimes busy_times(const Plan& plan, const StepTrace& trace) {
   check_shape(plan, trace);
   std::vector<Intervals> streams(plan.streams.size());
-  std::vector<bool> compute;
+  std::vector<StreamUse> uses;
   for (std::size_t i = 0; i < plan.streams.size(); ++i) {
     for (const TaskTime& time : trace.times[i]) streams[i].push_back({time.begin, time.end});
-    compute.push_back(plan.streams[i].stream.compute);
+    const Stream& stream = plan.streams[i].stream;
+    uses.push_back(use_of(stream.compute, !stream.compute && plan.graph->is_local(stream.channel)));
   }
-  return busy_times(std::move(streams), compute);
+  return busy_times(std::move(streams), uses);
 }
 
 OverlapSummary summarize(const BusyTimes& busy, Interval step) {

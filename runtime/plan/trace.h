@@ -34,8 +34,14 @@ struct BusyTimes {
 /// Throws std::logic_error if the trace has other streams or entries than the plan.
 void check_shape(const Plan& plan, const StepTrace& trace);
 
-/// From each stream's busy intervals, and whether each stream computes.
-BusyTimes busy_times(std::vector<Intervals> streams, const std::vector<bool>& compute);
+/// What a stream is busy with. local: work of the rank's own beside its computations, as of a CPU thread, which is
+/// neither of the two others.
+enum class StreamUse : std::uint8_t { compute, communication, local };
+
+StreamUse use_of(bool compute, bool local);
+
+/// From each stream's busy intervals, and its use.
+BusyTimes busy_times(std::vector<Intervals> streams, std::span<const StreamUse> uses);
 
 /// Throws std::logic_error as check_shape() does.
 BusyTimes busy_times(const Plan& plan, const StepTrace& trace);

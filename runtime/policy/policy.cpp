@@ -16,6 +16,7 @@
 #include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/builtin/program.h"
 #include "runtime/policy/builtin/random.h"
+#include "runtime/policy/builtin/recorded.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
@@ -66,6 +67,7 @@ std::vector<std::string> policy_names() {
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries) {
   const std::string_view wanted = name.substr(0, name.find(':'));
   const std::string rest(name.substr(std::min(name.size(), wanted.size() + 1)));
+  if (wanted == "recorded" && rest.empty()) return std::make_unique<RecordedPolicy>();
   if (wanted == "file") return std::make_unique<FilePolicy>(rest);
   if (const std::string_view library = library_of(name); !library.empty()) {
     if (!libraries.contains(library)) {

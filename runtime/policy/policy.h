@@ -55,9 +55,9 @@ class Policy {
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
 
-/// The policy of a name, with parameters after a colon: "axonn:oar=off". "file:PATH" replays a plan file,
-/// "PATH.so:parameters" asks a shared library (runtime/policy/policy_library.h), which must be in `libraries`. Throws
-/// UserError naming the nearest policy or parameter, or the flag that loads a library.
+/// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,
+/// "file:PATH" replays a plan file, "PATH.so:parameters" asks a shared library (runtime/policy/policy_library.h), which
+/// must be in `libraries`. Throws UserError naming the nearest policy or parameter, or the flag that loads a library.
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});
 
 /// The policy used if none is named: `program` without parameters.

@@ -32,7 +32,7 @@ double contention_bound(const graph::Graph& graph, const cost::Machine& machine,
   std::set<std::string_view> computations;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const graph::Operation& operation = graph.tasks()[i].operation;
-    if (!graph::is_collective(operation) && cost[i] > 0) computations.insert(graph::kind_name(operation));
+    if (graph::channel_of(operation) == nullptr && cost[i] > 0) computations.insert(graph::kind_name(operation));
   }
   std::map<std::string_view, double> least;  // least slowdown by kind of collective
   const auto slowdown = [&](std::string_view collective) {
@@ -66,11 +66,15 @@ Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, con
     throw std::logic_error("bounds need a cost for each task and a compute stream");
   }
   std::vector<graph::TaskId> computations;
-  std::map<int, std::vector<graph::TaskId>> channels, links;
+  std::map<int, std::vector<graph::TaskId>> channels, links, local;
   double transport = 0;  // core-nanoseconds
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     if (const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation)) {
       const auto number = static_cast<std::size_t>(*channel);
+      if (graph.is_local(*channel)) {
+        local[static_cast<int>(number)].emplace_back(i);
+        continue;
+      }
       channels[static_cast<int>(number)].emplace_back(i);
       links[link_of_channel.empty() ? static_cast<int>(number) : link_of_channel.at(number)].emplace_back(i);
       transport += costs.cpu_ns[i];
@@ -91,6 +95,7 @@ Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, con
   for (auto& [channel, tasks] : channels) communication.push_back({std::move(tasks), costs.ns});
   for (auto& [link, tasks] : links) communication.push_back({std::move(tasks), costs.on_link()});
   for (const Resource& each : communication) resource(each.tasks, each.ns);
+  for (const auto& [channel, tasks] : local) resource(tasks, costs.ns);
   std::vector<double> shared = costs.ns;
   for (double& ns : shared) ns /= compute_streams;
   resource(computations, shared);

@@ -35,8 +35,8 @@ std::vector<ExposureGroup> exposure_groups(const SimulatedStep& step,
   for (std::size_t i = 0; i < collectives.size(); ++i) {
     const ExposedCollective& exposed = collectives[i];
     const std::string name = group_name(step.name(exposed.task));
-    const auto [at, is_new] =
-        known.emplace(std::tuple(name, kind_of(step.graph.task(exposed.task)), exposed.cause), groups.size());
+    const auto [at, is_new] = known.emplace(
+        std::tuple(name, kind_of(step.graph, step.graph.task(exposed.task)), exposed.cause), groups.size());
     if (is_new) groups.push_back({name, {}, 0, {}});
     groups[at->second].members.push_back(i);
     groups[at->second].exposed_ns += exposed.exposed_ns;

@@ -29,7 +29,7 @@ std::vector<PathPiece> path_pieces(const SimulatedStep& step) {
   std::vector<PathPiece> path;
   double until = 0;
   for (const graph::TaskId task : critical_tasks(step)) {
-    const std::string kind = kind_of(step.graph.task(task));
+    const std::string kind = kind_of(step.graph, step.graph.task(task));
     const double ns = std::max(0.0, step.end(task) - std::max(until, 0.0));
     until = std::max(until, step.end(task));
     const graph::Phase phase = step.graph.task(task).phase;

@@ -43,7 +43,11 @@ std::string PlanReport::order_for_memory() const {
 SimulationOptions simulation_options(const PlanningProblem& problem) {
   SimulationOptions options = problem.simulation;
   options.grid = problem.grid;
-  if (options.link_of_channel.empty()) options.link_of_channel = links_of_channels(problem.machine, problem.grid);
+  if (options.link_of_channel.empty()) {
+    options.link_of_channel = problem.graph != nullptr && problem.graph->has_opaque_tasks()
+                                  ? links_of_channels(*problem.graph)
+                                  : links_of_channels(problem.machine, problem.grid);
+  }
   return options;
 }
 
@@ -62,7 +66,9 @@ void simulate_again(PlanReport& report, const PlanningProblem& problem) {
 AloneTimes alone_times(const graph::Graph& graph, const cost::TaskCosts& costs) {
   AloneTimes alone;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    const bool communicates = graph::is_collective(graph.tasks()[i].operation);
+    const graph::Operation& operation = graph.tasks()[i].operation;
+    const bool communicates = graph::is_collective(operation);
+    if (!communicates && graph::channel_of(operation) != nullptr) continue;  // of a CPU thread, say
     (communicates ? alone.communication_ns : alone.compute_ns) += costs.ns[i];
   }
   return alone;
@@ -72,8 +78,9 @@ std::vector<ChannelTimes> channel_times(const plan::Plan& plan, const plan::Step
   const plan::BusyTimes busy = plan::busy_times(plan, step);
   std::vector<ChannelTimes> channels;
   for (std::size_t i = 0; i < plan.streams.size(); ++i) {
-    if (plan.streams[i].stream.compute) continue;
-    channels.push_back({plan.streams[i].stream.name, static_cast<double>(total_length(busy.streams[i])),
+    const plan::Stream& stream = plan.streams[i].stream;
+    if (stream.compute || plan.graph->is_local(stream.channel)) continue;
+    channels.push_back({stream.name, static_cast<double>(total_length(busy.streams[i])),
                         static_cast<double>(total_length(difference(busy.streams[i], busy.compute)))});
   }
   return channels;

@@ -54,10 +54,10 @@ graph::Edge SimulatedStep::last_added(graph::TaskId task) const {
   return last;
 }
 
-std::string kind_of(const graph::Task& task) {
+std::string kind_of(const graph::Graph& graph, const graph::Task& task) {
   const graph::Channel* channel = graph::channel_of(task.operation);
   const std::string kind(graph::kind_name(task.operation));
-  return channel == nullptr ? kind : fmt::format("{} on {}", kind, graph::to_string(*channel));
+  return channel == nullptr ? kind : fmt::format("{} on {}", kind, graph.channel_name(*channel));
 }
 
 std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task) {

@@ -41,7 +41,7 @@ class SimulatedStep {
 };
 
 /// "gemm", "all_reduce on y".
-std::string kind_of(const graph::Task& task);
+std::string kind_of(const graph::Graph& graph, const graph::Task& task);
 
 /// By task: does it depend on `task`, directly or indirectly?
 std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task);

@@ -14,13 +14,13 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "runtime/cost/cost_model.h"
+#include "runtime/cost/kind_slowdowns.h"
 #include "runtime/cost/link_shares.h"
 #include "runtime/simulate/event_queue.h"
 
 namespace weft::simulate {
 namespace {
 
-constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const SimulationOptions& options) {
@@ -37,15 +37,16 @@ void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const S
       (!costs.beside_ns.empty() && costs.beside_ns.size() != tasks) || costs.on_link().size() != tasks) {
     throw std::logic_error(fmt::format("{} costs for {} tasks", costs.ns.size(), tasks));
   }
-  if (!options.link_of_channel.empty() && options.link_of_channel.size() != kChannels) {
-    throw std::logic_error(fmt::format("{} links for {} channels", options.link_of_channel.size(), kChannels));
+  const std::size_t channels = plan.graph->channel_count();
+  if (!options.link_of_channel.empty() && options.link_of_channel.size() != channels) {
+    throw std::logic_error(fmt::format("{} links for {} channels", options.link_of_channel.size(), channels));
   }
 }
 
 /// An entry of a stream, with all data that its simulation needs.
 struct FlatEntry {
   std::uint32_t task = 0, first_wait = 0, waits = 0;
-  std::uint16_t kind = 0;  // Operation::index()
+  std::uint32_t kind = 0;  // of KindSlowdowns
   double ns = 0, cpu = 0;  // time alone; cores that its transport takes at full rate
   double beside = 1;       // rate of a collective while computations run
   double use = 1;          // part of its link that a collective uses when it runs alone
@@ -54,6 +55,7 @@ struct FlatEntry {
 struct FlatStream {
   std::vector<FlatEntry> entries;
   bool compute = true;
+  bool local = false;  // of the rank's own: at full rate, and without effect on other streams
   std::size_t channel = 0;
   std::size_t link = 0;
   std::vector<std::vector<std::uint32_t>> groups;  // groups of a communication stream: members in rank order
@@ -84,9 +86,9 @@ class Simulator {
         ranks_(alike_ ? 1 : static_cast<std::size_t>(options.grid.ranks())),
         streams_(plan.streams.size()),
         slots_(ranks_ * streams_),
+        slowdowns_(*plan.graph, &machine),
         queue_(slots_.size()) {
     flatten(costs);
-    make_slowdowns();
     if (options.noise > 0) {
       sigma_ = std::sqrt(std::log1p(options.noise * options.noise));
       mean_ = -sigma_ * sigma_ / 2;  // of the logarithm, so that the factor's mean is 1
@@ -129,6 +131,7 @@ class Simulator {
         ++compute_streams_;
       } else {
         flat.channel = static_cast<std::size_t>(stream.stream.channel);
+        flat.local = plan_.graph->is_local(stream.stream.channel);
         flat.link = dense.emplace(links.at(flat.channel), dense.size()).first->second;
         make_groups(flat, stream.stream.channel);
       }
@@ -141,8 +144,7 @@ class Simulator {
         const double ns = costs.ns[task];
         const double cpu = machine_.shared_cores && ns > 0 ? costs.cpu_ns[task] / ns : 0;
         flat.entries.push_back({static_cast<std::uint32_t>(task), first,
-                                static_cast<std::uint32_t>(waits_.size()) - first,
-                                static_cast<std::uint16_t>(plan_.graph->task(entry.task).operation.index()), ns, cpu});
+                                static_cast<std::uint32_t>(waits_.size()) - first, slowdowns_.kind(task), ns, cpu});
         if (!costs.beside_ns.empty() && costs.beside_ns[task] > ns)
           flat.entries.back().beside = ns / costs.beside_ns[task];
         if (ns > 0) flat.entries.back().use = std::min(1.0, costs.on_link()[task] / ns);
@@ -161,19 +163,6 @@ class Simulator {
       if (is_new) flat.groups.emplace_back();
       flat.group_of[rank] = found->second;
       flat.groups[found->second].push_back(static_cast<std::uint32_t>(rank));
-    }
-  }
-
-  void make_slowdowns() {
-    kinds_ = std::variant_size_v<graph::Operation>;
-    slowdown_.assign(kinds_ * kinds_, 1.0);
-    std::vector<std::string_view> names(kinds_);
-    for (const graph::Task& task : plan_.graph->tasks())
-      names[task.operation.index()] = graph::kind_name(task.operation);
-    for (std::size_t a = 0; a < kinds_; ++a) {
-      for (std::size_t b = 0; b < kinds_; ++b) {
-        if (!names[a].empty() && !names[b].empty()) slowdown_[a * kinds_ + b] = machine_.slowdown(names[a], names[b]);
-      }
     }
   }
 
@@ -292,13 +281,17 @@ class Simulator {
 
   // ---- rates
 
+  static bool communicates(const FlatStream& stream, const SlotState& state) {
+    return !stream.compute && !stream.local && state.doing == Doing::running;
+  }
+
   /// Recomputes the rates of a rank's running entries after an entry started or ended there.
   void settle(std::size_t rank) {
     SlotState* const states = &slots_[rank * streams_];
     on_link_.clear();
     bool communicating = false, computing = false;
     for (std::size_t s = 0; s < streams_; ++s) {
-      if (states[s].doing != Doing::running) continue;
+      if (states[s].doing != Doing::running || flat_[s].local) continue;
       (flat_[s].compute ? computing : communicating) = true;
       if (!flat_[s].compute) on_link_.add(flat_[s].link, flat_[s].entries[states[s].next].use);
     }
@@ -306,13 +299,13 @@ class Simulator {
       on_link_.divide();
       double wanted = 0;  // cores, by all transports
       for (std::size_t s = 0; s < streams_; ++s) {
-        if (flat_[s].compute || states[s].doing != Doing::running) continue;
+        if (!communicates(flat_[s], states[s])) continue;
         const FlatEntry& entry = flat_[s].entries[states[s].next];
         wanted += entry.cpu * on_link_.rate(flat_[s].link, entry.use);
       }
       const double granted = wanted > machine_.cores ? machine_.cores / wanted : 1;
       for (std::size_t s = 0; s < streams_; ++s) {
-        if (flat_[s].compute || states[s].doing != Doing::running) continue;
+        if (!communicates(flat_[s], states[s])) continue;
         // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
         // don't overwrite on_link_.
         const FlatEntry& entry = flat_[s].entries[states[s].next];
@@ -351,7 +344,7 @@ class Simulator {
       if (states[s].doing != Doing::running) continue;
       if (flat_[s].compute) {
         ++computing;
-      } else if (machine_.shared_cores) {
+      } else if (machine_.shared_cores && !flat_[s].local) {
         taken += flat_[s].entries[states[s].next].cpu * slots_[members_of(rank, s).front() * streams_ + s].rate;
       }
     }
@@ -363,11 +356,11 @@ class Simulator {
     }
     for (std::size_t s = 0; s < streams_; ++s) {
       if (!flat_[s].compute || states[s].doing != Doing::running) continue;
-      const std::size_t kind = flat_[s].entries[states[s].next].kind;
+      const std::uint32_t kind = flat_[s].entries[states[s].next].kind;
       double factor = 1;
       for (std::size_t c = 0; c < streams_; ++c) {
-        if (flat_[c].compute || states[c].doing != Doing::running) continue;
-        factor = std::max(factor, slowdown_[kind * kinds_ + flat_[c].entries[states[c].next].kind]);
+        if (!communicates(flat_[c], states[c])) continue;
+        factor = std::max(factor, slowdowns_.factor(kind, flat_[c].entries[states[c].next].kind));
       }
       set_rate(rank * streams_ + s, granted / factor);
     }
@@ -432,12 +425,12 @@ class Simulator {
   bool alike_;
   std::size_t ranks_, streams_;
   std::vector<SlotState> slots_;  // by rank and stream
-  EventQueue queue_;              // running slots; a collective in the slot of its first member
+  cost::KindSlowdowns slowdowns_;
+  EventQueue queue_;  // running slots; a collective in the slot of its first member
   std::vector<FlatStream> flat_;
   std::vector<FlatWait> waits_;
-  std::size_t compute_streams_ = 0, kinds_ = 0;
-  std::vector<double> slowdown_;  // by kind of computation and of collective
-  cost::LinkShares on_link_{0};   // of the rank that settle() is at
+  std::size_t compute_streams_ = 0;
+  cost::LinkShares on_link_{0};  // of the rank that settle() is at
   double sigma_ = 0, mean_ = 0;
   int step_ = 0;
   double now_ = 0;
@@ -449,9 +442,20 @@ class Simulator {
 }  // namespace
 
 std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Grid& grid) {
-  std::vector<int> links(kChannels, 0);
-  for (std::size_t i = 0; i < kChannels; ++i) {
+  std::vector<int> links(graph::kAxisChannels, 0);
+  for (std::size_t i = 0; i < links.size(); ++i) {
     links[i] = cost::group_span(machine, grid, static_cast<graph::Channel>(i)).within_node() ? 0 : 1;
+  }
+  return links;
+}
+
+std::vector<int> links_of_channels(const graph::Graph& graph) {
+  std::vector<int> links(graph.channel_count());
+  for (std::size_t i = 0; i < links.size(); ++i) links[i] = static_cast<int>(i);
+  std::map<std::string, int> by_name;
+  for (const graph::ChannelInfo& info : graph.channels()) {
+    int& link = links[static_cast<std::size_t>(info.channel)];
+    if (!info.link.empty()) link = by_name.emplace(info.link, link).first->second;
   }
   return links;
 }

@@ -40,6 +40,9 @@ struct Simulation {
 /// By channel: the link that it uses on this machine, 0 within a node, 1 for the node's network.
 std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Grid& grid);
 
+/// By channel: the link that the graph itself names (ChannelInfo::link).
+std::vector<int> links_of_channels(const graph::Graph& graph);
+
 /// Streams are in order. A task starts when its stream is free and its waits hold; a collective, when this is true on
 /// all members of its group. Work proceeds at rates that change with every event:
 /// - collectives that run on one link of a rank share it (runtime/cost/link_shares.h), and run at the rate of their

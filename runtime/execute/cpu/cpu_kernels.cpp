@@ -234,8 +234,15 @@ class PreparedTask::KernelOf final : public Kernel {
 PreparedTask::PreparedTask(const graph::Operation& operation, const std::vector<Matrix>& arguments,
                            const GemmTuning* tuning) {
   const std::vector<Matrix> slots = fitted_arguments(operation, arguments);
-  std::visit([&]<class Op>(const Op& op) { kernel_ = std::make_unique<const KernelOf<Op>>(op, slots, tuning); },
-             operation);
+  std::visit(
+      [&]<class Op>(const Op& op) {
+        if constexpr (std::is_same_v<Op, graph::Opaque>) {
+          refuse_opaque(op);
+        } else {
+          kernel_ = std::make_unique<const KernelOf<Op>>(op, slots, tuning);
+        }
+      },
+      operation);
 }
 
 }  // namespace weft::execute

@@ -335,7 +335,11 @@ std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,
   std::vector<Matrix> slots = fitted_arguments(operation, arguments);
   return std::visit(
       [&]<class Op>(const Op& op) -> std::unique_ptr<CudaTask> {
-        return std::make_unique<CudaTaskOf<Op>>(op, std::move(slots), libraries);
+        if constexpr (std::is_same_v<Op, graph::Opaque>) {
+          refuse_opaque(op);
+        } else {
+          return std::make_unique<CudaTaskOf<Op>>(op, std::move(slots), libraries);
+        }
       },
       operation);
 }

@@ -10,6 +10,7 @@ namespace weft::plan {
 
 std::shared_ptr<const graph::Graph> rewrite(std::shared_ptr<const graph::Graph> graph,
                                             std::span<const Rewrite> rewrites, const WeightLayouts* layouts) {
+  if (graph->has_opaque_tasks()) return graph;
   for (const Rewrite& each : rewrites) {
     graph = std::visit(
         Overloaded{[&](const BucketAllReduces& r) { return bucket_all_reduces(*graph, r); },

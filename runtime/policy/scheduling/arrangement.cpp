@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 
@@ -97,8 +98,9 @@ bool is_side_gradient(const graph::Task& task) {
 }
 
 bool is_gather(const graph::Task& task) {
-  const auto* gather = std::get_if<graph::AllGather>(&task.operation);
-  return gather != nullptr && gather->channel == graph::Channel::z_gather;
+  const graph::Channel* channel = graph::channel_of(task.operation);
+  return channel != nullptr && *channel == graph::Channel::z_gather &&
+         graph::kind_name(task.operation) == graph::AllGather::kind;
 }
 
 graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
@@ -112,9 +114,9 @@ graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
 
 bool is_data_reduction(const graph::Task& task) {
   const graph::Channel* channel = graph::channel_of(task.operation);
+  const std::string_view kind = graph::kind_name(task.operation);
   return channel != nullptr && *channel == graph::Channel::data && task.phase == graph::Phase::backward &&
-         (std::holds_alternative<graph::AllReduce>(task.operation) ||
-          std::holds_alternative<graph::ReduceScatter>(task.operation));
+         (kind == graph::AllReduce::kind || kind == graph::ReduceScatter::kind);
 }
 
 EdgeAdder::EdgeAdder(plan::Order& order) : order_(order), position_(order.sequence.size()) {

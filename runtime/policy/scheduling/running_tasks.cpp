@@ -3,24 +3,17 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <string_view>
 #include <utility>
 
 namespace weft::policy {
-namespace {
-
-constexpr std::size_t kKinds = std::variant_size_v<graph::Operation>;
-
-}  // namespace
-
 RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                            std::span<const plan::Stream> streams)
-    : cost_(costs.ns), cores_(cost_.size(), 0), use_(cost_.size(), 1), slots_(streams.size()) {
-  std::vector<std::string_view> names(kKinds);
+    : cost_(costs.ns),
+      cores_(cost_.size(), 0),
+      use_(cost_.size(), 1),
+      slowdowns_(graph, options.machine.get()),
+      slots_(streams.size()) {
   for (std::size_t i = 0; i < cost_.size(); ++i) {
-    const graph::Operation& operation = graph.tasks()[i].operation;
-    kind_.push_back(static_cast<std::uint16_t>(operation.index()));
-    names[kind_.back()] = graph::kind_name(operation);
     if (cost_[i] == 0) continue;
     cores_[i] = costs.cpu_ns[i] / cost_[i];
     use_[i] = std::min(1.0, costs.on_link()[i] / cost_[i]);
@@ -32,19 +25,13 @@ RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& cos
     const int link = stream.compute                    ? -1
                      : options.link_of_channel.empty() ? static_cast<int>(channel)
                                                        : options.link_of_channel.at(channel);
+    local_.push_back(!stream.compute && graph.is_local(stream.channel));
     link_.push_back(stream.compute ? 0 : dense.emplace(link, dense.size()).first->second);
   }
   on_link_ = cost::LinkShares(dense.size());
   contends_ = dense.size() < streams.size() - computes_;
-  slowdown_.assign(kKinds * kKinds, 1);
   if (options.machine == nullptr) return;
-  for (std::size_t a = 0; a < kKinds; ++a) {
-    for (std::size_t b = 0; b < kKinds; ++b) {
-      if (names[a].empty() || names[b].empty()) continue;
-      slowdown_[a * kKinds + b] = options.machine->slowdown(names[a], names[b]);
-      contends_ = contends_ || slowdown_[a * kKinds + b] != 1;
-    }
-  }
+  contends_ = contends_ || !slowdowns_.none();
   shared_cores_ = options.machine->shared_cores;
   machine_cores_ = options.machine->cores;
   contends_ = contends_ || shared_cores_;
@@ -83,8 +70,8 @@ void RunningTasks::set_rate(Slot& slot, double rate, double now) {
 double RunningTasks::slowdown(std::uint32_t computation) const {
   double factor = 1;
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
-    if (slots_[s].task == kIdle) continue;
-    factor = std::max(factor, slowdown_[kind_[computation] * kKinds + kind_[slots_[s].task]]);
+    if (slots_[s].task == kIdle || local_[s]) continue;
+    factor = std::max(factor, slowdowns_.factor(slowdowns_.kind(computation), slowdowns_.kind(slots_[s].task)));
   }
   return factor;
 }
@@ -93,17 +80,17 @@ void RunningTasks::settle(double now) {
   if (!contends_) return;
   on_link_.clear();
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
-    if (slots_[s].task != kIdle) on_link_.add(link_[s], use_[slots_[s].task]);
+    if (communicates(s)) on_link_.add(link_[s], use_[slots_[s].task]);
   }
   on_link_.divide();
   const auto rate = [&](std::size_t s) { return on_link_.rate(link_[s], use_[slots_[s].task]); };
   double taken = 0, wanted = 0;  // cores
   for (std::size_t s = computes_; shared_cores_ && s < slots_.size(); ++s) {
-    if (slots_[s].task != kIdle) taken += cores_[slots_[s].task] * rate(s);
+    if (communicates(s)) taken += cores_[slots_[s].task] * rate(s);
   }
   const double granted = taken > machine_cores_ ? machine_cores_ / taken : 1;
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
-    if (slots_[s].task != kIdle) set_rate(slots_[s], granted * rate(s), now);
+    if (communicates(s)) set_rate(slots_[s], granted * rate(s), now);
   }
   double share = 1;
   if (shared_cores_) {

@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "runtime/cost/costs.h"
+#include "runtime/cost/kind_slowdowns.h"
 #include "runtime/cost/link_shares.h"
 #include "runtime/plan/stream.h"
 #include "runtime/policy/policy.h"
@@ -48,15 +49,16 @@ class RunningTasks {
     double remaining = 0, rate = 1, updated = 0, finish = 0;  // in ns alone; 1: as if alone
   };
 
+  bool communicates(std::size_t stream) const { return slots_[stream].task != kIdle && !local_[stream]; }
   double slowdown(std::uint32_t computation) const;
   static void set_rate(Slot& slot, double rate, double now);
 
   std::vector<double> cost_, cores_;  // by task; the cores that a collective's transport takes
   std::vector<double> use_;           // by task: the part of its link that a collective uses alone
-  std::vector<std::uint16_t> kind_;   // by task: Operation::index()
   std::vector<std::size_t> link_;     // by stream; of communication streams
   std::size_t computes_ = 0;          // streams of computations, which come first
-  std::vector<double> slowdown_;      // [computation's kind][collective's kind]
+  std::vector<bool> local_;           // by stream: neither computes nor communicates
+  cost::KindSlowdowns slowdowns_;
   bool contends_ = false, shared_cores_ = false;
   double machine_cores_ = 1;
   std::vector<Slot> slots_;

@@ -66,8 +66,8 @@ TEST_F(TwoReductions, KindsReasonsAndDescendants) {
   const SimulatedStep step(report_);
   EXPECT_EQ(step.reason(task("c2")).kind, plan::ReasonKind::limiter);
   EXPECT_EQ(step.reason(task("c1")).kind, plan::ReasonKind::other);
-  EXPECT_EQ(kind_of(graph_->task(task("c2"))), "all_reduce on data");
-  EXPECT_EQ(kind_of(graph_->task(task("a"))), "add");
+  EXPECT_EQ(kind_of(*graph_, graph_->task(task("c2"))), "all_reduce on data");
+  EXPECT_EQ(kind_of(*graph_, graph_->task(task("a"))), "add");
   EXPECT_EQ(descendants(*graph_, task("a")), (std::vector<bool>{false, true, false, true, true}));
   EXPECT_EQ(descendants(*graph_, task("c2")), (std::vector<bool>(5, false)));
 }

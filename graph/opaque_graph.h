@@ -1,0 +1,27 @@
+// From an open graph to a graph that policies order: opaque tasks with their edges, queues and memory.
+#pragma once
+
+#include <cstddef>
+
+#include "graph/graph.h"
+#include "graph/open_graph.h"
+
+namespace weft::graph {
+
+/// The graph of one class. Tasks keep their order and names. A task runs
+/// - on the stream of its channel, if it communicates; a send or receive without a channel, on a queue of its stream's
+///   name;
+/// - on a queue of its thread's name, if it belongs to the host; on one of its stream's name, if it is a copy and that
+///   stream only copies; these queues are local (ChannelInfo);
+/// - else on the compute streams of the policy.
+/// Channels of a graph that Weft wrote are Weft's own, by their names. An edge with after_begin_ns counts as one that
+/// waits for the end of the launch. A tensor takes its bytes rounded up to two. A task without a phase is of the
+/// forward phase; one without ns takes as long as it was recorded to take. Throws UserError if the open graph fails
+/// check(), or needs more queues than a graph can have.
+Graph opaque_graph(const OpenGraph& open, std::size_t class_index);
+
+/// The class by which drawings colour an operation: that of Weft's own operation of the name, else by words in it
+/// ("gemm", "AllReduce", "memcpy"), else by the task's kind.
+KindClass drawn_as(const OpenTask& task);
+
+}  // namespace weft::graph

@@ -1,0 +1,116 @@
+#include "runtime/simulate/open_problem.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "graph/analysis.h"
+#include "graph/groups.h"
+#include "graph/opaque_graph.h"
+#include "runtime/cost/recorded_costs.h"
+#include "runtime/policy/builtin/recorded.h"
+
+namespace weft::simulate {
+namespace {
+
+/// Writes one graph's parts into a class.
+class ClassWriter {
+ public:
+  ClassWriter(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
+              graph::OpenGraph& out)
+      : graph_(graph), costs_(costs), problem_(problem), out_(out), one_(out.classes.emplace_back()) {
+    one_.edges_from_accesses = false;
+    for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) one_.ranks.push_back(rank);
+  }
+
+  void write() {
+    for (const graph::Tensor& tensor : graph_.tensors()) {
+      one_.tensors.push_back({tensor.name, tensor.bytes(), graph::is_state(tensor.role), tensor.role});
+    }
+    for (std::size_t i = 0; i < graph_.tasks().size(); ++i) add_task(graph_.tasks()[i], i);
+    for (const graph::Edge& edge : graph_.edges()) {
+      if (edge.distance == 0) one_.edges.push_back({edge.from.value, edge.to.value, edge.kind});
+    }
+  }
+
+ private:
+  void add_task(const graph::Task& from, std::size_t index) {
+    const graph::Work work = graph::work_of(graph_, from);
+    graph::OpenTask& task = one_.tasks.emplace_back();
+    task.name = from.name;
+    task.operation = graph::kind_name(from.operation);
+    task.ns = costs_.ns[index];
+    task.flops = work.flops;
+    task.bytes = work.bytes;
+    task.layer = from.layer;
+    task.micro_batch = from.micro_batch;
+    task.phase = from.phase;
+    for (const graph::Access& access : from.accesses) task.accesses.push_back({access.view.tensor.value, access.mode});
+    const graph::Channel* channel = graph::channel_of(from.operation);
+    if (channel == nullptr) return;
+    task.kind = graph::OpenKind::collective;
+    task.channel = number_of(*channel);
+    task.network_bytes = work.network_bytes;
+    if (!costs_.beside_ns.empty()) task.beside_ns = costs_.beside_ns[index];
+    if (!costs_.link_ns.empty()) task.link_ns = costs_.link_ns[index];
+    if (costs_.cpu_ns[index] > 0) task.cpu_ns = costs_.cpu_ns[index];
+  }
+
+  std::int32_t number_of(graph::Channel channel) {
+    const auto [found, is_new] = channels_.emplace(channel, static_cast<std::int32_t>(out_.channels.size()));
+    if (is_new) {
+      const int link = simulation_options(problem_).link_of_channel.at(static_cast<std::size_t>(channel));
+      out_.channels.push_back({std::string(graph_.channel_name(channel)), graph::group_size(problem_.grid, channel),
+                               graph::groups_of(problem_.grid, channel), fmt::format("link {}", link)});
+    }
+    return found->second;
+  }
+
+  const graph::Graph& graph_;
+  const cost::TaskCosts& costs_;
+  const PlanningProblem& problem_;
+  graph::OpenGraph& out_;
+  graph::OpenClass& one_;
+  std::map<graph::Channel, std::int32_t> channels_;
+};
+
+}  // namespace
+
+PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
+  PlanningProblem problem;
+  problem.graph = std::make_shared<const graph::Graph>(graph::opaque_graph(open, choices.class_index));
+  if (choices.machine) {
+    problem.machine = *choices.machine;
+  } else {
+    problem.machine.name = kNoMachine;
+  }
+  problem.options = choices.options;
+  problem.options.compute_streams =
+      choices.compute_streams > 0 ? choices.compute_streams : policy::recorded_compute_streams(*problem.graph);
+  problem.options.cost_model = cost::recorded_costs(choices.machine, choices.dtype);
+  (void)problem.options.cost_model->costs(*problem.graph);  // refuses tasks without a cost by name
+  problem.options.machine = std::make_shared<const cost::Machine>(problem.machine);
+  problem.options.link_of_channel = links_of_channels(*problem.graph);
+  return problem;
+}
+
+policy::NamedPolicy default_open_policy(const graph::Graph& graph) {
+  return policy::named_policy(policy::has_recorded_times(graph) ? "recorded" : "program");
+}
+
+graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
+                               std::string name) {
+  graph::OpenGraph out;
+  out.name = std::move(name);
+  out.source = "weft";
+  out.world = problem.grid.ranks();
+  out.notes.push_back(fmt::format("Times are those of {}.", problem.options.cost_model != nullptr
+                                                                ? problem.options.cost_model->source()
+                                                                : "the default machine"));
+  ClassWriter(graph, costs, problem, out).write();
+  return out;
+}
+
+}  // namespace weft::simulate

@@ -1,0 +1,41 @@
+// Open graphs as problems of policies and the simulator, and compiled steps as open graphs.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.h"
+#include "graph/grid.h"
+#include "graph/open_graph.h"
+#include "runtime/simulate/plan_report.h"
+
+namespace weft::simulate {
+
+/// The machine's name in a problem without one.
+inline constexpr std::string_view kNoMachine = "none";
+
+/// What a command line says about an open graph.
+struct OpenChoices {
+  std::size_t class_index = 0;
+  std::optional<cost::Machine> machine = {};  // its contention, and its rates for tasks without a time
+  DType dtype = DType::bf16;                  // whose rate counts for flops
+  /// Compute streams; 0: as many as computations ran on, at least 1.
+  int compute_streams = 0;
+  policy::PolicyOptions options = {};  // memory and seed
+};
+
+/// The class's step. Without a machine, tasks don't slow each other down, except collectives on one link. Throws the
+/// exceptions of opaque_graph(), and UserError where a cost is missing (recorded_costs()).
+PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices);
+
+/// The policy for an open graph if none is named: `recorded` if its tasks have begins, else `program`.
+policy::NamedPolicy default_open_policy(const graph::Graph& graph);
+
+/// A compiled step as a graph whose edges are all listed: with costs, lifetimes of memory, channels, and the links that
+/// the problem's channels use. opaque_graph() of it has the same tasks, edges and bytes.
+graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
+                               std::string name);
+
+}  // namespace weft::simulate

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +31,8 @@ namespace weft::tools {
 namespace {
 
 struct CompareOptions {
-  train::RunConfig config;  // not yet resolved
+  train::RunConfig config;           // not yet resolved
+  std::optional<OpenSettings> open;  // in place of a configuration
   std::vector<std::string> policies = {"all"};
   bool measure = false, machine_costs = false, pareto = false, json = false, markdown = false, quiet = false;
   int measured_rounds = 20, profile_steps = 10;
@@ -38,14 +40,15 @@ struct CompareOptions {
   std::vector<std::string> outputs;
 };
 
-/// "all" becomes every built-in policy, axonn with its switches one after the other.
-std::vector<policy::NamedPolicy> policies_of(const CompareOptions& options) {
+/// "all" becomes every built-in policy, axonn with its switches one after the other. `recorded`: and what was recorded.
+std::vector<policy::NamedPolicy> policies_of(const CompareOptions& options, bool recorded = false) {
   std::vector<std::string> names;
   for (const std::string& name : options.policies) {
     if (name != "all") {
       names.push_back(name);
       continue;
     }
+    if (recorded) names.emplace_back("recorded");
     for (const std::string& built_in : policy::policy_names()) {
       if (built_in == "axonn") {
         names.insert(names.end(),
@@ -125,8 +128,8 @@ void expect_outputs(const std::vector<std::string>& outputs) {
   }
 }
 
-/// `measured`: rank 0's last steps by report, or empty.
-void print(const CompareOptions& options, const train::RunConfig& config, const simulate::PlanningProblem& problem,
+/// `config`: null for an open graph. `measured`: rank 0's last steps by report, or empty.
+void print(const CompareOptions& options, const train::RunConfig* config, const simulate::PlanningProblem& problem,
            const study::Comparison& comparison, const std::vector<plan::StepTrace>& measured) {
   const StyledText shown = options.json ? StyledText(study::comparison_file(comparison, study::ComparisonFile::json))
                            : options.markdown
@@ -135,7 +138,7 @@ void print(const CompareOptions& options, const train::RunConfig& config, const 
   for (const std::string& output : options.outputs) {
     const study::ComparisonFile format = study::comparison_file_of(output);
     if (format == study::ComparisonFile::folder) {
-      study::write_comparison(output, config, study::keep_comparison(problem, comparison, measured));
+      study::write_comparison(output, *config, study::keep_comparison(problem, comparison, measured));
     } else if (format == study::ComparisonFile::as_printed) {
       write_durable(output, shown.plain(), Named::by_person);
     } else {
@@ -161,7 +164,31 @@ int simulate_only(const CompareOptions& options) {
   comparison.reports = reports_of(problem, policies, *line);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
   comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);
-  print(options, config, problem, comparison, {});
+  print(options, &config, problem, comparison, {});
+  return 0;
+}
+
+int simulate_open(const CompareOptions& options) {
+  if (options.measure) refuse_for_open_graph("--measure", "a step that can be executed");
+  if (options.machine_costs) refuse_for_open_graph("--machine-costs", "a step that can be executed");
+  if (options.noise > 0) refuse_for_open_graph("--noise", "the step of one rank, without the others");
+  for (const std::string& output : options.outputs) {
+    if (study::comparison_file_of(output) != study::ComparisonFile::folder) continue;
+    throw UserError(fmt::format("-o {}: a folder, which keeps a configuration", output), "a .csv, .md or .json file",
+                    fmt::format("weft report {} --policies … draws policies of a graph file", options.open->file));
+  }
+  expect_outputs(options.outputs);
+  const OpenInput input = open_input(*options.open);
+  const bool recorded = simulate::default_open_policy(*input.problem.graph).name == "recorded";
+  const std::vector<policy::NamedPolicy> policies = policies_of(options, recorded);
+  const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
+  study::Comparison comparison;
+  comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
+  comparison.source = input.problem.options.cost_model->source();
+  comparison.problem = simulate::bounds_of(input.problem);
+  comparison.reports = reports_of(input.problem, policies, *line);
+  if (options.pareto) comparison.limited = front_of(input.problem, comparison.reports, *line);
+  print(options, nullptr, input.problem, comparison, {});
   return 0;
 }
 
@@ -234,7 +261,7 @@ int simulate_and_measure(const CompareOptions& options) {
     comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
     std::vector<plan::StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);
-    if (world.rank() == 0) print(options, config, problem, comparison, steps);
+    if (world.rank() == 0) print(options, &config, problem, comparison, steps);
     world.barrier();
     return 0;
   });
@@ -300,16 +327,24 @@ Command describe_compare() {
       "slow rank: the step with rank 0 computing 1.2 times as long.";
   command.examples = {{"weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100"},
                       {"weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown"},
+                      {"weft compare step.graph.json --machine dgx-h100", "a step that a graph file holds"},
                       {"weft compare run.toml --noise 0.2 -o noise.csv -o noise.md"},
                       {"weft compare run.toml --measure -o policies; weft report policies -o policies.html"},
                       {"tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json"},
                       {"weft compare run.toml --measure --machine mine.toml --machine-costs",
                        "how far the machine's numbers are from the truth"}};
   command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config);
+    options->open = config.open_graph();
+    if (!options->open) {
+      options->config = config.load();
+      if (config.dump()) return print_config(options->config);
+    }
     for (const std::string& name : options->policies) options->config.libraries.trust(name);
     train::leave_out_library(options->config);
+    if (options->open) {
+      options->open->config.libraries = options->config.libraries;
+      return simulate_open(*options);
+    }
     if (options->machine_costs && !options->measure) {
       throw UserError("--machine-costs without --measure",
                       "a comparison that measures; others take the machine's costs unless --profile names some",

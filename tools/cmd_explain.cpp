@@ -29,6 +29,7 @@ namespace {
 struct ExplainCommand {
   train::RunConfig config;  // not yet resolved
   simulate::ExplainOptions options;
+  std::optional<OpenSettings> open;  // in place of a configuration
   std::string apply, output;
   bool json = false;
 };
@@ -53,6 +54,23 @@ std::optional<HalvedBatch> halve(train::ResolvedRun run, const simulate::PlanRep
   return HalvedBatch{run.config.micro_batch, report.step_ns() - other.step_ns()};
 }
 
+struct ExplainInput {
+  simulate::PlanningProblem problem;
+  policy::NamedPolicy policy;
+  bool by_machine = false;                     // costs are the machine's
+  std::optional<train::ResolvedRun> run = {};  // nullopt: an open graph
+};
+
+ExplainInput explain_input_of(const train::RunConfig& config) {
+  train::ResolvedRun run = train::resolve(config, 0);
+  return {train::planning_problem(run), run.policy, run.profile == nullptr, std::move(run)};
+}
+
+ExplainInput explain_input_of(const OpenSettings& settings) {
+  OpenInput input = open_input(settings);
+  return {std::move(input.problem), std::move(input.policy), input.has_machine};
+}
+
 int explain_step(const ExplainCommand& command) {
   std::vector<int> numbers;
   if (!command.apply.empty()) numbers = remedy_numbers(command.apply);
@@ -63,23 +81,23 @@ int explain_step(const ExplainCommand& command) {
     }
     expect_writable(command.output);
   }
-  const train::ResolvedRun run = train::resolve(command.config, 0);
-  const simulate::PlanningProblem problem = train::planning_problem(run);
-  const simulate::PlanReport report = simulate::report_plan(problem, run.policy);
+  const ExplainInput input = command.open ? explain_input_of(*command.open) : explain_input_of(command.config);
+  const simulate::PlanningProblem& problem = input.problem;
+  const simulate::PlanReport report = simulate::report_plan(problem, input.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   const simulate::Explanation explanation = simulate::explain(problem, report, command.options);
   ExplainedStep step{report, explanation, command.options.only};
   if (!numbers.empty()) {
     step.applied = simulate::apply_remedies(problem, report, explanation, numbers);
-  } else if (command.options.only.empty()) {
-    step.halved = halve(run, report);
+  } else if (command.options.only.empty() && input.run) {
+    step.halved = halve(*input.run, report);
   }
   if (!command.output.empty()) {
     write_durable(command.output, plan::to_json(step.applied->file), Named::by_person);
     step.output = command.output;
   }
-  step.summation_note = train::summation_note(run.config);
-  if (!run.profile) step.unsure = cost::unsure_numbers(problem.machine);
+  if (input.run) step.summation_note = train::summation_note(input.run->config);
+  if (input.by_machine) step.unsure = cost::unsure_numbers(problem.machine);
   if (command.json) {
     say("{}\n", explanation_json(step).text());
   } else {
@@ -125,8 +143,11 @@ Command describe_explain() {
                       {"weft explain run.toml --apply 1,3 -o plan.json; weft train run.toml --policy file:plan.json",
                        "trains with the first and the third remedy"}};
   command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config);
+    options->open = config.open_graph();
+    if (!options->open) {
+      options->config = config.load();
+      if (config.dump()) return print_config(options->config);
+    }
     return explain_step(*options);
   };
   return command;

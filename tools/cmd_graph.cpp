@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -18,7 +21,9 @@
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/task_choice.h"
 #include "inspect/formats/dump_json.h"
+#include "inspect/formats/graph_file.h"
 #include "ops/lower.h"
+#include "runtime/simulate/open_problem.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/config/resolved_run.h"
@@ -29,9 +34,10 @@ namespace weft::tools {
 namespace {
 
 struct GraphOptions {
-  train::RunConfig config;  // not yet resolved
+  train::RunConfig config;           // not yet resolved
+  std::optional<OpenSettings> open;  // in place of a configuration
   std::string output = "graph.svg";
-  std::string format;  // dot, svg, png, html or json
+  std::string format;  // one of kFormats
   std::string kind = "train";
   std::string collapse = "auto", layers, around, from, to;
   int depth = 4, hops = 2;
@@ -43,7 +49,8 @@ struct GraphOptions {
   }
 };
 
-const std::vector<std::string> kFormats = {"dot", "svg", "png", "html", "json"};
+constexpr const char* kGraphFile = "graph.json";
+const std::vector<std::string> kFormats = {"dot", "svg", "png", "html", "json", kGraphFile};
 
 // Graphviz lays out about 600 boxes in a second or two, with more lines than usual in ten.
 constexpr std::size_t kMostBoxes = 600, kMostLines = 2000;
@@ -51,6 +58,7 @@ constexpr std::size_t kMostBoxes = 600, kMostLines = 2000;
 /// The format by the file's ending, unless given.
 std::string output_format(const std::string& given, const std::string& output) {
   if (!given.empty()) return given;
+  if (inspect::is_graph_file(output)) return kGraphFile;
   for (const std::string& format : kFormats) {
     if (output.ends_with("." + format)) return format;
   }
@@ -58,16 +66,45 @@ std::string output_format(const std::string& given, const std::string& output) {
                   "--format svg, or another ending");
 }
 
-simulate::PlanReport report_of(const train::ResolvedRun& run, const std::string& kind) {
+/// What is drawn.
+struct DrawnStep {
+  simulate::PlanningProblem problem;
+  simulate::PlanReport report;
+  std::string name, title, note = {};         // name: the model's
+  std::optional<graph::Grid> grid = {};       // of a configuration
+  std::optional<graph::OpenGraph> open = {};  // the file that was given
+};
+
+simulate::PlanReport planned(const simulate::PlanningProblem& problem, const policy::NamedPolicy& policy) {
+  simulate::PlanReport report = simulate::report_plan(problem, policy);
+  if (!report.planned()) throw UserError(report.refusal, "", "");
+  return report;
+}
+
+DrawnStep step_of(const train::ResolvedRun& run, const std::string& kind) {
   const train::RunConfig& config = run.config;
   simulate::PlanningProblem problem = train::planning_problem(run);
   if (kind == "eval") problem.graph = ops::lower_eval(config.model, train::step_config(config));
   if (kind == "prefill") problem.graph = ops::lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
   if (kind == "decode") problem.graph = ops::lower_decode(config.model, config.dtype, config.grid);
   problem.simulation.traced_ranks = 1;
-  simulate::PlanReport report = simulate::report_plan(problem, run.policy);
-  if (!report.planned()) throw UserError(report.refusal, "", "");
-  return report;
+  simulate::PlanReport report = planned(problem, run.policy);
+  std::string title = fmt::format("{}: {} step of one rank of {} ({}), policy {}", config.model.name, kind,
+                                  config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
+  const std::string note = kind == "train" ? train::summation_note(config) : "";
+  return {std::move(problem), std::move(report), config.model.name, std::move(title), note, config.grid};
+}
+
+DrawnStep step_of(const OpenSettings& settings, const std::string& kind) {
+  if (kind != "train") refuse_for_open_graph("--kind " + kind, "the one step that the file has");
+  OpenInput input = open_input(settings);
+  simulate::PlanReport report = planned(input.problem, input.policy);
+  std::string title = fmt::format("{}, policy {}", input.title(), report.policy.name);
+  return {.problem = std::move(input.problem),
+          .report = std::move(report),
+          .name = input.graph.name,
+          .title = std::move(title),
+          .open = std::move(input.graph)};
 }
 
 inspect::Collapse collapse_of(const std::string& name) {
@@ -109,50 +146,74 @@ std::string drawn(const inspect::Drawing& drawing, inspect::DrawingOptions& opti
   return asked.format == "html" ? inspect::picture_page(options.title, svg) : svg;
 }
 
+void write_graph_file(const GraphOptions& asked, const DrawnStep& step) {
+  const simulate::PlanReport& report = step.report;
+  if (step.open) return inspect::write_graph_file(asked.output, *step.open, Named::by_person);
+  const std::string name = asked.kind == "train" ? step.name : fmt::format("{}, {}", step.name, asked.kind);
+  inspect::write_graph_file(
+      asked.output, simulate::open_graph_of(*report.plan->graph, report.costs, step.problem, name), Named::by_person);
+}
+
+/// The file's content, and `told`. Not of a graph file.
+std::string content_of(const GraphOptions& asked, const DrawnStep& step, std::string& told) {
+  const simulate::PlanReport& report = step.report;
+  const graph::Graph& graph = *report.plan->graph;
+  if (asked.format == "json") return inspect::dump_json(graph, step.grid);
+  inspect::DrawingOptions options;
+  if (!step.note.empty()) options.remarks.push_back(step.note);
+  options.title = step.title;
+  options.grid = step.grid;
+  options.collapse = collapse_of(asked.collapse);
+  options.depth = asked.depth;
+  options.reduce = !asked.all_edges;
+  options.next_step_edges = asked.next_step;
+  const graph::CriticalPath path = graph::critical_path(graph, report.costs.ns);
+  if (asked.critical_path) options.critical_path = path.tasks;
+  const inspect::TaskChoice choice = choice_of(asked, graph);
+  if (!choice.all()) {
+    options.only = inspect::chosen_tasks(graph, report.plan->added_edges, choice);
+    if (options.only->empty()) {
+      throw UserError("no task is in all of what was asked for (--layers, --around, --from, --to)",
+                      "a choice that leaves some", "fewer of these options");
+    }
+  }
+  options = inspect::simulated(report, std::move(options));
+  const inspect::Drawing drawing(graph, options);
+  return drawn(drawing, options, asked, told);
+}
+
+/// 0 if it went to a pipe or a device.
+std::uintmax_t written_bytes(const std::string& file) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(file, error);
+  return error ? 0 : bytes;
+}
+
 int draw(const GraphOptions& asked) {
-  if (asked.format == "json" && asked.narrowed()) {
+  if ((asked.format == "json" || asked.format == kGraphFile) && asked.narrowed()) {
     throw UserError("JSON holds the whole graph", "no option that narrows or collapses it",
                     "leave those options out, or draw as dot, svg, png or html");
   }
   expect_writable(asked.output);
-  const train::ResolvedRun run = train::resolve(asked.config, 0);
-  const train::RunConfig& config = run.config;
-  const simulate::PlanReport report = report_of(run, asked.kind);
+  const DrawnStep step =
+      asked.open ? step_of(*asked.open, asked.kind) : step_of(train::resolve(asked.config, 0), asked.kind);
+  const simulate::PlanReport& report = step.report;
   const graph::Graph& graph = *report.plan->graph;
-  const std::string note = asked.kind == "train" ? train::summation_note(config) : "";
-  std::string text, told;
-  if (asked.format == "json") {
-    text = inspect::dump_json(graph, config.grid);
+  std::string told;
+  std::uintmax_t bytes = 0;
+  if (asked.format == kGraphFile) {
+    write_graph_file(asked, step);
+    bytes = written_bytes(asked.output);
   } else {
-    inspect::DrawingOptions options;
-    if (!note.empty()) options.remarks.push_back(note);
-    options.title = fmt::format("{}: {} step of one rank of {} ({}), policy {}", config.model.name, asked.kind,
-                                config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
-    options.grid = config.grid;
-    options.collapse = collapse_of(asked.collapse);
-    options.depth = asked.depth;
-    options.reduce = !asked.all_edges;
-    options.next_step_edges = asked.next_step;
-    const graph::CriticalPath path = graph::critical_path(graph, report.costs.ns);
-    if (asked.critical_path) options.critical_path = path.tasks;
-    const inspect::TaskChoice choice = choice_of(asked, graph);
-    if (!choice.all()) {
-      options.only = inspect::chosen_tasks(graph, report.plan->added_edges, choice);
-      if (options.only->empty()) {
-        throw UserError("no task is in all of what was asked for (--layers, --around, --from, --to)",
-                        "a choice that leaves some", "fewer of these options");
-      }
-    }
-    options = inspect::simulated(report, std::move(options));
-    const inspect::Drawing drawing(graph, options);
-    text = drawn(drawing, options, asked, told);
+    const std::string text = content_of(asked, step, told);
+    bytes = text.size();
+    write_durable(asked.output, text, Named::by_person);
   }
-  write_durable(asked.output, text, Named::by_person);
   if (asked.json) {
     say("{}\n", JsonObject()
                     .add("file", asked.output)
                     .add("format", asked.format)
-                    .add("file_bytes", text.size())
+                    .add("file_bytes", bytes)
                     .add("kind", asked.kind)
                     .add("policy", report.policy.name)
                     .add("tasks", graph.tasks().size())
@@ -160,13 +221,13 @@ int draw(const GraphOptions& asked) {
                     .add("added_edges", report.plan->added_edges.size())
                     .add("collectives", report.plan->collectives.size())
                     .add("remark", told)
-                    .add("summation_note", note)
+                    .add("summation_note", step.note)
                     .text());
     return 0;
   }
   const std::string edges = inspect::edges_text(graph.edges().size(), report.plan->added_edges.size());
   say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
-  for (const std::string& remark : {told, note}) {
+  for (const std::string& remark : {told, step.note}) {
     if (!remark.empty()) say("{}\n", remark);
   }
   return 0;
@@ -175,7 +236,7 @@ int draw(const GraphOptions& asked) {
 }  // namespace
 
 Command describe_graph() {
-  Command command{"graph", "draw the compiled step of a configuration"};
+  Command command{"graph", "draw the compiled step of a configuration, or write it as a graph file"};
   const auto options = std::make_shared<GraphOptions>();
   command.add({.names = "-o,--output",
                .target = &options->output,
@@ -233,10 +294,15 @@ Command describe_graph() {
                       {"weft graph run.toml --around mb0.L3.mlp.up.bwd.gemm_dw --hops 2 -o near.svg"},
                       {"weft graph run.toml --layers 2..3 --collapse none -o layers.png"},
                       {"weft graph run.toml --kind decode --format dot -o decode.dot"},
-                      {"weft graph --model gpt2-124m -o tasks.json"}};
+                      {"weft graph --model gpt2-124m -o tasks.json"},
+                      {"weft graph --model gpt2-124m --grid data=2 -o step.graph.json",
+                       "a graph file: the step with its costs, for policies to order"}};
   command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config);
+    options->open = config.open_graph();
+    if (!options->open) {
+      options->config = config.load();
+      if (config.dump()) return print_config(options->config);
+    }
     options->format = output_format(options->format, options->output);
     return draw(*options);
   };

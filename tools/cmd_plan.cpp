@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
@@ -22,13 +23,28 @@
 namespace weft::tools {
 namespace {
 
-int write_plan(const train::RunConfig& config, const std::string& output, bool json) {
-  expect_writable(output);
+struct PlanInput {
+  std::shared_ptr<const graph::Graph> graph;
+  policy::PolicyOptions options;
+  policy::NamedPolicy policy;
+  std::vector<plan::Rewrite> rewrites = {};
+  std::string note = {};
+};
+
+PlanInput plan_input_of(const train::RunConfig& config) {
   const train::ResolvedRun run = train::resolve(config, 0);
-  const auto graph = ops::lower_train(run.config.model, train::step_config(run.config));
-  const policy::PolicyOptions options = train::policy_options(run);
-  const auto [rewrites, rewritten, order] = policy::decide(graph, *run.policy, options, train::chosen_rewrites(run));
-  const plan::Plan plan = plan::make_plan(rewritten, order, run.policy->name());
+  return {ops::lower_train(run.config.model, train::step_config(run.config)), train::policy_options(run), run.policy,
+          train::chosen_rewrites(run), train::summation_note(run.config)};
+}
+
+PlanInput plan_input_of(const OpenSettings& settings) {
+  const OpenInput input = open_input(settings);
+  return {input.problem.graph, input.problem.options, input.policy};
+}
+
+int write_plan(const PlanInput& input, const std::string& output, bool json) {
+  const auto [rewrites, rewritten, order] = policy::decide(input.graph, *input.policy, input.options, input.rewrites);
+  const plan::Plan plan = plan::make_plan(rewritten, order, input.policy->name());
   const plan::PlanFile file = plan::plan_file_of(plan, rewrites);
   write_durable(output, plan::to_json(file), Named::by_person);
   if (json) {
@@ -42,7 +58,7 @@ int write_plan(const train::RunConfig& config, const std::string& output, bool j
                     .add("scratch_bytes", plan.scratch_bytes)
                     .add("rewrites", plan::to_string(std::span<const plan::Rewrite>(rewrites)))
                     .add("rewrites_for_memory", plan::rewrites_for_memory(plan))
-                    .add("summation_note", train::summation_note(run.config))
+                    .add("summation_note", input.note)
                     .add("plan_fingerprint", hex_fingerprint(file.plan_fingerprint))
                     .add("graph_fingerprint", hex_fingerprint(file.graph_fingerprint))
                     .text());
@@ -52,7 +68,7 @@ int write_plan(const train::RunConfig& config, const std::string& output, bool j
       plan.collectives.size(), plan.policy);
   if (const std::string chosen = plan::rewrites_for_memory(plan); !chosen.empty())
     say("rewrites chosen to fit the memory: {}\n", chosen);
-  if (const std::string note = train::summation_note(run.config); !note.empty()) say("note: {}\n", note);
+  if (!input.note.empty()) say("note: {}\n", input.note);
   return 0;
 }
 
@@ -73,9 +89,11 @@ Command describe_plan() {
                       {"weft train --model tiny --ranks 2 --policy file:plan.json", "replays it"},
                       {"weft diff plan.json other.json", "says what moved"}};
   command.run = [output, json, config] {
+    expect_writable(*output);
+    if (const auto open = config.open_graph()) return write_plan(plan_input_of(*open), *output, *json);
     const train::RunConfig loaded = config.load();
     if (config.dump()) return print_config(loaded);
-    return write_plan(loaded, *output, *json);
+    return write_plan(plan_input_of(loaded), *output, *json);
   };
   return command;
 }

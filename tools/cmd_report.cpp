@@ -13,6 +13,7 @@
 #include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/units.h"
+#include "inspect/formats/graph_file.h"
 #include "inspect/report/report_page.h"
 #include "runtime/policy/policy.h"
 #include "study/comparison_folder.h"
@@ -29,6 +30,7 @@ namespace fs = std::filesystem;
 struct ReportOptions {
   std::vector<std::string> inputs, policies;
   std::string output = "report.html";
+  std::string wanted_class;
   bool json = false;
   std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
@@ -56,6 +58,25 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
   return study::comparison_page(std::move(kept));
 }
 
+inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
+  OpenSettings settings{options.inputs.front(), options.wanted_class, options.overrides};
+  for (const std::string& policy : options.policies) settings.config.libraries.trust(policy);
+  const OpenInput input = open_input(settings);
+  std::vector<policy::NamedPolicy> policies;
+  for (const std::string& policy : options.policies)
+    policies.push_back(policy::named_policy(policy, settings.config.libraries));
+  if (policies.empty()) policies = {input.policy};
+  study::Comparison comparison;
+  comparison.title = input.title();
+  comparison.source = input.problem.options.cost_model->source();
+  for (const policy::NamedPolicy& policy : policies)
+    comparison.reports.push_back(simulate::report_plan(input.problem, policy));
+  comparison.tells_planning = false;
+  study::KeptComparison kept = study::keep_comparison(input.problem, comparison, {});
+  if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
+  return study::comparison_page(std::move(kept));
+}
+
 /// Runs beside each other.
 inspect::ReportPage page_of_runs(const ReportOptions& options) {
   if (!options.policies.empty() || !options.overrides.empty()) {
@@ -74,8 +95,15 @@ inspect::ReportPage page_of_runs(const ReportOptions& options) {
 }
 
 inspect::ReportPage page_of(const ReportOptions& options) {
-  if (options.inputs.size() > 1) return page_of_runs(options);
   const fs::path input = options.inputs.front();
+  const bool one_step = options.inputs.size() == 1 && !fs::is_directory(input);
+  const bool open = one_step && inspect::is_graph_file(input);
+  if (!options.wanted_class.empty() && !open) {
+    throw UserError("--class without a graph file", "NAME.graph.json, whose classes it chooses from",
+                    "leave --class out");
+  }
+  if (open) return page_of_open_graph(options);
+  if (options.inputs.size() > 1) return page_of_runs(options);
   const bool folder = fs::is_directory(input);
   if (!options.policies.empty() && folder) {
     throw UserError("--policies with a folder", "a configuration file, whose step is simulated",
@@ -92,7 +120,7 @@ inspect::ReportPage page_of(const ReportOptions& options) {
     return page_of_config(options);
   }
   throw UserError(fmt::format("{} {}", input.string(), fs::exists(input) ? "is no such input" : "doesn't exist"),
-                  "run folders, a folder of weft compare, or a configuration .toml",
+                  "run folders, a folder of weft compare, a configuration .toml, or a graph file .graph.json",
                   "weft train leaves a run folder, weft compare CONFIG -o FOLDER one with policies");
 }
 
@@ -130,7 +158,7 @@ Command describe_report() {
   command.add({.names = "input",
                .target = &options->inputs,
                .help = "a run folder, or several to see beside each other; a folder of `weft compare`; or a "
-                       "configuration file",
+                       "configuration file or graph file",
                .paths = Paths::files,
                .required = true});
   command.add({.names = "-o,--output",
@@ -141,10 +169,11 @@ Command describe_report() {
   command.add({.names = "--policies",
                .target = &options->policies,
                .value = "POLICY",
-               .help = "of a configuration file: simulate these and draw them together",
+               .help = "of a configuration or graph file: simulate these and draw them together",
                .suggestions = policy_words(),
                .paths = Paths::files});
   command.add(policy_option(options->overrides));
+  command.add(class_option(options->wanted_class));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.description =
       "The page is one file that loads nothing: a timeline to zoom, the graph linked to it, tables and curves.";

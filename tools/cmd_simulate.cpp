@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,7 @@
 #include "runtime/simulate/plan_report.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/trace_input.h"
+#include "tools/input/trace_input.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -30,7 +31,8 @@ namespace weft::tools {
 namespace {
 
 struct SimulateOptions {
-  train::RunConfig config;  // not yet resolved
+  train::RunConfig config;           // not yet resolved
+  std::optional<OpenSettings> open;  // in place of a configuration
   int steps = 1;
   double noise = 0, slow_rank = 1;
   std::string trace, svg;
@@ -39,6 +41,76 @@ struct SimulateOptions {
 
 // A rank more is a row more of every picture.
 constexpr std::int64_t kTracedRanks = 8;
+
+std::string bounds_text(const simulate::PlanReport& planned) {
+  std::string text = fmt::format(
+      "bounds        critical path {}, work {}, one machine {}{}{}; the step is {:.1f} % above the best\n",
+      format_time(planned.bounds.critical_path), format_time(planned.bounds.work),
+      format_time(planned.bounds.one_machine),
+      planned.bounds.contention > 0 ? ", contention " + format_time(planned.bounds.contention) : "",
+      planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "", 100 * planned.gap());
+  text += fmt::format("computing     {}, {} of it because of communication beside it\n",
+                      format_time(static_cast<double>(planned.overlap.compute)),
+                      format_time(planned.simulation.ranks.front().contention_ns));
+  text +=
+      fmt::format("communicating {}, {} exposed; {:.1f} % overlapped\n",
+                  format_time(static_cast<double>(planned.overlap.communication)),
+                  format_time(static_cast<double>(planned.overlap.exposed)), 100 * planned.overlap.overlap_fraction());
+  for (const simulate::ChannelTimes& channel : planned.channels) {
+    text += fmt::format("  {:<11} {}, {} exposed\n", channel.stream, format_time(channel.busy_ns),
+                        format_time(channel.exposed_ns));
+  }
+  return text;
+}
+
+std::string order_text(const simulate::PlanReport& planned) {
+  std::string text;
+  if (const std::string order = planned.order_for_memory(); !order.empty())
+    text += fmt::format("order         {}, since {}'s own takes too much memory\n", order, planned.policy.name);
+  if (const std::string rewrites = planned.rewrites_for_memory(); !rewrites.empty())
+    text += fmt::format("rewrites      {}, chosen by {} to fit the memory\n", rewrites, planned.policy.name);
+  return text;
+}
+
+/// As wide as a terminal, if it is one.
+std::string rows_of(const plan::Recording& recording) {
+  constexpr std::size_t kColumns = 100, kLeast = 40;
+  const std::size_t columns = std::clamp(output_width().value_or(kColumns), kLeast, kColumns);
+  return "\n" + inspect::timeline_text(recording, recording.ranks.front().steps.back(), static_cast<int>(columns));
+}
+
+double in_seconds(double ns) {
+  return ns * 1e-9;
+}
+
+void add_times(JsonObject& json, const simulate::PlanReport& planned) {
+  const simulate::Bounds& bounds = planned.bounds;
+  json.add("bounds_seconds", JsonObject()
+                                 .add("critical_path", in_seconds(bounds.critical_path))
+                                 .add("work", in_seconds(bounds.work))
+                                 .add("one_machine", in_seconds(bounds.one_machine))
+                                 .add("energy", in_seconds(bounds.energy))
+                                 .add("contention", in_seconds(bounds.contention))
+                                 .add("best", in_seconds(bounds.best())))
+      .add("gap", planned.gap())
+      .add("compute_seconds", in_seconds(static_cast<double>(planned.overlap.compute)))
+      .add("compute_alone_seconds", in_seconds(planned.alone.compute_ns))
+      .add("contention_seconds", in_seconds(planned.simulation.ranks.front().contention_ns))
+      .add("communication_seconds", in_seconds(static_cast<double>(planned.overlap.communication)))
+      .add("communication_alone_seconds", in_seconds(planned.alone.communication_ns))
+      .add("exposed_seconds", in_seconds(static_cast<double>(planned.overlap.exposed)))
+      .add("overlap_fraction", planned.overlap.overlap_fraction());
+}
+
+JsonObject channels_of(const simulate::PlanReport& planned) {
+  JsonObject channels;
+  for (const simulate::ChannelTimes& channel : planned.channels) {
+    channels.add(channel.stream, JsonObject()
+                                     .add("busy_seconds", in_seconds(channel.busy_ns))
+                                     .add("exposed_seconds", in_seconds(channel.exposed_ns)));
+  }
+  return channels;
+}
 
 /// What the command tells, once computed.
 struct Report {
@@ -68,52 +140,22 @@ std::string text_of(const Report& report) {
                       human_count(report.tokens() / report.seconds()));
   text += fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
                       human_count(report.flops_a_device()), 100 * report.flops_share());
-  text += fmt::format(
-      "bounds        critical path {}, work {}, one machine {}{}{}; the step is {:.1f} % above the best\n",
-      format_time(planned.bounds.critical_path), format_time(planned.bounds.work),
-      format_time(planned.bounds.one_machine),
-      planned.bounds.contention > 0 ? ", contention " + format_time(planned.bounds.contention) : "",
-      planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "", 100 * planned.gap());
-  text += fmt::format("computing     {}, {} of it because of communication beside it\n",
-                      format_time(static_cast<double>(planned.overlap.compute)),
-                      format_time(planned.simulation.ranks.front().contention_ns));
-  text +=
-      fmt::format("communicating {}, {} exposed; {:.1f} % overlapped\n",
-                  format_time(static_cast<double>(planned.overlap.communication)),
-                  format_time(static_cast<double>(planned.overlap.exposed)), 100 * planned.overlap.overlap_fraction());
-  for (const simulate::ChannelTimes& channel : planned.channels) {
-    text += fmt::format("  {:<11} {}, {} exposed\n", channel.stream, format_time(channel.busy_ns),
-                        format_time(channel.exposed_ns));
-  }
+  text += bounds_text(planned);
   text += fmt::format("memory        {} of {}{}\n", human_bytes(static_cast<std::uint64_t>(report.memory.total())),
                       human_bytes(static_cast<std::uint64_t>(report.machine.memory_bytes)),
                       report.fits() ? "" : ": DOESN'T FIT");
-  if (const std::string order = planned.order_for_memory(); !order.empty())
-    text += fmt::format("order         {}, since {}'s own takes too much memory\n", order, planned.policy.name);
-  if (const std::string rewrites = planned.rewrites_for_memory(); !rewrites.empty())
-    text += fmt::format("rewrites      {}, chosen by {} to fit the memory\n", rewrites, planned.policy.name);
+  text += order_text(planned);
   if (const std::string note = train::summation_note(report.config); !note.empty())
     text += fmt::format("summation     {}\n", note);
   const std::string unsure = report.profiled ? "" : cost::unsure_text(cost::unsure_numbers(report.machine));
   if (!unsure.empty()) text += fmt::format("machine       {}\n", unsure);
-  const plan::Recording recording = recording_of(planned, report.config.grid);
-  constexpr std::size_t kColumns = 100, kLeast = 40;
-  const std::size_t columns = std::clamp(output_width().value_or(kColumns), kLeast, kColumns);
-  return text + "\n" +
-         inspect::timeline_text(recording, recording.ranks.front().steps.back(), static_cast<int>(columns));
+  return text + rows_of(recording_of(planned, report.config.grid));
 }
 
 JsonObject json_of(const Report& report, const std::vector<std::string>& files) {
   const simulate::PlanReport& planned = report.planned;
-  const auto seconds = [](auto ns) { return static_cast<double>(ns) * 1e-9; };
-  JsonObject channels;
-  for (const simulate::ChannelTimes& channel : planned.channels) {
-    channels.add(
-        channel.stream,
-        JsonObject().add("busy_seconds", seconds(channel.busy_ns)).add("exposed_seconds", seconds(channel.exposed_ns)));
-  }
-  return JsonObject()
-      .add("model", report.config.model.name)
+  JsonObject json;
+  json.add("model", report.config.model.name)
       .add("machine", report.machine.name)
       .add("grid", graph::to_string(report.config.grid))
       .add("ranks", report.config.grid.ranks())
@@ -123,53 +165,101 @@ JsonObject json_of(const Report& report, const std::vector<std::string>& files) 
       .add("step_seconds", report.seconds())
       .add("tokens_per_second", report.tokens() / report.seconds())
       .add("flops_per_device", report.flops_a_device())
-      .add("flops_share", report.flops_share())
-      .add("bounds_seconds", JsonObject()
-                                 .add("critical_path", seconds(planned.bounds.critical_path))
-                                 .add("work", seconds(planned.bounds.work))
-                                 .add("one_machine", seconds(planned.bounds.one_machine))
-                                 .add("energy", seconds(planned.bounds.energy))
-                                 .add("contention", seconds(planned.bounds.contention))
-                                 .add("best", seconds(planned.bounds.best())))
-      .add("gap", planned.gap())
-      .add("compute_seconds", seconds(planned.overlap.compute))
-      .add("compute_alone_seconds", seconds(planned.alone.compute_ns))
-      .add("contention_seconds", seconds(planned.simulation.ranks.front().contention_ns))
-      .add("communication_seconds", seconds(planned.overlap.communication))
-      .add("communication_alone_seconds", seconds(planned.alone.communication_ns))
-      .add("exposed_seconds", seconds(planned.overlap.exposed))
-      .add("overlap_fraction", planned.overlap.overlap_fraction())
-      .add("memory_bytes", report.memory.total())
+      .add("flops_share", report.flops_share());
+  add_times(json, planned);
+  return json.add("memory_bytes", report.memory.total())
       .add("fits", report.fits())
       .add("order_for_memory", planned.order_for_memory())
       .add("rewrites_for_memory", planned.rewrites_for_memory())
       .add("summation_note", train::summation_note(report.config))
       .add("unsure_numbers", cost::unsure_numbers(report.machine))
-      .add("channels", channels)
+      .add("channels", channels_of(planned))
       .add("files", files);
 }
 
-void write_pictures(const SimulateOptions& options, const Report& report) {
+void write_pictures(const SimulateOptions& options, const simulate::PlanReport& planned,
+                    const std::optional<graph::Grid>& grid) {
   if (!options.trace.empty()) {
     std::vector<plan::RankTrace> ranks;
-    for (const simulate::SimulatedRank& rank : report.planned.simulation.ranks)
-      ranks.push_back({rank.rank, rank.steps});
-    const int all = report.planned.simulation.ranks.size() == 1 ? 1 : static_cast<int>(report.config.grid.ranks());
-    inspect::write_chrome_file(options.trace, plan::record(*report.planned.plan, ranks, all, report.config.grid), {},
-                               Named::by_person);
+    for (const simulate::SimulatedRank& rank : planned.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
+    const int all = planned.simulation.ranks.size() == 1 || !grid ? 1 : static_cast<int>(grid->ranks());
+    inspect::write_chrome_file(options.trace, plan::record(*planned.plan, ranks, all, grid), {}, Named::by_person);
   }
   if (!options.svg.empty()) {
-    const plan::Recording recording = recording_of(report.planned, report.config.grid);
-    const inspect::TimelinePart part{"Simulated step, policy " + report.planned.policy.name, &recording,
-                                     report.planned.bounds.best()};
+    const plan::Recording recording = recording_of(planned, grid);
+    const inspect::TimelinePart part{"Simulated step, policy " + planned.policy.name, &recording,
+                                     planned.bounds.best()};
     write_durable(options.svg, inspect::timeline_picture({&part, 1}).svg(), Named::by_person);
   }
+}
+
+std::vector<std::string> files_of(const SimulateOptions& options) {
+  std::vector<std::string> files;
+  for (const std::string& file : {options.trace, options.svg}) {
+    if (!file.empty()) files.push_back(file);
+  }
+  return files;
+}
+
+std::string text_of(const OpenInput& input, const simulate::PlanReport& planned, std::int64_t memory) {
+  const double recorded = input.graph.classes[input.class_index].recorded_ns;
+  std::string text = fmt::format("{}{}, policy {}: {} tasks\n", input.title(),
+                                 input.has_machine ? " on " + input.problem.machine.name : "", planned.policy.name,
+                                 planned.plan->sequence.size());
+  text += fmt::format("step          {}", format_time(planned.step_ns()));
+  if (recorded > 0) {
+    text += fmt::format("; recorded {}, {:+.1f} %", format_time(recorded), 100 * (planned.step_ns() / recorded - 1));
+  }
+  text += "\n" + bounds_text(planned);
+  text += fmt::format("memory        {}\n", human_bytes(static_cast<std::uint64_t>(memory)));
+  text += order_text(planned);
+  for (const std::string& note : input.graph.notes) text += fmt::format("note          {}\n", note);
+  return text + rows_of(recording_of(planned, std::nullopt));
+}
+
+JsonObject json_of(const OpenInput& input, const simulate::PlanReport& planned, std::int64_t memory,
+                   const std::vector<std::string>& files) {
+  const graph::OpenClass& one = input.graph.classes[input.class_index];
+  JsonObject json;
+  json.add("graph", input.graph.name)
+      .add("class", one.name)
+      .add("machine", input.problem.machine.name)
+      .add("world", input.graph.world)
+      .add("policy", planned.policy.name)
+      .add("tasks", planned.plan->sequence.size())
+      .add("events", planned.simulation.events)
+      .add("step_seconds", in_seconds(planned.step_ns()))
+      .add("recorded_seconds", one.recorded_ns > 0 ? JsonValue(in_seconds(one.recorded_ns)) : nullptr);
+  add_times(json, planned);
+  return json.add("memory_bytes", memory)
+      .add("order_for_memory", planned.order_for_memory())
+      .add("notes", input.graph.notes)
+      .add("channels", channels_of(planned))
+      .add("files", files);
+}
+
+int run_open(const SimulateOptions& options) {
+  if (options.noise > 0) refuse_for_open_graph("--noise", "the step of one rank, without the others");
+  if (options.slow_rank != 1) refuse_for_open_graph("--slow-rank", "the step of one rank, without the others");
+  OpenInput input = open_input(*options.open);
+  input.problem.simulation.steps = options.steps;
+  const simulate::PlanReport planned = simulate::report_plan(input.problem, input.policy);
+  if (!planned.planned()) throw UserError(planned.refusal, "", "");
+  const std::int64_t memory = plan::memory_report(*planned.plan).total();
+  write_pictures(options, planned, std::nullopt);
+  if (options.json) {
+    say("{}\n", json_of(input, planned, memory, files_of(options)).text());
+  } else {
+    say("{}", text_of(input, planned, memory));
+  }
+  return 0;
 }
 
 int run(const SimulateOptions& options) {
   for (const std::string& file : {options.trace, options.svg}) {
     if (!file.empty()) expect_writable(file);
   }
+  if (options.open) return run_open(options);
   const train::ResolvedRun run = train::resolve(options.config, 0);
   const train::RunConfig& config = run.config;
   simulate::PlanningProblem problem = train::planning_problem(run);
@@ -184,13 +274,9 @@ int run(const SimulateOptions& options) {
                 .profiled = run.profile != nullptr};
   if (!report.planned.planned()) throw UserError(report.planned.refusal, "", "");
   report.memory = plan::memory_report(*report.planned.plan);
-  write_pictures(options, report);
+  write_pictures(options, report.planned, config.grid);
   if (options.json) {
-    std::vector<std::string> files;
-    for (const std::string& file : {options.trace, options.svg}) {
-      if (!file.empty()) files.push_back(file);
-    }
-    say("{}\n", json_of(report, files).text());
+    say("{}\n", json_of(report, files_of(options)).text());
   } else {
     say("{}", text_of(report));
   }
@@ -237,8 +323,11 @@ Command describe_simulate() {
                        "--recompute block --global-batch 8192 --micro-batch 1 -o step.json"},
                       {"weft simulate run.toml --machine my-cluster.toml --slow-rank 1.3 --json"}};
   command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config);
+    options->open = config.open_graph();
+    if (!options->open) {
+      options->config = config.load();
+      if (config.dump()) return print_config(options->config);
+    }
     return run(*options);
   };
   return command;

@@ -19,14 +19,15 @@
 #include "runtime/policy/policy.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
-#include "tools/trace_input.h"
+#include "tools/input/trace_input.h"
 
 namespace weft::tools {
 namespace {
 
 struct TimelineOptions {
-  std::string trace;        // a file or a folder; "": the configuration is simulated
-  train::RunConfig config;  // not yet resolved
+  std::string trace;                 // a file or a folder; "": the configuration is simulated
+  train::RunConfig config;           // not yet resolved
+  std::optional<OpenSettings> open;  // in place of a configuration
   std::vector<std::string> compare;
   std::vector<int> ranks;
   std::string output;
@@ -64,8 +65,14 @@ std::vector<TraceInput> compared(const TimelineOptions& options, int most) {
                                            : std::optional(policy::named_policy(name, options.config.libraries)));
   }
   std::optional<train::ResolvedRun> run;  // made if a policy is simulated
+  std::optional<OpenInput> open;
   std::vector<TraceInput> inputs;
   for (std::size_t i = 0; i < policies.size(); ++i) {
+    if (policies[i] && options.open) {
+      if (!open) open = open_input(*options.open);
+      inputs.push_back(simulate_step(open->problem, *policies[i], most, std::nullopt));
+      continue;
+    }
     if (policies[i] && !run) {
       train::RunConfig config = options.config;
       train::leave_out_library(config);
@@ -84,6 +91,9 @@ std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
     inputs = compared(options, most);
   } else if (!options.trace.empty()) {
     inputs.push_back(read_trace(options.trace));
+  } else if (options.open) {
+    const OpenInput open = open_input(*options.open);
+    inputs.push_back(simulate_step(open.problem, open.policy, most, std::nullopt));
   } else {
     const train::ResolvedRun run = train::resolve(options.config, 0);
     inputs.push_back(simulate_step(run, run.policy, most));
@@ -219,11 +229,12 @@ Command describe_timeline() {
   command.run = [options, config] {
     if (names_a_trace(config.file())) {
       options->trace = config.file();
-    } else {
+    } else if (options->open = config.open_graph(); !options->open) {
       options->config = config.load();
       if (config.dump()) return print_config(options->config);
     }
     for (const std::string& name : options->compare) options->config.libraries.trust(name);
+    if (options->open) options->open->config.libraries = options->config.libraries;
     return run(*options);
   };
   return command;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text/printable.h"
+#include "inspect/formats/graph_file.h"
 #include "ops/models/model_config.h"
 #include "runtime/policy/policy.h"
 #include "study/search/choice.h"
@@ -95,6 +96,12 @@ CommandOption key_option(const train::ConfigKey& key, std::vector<train::Setting
   return option;
 }
 
+/// The commands that plan or simulate, and execute nothing.
+bool takes_open_graphs(std::string_view command) {
+  constexpr std::array<std::string_view, 6> kCommands = {"graph", "plan", "compare", "simulate", "explain", "timeline"};
+  return std::ranges::find(kCommands, command) != kCommands.end();
+}
+
 /// Whether `auto` means something as the grid of a command line.
 bool chooses_grid(std::string_view command) {
   return command == "train";
@@ -130,6 +137,13 @@ CommandOption policy_option(std::vector<train::Setting>& settings) {
   return option;
 }
 
+CommandOption class_option(std::string& wanted) {
+  return {.names = "--class",
+          .target = &wanted,
+          .value = "NAME|RANK",
+          .help = "of a graph file with several classes of ranks: this one, or that of a rank; default: the first"};
+}
+
 int print_config(const train::RunConfig& config, OpenGrid open) {
   train::RunConfig checked = config, printed = config;
   if (config.grid_auto && open == OpenGrid::accepted) {
@@ -144,7 +158,7 @@ int print_config(const train::RunConfig& config, OpenGrid open) {
 
 struct ConfigOptions::Given {
   std::string command;  // "graph"
-  std::string file;
+  std::string file, wanted_class;
   std::vector<std::string> assignments;
   std::vector<train::Setting> flags;
   bool dump = false;
@@ -200,13 +214,17 @@ ConfigOptions::ConfigOptions(Command& command, std::string_view reader) : given_
   given_->command = reader.empty() ? command.name : reader;
   command.add({.names = "config",
                .target = &given_->file,
-               .help = "a TOML file or a run folder: keys and values, which flags override",
+               .help = takes_open_graphs(given_->command)
+                           ? "a TOML file or a run folder: keys and values, which flags override; or a graph file "
+                             "(NAME.graph.json)"
+                           : "a TOML file or a run folder: keys and values, which flags override",
                .paths = Paths::files});
   command.add({.names = "--set",
                .target = [given = given_.get()](const std::string& value) { given->assignments.push_back(value); },
                .value = "KEY=VALUE",
                .help = "set any key: --set model.layers=6; may be given again",
                .arity = Arity::each});
+  if (takes_open_graphs(given_->command)) command.add(class_option(given_->wanted_class));
   command.add({.names = "--dump-config",
                .target = &given_->dump,
                .help = "print the configuration as TOML, checked, and leave"});
@@ -224,6 +242,18 @@ std::pair<train::RunConfig, std::vector<train::Setting>> ConfigOptions::layers(M
   train::RunConfig config;
   if (!given_->file.empty()) train::load_toml(config, given_->file);
   return {std::move(config), given_->settings(numbers)};
+}
+
+std::optional<OpenSettings> ConfigOptions::open_graph() const {
+  if (!takes_open_graphs(given_->command) || !inspect::is_graph_file(given_->file)) {
+    if (!given_->wanted_class.empty()) {
+      throw UserError("--class without a graph file", "NAME.graph.json, whose classes it chooses from",
+                      "leave --class out");
+    }
+    return std::nullopt;
+  }
+  if (given_->dump) refuse_for_open_graph("--dump-config", "a configuration, which a graph file isn't");
+  return OpenSettings{given_->file, given_->wanted_class, given_->settings(MachineNumbers::refused)};
 }
 
 const std::string& ConfigOptions::file() const {

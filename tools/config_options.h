@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tools/command_line/command.h"
+#include "tools/input/open_input.h"
 #include "train/config/config.h"
 
 namespace weft::tools {
@@ -32,6 +34,9 @@ enum class OpenGrid : std::uint8_t { refused, accepted };
 /// Prints the configuration as TOML after checking that it resolves; what is left open stays open in it. Returns 0.
 int print_config(const train::RunConfig& config, OpenGrid open = OpenGrid::refused);
 
+/// --class, which chooses a class of an open graph.
+CommandOption class_option(std::string& wanted);
+
 /// Whether --set may name numbers of the machine too: "machine.network.latency".
 enum class MachineNumbers : std::uint8_t { refused, taken };
 
@@ -47,6 +52,9 @@ class ConfigOptions {
   /// The same in two parts, for commands that set keys in between: the file's keys, and the settings of --set and the
   /// flags.
   std::pair<train::RunConfig, std::vector<train::Setting>> layers(MachineNumbers numbers) const;
+  /// What is said about an open graph, if the file is one; then load() isn't called. Throws UserError with
+  /// --dump-config.
+  std::optional<OpenSettings> open_graph() const;
   /// The file that was named, "" if none; a command that reads other files in its place looks before it loads.
   const std::string& file() const;
   /// Whether --dump-config was given; then the caller prints and leaves.

@@ -113,7 +113,7 @@ Explanation explain(const PlanningProblem& problem, const PlanReport& report, co
   }
   explanation.between_passes = take_moves_between_passes(explanation.groups);
   explanation.path = path_pieces(step);
-  if (options.rewrites) explanation.rewrites = remedies.rewrites();
+  if (options.rewrites && !report.plan->graph->has_opaque_tasks()) explanation.rewrites = remedies.rewrites();
   number(explanation);
   return explanation;
 }

@@ -183,8 +183,12 @@ TEST_P(DocumentationPage, CommandsWorkInTheirOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Docs, DocumentationPage,
                          ::testing::Values("train", "data", "models", "grids", "policies", "simulate", "machines",
-                                           "traces", "tuning", "text", "lora", "memorisation"),
-                         [](const auto& info) { return std::string(info.param); });
+                                           "traces", "graph-files", "tuning", "text", "lora", "memorisation"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace weft::tools

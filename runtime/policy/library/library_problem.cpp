@@ -10,14 +10,15 @@
 namespace weft::policy {
 namespace {
 
-/// Members of the operation's group; 1 for computations.
-std::uint32_t group_size_of(const graph::Operation& operation) {
+/// Members of the group of a task that has this channel.
+std::uint32_t group_size_of(const graph::Graph& graph, const graph::Channel& channel, const graph::Task& task) {
+  if (const graph::ChannelInfo* info = graph.channel_info(channel)) return static_cast<std::uint32_t>(info->group_size);
   return std::visit(
       [](const auto& of) -> std::uint32_t {
         if constexpr (requires { of.channel, of.ranks; }) return static_cast<std::uint32_t>(of.ranks);
         return 1;
       },
-      operation);
+      task.operation);
 }
 
 constexpr double kNsPerSecond = 1e9;
@@ -116,7 +117,7 @@ void LibraryProblem::add_channels(const graph::Graph& graph, const std::vector<p
     if (channel == nullptr) continue;
     const auto at = std::ranges::find(channel_ids_, *channel) - channel_ids_.begin();
     std::uint32_t& size = channels_[static_cast<std::size_t>(at)].group_size;
-    size = std::max(size, group_size_of(task.operation));
+    size = std::max(size, group_size_of(graph, *channel, task));
   }
   for (const int number : numbers) link_names_.push_back(number < 0 ? "" : number == 0 ? "node" : "network");
   for (std::size_t i = 0; i < numbers.size(); ++i) {

@@ -54,6 +54,10 @@ TEST(RecordedFile, ReadsWhatIsWritten) {
     EXPECT_EQ(chrome_trace_json(parse_recording(text, "t.json"), {.kineto_names = kineto}), text);
   }
   EXPECT_EQ(parse_recording(chrome_trace_json({}), "t.json"), plan::Recording());
+  plan::Recording with_thread = recording;
+  with_thread.streams.front().compute = false;
+  with_thread.streams.front().local = true;
+  EXPECT_EQ(parse_recording(chrome_trace_json(with_thread), "t.json"), with_thread);
 }
 
 TEST(RecordedFile, ReadsTheStepsOfRandomPlans) {

@@ -1,4 +1,4 @@
-#include "tools/trace_input.h"
+#include "tools/input/trace_input.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@ namespace weft::tools {
 
 bool names_a_trace(const std::string& name) {
   std::error_code error;
+  if (inspect::is_graph_file(name)) return false;
   return name.ends_with(".json") || name.ends_with(".json.gz") || std::filesystem::is_directory(name, error);
 }
 
@@ -29,20 +30,26 @@ TraceInput read_trace(const std::string& name) {
   return input;
 }
 
-plan::Recording recording_of(const simulate::PlanReport& report, const graph::Grid& grid) {
+plan::Recording recording_of(const simulate::PlanReport& report, const std::optional<graph::Grid>& grid) {
   std::vector<plan::RankTrace> ranks;
   for (const simulate::SimulatedRank& rank : report.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
-  return plan::record(*report.plan, ranks, static_cast<int>(grid.ranks()), grid);
+  return plan::record(*report.plan, ranks, grid ? static_cast<int>(grid->ranks()) : 1, grid);
 }
 
-TraceInput simulate_step(const train::ResolvedRun& run, const policy::NamedPolicy& policy, int ranks) {
-  simulate::PlanningProblem problem = train::planning_problem(run);
+TraceInput simulate_step(simulate::PlanningProblem problem, const policy::NamedPolicy& policy, int ranks,
+                         const std::optional<graph::Grid>& grid) {
   problem.simulation.traced_ranks = ranks;
   const simulate::PlanReport report = simulate::report_plan(problem, policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  return {fmt::format("policy {}: step {} on {}, simulated", report.policy.name, format_time(report.step_ns()),
-                      problem.machine.name),
-          recording_of(report, run.config.grid), report.bounds.best(), train::summation_note(run.config)};
+  const std::string where = problem.machine.name == simulate::kNoMachine ? "" : " on " + problem.machine.name;
+  return {fmt::format("policy {}: step {}{}, simulated", report.policy.name, format_time(report.step_ns()), where),
+          recording_of(report, grid), report.bounds.best()};
+}
+
+TraceInput simulate_step(const train::ResolvedRun& run, const policy::NamedPolicy& policy, int ranks) {
+  TraceInput input = simulate_step(train::planning_problem(run), policy, ranks, run.config.grid);
+  input.summation_note = train::summation_note(run.config);
+  return input;
 }
 
 }  // namespace weft::tools

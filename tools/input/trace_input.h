@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "graph/grid.h"
@@ -26,10 +27,14 @@ bool names_a_trace(const std::string& name);
 TraceInput read_trace(const std::string& name);
 
 /// Every simulated rank that was traced.
-plan::Recording recording_of(const simulate::PlanReport& report, const graph::Grid& grid);
+plan::Recording recording_of(const simulate::PlanReport& report, const std::optional<graph::Grid>& grid);
 
-/// A step of a run under a policy, on its machine, with the traces of the first `ranks` ranks where ranks differ.
-/// Throws UserError on what can't be planned.
+/// A step of a problem under a policy, with the traces of the first `ranks` ranks where ranks differ. `grid`: of the
+/// ranks, if they have one. Throws UserError on what can't be planned.
+TraceInput simulate_step(simulate::PlanningProblem problem, const policy::NamedPolicy& policy, int ranks,
+                         const std::optional<graph::Grid>& grid);
+
+/// The same of a run, on its machine.
 TraceInput simulate_step(const train::ResolvedRun& run, const policy::NamedPolicy& policy, int ranks);
 
 }  // namespace weft::tools

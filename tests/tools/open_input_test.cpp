@@ -1,0 +1,117 @@
+// Graph files in place of configurations, by the built `weft`: written, planned, simulated, compared, drawn, refused.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "inspect/formats/graph_file.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
+#include "tests/graph/open_graph_sample.h"
+#include "tests/tools/run_command.h"
+
+namespace weft::tools {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+class OpenGraphCommand : public ::testing::Test {
+ protected:
+  OpenGraphCommand() { inspect::write_graph_file(folder_.path("s.graph.json"), testing::sample_open_graph()); }
+
+  testing::CommandResult weft(const Words& words) const { return testing::run_weft(words, folder_.path().string()); }
+  std::string output(const Words& words) const {
+    const testing::CommandResult result = weft(words);
+    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    return result.output;
+  }
+  std::string refused(const Words& words) const {
+    const testing::CommandResult result = weft(words);
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    return result.errors;
+  }
+  double step_seconds(Words words) const {
+    words.emplace_back("--json");
+    return json::parse(output(words)).at("step_seconds").get<double>();
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(OpenGraphCommand, IsSimulated) {
+  EXPECT_TRUE(testing::has_parts(
+      output({"simulate", "s.graph.json", "-o", "t.json.gz"}),
+      {"step of a rank of sample (2 of 2 ranks), policy program: 6 tasks", "2.4 us", "tp", "thread 1", "stream 11"}));
+  const json figures = json::parse(output({"simulate", "s.graph.json", "--json", "--policy", "serial"}));
+  EXPECT_DOUBLE_EQ(figures.at("step_seconds"), 3.51e-6);
+  EXPECT_DOUBLE_EQ(figures.at("exposed_seconds"), 1.2e-6);
+  EXPECT_TRUE(testing::has_parts(output({"timeline", "t.json.gz"}), {"thread 1", "compute0"}));
+}
+
+TEST_F(OpenGraphCommand, IsPlannedReplayedAndExplained) {
+  output({"plan", "s.graph.json", "--policy", "lhs", "-o", "p.json"});
+  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--policy", "file:p.json"}),
+                   step_seconds({"simulate", "s.graph.json", "--policy", "lhs"}));
+  EXPECT_TRUE(testing::has_parts(output({"explain", "s.graph.json"}), {"all_reduce on tp"}));
+}
+
+TEST_F(OpenGraphCommand, PoliciesAreComparedAndDrawn) {
+  const json figures =
+      json::parse(output({"compare", "s.graph.json", "--policies", "recorded", "serial", "program", "--json"}));
+  EXPECT_EQ(figures.at("policies").size(), 3U);
+  output({"report", "s.graph.json", "--policies", "serial", "program", "-o", "r.html"});
+  output({"graph", "s.graph.json", "-o", "g.svg"});
+  EXPECT_TRUE(testing::contains(testing::TemporaryFolder::read(folder_.path("g.svg")), "over tp"));
+  EXPECT_TRUE(testing::contains(testing::TemporaryFolder::read(folder_.path("r.html")), "thread 1"));
+  EXPECT_TRUE(testing::has_parts(output({"timeline", "s.graph.json", "--compare", "serial", "program"}),
+                                 {"policy serial: step 3.5 us", "policy program: step 2.4 us"}));
+}
+
+TEST_F(OpenGraphCommand, AConfigurationsStepIsTheSameProblem) {
+  const Words step = {"--model", "tiny", "--model.layers", "2", "--grid", "x=2,data=2", "--machine", "dgx-h100"};
+  const auto with = [&](Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  output(with({"graph", "-o", "step.graph.json.gz"}, step));
+  for (const char* policy : {"program", "serial", "critical-path", "lhs", "random"}) {
+    const double own = step_seconds(with({"simulate", "--policy", policy}, step));
+    const double read = step_seconds({"simulate", "step.graph.json.gz", "--machine", "dgx-h100", "--policy", policy});
+    EXPECT_NEAR(read, own, 1e-9 * own) << policy;
+  }
+}
+
+TEST_F(OpenGraphCommand, AClassIsChosen) {
+  graph::OpenGraph two = testing::sample_open_graph();
+  two.classes[0].ranks = {0};
+  two.classes.push_back(two.classes[0]);
+  two.classes[0].name = "first";
+  two.classes[1].name = "second";
+  two.classes[1].ranks = {1};
+  two.classes[1].tasks[0].ns = 1010;
+  inspect::write_graph_file(folder_.path("two.graph.json"), two);
+  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "two.graph.json"}), 2.41e-6);
+  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "two.graph.json", "--class", "second"}), 3.41e-6);
+  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "two.graph.json", "--class", "1"}), 3.41e-6);
+  EXPECT_TRUE(testing::has_parts(refused({"simulate", "two.graph.json", "--class", "third"}),
+                                 {"--class third", "first, second"}));
+}
+
+TEST_F(OpenGraphCommand, RefusesFlagsThatNeedAModelOrOtherRanks) {
+  EXPECT_TRUE(testing::has_parts(refused({"simulate", "s.graph.json", "--grid", "x=2"}),
+                                 {"--grid with a graph file", "leave --grid out"}));
+  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "--set", "model.layers=3"}),
+                                 {"--set model.layers with a graph file"}));
+  EXPECT_TRUE(testing::has_parts(refused({"simulate", "s.graph.json", "--noise", "0.1"}), {"--noise"}));
+  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "--measure"}), {"--measure"}));
+  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "-o", "folder"}), {"weft report"}));
+  EXPECT_TRUE(testing::has_parts(refused({"graph", "s.graph.json", "--kind", "eval"}), {"--kind eval"}));
+  EXPECT_TRUE(testing::has_parts(refused({"simulate", "s.graph.json", "--policy", "programm"}), {"programm"}));
+  EXPECT_TRUE(testing::has_parts(refused({"simulate", "no.graph.json"}), {"no.graph.json"}));
+  EXPECT_TRUE(testing::has_parts(refused({"simulate", "--model", "tiny", "--class", "a"}), {"--class without"}));
+}
+
+}  // namespace
+}  // namespace weft::tools

@@ -1,0 +1,86 @@
+#include "tools/input/open_input.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "inspect/formats/graph_file.h"
+#include "train/config/resolved_run.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr std::array<std::string_view, 6> kKeys = {"machine", "policy", "memory", "streams", "seed", "dtype"};
+
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+std::size_t class_named(const graph::OpenGraph& graph, const std::string& wanted) {
+  if (wanted.empty()) return 0;
+  const std::optional<std::int64_t> rank = number_in(wanted);
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < graph.classes.size(); ++i) {
+    const graph::OpenClass& one = graph.classes[i];
+    const bool has_rank = rank && std::ranges::binary_search(one.ranks, *rank);
+    if (one.name == wanted || has_rank) return i;
+    known.push_back(one.name.empty() ? std::string("the only one") : one.name);
+  }
+  throw UserError(fmt::format("--class {}: no class has that name or rank", wanted),
+                  fmt::format("one of {}, or a rank in one of them", join(known)), "leave --class out for the first");
+}
+
+}  // namespace
+
+bool open_graph_takes(std::string_view key) {
+  return std::ranges::find(kKeys, key) != kKeys.end();
+}
+
+void refuse_for_open_graph(std::string_view flag, std::string_view why) {
+  throw UserError(fmt::format("{} with a graph file", flag), why, fmt::format("leave {} out", flag));
+}
+
+std::string OpenInput::title() const {
+  const graph::OpenClass& one = graph.classes[class_index];
+  std::string text = one.name.empty() ? "step of a rank" : fmt::format("step of class '{}'", one.name);
+  if (!graph.name.empty()) text += " of " + graph.name;
+  if (!one.ranks.empty()) text += fmt::format(" ({} of {} ranks)", one.ranks.size(), graph.world);
+  return text;
+}
+
+OpenInput open_input(const OpenSettings& settings) {
+  train::RunConfig config = settings.config;
+  for (const train::Setting& setting : settings.settings) {
+    if (open_graph_takes(setting.key)) continue;
+    refuse_for_open_graph(
+        setting.source == "--set" ? "--set " + setting.key : setting.source,
+        fmt::format("one of --{}: the file has the step's graph, and no model or grid", fmt::join(kKeys, ", --")));
+  }
+  train::apply_command_line(config, settings.settings);
+  const bool names_policy = config.given.contains("policy");
+  train::ResolvedRun run = train::read_texts(std::move(config));
+  OpenInput input;
+  input.graph = inspect::read_graph_file(settings.file);
+  input.class_index = class_named(input.graph, settings.wanted);
+  simulate::OpenChoices choices;
+  choices.class_index = input.class_index;
+  if (run.machine) choices.machine = *run.machine;
+  if (run.config.given.contains("dtype")) choices.dtype = run.config.dtype;
+  if (run.config.given.contains("streams")) choices.compute_streams = static_cast<int>(run.config.streams);
+  choices.options.memory =
+      run.config.memory.value_or(run.machine ? static_cast<std::int64_t>(run.machine->memory_bytes) : 0);
+  choices.options.seed = run.config.seed;
+  input.problem = simulate::open_problem(input.graph, choices);
+  input.policy = names_policy ? run.policy : simulate::default_open_policy(*input.problem.graph);
+  input.has_machine = run.machine != nullptr;
+  return input;
+}
+
+}  // namespace weft::tools

@@ -1,0 +1,43 @@
+// An open graph (NAME.graph.json) in place of a configuration: which class of it, and the flags that it takes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/open_graph.h"
+#include "runtime/simulate/open_problem.h"
+#include "train/config/config.h"
+
+namespace weft::tools {
+
+/// What a command line says about an open graph.
+struct OpenSettings {
+  std::string file, wanted;              // wanted: a class by its name or by a rank in it; "": the first
+  std::vector<train::Setting> settings;  // of the keys that open graphs take
+  train::RunConfig config = {};          // whose libraries the command line trusts
+};
+
+struct OpenInput {
+  graph::OpenGraph graph;
+  std::size_t class_index = 0;
+  simulate::PlanningProblem problem;
+  policy::NamedPolicy policy;
+  bool has_machine = false;  // --machine was given
+
+  /// "step of class 'stage0' of sample (2 of 8 ranks)".
+  std::string title() const;
+};
+
+/// Whether flag or key `key` means something for an open graph.
+bool open_graph_takes(std::string_view key);
+
+/// The keys of the settings, applied. Throws UserError on a key that needs a model or a grid, a class that isn't there,
+/// and on whatever graph or policy are refused for.
+OpenInput open_input(const OpenSettings& settings);
+
+/// Refuses a flag of a command, by name, that an open graph has no use for.
+[[noreturn]] void refuse_for_open_graph(std::string_view flag, std::string_view why);
+
+}  // namespace weft::tools

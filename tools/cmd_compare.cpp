@@ -21,6 +21,7 @@
 #include "study/comparison_output.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/input/scaled_problem.h"
 #include "train/measure/measure_profile.h"
 #include "train/measure/policy_benchmark.h"
 #include "train/run/launch_run.h"
@@ -38,6 +39,7 @@ struct CompareOptions {
   int measured_rounds = 20, profile_steps = 10;
   double noise = 0;
   std::vector<std::string> outputs;
+  std::vector<cost::CostScale> scales;
 };
 
 /// "all" becomes every built-in policy, axonn with its switches one after the other. `recorded`: and what was recorded.
@@ -153,7 +155,8 @@ int simulate_only(const CompareOptions& options) {
   const std::vector<policy::NamedPolicy> policies = policies_of(options);
   const train::ResolvedRun run = train::resolve(options.config, 0);
   const train::RunConfig& config = run.config;
-  const simulate::PlanningProblem problem = train::planning_problem(run);
+  simulate::PlanningProblem problem = train::planning_problem(run);
+  scale_costs(problem, options.scales);
   const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
   study::Comparison comparison;
   comparison.title = title_of(config, problem);
@@ -178,7 +181,8 @@ int simulate_open(const CompareOptions& options) {
                     fmt::format("weft report {} --policies … draws policies of a graph file", options.open->file));
   }
   expect_outputs(options.outputs);
-  const OpenInput input = open_input(*options.open);
+  OpenInput input = open_input(*options.open);
+  scale_costs(input.problem, options.scales);
   const bool recorded = simulate::default_open_policy(*input.problem.graph).name == "recorded";
   const std::vector<policy::NamedPolicy> policies = policies_of(options, recorded);
   const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
@@ -306,6 +310,7 @@ Command describe_compare() {
                        "deviation, and once with a rank that computes 1.2 times as long; all ranks are simulated",
                .least = 0,
                .most = 10});
+  command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   command.add({.names = "--markdown", .target = &options->markdown, .help = "print tables as Markdown"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the tables and errors"});
@@ -349,6 +354,10 @@ Command describe_compare() {
       throw UserError("--machine-costs without --measure",
                       "a comparison that measures; others take the machine's costs unless --profile names some",
                       "add --measure, or leave --machine-costs out");
+    }
+    if (options->measure && !options->scales.empty()) {
+      throw UserError("--scale with --measure", "a comparison that only simulates: measured tasks take their own time",
+                      "leave one of the two out");
     }
     if (options->machine_costs && !options->config.profile.empty()) {
       throw UserError(fmt::format("--machine-costs and --profile {}", options->config.profile), "one source of costs",

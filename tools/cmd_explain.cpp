@@ -19,6 +19,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/explanation_output.h"
+#include "tools/input/scaled_problem.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -31,6 +32,7 @@ struct ExplainCommand {
   simulate::ExplainOptions options;
   std::optional<OpenSettings> open;  // in place of a configuration
   std::string apply, output;
+  std::vector<cost::CostScale> scales;
   bool json = false;
 };
 
@@ -46,10 +48,13 @@ std::vector<int> remedy_numbers(const std::string& text) {
   return numbers;
 }
 
-std::optional<HalvedBatch> halve(train::ResolvedRun run, const simulate::PlanReport& report) {
+std::optional<HalvedBatch> halve(train::ResolvedRun run, const std::vector<cost::CostScale>& scales,
+                                 const simulate::PlanReport& report) {
   if (run.config.micro_batch % 2 != 0) return std::nullopt;
   run.config.micro_batch /= 2;
-  const simulate::PlanReport other = simulate::report_plan(train::planning_problem(run), run.policy);
+  simulate::PlanningProblem problem = train::planning_problem(run);
+  scale_costs(problem, scales);
+  const simulate::PlanReport other = simulate::report_plan(problem, run.policy);
   if (!other.planned()) return std::nullopt;
   return HalvedBatch{run.config.micro_batch, report.step_ns() - other.step_ns()};
 }
@@ -81,7 +86,8 @@ int explain_step(const ExplainCommand& command) {
     }
     expect_writable(command.output);
   }
-  const ExplainInput input = command.open ? explain_input_of(*command.open) : explain_input_of(command.config);
+  ExplainInput input = command.open ? explain_input_of(*command.open) : explain_input_of(command.config);
+  scale_costs(input.problem, command.scales);
   const simulate::PlanningProblem& problem = input.problem;
   const simulate::PlanReport report = simulate::report_plan(problem, input.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
@@ -90,7 +96,7 @@ int explain_step(const ExplainCommand& command) {
   if (!numbers.empty()) {
     step.applied = simulate::apply_remedies(problem, report, explanation, numbers);
   } else if (command.options.only.empty() && input.run) {
-    step.halved = halve(*input.run, report);
+    step.halved = halve(*input.run, command.scales, report);
   }
   if (!command.output.empty()) {
     write_durable(command.output, plan::to_json(step.applied->file), Named::by_person);
@@ -130,6 +136,7 @@ Command describe_explain() {
                .value = "FILE",
                .help = "write that plan for --policy file:FILE, if its step is simulated to be shorter",
                .paths = Paths::files});
+  command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print as JSON"});
   const ConfigOptions config(command);
   command.description =

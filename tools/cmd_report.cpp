@@ -20,6 +20,7 @@
 #include "study/run_page.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/input/scaled_problem.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -31,6 +32,7 @@ struct ReportOptions {
   std::vector<std::string> inputs, policies;
   std::string output = "report.html";
   std::string wanted_class;
+  std::vector<cost::CostScale> scales;
   bool json = false;
   std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
@@ -45,7 +47,8 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
   for (const std::string& policy : options.policies) policies.push_back(policy::named_policy(policy, config.libraries));
   const train::ResolvedRun run = train::resolve(std::move(config), 0);
   if (policies.empty()) policies = {run.policy};
-  const simulate::PlanningProblem problem = train::planning_problem(run);
+  simulate::PlanningProblem problem = train::planning_problem(run);
+  scale_costs(problem, options.scales);
   study::Comparison comparison;
   comparison.title =
       fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);
@@ -61,7 +64,8 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
 inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
   OpenSettings settings{options.inputs.front(), options.wanted_class, options.overrides};
   for (const std::string& policy : options.policies) settings.config.libraries.trust(policy);
-  const OpenInput input = open_input(settings);
+  OpenInput input = open_input(settings);
+  scale_costs(input.problem, options.scales);
   std::vector<policy::NamedPolicy> policies;
   for (const std::string& policy : options.policies)
     policies.push_back(policy::named_policy(policy, settings.config.libraries));
@@ -97,6 +101,10 @@ inspect::ReportPage page_of_runs(const ReportOptions& options) {
 inspect::ReportPage page_of(const ReportOptions& options) {
   const fs::path input = options.inputs.front();
   const bool one_step = options.inputs.size() == 1 && !fs::is_directory(input);
+  if (!options.scales.empty() && !one_step) {
+    throw UserError("--scale with folders", "a configuration or graph file, whose step is simulated",
+                    "leave --scale out: the folders keep what was run or simulated");
+  }
   const bool open = one_step && inspect::is_graph_file(input);
   if (!options.wanted_class.empty() && !open) {
     throw UserError("--class without a graph file", "NAME.graph.json, whose classes it chooses from",
@@ -174,6 +182,7 @@ Command describe_report() {
                .paths = Paths::files});
   command.add(policy_option(options->overrides));
   command.add(class_option(options->wanted_class));
+  command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.description =
       "The page is one file that loads nothing: a timeline to zoom, the graph linked to it, tables and curves.";

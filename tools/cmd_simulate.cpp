@@ -22,6 +22,7 @@
 #include "runtime/simulate/plan_report.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/input/scaled_problem.h"
 #include "tools/input/trace_input.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
@@ -36,6 +37,7 @@ struct SimulateOptions {
   int steps = 1;
   double noise = 0, slow_rank = 1;
   std::string trace, svg;
+  std::vector<cost::CostScale> scales;
   bool json = false;
 };
 
@@ -243,6 +245,7 @@ int run_open(const SimulateOptions& options) {
   if (options.slow_rank != 1) refuse_for_open_graph("--slow-rank", "the step of one rank, without the others");
   OpenInput input = open_input(*options.open);
   input.problem.simulation.steps = options.steps;
+  scale_costs(input.problem, options.scales);
   const simulate::PlanReport planned = simulate::report_plan(input.problem, input.policy);
   if (!planned.planned()) throw UserError(planned.refusal, "", "");
   const std::int64_t memory = plan::memory_report(*planned.plan).total();
@@ -263,6 +266,7 @@ int run(const SimulateOptions& options) {
   const train::ResolvedRun run = train::resolve(options.config, 0);
   const train::RunConfig& config = run.config;
   simulate::PlanningProblem problem = train::planning_problem(run);
+  scale_costs(problem, options.scales);
   problem.simulation.steps = options.steps;
   problem.simulation.noise = options.noise;
   problem.simulation.slow_rank = options.slow_rank;
@@ -306,6 +310,7 @@ Command describe_simulate() {
                .help = "how many times as long rank 0 computes; all ranks are simulated",
                .least = 0.01,
                .most = 1000});
+  command.add(scale_option(options->scales));
   command.add({.names = "-o,--output",
                .target = &options->trace,
                .value = "FILE.json",

@@ -83,6 +83,16 @@ TEST_F(OpenGraphCommand, AConfigurationsStepIsTheSameProblem) {
   }
 }
 
+TEST_F(OpenGraphCommand, CostsAreScaled) {
+  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--scale", "all_reduce=0.5", "--scale", "upd*=2"}),
+                   1e-9 * (10 + 1000 + 800 + 400));
+  const Words tiny = {"simulate", "--model", "tiny", "--model.layers", "1", "--policy", "serial", "--scale", "*=3"};
+  const Words plain(tiny.begin(), tiny.end() - 2);
+  EXPECT_NEAR(step_seconds(tiny), 3 * step_seconds(plain), 1e-9 * step_seconds(tiny));
+  EXPECT_TRUE(testing::has_parts(refused({"explain", "s.graph.json", "--scale", "gem=2"}), {"--scale gem: no"}));
+  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "--scale", "gemm"}), {"--scale gemm", "factor"}));
+}
+
 TEST_F(OpenGraphCommand, AClassIsChosen) {
   graph::OpenGraph two = testing::sample_open_graph();
   two.classes[0].ranks = {0};

@@ -1,0 +1,23 @@
+#include "tools/input/scaled_problem.h"
+
+#include <string>
+
+namespace weft::tools {
+
+CommandOption scale_option(std::vector<cost::CostScale>& scales) {
+  return {.names = "--scale",
+          .target = [&scales](const std::string& value) { scales.push_back(cost::parse_cost_scale(value)); },
+          .value = "PATTERN=FACTOR",
+          .help =
+              "what if: tasks whose operation or name matches take so many times as long ('gemm*=0.8', "
+              "'mb*.L3.*=2'); may be repeated",
+          .arity = Arity::each};
+}
+
+void scale_costs(simulate::PlanningProblem& problem, const std::vector<cost::CostScale>& scales) {
+  if (scales.empty()) return;
+  problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, scales);
+  (void)problem.options.cost_model->costs(*problem.graph);
+}
+
+}  // namespace weft::tools

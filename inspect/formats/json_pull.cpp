@@ -216,6 +216,10 @@ std::string_view JsonPull::token(std::string_view expected) {
   return found;
 }
 
+std::string_view JsonPull::word() {
+  return token("a number or a word");
+}
+
 bool JsonPull::boolean() {
   const std::string_view word = token("true or false");
   if (word != "true" && word != "false") refuse(fmt::format("found {}", word), "true or false");

@@ -32,7 +32,11 @@ class JsonPull {
   /// Is there another item? false: the array has ended.
   bool next_item();
 
+  /// What comes next, by its first byte: '{', '[', '"', or the first of a number or word.
+  char next_byte() { return peek(); }
   std::string_view text();
+  /// A number or a word as it stands, such as -1.5e3 or null.
+  std::string_view word();
   /// A text to keep: refused unless it is UTF-8.
   std::string kept_text();
   bool boolean();

@@ -1,0 +1,62 @@
+#include "inspect/import/trace_steps.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/error.h"
+
+namespace weft::inspect {
+
+std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepChoice& choice) {
+  const std::vector<MarkedStep>& steps = outline.steps;
+  if (choice.whole) return std::nullopt;
+  if (!choice.number) {
+    if (steps.empty()) return std::nullopt;
+    return steps.size() == 1 ? steps.back() : steps[steps.size() - 2];
+  }
+  const auto found = std::ranges::find(steps, *choice.number, &MarkedStep::number);
+  if (found != steps.end()) return *found;
+  if (steps.empty()) {
+    throw UserError(fmt::format("'{}' marks no steps, so there is no step {}", outline.file, *choice.number),
+                    "marks named ProfilerStep#N", "leave --step out: the whole file is one step then");
+  }
+  std::vector<std::string> known;
+  for (const MarkedStep& step : steps) known.push_back(std::to_string(step.number));
+  throw UserError(fmt::format("'{}' has no step {}", outline.file, *choice.number), "one of " + join(known),
+                  "--step with one of these");
+}
+
+std::int64_t reach_of(const MarkedStep& step) {
+  return std::min(2 * (step.window.end - step.window.begin), INT64_MAX - step.window.end);
+}
+
+StepOps ops_of_step(const DeviceTrace& trace, const TimeWindow& window) {
+  StepOps out;
+  std::unordered_set<std::int64_t> launched;
+  std::int64_t least = INT64_MAX, most = INT64_MIN;
+  for (const HostCall& call : trace.calls) {
+    if (call.correlation == kNoCorrelation || !window.holds(call.begin)) continue;
+    launched.insert(call.correlation);
+    least = std::min(least, call.correlation);
+    most = std::max(most, call.correlation);
+  }
+  for (const DeviceOp& op : trace.ops) {
+    bool ours = launched.contains(op.correlation);
+    if (!ours) {
+      // Correlations rise with time, so a launch that isn't in the window lies on a known side of it.
+      const bool known = op.correlation != kNoCorrelation && least <= most;
+      if (known && op.correlation < least) {
+        out.earlier_end = std::max(out.earlier_end.value_or(INT64_MIN), op.end);
+        continue;
+      }
+      ours = window.holds(op.begin) && !(known && op.correlation > most);
+      out.without_launch += ours ? 1 : 0;
+    }
+    if (ours) out.ops.push_back(op);
+  }
+  return out;
+}
+
+}  // namespace weft::inspect

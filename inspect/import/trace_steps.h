@@ -1,0 +1,48 @@
+// Which part of a recording is one step: by the marks of the profiler, by its number, or all of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inspect/import/device_trace.h"
+
+namespace weft::inspect {
+
+struct MarkedStep {
+  std::int64_t number = 0;
+  TimeWindow window;
+  std::int64_t thread = 0;  // whose mark it is
+};
+
+/// What a quick look at a file finds: all that has to be known before its events are read.
+struct TraceOutline {
+  std::string file;
+  std::int64_t rank = -1, world = 0;
+  std::vector<ProcessGroup> groups;
+  std::vector<MarkedStep> steps;  // by begin
+  std::int64_t events = 0, device_ops = 0;
+};
+
+struct StepChoice {
+  std::optional<std::int64_t> number = {};  // of the step
+  bool whole = false;                       // all that the file holds, as one step
+};
+
+/// Without a choice: the last step that another one follows, since work of the last one may be cut off; the only step
+/// if there is one; everything if no step is marked. Throws UserError if the step isn't there.
+std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepChoice& choice);
+
+/// How long after a step's mark its work may still begin on the device.
+std::int64_t reach_of(const MarkedStep& step);
+
+/// Work of the device that was launched in a window, and when work of earlier steps was done.
+struct StepOps {
+  std::vector<DeviceOp> ops;  // by begin
+  std::optional<std::int64_t> earlier_end = {};
+  std::int64_t without_launch = 0;  // taken by their own time
+};
+StepOps ops_of_step(const DeviceTrace& trace, const TimeWindow& window);
+
+}  // namespace weft::inspect

@@ -1,0 +1,64 @@
+// Traces as PyTorch's profiler writes them, made by hand for tests. Times are nanoseconds.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace weft::testing {
+
+class KinetoText {
+ public:
+  /// The member "distributedInfo", without braces around it.
+  std::string info = R"("backend": "nccl", "rank": 0, "world_size": 2)";
+
+  KinetoText& event(std::string_view members) {
+    events_ += fmt::format("{}\n{{{}}}", events_.empty() ? "" : ",", members);
+    return *this;
+  }
+  KinetoText& slice(std::string_view category, std::string_view name, std::int64_t pid, std::int64_t tid,
+                    std::int64_t begin, std::int64_t length, std::string_view args = "") {
+    return event(fmt::format(
+        R"("ph": "X", "cat": "{}", "name": "{}", "pid": {}, "tid": {}, "ts": {}, "dur": {}, "args": {{{}}})", category,
+        name, pid, tid, microseconds(begin), microseconds(length), args));
+  }
+  KinetoText& step(std::int64_t number, std::int64_t thread, std::int64_t begin, std::int64_t length) {
+    return slice("user_annotation", fmt::format("ProfilerStep#{}", number), 1000, thread, begin, length,
+                 R"("External id": 1)");
+  }
+  KinetoText& mark(std::string_view name, std::int64_t thread, std::int64_t begin, std::int64_t length) {
+    return slice("user_annotation", name, 1000, thread, begin, length);
+  }
+  KinetoText& call(std::string_view name, std::int64_t thread, std::int64_t begin, std::int64_t length,
+                   std::int64_t correlation) {
+    return slice("cuda_runtime", name, 1000, thread, begin, length,
+                 fmt::format(R"("cbid": 211, "correlation": {})", correlation));
+  }
+  /// `args` begins with a comma if there are any.
+  KinetoText& kernel(std::string_view name, std::int64_t stream, std::int64_t begin, std::int64_t length,
+                     std::int64_t correlation, std::string_view args = "") {
+    return slice(
+        "kernel", name, 0, stream, begin, length,
+        fmt::format(R"("device": 0, "stream": {}, "correlation": {}, "grid": [1, 1, 1]{})", stream, correlation, args));
+  }
+  KinetoText& copy(std::string_view name, std::int64_t stream, std::int64_t begin, std::int64_t length,
+                   std::int64_t correlation) {
+    return slice("gpu_memcpy", name, 0, stream, begin, length,
+                 fmt::format(R"("device": 0, "stream": {}, "correlation": {}, "bytes": 4096)", stream, correlation));
+  }
+
+  std::string text() const {
+    return fmt::format(R"({{"schemaVersion": 1, "deviceProperties": [{{"id": 0}}], "distributedInfo": {{{}}},
+"traceEvents": [{}], "traceName": "t.json"}})",
+                       info, events_);
+  }
+
+ private:
+  static std::string microseconds(std::int64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
+
+  std::string events_;
+};
+
+}  // namespace weft::testing

@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kTellEvery = 1 << 16;  // events
 constexpr std::string_view kStepMark = "ProfilerStep#";
 constexpr std::int64_t kMostWorld = 1 << 24;
+constexpr std::int64_t kStepsAhead = 4;  // a host that is further ahead of its device would be a surprise
 
 /// Calls `take(event)` for each event of a file and `group(in)` for its part distributedInfo.
 template <class Take, class Info>
@@ -162,7 +163,7 @@ class StepEvents {
     out_.groups = outline.groups;
     if (!step) return;
     window_ = step->window;
-    latest_op_ = step->window.end + reach_of(*step);
+    latest_op_ = step->latest_work;
   }
 
   void take(const KinetoEvent& event) {
@@ -302,6 +303,12 @@ TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, co
   out.events = for_each_event(std::move(source), name, wanted_in_outline, tell, take,
                               [&](JsonPull& in) { read_distributed_info(in, out); });
   std::ranges::sort(out.steps, {}, [](const MarkedStep& step) { return step.window.begin; });
+  for (std::size_t i = 0; i + 1 < out.steps.size(); ++i) {
+    const TimeWindow& window = out.steps[i].window;
+    out.steps[i].latest_work =
+        window.end +
+        std::min(kStepsAhead * std::min(window.end - window.begin, INT64_MAX / kStepsAhead), INT64_MAX - window.end);
+  }
   if (out.rank < 0) out.rank = rank_in_name(std::filesystem::path(name).filename().string());
   return out;
 }

@@ -18,8 +18,7 @@ namespace weft::inspect {
 using TellEvents = std::function<void(std::int64_t)>;
 
 TraceOutline read_kineto_outline(const std::filesystem::path& path, const TellEvents& tell = {});
-/// The events of a step, or of the whole file. Work of the device that begins after the step is kept as far as
-/// reach_of() goes.
+/// The events of a step, or of the whole file, with work of the device that begins after the step's mark.
 DeviceTrace read_kineto_events(const std::filesystem::path& path, const TraceOutline& outline,
                                const std::optional<MarkedStep>& step, const TellEvents& tell = {});
 

@@ -28,10 +28,6 @@ std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepCho
                   "--step with one of these");
 }
 
-std::int64_t reach_of(const MarkedStep& step) {
-  return std::min(2 * (step.window.end - step.window.begin), INT64_MAX - step.window.end);
-}
-
 StepOps ops_of_step(const DeviceTrace& trace, const TimeWindow& window) {
   StepOps out;
   std::unordered_set<std::int64_t> launched;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ struct MarkedStep {
   std::int64_t number = 0;
   TimeWindow window;
   std::int64_t thread = 0;  // whose mark it is
+  /// Work of the device that begins later belongs to other steps: a host runs ahead by a few steps at most, and nothing
+  /// comes after the last mark.
+  std::int64_t latest_work = std::numeric_limits<std::int64_t>::max();
 };
 
 /// What a quick look at a file finds: all that has to be known before its events are read.
@@ -33,9 +37,6 @@ struct StepChoice {
 /// Without a choice: the last step that another one follows, since work of the last one may be cut off; the only step
 /// if there is one; everything if no step is marked. Throws UserError if the step isn't there.
 std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepChoice& choice);
-
-/// How long after a step's mark its work may still begin on the device.
-std::int64_t reach_of(const MarkedStep& step);
 
 /// Work of the device that was launched in a window, and when work of earlier steps was done.
 struct StepOps {

@@ -1,0 +1,41 @@
+// The host's part of a step: launches and waits of each CPU thread as tasks, the time between them as their length, and
+// who waited for whom. A step that is bound by launches is seen as one.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "graph/open_graph.h"
+#include "inspect/import/step_timeline.h"
+
+namespace weft::inspect {
+
+enum class HostTaskKind : std::uint8_t { lead, launch, wait };
+
+struct HostTask {
+  HostTaskKind kind = HostTaskKind::launch;
+  std::int64_t begin = 0, end = 0;  // when it could go on; until the thread's next task
+  std::int64_t thread = 0;
+  std::uint32_t call = kNone;  // index into DeviceTrace::calls
+};
+
+/// What ties a host's task to others.
+struct HostEdge {
+  std::uint32_t from = 0, to = 0;
+  graph::EdgeSource source = graph::EdgeSource::stream;
+  double confidence = 1;
+  std::int64_t after_begin = -1;  // -1: after `from` is done
+};
+
+struct HostWork {
+  std::vector<HostTask> tasks;     // by thread, then in order
+  std::vector<HostEdge> between;   // host → host: a thread's order, and guesses of who woke whom
+  std::vector<HostEdge> launches;  // host → op
+  std::vector<HostEdge> waits;     // op → host
+  std::int64_t guessed_wakes = 0;
+};
+
+HostWork recover_host_work(const DeviceTrace& trace, const StepTimeline& timeline);
+
+}  // namespace weft::inspect

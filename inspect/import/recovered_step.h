@@ -1,0 +1,31 @@
+// A recorded step of one rank as tasks and edges of an open graph.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/open_graph.h"
+#include "inspect/import/device_overlap.h"
+#include "inspect/import/device_trace.h"
+#include "inspect/import/trace_channels.h"
+#include "inspect/import/trace_steps.h"
+
+namespace weft::inspect {
+
+inline constexpr std::size_t kEdgeSources = 6;
+
+struct RecoveredStep {
+  graph::OpenClass graph;
+  DeviceOverlap overlap;
+  std::array<std::int64_t, kEdgeSources> edges = {};  // by graph::EdgeSource
+  std::vector<std::string> notes;                     // what was guessed or left out, one sentence each
+};
+
+/// Recovers the step that `trace` was read for. Tasks stand in an order that all edges allow; an edge that goes against
+/// the recorded order is left out, and a note says so.
+RecoveredStep recover_step(const DeviceTrace& trace, const std::optional<MarkedStep>& step, TraceChannels& channels);
+
+}  // namespace weft::inspect

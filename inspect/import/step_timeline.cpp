@@ -1,0 +1,146 @@
+#include "inspect/import/step_timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "base/error.h"
+
+namespace weft::inspect {
+namespace {
+
+void sort_into_streams(StepTimeline& out) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::uint32_t>> by_stream;
+  for (std::uint32_t i = 0; i < out.ops.size(); ++i) by_stream[{out.ops[i].device, out.ops[i].stream}].push_back(i);
+  out.place.resize(out.ops.size());
+  out.stream_of.resize(out.ops.size());
+  for (auto& [key, ops] : by_stream) {
+    TimelineStream stream{key.first, key.second, std::move(ops), {}};
+    for (std::uint32_t place = 0; place < stream.ops.size(); ++place) {
+      out.place[stream.ops[place]] = place;
+      out.stream_of[stream.ops[place]] = static_cast<std::uint32_t>(out.streams.size());
+    }
+    out.streams.push_back(std::move(stream));
+  }
+}
+
+void join_launches(const DeviceTrace& trace, StepTimeline& out) {
+  std::unordered_map<std::int64_t, std::uint32_t> by_correlation;
+  for (std::uint32_t i = 0; i < trace.calls.size(); ++i) {
+    if (trace.calls[i].correlation == kNoCorrelation) continue;
+    // A call of the runtime may hold one of the driver with the same correlation: the outer one comes first.
+    by_correlation.emplace(trace.calls[i].correlation, i);
+  }
+  out.call_of.assign(out.ops.size(), kNone);
+  out.launches.resize(trace.calls.size());
+  for (std::uint32_t i = 0; i < out.ops.size(); ++i) {
+    const auto found =
+        out.ops[i].correlation == kNoCorrelation ? by_correlation.end() : by_correlation.find(out.ops[i].correlation);
+    if (found == by_correlation.end()) continue;
+    out.call_of[i] = found->second;
+    out.launches[found->second].push_back(i);
+  }
+  for (TimelineStream& stream : out.streams) {
+    std::int64_t latest = INT64_MIN;
+    for (const std::uint32_t op : stream.ops) {
+      const std::uint32_t call = out.call_of[op];
+      latest = std::max(latest, call == kNone ? out.ops[op].begin : trace.calls[call].begin);
+      stream.launched.push_back(latest);
+    }
+  }
+}
+
+/// The median of the delays of launches that found their stream idle.
+void measure_launch_delays(const DeviceTrace& trace, StepTimeline& out) {
+  std::array<std::vector<std::int64_t>, 3> delays;
+  for (std::uint32_t i = 0; i < out.ops.size(); ++i) {
+    if (out.call_of[i] == kNone) continue;
+    const std::int64_t called = trace.calls[out.call_of[i]].begin;
+    const std::uint32_t place = out.place[i];
+    const bool idle = place == 0 || out.ops[out.streams[out.stream_of[i]].ops[place - 1]].end < called;
+    const std::int64_t delay = out.ops[i].begin - called;
+    if (idle && delay >= 0) delays[static_cast<std::size_t>(out.ops[i].work)].push_back(delay);
+  }
+  std::vector<std::int64_t> all;
+  for (const auto& some : delays) all.insert(all.end(), some.begin(), some.end());
+  for (std::size_t work = 0; work < delays.size(); ++work) {
+    std::vector<std::int64_t>& some = delays[work].size() >= 5 ? delays[work] : all;
+    if (some.empty()) continue;
+    const auto middle = some.begin() + static_cast<std::ptrdiff_t>((some.size() - 1) / 2);
+    std::ranges::nth_element(some, middle);
+    out.launch_delay[work] = *middle;
+  }
+}
+
+std::int64_t thread_of_most_launches(const DeviceTrace& trace, const StepTimeline& timeline) {
+  std::map<std::int64_t, std::size_t> launches;
+  for (std::size_t i = 0; i < trace.calls.size(); ++i) launches[trace.calls[i].thread] += timeline.launches[i].size();
+  const auto most = std::ranges::max_element(launches, {}, [](const auto& entry) { return entry.second; });
+  return most == launches.end() ? 0 : most->first;
+}
+
+void set_bounds(const DeviceTrace& trace, const std::optional<MarkedStep>& step, std::optional<std::int64_t> earlier,
+                StepTimeline& out) {
+  out.main_thread = step ? step->thread : thread_of_most_launches(trace, out);
+  std::int64_t first = out.ops.front().begin, last = INT64_MIN;
+  for (const DeviceOp& op : out.ops) last = std::max(last, op.end);
+  for (std::size_t i = 0; i < trace.calls.size() && !step; ++i) {
+    if (out.launches[i].empty()) continue;
+    first = std::min(first, trace.calls[i].begin);
+    last = std::max(last, trace.calls[i].end);
+  }
+  out.origin = step ? step->window.begin : first;
+  out.end = step ? std::max(last, step->window.end) : last;
+  // A host that runs ahead begins a step while its device still works on the last one. The step is counted from then
+  // on.
+  if (step && earlier && *earlier > out.origin) {
+    const std::int64_t origin = std::min(*earlier, out.ops.front().begin);
+    out.behind = std::max<std::int64_t>(0, origin - out.origin);
+    out.origin += out.behind;
+  }
+}
+
+}  // namespace
+
+std::uint32_t StepTimeline::find_stream(std::int32_t device, std::int32_t stream) const {
+  for (std::uint32_t i = 0; i < streams.size(); ++i) {
+    if (streams[i].device == device && streams[i].stream == stream) return i;
+  }
+  return kNone;
+}
+
+std::uint32_t StepTimeline::last_launched(std::uint32_t stream, std::int64_t before) const {
+  const std::vector<std::int64_t>& launched = streams[stream].launched;
+  const auto after = std::ranges::lower_bound(launched, before);
+  return after == launched.begin() ? kNone
+                                   : streams[stream].ops[static_cast<std::size_t>(after - launched.begin()) - 1];
+}
+
+std::uint32_t StepTimeline::first_launched(std::uint32_t stream, std::int64_t from) const {
+  const std::vector<std::int64_t>& launched = streams[stream].launched;
+  const auto at = std::ranges::lower_bound(launched, from);
+  return at == launched.end() ? kNone : streams[stream].ops[static_cast<std::size_t>(at - launched.begin())];
+}
+
+StepTimeline make_timeline(const DeviceTrace& trace, const std::optional<MarkedStep>& step) {
+  StepOps chosen = ops_of_step(trace, step ? step->window : TimeWindow());
+  if (chosen.ops.empty()) {
+    throw UserError(step ? fmt::format("step {} of '{}' has no work of a device", step->number, trace.file)
+                         : fmt::format("'{}' has no work of a device", trace.file),
+                    "kernels, copies or collectives of a GPU",
+                    "record with ProfilerActivity.CUDA, or choose another step with --step");
+  }
+  StepTimeline out;
+  out.ops = std::move(chosen.ops);
+  out.without_launch = step ? chosen.without_launch : 0;
+  sort_into_streams(out);
+  join_launches(trace, out);
+  if (!step) out.without_launch = std::ranges::count(out.call_of, kNone);
+  measure_launch_delays(trace, out);
+  set_bounds(trace, step, chosen.earlier_end, out);
+  return out;
+}
+
+}  // namespace weft::inspect

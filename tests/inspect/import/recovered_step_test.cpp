@@ -1,0 +1,264 @@
+// Edges of a step by tier, the host's part of it, and the groups of its collectives, from traces made by hand.
+#include "inspect/import/recovered_step.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "inspect/import/kineto_file.h"
+#include "inspect/import/step_replay.h"
+#include "tests/base/messages.h"
+#include "tests/inspect/import/kineto_text.h"
+
+namespace weft::inspect {
+namespace {
+
+using graph::EdgeSource;
+using testing::KinetoText;
+
+struct Recovered {
+  RecoveredStep step;
+  graph::OpenGraph graph;  // of the one class
+
+  std::uint32_t find(const std::string& name) const {
+    const auto& tasks = graph.classes[0].tasks;
+    const auto found = std::ranges::find(tasks, name, &graph::OpenTask::name);
+    EXPECT_NE(found, tasks.end()) << name;
+    return static_cast<std::uint32_t>(found - tasks.begin());
+  }
+  const graph::OpenEdge* edge(const std::string& from, const std::string& to) const {
+    const std::uint32_t a = find(from), b = find(to);
+    for (const graph::OpenEdge& edge : graph.classes[0].edges) {
+      if (edge.from == a && edge.to == b) return &edge;
+    }
+    return nullptr;
+  }
+  bool has(const std::string& from, const std::string& to, EdgeSource source) const {
+    const graph::OpenEdge* found = edge(from, to);
+    return found != nullptr && found->source == source;
+  }
+  double replayed() const { return replay_steps(graph, {}).at(0).length(); }
+  ReplayedPath path() const { return replay_steps(graph, {}).at(0).path; }
+};
+
+Recovered recovered(const KinetoText& text, const StepChoice& choice = {}) {
+  const std::string content = text.text();
+  const TraceOutline outline = parse_kineto_outline(text_source(content), "t.json");
+  const std::optional<MarkedStep> step = choose_step(outline, choice);
+  TraceChannels channels(2);
+  Recovered out;
+  out.step = recover_step(parse_kineto_events(text_source(content), outline, step), step, channels);
+  out.graph.classes = {out.step.graph};
+  out.graph.channels = std::move(channels).channels();
+  out.graph.world = 2;
+  graph::check(out.graph);
+  return out;
+}
+
+/// A kernel of each of two streams and a collective between them, as PyTorch issues them: the collective waits for the
+/// first kernel and the last kernel for the collective. One more kernel runs beside it.
+KinetoText overlapped(bool records) {
+  KinetoText text;
+  text.step(1, 77, 0, 400'000);
+  text.call("cudaLaunchKernel", 77, 10'000, 2'000, 1).kernel("gemm", 7, 15'000, 50'000, 1);
+  text.call("cudaEventRecord", 77, 20'000, 500, 2).call("cudaStreamWaitEvent", 77, 21'000, 500, 3);
+  text.call("cudaLaunchKernelExC", 77, 25'000, 2'000, 4).kernel("ncclDevKernel_AllReduce", 40, 66'000, 100'000, 4);
+  text.call("cudaEventRecord", 77, 28'000, 500, 5);
+  text.call("cudaLaunchKernel", 77, 40'000, 2'000, 6).kernel("side", 7, 65'000, 30'000, 6);
+  text.call("cudaStreamWaitEvent", 77, 60'000, 500, 7);
+  text.call("cudaLaunchKernel", 77, 70'000, 2'000, 8).kernel("adam", 7, 166'500, 20'000, 8);
+  if (!records) return text;
+  text.slice("cuda_sync", "Stream Wait Event", 0, 40, 21'000, 0,
+             R"("stream": 40, "device": 0, "correlation": 3, "wait_on_stream": 7,
+             "wait_on_cuda_event_record_corr_id": 2)");
+  text.slice("cuda_sync", "Stream Wait Event", 0, 7, 60'000, 0,
+             R"("stream": 7, "device": 0, "correlation": 7, "wait_on_stream": 40,
+             "wait_on_cuda_event_record_corr_id": 5)");
+  return text;
+}
+
+TEST(RecoveredEdges, ComeFromRecordsOfWaits) {
+  const Recovered step = recovered(overlapped(true));
+  EXPECT_TRUE(step.has("gemm#0", "all_reduce#0", EdgeSource::synchronisation));
+  EXPECT_TRUE(step.has("all_reduce#0", "adam#0", EdgeSource::synchronisation));
+  EXPECT_TRUE(step.has("gemm#0", "side#0", EdgeSource::stream));
+  EXPECT_TRUE(step.has("side#0", "adam#0", EdgeSource::stream));
+  EXPECT_EQ(step.edge("all_reduce#0", "side#0"), nullptr);
+  EXPECT_EQ(step.step.edges[static_cast<std::size_t>(EdgeSource::synchronisation)], 2);
+  EXPECT_EQ(step.step.edges[static_cast<std::size_t>(EdgeSource::pairing)], 0);
+  EXPECT_EQ(step.edge("gemm#0", "all_reduce#0")->confidence, 1);
+}
+
+TEST(RecoveredEdges, ComeFromTheOrderOfCallsWhereNothingIsRecorded) {
+  const Recovered step = recovered(overlapped(false));
+  EXPECT_TRUE(step.has("gemm#0", "all_reduce#0", EdgeSource::pairing));
+  EXPECT_TRUE(step.has("all_reduce#0", "adam#0", EdgeSource::pairing));
+  EXPECT_EQ(step.edge("all_reduce#0", "side#0"), nullptr);
+  EXPECT_LT(step.edge("all_reduce#0", "adam#0")->confidence, step.edge("gemm#0", "all_reduce#0")->confidence);
+  EXPECT_EQ(step.step.edges[static_cast<std::size_t>(EdgeSource::pairing)], 2);
+}
+
+TEST(RecoveredEdges, OfOlderTracesComeFromLaunchesAndTimes) {
+  KinetoText text;
+  text.step(1, 77, 0, 400'000);
+  text.call("cudaLaunchKernel", 77, 10'000, 2'000, 1).kernel("gemm", 7, 15'000, 50'000, 1);
+  text.call("cudaLaunchKernel", 77, 25'000, 2'000, 4).kernel("ncclKernel_AllReduce", 40, 66'000, 100'000, 4);
+  text.call("cudaLaunchKernel", 77, 40'000, 2'000, 6).kernel("side", 7, 65'500, 30'000, 6);
+  text.call("cudaLaunchKernel", 77, 70'000, 2'000, 8).kernel("adam", 7, 168'000, 20'000, 8);
+  const Recovered step = recovered(text);
+  EXPECT_TRUE(step.has("gemm#0", "all_reduce#0", EdgeSource::pairing));
+  EXPECT_TRUE(step.has("all_reduce#0", "adam#0", EdgeSource::times));
+  EXPECT_EQ(step.edge("all_reduce#0", "side#0"), nullptr);
+  EXPECT_EQ(step.step.notes.size(), 2U);
+}
+
+TEST(RecoveredEdges, AreNeverGuessedAgainstTheTimes) {
+  KinetoText text;
+  text.step(1, 77, 0, 400'000);
+  text.call("cudaLaunchKernel", 77, 10'000, 2'000, 1).kernel("ncclKernel_AllReduce", 40, 15'000, 90'000, 1);
+  text.call("cudaEventRecord", 77, 20'000, 500, 2).call("cudaStreamWaitEvent", 77, 21'000, 500, 3);
+  text.call("cudaLaunchKernel", 77, 25'000, 2'000, 4).kernel("gemm", 7, 30'000, 10'000, 4);
+  const Recovered step = recovered(text);
+  EXPECT_EQ(step.edge("all_reduce#0", "gemm#0"), nullptr);
+}
+
+TEST(RecoveredEdges, OrderBeginsWhereWorkOverlapsOnAStream) {
+  KinetoText text;
+  text.kernel("a", 7, 0, 50'000, 1).kernel("b", 7, 20'000, 50'000, 2).kernel("c", 7, 80'000, 5'000, 3);
+  const Recovered step = recovered(text);
+  ASSERT_NE(step.edge("a#0", "b#0"), nullptr);
+  EXPECT_EQ(step.edge("a#0", "b#0")->after_begin_ns, 20'000);
+  EXPECT_EQ(step.edge("a#0", "b#0")->kind, graph::EdgeKind::issued_before);
+  EXPECT_TRUE(step.has("a#0", "c#0", EdgeSource::stream));
+  EXPECT_TRUE(step.has("b#0", "c#0", EdgeSource::stream));
+  EXPECT_EQ(step.replayed(), 75'000) << "nothing is known of the gap";
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 85'000);
+}
+
+TEST(RecoveredHost, ShowsAStepThatIsBoundByLaunches) {
+  KinetoText text;
+  text.step(1, 77, 0, 1'000'000);
+  for (std::int64_t i = 0; i < 9; ++i) {
+    text.call("cudaLaunchKernel", 77, 50'000 + i * 100'000, 4'000, i).kernel("k", 7, 58'000 + i * 100'000, 10'000, i);
+  }
+  const Recovered step = recovered(text);
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 1'000'000);
+  EXPECT_EQ(step.replayed(), 1'000'000);
+  EXPECT_EQ(step.path().host, 1'000'000);
+  const graph::OpenEdge* launch = step.edge("launch of k#3#0", "k#3");
+  ASSERT_NE(launch, nullptr);
+  EXPECT_EQ(launch->after_begin_ns, 8'000);
+  EXPECT_EQ(launch->source, EdgeSource::launch);
+  EXPECT_EQ(step.graph.classes[0].tasks[step.find("launch of k#3#0")].ns, 100'000);
+  EXPECT_EQ(step.graph.classes[0].tasks[step.find("before the first call#0")].ns, 50'000);
+}
+
+TEST(RecoveredHost, ShowsAStepThatIsBoundByTheDevice) {
+  KinetoText text;
+  text.step(1, 77, 0, 100'000);
+  for (std::int64_t i = 0; i < 5; ++i) {
+    text.call("cudaLaunchKernel", 77, 1'000 + i * 10'000, 4'000, i).kernel("k", 7, 8'000 + i * 100'000, 100'000, i);
+  }
+  const Recovered step = recovered(text);
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 508'000);
+  EXPECT_EQ(step.replayed(), 508'000);
+  EXPECT_EQ(step.path().computing, 500'000);
+  EXPECT_EQ(step.path().host, 8'000);
+}
+
+TEST(RecoveredHost, WaitsForTheDevice) {
+  KinetoText text;
+  text.step(1, 77, 0, 300'000);
+  text.call("cudaLaunchKernel", 77, 10'000, 2'000, 1).kernel("k", 7, 15'000, 200'000, 1);
+  text.call("cudaDeviceSynchronize", 77, 20'000, 197'000, 2);
+  text.call("cudaMemcpyAsync", 77, 230'000, 30'000, 3).copy("Memcpy DtoH (Device -> Pageable)", 7, 235'000, 20'000, 3);
+  text.call("cudaLaunchKernel", 77, 270'000, 2'000, 4).kernel("k", 7, 275'000, 5'000, 4);
+  const Recovered step = recovered(text);
+  EXPECT_TRUE(step.has("k#0", "wait in cudaDeviceSynchronize#0", EdgeSource::synchronisation));
+  EXPECT_TRUE(step.has("memcpy_dtoh#0", "wait in cudaMemcpyAsync#0", EdgeSource::pairing));
+  const auto ns = [&](const char* name) { return step.graph.classes[0].tasks[step.find(name)].ns; };
+  EXPECT_EQ(ns("launch of k#0#0"), 10'000) << "until the call that waits";
+  EXPECT_EQ(ns("wait in cudaDeviceSynchronize#0"), 15'000) << "from the kernel's end to the next call";
+  EXPECT_EQ(ns("launch of memcpy_dtoh#0#0"), 5'000);
+  EXPECT_EQ(step.replayed(), 300'000);
+  EXPECT_EQ(step.path().computing, 200'000);
+  EXPECT_EQ(step.path().copying, 20'000);
+}
+
+TEST(RecoveredHost, GuessesWhichThreadWokeWhich) {
+  KinetoText text;
+  text.step(1, 77, 0, 1'000'000);
+  std::int64_t correlation = 0, time = 10'000;
+  const auto launches = [&](std::int64_t thread, int count) {
+    for (int i = 0; i < count; ++i, time += 10'000, ++correlation) {
+      text.call("cudaLaunchKernel", thread, time, 2'000, correlation).kernel("k", 7, time + 5'000, 1'000, correlation);
+    }
+  };
+  launches(77, 12);
+  time += 50'000;
+  launches(88, 12);
+  time += 30'000;
+  launches(77, 3);
+  const Recovered step = recovered(text);
+  EXPECT_TRUE(step.has("launch of k#11#0", "launch of k#12#0", EdgeSource::times));
+  EXPECT_TRUE(step.has("launch of k#23#0", "launch of k#24#0", EdgeSource::times));
+  EXPECT_EQ(step.edge("launch of k#11#0", "launch of k#12#0")->after_begin_ns, 60'000);
+  EXPECT_EQ(step.graph.classes[0].tasks[step.find("launch of k#11#0")].ns, 2'000) << "then it slept";
+  EXPECT_EQ(step.replayed(), 1'000'000);
+}
+
+TEST(RecoveredHost, OfADeviceThatIsBehindIsCountedFromItsOwnBegin) {
+  KinetoText text;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    text.step(step, 77, step * 100'000, 100'000);
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const std::int64_t id = 4 * step + i;
+      text.call("cudaLaunchKernel", 77, step * 100'000 + 10'000 + i * 10'000, 2'000, id);
+      text.kernel("k", 7, 15'000 + id * 30'000, 30'000, id);
+    }
+  }
+  const Recovered step =
+      recovered(text);  // step 1: its kernels run from 135 to 255 us, and it was marked from 100 us on
+  EXPECT_EQ(step.graph.classes[0].recorded_ns, 120'000);
+  EXPECT_EQ(step.replayed(), 120'000);
+  EXPECT_EQ(step.path().computing, 120'000);
+  EXPECT_TRUE(testing::has_parts(step.step.notes.at(0), {"0.035 ms behind"}));
+}
+
+TEST(RecoveredChannels, AreNamedByArguments) {
+  KinetoText text;
+  text.info = R"("rank": 1, "world_size": 4, "pg_config": [{"pg_name": "3", "pg_desc": "tp", "ranks": [0, 1]}])";
+  const auto args = [](const char* group, const char* more) {
+    return fmt::format(R"(, "Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000,
+                       "dtype": "Float", "Process Group Name": "{}"{})",
+                       group, more);
+  };
+  text.kernel("ncclDevKernel_AllReduce", 40, 0, 10, 1, args("3", R"(, "Group size": 2)"));
+  text.kernel("ncclDevKernel_AllReduce", 41, 0, 10, 2, args("0", R"(, "Group size": 4, "Seq": 9,
+                                                            "Process Group Description": "default_pg")"));
+  text.kernel("ncclDevKernel_AllGather", 42, 0, 10, 3);
+  const Recovered step = recovered(text);
+  ASSERT_EQ(step.graph.channels.size(), 3U);
+  EXPECT_EQ(step.graph.channels[0].name, "tp");
+  EXPECT_EQ(step.graph.channels[0].groups, (std::vector<std::vector<std::int64_t>>{{0, 1}}));
+  EXPECT_EQ(step.graph.channels[1].name, "group 0");
+  EXPECT_EQ(step.graph.channels[1].group_size, 4);
+  EXPECT_EQ(step.graph.channels[2].name, "stream 42 (inferred)");
+  EXPECT_EQ(step.graph.channels[2].group_size, 2);
+  const auto& task = step.graph.classes[0].tasks[step.find("all_reduce#1")];
+  EXPECT_EQ(task.sequence, 9);
+  EXPECT_EQ(task.network_bytes, 6000);
+  EXPECT_EQ(task.kind, graph::OpenKind::collective);
+}
+
+TEST(RecoveredStepOfTrace, RefusesAStepWithoutWork) {
+  KinetoText text;
+  text.step(1, 77, 0, 100).call("cudaLaunchKernel", 77, 10, 2, 1);
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { recovered(text); }),
+                                 {"step 1 of 't.json' has no work of a device", "--step"}));
+}
+
+}  // namespace
+}  // namespace weft::inspect

@@ -23,6 +23,7 @@
 #include "inspect/report/trace_summary.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
+#include "tools/trace_import.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -260,16 +261,17 @@ Command export_command(const std::shared_ptr<TraceOptions>& options) {
 }  // namespace
 
 Command describe_trace() {
-  Command command{"trace", "read traces: summary, diff, check, export"};
+  Command command{"trace", "read traces: summary, diff, check, export, import, import"};
   const auto options = std::make_shared<TraceOptions>();
   command.subcommands = {summary_command(options), diff_command(options), check_command(options),
-                         export_command(options)};
+                         export_command(options), describe_trace_import()};
   command.examples = {{"weft trace summary runs/mine"},
                       {"weft trace diff runs/serial runs/mine"},
                       {"weft trace check runs/mine"},
-                      {"weft trace export runs/mine --format kineto -o for-hta"}};
+                      {"weft trace export runs/mine --format kineto -o for-hta"},
+                      {"weft trace import rank0.json.gz -o step.graph.json"}};
   command.run = []() -> int {
-    throw UserError("weft trace: nothing to do", "one of summary, diff, check, export",
+    throw UserError("weft trace: nothing to do", "one of summary, diff, check, export, import",
                     "`weft trace --help` has examples");
   };
   return command;

@@ -207,6 +207,13 @@ class StepAssembly {
     note(timeline_.without_launch, [&] {
       return fmt::format("{} of {} device tasks have no launch in the trace.", timeline_.without_launch, op_count());
     });
+    const bool waits = std::ranges::any_of(trace_.calls, [](const HostCall& call) {
+      return call.kind == HostCallKind::event_sync || call.kind == HostCallKind::stream_sync ||
+             call.kind == HostCallKind::device_sync;
+    });
+    note(!waits && !trace_.calls.empty() ? 1 : 0, [] {
+      return "The trace has no calls in which the host waits for the device: such waits count as the host's own time.";
+    });
     note(timeline_.behind, [&] {
       return fmt::format("The device was {:.3f} ms behind the host: the step is counted from its own first task.",
                          static_cast<double>(timeline_.behind) / 1e6);

@@ -140,6 +140,26 @@ TEST_F(TraceCommand, ExportsChakraTracesOfARun) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path("two/step.2.et")));
 }
 
+TEST_F(TraceCommand, ImportsATraceOfPyTorch) {
+  folder_.write("rank0.json", R"({"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": 2, "pid": 1, "tid": 1, "args": {"correlation": 5}},
+    {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 15, "dur": 50, "pid": 0, "tid": 7, "args": {"stream": 7, "correlation": 5}}]})");
+  const testing::CommandResult result = trace({"import", "rank0.json", "-o", "step.graph.json", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const json report = json::parse(result.output);
+  EXPECT_EQ(report.at("file"), "step.graph.json");
+  EXPECT_EQ(report.at("ranks").at(0).at("recorded_ns"), 55'000);
+  EXPECT_EQ(report.at("ranks").at(0).at("replayed_ns"), 55'000);
+  const json graph = json::parse(testing::TemporaryFolder::read(folder_.path("step.graph.json")));
+  EXPECT_EQ(graph.at("source"), "kineto");
+  EXPECT_EQ(graph.at("world"), 2);
+  EXPECT_TRUE(has(trace({"import", "rank0.json"}).output, "replayed ms"));
+  EXPECT_TRUE(has(trace({"import", "rank0.json", "--step", "3"}).errors, "marks no steps"));
+  EXPECT_EQ(trace({"import", "rank0.json", "--step", "3", "--whole"}).exit_code, 2);
+  EXPECT_EQ(trace({"import", "rank0.json", "-o", "step.json"}).exit_code, 2);
+  EXPECT_EQ(trace({"import", "text.txt"}).exit_code, 2);
+}
+
 TEST_F(TraceCommand, RefusesWhatItCannotRead) {
   folder_.write("empty.json", "");
   folder_.write("other.json", "{\"traceEvents\": []}");

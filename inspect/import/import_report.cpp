@@ -1,0 +1,144 @@
+#include "inspect/import/import_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text/text_table.h"
+
+namespace weft::inspect {
+namespace {
+
+double import_ms(double ns) {
+  return ns * 1e-6;
+}
+
+std::string step_text(const std::optional<std::int64_t>& step) {
+  return step ? std::to_string(*step) : "-";
+}
+
+TextTable times_table(const ImportedTrace& imported) {
+  TextTable table;
+  table.columns = {{.head = "rank"},
+                   {.head = "step"},
+                   {.head = "recorded ms"},
+                   {.head = "replayed ms"},
+                   {.head = "off by"},
+                   {.head = "computing", .rank = 2},
+                   {.head = "communicating", .rank = 2},
+                   {.head = "exposed"},
+                   {.head = "overlap"}};
+  for (const ImportedRank& rank : imported.ranks) {
+    table.rows.push_back(
+        {std::to_string(rank.rank), step_text(rank.step), fmt::format("{:.3f}", import_ms(rank.recorded_ns)),
+         fmt::format("{:.3f}", import_ms(rank.replayed_ns)), fmt::format("{:+.2f} %", rank.error_percent()),
+         fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.computing))),
+         fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.communicating))),
+         fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.exposed()))),
+         fmt::format("{:.1f} %", rank.overlap.percent())});
+  }
+  return table;
+}
+
+/// The parts of a replayed step's path by name.
+std::array<std::pair<const char*, double>, 5> parts_of(const ReplayedPath& path) {
+  return {{{"host", path.host},
+           {"computing", path.computing},
+           {"communicating", path.communicating},
+           {"copying", path.copying},
+           {"waiting for ranks", path.waiting_for_ranks}}};
+}
+
+std::string path_text(const ImportedRank& rank) {
+  auto parts = parts_of(rank.path);
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, ns] : parts) {
+    const double percent = rank.replayed_ns == 0 ? 0 : 100 * ns / rank.replayed_ns;
+    if (percent >= 0.05) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", name, percent);
+  }
+  const bool host = rank.path.host > rank.replayed_ns / 2;
+  return fmt::format("{}{}", text.empty() ? "nothing" : text, host ? ": bound by the host's calls" : "");
+}
+
+TextTable edges_table(const ImportedTrace& imported) {
+  TextTable table;
+  table.columns = {{.head = "rank"}, {.head = "tasks"}, {.head = "of the host"}};
+  for (std::size_t source = 0; source < kEdgeSources; ++source) {
+    table.columns.push_back({.head = std::string(to_string(static_cast<graph::EdgeSource>(source)))});
+  }
+  for (const ImportedRank& rank : imported.ranks) {
+    std::vector<std::string> row = {std::to_string(rank.rank), std::to_string(rank.device_tasks + rank.host_tasks),
+                                    std::to_string(rank.host_tasks)};
+    for (const std::int64_t count : rank.edges) row.push_back(std::to_string(count));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
+StyledText styled_import(const ImportedTrace& imported, std::optional<std::size_t> width) {
+  StyledText text(fmt::format("{} trace of {} of {} ranks, {} process groups\n\n", imported.graph.source,
+                              imported.ranks.size(), imported.graph.world, imported.graph.channels.size()));
+  text.add("the step, replayed from durations and edges alone\n", Emphasis::heading);
+  text.add(table_text(times_table(imported), width));
+  text.add("\nwhat the replayed step's length is made of\n", Emphasis::heading);
+  for (const ImportedRank& rank : imported.ranks) text.add(fmt::format("rank {}: {}\n", rank.rank, path_text(rank)));
+  text.add("\nedges by source, from sure to doubtful\n", Emphasis::heading);
+  text.add(table_text(edges_table(imported), width));
+  if (imported.matched + imported.unmatched > 0) {
+    text.add(
+        fmt::format("\n{} collectives were matched over ranks, {} were not\n", imported.matched, imported.unmatched));
+  }
+  if (imported.graph.notes.empty()) return text;
+  text.add("\nnotes\n", Emphasis::heading);
+  for (const std::string& note : imported.graph.notes) text.add(fmt::format("- {}\n", note));
+  return text;
+}
+
+JsonObject import_json(const ImportedTrace& imported) {
+  JsonArray ranks;
+  for (const ImportedRank& rank : imported.ranks) {
+    JsonObject edges, path;
+    for (std::size_t source = 0; source < kEdgeSources; ++source) {
+      edges.add(to_string(static_cast<graph::EdgeSource>(source)), rank.edges[source]);
+    }
+    path.add("host_ns", rank.path.host)
+        .add("computing_ns", rank.path.computing)
+        .add("communicating_ns", rank.path.communicating)
+        .add("copying_ns", rank.path.copying)
+        .add("waiting_for_ranks_ns", rank.path.waiting_for_ranks);
+    ranks.add(JsonObject()
+                  .add("rank", rank.rank)
+                  .add("file", rank.file)
+                  .add("step", rank.step ? JsonValue(*rank.step) : nullptr)
+                  .add("events", rank.events)
+                  .add("device_tasks", rank.device_tasks)
+                  .add("host_tasks", rank.host_tasks)
+                  .add("recorded_ns", rank.recorded_ns)
+                  .add("replayed_ns", rank.replayed_ns)
+                  .add("error_percent", rank.error_percent())
+                  .add("replayed_path", path)
+                  .add("computing_ns", rank.overlap.computing)
+                  .add("communicating_ns", rank.overlap.communicating)
+                  .add("exposed_ns", rank.overlap.exposed())
+                  .add("overlap_percent", rank.overlap.percent())
+                  .add("edges", edges));
+  }
+  return JsonObject()
+      .add("source", imported.graph.source)
+      .add("world", imported.graph.world)
+      .add("absent_ranks", imported.absent_ranks)
+      .add("groups", imported.graph.channels.size())
+      .add("matched_collectives", imported.matched)
+      .add("unmatched_collectives", imported.unmatched)
+      .add("ranks", ranks)
+      .add("notes", imported.graph.notes);
+}
+
+}  // namespace weft::inspect

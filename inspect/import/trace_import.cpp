@@ -1,0 +1,259 @@
+#include "inspect/import/trace_import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/byte_source.h"
+#include "inspect/import/chakra_step.h"
+#include "inspect/import/collective_match.h"
+#include "inspect/import/kineto_file.h"
+
+namespace weft::inspect {
+namespace {
+
+constexpr const char* kNumbered = "Files that name no rank were numbered in the order in which they were given.";
+
+/// Gives ranks to files that name none, and returns whether it did.
+bool name_ranks(std::vector<TraceOutline>& outlines) {
+  std::set<std::int64_t> taken;
+  for (const TraceOutline& outline : outlines) taken.insert(outline.rank);
+  bool named = false;
+  std::int64_t next = 0;
+  for (TraceOutline& outline : outlines) {
+    if (outline.rank >= 0) continue;
+    while (!taken.insert(next).second) ++next;
+    outline.rank = next;
+    named = true;
+  }
+  return named;
+}
+
+void refuse_equal_ranks(const std::vector<TraceOutline>& outlines) {
+  std::map<std::int64_t, std::string> seen;
+  for (const TraceOutline& outline : outlines) {
+    const auto [at, added] = seen.emplace(outline.rank, outline.file);
+    if (added) continue;
+    throw UserError(fmt::format("'{}' and '{}' are both of rank {}", at->second, outline.file, outline.rank),
+                    "one file a rank", "name one of them only");
+  }
+}
+
+/// Without a choice, ranks are compared at one and the same step.
+StepChoice common_choice(const std::vector<TraceOutline>& outlines, StepChoice choice) {
+  if (choice.whole || choice.number || outlines.size() < 2) return choice;
+  std::vector<std::int64_t> common;
+  for (const MarkedStep& step : outlines.front().steps) common.push_back(step.number);
+  for (const TraceOutline& outline : outlines) {
+    std::erase_if(common, [&](std::int64_t number) {
+      return std::ranges::find(outline.steps, number, &MarkedStep::number) == outline.steps.end();
+    });
+  }
+  if (!common.empty()) choice.number = common.size() == 1 ? common.back() : common[common.size() - 2];
+  return choice;
+}
+
+void add_rank_notes(const std::vector<RecoveredStep>& steps, const std::vector<ImportedRank>& ranks,
+                    std::vector<std::string>& notes) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const std::string& note : steps[i].notes) {
+      notes.push_back(steps.size() == 1 ? note : fmt::format("Rank {}: {}", ranks[i].rank, note));
+    }
+  }
+}
+
+void add_joint_notes(const ImportedTrace& out, std::int64_t inferred, std::vector<std::string>& notes) {
+  if (inferred > 0) {
+    notes.push_back(
+        fmt::format("{} process groups were inferred: one for each stream of collectives, of all ranks, since the "
+                    "trace names none.",
+                    inferred));
+  }
+  if (out.unmatched > 0) {
+    notes.push_back(fmt::format("{} collectives have no partner in the other ranks' traces.", out.unmatched));
+  }
+  if (out.absent_ranks == 0) return;
+  if (out.graph.classes.size() == 1) {
+    notes.push_back(
+        fmt::format("{} of {} ranks have no trace. The recorded rank stands in for them, so the time of a "
+                    "collective holds its wait for them.",
+                    out.absent_ranks, out.graph.world));
+  } else {
+    notes.push_back(
+        fmt::format("{} of {} ranks have no trace. The recorded ranks stand in for them: the time of a "
+                    "collective is the shortest that one of them saw.",
+                    out.absent_ranks, out.graph.world));
+  }
+}
+
+/// Which ranks use a group is all that Chakra's files tell of it.
+void infer_members(graph::OpenGraph& graph) {
+  for (std::size_t channel = 0; channel < graph.channels.size(); ++channel) {
+    std::vector<std::int64_t> members;
+    for (const graph::OpenClass& step : graph.classes) {
+      const bool uses = std::ranges::any_of(
+          step.tasks, [&](const graph::OpenTask& task) { return task.channel == static_cast<std::int32_t>(channel); });
+      if (uses) members.push_back(step.ranks.front());
+    }
+    graph.channels[channel].group_size = static_cast<std::int64_t>(members.size());
+    graph.channels[channel].groups = {members};
+  }
+  for (graph::OpenClass& step : graph.classes) {
+    for (graph::OpenTask& task : step.tasks) {
+      if (task.channel < 0) continue;
+      const std::int64_t size = graph.channels[static_cast<std::size_t>(task.channel)].group_size;
+      // Of an all-gather the file tells what one rank gives.
+      const double given = task.network_bytes;
+      const double whole = task.operation == "all_gather" ? given * static_cast<double>(size) : given;
+      task.network_bytes = ring_bytes(task.operation, whole, size);
+    }
+  }
+}
+
+}  // namespace
+
+ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedRank> ranks, TraceChannels channels,
+                         std::int64_t world, std::string source) {
+  ImportedTrace out;
+  const std::int64_t inferred = channels.inferred();
+  out.graph.source = std::move(source);
+  out.graph.channels = std::move(channels).channels();
+  std::int64_t highest = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    graph::OpenClass& step = steps[i].graph;
+    step.name = steps.size() == 1 ? "" : fmt::format("rank {}", ranks[i].rank);
+    step.ranks = {ranks[i].rank};
+    highest = std::max(highest, ranks[i].rank);
+    ranks[i].recorded_ns = step.recorded_ns;
+    ranks[i].overlap = steps[i].overlap;
+    ranks[i].edges = steps[i].edges;
+    ranks[i].host_tasks = std::ranges::count(step.tasks, graph::OpenKind::host, &graph::OpenTask::kind);
+    ranks[i].device_tasks = static_cast<std::int64_t>(step.tasks.size()) - ranks[i].host_tasks;
+    out.graph.classes.push_back(std::move(step));
+  }
+  out.graph.world = std::max({world, highest + 1, static_cast<std::int64_t>(steps.size())});
+  out.absent_ranks = out.graph.world - static_cast<std::int64_t>(steps.size());
+  if (out.graph.source == to_string(TraceFormat::chakra)) infer_members(out.graph);
+  const MatchedCollectives matched = match_collectives(out.graph);
+  out.matched = static_cast<std::int64_t>(matched.meetings.size());
+  out.unmatched = matched.unmatched;
+  // A rank whose clock shows the end of a shared collective later began its step earlier.
+  std::vector<double> starts = clock_offsets(out.graph, matched);
+  const double most = starts.empty() ? 0 : *std::ranges::max_element(starts);
+  for (double& start : starts) start = most - start;
+  set_net_times(out.graph, matched);
+  const std::vector<ReplayedClass> replayed = replay_steps(out.graph, matched, starts);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].replayed_ns = replayed[i].length();
+    ranks[i].path = replayed[i].path;
+  }
+  add_rank_notes(steps, ranks, out.graph.notes);
+  add_joint_notes(out, inferred, out.graph.notes);
+  out.ranks = std::move(ranks);
+  return out;
+}
+
+namespace {
+
+ImportedTrace import_kineto(const std::vector<std::filesystem::path>& files, const StepChoice& choice,
+                            const TellImport& tell) {
+  const auto of_file = [&](const std::filesystem::path& file) -> TellEvents {
+    if (!tell) return {};
+    return [&tell, name = file.string()](std::int64_t events) { tell(name, events); };
+  };
+  std::vector<TraceOutline> outlines;
+  for (const std::filesystem::path& file : files) outlines.push_back(read_kineto_outline(file, of_file(file)));
+  const bool named = name_ranks(outlines);
+  refuse_equal_ranks(outlines);
+  std::ranges::sort(outlines, {}, &TraceOutline::rank);
+  const StepChoice common = common_choice(outlines, choice);
+  std::int64_t world = 0;
+  for (const TraceOutline& outline : outlines) world = std::max(world, outline.world);
+  TraceChannels channels(world > 0 ? world : static_cast<std::int64_t>(files.size()));
+  std::vector<RecoveredStep> steps;
+  std::vector<ImportedRank> ranks;
+  for (const TraceOutline& outline : outlines) {
+    const std::optional<MarkedStep> step = choose_step(outline, common);
+    const DeviceTrace trace = read_kineto_events(outline.file, outline, step, of_file(outline.file));
+    steps.push_back(recover_step(trace, step, channels));
+    ranks.push_back({.file = outline.file, .rank = outline.rank, .events = outline.events});
+    if (step) ranks.back().step = step->number;
+  }
+  ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), world, "kineto");
+  if (named) out.graph.notes.emplace_back(kNumbered);
+  return out;
+}
+
+ImportedTrace import_chakra(const std::vector<std::filesystem::path>& files, const StepChoice& choice) {
+  if (choice.number) {
+    throw UserError("Chakra's traces mark no steps", "one step a file", "leave --step out");
+  }
+  std::vector<TraceOutline> outlines;
+  std::vector<ChakraFile> read;
+  for (const std::filesystem::path& path : files) {
+    read.push_back(read_chakra(path));
+    TraceOutline outline;
+    outline.file = path.string();
+    outline.rank = read.back().rank;
+    outlines.push_back(std::move(outline));
+  }
+  const bool named = name_ranks(outlines);
+  refuse_equal_ranks(outlines);
+  TraceChannels channels(static_cast<std::int64_t>(files.size()));
+  std::vector<RecoveredStep> steps;
+  std::vector<ImportedRank> ranks;
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    read[i].rank = outlines[i].rank;
+    steps.push_back(chakra_step(read[i], channels));
+    ranks.push_back({.file = outlines[i].file, .rank = outlines[i].rank});
+    ranks.back().events = static_cast<std::int64_t>(read[i].nodes.size());
+    read[i].nodes = {};
+  }
+  ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), 0, "chakra");
+  if (named) out.graph.notes.emplace_back(kNumbered);
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(TraceFormat format) {
+  return format == TraceFormat::kineto ? "kineto" : format == TraceFormat::chakra ? "chakra" : "nsight";
+}
+
+TraceFormat trace_format(const std::filesystem::path& file) {
+  constexpr std::string_view kDatabase = "SQLite format 3";
+  OpenedFile opened = open_text_file(file, "the trace");
+  std::string head(kDatabase.size(), '\0');
+  std::size_t count = 0;
+  while (count < head.size()) {
+    const std::size_t more = opened.source({head.data() + count, head.size() - count});
+    if (more == 0) break;
+    count += more;
+  }
+  head.resize(count);
+  if (head == kDatabase) return TraceFormat::nsight;
+  const std::size_t first = head.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos || (head[first] != '{' && head[first] != '[')) return TraceFormat::chakra;
+  // A message that is as long as a bracket's code begins with the tag of a field, and JSON doesn't go on like that.
+  const std::size_t second = head.find_first_not_of(" \t\r\n", first + 1);
+  const std::string_view allowed = head[first] == '{' ? "\"}" : "{]";
+  const bool json = second == std::string::npos || allowed.find(head[second]) != std::string_view::npos;
+  return json ? TraceFormat::kineto : TraceFormat::chakra;
+}
+
+ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, TraceFormat format,
+                            const StepChoice& choice, const TellImport& tell) {
+  if (format == TraceFormat::nsight) {
+    throw UserError(fmt::format("'{}' is a database of SQLite", files.front().string()),
+                    "a trace of PyTorch's profiler, or a Chakra execution trace", "import another file");
+  }
+  ImportedTrace out = format == TraceFormat::kineto ? import_kineto(files, choice, tell) : import_chakra(files, choice);
+  out.graph.name = files.front().filename().string();
+  return out;
+}
+
+}  // namespace weft::inspect

@@ -1,0 +1,60 @@
+// Recorded steps of one or many ranks as one open graph, with what is known about how well it explains the recording.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/open_graph.h"
+#include "inspect/import/recovered_step.h"
+#include "inspect/import/step_replay.h"
+#include "inspect/import/trace_steps.h"
+
+namespace weft::inspect {
+
+/// What is found about one rank's step.
+struct ImportedRank {
+  std::string file;
+  std::int64_t rank = -1;
+  std::optional<std::int64_t> step = {};  // its number, if it was marked
+  std::int64_t events = 0;                // in the file
+  std::int64_t device_tasks = 0, host_tasks = 0;
+  double recorded_ns = 0, replayed_ns = 0;
+  ReplayedPath path = {};  // of the replayed step
+  DeviceOverlap overlap = {};
+  std::array<std::int64_t, kEdgeSources> edges = {};  // by graph::EdgeSource
+  /// How far the replayed step is from the recorded one, in percent.
+  double error_percent() const { return recorded_ns == 0 ? 0 : 100 * (replayed_ns - recorded_ns) / recorded_ns; }
+};
+
+struct ImportedTrace {
+  graph::OpenGraph graph;
+  std::vector<ImportedRank> ranks;
+  std::int64_t matched = 0, unmatched = 0;  // collectives of several recorded ranks
+  std::int64_t absent_ranks = 0;            // of the world, without a trace
+};
+
+/// Told now and then what is done: the file, and how many of its events have been read.
+using TellImport = std::function<void(const std::string& file, std::int64_t events)>;
+
+enum class TraceFormat : std::uint8_t { kineto, chakra, nsight };
+
+std::string_view to_string(TraceFormat format);
+
+/// By the first bytes of a file. Throws UserError if it can't be read.
+TraceFormat trace_format(const std::filesystem::path& file);
+
+/// Reads traces of one format, a rank a file. Throws UserError, with the file's name, on what can't be read, on two
+/// files of one rank, and on a step that a file lacks.
+ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, TraceFormat format,
+                            const StepChoice& choice, const TellImport& tell = {});
+
+/// From steps that have been recovered: joins their ranks, matches collectives, replays. `channels` is what
+/// recover_step() filled. `world`: ranks of the run; 0: unknown.
+ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedRank> ranks, TraceChannels channels,
+                         std::int64_t world, std::string source);
+
+}  // namespace weft::inspect

@@ -1,0 +1,133 @@
+// Files of one or many ranks, from their format to the report.
+#include "inspect/import/trace_import.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+#include "inspect/formats/graph_file.h"
+#include "inspect/formats/protobuf.h"
+#include "inspect/import/import_report.h"
+#include "tests/base/messages.h"
+#include "tests/inspect/import/kineto_text.h"
+
+namespace weft::inspect {
+namespace {
+
+using testing::KinetoText;
+
+std::filesystem::path written(const std::string& name, const std::string& text) {
+  const std::filesystem::path path = ::testing::TempDir() + "weft_import_" + name;
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+/// Two steps of two ranks: rank 1 computes for longer, its clock shows 7 ms more, and rank 0 waits in the collective.
+KinetoText rank_of_two(std::int64_t rank, std::int64_t world) {
+  KinetoText text;
+  text.info = fmt::format(R"("rank": {}, "world_size": {}, "pg_config": [{{"pg_name": "0", "pg_desc": "default_pg",
+                          "pg_size": {}}}])",
+                          rank, world, world);
+  for (std::int64_t i = 0; i < 2; ++i) {
+    const std::int64_t begin = i * 1'000'000 + rank * 7'000'000, first = rank == 0 ? 100'000 : 300'000;
+    text.step(i, 77, begin, 1'000'000);
+    text.call("cudaLaunchKernel", 77, begin + 10'000, 2'000, 10 * i);
+    text.kernel("gemm", 7, begin + 20'000, first, 10 * i);
+    text.call("cudaEventRecord", 77, begin + 30'000, 500, 10 * i + 1);
+    text.call("cudaStreamWaitEvent", 77, begin + 31'000, 500, 10 * i + 2);
+    text.call("cudaLaunchKernelExC", 77, begin + 40'000, 2'000, 10 * i + 3);
+    text.kernel("ncclDevKernel_AllReduce", 40, begin + 20'000 + first, 400'000 - first, 10 * i + 3,
+                R"(, "Process Group Name": "0")");
+    text.call("cudaDeviceSynchronize", 77, begin + 50'000, 380'000, 10 * i + 4);
+  }
+  return text;
+}
+
+TEST(TraceImport, JoinsRanks) {
+  const std::vector<std::filesystem::path> files = {written("b.json", rank_of_two(1, 2).text()),
+                                                    written("a.json", rank_of_two(0, 2).text())};
+  const ImportedTrace imported = import_traces(files, trace_format(files[0]), {});
+  graph::check(imported.graph);
+  ASSERT_EQ(imported.ranks.size(), 2U);
+  EXPECT_EQ(imported.ranks[0].rank, 0);
+  EXPECT_EQ(imported.ranks[1].step, 0);
+  EXPECT_EQ(imported.graph.classes[1].name, "rank 1");
+  EXPECT_EQ(imported.matched, 1);
+  EXPECT_EQ(imported.unmatched, 0);
+  EXPECT_EQ(imported.absent_ranks, 0);
+  const auto reduce = std::ranges::find(imported.graph.classes[0].tasks, "all_reduce#0", &graph::OpenTask::name);
+  EXPECT_EQ(reduce->ns, 100'000) << "without the wait for rank 1";
+  EXPECT_EQ(reduce->end_ns, 420'000);
+  for (const ImportedRank& rank : imported.ranks) {
+    EXPECT_EQ(rank.recorded_ns, 1'000'000);
+    EXPECT_EQ(rank.replayed_ns, 1'000'000);
+  }
+  EXPECT_EQ(imported.ranks[0].path.waiting_for_ranks, 200'000);
+  EXPECT_EQ(imported.ranks[1].path.waiting_for_ranks, 0);
+  EXPECT_EQ(imported.graph.notes.size(), 2U) << "what was guessed on each rank";
+}
+
+TEST(TraceImport, SaysWhoStandsInForAbsentRanks) {
+  const auto file = written("one.json", rank_of_two(0, 8).text());
+  const ImportedTrace imported = import_traces({file}, TraceFormat::kineto, {.number = 1});
+  EXPECT_EQ(imported.graph.world, 8);
+  EXPECT_EQ(imported.absent_ranks, 7);
+  EXPECT_EQ(imported.ranks[0].step, 1);
+  EXPECT_TRUE(testing::has_parts(imported.graph.notes.back(), {"7 of 8 ranks have no trace", "stands in"}));
+  const std::string text = styled_import(imported, std::nullopt).plain();
+  EXPECT_TRUE(testing::has_parts(text, {"kineto trace of 1 of 8 ranks", "recorded ms", "1.000", "+0.00 %",
+                                        "bound by the host's calls", "pairing", "7 of 8 ranks"}));
+  EXPECT_TRUE(testing::has_parts(import_json(imported).text(),
+                                 {"\"recorded_ns\":1000000", "\"absent_ranks\":7", "\"pairing\":1", "\"launch\":2"}));
+  const graph::OpenGraph& graph = imported.graph;
+  const auto path = std::filesystem::path(::testing::TempDir() + "weft_import.graph.json");
+  write_graph_file(path, graph);
+  EXPECT_EQ(read_graph_file(path).classes[0].edges.size(), graph.classes[0].edges.size());
+}
+
+TEST(TraceImport, KnowsFormatsByTheirFirstBytes) {
+  EXPECT_EQ(trace_format(written("f", " \n{\"traceEvents\": []}")), TraceFormat::kineto);
+  EXPECT_EQ(trace_format(written("f", "[]")), TraceFormat::kineto);
+  EXPECT_EQ(trace_format(written("f", std::string("SQLite format 3\0", 16))), TraceFormat::nsight);
+  EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, "0.0.4").delimited())), TraceFormat::chakra);
+  EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, std::string(121, 'x')).delimited())), TraceFormat::chakra);
+  EXPECT_THROW(trace_format(::testing::TempDir() + "weft_import_missing"), UserError);
+}
+
+TEST(TraceImport, InfersMembersOfChakrasGroups) {
+  std::vector<std::filesystem::path> files;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto attribute = [](std::string_view name, std::uint32_t field, std::uint64_t value) {
+      return std::string(ProtoMessage().text(1, name).varint(field, value).bytes());
+    };
+    ProtoMessage node;
+    node.varint(1, 1).text(2, "gather").varint(3, 7).varint(7, 10 + 5 * static_cast<std::uint64_t>(rank));
+    node.text(10, attribute("comm_type", 9, 2)).text(10, attribute("comm_size", 9, 1000));
+    files.push_back(
+        written(fmt::format("chakra.{}.et", rank), ProtoMessage().text(1, "0.0.4").delimited() + node.delimited()));
+  }
+  const ImportedTrace imported = import_traces(files, trace_format(files[0]), {});
+  EXPECT_EQ(imported.graph.source, "chakra");
+  EXPECT_EQ(imported.matched, 1);
+  EXPECT_EQ(imported.graph.channels.at(0).groups, (std::vector<std::vector<std::int64_t>>{{0, 1}}));
+  EXPECT_EQ(imported.graph.classes[1].tasks[0].ns, 10'000);
+  EXPECT_EQ(imported.graph.classes[1].tasks[0].network_bytes, 1000);
+}
+
+TEST(TraceImport, RefusesFilesThatDontBelongTogether) {
+  const auto a = written("same.json", rank_of_two(0, 2).text()), b = written("again.json", rank_of_two(0, 2).text());
+  const auto refusal = [](const auto& read) { return testing::message_of<UserError>(read); };
+  EXPECT_TRUE(testing::has_parts(refusal([&] {
+                                   import_traces({a, b}, TraceFormat::kineto, {});
+                                 }),
+                                 {"same.json", "again.json", "both of rank 0"}));
+  EXPECT_TRUE(testing::has_parts(refusal([&] { import_traces({a}, TraceFormat::kineto, {.number = 9}); }),
+                                 {"same.json", "no step 9"}));
+  EXPECT_TRUE(
+      testing::has_parts(refusal([&] { import_traces({a}, TraceFormat::chakra, {.number = 9}); }), {"mark no steps"}));
+}
+
+}  // namespace
+}  // namespace weft::inspect

@@ -1,0 +1,130 @@
+#include "tools/trace_import.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "base/status_line.h"
+#include "base/text/json_object.h"
+#include "base/text/printable.h"
+#include "base/text/text_table.h"
+#include "base/text/units.h"
+#include "inspect/formats/graph_file.h"
+#include "inspect/import/import_report.h"
+#include "inspect/import/trace_import.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr int kNoStep = -1;
+
+struct ImportOptions {
+  std::vector<std::string> files;
+  std::string output, format = "auto";
+  std::int64_t step = kNoStep;
+  bool whole = false, json = false;
+};
+
+inspect::TraceFormat format_of(const ImportOptions& options) {
+  for (const inspect::TraceFormat format :
+       {inspect::TraceFormat::kineto, inspect::TraceFormat::chakra, inspect::TraceFormat::nsight}) {
+    if (options.format == to_string(format)) return format;
+  }
+  const inspect::TraceFormat first = inspect::trace_format(options.files.front());
+  for (const std::string& file : options.files) {
+    const inspect::TraceFormat format = inspect::trace_format(file);
+    if (format == first) continue;
+    throw UserError(fmt::format("'{}' is a trace of {}, '{}' one of {}", options.files.front(), to_string(first), file,
+                                to_string(format)),
+                    "files of one program", "import them one after the other");
+  }
+  return first;
+}
+
+int import_files(const ImportOptions& options) {
+  if (options.whole && options.step != kNoStep) {
+    throw UserError("--whole and --step exclude each other", "one of them", "leave one out");
+  }
+  if (!options.output.empty() && !inspect::is_graph_file(options.output)) {
+    throw UserError(fmt::format("-o '{}'", options.output), "a name that ends in .graph.json or .graph.json.gz",
+                    "-o step.graph.json");
+  }
+  if (!options.output.empty()) expect_writable(options.output);
+  inspect::StepChoice choice{.whole = options.whole};
+  if (options.step != kNoStep) choice.number = options.step;
+  inspect::ImportedTrace imported;
+  {
+    StatusLine line;
+    imported = inspect::import_traces(
+        {options.files.begin(), options.files.end()}, format_of(options), choice,
+        [&](const std::string& file, std::int64_t events) {
+          line.show({fmt::format("{}: {} events", std::filesystem::path(file).filename().string(),
+                                 human_count(static_cast<double>(events)))});
+        });
+  }
+  graph::check(imported.graph);
+  if (!options.output.empty()) inspect::write_graph_file(options.output, imported.graph, Named::by_person);
+  if (options.json) {
+    JsonObject json = inspect::import_json(imported);
+    json.add("file", options.output.empty() ? JsonValue(nullptr) : JsonValue(options.output));
+    say("{}\n", json.text());
+    return 0;
+  }
+  say(stdout, inspect::styled_import(imported, output_width()));
+  if (!options.output.empty()) say("\n{}\n", options.output);
+  return 0;
+}
+
+}  // namespace
+
+Command describe_trace_import() {
+  const auto options = std::make_shared<ImportOptions>();
+  Command command{"import", "read another program's traces as an open graph"};
+  command.add({.names = "files",
+               .target = &options->files,
+               .value = "FILE",
+               .help = "traces, one a rank, packed with gzip or not",
+               .paths = Paths::files,
+               .required = true});
+  command.add({.names = "-o,--output",
+               .target = &options->output,
+               .value = "FILE",
+               .help = "the graph to write: NAME.graph.json, or .graph.json.gz",
+               .paths = Paths::files});
+  command.add({.names = "--format",
+               .target = &options->format,
+               .value = "FORMAT",
+               .help =
+                   "who made the files: kineto is PyTorch's profiler, chakra MLCommons' execution traces; auto looks "
+                   "into them",
+               .choices = {"auto", "kineto", "chakra"}});
+  command.add({.names = "--step",
+               .target = &options->step,
+               .value = "N",
+               .help = "the step marked ProfilerStep#N",
+               .default_text = "the last one that another step follows",
+               .least = 0});
+  command.add({.names = "--whole", .target = &options->whole, .help = "all that the files hold, as one step"});
+  command.add({.names = "--json", .target = &options->json, .help = "print the report as JSON"});
+  command.description =
+      "Recovers the tasks of one step and who waited for whom: from records of waits, the order of each stream, "
+      "launches, "
+      "the order of calls on CPU threads, and times, each with its confidence. Then the step is replayed from "
+      "durations "
+      "and edges alone, and compared with the recorded one. A rank without a trace is stood in for by the others, and "
+      "the "
+      "report says so. Without -o only the report is printed.";
+  command.examples = {{"weft trace import rank0.json.gz -o step.graph.json"},
+                      {"weft trace import trace/rank*.json --step 12 -o step.graph.json.gz"},
+                      {"weft trace import chakra.0.et chakra.1.et --json"}};
+  command.run = [options] { return import_files(*options); };
+  return command;
+}
+
+}  // namespace weft::tools

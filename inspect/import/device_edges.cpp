@@ -82,11 +82,18 @@ class EdgeSearch {
     }
   }
 
-  /// What a thread did since its last launch, and which collectives nobody has waited for.
+  /// A call of cudaStreamWaitEvent whose waiting stream is that of the thread's next launch.
+  struct PendingWait {
+    std::uint32_t source;   // kNone: the oldest collective that nobody has waited for
+    std::uint32_t stream;   // of that collective; kNone: any
+    bool after_collective;  // an event behind a collective had just been recorded
+  };
+
+  /// What a thread did since its last launch.
   struct ThreadState {
     std::uint32_t launched = kNone;  // the last op
-    bool recorded = false, waited_at_once = false;
-    std::vector<std::pair<std::uint32_t, double>> sources;  // that the next launch waits for; kNone: the oldest
+    bool recorded = false;           // an event that no wait has followed
+    std::vector<PendingWait> waits;
   };
 
   void add_paired_waits() {
@@ -99,29 +106,36 @@ class EdgeSearch {
         const std::uint32_t first = timeline_.launches[i].front();
         pair_waits(thread, first, awaited);
         if (op(first).collective != kNoCollective) awaited.push_back(first);
-        thread = {timeline_.launches[i].back(), false, false, {}};
+        thread = {timeline_.launches[i].back(), false, {}};
       } else if (call.kind == HostCallKind::record) {
+        // Work that is recorded at once on the stream that waited isn't that of the next launch: PyTorch's futures wait
+        // for a collective on streams of their own.
+        std::erase_if(thread.waits, [](const PendingWait& wait) { return wait.after_collective; });
         thread.recorded = true;
       } else if (call.kind == HostCallKind::wait) {
-        const bool at_once = thread.recorded && !thread.waited_at_once;
-        thread.sources.emplace_back(at_once ? thread.launched : kNone, at_once ? kRecordedNow : kOldestAwaited);
-        thread.waited_at_once = thread.waited_at_once || at_once;
+        thread.waits.push_back(pending_wait(thread));
+        thread.recorded = false;
       }
     }
   }
 
+  PendingWait pending_wait(const ThreadState& thread) const {
+    if (!thread.recorded || thread.launched == kNone) return {kNone, kNone, false};
+    if (op(thread.launched).collective == kNoCollective) return {thread.launched, kNone, false};
+    return {kNone, timeline_.stream_of[thread.launched], true};
+  }
+
   void pair_waits(const ThreadState& thread, std::uint32_t to, std::deque<std::uint32_t>& awaited) {
-    for (const auto& [source, confidence] : thread.sources) {
-      if (source != kNone) {
-        const bool holds = add(source, to, EdgeSource::pairing, confidence);
-        if (holds) std::erase(awaited, source);
+    for (const PendingWait& wait : thread.waits) {
+      if (wait.source != kNone) {
+        add(wait.source, to, EdgeSource::pairing, kRecordedNow);
         continue;
       }
-      const auto oldest = std::ranges::find_if(
-          awaited, [&](std::uint32_t from) { return timeline_.stream_of[from] != timeline_.stream_of[to]; });
-      if (oldest == awaited.end()) continue;
-      add(*oldest, to, EdgeSource::pairing, confidence);
-      awaited.erase(oldest);
+      const auto oldest = std::ranges::find_if(awaited, [&](std::uint32_t from) {
+        const std::uint32_t stream = timeline_.stream_of[from];
+        return wait.stream == kNone ? stream != timeline_.stream_of[to] : stream == wait.stream;
+      });
+      if (oldest != awaited.end() && add(*oldest, to, EdgeSource::pairing, kOldestAwaited)) awaited.erase(oldest);
     }
   }
 

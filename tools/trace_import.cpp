@@ -103,7 +103,7 @@ Command describe_trace_import() {
                .help =
                    "who made the files: kineto is PyTorch's profiler, chakra MLCommons' execution traces; auto looks "
                    "into them",
-               .choices = {"auto", "kineto", "chakra"}});
+               .choices = {"auto", "kineto", "chakra", "nsight"}});
   command.add({.names = "--step",
                .target = &options->step,
                .value = "N",
@@ -122,7 +122,8 @@ Command describe_trace_import() {
       "report says so. Without -o only the report is printed.";
   command.examples = {{"weft trace import rank0.json.gz -o step.graph.json"},
                       {"weft trace import trace/rank*.json --step 12 -o step.graph.json.gz"},
-                      {"weft trace import chakra.0.et chakra.1.et --json"}};
+                      {"weft trace import chakra.0.et chakra.1.et --json"},
+                      {"weft trace import profile.sqlite --step 12 -o step.graph.json"}};
   command.run = [options] { return import_files(*options); };
   return command;
 }

@@ -55,6 +55,18 @@ struct DeviceOp {
 
 enum class HostCallKind : std::uint8_t { launch, record, wait, event_sync, stream_sync, device_sync, other };
 
+/// By the name of a function of CUDA's runtime or driver.
+inline HostCallKind host_call_kind(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (has("StreamWaitEvent")) return HostCallKind::wait;
+  if (has("EventRecord")) return HostCallKind::record;
+  if (has("EventSynchronize")) return HostCallKind::event_sync;
+  if (has("StreamSynchronize")) return HostCallKind::stream_sync;
+  if (has("DeviceSynchronize") || has("CtxSynchronize")) return HostCallKind::device_sync;
+  if (has("Launch") || has("Memcpy") || has("Memset")) return HostCallKind::launch;
+  return HostCallKind::other;
+}
+
 struct HostCall {
   std::int64_t begin = 0, end = 0;
   std::int64_t correlation = kNoCorrelation;

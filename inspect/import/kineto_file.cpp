@@ -20,7 +20,6 @@ namespace {
 constexpr std::int64_t kTellEvery = 1 << 16;  // events
 constexpr std::string_view kStepMark = "ProfilerStep#";
 constexpr std::int64_t kMostWorld = 1 << 24;
-constexpr std::int64_t kStepsAhead = 4;  // a host that is further ahead of its device would be a surprise
 
 /// Calls `take(event)` for each event of a file and `group(in)` for its part distributedInfo.
 template <class Take, class Info>
@@ -112,17 +111,6 @@ bool wanted_in_outline(KinetoCategory category) {
 
 bool wanted_in_step(KinetoCategory category) {
   return category != KinetoCategory::other;
-}
-
-HostCallKind call_kind(std::string_view name) {
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  if (has("StreamWaitEvent")) return HostCallKind::wait;
-  if (has("EventRecord")) return HostCallKind::record;
-  if (has("EventSynchronize")) return HostCallKind::event_sync;
-  if (has("StreamSynchronize")) return HostCallKind::stream_sync;
-  if (has("DeviceSynchronize") || has("CtxSynchronize")) return HostCallKind::device_sync;
-  if (has("Launch") || has("Memcpy") || has("Memset")) return HostCallKind::launch;
-  return HostCallKind::other;
 }
 
 /// The kind of a record of cuda_sync by its name: "Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync".
@@ -231,7 +219,7 @@ class StepEvents {
   void take_call(const KinetoEvent& event) {
     if (!event.has_length) return;
     out_.calls.push_back({event.begin, end_of(event), event.correlation, event.thread, out_.names.number(event.name),
-                          call_kind(event.name)});
+                          host_call_kind(event.name)});
   }
 
   void take_sync(const KinetoEvent& event) {
@@ -302,13 +290,7 @@ TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, co
   };
   out.events = for_each_event(std::move(source), name, wanted_in_outline, tell, take,
                               [&](JsonPull& in) { read_distributed_info(in, out); });
-  std::ranges::sort(out.steps, {}, [](const MarkedStep& step) { return step.window.begin; });
-  for (std::size_t i = 0; i + 1 < out.steps.size(); ++i) {
-    const TimeWindow& window = out.steps[i].window;
-    out.steps[i].latest_work =
-        window.end +
-        std::min(kStepsAhead * std::min(window.end - window.begin, INT64_MAX / kStepsAhead), INT64_MAX - window.end);
-  }
+  sort_steps(out.steps);
   if (out.rank < 0) out.rank = rank_in_name(std::filesystem::path(name).filename().string());
   return out;
 }

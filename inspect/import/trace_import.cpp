@@ -12,6 +12,7 @@
 #include "inspect/import/chakra_step.h"
 #include "inspect/import/collective_match.h"
 #include "inspect/import/kineto_file.h"
+#include "inspect/import/nsight_file.h"
 
 namespace weft::inspect {
 namespace {
@@ -218,6 +219,35 @@ ImportedTrace import_chakra(const std::vector<std::filesystem::path>& files, con
   return out;
 }
 
+/// A database may hold several processes, which are ranks then.
+ImportedTrace import_nsight(const std::vector<std::filesystem::path>& files, const StepChoice& choice) {
+  std::vector<TraceOutline> outlines;
+  std::vector<std::size_t> process;  // by rank: its place in the file
+  for (const std::filesystem::path& file : files) {
+    for (TraceOutline& outline : read_nsight_outlines(file)) {
+      const bool first = outlines.empty() || outlines.back().file != outline.file;
+      process.push_back(first ? 0 : process.back() + 1);
+      outline.rank = static_cast<std::int64_t>(outlines.size());
+      outlines.push_back(std::move(outline));
+    }
+  }
+  const StepChoice common = common_choice(outlines, choice);
+  TraceChannels channels(static_cast<std::int64_t>(outlines.size()));
+  std::vector<RecoveredStep> steps;
+  std::vector<ImportedRank> ranks;
+  for (std::size_t i = 0; i < outlines.size(); ++i) {
+    const std::optional<MarkedStep> step = choose_step(outlines[i], common);
+    steps.push_back(recover_step(read_nsight_events(outlines[i].file, process[i], outlines[i], step), step, channels));
+    ranks.push_back({.file = outlines[i].file, .rank = outlines[i].rank, .events = outlines[i].events});
+    if (step) ranks.back().step = step->number;
+  }
+  ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), 0, "nsight");
+  if (outlines.size() > 1) {
+    out.graph.notes.emplace_back("Processes were numbered as ranks in the order of the files and of their devices.");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string_view to_string(TraceFormat format) {
@@ -247,11 +277,9 @@ TraceFormat trace_format(const std::filesystem::path& file) {
 
 ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, TraceFormat format,
                             const StepChoice& choice, const TellImport& tell) {
-  if (format == TraceFormat::nsight) {
-    throw UserError(fmt::format("'{}' is a database of SQLite", files.front().string()),
-                    "a trace of PyTorch's profiler, or a Chakra execution trace", "import another file");
-  }
-  ImportedTrace out = format == TraceFormat::kineto ? import_kineto(files, choice, tell) : import_chakra(files, choice);
+  ImportedTrace out = format == TraceFormat::kineto   ? import_kineto(files, choice, tell)
+                      : format == TraceFormat::chakra ? import_chakra(files, choice)
+                                                      : import_nsight(files, choice);
   out.graph.name = files.front().filename().string();
   return out;
 }

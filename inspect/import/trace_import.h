@@ -47,8 +47,8 @@ std::string_view to_string(TraceFormat format);
 /// By the first bytes of a file. Throws UserError if it can't be read.
 TraceFormat trace_format(const std::filesystem::path& file);
 
-/// Reads traces of one format, a rank a file. Throws UserError, with the file's name, on what can't be read, on two
-/// files of one rank, and on a step that a file lacks.
+/// Reads traces of one format, a rank a file (of Nsight Systems: a rank a process). Throws UserError, with the file's
+/// name, on what can't be read, on two files of one rank, and on a step that a file lacks.
 ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, TraceFormat format,
                             const StepChoice& choice, const TellImport& tell = {});
 

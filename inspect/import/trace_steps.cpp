@@ -8,6 +8,20 @@
 #include "base/error.h"
 
 namespace weft::inspect {
+namespace {
+
+constexpr std::int64_t kStepsAhead = 4;  // a host that is further ahead of its device would be a surprise
+
+}  // namespace
+
+void sort_steps(std::vector<MarkedStep>& steps) {
+  std::ranges::sort(steps, {}, [](const MarkedStep& step) { return step.window.begin; });
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+    const TimeWindow& window = steps[i].window;
+    const std::int64_t length = std::min(window.end - window.begin, INT64_MAX / kStepsAhead);
+    steps[i].latest_work = window.end + std::min(kStepsAhead * length, INT64_MAX - window.end);
+  }
+}
 
 std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepChoice& choice) {
   const std::vector<MarkedStep>& steps = outline.steps;

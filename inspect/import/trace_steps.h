@@ -20,6 +20,9 @@ struct MarkedStep {
   std::int64_t latest_work = std::numeric_limits<std::int64_t>::max();
 };
 
+/// By begin, and sets up to when work may belong to each.
+void sort_steps(std::vector<MarkedStep>& steps);
+
 /// What a quick look at a file finds: all that has to be known before its events are read.
 struct TraceOutline {
   std::string file;

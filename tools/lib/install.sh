@@ -5,7 +5,7 @@
 build_packages=(build-essential cmake ninja-build pkg-config
   libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz zlib1g-dev
   libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
-  libutf8proc-dev libpcre2-dev libsentencepiece-dev)
+  libutf8proc-dev libpcre2-dev libsqlite3-dev libsentencepiece-dev)
 # Packages for the tests.
 test_packages=(libgtest-dev)
 # Reports are tested in a real browser. These tests are skipped where a system has none.

@@ -17,7 +17,7 @@
 namespace weft::inspect {
 namespace {
 
-constexpr std::size_t kLongest = 64 << 20;  // bytes of a message
+constexpr std::size_t kLongestMessage = 64 << 20;  // bytes of a message
 constexpr std::size_t kPiece = 1 << 16;
 
 /// Hands out the messages of a file.
@@ -38,7 +38,7 @@ class MessageReader {
       if (byte < 0x80) break;
       if (shift > 28) refuse("a length of more than 32 bits");
     }
-    if (length > kLongest) refuse(fmt::format("a message of {} bytes", length));
+    if (length > kLongestMessage) refuse(fmt::format("a message of {} bytes", length));
     while (buffer_.size() - at_ < length) {
       if (!fill()) refuse("the file breaks off within a message");
     }

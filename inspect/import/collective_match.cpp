@@ -83,7 +83,8 @@ MatchedCollectives match_collectives(const graph::OpenGraph& graph) {
   for (const auto& [key, members] : groups) {
     if (members.size() > 1) match_group(graph, members, out);
   }
-  for (const auto& [key, members] : exchanges) {
+  for (const auto& entry : exchanges) {
+    const std::vector<GroupTasks>& members = entry.second;
     const bool equal = std::ranges::all_of(
         members, [&](const GroupTasks& of) { return of.tasks.size() == members.front().tasks.size(); });
     if (members.size() > 1 && equal) match_group(graph, members, out);

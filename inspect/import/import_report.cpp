@@ -33,13 +33,14 @@ TextTable times_table(const ImportedTrace& imported) {
                    {.head = "exposed"},
                    {.head = "overlap"}};
   for (const ImportedRank& rank : imported.ranks) {
-    table.rows.push_back(
-        {std::to_string(rank.rank), step_text(rank.step), fmt::format("{:.3f}", import_ms(rank.recorded_ns)),
-         fmt::format("{:.3f}", import_ms(rank.replayed_ns)), fmt::format("{:+.2f} %", rank.error_percent()),
-         fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.computing))),
-         fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.communicating))),
-         fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.exposed()))),
-         fmt::format("{:.1f} %", rank.overlap.percent())});
+    table.rows.push_back({std::to_string(rank.rank), step_text(rank.step),
+                          rank.recorded_ns == 0 ? "-" : fmt::format("{:.3f}", import_ms(rank.recorded_ns)),
+                          fmt::format("{:.3f}", import_ms(rank.replayed_ns)),
+                          rank.recorded_ns == 0 ? "-" : fmt::format("{:+.2f} %", rank.error_percent()),
+                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.computing))),
+                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.communicating))),
+                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.exposed()))),
+                          fmt::format("{:.1f} %", rank.overlap.percent())});
   }
   return table;
 }

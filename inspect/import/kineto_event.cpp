@@ -21,7 +21,7 @@ constexpr std::size_t kMostRanksOfGroup = 1 << 20;
 KinetoCategory category_of(std::string_view text) {
   std::string lower;
   for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  constexpr std::array<std::pair<std::string_view, KinetoCategory>, 14> kKnown = {
+  constexpr std::array<std::pair<std::string_view, KinetoCategory>, 20> kKnown = {
       {{"kernel", KinetoCategory::kernel},
        {"gpu_memcpy", KinetoCategory::copy},
        {"memcpy", KinetoCategory::copy},
@@ -35,9 +35,15 @@ KinetoCategory category_of(std::string_view text) {
        {"user_annotation", KinetoCategory::user_mark},
        {"cpu_op", KinetoCategory::cpu_op},
        {"operator", KinetoCategory::cpu_op},
-       {"ac2g", KinetoCategory::flow}}};
+       {"ac2g", KinetoCategory::flow},
+       {"python_function", KinetoCategory::other},
+       {"gpu_user_annotation", KinetoCategory::other},
+       {"fwdbwd", KinetoCategory::other},
+       {"cuda_event", KinetoCategory::other},
+       {"overhead", KinetoCategory::other},
+       {"trace", KinetoCategory::other}}};
   const auto found = std::ranges::find(kKnown, lower, &std::pair<std::string_view, KinetoCategory>::first);
-  return found == kKnown.end() ? KinetoCategory::other : found->second;
+  return found == kKnown.end() ? KinetoCategory::unnamed : found->second;
 }
 
 /// Takes the next value, if it is a number or a text, as text.

@@ -19,7 +19,8 @@ enum class KinetoCategory : std::uint8_t {
   sync,
   user_mark,
   cpu_op,
-  flow,  // from a call to what it launched
+  flow,     // from a call to what it launched
+  unnamed,  // of another program than PyTorch: work of a device if its arguments name a stream, as for HTA
 };
 
 /// Fields that an event lacks keep what clear() gives them.
@@ -42,7 +43,8 @@ struct KinetoEvent {
 
   void clear();
   bool on_device() const {
-    return category == KinetoCategory::kernel || category == KinetoCategory::copy || category == KinetoCategory::set;
+    return category == KinetoCategory::kernel || category == KinetoCategory::copy || category == KinetoCategory::set ||
+           (category == KinetoCategory::unnamed && stream >= 0);
   }
 };
 

@@ -106,7 +106,7 @@ void read_distributed_info(JsonPull& in, TraceOutline& out) {
 
 bool wanted_in_outline(KinetoCategory category) {
   return category == KinetoCategory::user_mark || category == KinetoCategory::kernel ||
-         category == KinetoCategory::copy || category == KinetoCategory::set;
+         category == KinetoCategory::copy || category == KinetoCategory::set || category == KinetoCategory::unnamed;
 }
 
 bool wanted_in_step(KinetoCategory category) {
@@ -203,9 +203,9 @@ class StepEvents {
     const std::int64_t stream = event.stream >= 0 ? event.stream : event.thread;
     op.stream = static_cast<std::int32_t>(std::clamp<std::int64_t>(stream, INT32_MIN, INT32_MAX));
     op.bytes = event.bytes;
-    op.work = event.category == KinetoCategory::kernel ? DeviceWork::kernel
-              : event.category == KinetoCategory::copy ? DeviceWork::copy
-                                                       : DeviceWork::set;
+    op.work = event.category == KinetoCategory::copy  ? DeviceWork::copy
+              : event.category == KinetoCategory::set ? DeviceWork::set
+                                                      : DeviceWork::kernel;
     if (op.work == DeviceWork::kernel &&
         (event.has_collective || device_class(event.name) == DeviceClass::communication)) {
       op.collective = static_cast<std::uint32_t>(out_.collectives.size());

@@ -38,8 +38,12 @@ std::int32_t TraceChannels::channel_of(const DeviceTrace& trace, const Collectiv
   const auto [at, added] = by_name_.emplace(std::pair(name, size), static_cast<std::int32_t>(channels_.size()));
   if (added) {
     // Two groups of one name and different sizes are told apart by their sizes.
-    const bool taken = std::ranges::any_of(channels_, [&](const auto& channel) { return channel.name == name; });
-    channels_.push_back({taken ? fmt::format("{}, {} ranks", name, size) : name, size});
+    const auto taken = [&](const std::string& text) {
+      return std::ranges::any_of(channels_, [&](const graph::OpenChannel& channel) { return channel.name == text; });
+    };
+    if (taken(name)) name = fmt::format("{}, {} ranks", name, size);
+    while (taken(name)) name += "'";
+    channels_.push_back({name, size});
     inferred_ += known ? 0 : 1;
   }
   graph::OpenChannel& channel = channels_[static_cast<std::size_t>(at->second)];

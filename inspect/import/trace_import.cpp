@@ -136,6 +136,10 @@ ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedR
     ranks[i].device_tasks = static_cast<std::int64_t>(step.tasks.size()) - ranks[i].host_tasks;
     out.graph.classes.push_back(std::move(step));
   }
+  for (const graph::OpenChannel& channel : out.graph.channels) {
+    highest = std::max(highest, channel.group_size - 1);
+    for (const std::vector<std::int64_t>& group : channel.groups) highest = std::max(highest, group.back());
+  }
   out.graph.world = std::max({world, highest + 1, static_cast<std::int64_t>(steps.size())});
   out.absent_ranks = out.graph.world - static_cast<std::int64_t>(steps.size());
   if (out.graph.source == to_string(TraceFormat::chakra)) infer_members(out.graph);

@@ -124,6 +124,15 @@ TEST(KinetoFile, ReadsOlderSpellings) {
   EXPECT_EQ(trace.calls[0].thread, -5);
 }
 
+TEST(KinetoFile, TakesSlicesOfOtherProgramsThatNameAStream) {
+  const std::string text = R"({"traceEvents": [
+    {"ph": "X", "name": "mb0.gemm", "cat": "gemm", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": {"stream": 1}},
+    {"ph": "X", "name": "row", "cat": "marks", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": {"step": 1}}]})";
+  ASSERT_EQ(whole_trace(text).ops.size(), 1U);
+  EXPECT_EQ(whole_trace(text).ops[0].stream, 1);
+  EXPECT_EQ(outline_of(text).device_ops, 1);
+}
+
 TEST(KinetoFile, JoinsLaunchesByArrowsWhereCorrelationsAreAbsent) {
   const std::string text = R"({"traceEvents": [
     {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": 5, "pid": 1, "tid": 3},

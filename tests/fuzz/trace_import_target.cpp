@@ -1,0 +1,49 @@
+// Traces of other programs: an accepted file gives a step that can be an open graph, and that can be replayed.
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "graph/open_graph.h"
+#include "inspect/import/chakra_file.h"
+#include "inspect/import/chakra_step.h"
+#include "inspect/import/kineto_file.h"
+#include "inspect/import/recovered_step.h"
+#include "inspect/import/step_replay.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace weft::fuzz {
+namespace {
+
+inspect::RecoveredStep recovered_step(std::string_view text, inspect::TraceChannels& channels) {
+  if (!text.starts_with('{') && !text.starts_with('[')) {
+    inspect::ChakraFile file = inspect::parse_chakra(text_source(text), "t.0.et");
+    return inspect::chakra_step(file, channels);
+  }
+  const inspect::TraceOutline outline = inspect::parse_kineto_outline(text_source(text), "t.json");
+  const std::optional<inspect::MarkedStep> step = inspect::choose_step(outline, {});
+  return inspect::recover_step(inspect::parse_kineto_events(text_source(text), outline, step), step, channels);
+}
+
+}  // namespace
+}  // namespace weft::fuzz
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weft;
+  inspect::TraceChannels channels(2);
+  inspect::RecoveredStep step;
+  if (!fuzz::accepted([&] { step = fuzz::recovered_step(fuzz::text_of(data, size), channels); })) return 0;
+  graph::OpenGraph graph;
+  graph.classes.push_back(std::move(step.graph));
+  graph.channels = std::move(channels).channels();
+  graph.world = std::int64_t{1} << 32;  // of whatever ranks the groups name
+  bool fits = true;
+  try {
+    graph::check(graph);
+  } catch (const UserError&) {
+    fits = false;
+  }
+  fuzz::require(fits, "an accepted trace that is no step");
+  const inspect::ReplayedClass played = inspect::replay_steps(graph, {}).at(0);
+  fuzz::require(played.length() >= 0, "a step of negative length");
+  return 0;
+}

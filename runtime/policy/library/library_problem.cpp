@@ -119,7 +119,7 @@ void LibraryProblem::add_channels(const graph::Graph& graph, const std::vector<p
     std::uint32_t& size = channels_[static_cast<std::size_t>(at)].group_size;
     size = std::max(size, group_size_of(graph, *channel, task));
   }
-  for (const int number : numbers) link_names_.push_back(number < 0 ? "" : number == 0 ? "node" : "network");
+  for (const int number : numbers) link_names_.emplace_back(number < 0 ? "" : number == 0 ? "node" : "network");
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const bool known = numbers[i] >= 0 && options.machine != nullptr;
     const cost::Link link = !known            ? cost::Link{0, 0}

@@ -1,0 +1,44 @@
+// From somebody's trace to answers: a run's Kineto files are imported, explained, compared and reported.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
+#include "tests/tools/run_command.h"
+
+namespace weft::tools {
+namespace {
+
+using nlohmann::json;
+
+TEST(ImportJourney, LeadsFromATraceToAReport) {
+  const testing::TemporaryFolder folder;
+  const auto weft = [&](const std::vector<std::string>& words) {
+    const testing::CommandResult result = testing::run_weft(words, folder.path().string());
+    EXPECT_EQ(result.exit_code, 0) << words[0] << ": " << result.errors;
+    return result.output;
+  };
+  weft({"simulate", "--model", "tiny", "--grid", "data=2", "--machine", "laptop", "-o", "step.json"});
+  weft({"trace", "export", "step.json", "--format", "kineto", "-o", "kineto"});
+  const json imported =
+      json::parse(weft({"trace", "import", "kineto/rank_0.json", "-o", "step.graph.json.gz", "--json"}));
+  const json& rank = imported.at("ranks").at(0);
+  const double recorded_ns = rank.at("recorded_ns");
+  EXPECT_LE(std::abs(rank.at("error_percent").get<double>()), 5);
+  const json simulated = json::parse(weft({"simulate", "step.graph.json.gz", "--json"}));
+  EXPECT_NEAR(1e9 * simulated.at("step_seconds").get<double>(), recorded_ns, 0.05 * recorded_ns);
+  EXPECT_TRUE(testing::has_parts(weft({"explain", "step.graph.json.gz"}), {"exposed"}));
+  EXPECT_TRUE(
+      testing::has_parts(weft({"compare", "step.graph.json.gz", "--policies", "recorded", "serial", "critical-path"}),
+                         {"recorded", "critical-path", "No order can take less"}));
+  weft({"report", "step.graph.json.gz", "-o", "report.html"});
+  EXPECT_GT(std::filesystem::file_size(folder.path("report.html")), 10'000U);
+}
+
+}  // namespace
+}  // namespace weft::tools

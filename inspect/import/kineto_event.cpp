@@ -202,7 +202,9 @@ void read_kineto_event(JsonPull& in, WantedCategories wanted, KinetoEvent& event
     // The category mostly comes early, and tells then that the rest doesn't matter.
     if (event.has_category && !wanted(event.category)) {
       in.skip();
-    } else if (key == "cat") {
+      continue;
+    }
+    if (key == "cat") {
       event.category = category_of(scalar(in));
       event.has_category = true;
     } else if (key == "ph") {
@@ -226,7 +228,7 @@ void read_kineto_event(JsonPull& in, WantedCategories wanted, KinetoEvent& event
       in.skip();
     }
   }
-  if (event.name.size() > 0 && !is_utf8(event.name)) {
+  if (!event.name.empty() && !is_utf8(event.name)) {
     for (char& c : event.name) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';
   }
 }

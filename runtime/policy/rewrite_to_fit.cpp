@@ -19,7 +19,7 @@ namespace weft::policy {
 namespace {
 
 // A tight memory asks for few weights that are gathered ahead, many micro-batches for more.
-constexpr std::int64_t kGathersAhead[] = {2, 8};
+constexpr std::int64_t kTriedAhead[] = {2, 8};
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -146,7 +146,7 @@ class RewriteSearch {
       least = std::min(least, timetable_of(graph, order, costs, options_).makespan);
     };
     const bool gathers = std::ranges::any_of(graph.tasks(), is_gather);
-    for (const std::int64_t ahead : kGathersAhead) {
+    for (const std::int64_t ahead : kTriedAhead) {
       PolicyOptions tried = options_;
       if (gathers) tried.gathers_ahead = ahead;
       const LimitedOrder found = order_within_limit(

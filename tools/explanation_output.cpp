@@ -76,9 +76,10 @@ std::vector<std::string> remedy_row(const simulate::Remedy& remedy, std::size_t 
 StyledText paragraph(const ExplainedStep& step, const simulate::ExposureGroup& group,
                      std::optional<std::size_t> width) {
   const simulate::ExposedCollective& worst = step.explanation.collectives[group.members.front()];
-  const graph::Task& task = step.report.plan->graph->task(worst.task);
+  const graph::Graph& graph = *step.report.plan->graph;
+  const graph::Task& task = graph.task(worst.task);
   const std::string kind =
-      fmt::format("{} on {}", graph::kind_name(task.operation), graph::to_string(*graph::channel_of(task.operation)));
+      fmt::format("{} on {}", graph::kind_name(task.operation), graph.channel_name(*graph::channel_of(task.operation)));
   const bool one = group.members.size() == 1;
   StyledText text;
   text.add("\n").add(group.name, Emphasis::heading);
@@ -208,7 +209,7 @@ JsonObject collective_json(const graph::Graph& graph, const simulate::ExposedCol
   return JsonObject()
       .add("name", task.name)
       .add("kind", graph::kind_name(task.operation))
-      .add("channel", graph::to_string(*graph::channel_of(task.operation)))
+      .add("channel", graph.channel_name(*graph::channel_of(task.operation)))
       .add("exposed_ms", ms(exposed.exposed_ns))
       .add("duration_ms", ms(exposed.duration_ns))
       .add("alone_ms", ms(exposed.alone_ns))

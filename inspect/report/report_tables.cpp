@@ -138,7 +138,7 @@ JsonArray causes_json(const graph::Graph& graph, const simulate::Explanation& ex
     if (remedied) entry.add("gain_ns", remedy->gain_ns);
     entry
         .add("kind", fmt::format("{} on {}", graph::kind_name(task.operation),
-                                 graph::to_string(*graph::channel_of(task.operation))))
+                                 graph.channel_name(*graph::channel_of(task.operation))))
         .add("members", group.members.size())
         .add("name", group.name);
     if (remedied) entry.add("remedy", remedy->what);

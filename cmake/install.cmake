@@ -39,11 +39,11 @@ foreach(room ${weft_rooms})
 endforeach()
 install(TARGETS ${weft_targets} EXPORT weftTargets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-# Excluded are headers of kernels, whose vector code depends on -march, and of MPI. The CPU's is the only executor
+# Excluded are headers of kernels, whose vector code depends on -march, of MPI, and of what loads libraries. The CPU's is the only executor
 # installed.
 file(GLOB_RECURSE weft_headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      base/*.h graph/*.h ops/*.h runtime/*.h inspect/*.h)
-list(FILTER weft_headers EXCLUDE REGEX "^runtime/execute/|/mpi_(communicator|handles)\\.h$|/policy_abi\\.h$")
+list(FILTER weft_headers EXCLUDE REGEX "^runtime/(execute|policy/library)/|/mpi_(communicator|handles)\\.h$|/policy_abi\\.h$")
 list(APPEND weft_headers runtime/execute/cpu/communicator_set.h runtime/execute/cpu/cpu_executor.h
                          runtime/execute/executor.h runtime/execute/program.h
                          runtime/execute/state.h runtime/execute/watchdog.h)

@@ -53,7 +53,7 @@ bool has(const Words& words, const std::string& word) {
 
 TEST_F(BashCompletion, OffersCommandsAndSubcommands) {
   EXPECT_EQ(offered({"tr"}), (Words{"trace", "train"}));
-  EXPECT_EQ(offered({"trace", ""}), (Words{"check", "diff", "export", "summary"}));
+  EXPECT_EQ(offered({"trace", ""}), (Words{"check", "diff", "export", "import", "summary"}));
   EXPECT_EQ(offered({"help", "doc"}), Words{"doctor"});
   EXPECT_EQ(offered({"completion", ""}), (Words{"bash", "zsh"}));
 }
@@ -142,7 +142,7 @@ class ZshTab : public ::testing::Test {
 
 TEST_F(ZshTab, CompletesCommandsAndTheirFlags) {
   EXPECT_EQ(completed("weft tr").offered, (Words{"trace", "train"}));
-  EXPECT_EQ(completed("weft trace ").offered, (Words{"check", "diff", "export", "summary"}));
+  EXPECT_EQ(completed("weft trace ").offered, (Words{"check", "diff", "export", "import", "summary"}));
   EXPECT_EQ(completed("weft help doc").line, "weft help doctor ");
   EXPECT_EQ(completed("build/weft train run.toml --glo").line, "build/weft train run.toml --global-batch ");
   EXPECT_EQ(completed("weft train --no-sa").line, "weft train --no-save ");

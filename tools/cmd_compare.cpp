@@ -306,8 +306,8 @@ Command describe_compare() {
   command.add({.names = "--noise",
                .target = &options->noise,
                .value = "X",
-               .help = "simulate every plan 21 times more with task times that vary by this relative standard "
-                       "deviation, and once with a rank that computes 1.2 times as long; all ranks are simulated",
+               .help = "simulate every plan 21 times more with task times of this relative deviation, and once with "
+                       "a rank that computes 1.2 times as long; all ranks are simulated",
                .least = 0,
                .most = 10});
   command.add(scale_option(options->scales));
@@ -332,7 +332,7 @@ Command describe_compare() {
       "slow rank: the step with rank 0 computing 1.2 times as long.";
   command.examples = {{"weft compare --model gpt2-124m --grid x=2,y=2,z=2 --machine dgx-h100"},
                       {"weft compare run.toml --policies serial axonn axonn:oar=off portfolio --markdown"},
-                      {"weft compare step.graph.json --machine dgx-h100", "a step that a graph file holds"},
+                      {"weft compare step.graph.json --machine dgx-h100"},
                       {"weft compare run.toml --noise 0.2 -o noise.csv -o noise.md"},
                       {"weft compare run.toml --measure -o policies; weft report policies -o policies.html"},
                       {"tools/netlab --pin 1gbit 2 -- build/weft compare run.toml --measure --json"},

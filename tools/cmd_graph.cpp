@@ -236,7 +236,7 @@ int draw(const GraphOptions& asked) {
 }  // namespace
 
 Command describe_graph() {
-  Command command{"graph", "draw the compiled step of a configuration, or write it as a graph file"};
+  Command command{"graph", "draw a configuration's compiled step, or write it as a file"};
   const auto options = std::make_shared<GraphOptions>();
   command.add({.names = "-o,--output",
                .target = &options->output,

@@ -141,7 +141,7 @@ CommandOption class_option(std::string& wanted) {
   return {.names = "--class",
           .target = &wanted,
           .value = "NAME|RANK",
-          .help = "of a graph file with several classes of ranks: this one, or that of a rank; default: the first"};
+          .help = "of a graph file: the class of ranks to take; default: the first"};
 }
 
 int print_config(const train::RunConfig& config, OpenGrid open) {
@@ -227,7 +227,7 @@ ConfigOptions::ConfigOptions(Command& command, std::string_view reader) : given_
   if (takes_open_graphs(given_->command)) command.add(class_option(given_->wanted_class));
   command.add({.names = "--dump-config",
                .target = &given_->dump,
-               .help = "print the configuration as TOML, checked, and leave"});
+               .help = "print the checked configuration as TOML, and leave"});
   add_keys(command, given_->command, given_->flags);
 }
 

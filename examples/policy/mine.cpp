@@ -65,7 +65,8 @@ int32_t order(const weft2_problem* problem, const weft2_host* host, weft2_order*
     if (edge.distance > 0) continue;
     longest[edge.from] = std::max(longest[edge.from], graph.tasks[edge.from].cost_ns + longest[edge.to]);
   }
-  const int variations = *problem->parameters == '\0' ? 20 : std::atoi(problem->parameters);  // mine.so:50
+  const int given = std::atoi(problem->parameters);  // mine.so:50
+  const int variations = given > 0 ? given : 20;
   std::mt19937 random(static_cast<uint32_t>(problem->seed));
   Schedule best;
   double best_ns = 0;

@@ -9,8 +9,8 @@ CommandOption scale_option(std::vector<cost::CostScale>& scales) {
           .target = [&scales](const std::string& value) { scales.push_back(cost::parse_cost_scale(value)); },
           .value = "PATTERN=FACTOR",
           .help =
-              "what if: tasks whose operation or name matches take so many times as long ('gemm*=0.8', "
-              "'mb*.L3.*=2'); may be repeated",
+              "what if tasks took so many times as long: 'gemm*=0.8'; by operation or name ('mb*.L3.*=2'); may be "
+              "repeated",
           .arity = Arity::each};
 }
 

@@ -16,7 +16,7 @@ class LibraryProblemTest : public ::testing::Test {
     testing::ToyGraph toy;
     const graph::View x = toy.tensor("x", 64), w = toy.tensor("w", 32, graph::Role::parameter);
     toy.tensor("unused", 8);
-    toy.compute("a", {graph::write(x)});
+    toy.compute("a", {graph::read(w), graph::write(x)});
     toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
     toy.collective("s", graph::Channel::x, {graph::read_write(x)}, 64);
     toy.compute("b", {graph::read(x), graph::read_write(w)});
@@ -71,7 +71,7 @@ TEST_F(LibraryProblemTest, HasTasksTensorsAndEdges) {
     EXPECT_EQ(all.edges[e].from, graph_->edges()[e].from.value);
     next_step = next_step || all.edges[e].distance == 1;
   }
-  EXPECT_TRUE(next_step) << "b updates w, which it reads in the next step";
+  EXPECT_TRUE(next_step) << "b updates w, which a reads in the next step";
 }
 
 TEST_F(LibraryProblemTest, HasChannelsThatShareLinks) {

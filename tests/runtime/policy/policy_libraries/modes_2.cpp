@@ -27,7 +27,7 @@ int32_t rewrites(const weft2_problem* problem, const weft2_host* host) {
   return 0;
 }
 
-/// Simulates the order, then the order the other way round, and tells both in reasons.
+/// Simulates the order, then one with its first two tasks exchanged, and tells both in reasons.
 int32_t simulate(const weft2_class& graph, const weft2_host* host, weft2_order* order) {
   std::vector<double> begin(graph.task_count), end(graph.task_count);
   int64_t scratch = 0;
@@ -38,9 +38,12 @@ int32_t simulate(const weft2_class& graph, const weft2_host* host, weft2_order* 
                            std::to_string(scratch);
   order->reasons[0] = host->add_reason(host->context, told.c_str(), 0);
   std::vector<uint32_t> backwards(order->sequence, order->sequence + graph.task_count);
+  std::vector<uint32_t> streams(order->streams, order->streams + graph.task_count);
   std::swap(backwards[0], backwards[1]);
+  std::swap(streams[0], streams[1]);
   weft2_order wrong = *order;
   wrong.sequence = backwards.data();
+  wrong.streams = streams.data();
   if (host->simulate(host->context, &wrong, &result) == 0) return 1;
   order->reasons[1] = host->add_reason(host->context, host->error(host->context), 1);
   return 0;

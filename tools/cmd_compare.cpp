@@ -300,9 +300,8 @@ Command describe_compare() {
                .help = "steps that costs are measured on",
                .least = 1,
                .most = 10000});
-  command.add({.names = "--pareto",
-               .target = &options->pareto,
-               .help = "plan under memory limits too: the front of time against memory"});
+  command.add(
+      {.names = "--pareto", .target = &options->pareto, .help = "under memory limits too: time against memory"});
   command.add({.names = "--noise",
                .target = &options->noise,
                .value = "X",

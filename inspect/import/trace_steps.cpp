@@ -19,7 +19,9 @@ void sort_steps(std::vector<MarkedStep>& steps) {
   for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
     const TimeWindow& window = steps[i].window;
     const std::int64_t length = std::min(window.end - window.begin, INT64_MAX / kStepsAhead);
-    steps[i].latest_work = window.end + std::min(kStepsAhead * length, INT64_MAX - window.end);
+    const std::int64_t ahead = kStepsAhead * length;
+    // Times of a damaged file may be negative or close to the greatest number.
+    steps[i].latest_work = window.end + (window.end > 0 ? std::min(ahead, INT64_MAX - window.end) : ahead);
   }
 }
 

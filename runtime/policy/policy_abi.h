@@ -104,7 +104,7 @@ typedef struct weft2_class {
   int64_t memory_limit;        /* bytes of scratch that the plan may take; 0: no limit */
 } weft2_class;
 
-/* A process group, or messages in one direction. */
+/* A process group, messages in one direction, or a queue of the rank's own, such as a CPU thread (group_size 1). */
 typedef struct weft2_channel {
   const char* name;
   uint32_t group_size; /* members of a group */

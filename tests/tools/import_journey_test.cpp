@@ -23,7 +23,8 @@ TEST(ImportJourney, LeadsFromATraceToAReport) {
     EXPECT_EQ(result.exit_code, 0) << words[0] << ": " << result.errors;
     return result.output;
   };
-  weft({"simulate", "--model", "tiny", "--grid", "data=2", "--machine", "laptop", "-o", "step.json"});
+  weft({"simulate", "--model", "tiny", "--grid", "data=2", "--machine", "laptop", "--policy", "serial", "-o",
+        "step.json"});
   weft({"trace", "export", "step.json", "--format", "kineto", "-o", "kineto"});
   const json imported =
       json::parse(weft({"trace", "import", "kineto/rank_0.json", "-o", "step.graph.json.gz", "--json"}));
@@ -32,7 +33,11 @@ TEST(ImportJourney, LeadsFromATraceToAReport) {
   EXPECT_LE(std::abs(rank.at("error_percent").get<double>()), 5);
   const json simulated = json::parse(weft({"simulate", "step.graph.json.gz", "--json"}));
   EXPECT_NEAR(1e9 * simulated.at("step_seconds").get<double>(), recorded_ns, 0.05 * recorded_ns);
-  EXPECT_TRUE(testing::has_parts(weft({"explain", "step.graph.json.gz"}), {"exposed"}));
+  const json explained = json::parse(weft({"explain", "step.graph.json.gz", "--json"}));
+  EXPECT_GT(explained.at("exposed_ms").get<double>(), 0);
+  EXPECT_GE(explained.at("explained_exposed_ms").get<double>(), 0.95 * explained.at("exposed_ms").get<double>());
+  ASSERT_FALSE(explained.at("collectives").empty());
+  for (const json& collective : explained.at("collectives")) EXPECT_NE(collective.at("cause"), "");
   EXPECT_TRUE(
       testing::has_parts(weft({"compare", "step.graph.json.gz", "--policies", "recorded", "serial", "critical-path"}),
                          {"recorded", "critical-path", "No order can take less"}));

@@ -41,6 +41,7 @@ struct Task {
   std::int32_t micro_batch = -1;
   Phase phase = Phase::forward;
   std::vector<TaskBefore> after = {};  // edges besides the ones of accesses
+  std::int32_t stage = -1;             // of a pipeline, counted over all ranks and their chunks; -1: not in a stage
 };
 
 /// The access that a collective moves, the first argument of its schema. Null for a task without accesses.

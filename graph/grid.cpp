@@ -17,6 +17,8 @@ auto& component(Axes& axes, Axis axis) {
       return axes.y;
     case Axis::z:
       return axes.z;
+    case Axis::pipe:
+      return axes.pipe;
     case Axis::data:
       break;
   }
@@ -35,6 +37,8 @@ std::string_view to_string(Axis axis) {
       return "z";
     case Axis::data:
       return "data";
+    case Axis::pipe:
+      return "pipe";
   }
   return "?";
 }
@@ -56,23 +60,32 @@ std::int64_t Grid::on(Axis axis) const {
 }
 
 std::string to_string(const Grid& grid) {
-  return fmt::format("x={},y={},z={},data={}", grid.x, grid.y, grid.z, grid.data);
+  const std::string sizes = fmt::format("x={},y={},z={},data={}", grid.x, grid.y, grid.z, grid.data);
+  return grid.pipe == 1 ? sizes : fmt::format("{},pipe={}", sizes, grid.pipe);
 }
 
 Coordinates coordinates_of(const Grid& grid, std::int64_t rank) {
   Coordinates at;
-  for (Axis axis : grid.order) {
+  const auto take = [&](Axis axis) {
     at.on(axis) = rank % grid.on(axis);
     rank /= grid.on(axis);
+  };
+  for (Axis axis : grid.order) {
+    if (axis == Axis::data) take(Axis::pipe);
+    take(axis);
   }
   return at;
 }
 
 std::int64_t rank_of(const Grid& grid, const Coordinates& coordinates) {
   std::int64_t rank = 0, stride = 1;
-  for (Axis axis : grid.order) {
+  const auto add = [&](Axis axis) {
     rank += coordinates.on(axis) * stride;
     stride *= grid.on(axis);
+  };
+  for (Axis axis : grid.order) {
+    if (axis == Axis::data) add(Axis::pipe);
+    add(axis);
   }
   return rank;
 }
@@ -92,21 +105,45 @@ Axis axis_of(Channel channel) {
       return Axis::z;
     case Channel::data:
       return Axis::data;
+    case Channel::pipe:
+    case Channel::embedding:
+    case Channel::send_next:
+    case Channel::receive_previous:
+    case Channel::send_previous:
+    case Channel::receive_next:
+      return Axis::pipe;
     case Channel::world:
+    case Channel::stage:
       break;
   }
-  throw std::logic_error("the world has no axis");
+  throw std::logic_error("the world and a stage have no axis");
 }
 
 std::int64_t group_size(const Grid& grid, Channel channel) {
-  return channel == Channel::world ? grid.ranks() : grid.on(axis_of(channel));
+  if (channel == Channel::world) return grid.ranks();
+  if (channel == Channel::stage) return grid.ranks() / grid.pipe;
+  if (channel == Channel::embedding || is_message(channel)) return grid.pipe == 1 ? 1 : 2;
+  return grid.on(axis_of(channel));
 }
 
 std::int64_t group_color(const Grid& grid, Channel channel, std::int64_t rank) {
   if (channel == Channel::world) return 0;
   Coordinates first = coordinates_of(grid, rank);
-  first.on(axis_of(channel)) = 0;
+  if (channel == Channel::stage) return rank_of(grid, {.pipe = first.pipe});
+  const bool between_ends = channel == Channel::embedding && first.pipe > 0 && first.pipe < grid.pipe - 1;
+  if (!between_ends) first.on(axis_of(channel)) = 0;
   return rank_of(grid, first);
+}
+
+std::int64_t peer_stage(Channel channel, std::int64_t stage, std::int64_t stages) {
+  const bool next = channel == Channel::send_next || channel == Channel::receive_next;
+  return (stage + (next ? 1 : stages - 1)) % stages;
+}
+
+std::int64_t peer_rank(const Grid& grid, Channel channel, std::int64_t rank) {
+  Coordinates at = coordinates_of(grid, rank);
+  at.pipe = peer_stage(channel, at.pipe, grid.pipe);
+  return rank_of(grid, at);
 }
 
 }  // namespace weft::graph

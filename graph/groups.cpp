@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <system_error>
 
@@ -12,13 +11,22 @@ namespace {
 
 constexpr std::string_view kOwn = "own ";  // with the channel's number among the graph's own
 
+std::vector<std::int64_t> ranks_of_color(const Grid& grid, Channel channel, std::int64_t rank) {
+  std::vector<std::int64_t> ranks;
+  const std::int64_t color = group_color(grid, channel, rank);
+  for (std::int64_t other = 0; other < grid.ranks(); ++other) {
+    if (group_color(grid, channel, other) == color) ranks.push_back(other);
+  }
+  return ranks;
+}
+
 }  // namespace
 
 std::optional<Channel> find_channel(std::string_view name) {
-  constexpr std::array kChannels = {Channel::x,         Channel::y,    Channel::z_gather,
-                                    Channel::z_scatter, Channel::data, Channel::world};
-  const auto* const found = std::ranges::find(kChannels, name, [](Channel c) { return to_string(c); });
-  if (found != kChannels.end()) return *found;
+  for (std::size_t i = 0; i < kAxisChannels; ++i) {
+    const auto channel = static_cast<Channel>(i);
+    if (to_string(channel) == name) return channel;
+  }
   std::size_t own = 0;
   if (!name.starts_with(kOwn)) return std::nullopt;
   const std::string_view number = name.substr(kOwn.size());
@@ -33,6 +41,12 @@ std::string channel_text(Channel channel) {
 }
 
 std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::int64_t rank) {
+  if (is_message(channel)) {
+    const std::int64_t peer = peer_rank(grid, channel, rank);
+    const bool sends = channel == Channel::send_next || channel == Channel::send_previous;
+    return sends ? std::vector{rank, peer} : std::vector{peer, rank};
+  }
+  if (channel == Channel::stage || channel == Channel::embedding) return ranks_of_color(grid, channel, rank);
   std::vector<std::int64_t> ranks;
   Coordinates at = coordinates_of(grid, rank);
   for (std::int64_t i = 0; i < group_size(grid, channel); ++i) {
@@ -49,7 +63,8 @@ std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::in
 std::vector<std::vector<std::int64_t>> groups_of(const Grid& grid, Channel channel) {
   std::vector<std::vector<std::int64_t>> groups;
   for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
-    if (group_color(grid, channel, rank) == rank) groups.push_back(group_ranks(grid, channel, rank));
+    if (is_message(channel) || group_color(grid, channel, rank) == rank)
+      groups.push_back(group_ranks(grid, channel, rank));
   }
   return groups;
 }

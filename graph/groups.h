@@ -22,7 +22,8 @@ std::optional<Channel> find_channel(std::string_view name);
 /// The ranks of the channel's group that contains `rank`, in the group's order.
 std::vector<std::int64_t> group_ranks(const Grid& grid, Channel channel, std::int64_t rank);
 
-/// All groups of the channel, each as group_ranks() returns it, ordered by first rank. Each rank is in exactly one.
+/// All groups of the channel, each as group_ranks() returns it, ordered by first rank. Each rank is in exactly
+/// one; for messages, each rank's own with its peer.
 std::vector<std::vector<std::int64_t>> groups_of(const Grid& grid, Channel channel);
 
 /// "ranks 0, 2". More than `most` ranks (at least 2) are shortened to the first ones and the last: "ranks 0, 2, …, 14".

@@ -16,6 +16,20 @@ std::string_view to_string(Channel channel) {
       return "data";
     case Channel::world:
       return "world";
+    case Channel::pipe:
+      return "pipe";
+    case Channel::embedding:
+      return "embedding";
+    case Channel::stage:
+      return "stage";
+    case Channel::send_next:
+      return "send_next";
+    case Channel::receive_previous:
+      return "receive_previous";
+    case Channel::send_previous:
+      return "send_previous";
+    case Channel::receive_next:
+      return "receive_next";
   }
   return "own";
 }

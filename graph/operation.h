@@ -29,7 +29,7 @@ using Operation =
                  PositionBackward, Rope, AttentionForward, AttentionBackward, CacheStore, AttentionDecode, GeluForward,
                  GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Cast, Dropout, CrossEntropy, VocabStatistics,
                  VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter,
-                 AllGather, Broadcast, Opaque>;
+                 AllGather, Broadcast, Send, Receive, Opaque>;
 
 /// The operation's name in drawings, traces and profiles: "gemm", "all_reduce", …
 std::string_view kind_name(const Operation& operation);
@@ -40,7 +40,7 @@ KindClass kind_class(const Operation& operation);
 /// The process group of a collective, or the queue of its own that an opaque task runs on; null for a task that runs on
 /// compute streams.
 const Channel* channel_of(const Operation& operation);
-/// Whether the task sends to other ranks or receives from them.
+/// Whether the task sends to other ranks or receives from them: a collective, or a message between stages.
 bool is_collective(const Operation& operation);
 
 /// `element_bytes` is the element size in bytes of the activations (for collectives: of the payload).

@@ -116,9 +116,6 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
   return rows;
 }
 
-constexpr graph::Channel kChannels[] = {graph::Channel::x,         graph::Channel::y,    graph::Channel::z_gather,
-                                        graph::Channel::z_scatter, graph::Channel::data, graph::Channel::world};
-
 JsonArray to_json(const std::vector<GridRow>& rows) {
   JsonArray json;
   for (const GridRow& row : rows) {
@@ -143,6 +140,17 @@ JsonArray to_json(const std::vector<GridRow>& rows) {
   return json;
 }
 
+/// The channels of 3D tensor parallelism and data, and the ones of pipelines that a row uses.
+std::vector<graph::Channel> told_channels(const std::vector<GridRow>& rows) {
+  std::vector<graph::Channel> told;
+  for (std::size_t i = 0; i < graph::kAxisChannels; ++i) {
+    const auto channel = static_cast<graph::Channel>(i);
+    const auto uses = [&](const GridRow& row) { return row.sent.contains(channel); };
+    if (channel <= graph::Channel::world || std::ranges::any_of(rows, uses)) told.push_back(channel);
+  }
+  return told;
+}
+
 TextTable table(const std::vector<GridRow>& rows) {
   const auto bytes = [](double n) { return n == 0 ? std::string("-") : human_bytes(static_cast<std::uint64_t>(n)); };
   const auto role = [&](const GridRow& row, graph::Role which) {
@@ -157,7 +165,8 @@ TextTable table(const std::vector<GridRow>& rows) {
                               {.head = "workspace", .rank = 4},
                               {.head = "total"},
                               {.head = "sent"}}};
-  for (const graph::Channel channel : kChannels) {
+  const std::vector<graph::Channel> channels = told_channels(rows);
+  for (const graph::Channel channel : channels) {
     table.columns.push_back({.head = std::string(graph::to_string(channel)), .rank = 5});
   }
   for (const GridRow& row : rows) {
@@ -175,7 +184,7 @@ TextTable table(const std::vector<GridRow>& rows) {
              role(row, graph::Role::workspace),
              bytes(static_cast<double>(row.memory.total())),
              bytes(row.sent_in_all())};
-    for (const graph::Channel channel : kChannels) {
+    for (const graph::Channel channel : channels) {
       cells.push_back(bytes(row.sent.contains(channel) ? row.sent.at(channel) : 0));
     }
   }

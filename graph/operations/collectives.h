@@ -1,4 +1,5 @@
-// Collectives. Float sums are added in fp32 in rank order and rounded once, on every communicator.
+// Collectives, and messages between pipeline stages. Float sums are added in fp32 in rank order and rounded once, on
+// every communicator.
 #pragma once
 
 #include <array>
@@ -13,14 +14,53 @@ namespace weft::graph {
 
 /// The process groups of a rank, each with one communicator and one stream. z has two, so that gathers never wait in a
 /// queue after scatters, nor scatters after gathers. `world` is all ranks.
-enum class Channel : std::uint8_t { x, y, z_gather, z_scatter, data, world };
+///
+/// With pipeline stages: `pipe` is the ranks of all stages that differ in nothing else, `embedding` the first and the
+/// last of them, `stage` all ranks of one stage. Messages between neighbours have four queues, so that none waits for
+/// another one's: sends to the next stage and receives from the previous one, and the other way round.
+enum class Channel : std::uint8_t {
+  x,
+  y,
+  z_gather,
+  z_scatter,
+  data,
+  world,
+  pipe,
+  embedding,
+  stage,
+  send_next,
+  receive_previous,
+  send_previous,
+  receive_next
+};
 
 /// Graphs of somebody else's step have queues of their own, numbered from here on (Graph::channels()).
-inline constexpr std::size_t kAxisChannels = static_cast<std::size_t>(Channel::world) + 1;
+inline constexpr std::size_t kAxisChannels = static_cast<std::size_t>(Channel::receive_next) + 1;
 inline constexpr std::size_t kMostOwnChannels = 256 - kAxisChannels;
 
 constexpr bool is_own(Channel channel) {
   return static_cast<std::size_t>(channel) >= kAxisChannels;
+}
+
+/// Whether the channel carries messages between two stages.
+constexpr bool is_message(Channel channel) {
+  return channel >= Channel::send_next && channel <= Channel::receive_next;
+}
+
+/// The channel at the other end of a message channel: receive_previous for send_next.
+constexpr Channel other_end(Channel channel) {
+  switch (channel) {
+    case Channel::send_next:
+      return Channel::receive_previous;
+    case Channel::receive_previous:
+      return Channel::send_next;
+    case Channel::send_previous:
+      return Channel::receive_next;
+    case Channel::receive_next:
+      return Channel::send_previous;
+    default:
+      return channel;
+  }
 }
 
 /// "own" for one of a graph's own queues, whose name Graph::channel_name() tells.
@@ -115,6 +155,39 @@ struct Broadcast {
   constexpr Work work(double element_bytes) const {
     return {0, 2 * element_bytes * as_double(count), element_bytes * as_double(ranks == 1 ? 0 : count)};
   }
+};
+
+/// Sends `count` elements to the neighbour that the channel names. The k-th send of a channel meets the k-th receive at
+/// its other end; `message` numbers the messages of a step, so that a mix-up is seen before it runs.
+struct Send {
+  Channel channel;
+  std::int64_t message, count;
+
+  static constexpr std::string_view kind = "send";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &Send::channel), field("message", &Send::message).free_of_cost(),
+                      field("count", &Send::count)};
+  }
+  constexpr auto arguments() const { return std::array{reads("buffer", {count}, kAnyDType)}; }
+  constexpr Work work(double element_bytes) const {
+    return {0, element_bytes * as_double(count), element_bytes * as_double(count)};
+  }
+};
+
+/// Receives the neighbour's message. Its bytes on the network are its Send's.
+struct Receive {
+  Channel channel;
+  std::int64_t message, count;
+
+  static constexpr std::string_view kind = "receive";
+  static constexpr KindClass kind_class = KindClass::copy;
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &Receive::channel), field("message", &Receive::message).free_of_cost(),
+                      field("count", &Receive::count)};
+  }
+  constexpr auto arguments() const { return std::array{writes("buffer", {count}, kAnyDType)}; }
+  constexpr Work work(double element_bytes) const { return {0, element_bytes * as_double(count), 0}; }
 };
 
 }  // namespace weft::graph

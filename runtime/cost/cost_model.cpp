@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -16,7 +17,7 @@ namespace weft::cost {
 namespace {
 
 constexpr double kNanoseconds = 1e9;
-constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
+constexpr std::size_t kChannels = graph::kAxisChannels;
 
 double to_double(std::int64_t n) {
   return static_cast<double>(n);
@@ -49,6 +50,10 @@ Movement movement_of(const graph::Operation& operation, double element_bytes) {
                         [&](const graph::Broadcast& o) {
                           return Movement{o.ranks, to_double(o.count) * element_bytes, 1, false, true};
                         },
+                        [&](const graph::Send& o) {
+                          return Movement{2, to_double(o.count) * element_bytes, 1, false, true};
+                        },
+                        [](const graph::Receive&) { return Movement{.ranks = 2}; },
                         [](const auto&) { return Movement{}; },
                     },
                     operation);
@@ -124,7 +129,10 @@ class AnalyticCosts final : public CostModel {
           span = span_of_first_ranks(machine_, ranks);
         }
         const double element_bytes = to_double(static_cast<std::int64_t>(size_of(dtype_of(graph, task))));
-        const CollectiveTime time = collective_time(machine_, span, task.operation, element_bytes);
+        // A message's time is its sender's.
+        const CollectiveTime time = std::holds_alternative<graph::Receive>(task.operation)
+                                        ? CollectiveTime{}
+                                        : collective_time(machine_, span, task.operation, element_bytes);
         costs.ns.push_back(time.seconds * kNanoseconds);
         costs.link_ns.push_back(time.on_link * kNanoseconds);
         costs.cpu_ns.push_back(std::min(costs.ns.back(), work.network_bytes * machine_.transport_cpu * kNanoseconds));
@@ -172,6 +180,48 @@ double started_seconds(const Machine& machine, const graph::Operation& operation
   return AnalyticCosts(machine, graph::Grid()).started_seconds(operation, work, dtype);
 }
 
+std::int64_t stride_of(const graph::Grid& grid, graph::Axis axis) {
+  graph::Coordinates second;
+  second.on(axis) = 1;
+  return graph::rank_of(grid, second);
+}
+
+/// Of the farthest neighbours: whether some message leaves its node, and how many leave one node at once.
+GroupSpan message_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
+  const std::int64_t a_node = machine.devices_per_node, ranks = grid.ranks();
+  GroupSpan span;
+  span.ranks = graph::group_size(grid, channel);
+  span.stride = stride_of(grid, graph::Axis::pipe);
+  span.job_nodes = (ranks + a_node - 1) / a_node;
+  if (span.ranks == 1) return span;
+  std::int64_t most = 0;
+  for (std::int64_t first = 0; first < ranks; first += a_node) {
+    std::int64_t leaving = 0;
+    for (std::int64_t rank = first; rank < std::min(first + a_node, ranks); ++rank) {
+      const std::int64_t peer = graph::peer_rank(grid, channel, rank);
+      leaving += peer / a_node == first / a_node ? 0 : 1;
+    }
+    most = std::max(most, leaving);
+  }
+  span.nodes = most > 0 ? 2 : 1;
+  span.per_node = most > 0 ? 1 : 2;
+  span.sharing = std::max<std::int64_t>(most, 1);
+  return span;
+}
+
+GroupSpan span_of_group(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
+  const std::int64_t a_node = machine.devices_per_node;
+  GroupSpan span;
+  span.ranks = graph::group_size(grid, channel);
+  span.job_nodes = (grid.ranks() + a_node - 1) / a_node;
+  if (span.ranks == 1) return span;
+  std::map<std::int64_t, std::int64_t> members;  // by node
+  for (const std::int64_t rank : graph::group_ranks(grid, channel, 0)) ++members[rank / a_node];
+  span.nodes = std::ssize(members);
+  for (const auto& [node, count] : members) span.per_node = std::max(span.per_node, count);
+  return span;
+}
+
 }  // namespace
 
 GroupSpan span_of_first_ranks(const Machine& machine, std::int64_t count) {
@@ -183,15 +233,15 @@ GroupSpan span_of_first_ranks(const Machine& machine, std::int64_t count) {
 }
 
 GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
+  if (graph::is_message(channel)) return message_span(machine, grid, channel);
+  if (channel == graph::Channel::stage || channel == graph::Channel::embedding)
+    return span_of_group(machine, grid, channel);
   const std::int64_t ranks = grid.ranks(), a_node = machine.devices_per_node;
   GroupSpan span;
   span.ranks = graph::group_size(grid, channel);
   span.job_nodes = (ranks + a_node - 1) / a_node;
   if (channel != graph::Channel::world) {
-    for (const graph::Axis axis : grid.order) {
-      if (axis == graph::axis_of(channel)) break;
-      span.stride *= grid.on(axis);
-    }
+    span.stride = stride_of(grid, graph::axis_of(channel));
   }
   if (span.ranks == 1) return span;
   // A group's members are `stride` ranks apart, and `stride` groups lie side by side in a block of ranks. Blocks and

@@ -195,6 +195,8 @@ struct KernelCalls {
   void operator()(const graph::ReduceScatter&) const { refuse_collective(); }
   void operator()(const graph::AllGather&) const { refuse_collective(); }
   void operator()(const graph::Broadcast&) const { refuse_collective(); }
+  void operator()(const graph::Send&) const { refuse_collective(); }
+  void operator()(const graph::Receive&) const { refuse_collective(); }
 };
 
 }  // namespace weft::execute

@@ -56,6 +56,10 @@ void check_packed(const graph::Operation& operation, std::string_view argument, 
   refuse(operation, argument, *packed, graph::ArgumentShape(cpu::packed_b_elements(shape)));
 }
 
+comm::CollectiveCall message(const Matrix& buffer, std::int64_t count, int sender) {
+  return {comm::CollectiveKind::broadcast, buffer.dtype, count, sender, nullptr, buffer.data, nullptr};
+}
+
 }  // namespace
 
 cpu::Matrix matrix_of(const graph::Graph& graph, const graph::View& view, std::byte* begin) {
@@ -77,7 +81,7 @@ std::vector<cpu::Matrix> fitted_arguments(const graph::Operation& operation, std
   return slots;
 }
 
-comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cpu::Matrix> arguments) {
+comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cpu::Matrix> arguments, int group_rank) {
   const std::vector<Matrix> slots = slots_of(task.operation, arguments);
   return std::visit(
       Overloaded{
@@ -115,6 +119,12 @@ comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cp
                                         nullptr,
                                         a["buffer"].data,
                                         nullptr};
+          },
+          [&](const graph::Send& op) {
+            return message(NamedArguments<graph::Send>(slots)["buffer"], op.count, group_rank);
+          },
+          [&](const graph::Receive& op) {
+            return message(NamedArguments<graph::Receive>(slots)["buffer"], op.count, 1 - group_rank);
           },
           [&](const auto& op) -> comm::CollectiveCall {
             throw std::logic_error(fmt::format("{}, {}, is no collective", task.name, op.kind));

@@ -46,9 +46,11 @@ class NamedArguments {
 /// collectives, which communicators run.
 std::vector<cpu::Matrix> fitted_arguments(const graph::Operation& operation, std::span<const cpu::Matrix> arguments);
 
-/// A collective's task as a communicator takes it. Throws std::logic_error as fitted_arguments() does, and for other
+/// A collective's task as a communicator takes it. A message between two stages is a broadcast by its sender in their
+/// group of two, in which this rank is `group_rank`. Throws std::logic_error as fitted_arguments() does, and for other
 /// operations.
-comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cpu::Matrix> arguments);
+comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cpu::Matrix> arguments,
+                                     int group_rank = 0);
 
 /// Throws std::logic_error.
 [[noreturn]] void refuse_collective();

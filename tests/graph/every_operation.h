@@ -73,6 +73,8 @@ inline std::vector<graph::Operation> every_operation() {
           graph::ReduceScatter{graph::Channel::z_scatter, 4, 10},
           graph::AllGather{graph::Channel::z_gather, 4, 10},
           graph::Broadcast{graph::Channel::world, 4, 10, 3},
+          graph::Send{graph::Channel::send_next, 5, 10},
+          graph::Receive{graph::Channel::receive_previous, 5, 10},
           graph::HeadNormForward{2, 3, 4, 1e-6F},
           graph::HeadNormBackward{2, 3, 4},
           graph::HeadNormBackward{2, 3, 4, true},

@@ -45,6 +45,27 @@ TEST(Groups, AgreeWithTheColoursThatMakeCommunicators) {
   } while (std::next_permutation(grid.order.begin(), grid.order.end()));
 }
 
+TEST(Groups, PipelineStagesStandWithinData) {
+  const Grid grid{.x = 2, .data = 2, .pipe = 3};
+  EXPECT_EQ(grid.ranks(), 12);
+  EXPECT_EQ(grid.model_ranks(), 6);
+  EXPECT_EQ(to_string(grid), "x=2,y=1,z=1,data=2,pipe=3");
+  EXPECT_EQ(groups_of(grid, Channel::x), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}}));
+  EXPECT_EQ(groups_of(grid, Channel::pipe), (Groups{{0, 2, 4}, {1, 3, 5}, {6, 8, 10}, {7, 9, 11}}));
+  EXPECT_EQ(groups_of(grid, Channel::data), (Groups{{0, 6}, {1, 7}, {2, 8}, {3, 9}, {4, 10}, {5, 11}}));
+  EXPECT_EQ(groups_of(grid, Channel::stage), (Groups{{0, 1, 6, 7}, {2, 3, 8, 9}, {4, 5, 10, 11}}));
+  EXPECT_EQ(groups_of(grid, Channel::embedding), (Groups{{0, 4}, {1, 5}, {2}, {3}, {6, 10}, {7, 11}, {8}, {9}}));
+  EXPECT_EQ(group_ranks(grid, Channel::send_next, 5), (std::vector<std::int64_t>{5, 1}));
+  EXPECT_EQ(group_ranks(grid, Channel::receive_previous, 1), (std::vector<std::int64_t>{5, 1}));
+  EXPECT_EQ(group_ranks(grid, Channel::send_previous, 6), (std::vector<std::int64_t>{6, 10}));
+  for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
+    EXPECT_EQ(rank_of(grid, coordinates_of(grid, rank)), rank);
+    for (const Channel channel : {Channel::send_next, Channel::send_previous}) {
+      EXPECT_EQ(peer_rank(grid, other_end(channel), peer_rank(grid, channel, rank)), rank);
+    }
+  }
+}
+
 TEST(Groups, TextIsShortenedInTheMiddle) {
   EXPECT_EQ(ranks_text({3}, 4), "rank 3");
   EXPECT_EQ(ranks_text({0, 2}, 4), "ranks 0, 2");

@@ -136,6 +136,10 @@ all_gather: channel=z_gather ranks=4 count=10 | all_gather channel=z_gather rank
   0 flops, 100 bytes, 60 sent, all-gather
 broadcast: channel=world ranks=4 count=10 root=3 | broadcast channel=world ranks=4 count=10 root=3 bf16
   0 flops, 40 bytes, 20 sent, copy, broadcast
+send: channel=send_next message=5 count=10 | send channel=send_next count=10 f32
+  0 flops, 40 bytes, 40 sent, copy, broadcast
+receive: channel=receive_previous message=5 count=10 | receive channel=receive_previous count=10 bf16
+  0 flops, 20 bytes, 0 sent, copy, broadcast
 head_norm: rows=2 heads=3 head_dim=4 eps=1e-06 | head_norm rows=2 heads=3 head_dim=4 f32
   120 flops, 96 bytes, 0 sent, elementwise
 head_norm_backward: rows=2 heads=3 head_dim=4 accumulate=false | head_norm_backward rows=2 heads=3 head_dim=4 bf16

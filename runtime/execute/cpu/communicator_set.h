@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,8 +14,8 @@ namespace weft::execute {
 /// The communicators of one rank, by channel; null where the plan's graph has no collective.
 class CommunicatorSet {
  public:
-  /// One group a channel, by group_color(). Collective over the world: every rank makes the same channels in the same
-  /// order.
+  /// One group a channel, by group_color(); for messages, a group of two for each neighbour, whichever of the channel
+  /// and its other end is asked for. Collective over the world: every rank makes the same channels in the same order.
   CommunicatorSet(comm::World& world, std::span<const graph::Channel> channels, const graph::Grid& grid);
   /// Every group is the world.
   CommunicatorSet(comm::World& world, std::span<const graph::Channel> channels);
@@ -25,8 +24,9 @@ class CommunicatorSet {
   }
 
  private:
-  CommunicatorSet(comm::World& world, std::span<const graph::Channel> channels,
-                  const std::function<std::int64_t(graph::Channel)>& color);
+  void join_neighbours(comm::World& world, const graph::Grid& grid, graph::Channel send);
+  void add(comm::World& world, graph::Channel channel, std::unique_ptr<comm::Communicator> communicator);
+
   std::vector<std::unique_ptr<comm::Communicator>> communicators_;
 };
 

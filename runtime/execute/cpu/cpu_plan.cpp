@@ -47,7 +47,7 @@ cpu::Scratch CpuPlan::prepare(const CpuMemory& memory, const GemmTuning* tuning)
         most.worker_bytes = std::max(most.worker_bytes, scratch.worker_bytes);
         most.shared_bytes = std::max(most.shared_bytes, scratch.shared_bytes);
       } else {
-        stream.calls.push_back(collective_call(task, arguments));
+        stream.calls.push_back(collective_call(task, arguments, stream.communicator->rank()));
       }
     }
   }

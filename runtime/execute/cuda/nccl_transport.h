@@ -84,7 +84,7 @@ class NcclTransport final : public DeviceTransport {
   void stop() noexcept override;
 
  private:
-  static constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
+  static constexpr std::size_t kChannels = graph::kAxisChannels;
   // Children before their parent.
   std::vector<NcclCommunicator*> communicators() const;
 

@@ -28,7 +28,7 @@ struct Started {
 };
 
 struct DeviceTeam::Impl {
-  static constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
+  static constexpr std::size_t kChannels = graph::kAxisChannels;
 
   static constexpr std::size_t kMostUnderWay = kTransferCopies;
 

@@ -21,7 +21,7 @@
 namespace weft::execute {
 namespace {
 
-constexpr std::size_t kChannels = static_cast<std::size_t>(graph::Channel::world) + 1;
+constexpr std::size_t kChannels = graph::kAxisChannels;
 constexpr std::int64_t kFlagBytes = 64;  // a cache line of its own for each number that streams wait for
 
 std::int64_t bytes_of(const comm::CollectiveCall& call) {

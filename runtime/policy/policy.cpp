@@ -1,7 +1,10 @@
 #include "runtime/policy/policy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "base/error.h"
@@ -34,14 +37,17 @@ std::unique_ptr<Policy> make_plain(PolicyParameters&) {
   return std::make_unique<P>();
 }
 
+enum class Takes : std::uint8_t { one_graph, pipelines };
+
 struct Factory {
   std::string_view name;
   std::unique_ptr<Policy> (*make)(PolicyParameters&);
+  Takes takes = Takes::one_graph;
 };
 
 constexpr std::array kFactories = {
-    Factory{"serial", make_plain<SerialPolicy>},
-    Factory{"program", make<ProgramPolicy>},
+    Factory{"serial", make_plain<SerialPolicy>, Takes::pipelines},
+    Factory{"program", make<ProgramPolicy>, Takes::pipelines},
     Factory{"axonn", make<AxonnPolicy>},
     Factory{"ddp-bucket", make<DdpBucketPolicy>},
     Factory{"fsdp", make<FsdpPolicy>},
@@ -56,6 +62,24 @@ constexpr std::array kFactories = {
 
 std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
   return {};
+}
+
+std::vector<plan::Order> Policy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                        const PolicyOptions& options) const {
+  if (classes.size() != 1) {
+    throw UserError(
+        fmt::format("policy {} orders one graph, and this program has {} pipeline stages", name(), classes.size()),
+        "a policy that orders pipelines: " + join(pipeline_policy_names()), "choose one of these with --policy");
+  }
+  return orders_of_each(*this, classes, options);
+}
+
+std::vector<std::string> pipeline_policy_names() {
+  std::vector<std::string> names;
+  for (const Factory& factory : kFactories) {
+    if (factory.takes == Takes::pipelines) names.emplace_back(factory.name);
+  }
+  return names;
 }
 
 std::vector<std::string> policy_names() {
@@ -101,6 +125,15 @@ std::unique_ptr<Policy> default_policy() {
 NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries) {
   std::shared_ptr<const Policy> policy = make_policy(name, libraries);
   return {std::move(name), std::move(policy)};
+}
+
+std::vector<plan::Order> orders_of_each(const Policy& policy,
+                                        std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                        const PolicyOptions& options) {
+  std::vector<plan::Order> orders;
+  orders.reserve(classes.size());
+  for (const auto& each : classes) orders.push_back(policy.order(*each, options));
+  return orders;
 }
 
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options) {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/pipeline_chunks.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/order.h"
@@ -50,10 +52,18 @@ class Policy {
   virtual bool rewrites_to_fit() const { return false; }
   /// The order of the rewritten graph. Throws UserError on options out of range.
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
+  /// An order of each rank class of a program, by pipeline rank. Together they can't stand still. By default order() of
+  /// the one class, and with several a UserError that names the policies that order pipelines.
+  virtual std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                          const PolicyOptions& options) const;
+  /// The chunks of layers that each rank of a pipeline holds under this policy.
+  virtual graph::PipelineChunks chunks() const { return {}; }
 };
 
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
+/// Of these, the policies that order the stages of a pipeline.
+std::vector<std::string> pipeline_policy_names();
 
 /// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,
 /// "file:PATH" replays a plan file, "PATH.so:parameters" asks a shared library (runtime/policy/policy_library.h), which
@@ -74,6 +84,11 @@ struct NamedPolicy {
 
 /// Throws the exceptions of make_policy().
 NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries = {});
+
+/// order() of each class by itself.
+std::vector<plan::Order> orders_of_each(const Policy& policy,
+                                        std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                        const PolicyOptions& options);
 
 /// The costs of a graph by the options' cost model.
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options);

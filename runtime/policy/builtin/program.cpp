@@ -54,4 +54,9 @@ plan::Order ProgramPolicy::order(const graph::Graph& graph, const PolicyOptions&
   return order;
 }
 
+std::vector<plan::Order> ProgramPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                               const PolicyOptions& options) const {
+  return orders_of_each(*this, classes, options);
+}
+
 }  // namespace weft::policy

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
@@ -21,6 +24,9 @@ class ProgramPolicy final : public Policy {
   explicit ProgramPolicy(PolicyParameters& parameters);
   std::string name() const override { return "program"; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
+  /// Each class in its order(), which leaves the messages of all classes in program order.
+  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                  const PolicyOptions& options) const override;
 
  private:
   std::int64_t depth_ = -1;  // layers; -1: no limit

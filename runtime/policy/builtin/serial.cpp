@@ -35,4 +35,9 @@ plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& 
   return serial_order(graph, program_sequence(graph));
 }
 
+std::vector<plan::Order> SerialPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                              const PolicyOptions& options) const {
+  return orders_of_each(*this, classes, options);
+}
+
 }  // namespace weft::policy

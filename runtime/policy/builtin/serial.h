@@ -1,6 +1,7 @@
 // Policy `serial`: program order, one task at a time on all streams. The baseline of every measure of overlap.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,9 @@ class SerialPolicy final : public Policy {
  public:
   std::string name() const override { return "serial"; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
+  /// Each class in program order, in which every message meets its other end.
+  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                  const PolicyOptions& options) const override;
 };
 
 /// All tasks, in program order.

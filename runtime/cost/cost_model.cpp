@@ -11,6 +11,7 @@
 
 #include "base/overloaded.h"
 #include "graph/analysis.h"
+#include "graph/groups.h"
 #include "runtime/cost/measured_rates.h"
 
 namespace weft::cost {

@@ -10,7 +10,15 @@ namespace weft::plan {
 
 /// One violation, with its description: "wait missing: b (compute0) reads x written by a (data) …".
 struct Violation {
-  enum class Kind : std::uint8_t { structure, missing_wait, memory_overlap, collective_order, deadlock };
+  enum class Kind : std::uint8_t {
+    structure,
+    missing_wait,
+    memory_overlap,
+    collective_order,
+    deadlock,
+    message,    // of pipeline stages (joint_check.h): ends of messages don't fit together
+    one_queue,  // of pipeline stages: a deadlock where all communication of a rank shares one queue
+  };
   Kind kind;
   std::string message;
 };

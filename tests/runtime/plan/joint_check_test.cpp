@@ -1,0 +1,211 @@
+#include "runtime/plan/joint_check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/runtime/pipeline_toy.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft::plan {
+namespace {
+
+using testing::order_of;
+using testing::order_of_units;
+using testing::pipeline_plans;
+using testing::PipelineToy;
+using testing::pointers_to;
+using testing::ToyGraph;
+using Kind = Violation::Kind;
+using Found = std::vector<std::pair<Kind, std::string>>;
+
+Found found_in(const std::vector<Plan>& plans, std::size_t limit = 20) {
+  Found found;
+  for (const Violation& violation : check_together(pointers_to(plans), limit))
+    found.emplace_back(violation.kind, violation.message);
+  return found;
+}
+
+void expect_proved_alone(const std::vector<Plan>& plans) {
+  for (const Plan& plan : plans) {
+    for (const Violation& violation : check_plan(plan)) ADD_FAILURE() << violation.message;
+  }
+}
+
+/// Makes the plan again of an order in which two tasks have changed places.
+Plan exchanged(const Plan& plan, const std::string& a, const std::string& b) {
+  Order order;
+  for (const StreamPlan& stream : plan.streams) order.streams.push_back(stream.stream);
+  order.reasons = {Reason{}};
+  for (graph::TaskId task : plan.sequence) {
+    const std::string& name = plan.graph->task(task).name;
+    if (name == a || name == b) task = plan.graph->find_task(name == a ? b : a);
+    order.sequence.push_back({task, plan.position[task.index()].stream, 0});
+  }
+  return make_plan(plan.graph, order, "mine");
+}
+
+TEST(JointCheck, ProgramOrderIsSafeForEveryShape) {
+  for (const std::int64_t stages : {1, 2, 3, 5}) {
+    for (const std::int64_t chunks : {1, 2, 3}) {
+      for (const graph::ChunkPlacement placement : {graph::ChunkPlacement::loop, graph::ChunkPlacement::v}) {
+        const PipelineToy toy({.stages = stages,
+                               .micro_batches = 3,
+                               .chunks = {chunks, placement},
+                               .pieces = 2,
+                               .world = true,
+                               .embedding = true});
+        const std::vector<Plan> plans =
+            pipeline_plans(toy, [&](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); });
+        expect_proved_alone(plans);
+        EXPECT_EQ(found_in(plans), Found{}) << stages << " stages, " << chunks << " chunks, " << to_string(placement);
+      }
+    }
+  }
+}
+
+TEST(JointCheck, GPipeIsSafe) {
+  const PipelineToy toy({.stages = 4, .micro_batches = 6, .world = true});
+  const std::vector<Plan> plans =
+      pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
+  expect_proved_alone(plans);
+  EXPECT_EQ(found_in(plans), Found{});
+}
+
+// Stage 0 sends mb1 before it receives the gradient of mb0; stage 1 sends that gradient before it receives mb1. With a
+// queue for each channel this is 1F1B.
+TEST(JointCheck, ADeadlockThatOnlyOneQueueHas) {
+  const PipelineToy toy({.stages = 2, .micro_batches = 3});
+  const std::vector<Plan> plans =
+      pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_1f1b(t, rank); });
+  expect_proved_alone(plans);
+  EXPECT_EQ(found_in(plans),
+            (Found{{Kind::one_queue,
+                    "deadlock where a rank runs one collective or message at a time: stage 0: mb1.S0.fwd.send "
+                    "(send_next) waits for stage 1: mb1.S1.fwd.receive (receive_previous), which comes behind stage 1: "
+                    "mb0.S1.bwd.send (send_previous), which waits for stage 0: mb0.S0.bwd.receive (receive_next), "
+                    "which comes behind stage 0: mb1.S0.fwd.send (send_next)"}}));
+}
+
+// Stage 0 makes mb1 after the gradient of mb0, for which stage 1 wants mb1.
+TEST(JointCheck, ADeadlockIsNamedByItsCircle) {
+  const PipelineToy toy({.stages = 2, .micro_batches = 2});
+  const std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) {
+    return rank == 0 ? units_in_program_order(t, rank) : units_of_gpipe(t, rank);
+  });
+  expect_proved_alone(plans);
+  EXPECT_EQ(found_in(plans),
+            (Found{{Kind::deadlock,
+                    "deadlock: stage 0: mb0.S0.bwd.input.p0 (compute0) waits for stage 0: mb0.S0.bwd.receive "
+                    "(receive_next), which waits for stage 1: mb0.S1.bwd.send (send_previous), which waits for stage "
+                    "1: mb0.S1.bwd.input.p0 (compute0), which comes after mb1.S1.fwd.p0, which waits for stage 1: "
+                    "mb1.S1.fwd.receive (receive_previous), which waits for stage 0: mb1.S0.fwd.send (send_next), "
+                    "which waits for stage 0: mb1.S0.fwd.p0 (compute0), which comes after mb0.S0.bwd.input.p0"}}));
+}
+
+TEST(JointCheck, SwappedSendsMeetOtherReceives) {
+  const PipelineToy toy({.stages = 2, .micro_batches = 2});
+  std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
+  // Only sends move: mb0's waits for mb1's work anyhow.
+  plans[0] = exchanged(plans[0], "mb0.S0.fwd.send", "mb1.S0.fwd.p0");
+  EXPECT_EQ(found_in(plans), Found{});
+  plans[0] = exchanged(plans[0], "mb0.S0.fwd.send", "mb1.S0.fwd.send");
+  expect_proved_alone(plans);
+  EXPECT_EQ(found_in(plans), (Found{{Kind::message,
+                                     "stage 0: mb1.S0.fwd.send (message 2, 16 f32) on send_next meets stage 1: "
+                                     "mb0.S1.fwd.receive (message 1, 16 f32) on receive_previous (position 0)"}}));
+}
+
+TEST(JointCheck, AMovedReceiveMeetsAnotherSend) {
+  const PipelineToy toy({.stages = 2, .micro_batches = 2});
+  std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
+  Order order = order_of_units(*plans[0].graph, units_of_gpipe(toy, 0));
+  const auto place = [&](const std::string& name) {
+    return std::ranges::find(order.sequence, plans[0].graph->find_task(name), &Placement::task);
+  };
+  // mb1's receive moves before mb0's.
+  std::rotate(place("mb0.S0.bwd.receive"), place("mb1.S0.bwd.receive"), place("mb1.S0.bwd.receive") + 1);
+  plans[0] = make_plan(plans[0].graph, order, "mine");
+  expect_proved_alone(plans);
+  EXPECT_EQ(found_in(plans), (Found{{Kind::message,
+                                     "stage 1: mb0.S1.bwd.send (message 1, 16 f32) on send_previous meets stage 0: "
+                                     "mb1.S0.bwd.receive (message 2, 16 f32) on receive_next (position 0)"}}));
+}
+
+TEST(JointCheck, AMissingSendAndReceiveAreNamed) {
+  const PipelineToy three({.stages = 2, .micro_batches = 3}), two({.stages = 2, .micro_batches = 2});
+  const auto program = [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); };
+  std::vector<Plan> longer = pipeline_plans(three, program), shorter = pipeline_plans(two, program);
+  std::vector<Plan> plans = {shorter[0], longer[1]};
+  const Found found = {{Kind::message,
+                        "stage 1: mb2.S1.fwd.receive (message 3, 16 f32) (receive_previous) has no send: stage 0 sends "
+                        "2 messages on send_next"},
+                       {Kind::message,
+                        "stage 1: mb2.S1.bwd.send (message 3, 16 f32) (send_previous) has no receive: stage 0 receives "
+                        "2 messages on receive_next"}};
+  EXPECT_EQ(found_in(plans), found);
+  EXPECT_EQ(found_in(plans, 1), Found{found[0]});
+}
+
+TEST(JointCheck, AnotherCountIsNamed) {
+  const PipelineToy small({.stages = 2, .micro_batches = 1}), large({.stages = 2, .micro_batches = 1, .count = 32});
+  const auto program = [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); };
+  const std::vector<Plan> plans = {pipeline_plans(small, program)[0], pipeline_plans(large, program)[1]};
+  EXPECT_EQ(found_in(plans, 1), (Found{{Kind::message,
+                                        "stage 0: mb0.S0.fwd.send (message 1, 16 f32) on send_next meets stage 1: "
+                                        "mb0.S1.fwd.receive (message 1, 32 f32) on receive_previous (position 0)"}}));
+}
+
+/// Two collectives in the given order, on channels of the given names.
+Plan collectives_plan(const std::vector<std::string>& names, graph::Channel channel) {
+  ToyGraph toy;
+  std::vector<std::pair<std::string, std::string>> order;
+  for (const std::string& name : names) {
+    const graph::View x = toy.tensor("x of " + name, 8);
+    toy.compute("make " + name, {graph::write(x)});
+    toy.collective(name, channel, {graph::read_write(x)}, 8);
+    order.insert(order.end(), {{"make " + name, "compute0"}, {name, std::string(graph::to_string(channel))}});
+  }
+  const auto graph = toy.build();
+  return make_plan(graph, order_of(*graph, 1, order), "mine");
+}
+
+TEST(JointCheck, ExchangedCollectivesOfTheWorldAreNamed) {
+  const auto world = graph::Channel::world, pipe = graph::Channel::pipe;
+  EXPECT_EQ(found_in({collectives_plan({"a", "b"}, world), collectives_plan({"a", "b"}, world)}), Found{});
+  EXPECT_EQ(found_in({collectives_plan({"a", "b"}, world), collectives_plan({"b", "a"}, world)}),
+            (Found{{Kind::collective_order,
+                    "stage 1 issues b (all_reduce of 8 f32 on world) where stage 0 issues a (all_reduce of 8 f32 on "
+                    "world) (position 0)"}}));
+  EXPECT_EQ(found_in({collectives_plan({"a"}, pipe), collectives_plan({"a", "b"}, pipe)}),
+            (Found{{Kind::collective_order,
+                    "stage 1 issues b (all_reduce of 8 f32 on pipe) where stage 0 issues nothing more (position 1)"}}));
+}
+
+TEST(JointCheck, OnlyTheEndsReduceTheEmbedding) {
+  const auto embedding = graph::Channel::embedding;
+  const Plan with = collectives_plan({"a"}, embedding), without = collectives_plan({}, embedding);
+  EXPECT_EQ(found_in({with, without, with}), Found{});
+  EXPECT_EQ(found_in({with, with, with}), (Found{{Kind::collective_order,
+                                                  "stage 1: a is a collective on embedding, of which stage 1 isn't a "
+                                                  "member"}}));
+  EXPECT_EQ(found_in({with, without, without}),
+            (Found{{Kind::collective_order,
+                    "stage 2 issues nothing more where stage 0 issues a (all_reduce of 8 f32 on embedding) (position "
+                    "0)"}}));
+}
+
+// Collectives of one stage need no other stage.
+TEST(JointCheck, CollectivesOfAStageMayDiffer) {
+  const auto data = graph::Channel::data;
+  EXPECT_EQ(found_in({collectives_plan({"a"}, data), collectives_plan({"b", "c"}, data)}), Found{});
+}
+
+TEST(JointCheck, OneStageIsACaseOfSeveral) {
+  EXPECT_EQ(found_in({}), Found{});
+  EXPECT_EQ(found_in({collectives_plan({"a", "b"}, graph::Channel::world)}), Found{});
+}
+
+}  // namespace
+}  // namespace weft::plan

@@ -27,9 +27,9 @@ using Operation =
                  RmsNormBackward, HeadNormForward, HeadNormBackward, NormStatistics, NormForwardOfParts,
                  NormBackwardSums, NormBackwardOfParts, TakeColumns, PutColumns, EmbeddingForward, EmbeddingBackward,
                  PositionBackward, Rope, AttentionForward, AttentionBackward, CacheStore, AttentionDecode, GeluForward,
-                 GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Cast, Dropout, CrossEntropy, VocabStatistics,
-                 VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce, ReduceScatter,
-                 AllGather, Broadcast, Send, Receive, Opaque>;
+                 GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Zero, Cast, Dropout, CrossEntropy,
+                 VocabStatistics, VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce,
+                 ReduceScatter, AllGather, Broadcast, Send, Receive, Opaque>;
 
 /// The operation's name in drawings, traces and profiles: "gemm", "all_reduce", …
 std::string_view kind_name(const Operation& operation);

@@ -20,6 +20,8 @@ graph::Channel channel_of(graph::Axis axis) {
       return graph::Channel::y;
     case graph::Axis::z:
       return graph::Channel::z_scatter;
+    case graph::Axis::pipe:
+      return graph::Channel::pipe;
     case graph::Axis::data:
       break;
   }

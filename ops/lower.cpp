@@ -14,8 +14,7 @@ namespace weft::ops {
 namespace {
 
 // Hidden states → fp32 logits of the row at "position".
-void logits_of_position(Lowering& low, Value hidden) {
-  auto scope = low.enter("head");
+void logits_of_last_stage(Lowering& low, Value hidden, graph::TensorId logits) {
   graph::TensorId row = hidden.tensor;
   if (hidden.rows > 1) {
     const graph::TensorId position = low.named(names::kPosition, DType::i64, {1}, graph::Role::scalar);
@@ -23,9 +22,8 @@ void logits_of_position(Lowering& low, Value hidden) {
     low.emit("select", graph::SelectRow{hidden.rows, hidden.cols},
              {{"x", low.read(hidden.tensor)}, {"index", low.read(position)}, {"out", low.write(row)}});
   }
-  Parameter& weight = head_weight(low);
+  Parameter& weight = low.head_weight();
   const std::int64_t ranks = low.grid().y, own = weight.shard->rows;
-  const graph::TensorId logits = low.named(names::kLogits, DType::f32, {ranks * own}, graph::Role::scalar);
   const graph::TensorId part = ranks == 1 ? logits : low.scratch("part", DType::f32, {own}, graph::Role::activation);
   low.emit("gemm", graph::Gemm{1, own, hidden.cols, false, true},
            {{"A", low.read(row)}, {"B", low.read(low.weight(weight))}, {"C", low.write(part)}});
@@ -36,8 +34,21 @@ void logits_of_position(Lowering& low, Value hidden) {
   }
 }
 
-// Sums over ranks; each rank counted only its own share.
+// On all ranks: the last stage's ranks hand the logits to the others.
+void logits_of_position(Lowering& low, std::optional<Value> hidden) {
+  auto stage_scope = low.enter_stage(low.layout().stages() - 1);
+  auto scope = low.enter("head");
+  const std::int64_t count = low.grid().y * local_vocab(low.model(), low.grid());
+  const graph::TensorId logits = low.named(names::kLogits, DType::f32, {count}, graph::Role::scalar);
+  if (hidden) logits_of_last_stage(low, *hidden, logits);
+  if (low.grid().pipe == 1) return;
+  low.emit("broadcast", graph::Broadcast{graph::Channel::pipe, low.grid().pipe, count, low.layout().last_rank()},
+           {{"buffer", low.read_write(logits)}});
+}
+
+// Sums over ranks; each rank counted only its own share. Ranks without the last stage counted nothing.
 void all_reduce_metrics(Lowering& low, graph::TensorId metrics, std::int64_t count) {
+  if (!low.has_last_stage()) low.emit("zero", graph::Zero{2}, {{"out", graph::write(low.elements(metrics, 0, 2))}});
   all_reduce(low, "all_reduce", metrics, count,
              low.grid().model_ranks() > 1 ? graph::Channel::world : graph::Channel::data);
 }
@@ -66,8 +77,8 @@ std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const gr
           pair(at.x, grid.x, pair(at.y, grid.y, pair(at.z, grid.z, at.data)))};
 }
 
-std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step) {
-  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward);
+std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step, std::int64_t pipe) {
+  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward, {step.pipeline, pipe});
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const graph::TensorId tokens = low.named(names::kTokens, DType::i32, {step.micro_batches, rows}, graph::Role::input);
   const graph::TensorId targets =
@@ -85,12 +96,16 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
     options.dropout = step.dropout;
     options.row_offset = mb * rows;
     options.recompute_blocks = step.recompute_blocks;
-    const Value hidden = transformer(low, low.elements(tokens, mb * rows, rows), rows, options);
-    const Value logits = language_model_head(low, hidden);
-    {
+    const std::optional<Value> hidden = transformer(low, low.elements(tokens, mb * rows, rows), rows, options);
+    if (hidden) {
+      const Value logits = language_model_head(low, *hidden);
+      auto stage_scope = low.enter_stage(low.layout().stages() - 1);
       auto loss_scope = low.enter("loss");
       cross_entropy(low, logits, low.elements(targets, mb * rows, rows), low.elements(metrics, 0, 2), mb == 0, true);
-      if (mb == step.micro_batches - 1) all_reduce_metrics(low, metrics, 3);
+    }
+    if (mb == step.micro_batches - 1) {
+      auto loss_scope = low.enter("loss");
+      all_reduce_metrics(low, metrics, 3);
     }
     low.backward();
     reducer.end_of_micro_batch(mb);
@@ -99,8 +114,8 @@ std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const 
   return std::move(low).finish();
 }
 
-std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step) {
-  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward);
+std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step, std::int64_t pipe) {
+  Lowering low(model, step.dtype, step.grid, step.reshard_after_forward, {step.pipeline, pipe});
   const std::int64_t rows = step.micro_batch * step.seq_len;
   const graph::TensorId tokens = low.named(names::kEvalTokens, DType::i32, {rows}, graph::Role::input);
   const graph::TensorId targets = low.named(names::kEvalTargets, DType::i32, {rows}, graph::Role::input);
@@ -110,17 +125,20 @@ std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const S
   ForwardOptions options;
   options.sequences = {step.micro_batch, step.seq_len, Sequences::Mode::training};
   if (document_starts) options.sequences.document_starts = low.elements(*document_starts, 0, rows);
-  const Value hidden = transformer(low, low.elements(tokens, 0, rows), rows, options);
-  const Value logits = language_model_head(low, hidden);
+  const std::optional<Value> hidden = transformer(low, low.elements(tokens, 0, rows), rows, options);
+  if (hidden) {
+    const Value logits = language_model_head(low, *hidden);
+    auto loss_scope = low.enter("loss");
+    cross_entropy(low, logits, low.elements(targets, 0, rows), low.elements(sums, 0, 2), true, false);
+  }
   auto loss_scope = low.enter("loss");
-  cross_entropy(low, logits, low.elements(targets, 0, rows), low.elements(sums, 0, 2), true, false);
   all_reduce_metrics(low, sums, 3);
   return std::move(low).finish();
 }
 
 std::shared_ptr<const graph::Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
-                                                  const graph::Grid& grid) {
-  Lowering low(model, dtype, grid);
+                                                  const graph::Grid& grid, const PipelinePart& part) {
+  Lowering low(model, dtype, grid, false, part);
   const graph::TensorId tokens = low.named(names::kPrefillTokens, DType::i32, {seq_len}, graph::Role::input);
   auto scope = low.enter("prefill");
   ForwardOptions options;
@@ -129,8 +147,9 @@ std::shared_ptr<const graph::Graph> lower_prefill(const ModelConfig& model, DTyp
   return std::move(low).finish();
 }
 
-std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid) {
-  Lowering low(model, dtype, grid);
+std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid,
+                                                 const PipelinePart& part) {
+  Lowering low(model, dtype, grid, false, part);
   const graph::TensorId token = low.named(names::kDecodeToken, DType::i32, {1}, graph::Role::input);
   auto scope = low.enter("decode");
   ForwardOptions options;

@@ -10,6 +10,7 @@
 #include "graph/grid.h"
 #include "ops/gradient_reduction.h"
 #include "ops/models/model_config.h"
+#include "ops/pipeline_layout.h"
 
 namespace weft::ops {
 
@@ -42,6 +43,7 @@ struct StepConfig {
   std::int64_t seq_len = 1;        // tokens in a sequence
   std::int64_t micro_batches = 1;  // in a step
   graph::Grid grid;
+  PipelineLayout pipeline;  // of grid.pipe ranks
   DType dtype = DType::f32;
   DType reduce_dtype = DType::f32;  // of gradients in collectives
   bool recompute_blocks = false;
@@ -66,22 +68,25 @@ enum class CoordinateIndex : std::uint8_t { x, y, z, data, xy, y_data, yz_data, 
 /// x·y·z > 1 or with ZeRO-1.
 std::array<std::int64_t, 11> coordinate_values(const graph::Grid& grid, const graph::Coordinates& at);
 
-/// Forward, backward and update of one step. All ranks have the same graph and differ only in their state. State:
+/// Forward, backward and update of one step. The ranks of one pipeline coordinate have the same graph and differ only
+/// in their state; `pipe` is that coordinate. State:
 /// parameters (dtype), each the rank's block, or with z > 1 the kept range of it (see ops/sharding.h); "<name>.m" and
 /// "<name>.v" for the elements that the rank updates; "<name>.master" (fp32) for the same elements if parameters are
 /// bf16 or ZeRO-1 shards them.
-std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step);
+std::shared_ptr<const graph::Graph> lower_train(const ModelConfig& model, const StepConfig& step,
+                                                std::int64_t pipe = 0);
 
 /// Writes to "eval_sums" the sum of losses, the count of targets and the stop votes of one micro-batch, summed over all
 /// ranks.
-std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step);
+std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const StepConfig& step, std::int64_t pipe = 0);
 
 /// One sequence of seq_len tokens: fills the caches and computes "logits" of the token at "position". On a grid, every
 /// rank runs the same sequence and gets all logits.
 std::shared_ptr<const graph::Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
-                                                  const graph::Grid& grid = {});
+                                                  const graph::Grid& grid = {}, const PipelinePart& part = {});
 
 /// One new token at "position", after the cached tokens, and its logits.
-std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid = {});
+std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid = {},
+                                                 const PipelinePart& part = {});
 
 }  // namespace weft::ops

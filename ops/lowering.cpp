@@ -9,13 +9,15 @@
 
 namespace weft::ops {
 
-Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid, bool reshard)
+Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid, bool reshard, PipelinePart part)
     : model_(model),
       dtype_(dtype),
       grid_(grid),
       reshard_(reshard),
+      part_(std::move(part)),
       specs_(model_parameters(model)),
-      shards_(shard_parameters(model, specs_, grid, {}, false, ShardRuns::left_out)),
+      shards_(shards_of_stage(model, part_.layout,
+                              shard_parameters(model, specs_, grid, {}, false, ShardRuns::left_out), part_.pipe)),
       frames_(1) {
   for (const ParameterShard& shard : shards_) {
     auto parameter = std::make_unique<Parameter>();
@@ -31,6 +33,15 @@ Lowering::Lowering(const ModelConfig& model, DType dtype, const graph::Grid& gri
     if (!is_adapter(*adapter->spec)) continue;
     Parameter& weight = parameter(adapted_weight(*adapter->spec));
     (adapter->spec->name.ends_with(kLoraA) ? weight.lora_a : weight.lora_b) = adapter.get();
+  }
+  if (model.tied && part_.layout.stages() > 1 && has_stage(0) && has_last_stage()) {
+    Parameter& embedding = parameter("wte.weight");
+    tied_head_ = std::make_unique<Parameter>();
+    tied_head_->spec = embedding.spec;
+    tied_head_->shard = embedding.shard;
+    tied_head_->tensor = embedding.tensor;
+    tied_head_->gradient_name = embedding.gradient_name + ".head";
+    tied_head_->embedding = &embedding;
   }
 }
 
@@ -55,6 +66,12 @@ Lowering::Scope Lowering::enter_layer(std::int64_t layer) {
 
 Lowering::Scope Lowering::enter_micro_batch(std::int64_t micro_batch) {
   return push(fmt::format("mb{}", micro_batch), -1, static_cast<std::int32_t>(micro_batch));
+}
+
+Lowering::Scope Lowering::enter_stage(std::int64_t stage) {
+  frames_.push_back(frames_.back());
+  if (part_.layout.stages() > 1) frames_.back().stage = static_cast<std::int32_t>(stage);
+  return Scope(this);
 }
 
 Lowering::Scope Lowering::enter_again(const Frame& frame) {
@@ -112,7 +129,9 @@ graph::View Lowering::elements(graph::TensorId id, std::int64_t begin, std::int6
 void Lowering::emit_task(std::string_view what, const graph::Operation& operation,
                          std::vector<graph::Access> accesses) {
   const Frame& frame = frames_.back();
-  tasks_.push_back({label(what), operation, std::move(accesses), frame.layer, frame.micro_batch, phase_});
+  graph::Task task{label(what), operation, std::move(accesses), frame.layer, frame.micro_batch, phase_};
+  task.stage = frame.stage;
+  tasks_.push_back(std::move(task));
 }
 
 void Lowering::record(const std::vector<Parameter*>& parameters, Adjoint adjoint) {
@@ -191,7 +210,12 @@ Parameter& Lowering::parameter(std::string_view name) {
   throw std::logic_error(fmt::format("no parameter '{}'", name));
 }
 
+Parameter& Lowering::head_weight() {
+  return tied_head_ ? *tied_head_ : parameter(model_.tied ? "wte.weight" : "head.weight");
+}
+
 graph::TensorId Lowering::weight(Parameter& parameter) {
+  if (parameter.embedding != nullptr) return weight(*parameter.embedding);
   const ParameterShard& shard = *parameter.shard;
   if (shard.end - shard.begin == shard.elements()) return parameter.tensor;
   const std::string use =
@@ -229,7 +253,8 @@ graph::TensorId Lowering::take_gradient(Parameter& parameter) {
 
 std::shared_ptr<const graph::Graph> Lowering::finish() && {
   // In reverse order: a task stays if it writes state or writes a tensor that a kept task reads. This holds for
-  // collectives too: every rank has the same graph, so all members of a group drop the same collectives.
+  // collectives too: every rank has the same graph, so all members of a group drop the same collectives. Messages all
+  // stay, since the other end doesn't know who reads.
   std::unordered_set<graph::TensorId> needed;
   std::vector<bool> stays(tasks_.size(), false);
   for (std::size_t i = tasks_.size(); i-- > 0;) {
@@ -238,6 +263,8 @@ std::shared_ptr<const graph::Graph> Lowering::finish() && {
       return access.mode != graph::AccessMode::read &&
              (graph::is_state(tensor(access.view.tensor).role) || needed.contains(access.view.tensor));
     });
+    const graph::Channel* const channel = graph::channel_of(task.operation);
+    stays[i] = stays[i] || (channel != nullptr && graph::is_message(*channel));
     if (!stays[i]) continue;
     for (const graph::Access& access : task.accesses) {
       if (access.mode != graph::AccessMode::write) needed.insert(access.view.tensor);

@@ -16,6 +16,7 @@
 #include "graph/graph.h"
 #include "graph/named_accesses.h"
 #include "ops/models/model_config.h"
+#include "ops/pipeline_layout.h"
 #include "ops/sharding.h"
 
 namespace weft::ops {
@@ -38,6 +39,7 @@ struct Parameter {
   graph::TensorId gathered;   // the whole block, gathered over z
   std::string gathered_for;
   Parameter *lora_a = nullptr, *lora_b = nullptr;  // of the matrix's adapter, if it has one
+  Parameter* embedding = nullptr;  // of a tied head with a gradient of its own: the token embedding, whose tensor it is
 };
 
 /// Emits tasks under a hierarchical name and records their adjoints.
@@ -54,12 +56,17 @@ class Lowering {
   using Adjoint = std::function<void(Lowering&)>;
 
   /// `reshard`: weights gathered over z in the forward pass are gathered again for the backward pass.
-  Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid = {}, bool reshard = false);
+  Lowering(const ModelConfig& model, DType dtype, const graph::Grid& grid = {}, bool reshard = false,
+           PipelinePart part = {});
   ~Lowering();
 
   const ModelConfig& model() const { return model_; }
   DType dtype() const { return dtype_; }
   const graph::Grid& grid() const { return grid_; }
+  const PipelineLayout& layout() const { return part_.layout; }
+  bool has_stage(std::int64_t stage) const { return part_.layout.rank_of(stage) == part_.pipe; }
+  std::int64_t pipe() const { return part_.pipe; }
+  bool has_last_stage() const { return part_.layout.last_rank() == part_.pipe; }
 
   // -- names ----------------------------------------------------------------------------------------------------------
   /// Destroying it leaves the scope.
@@ -77,10 +84,12 @@ class Lowering {
   [[nodiscard]] Scope enter(std::string_view name);
   [[nodiscard]] Scope enter_layer(std::int64_t layer);
   [[nodiscard]] Scope enter_micro_batch(std::int64_t micro_batch);
+  /// Tasks within belong to a stage of the pipeline, if there are several. Their names don't tell.
+  [[nodiscard]] Scope enter_stage(std::int64_t stage);
   /// A scope, to be entered again from another one.
   struct Frame {
     std::string prefix;
-    std::int32_t layer = -1, micro_batch = -1;
+    std::int32_t layer = -1, micro_batch = -1, stage = -1;
   };
   const Frame& here() const { return frames_.back(); }
   [[nodiscard]] Scope enter_again(const Frame& frame);
@@ -127,10 +136,16 @@ class Lowering {
   void add_gradient(const Value& value, graph::TensorId contribution);
 
   // -- parameters -----------------------------------------------------------------------------------------------------
+  /// Throws std::logic_error if these ranks don't hold it.
   Parameter& parameter(std::string_view name);
+  /// The matrix that the head multiplies by. With several stages, a tied head's gradient is added up apart from the
+  /// embedding's, whichever ranks hold the two, so that all schedules add in one order.
+  Parameter& head_weight();
   /// The rank's block of a parameter: its own tensor, or the result of an all-gather over z.
   graph::TensorId weight(Parameter& parameter);
   std::vector<std::unique_ptr<Parameter>>& parameters() { return parameters_; }
+  /// Of the whole model, in all stages.
+  const std::vector<ParameterSpec>& specs() const { return specs_; }
   /// The gradient tensor to add to, and whether it already holds a contribution. A frozen parameter's is scratch that
   /// nobody reads, so finish() drops tasks that write nothing else.
   struct GradientSlot {
@@ -166,6 +181,7 @@ class Lowering {
   const DType dtype_;
   const graph::Grid grid_;
   const bool reshard_;
+  const PipelinePart part_;
   std::vector<ParameterSpec> specs_;
   std::vector<ParameterShard> shards_;
   std::vector<graph::Tensor> tensors_;
@@ -178,6 +194,7 @@ class Lowering {
   std::vector<TapeEntry> tape_;
   std::unordered_map<graph::TensorId, graph::TensorId> gradients_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::unique_ptr<Parameter> tied_head_;  // with a gradient of its own
   GradientComplete gradient_complete_;
 };
 

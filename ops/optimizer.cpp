@@ -18,12 +18,25 @@ constexpr const char* kNormPartials = "norm_partials";
 
 // Parameters that a step updates.
 std::int64_t trained_parameters(Lowering& low) {
-  return std::ranges::count_if(low.parameters(), [](const auto& parameter) { return !parameter->spec->frozen; });
+  return std::ranges::count_if(low.specs(), [](const ParameterSpec& spec) { return !spec.frozen; });
 }
 
 // One slot for each trained parameter. It is scratch, so every step writes it anew.
 graph::TensorId norm_partials(Lowering& low) {
   return low.named(kNormPartials, DType::f32, {trained_parameters(low)}, graph::Role::workspace);
+}
+
+/// Slots of "norm_partials" that these ranks don't write: of other stages' parameters. Sums over the world need zeros.
+void zero_other_slots(Lowering& low, std::vector<bool> written) {
+  for (std::size_t first = 0; first < written.size(); ++first) {
+    if (written[first]) continue;
+    std::size_t end = first;
+    while (end < written.size() && !written[end]) ++end;
+    const auto begin = static_cast<std::int64_t>(first), count = static_cast<std::int64_t>(end - first);
+    low.emit(fmt::format("zero_norms{}", first), graph::Zero{count},
+             {{"out", graph::write(low.elements(norm_partials(low), begin, count))}});
+    first = end;
+  }
 }
 
 void cast_into(Lowering& low, const std::string& what, graph::TensorId from, graph::TensorId out) {
@@ -70,11 +83,13 @@ std::string shard_sum_name(const Parameter& parameter) {
 // Every rank has added its own heads' contributions: one sum over all ranks.
 ReducedGradient reduce_everywhere(Lowering& low, const StepConfig& step, Parameter& parameter) {
   const graph::Grid& grid = low.grid();
-  const bool narrow = grid.ranks() > 1 && step.reduce_dtype == DType::bf16;
+  const bool narrow = grid.ranks() / grid.pipe > 1 && step.reduce_dtype == DType::bf16;
   graph::TensorId sum = parameter.gradient;
   if (narrow) sum = cast(low, "cast", sum, DType::bf16, graph::Role::gradient);
   all_reduce(low, "all_reduce", sum, parameter.shard->elements(),
-             grid.model_ranks() > 1 ? graph::Channel::world : graph::Channel::data);
+             grid.pipe > 1            ? graph::Channel::stage
+             : grid.model_ranks() > 1 ? graph::Channel::world
+                                      : graph::Channel::data);
   if (narrow) sum = cast(low, "cast_back", sum, DType::f32, graph::Role::gradient);
   return {&parameter, sum, false};
 }
@@ -177,7 +192,7 @@ void GradientReducer::complete(Parameter& parameter, std::int64_t micro_batch) {
   const std::size_t dot = name.rfind('.'), begin = shares_scope ? name.rfind('.', dot - 1) : dot;
   auto scope = low_.enter(name.starts_with('L') ? name.substr(begin + 1) : name);
   if (!each) {
-    reduced_.push_back(reduce(low_, step_, parameter));
+    add(reduce(low_, step_, parameter));
     return;
   }
   // The same matrix of the layer above had the time of a layer's backward pass for its scatter; the head, the layer
@@ -214,9 +229,34 @@ void GradientReducer::scatter(Parameter& parameter, std::int64_t micro_batch) {
       low_.emit("accumulate", graph::Add{kept},
                 {{"a", low_.read(sum)}, {"b", low_.read(part)}, {"out", low_.write(sum)}});
     }
-    if (last) reduced_.push_back(reduce(low_, step_, parameter, sum));
+    if (last) add(reduce(low_, step_, parameter, sum));
   };
   put_off_.push_back({&parameter, low_.here(), rest});
+}
+
+void GradientReducer::add(ReducedGradient gradient) {
+  Parameter& parameter = *gradient.parameter;
+  const PipelineLayout& layout = low_.layout();
+  const bool tied = low_.model().tied && layout.stages() > 1 && parameter.spec->name == "wte.weight";
+  if (!tied) {
+    reduced_.push_back(gradient);
+    return;
+  }
+  const std::int64_t count = low_.tensor(gradient.tensor).elements();
+  if (layout.rank_of(0) != layout.last_rank()) {
+    all_reduce(low_, "all_reduce_tied", gradient.tensor, count, graph::Channel::embedding);
+    reduced_.push_back(gradient);
+  } else if (parameter.embedding != nullptr) {
+    of_head_ = gradient;
+  } else {
+    const graph::TensorId sum = low_.scratch("tied_sum", DType::f32, {count}, graph::Role::gradient);
+    const auto all = [&](graph::TensorId tensor) { return low_.elements(tensor, 0, count); };
+    low_.emit("add_tied", graph::Add{count},
+              {{"a", graph::read(all(gradient.tensor))},
+               {"b", graph::read(all(of_head_->tensor))},
+               {"out", graph::write(all(sum))}});
+    reduced_.push_back({&parameter, sum, gradient.zero1});
+  }
 }
 
 void GradientReducer::emit_put_off(const std::function<bool(const PutOff&)>& chosen) {
@@ -241,11 +281,15 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
   // Ranks hold different elements: each element is counted by its first owner only, and the partial sums are added over
   // ranks.
   const bool summed = low.grid().model_ranks() > 1 || step.zero1;
+  std::vector<bool> written(static_cast<std::size_t>(count));
   for (const ReducedGradient& gradient : reduced) {
     const ParameterSpec& spec = *gradient.parameter->spec;
     const std::int64_t n = low.tensor(gradient.tensor).elements();
-    const std::int64_t slot = spec.site - (static_cast<std::int64_t>(low.parameters().size()) - count);
+    const std::int64_t slot = spec.site - (std::ssize(low.specs()) - count);
     auto scope = low.enter(spec.name);
+    // The first stage counts a tied embedding.
+    if (is_copy(low.model(), low.layout(), spec, low.pipe())) continue;
+    written.at(static_cast<std::size_t>(slot)) = true;
     const auto replicas =
         summed ? replicas_of(gradient.parameter->shard->sharding, gradient.zero1) : std::optional<CoordinateIndex>();
     low.emit("norm", graph::SumSquares{n, replicas.has_value()},
@@ -255,6 +299,7 @@ void clip_and_update(Lowering& low, const StepConfig& step, const std::vector<Re
   }
   const graph::TensorId scalars = low.named(names::kScalars, DType::f32, {4}, graph::Role::scalar);
   const graph::View norm_and_factor = low.elements(metrics, 3, 2);
+  zero_other_slots(low, std::move(written));
   if (summed) all_reduce(low, "all_reduce_norms", norm_partials(low), count, graph::Channel::world);
   low.emit("clip", graph::ClipFactor{count, step.clip},
            {{"partials", low.read(norm_partials(low))}, {"norm_and_factor", graph::write(norm_and_factor)}});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "ops/lower.h"
@@ -45,12 +46,15 @@ class GradientReducer {
   void choose_buffers(std::int64_t micro_batch);
   void complete(Parameter& parameter, std::int64_t micro_batch);
   void scatter(Parameter& parameter, std::int64_t micro_batch);
+  /// A gradient that is summed over its stage's ranks; a tied head's and embedding's are added up here.
+  void add(ReducedGradient gradient);
   void emit_put_off(const std::function<bool(const PutOff&)>& chosen);
 
   Lowering& low_;
   const StepConfig& step_;
   std::vector<ReducedGradient> reduced_;
-  std::vector<PutOff> put_off_;  // in order of completion
+  std::vector<PutOff> put_off_;             // in order of completion
+  std::optional<ReducedGradient> of_head_;  // until the embedding's is complete
 };
 
 /// Emits the partial norm of each gradient in order of completion, the clip factor, then an AdamW task for each

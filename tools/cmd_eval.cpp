@@ -29,6 +29,7 @@
 #include "train/run/run_inputs.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
+#include "train/step/step_graphs.h"
 #include "train/step/training_state.h"
 #include "train/stop_signals.h"
 
@@ -92,7 +93,7 @@ int evaluate_model(const EvalOptions& options) {
     const train::EvalBatches batches = train::eval_batches(config, source.held_out(), train::share_of(config, at));
     const auto tuned =
         train::gemm_tuning_of_run(world, run.gemm_tuning, train::checkpoint_of(saved), train::StoredTuning::if_it_fits);
-    execute::Program program(world, {{"eval", ops::lower_eval(config.model, train::step_config(config))}},
+    execute::Program program(world, {train::eval_graph(config, at.pipe)},
                              {.policy = run.policy.policy,
                               .policy_options = train::policy_options(run),
                               .rewrites = train::chosen_rewrites(run),
@@ -100,8 +101,9 @@ int evaluate_model(const EvalOptions& options) {
                               .threads = static_cast<int>(config.threads),
                               .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
     const std::vector<ops::ParameterSpec> specs = ops::model_parameters(config.model);
-    const auto shards = ops::shard_parameters(config.model, specs, config.grid, at);
-    train::load_parameters(saved.path, config.model, train::weights_of(program.state(), shards, config.dtype), share);
+    const auto shards = train::shards_of(config, specs, at);
+    train::load_parameters(saved.path, config.model, train::weights_of(program.state(), shards, config.dtype), share,
+                           train::parameters_elsewhere(config, specs, at));
     train::set_coordinates(program.state(), config.grid, at);
     const train::StopSignals signals;
     const train::Evaluation result = train::evaluate(program, batches, [] {

@@ -18,7 +18,7 @@
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/compile_joint.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/step/planning.h"
@@ -64,9 +64,15 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
     row.refusal = text.substr(0, std::min(text.find(';'), text.find('\n')));
     return row;
   }
-  const auto graph = ops::lower_train(config.model, train::step_config(config));
-  const plan::Plan plan =
-      policy::compile_plan(graph, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
+  std::vector<std::shared_ptr<const graph::Graph>> stages;
+  for (std::int64_t pipe = 0; pipe < grid.pipe; ++pipe) {
+    stages.push_back(ops::lower_train(config.model, train::step_config(config), pipe));
+  }
+  const std::vector<plan::Plan> plans =
+      policy::compile_together(stages, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
+  // Of several pipeline stages, the one that takes most.
+  const plan::Plan& plan =
+      *std::ranges::max_element(plans, {}, [](const plan::Plan& each) { return plan::memory_report(each).total(); });
   row.summation_note = train::summation_note(config);
   row.rewrites_for_memory = plan::rewrites_for_memory(plan);
   row.memory = plan::memory_report(plan);

@@ -33,6 +33,7 @@ struct PlanInput {
 
 PlanInput plan_input_of(const train::RunConfig& config) {
   const train::ResolvedRun run = train::resolve(config, 0);
+  train::expect_one_stage(run.config);
   return {ops::lower_train(run.config.model, train::step_config(run.config)), train::policy_options(run), run.policy,
           train::chosen_rewrites(run), train::summation_note(run.config)};
 }

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "ops/lower.h"
 #include "train/run/metrics.h"
@@ -12,6 +13,15 @@ Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
                     const std::function<StopReasons()>& wants_stop) {
   const execute::State& state = program.state();
   const auto sums = state.get<float>(ops::names::kEvalSums);
+  // Only a pipeline's first stage reads tokens, and only its last one targets.
+  std::vector<std::int32_t> unread_tokens, unread_targets;
+  const auto ids = [&](const char* name, std::vector<std::int32_t>& unread) {
+    if (state.contains(name)) return state.get<std::int32_t>(name);
+    unread.resize(batches.ids_per_batch());
+    return std::span<std::int32_t>(unread);
+  };
+  const std::span<std::int32_t> tokens = ids(ops::names::kEvalTokens, unread_tokens);
+  const std::span<std::int32_t> targets = ids(ops::names::kEvalTargets, unread_targets);
   Evaluation result;
   double loss = 0, count = 0;
   while (result.batches < batches.size() && !result.stop.any()) {
@@ -20,8 +30,7 @@ Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
     if (state.contains(ops::names::kEvalDocumentStarts)) {
       document_starts = state.get<std::int32_t>(ops::names::kEvalDocumentStarts);
     }
-    batches.fill(batch, state.get<std::int32_t>(ops::names::kEvalTokens),
-                 state.get<std::int32_t>(ops::names::kEvalTargets), document_starts);
+    batches.fill(batch, tokens, targets, document_starts);
     sums[2] = wants_stop ? stop_vote(wants_stop()) : 0.0F;
     program.run("eval", batch);
     loss += static_cast<double>(sums[0]);

@@ -22,9 +22,17 @@ ops::ModelConfig with_short_context(ops::ModelConfig model, std::int64_t tokens)
 }
 
 std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& model, DType dtype,
-                                                     std::int64_t prefill_tokens, const graph::Grid& grid) {
-  return {{"prefill", ops::lower_prefill(model, dtype, prefill_tokens, grid)},
-          {"decode", ops::lower_decode(model, dtype, grid)}};
+                                                     std::int64_t prefill_tokens, const graph::Grid& grid,
+                                                     const ops::PipelinePart& part) {
+  const auto at = [layout = part.layout](std::int64_t pipe) { return ops::PipelinePart{layout, pipe}; };
+  const execute::GraphOfStage prefill = [=](std::int64_t pipe) {
+    return ops::lower_prefill(model, dtype, prefill_tokens, grid, at(pipe));
+  };
+  const execute::GraphOfStage decode = [=](std::int64_t pipe) {
+    return ops::lower_decode(model, dtype, grid, at(pipe));
+  };
+  const std::shared_ptr<const policy::Policy> policy = grid.pipe > 1 ? policy::default_policy() : nullptr;
+  return {{"prefill", prefill(part.pipe), policy, prefill}, {"decode", decode(part.pipe), policy, decode}};
 }
 
 Generator::Generator(execute::Program& program, const ops::ModelConfig& model, std::int64_t prefill_tokens)
@@ -35,18 +43,28 @@ std::span<const float> Generator::logits() const {
   return program_.state().get<float>(ops::names::kLogits).first(static_cast<std::size_t>(vocab_));
 }
 
+// A pipeline's stage has only what its own tasks read.
+void Generator::set_position(std::int64_t position) {
+  const execute::State& state = program_.state();
+  if (state.contains(ops::names::kPosition)) state.get<std::int64_t>(ops::names::kPosition)[0] = position;
+}
+
 std::span<const float> Generator::prefill(std::span<const std::int32_t> tokens) {
-  const auto input = program_.state().get<std::int32_t>(ops::names::kPrefillTokens);
-  std::fill(input.begin(), input.end(), 0);  // tokens after the prompt are never read
-  std::copy(tokens.begin(), tokens.end(), input.begin());
-  program_.state().get<std::int64_t>(ops::names::kPosition)[0] = static_cast<std::int64_t>(tokens.size()) - 1;
+  const execute::State& state = program_.state();
+  if (state.contains(ops::names::kPrefillTokens)) {
+    const auto input = state.get<std::int32_t>(ops::names::kPrefillTokens);
+    std::fill(input.begin(), input.end(), 0);  // tokens after the prompt are never read
+    std::copy(tokens.begin(), tokens.end(), input.begin());
+  }
+  set_position(static_cast<std::int64_t>(tokens.size()) - 1);
   program_.run("prefill");
   return logits();
 }
 
 std::span<const float> Generator::decode(std::int32_t token, std::int64_t position) {
-  program_.state().get<std::int32_t>(ops::names::kDecodeToken)[0] = token;
-  program_.state().get<std::int64_t>(ops::names::kPosition)[0] = position;
+  const execute::State& state = program_.state();
+  if (state.contains(ops::names::kDecodeToken)) state.get<std::int32_t>(ops::names::kDecodeToken)[0] = token;
+  set_position(position);
   program_.run("decode");
   return logits();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/models/model_config.h"
+#include "ops/pipeline_layout.h"
 #include "runtime/execute/program.h"
 #include "train/sampler.h"
 
@@ -22,7 +23,8 @@ ops::ModelConfig with_short_context(ops::ModelConfig model, std::int64_t tokens)
 
 /// The graphs "prefill" and "decode" of a model, for Program.
 std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& model, DType dtype,
-                                                     std::int64_t prefill_tokens, const graph::Grid& grid = {});
+                                                     std::int64_t prefill_tokens, const graph::Grid& grid = {},
+                                                     const ops::PipelinePart& part = {});
 
 /// Generates with the program's parameters as they are. On a grid whose ranks share a model all of them generate, the
 /// same text with the same sampler. When a text reaches the context, it continues after a new prefill of its last
@@ -40,6 +42,7 @@ class Generator {
   std::span<const float> prefill(std::span<const std::int32_t> tokens);
   std::span<const float> decode(std::int32_t token, std::int64_t position);
   std::span<const float> logits() const;
+  void set_position(std::int64_t position);
 
   execute::Program& program_;
   std::int64_t context_, prefill_tokens_, vocab_;

@@ -80,11 +80,9 @@ void TrainingLoop::run_steps() {
 void TrainingLoop::load(std::int64_t step) {
   const execute::State& state = setup_.program->state();
   const Batch batch = loader_->next(step);
-  std::copy(batch.tokens.begin(), batch.tokens.end(), state.get<std::int32_t>(ops::names::kTokens).begin());
-  std::copy(batch.targets.begin(), batch.targets.end(), state.get<std::int32_t>(ops::names::kTargets).begin());
-  if (config_.document_mask) {
-    std::ranges::copy(batch.document_starts, state.get<std::int32_t>(ops::names::kDocumentStarts).begin());
-  }
+  write_ids(state, ops::names::kTokens, batch.tokens);
+  write_ids(state, ops::names::kTargets, batch.targets);
+  if (config_.document_mask) write_ids(state, ops::names::kDocumentStarts, batch.document_starts);
   write_scalars(state, config_, step, batch.counted);
 }
 

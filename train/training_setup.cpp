@@ -20,6 +20,7 @@
 #include "train/step/initial_weights.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
+#include "train/step/step_graphs.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
@@ -40,12 +41,10 @@ std::shared_ptr<const execute::TunedGemms> check_machine(comm::World& world, con
 /// The graphs of a step, an evaluation and, for a model that writes text, a sample.
 std::vector<execute::ProgramGraph> graphs_of(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
-  const ops::StepConfig step = step_config(config);
-  std::vector<execute::ProgramGraph> graphs = {{"train", ops::lower_train(config.model, step)},
-                                               {"eval", ops::lower_eval(config.model, step)}};
+  std::vector<execute::ProgramGraph> graphs = {train_graph(config, setup.at.pipe), eval_graph(config, setup.at.pipe)};
   if (setup.sample_prefill == 0) return graphs;
-  for (execute::ProgramGraph& graph :
-       generation_graphs(setup.sample_model, config.dtype, setup.sample_prefill, config.grid)) {
+  for (execute::ProgramGraph& graph : generation_graphs(setup.sample_model, config.dtype, setup.sample_prefill,
+                                                        config.grid, {config.pipeline, setup.at.pipe})) {
     graphs.push_back(std::move(graph));
   }
   return graphs;
@@ -107,7 +106,7 @@ void load_initial_weights(const TrainingSetup& setup, const std::filesystem::pat
     adapters.assign(first, saved.end());
     saved.erase(first, saved.end());
   }
-  load_parameters(from, config.model, saved, setup.inputs.share);
+  load_parameters(from, config.model, saved, setup.inputs.share, parameters_elsewhere(config, setup.specs, setup.at));
   initialize_parameters(adapters, config.seed);
   Log(LogTopic::checkpoint, setup.world.rank()).info("weights of {} loaded", from.string());
 }
@@ -119,7 +118,8 @@ void fill_parameters(const TrainingSetup& setup) {
   comm::act_together(setup.world, [&] {
     if (inputs.resume_from) {
       warn_of_other_kernels(setup, *inputs.resume_from);
-      load_checkpoint(*inputs.resume_from, parameters, inputs.share);
+      load_checkpoint(*inputs.resume_from, parameters, inputs.share,
+                      parameters_elsewhere(config, setup.specs, setup.at));
       Log(LogTopic::checkpoint, setup.world.rank())
           .info("{} loaded: the run continues after {} steps", inputs.resume_from->string(), inputs.first_step);
     } else if (inputs.init_from) {
@@ -152,7 +152,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   const RunConfig& config = setup.config();
   setup.at = graph::coordinates_of(config.grid, world.rank());
   setup.specs = ops::model_parameters(config.model);
-  setup.shards = ops::shard_parameters(config.model, setup.specs, config.grid, setup.at, config.zero1);
+  setup.shards = shards_of(config, setup.specs, setup.at);
   if (setup.tuned == nullptr) {
     setup.tuned = gemm_tuning_of_run(world, run.gemm_tuning, setup.inputs.resume_from, StoredTuning::required,
                                      [&] { return tuned_here(setup.run, speaks); });

@@ -113,6 +113,17 @@ struct Scale {
   constexpr Work work(double element_bytes) const { return {as_double(n), 2 * element_bytes * as_double(n)}; }
 };
 
+/// out = 0.
+struct Zero {
+  std::int64_t n;
+
+  static constexpr std::string_view kind = "zero";
+  static constexpr KindClass kind_class = KindClass::elementwise;
+  static constexpr auto fields() { return std::tuple{field("n", &Zero::n)}; }
+  constexpr auto arguments() const { return std::array{writes("out", any_shape(n), kFloat)}; }
+  constexpr Work work(double element_bytes) const { return {0, element_bytes * as_double(n)}; }
+};
+
 /// out = x converted to the other dtype, rounded to nearest even.
 struct Cast {
   std::int64_t n;

@@ -8,6 +8,7 @@
 #include "ops/embedding.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/stage_messages.h"
 
 namespace weft::ops {
 namespace {
@@ -64,31 +65,44 @@ Value block(Lowering& low, Value x, const ForwardOptions& options, std::int64_t 
   return add_residual(low, x, branch, site(options, 2 * layer + 2));
 }
 
+Value embed(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options) {
+  const bool decode = options.sequences.mode == Sequences::Mode::decode;
+  auto scope = low.enter("embed");
+  const Value x = embedding(low, tokens, rows, options.sequences.seq_len, decode);
+  auto dropout_scope = low.enter("drop");
+  return dropout(low, x, site(options, 0));
+}
+
 }  // namespace
 
-Value transformer(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options) {
-  const bool decode = options.sequences.mode == Sequences::Mode::decode;
-  Value x;
-  {
-    auto scope = low.enter("embed");
-    x = embedding(low, tokens, rows, options.sequences.seq_len, decode);
-    auto dropout_scope = low.enter("drop");
-    x = dropout(low, x, site(options, 0));
+std::optional<Value> transformer(Lowering& low, graph::View tokens, std::int64_t rows, const ForwardOptions& options) {
+  const PipelineLayout& layout = low.layout();
+  const std::int64_t stages = layout.stages();
+  std::optional<Value> x;  // of the stage before, if these ranks have it
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    if (!low.has_stage(stage)) {
+      x.reset();
+      continue;
+    }
+    auto scope = low.enter_stage(stage);
+    Value value = stage == 0 ? embed(low, tokens, rows, options) : x ? *x : receive_input(low, stage, rows);
+    const std::int64_t end = stages == 1 ? low.model().layers : layout.end_layer(stage);
+    for (std::int64_t layer = stages == 1 ? 0 : layout.first_layer(stage); layer < end; ++layer) {
+      const auto segment = [options, layer](Lowering& l, Value input) { return block(l, input, options, layer); };
+      value = options.recompute_blocks ? low.checkpoint(value, segment) : segment(low, value);
+    }
+    if (stage + 1 < stages && !low.has_stage(stage + 1)) send_output(low, stage, value);
+    x = value;
   }
-  for (std::int64_t layer = 0; layer < low.model().layers; ++layer) {
-    const auto segment = [options, layer](Lowering& l, Value input) { return block(l, input, options, layer); };
-    x = options.recompute_blocks ? low.checkpoint(x, segment) : segment(low, x);
-  }
-  return named_norm(low, x, "norm", "norm");
+  if (!x) return std::nullopt;
+  auto scope = low.enter_stage(stages - 1);
+  return named_norm(low, *x, "norm", "norm");
 }
 
 Value language_model_head(Lowering& low, Value hidden) {
+  auto stage_scope = low.enter_stage(low.layout().stages() - 1);
   auto scope = low.enter("head");
-  return linear(low, hidden, head_weight(low), nullptr);
-}
-
-Parameter& head_weight(Lowering& low) {
-  return low.parameter(low.model().tied ? "wte.weight" : "head.weight");
+  return linear(low, hidden, low.head_weight(), nullptr);
 }
 
 }  // namespace weft::ops

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -15,7 +16,9 @@
 #include "graph/operation_fields.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
+#include "runtime/plan/joint_check.h"
 #include "runtime/plan/order.h"
+#include "runtime/policy/compile_joint.h"
 #include "runtime/policy/compile_plan.h"
 
 namespace weft::execute {
@@ -129,6 +132,15 @@ std::vector<std::byte> bytes_of_rank_0(comm::World& world, const Decide& decide)
   return bytes;
 }
 
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto characters = std::as_bytes(std::span(text));
+  return {characters.begin(), characters.end()};
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 /// Rank 0's decision, on every rank.
 policy::Decision decision_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
                                     const policy::Policy& policy, const policy::PolicyOptions& options,
@@ -136,16 +148,45 @@ policy::Decision decision_of_rank_0(comm::World& world, const std::shared_ptr<co
   policy::Decision decision;
   const std::vector<std::byte> rewrites = bytes_of_rank_0(world, [&] {
     decision = policy::decide(graph, policy, options, chosen);
-    const std::string text = plan::to_string(std::span<const plan::Rewrite>(decision.rewrites));
-    const auto characters = std::as_bytes(std::span(text));
-    return std::vector<std::byte>(characters.begin(), characters.end());
+    return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites)));
   });
-  decision.rewrites = plan::parse_rewrites({reinterpret_cast<const char*>(rewrites.data()), rewrites.size()});
+  decision.rewrites = plan::parse_rewrites(text_of(rewrites));
   decision.graph = plan::rewrite(graph, decision.rewrites, options.weight_layouts);
   decision.order =
       plan::decode_order(bytes_of_rank_0(world, [&] { return plan::encode(decision.order); }), *decision.graph);
   return decision;
 }
+
+/// A rank's own value, and on rank 0 the values of all coordinates on pipe. Throws on all ranks if some rank has
+/// another value than rank 0 has for its coordinate.
+void require_rank_0s(comm::World& world, const graph::Grid& grid, std::uint64_t own,
+                     const std::vector<std::uint64_t>& by_pipe, std::string_view what, std::string_view fix) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(grid.pipe) * sizeof(std::uint64_t));
+  if (world.rank() == 0) std::memcpy(bytes.data(), by_pipe.data(), bytes.size());
+  world.broadcast(bytes, 0);
+  std::vector<std::uint64_t> expected(static_cast<std::size_t>(grid.pipe));
+  std::memcpy(expected.data(), bytes.data(), bytes.size());
+  const std::vector<std::uint64_t> values = world.all_gather(own);
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    const std::int64_t pipe = graph::coordinates_of(grid, static_cast<std::int64_t>(rank)).pipe;
+    const std::uint64_t rank_0s = expected[static_cast<std::size_t>(pipe)];
+    if (values[rank] == rank_0s) continue;
+    throw RuntimeFault(
+        fmt::format("rank {} (pipe {}) has another {} than rank 0 makes for it ({:016x}, {:016x})\n  fix: {}", rank,
+                    pipe, what, values[rank], rank_0s, fix));
+  }
+}
+
+std::string words_of(const policy::Policy& policy, std::span<const plan::Violation> violations) {
+  if (violations.empty()) return "";
+  std::string text = fmt::format("the plan of policy '{}' is not safe:", policy.name());
+  for (const plan::Violation& violation : violations) text += "\n  " + violation.message;
+  return text;
+}
+
+constexpr std::string_view kSameBinary = "start all ranks with the same binary";
+constexpr std::string_view kSameConfiguration = "start all ranks with the same configuration and the same binary";
+constexpr std::string_view kOneTuning = "give all ranks the file of one `weft tune`";
 
 }  // namespace
 
@@ -157,25 +198,72 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
 std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
                                                 const policy::Policy& policy, const policy::PolicyOptions& options,
                                                 const GemmTuning* tuning, std::span<const plan::Rewrite> rewrites) {
-  require_equal(world, graph->fingerprint(), *graph, "graph",
-                "start all ranks with the same configuration and the same binary");
+  require_equal(world, graph->fingerprint(), *graph, "graph", kSameConfiguration);
   const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
-  require_equal(world, products.fingerprint(), products, "table of tuned matrix products",
-                "give all ranks the file of one `weft tune`");
+  require_equal(world, products.fingerprint(), products, "table of tuned matrix products", kOneTuning);
   policy::Decision decision = decision_of_rank_0(world, graph, policy, options, rewrites);
   plan::Plan made = plan::make_plan(std::move(decision.graph), decision.order, policy.name());
   made.fingerprint = with_products(made.fingerprint, products);
   auto plan = std::make_shared<const plan::Plan>(std::move(made));
 
-  require_equal(world, plan->collective_fingerprint, *plan, "order of collectives",
-                "start all ranks with the same binary");
-  require_equal(world, plan->fingerprint, *plan, "plan", "start all ranks with the same binary");
-  const std::vector<plan::Violation> violations = plan::check_plan(*plan);
-  if (!violations.empty()) {
-    std::string text = fmt::format("the plan of policy '{}' is not safe:", policy.name());
-    for (const plan::Violation& violation : violations) text += "\n  " + violation.message;
-    throw RuntimeFault(text);
+  require_equal(world, plan->collective_fingerprint, *plan, "order of collectives", kSameBinary);
+  require_equal(world, plan->fingerprint, *plan, "plan", kSameBinary);
+  if (const std::string unsafe = words_of(policy, plan::check_plan(*plan)); !unsafe.empty()) throw RuntimeFault(unsafe);
+  return plan;
+}
+
+std::shared_ptr<const plan::Plan> agree_on_stages(comm::World& world, const graph::Grid& grid,
+                                                  const std::shared_ptr<const graph::Graph>& own,
+                                                  const GraphOfStage& graph_of, const policy::Policy& policy,
+                                                  const policy::PolicyOptions& options, const GemmTuning* tuning,
+                                                  std::span<const plan::Rewrite> rewrites) {
+  const auto pipe = static_cast<std::size_t>(graph::coordinates_of(grid, world.rank()).pipe);
+  const auto stages = static_cast<std::size_t>(grid.pipe);
+  const bool decides = world.rank() == 0;
+  const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
+
+  std::vector<std::shared_ptr<const graph::Graph>> graphs;  // on rank 0
+  std::vector<std::uint64_t> fingerprints;
+  for (std::size_t k = 0; decides && k < stages; ++k) {
+    graphs.push_back(k == pipe ? own : graph_of(static_cast<std::int64_t>(k)));
+    fingerprints.push_back(graphs.back()->fingerprint());
   }
+  require_rank_0s(world, grid, own->fingerprint(), fingerprints, "graph", kSameConfiguration);
+  require_equal(world, products.fingerprint(), products, "table of tuned matrix products", kOneTuning);
+
+  policy::JointDecision decision;  // on rank 0
+  std::shared_ptr<const graph::Graph> own_graph;
+  plan::Order own_order;
+  for (std::size_t k = 0; k < stages; ++k) {
+    const std::vector<std::byte> names = bytes_of_rank_0(world, [&] {
+      if (k == 0) decision = policy::decide_together(graphs, policy, options, rewrites);
+      return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites.at(k))));
+    });
+    const std::vector<std::byte> order = bytes_of_rank_0(world, [&] { return plan::encode(decision.orders.at(k)); });
+    if (k != pipe) continue;
+    own_graph = plan::rewrite(own, plan::parse_rewrites(text_of(names)), options.weight_layouts);
+    own_order = plan::decode_order(order, *own_graph);
+  }
+  plan::Plan made = plan::make_plan(own_graph, own_order, policy.name());
+  made.fingerprint = with_products(made.fingerprint, products);
+  auto plan = std::make_shared<const plan::Plan>(std::move(made));
+
+  std::string unsafe;
+  if (decides) {
+    std::vector<plan::Plan> others(stages);
+    std::vector<const plan::Plan*> all;
+    for (std::size_t k = 0; k < stages; ++k) {
+      if (k != pipe) others[k] = plan::make_plan(decision.graphs[k], decision.orders[k], policy.name());
+      all.push_back(k == pipe ? plan.get() : &others[k]);
+      fingerprints[k] = k == pipe ? plan->fingerprint : with_products(others[k].fingerprint, products);
+    }
+    for (std::size_t k = 0; unsafe.empty() && k < stages; ++k) unsafe = words_of(policy, plan::check_plan(*all[k]));
+    if (unsafe.empty()) unsafe = words_of(policy, plan::check_together(all));
+  }
+  unsafe = text_of(bytes_of_rank_0(world, [&] { return bytes_of(unsafe); }));
+  require_rank_0s(world, grid, plan->fingerprint, fingerprints, "plan", kSameBinary);
+  if (unsafe.empty()) unsafe = words_of(policy, plan::check_plan(*plan));
+  if (!unsafe.empty()) throw RuntimeFault(unsafe);
   return plan;
 }
 

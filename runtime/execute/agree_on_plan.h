@@ -1,10 +1,13 @@
-// One plan for all ranks: rank 0 decides; every rank makes the plan, checks it and compares fingerprints.
+// One plan for all ranks, or one for each pipeline stage: rank 0 decides; every rank makes the plan, checks it and
+// compares fingerprints.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
+#include "graph/grid.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 #include "runtime/plan/plan.h"
@@ -26,5 +29,19 @@ std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::s
                                                 const policy::Policy& policy, const policy::PolicyOptions& options,
                                                 const GemmTuning* tuning = nullptr,
                                                 std::span<const plan::Rewrite> rewrites = {});
+
+/// The graph of the ranks at a coordinate on the axis pipe.
+using GraphOfStage = std::function<std::shared_ptr<const graph::Graph>(std::int64_t pipe)>;
+
+/// The same for a grid with pipeline stages, on which ranks with equal coordinates on pipe have equal graphs. Rank 0
+/// lowers the graphs of the others, decides on rewrites and orders of all (policy::decide_together()), and refuses
+/// plans that aren't safe together (plan::check_together()). Each rank makes the plan of its own graph and compares it
+/// with rank 0's.
+std::shared_ptr<const plan::Plan> agree_on_stages(comm::World& world, const graph::Grid& grid,
+                                                  const std::shared_ptr<const graph::Graph>& own,
+                                                  const GraphOfStage& graph_of, const policy::Policy& policy,
+                                                  const policy::PolicyOptions& options,
+                                                  const GemmTuning* tuning = nullptr,
+                                                  std::span<const plan::Rewrite> rewrites = {});
 
 }  // namespace weft::execute

@@ -161,6 +161,10 @@ struct KernelCalls {
     const auto a = arguments_of(op);
     scale(where, a["x"], op.factor, a["out"]);
   }
+  void operator()(const graph::Zero& op) const {
+    const auto a = arguments_of(op);
+    zero(where, a["out"]);
+  }
   void operator()(const graph::Cast& op) const {
     const auto a = arguments_of(op);
     cast(where, a["x"], a["out"]);

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 
@@ -25,6 +24,18 @@ State state_of(const std::vector<ProgramGraph>& graphs) {
   return State(pointers);
 }
 
+/// Ranks of different stages use different channels, and make the communicators of all.
+std::vector<graph::Channel> channels_of_all(comm::World& world, std::span<const graph::Channel> own) {
+  std::vector<graph::Channel> all;
+  for (const std::vector<std::byte>& of_rank : world.all_gather_bytes(std::as_bytes(own))) {
+    for (const std::byte channel : of_rank) all.push_back(static_cast<graph::Channel>(channel));
+  }
+  std::ranges::sort(all);
+  const auto equal = std::ranges::unique(all);
+  all.erase(equal.begin(), equal.end());
+  return all;
+}
+
 }  // namespace
 
 Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const ProgramOptions& options)
@@ -33,9 +44,13 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
   policy_options.weight_layouts = &cpu_weight_layouts();
   const std::shared_ptr<const policy::Policy> usual = options.policy ? options.policy : policy::default_policy();
   std::vector<graph::Channel> channels;
+  const bool stages = options.grid && options.grid->pipe > 1;
   for (ProgramGraph& graph : graphs) {
     const policy::Policy& policy = graph.policy ? *graph.policy : *usual;
-    auto plan = agree_on_plan(world, graph.graph, policy, policy_options, options.gemm_tuning.get(), options.rewrites);
+    auto plan =
+        stages ? agree_on_stages(world, *options.grid, graph.graph, graph.of_stage, policy, policy_options,
+                                 options.gemm_tuning.get(), options.rewrites)
+               : agree_on_plan(world, graph.graph, policy, policy_options, options.gemm_tuning.get(), options.rewrites);
     for (const plan::StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);
     }
@@ -45,6 +60,7 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
   if (options.grid && options.grid->ranks() != world.size()) throw std::logic_error("a grid of other ranks");
+  if (stages) channels = channels_of_all(world, channels);
   if (options.make_executor) {
     executor_ = options.make_executor(world, state_);
   } else {

@@ -12,6 +12,7 @@
 
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
 #include "runtime/execute/watchdog.h"
@@ -26,6 +27,7 @@ struct ProgramGraph {
   std::string name;  // "train", "eval", "prefill", "decode"
   std::shared_ptr<const graph::Graph> graph;
   std::shared_ptr<const policy::Policy> policy = nullptr;  // its own; null: that of the options
+  GraphOfStage of_stage = nullptr;                         // of other ranks; needed if the grid has pipeline stages
 };
 
 struct ProgramOptions {

@@ -437,6 +437,7 @@ TEST_F(CudaTasks, Activations) {
              1e-5});
       check(
           {named("add", dtype, 1, n), graph::Add{n}, {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)}, 1e-6, 1e-6});
+      check({named("zero", dtype, 1, n), graph::Zero{n}, {out(dtype, 1, n)}, 0, 0});
       check({named("scale", dtype, 1, n), graph::Scale{n, 0.75F}, {in(dtype, 1, n), out(dtype, 1, n)}, 0, 0});
       for (const DType to : kFloats) {
         check({named("cast", dtype, 1, n), graph::Cast{n}, {in(dtype, 1, n), out(to, 1, n)}, 0, 0});

@@ -84,7 +84,8 @@ inline std::vector<graph::Operation> every_operation() {
           graph::AttentionDecode{2, 4, 2, 8, 16, 6},
           graph::AttentionForward{2, 3, 4, 2, 8, 0, true},
           graph::AttentionBackward{2, 3, 4, 2, 8, 2, true},
-          graph::Scale{7, 0.5F}};
+          graph::Scale{7, 0.5F},
+          graph::Zero{7}};
 }
 
 }  // namespace weft::testing

@@ -160,6 +160,8 @@ attention_backward: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 documen
   3200 flops, 2304 bytes, 0 sent, attention
 scale: n=7 factor=0.5 | scale n=7 bf16
   7 flops, 28 bytes, 0 sent, elementwise
+zero: n=7 | zero n=7 f32
+  0 flops, 28 bytes, 0 sent, elementwise
 )";
 
 }  // namespace weft::testing

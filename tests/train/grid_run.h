@@ -21,6 +21,7 @@
 #include "runtime/execute/program.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "train/step/initial_weights.h"
+#include "train/step/training_state.h"
 
 namespace weft::testing {
 
@@ -111,9 +112,11 @@ inline GridOutcome run_grid(const GridRun& run) {
     options.gemm_tuning = run.gemm_tuning;
     options.grid = grid;
     options.make_executor = run.make_executor;
-    execute::Program program(world, {{"train", ops::lower_train(run.model, run.step)}}, options);
+    const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
+    execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
     const execute::State& state = program.state();
-    const auto shards = ops::shard_parameters(run.model, specs, grid, at, run.step.zero1);
+    const auto shards = ops::shards_of_stage(
+        run.model, run.step.pipeline, ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
     for (const ops::ParameterShard& shard : shards) {
       const std::string& name = shard.spec->name;
       float* master = state.contains(name + ".master") ? state.get<float>(name + ".master").data() : nullptr;
@@ -129,8 +132,7 @@ inline GridOutcome run_grid(const GridRun& run) {
     const std::int64_t first = graph::batch_rank(grid, at) * own;
     bool under_way = false;  // the step before
     for (std::int64_t k = 0; k < run.steps; ++k) {
-      const auto tokens = state.get<std::int32_t>(ops::names::kTokens),
-                 targets = state.get<std::int32_t>(ops::names::kTargets);
+      std::vector<std::int32_t> tokens(static_cast<std::size_t>(own * seq)), targets(tokens.size());
       for (std::int64_t s = 0; s < own; ++s) {
         for (std::int64_t t = 0; t < seq; ++t) {
           const auto i = static_cast<std::size_t>(s * seq + t);
@@ -138,6 +140,8 @@ inline GridOutcome run_grid(const GridRun& run) {
           targets[i] = (first + s + t) % 7 == 3 ? -1 : grid_token(run.model, k, first + s, t + 1);
         }
       }
+      train::write_ids(state, ops::names::kTokens, tokens);
+      train::write_ids(state, ops::names::kTargets, targets);
       if (run.step.document_mask) {
         const auto starts = state.get<std::int32_t>(ops::names::kDocumentStarts);
         for (std::int64_t s = 0; s < own; ++s) {

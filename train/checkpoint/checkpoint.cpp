@@ -109,8 +109,8 @@ CheckpointInfo read_checkpoint_info(const fs::path& folder) {
   return manifest.info;
 }
 
-void load_checkpoint(const fs::path& folder, std::span<const MutableParameterState> parameters,
-                     const ReadShare& share) {
+void load_checkpoint(const fs::path& folder, std::span<const MutableParameterState> parameters, const ReadShare& share,
+                     std::span<const ops::ParameterSpec> elsewhere) {
   const Manifest manifest = read_manifest(folder);
   const DType dtype = manifest.info.dtype;
   for (const MutableParameterState& parameter : parameters) {
@@ -120,20 +120,21 @@ void load_checkpoint(const fs::path& folder, std::span<const MutableParameterSta
                     fmt::format("give --dtype {}; or --init-from, to start from its weights alone", to_string(dtype)));
   }
   verify_share(folder, manifest, share, [](const std::string&) { return true; });
-  load_shards(folder, manifest, parameters, LoadedArrays::all);
+  load_shards(folder, manifest, parameters, LoadedArrays::all, elsewhere);
 }
 
 void load_parameters(const fs::path& path, const ops::ModelConfig& model,
-                     std::span<const MutableParameterState> parameters, const ReadShare& share) {
+                     std::span<const MutableParameterState> parameters, const ReadShare& share,
+                     std::span<const ops::ParameterSpec> elsewhere) {
   const fs::path found = inside_run(path);
-  if (!is_checkpoint(found)) return load_weights(found, model, parameters);
+  if (!is_checkpoint(found)) return load_weights(found, model, parameters, elsewhere);
   const Manifest manifest = read_manifest(found);
   std::set<std::string> files;
   for (const StoredShard& shard : manifest.shards) {
     if (shard.content == kParameterContent) files.insert(shard.file);
   }
   verify_share(found, manifest, share, [&](const std::string& name) { return files.contains(name); });
-  load_shards(found, manifest, parameters, LoadedArrays::parameters);
+  load_shards(found, manifest, parameters, LoadedArrays::parameters, elsewhere);
 }
 
 fs::path commit_checkpoint(DurableFolder& folder, const fs::path& run_dir, std::vector<Manifest> parts,

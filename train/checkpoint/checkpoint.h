@@ -48,13 +48,15 @@ std::filesystem::path commit_checkpoint(DurableFolder& folder, const std::filesy
 /// Fills all arrays of a rank from a checkpoint folder, exactly as they were, whatever grid wrote it. First one of the
 /// ranks that share a file reads all of it and compares its checksum, at some GB/s if it is in memory. Throws
 /// UserError, naming file or tensor, on a wrong checksum and on other parameters, shapes or dtype than were saved, and
-/// on parts that don't make up a tensor.
+/// on parts that don't make up a tensor. `elsewhere`: parameters of the model that other ranks hold, whose tensors may
+/// be there.
 void load_checkpoint(const std::filesystem::path& folder, std::span<const MutableParameterState> parameters,
-                     const ReadShare& share = {});
+                     const ReadShare& share = {}, std::span<const ops::ParameterSpec> elsewhere = {});
 
 /// Loads weights only: from a checkpoint or run folder (with a comparison of checksums), or from a path for
 /// load_weights().
 void load_parameters(const std::filesystem::path& path, const ops::ModelConfig& model,
-                     std::span<const MutableParameterState> parameters, const ReadShare& share = {});
+                     std::span<const MutableParameterState> parameters, const ReadShare& share = {},
+                     std::span<const ops::ParameterSpec> elsewhere = {});
 
 }  // namespace weft::train

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -109,6 +111,15 @@ class ShardIndex {
     return placed;
   }
 
+  /// Other ranks take the tensors of these parameters.
+  void leave(std::span<const ops::ParameterSpec> elsewhere) {
+    std::set<std::string_view> names;
+    for (const ops::ParameterSpec& spec : elsewhere) {
+      for (const ops::StoredTensor& stored : spec.stored) names.insert(stored.name);
+    }
+    std::erase_if(by_tensor_, [&](const auto& entry) { return names.contains(entry.first.first); });
+  }
+
   void expect_empty() const {
     if (by_tensor_.empty()) return;
     const auto& [tensor, content] = by_tensor_.begin()->first;
@@ -176,7 +187,7 @@ std::vector<Target> targets_of(const MutableParameterState& parameter, LoadedArr
 }  // namespace
 
 void load_shards(const fs::path& folder, const Manifest& manifest, std::span<const MutableParameterState> parameters,
-                 LoadedArrays which) {
+                 LoadedArrays which, std::span<const ops::ParameterSpec> elsewhere) {
   const bool all = which == LoadedArrays::all;
   const DType dtype = manifest.info.dtype;
   std::vector<std::string> contents = {kParameterContent};
@@ -195,6 +206,7 @@ void load_shards(const fs::path& folder, const Manifest& manifest, std::span<con
       }
     }
   }
+  index.leave(elsewhere);
   index.expect_empty();
 
   ShardFiles files(folder);

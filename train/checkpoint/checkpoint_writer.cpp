@@ -51,13 +51,14 @@ std::int64_t snapshot_bytes(std::span<const ParameterState> parameters) {
   return static_cast<std::int64_t>(total);
 }
 
-CheckpointWriter::CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention)
-    : world_(world), run_dir_(std::move(run_dir)), retention_(retention) {
+CheckpointWriter::CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention,
+                                   Holds holds)
+    : world_(world), run_dir_(std::move(run_dir)), retention_(retention), holds_(holds) {
   if (world_.rank() == 0) remove_leftovers(checkpoints_of(run_dir_));
 }
 
 bool CheckpointWriter::writes_alone(std::span<const ParameterState> parameters) const {
-  return holds_everything(parameters);
+  return holds_ == Holds::every_parameter && holds_everything(parameters);
 }
 
 SpaceCheck CheckpointWriter::space(const CheckpointInfo& info, std::span<const ParameterState> parameters) {

@@ -36,8 +36,12 @@ std::int64_t snapshot_bytes(std::span<const ParameterState> parameters);
 ///   writer.finish();                                // before the run ends
 class CheckpointWriter {
  public:
-  /// Rank 0 removes half-written checkpoints of a killed run from `run_dir`. `world` must outlive the writer.
-  CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention);
+  enum class Holds : std::uint8_t { every_parameter, own_stage };
+
+  /// Rank 0 removes half-written checkpoints of a killed run from `run_dir`. `world` must outlive the writer. `holds`:
+  /// whether each rank has all parameters, in whole or in part, or its pipeline stage's alone.
+  CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention,
+                   Holds holds = Holds::every_parameter);
 
   /// The bytes that this rank's part of a checkpoint takes, and the free bytes where it sees the run folder. A rank
   /// that writes nothing needs nothing.
@@ -65,6 +69,7 @@ class CheckpointWriter {
   comm::World& world_;
   const std::filesystem::path run_dir_;
   const Retention retention_;
+  const Holds holds_;
   Buffer memory_;
   std::vector<ParameterState> snapshot_;
   std::optional<std::filesystem::path> completed_;

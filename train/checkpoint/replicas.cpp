@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,35 +32,51 @@ std::uint64_t values_of(const MutableParameterState& parameter) {
   return Crc32c().add({static_cast<const std::byte*>(parameter.data), bytes}).value();
 }
 
-/// By rank, one number a parameter.
+/// A rank of another pipeline stage.
+constexpr std::uint64_t kNotHeld = ~std::uint64_t{0};
+
+/// By rank, one number for each site of a parameter.
 std::vector<std::vector<std::uint64_t>> gather(comm::World& world, const std::vector<std::uint64_t>& own) {
   std::vector<std::vector<std::uint64_t>> all;
+  std::size_t sites = 0;
   for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
     std::vector<std::uint64_t>& numbers = all.emplace_back(bytes.size() / sizeof(std::uint64_t));
     std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint64_t));
+    sites = std::max(sites, numbers.size());
   }
+  for (auto& numbers : all) numbers.resize(sites, kNotHeld);
   return all;
+}
+
+std::uint64_t& at_site(std::vector<std::uint64_t>& numbers, const MutableParameterState& parameter) {
+  if (parameter.spec->site >= numbers.size()) numbers.resize(parameter.spec->site + 1, kNotHeld);
+  return numbers[parameter.spec->site];
 }
 
 }  // namespace
 
 void expect_equal_replicas(comm::World& world, std::span<const MutableParameterState> parameters) {
   std::vector<std::uint64_t> own;
-  for (const MutableParameterState& parameter : parameters) own.push_back(elements_of(parameter));
+  for (const MutableParameterState& parameter : parameters) at_site(own, parameter) = elements_of(parameter);
   const auto elements = gather(world, own);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (const MutableParameterState& parameter : parameters) {
+    const std::size_t site = parameter.spec->site;
     std::size_t holders = 0;
-    for (const auto& of_rank : elements) holders += of_rank.at(i) == elements[world.rank()][i] ? 1U : 0U;
-    own[i] = holders > 1 ? values_of(parameters[i]) : 0;
+    for (const auto& of_rank : elements) holders += of_rank[site] == own[site] ? 1U : 0U;
+    own[site] = holders > 1 ? values_of(parameter) : 0;
   }
   const auto values = gather(world, own);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (std::size_t site = 0; site < values.front().size(); ++site) {
     std::map<std::uint64_t, std::size_t> first;  // rank that holds them, by elements
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
-      const std::size_t other = first.emplace(elements[rank][i], rank).first->second;
-      if (values[rank][i] == values[other][i]) continue;
+      if (elements[rank][site] == kNotHeld) continue;
+      const std::size_t other = first.emplace(elements[rank][site], rank).first->second;
+      if (values[rank][site] == values[other][site]) continue;
+      // Every rank throws, also one that has none of it and can't name it.
+      const auto named = std::ranges::find(parameters, site, [](const auto& p) { return p.spec->site; });
       throw UserError(fmt::format("rank {} starts with {} of the digest {:08x}, rank {} with {:08x}", rank,
-                                  parameters[i].spec->name, values[rank][i], other, values[other][i]),
+                                  named == parameters.end() ? fmt::format("parameter {}", site) : named->spec->name,
+                                  values[rank][site], other, values[other][site]),
                       "equal weights, because these ranks hold the same part of the model",
                       "run all ranks on machines of one kind, or give --init-from, which all machines read alike");
     }

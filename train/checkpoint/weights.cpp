@@ -100,6 +100,8 @@ class WeightFiles {
     tensors_.erase(found);
     return located;
   }
+  /// Another rank takes it.
+  void leave(const std::string& name) { tensors_.erase(name); }
   bool has(std::string_view name) const { return tensors_.contains(std::string(name)); }
   void expect_empty() const {
     if (tensors_.empty()) return;
@@ -155,7 +157,7 @@ std::vector<fs::path> weight_files(const fs::path& path) {
 }
 
 void load_weights(const fs::path& path, const ops::ModelConfig& model,
-                  std::span<const MutableParameterState> parameters) {
+                  std::span<const MutableParameterState> parameters, std::span<const ops::ParameterSpec> elsewhere) {
   WeightFiles files(path, model.family);
   const std::string embedding = model.family == ops::Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
   for (const MutableParameterState& parameter : parameters) {
@@ -169,6 +171,12 @@ void load_weights(const fs::path& path, const ops::ModelConfig& model,
       if (model.tied && piece.name == embedding && files.has(kHead)) {
         expect_equal(files.take(std::string(kHead)), found);
       }
+    }
+  }
+  for (const ops::ParameterSpec& spec : elsewhere) {
+    for (const ops::StoredTensor& piece : spec.stored) {
+      files.leave(piece.name);
+      if (model.tied && piece.name == embedding) files.leave(std::string(kHead));
     }
   }
   files.expect_empty();

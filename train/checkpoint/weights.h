@@ -24,9 +24,11 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& pat
 /// model.safetensors or model.safetensors.index.json and its shards (a checkpoint of Weft is one of the former).
 /// Accepts variants of Hugging Face's files: a "transformer." prefix in gpt2, a missing "model." in llama, attention
 /// masks and rotary frequencies, and an lm_head.weight equal to the embedding where `model` ties them. Throws UserError
-/// naming the file and the first tensor that is missing, superfluous or of another shape.
+/// naming the file and the first tensor that is missing, superfluous or of another shape. `elsewhere`: parameters of
+/// the model that other ranks hold.
 void load_weights(const std::filesystem::path& path, const ops::ModelConfig& model,
-                  std::span<const MutableParameterState> parameters);
+                  std::span<const MutableParameterState> parameters,
+                  std::span<const ops::ParameterSpec> elsewhere = {});
 
 /// The tensors of a file of weights. They refer to `parameters`, which must outlive them.
 std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters);

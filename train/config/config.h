@@ -15,6 +15,7 @@
 #include "graph/grid.h"
 #include "ops/gradient_reduction.h"
 #include "ops/models/model_config.h"
+#include "ops/pipeline_layout.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
 #include "train/config/goldfish.h"
@@ -57,6 +58,8 @@ struct RunConfig {
   std::int64_t ranks = 0;              // ranks as threads of this process; 0: as many as the grid has (1), or mpirun's
   graph::Grid grid;                    // data = 1 is filled in from the ranks
   bool grid_auto = false;              // "auto" as the key's value: expect_grid() refuses, until somebody chooses
+  std::vector<std::int64_t> stages;    // layers of each pipeline stage; empty: balanced_layout()
+  std::int64_t pipe_chunks = 0;        // stages that a rank has; 0: as the policy wants
   bool zero1 = false;                  // optimizer state cut over data too
   DType reduce_dtype = DType::f32;     // of gradients on the wire
   bool reshard_after_forward = false;  // weights gathered over z are gathered again for the backward pass
@@ -121,6 +124,8 @@ struct RunConfig {
   std::string resume;               // a run or checkpoint folder; "auto": run_dir's newest, or a new run
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings
+  graph::PipelineChunks policy_chunks;       // what the policy wants: resolve() knows it
+  ops::PipelineLayout pipeline;              // of grid.pipe, stages and pipe_chunks: fill_in() makes it
   std::string model_folder;                  // of Hugging Face, whose sizes the key `model` gave; for messages
   std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
   std::vector<std::string> warnings;         // of fill_in(), for a person to read

@@ -19,7 +19,7 @@ namespace {
 /// A grid of `ranks` ranks that keeps the given x, y and z as far as possible: "x=2,data=3".
 std::string grid_of_ranks(const graph::Grid& grid, std::int64_t ranks) {
   std::string text;
-  for (const graph::Axis axis : {graph::Axis::x, graph::Axis::y, graph::Axis::z}) {
+  for (const graph::Axis axis : {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::pipe}) {
     if (grid.on(axis) == 1 || ranks % grid.on(axis) != 0) continue;
     text += fmt::format("{}={},", graph::to_string(axis), grid.on(axis));
     ranks /= grid.on(axis);
@@ -62,6 +62,14 @@ std::int64_t nearest_divisor(std::int64_t value, std::int64_t near) {
   return best;
 }
 
+/// All sequences of a rank at once. A pipeline needs micro-batches to be busy: about four a stage, if there are as
+/// many.
+std::int64_t usual_micro_batch(const graph::Grid& grid, std::int64_t share) {
+  constexpr std::int64_t kOfAStage = 4;
+  if (grid.pipe == 1) return share;
+  return nearest_divisor(share, std::max<std::int64_t>(1, share / (kOfAStage * grid.pipe)));
+}
+
 void resolve_batch(RunConfig& config) {
   const std::int64_t ranks = config.grid.batch_ranks();
   const std::string sharers = config.grid.z == 1
@@ -73,7 +81,7 @@ void resolve_batch(RunConfig& config) {
                     fmt::format("--global-batch {}", nearest_multiples(config.global_batch, ranks)));
   }
   const std::int64_t share = config.global_batch / ranks;
-  if (config.micro_batch == 0) config.micro_batch = share;
+  if (config.micro_batch == 0) config.micro_batch = usual_micro_batch(config.grid, share);
   if (config.micro_batch % config.batch_split != 0) {
     throw UserError(
         fmt::format("batch-split = {} doesn't divide the micro-batch of {}", config.batch_split, config.micro_batch),
@@ -106,6 +114,35 @@ void resolve_sequence(RunConfig& config) {
         fmt::format("seq-len = {} is longer than the model's context of {}", config.seq_len, config.model.context),
         fmt::format("at most {}", config.model.context),
         fmt::format("--seq-len {}, or --model.context {}", config.model.context, config.seq_len));
+  }
+}
+
+void resolve_pipeline(RunConfig& config) {
+  graph::PipelineChunks chunks = config.policy_chunks;
+  if (config.pipe_chunks > 0 && chunks.chunks != config.pipe_chunks && chunks.chunks > 1) {
+    throw UserError(fmt::format("pipe-chunks = {} with policy {}", config.pipe_chunks, config.policy),
+                    fmt::format("{}, which the policy is for", chunks.chunks), "leave pipe-chunks out");
+  }
+  if (config.pipe_chunks > 0) chunks.chunks = config.pipe_chunks;
+  if (config.grid.pipe == 1) {
+    config.pipeline = {};
+    if (!config.stages.empty() || config.pipe_chunks > 1) {
+      throw UserError("stages or pipe-chunks without a pipeline", "pipe among the axes of the grid",
+                      "--grid pipe=2, or leave them out");
+    }
+    return;
+  }
+  config.pipeline = config.stages.empty() ? ops::balanced_layout(config.model, config.seq_len, config.grid.pipe, chunks)
+                                          : ops::PipelineLayout{config.grid.pipe, chunks, config.stages};
+  ops::validate_layout(config.model, config.pipeline);
+  if (config.device == DeviceKind::cuda) {
+    throw UserError(fmt::format("grid {} with device = cuda", graph::to_string(config.grid)),
+                    "pipe = 1: pipelines run on CPUs so far", "--device cpu, or another grid");
+  }
+  const bool shares_rank = config.pipeline.rank_of(0) == config.pipeline.last_rank();
+  if (config.model.tied && shares_rank && config.gradient_reduction == ops::GradientReduction::micro_batch) {
+    throw UserError("gradient-reduction = micro-batch with a tied embedding whose two ends are on one rank",
+                    "gradient-reduction = step", "leave gradient-reduction out, or choose a policy with other stages");
   }
 }
 
@@ -223,6 +260,7 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   ops::validate_grid(config.model, config.grid);
   resolve_batch(config);
   resolve_sequence(config);
+  resolve_pipeline(config);
   check_products(config);
   check_optimizer(config);
   check_goldfish(config);

@@ -63,7 +63,7 @@ void add_run(std::vector<ConfigEntry>& all) {
 
 void add_grid(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::grid,
-      {ranks_key(), grid_key(), axis_order_key(),
+      {ranks_key(), grid_key(), axis_order_key(), stages_key(), pipe_chunks_key(),
        boolean_key("zero-1", "cut the optimizer's state and work over data too (ZeRO stage 1)", &RunConfig::zero1),
        words_key<DType>("reduce-dtype", "the type of gradients while they are sent; sums are fp32",
                         {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::reduce_dtype),

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +20,12 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 
-std::vector<std::string> axis_names() {
+constexpr std::array kSizedAxes = {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data,
+                                   graph::Axis::pipe};
+
+std::vector<std::string> names_of(std::span<const graph::Axis> axes) {
   std::vector<std::string> names;
-  for (const graph::Axis axis : graph::kAxes) names.emplace_back(graph::to_string(axis));
+  for (const graph::Axis axis : axes) names.emplace_back(graph::to_string(axis));
   return names;
 }
 
@@ -29,8 +34,9 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
   if (config.grid_auto) return;  // the axes that were there say how many ranks, where nothing else does
   graph::Grid grid;
   grid.order = config.grid.order;
-  const std::vector<std::string> axes = axis_names();
-  constexpr std::string_view expected = "axes of x, y, z and data with their sizes, as in \"data=2\" or \"x=2,data=4\"";
+  const std::vector<std::string> axes = names_of(kSizedAxes);
+  constexpr std::string_view expected =
+      "axes of x, y, z, pipe and data with their sizes, as in \"data=2\" or \"x=2,data=4\"";
   std::vector<bool> given(axes.size(), false);
   while (!value.empty()) {
     const std::size_t comma = std::min(value.find(','), value.size());
@@ -51,7 +57,7 @@ void set_grid(RunConfig& config, std::string_view value, std::string_view where)
     if (given[index])
       throw UserError(fmt::format("{}: axis {} is given twice", where, name), expected, "leave one out");
     given[index] = true;
-    grid.on(graph::kAxes.at(index)) =
+    grid.on(kSizedAxes.at(index)) =
         parse_number<std::int64_t>(part.substr(equals + 1), fmt::format("{}: {}", where, name), 1, 65536);
     value.remove_prefix(std::min(comma + 1, value.size()));
   }
@@ -63,7 +69,7 @@ std::string grid_text(const RunConfig& config) {
 }
 
 void set_axis_order(RunConfig& config, std::string_view value, std::string_view where) {
-  const std::vector<std::string> names = axis_names();
+  const std::vector<std::string> names = names_of(graph::kAxes);
   std::vector<std::string> given;
   for (std::string_view rest = value;;) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
@@ -106,7 +112,8 @@ ConfigEntry grid_key() {
       "grid",
       ValueKind::text,
       "text",
-      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model, z and data cut the batch. An axis that "
+      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model's matrices, pipe cuts its layers into "
+      "stages, z and data cut the batch. An axis that "
       "is left out is 1; data takes the ranks that the others leave. auto, for `weft train` alone: the fastest grid "
       "that `weft search` finds, with axis-order, micro-batch, recompute, reshard-after-forward and zero-1 as far as "
       "they aren't set",
@@ -117,6 +124,30 @@ ConfigEntry grid_key() {
 ConfigEntry axis_order_key() {
   return {"axis-order",   ValueKind::text, "text", "the order of the axes: neighbouring ranks differ in the first",
           set_axis_order, axis_order_text};
+}
+
+ConfigEntry stages_key() {
+  return {"stages",
+          ValueKind::text,
+          "text",
+          "layers of each pipeline stage in turn, as in 7,8,8,9; empty: the division with the shortest longest stage",
+          [](RunConfig& config, std::string_view value, std::string_view where) {
+            std::vector<std::int64_t> layers;
+            while (!value.empty()) {
+              const std::size_t comma = std::min(value.find(','), value.size());
+              layers.push_back(parse_number<std::int64_t>(value.substr(0, comma), where, 1, 65536));
+              value.remove_prefix(std::min(comma + 1, value.size()));
+            }
+            config.stages = std::move(layers);
+          },
+          [](const RunConfig& config) { return fmt::format("{}", fmt::join(config.stages, ",")); }};
+}
+
+ConfigEntry pipe_chunks_key() {
+  return integer_key("pipe-chunks",
+                     "pipeline stages that each rank has (virtual stages); 0: as many as the policy wants, which is 1 "
+                     "but for interleaved, zb-v and dualpipe-v",
+                     &RunConfig::pipe_chunks, 0, 64);
 }
 
 }  // namespace weft::train

@@ -9,5 +9,7 @@ namespace weft::train {
 ConfigEntry ranks_key();
 ConfigEntry grid_key();
 ConfigEntry axis_order_key();
+ConfigEntry stages_key();
+ConfigEntry pipe_chunks_key();
 
 }  // namespace weft::train

@@ -7,15 +7,24 @@
 #include "runtime/cost/profile_file.h"
 
 namespace weft::train {
+namespace {
+
+/// `program` would run one micro-batch after the other.
+constexpr const char* kUsualPipelinePolicy = "1f1b";
+
+}  // namespace
 
 ResolvedRun read_texts(RunConfig config) {
   ResolvedRun run;
+  if (config.grid.pipe > 1 && !config.given.contains("policy") && config.policy == RunConfig().policy)
+    config.policy = kUsualPipelinePolicy;
   run.policy = policy::named_policy(config.policy, config.libraries);
   if (!config.machine.empty()) {
     run.machine = std::make_shared<const cost::Machine>(cost::find_machine(config.machine, cost::machine_folders()));
   }
   if (!config.profile.empty()) run.profile = std::make_shared<const cost::Profile>(cost::load_profile(config.profile));
   run.gemm_tuning = tuning_setting(config.gemm_tuning);
+  config.policy_chunks = run.policy->chunks();
   run.config = std::move(config);
   return run;
 }

@@ -122,6 +122,8 @@ class EvalBatches {
 
   /// Micro-batches of each rank.
   std::int64_t size() const { return micro_batches_; }
+  /// Tokens, and targets, of one micro-batch.
+  std::size_t ids_per_batch() const { return static_cast<std::size_t>(share_.micro_batch) * seq_len_; }
   /// Number of targets over all ranks, with those that aren't learnt.
   std::uint64_t targets() const { return targets_; }
   /// Writes micro-batch `index` of this rank: B·T tokens and targets, and, if the stream knows its documents and the

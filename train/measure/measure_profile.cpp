@@ -16,6 +16,7 @@
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 #include "runtime/plan/collective_signature.h"
+#include "train/step/planning.h"
 
 namespace weft::train {
 namespace {
@@ -217,6 +218,7 @@ void SerialSamples::write(const plan::Plan& plan, cost::Profile& profile) const 
 cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int steps, int rounds,
                               const TellStatus& tell) {
   const RunConfig& config = run.config;
+  expect_one_stage(config);
   const auto tell_once = [&](const Status& status) {
     if (world.rank() == 0) tell(status);
   };

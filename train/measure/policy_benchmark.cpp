@@ -12,7 +12,7 @@
 #include "train/measure/bf16_products.h"
 #include "train/step/device_choice.h"
 #include "train/step/planning.h"
-#include "train/step/step_config.h"
+#include "train/step/step_graphs.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
@@ -31,12 +31,12 @@ PolicyBenchmark::PolicyBenchmark(comm::World& world, const ResolvedRun& run,
       run_(with_bf16(run, bf16_of_run(world, run.config))),
       at_(graph::coordinates_of(run_.config.grid, world.rank())),
       specs_(ops::model_parameters(run_.config.model)),
-      shards_(ops::shard_parameters(run_.config.model, specs_, run_.config.grid, at_, run_.config.zero1)) {
-  const auto graph = ops::lower_train(run_.config.model, step_config(run_.config));
+      shards_(shards_of(run_.config, specs_, at_)) {
+  const execute::ProgramGraph graph = train_graph(run_.config, at_.pipe);
   std::vector<execute::ProgramGraph> graphs;
   for (const policy::NamedPolicy& policy : policies) {
     names_.push_back(fmt::format("{}: {}", names_.size(), policy.name));
-    graphs.push_back({names_.back(), graph, policy.policy});
+    graphs.push_back({names_.back(), graph.graph, policy.policy, graph.of_stage});
   }
   program_ = std::make_unique<execute::Program>(
       world_, std::move(graphs),
@@ -64,8 +64,14 @@ void PolicyBenchmark::reset() {
   const auto token = [&] {
     return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(run_.config.model.vocab));
   };
-  for (std::int32_t& value : state.get<std::int32_t>(ops::names::kTokens)) value = token();
-  for (std::int32_t& value : state.get<std::int32_t>(ops::names::kTargets)) value = token();
+  const auto draw_ids = [&](const char* name) {
+    const std::int64_t count = accumulation(run_.config) * run_.config.micro_batch * run_.config.seq_len;
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+    std::ranges::generate(ids, token);
+    write_ids(state, name, ids);
+  };
+  draw_ids(ops::names::kTokens);
+  draw_ids(ops::names::kTargets);
   step_ = 0;
   program_->state_to_device();
 }

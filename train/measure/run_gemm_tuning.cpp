@@ -92,9 +92,14 @@ std::vector<execute::GemmUse> products_of_run(const ResolvedRun& run) {
   std::vector<plan::Rewrite> fusion;
   if (config.device == DeviceKind::cuda && plan::fuses_gelu(chosen_rewrites(run)))
     fusion.emplace_back(plan::FuseGelu{});
-  const std::shared_ptr<const graph::Graph> train = plan::rewrite(ops::lower_train(config.model, step), fusion);
-  const std::shared_ptr<const graph::Graph> eval = plan::rewrite(ops::lower_eval(config.model, step), fusion);
-  return execute::products_of(std::vector<const graph::Graph*>{train.get(), eval.get()});
+  std::vector<std::shared_ptr<const graph::Graph>> graphs;
+  for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
+    graphs.push_back(plan::rewrite(ops::lower_train(config.model, step, pipe), fusion));
+    graphs.push_back(plan::rewrite(ops::lower_eval(config.model, step, pipe), fusion));
+  }
+  std::vector<const graph::Graph*> all;
+  for (const auto& graph : graphs) all.push_back(graph.get());
+  return execute::products_of(all);
 }
 
 struct RunGemmTrials::Impl {

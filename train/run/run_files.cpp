@@ -37,13 +37,17 @@ constexpr std::array kRunFiles = {kRunConfigFile, kMetricsFile,   kMetricsTable,
                                   kTraceFile,     kTimelineFile,  execute::kGemmTuningFile};
 
 constexpr std::string_view kRankLog = "log.rank", kRankLogEnd = ".txt";
+constexpr std::string_view kStageTrace = "trace.stage", kStageTraceEnd = ".json";
 
-/// Is this the name of the log of a rank other than 0, such as "log.rank12.txt"?
-bool is_rank_log(const std::string& name) {
-  if (!name.starts_with(kRankLog) || !name.ends_with(kRankLogEnd)) return false;
-  const std::string_view number =
-      std::string_view(name).substr(kRankLog.size(), name.size() - kRankLog.size() - kRankLogEnd.size());
+/// "log.rank12.txt" for "log.rank" and ".txt".
+bool is_numbered(const std::string& name, std::string_view begin, std::string_view end) {
+  if (!name.starts_with(begin) || !name.ends_with(end)) return false;
+  const std::string_view number = std::string_view(name).substr(begin.size(), name.size() - begin.size() - end.size());
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+std::string trace_file_of_stage(std::int64_t stage) {
+  return fmt::format("{}{}{}", kStageTrace, stage, kStageTraceEnd);
 }
 
 /// Files and folders directly in `run_dir`; empty if it can't be read.
@@ -144,7 +148,8 @@ void remove_run_files(const std::filesystem::path& run_dir) {
     expect_removed(run_dir / name, error);
   }
   for (const fs::path& file : entries_of(run_dir)) {
-    if (!is_rank_log(file.filename().string())) continue;
+    const std::string name = file.filename().string();
+    if (!is_numbered(name, kRankLog, kRankLogEnd) && !is_numbered(name, kStageTrace, kStageTraceEnd)) continue;
     fs::remove(file, error);
     expect_removed(file, error);
   }
@@ -187,12 +192,23 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
                                                      const plan::Plan& plan, const graph::Grid& grid,
                                                      const std::vector<plan::StepTrace>& traces, const Say& say) {
   const auto all = world.all_gather_bytes(encode_traces(shifted(traces, clock_offset(world))));
-  if (world.rank() != 0 || traces.empty()) return {};
+  // Ranks of one pipeline stage have one plan; its first rank writes their traces.
+  const std::int64_t stage = graph::coordinates_of(grid, world.rank()).pipe;
+  std::error_code hidden;
+  if (graph::group_color(grid, graph::Channel::stage, world.rank()) != world.rank() || traces.empty() ||
+      (stage > 0 && !fs::is_directory(run_dir, hidden))) {
+    return {};
+  }
   std::vector<plan::RankTrace> ranks;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (graph::coordinates_of(grid, static_cast<std::int64_t>(rank)).pipe != stage) continue;
     ranks.push_back({static_cast<int>(rank), decode_traces(all[rank], traces)});
   }
   const plan::Recording recording = plan::record(plan, ranks, world.size(), grid);
+  if (stage > 0) {
+    inspect::write_chrome_file(run_dir / trace_file_of_stage(stage), recording);
+    return {};
+  }
   inspect::write_chrome_file(run_dir / kTraceFile, recording);
   const inspect::TimelinePart part{fmt::format("Step {}, policy {}", traces.back().step, plan.policy), &recording};
   std::vector<std::filesystem::path> files = {run_dir / kTraceFile};

@@ -1,10 +1,13 @@
 #include "train/step/planning.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "ops/lower.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_files.h"
@@ -83,6 +86,7 @@ std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run) {
 
 std::uint64_t compiled_fingerprint(RunConfig config) {
   const ResolvedRun run = resolve(std::move(config), 0);
+  expect_one_stage(run.config);
   const plan::Plan plan = policy::compile_plan(ops::lower_train(run.config.model, step_config(run.config)), *run.policy,
                                                policy_options(run), chosen_rewrites(run));
   std::shared_ptr<const execute::TunedGemms> tuned;
@@ -94,7 +98,15 @@ std::uint64_t compiled_fingerprint(RunConfig config) {
   return products ? execute::with_products(plan.fingerprint, *products) : plan.fingerprint;
 }
 
+void expect_one_stage(const RunConfig& config) {
+  if (config.grid.pipe == 1) return;
+  throw UserError(fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
+                  "one stage: this command orders and simulates the graph of one rank",
+                  "weft train, simulate, compare and timeline take pipelines; or a grid without pipe");
+}
+
 simulate::PlanningProblem planning_problem(const ResolvedRun& run) {
+  expect_one_stage(run.config);
   return planning_problem(run, ops::lower_train(run.config.model, step_config(run.config)));
 }
 

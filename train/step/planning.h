@@ -25,8 +25,12 @@ std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run);
 /// it names can't be read or may not be loaded.
 std::uint64_t compiled_fingerprint(RunConfig config);
 
+/// Throws UserError if the grid has pipeline stages.
+void expect_one_stage(const RunConfig& config);
+
 /// The training step of a run, to be planned, simulated and compared. Costs come from the profile for the tasks that it
-/// has, else from the machine (by default a laptop), which also describes the resources that tasks share.
+/// has, else from the machine (by default a laptop), which also describes the resources that tasks share. Throws
+/// UserError if the grid has pipeline stages.
 simulate::PlanningProblem planning_problem(const ResolvedRun& run);
 /// The same for a graph that was lowered already: a training step of the run's grid.
 simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph);

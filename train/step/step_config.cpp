@@ -15,6 +15,7 @@ ops::StepConfig step_config(const RunConfig& config) {
   step.seq_len = config.seq_len;
   step.micro_batches = accumulation(config);
   step.grid = config.grid;
+  step.pipeline = config.pipeline;
   step.dtype = config.dtype;
   step.reduce_dtype = config.reduce_dtype;
   step.reshard_after_forward = config.reshard_after_forward;

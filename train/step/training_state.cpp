@@ -48,9 +48,14 @@ void set_coordinates(const execute::State& state, const graph::Grid& grid, const
 void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at) {
   set_coordinates(state, config.grid, at);
   if (config.dropout <= 0) return;
+  if (!state.contains(ops::names::kRandom)) return;
   const auto random = state.get<std::int64_t>(ops::names::kRandom);
   random[0] = static_cast<std::int64_t>(config.seed);
   random[2] = graph::batch_rank(config.grid, at) * accumulation(config) * config.micro_batch * config.seq_len;
+}
+
+void write_ids(const execute::State& state, const char* name, std::span<const std::int32_t> ids) {
+  if (state.contains(name)) std::ranges::copy(ids, state.get<std::int32_t>(name).begin());
 }
 
 void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step,
@@ -64,7 +69,7 @@ void write_scalars(const execute::State& state, const RunConfig& config, std::in
   // A step without a target that counts has gradients of 0.
   const std::int64_t targets = std::max<std::int64_t>(1, counted.value_or(config.global_batch * config.seq_len));
   scalars[3] = static_cast<float>(1 / static_cast<double>(targets));
-  if (config.dropout > 0) state.get<std::int64_t>(ops::names::kRandom)[1] = step;
+  if (config.dropout > 0 && state.contains(ops::names::kRandom)) state.get<std::int64_t>(ops::names::kRandom)[1] = step;
 }
 
 }  // namespace weft::train

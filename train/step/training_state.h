@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ops/sharding.h"
@@ -28,6 +29,9 @@ void set_coordinates(const execute::State& state, const graph::Grid& grid, const
 
 /// Writes the values that are constant over all steps: the rank's coordinates, and the numbers of its dropout masks.
 void write_constants(const execute::State& state, const RunConfig& config, const graph::Coordinates& at);
+
+/// Writes an input, if the state has it: only a pipeline's first stage reads tokens, and only its last one targets.
+void write_ids(const execute::State& state, const char* name, std::span<const std::int32_t> ids);
 
 /// Learning rate, AdamW's corrections, the loss's scale and the dropout's step. `counted`: targets of the step, over
 /// all ranks, that its loss is the mean of; nullopt: each of them.

@@ -1,5 +1,8 @@
-// Add, scale, bias gradient and row selection; see elementwise.h.
+// Add, scale, zero, bias gradient and row selection; see elementwise.h.
 #include "kernels/cpu/elementwise/elementwise.h"
+
+#include <cstddef>
+#include <cstring>
 
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/elementwise/column_sums.h"
@@ -29,6 +32,14 @@ void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out) {
     });
   };
   with_element_type(run, x, out);
+}
+
+void zero(Workers& workers, const Matrix& out) {
+  for_pieces(workers, out.rows, out.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
+    const auto bytes = static_cast<std::int64_t>(size_of(out.dtype));
+    auto* const first = static_cast<std::byte*>(out.data) + (row * out.row_stride + begin) * bytes;
+    std::memset(first, 0, static_cast<std::size_t>(n * bytes));
+  });
 }
 
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {

@@ -1,4 +1,4 @@
-// Small kernels: the sum of two tensors, a multiple of one, the gradient of a bias, the selection of a row.
+// Small kernels: the sum of two tensors, a multiple of one, zeros, the gradient of a bias, the selection of a row.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@ void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out);
 
 /// out = factor · x, of one float dtype and equal element counts; out may be x.
 void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out);
+
+/// out = 0.
+void zero(Workers& workers, const Matrix& out);
 
 /// db[cols] (+)= Σ over rows of dy [rows, cols]; db f32.
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate);

@@ -76,6 +76,9 @@ void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) 
 void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out) {
   return kernels().scale(workers, x, factor, out);
 }
+void zero(Workers& workers, const Matrix& out) {
+  return kernels().zero(workers, out);
+}
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {
   return kernels().bias_gradient(workers, dy, db, accumulate);
 }

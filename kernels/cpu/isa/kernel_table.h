@@ -36,7 +36,7 @@
   each(compiled_level) each(attention_forward) each(attention_forward_scratch) each(attention_backward) \
   each(attention_backward_scratch) each(cache_store) each(attention_decode) each(attention_decode_scratch) \
   each(rope_frequencies) each(rope) each(rope_scratch) each(gelu_forward) each(gelu_backward) each(swiglu_forward) each(swiglu_backward) \
-  each(cast) each(add_bias) each(take_columns) each(put_columns) each(dropout) each(add) each(scale) each(bias_gradient) \
+  each(cast) each(add_bias) each(take_columns) each(put_columns) each(dropout) each(add) each(scale) each(zero) each(bias_gradient) \
   each(bias_gradient_scratch) each(select_row) each(embedding_forward) each(embedding_backward) \
   each(position_backward) each(sum_squares) each(sum_squares_scratch) each(clip_factor) each(adamw) \
   each(sum_in_rank_order) each(packed_b_dtype) each(packed_b_elements) each(pack_gemm_b) each(gemm_slices) \

@@ -15,6 +15,11 @@ struct Multiple {
   __device__ void operator()(const float (&in)[1], float (&out)[1]) const { out[0] = factor * in[0]; }
 };
 
+/// Zero whatever is read, a NaN too.
+struct Nothing {
+  __device__ void operator()(const float (&)[1], float (&out)[1]) const { out[0] = 0.0F; }
+};
+
 template <class From, class To>
 __global__ void select_row_kernel(const From* x, std::int64_t rows, std::int64_t cols, std::int64_t stride,
                                   const std::int64_t* index, To* out) {
@@ -42,6 +47,13 @@ void scale(const Launch& launch, const Matrix& x, float factor, const Matrix& ou
   with_float_type(x.dtype, [&]<class T>(T*) {
     const Streams<T, 1, 1> streams{{stream_of<const T>(views[0])}, {stream_of<T>(views[1])}};
     transform(launch, "scale", views[0].rows, views[0].cols, streams, Multiple{factor});
+  });
+}
+
+void zero(const Launch& launch, const Matrix& out) {
+  with_float_type(out.dtype, [&]<class T>(T*) {
+    const Streams<T, 1, 1> streams{{stream_of<const T>(out)}, {stream_of<T>(out)}};
+    transform(launch, "zero", out.rows, out.cols, streams, Nothing());
   });
 }
 

@@ -15,6 +15,7 @@ void add(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& o
 void scale(const Launch& launch, const Matrix& x, float factor, const Matrix& out);
 
 /// out[cols] = row (*index mod rows) of x, converted to out's dtype. `index` is device memory.
+void zero(const Launch& launch, const Matrix& out);
 void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index, const Matrix& out);
 
 }  // namespace weft::cuda

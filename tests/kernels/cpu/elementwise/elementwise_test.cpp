@@ -1,8 +1,9 @@
-// Add, scale, bias gradient and row selection.
+// Add, scale, zero, bias gradient and row selection.
 #include "kernels/cpu/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <stdexcept>
 
 #include "tests/kernels/reference.h"
@@ -47,6 +48,16 @@ TEST_P(Elementwise, ScalesContiguousAndStridedViewsAndInPlace) {
     Workers workers(1);
     scale(workers, x.view(), 0.75F, x.view());
     EXPECT_EQ(x.values(), out.values());
+  }
+}
+
+TEST_P(Elementwise, ZeroesContiguousAndStridedViews) {
+  const DType dtype = GetParam();
+  for (const auto& [rows, cols, padding] : {std::array<std::int64_t, 3>{1, 3, 0}, {7, 50, 6}, {2, 70000, 0}}) {
+    Tensor out = Tensor::random(dtype, rows, cols, 1, 1.0, padding);
+    out.assign(Values(static_cast<std::size_t>(rows * cols), std::numeric_limits<double>::quiet_NaN()));
+    testing::run_on_one_and_three_threads({}, {&out}, [&](Workers& workers) { zero(workers, out.view()); });
+    EXPECT_EQ(out.values(), Values(static_cast<std::size_t>(rows * cols)));
   }
 }
 

@@ -1,0 +1,87 @@
+// Pipelines train like one rank, and all schedules of one grid give the same bits.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ops/pipeline_layout.h"
+#include "runtime/policy/policy.h"
+#include "tests/train/grid_run.h"
+
+namespace weft::train {
+namespace {
+
+ops::ModelConfig pipeline_model(ops::Family family) {
+  ops::ModelConfig model;
+  model.family = family;
+  model.layers = 8;
+  model.hidden = 24;
+  model.heads = 6;
+  model.kv_heads = family == ops::Family::llama ? 2 : 6;
+  model.ffn = 28;
+  model.vocab = 29;
+  model.context = 8;
+  model.tied = family == ops::Family::gpt2;
+  return model;
+}
+
+testing::GridRun pipeline_run(ops::Family family, const graph::Grid& grid, const std::string& policy) {
+  testing::GridRun run;
+  run.model = pipeline_model(family);
+  run.policy = policy;
+  run.step.grid = grid;
+  run.step.seq_len = 4;
+  run.step.micro_batch = 1;
+  run.step.micro_batches = 16 / grid.batch_ranks();
+  run.step.clip = 0.5F;
+  run.step.dropout = 0.1F;
+  run.steps = 4;
+  run.warmup = 2;
+  if (grid.pipe > 1) {
+    run.step.pipeline =
+        ops::balanced_layout(run.model, run.step.seq_len, grid.pipe, policy::make_policy(policy)->chunks());
+  }
+  return run;
+}
+
+class Pipelines : public ::testing::TestWithParam<std::tuple<ops::Family, graph::Grid>> {
+ protected:
+  ops::Family family() const { return std::get<0>(GetParam()); }
+  graph::Grid grid() const { return std::get<1>(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Grids, Pipelines,
+                         ::testing::Combine(::testing::Values(ops::Family::gpt2, ops::Family::llama),
+                                            ::testing::Values(graph::Grid{.pipe = 2}, graph::Grid{.pipe = 3},
+                                                              graph::Grid{.pipe = 4}, graph::Grid{.x = 2, .pipe = 2},
+                                                              graph::Grid{.z = 2, .pipe = 2},
+                                                              graph::Grid{.data = 2, .pipe = 2})),
+                         [](const auto& info) {
+                           const graph::Grid& grid = std::get<1>(info.param);
+                           return fmt::format("{}_x{}z{}data{}pipe{}", to_string(std::get<0>(info.param)), grid.x,
+                                              grid.z, grid.data, grid.pipe);
+                         });
+
+TEST_P(Pipelines, TrainLikeOneRank) {
+  graph::Grid without = grid();
+  without.pipe = 1;
+  const testing::GridOutcome expected = testing::run_grid(pipeline_run(family(), without, "program"));
+  const testing::GridOutcome found = testing::run_grid(pipeline_run(family(), grid(), "program"));
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < found.losses.size(); ++i) {
+    EXPECT_NEAR(found.losses[i], expected.losses[i], 1e-6 * expected.losses[i]) << i;
+    EXPECT_NEAR(found.norms[i], expected.norms[i], 1e-5 * expected.norms[i]) << i;
+  }
+  ASSERT_EQ(found.arrays.size(), expected.arrays.size());
+  const auto [difference, name] = testing::worst_difference(found, expected, "");
+  EXPECT_LE(difference, 1e-5) << name;
+  // Only a tied embedding's gradient is added in another order.
+  if (family() == ops::Family::llama) testing::expect_equal(found, expected);
+}
+
+}  // namespace
+}  // namespace weft::train

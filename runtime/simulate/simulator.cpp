@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <numbers>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,16 +15,17 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "runtime/cost/cost_model.h"
-#include "runtime/cost/kind_slowdowns.h"
 #include "runtime/cost/link_shares.h"
+#include "runtime/plan/joint_replay.h"
 #include "runtime/simulate/event_queue.h"
+#include "runtime/simulate/flat_program.h"
 
 namespace weft::simulate {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const SimulationOptions& options) {
+void check_options(const SimulationOptions& options) {
   const auto require = [](bool holds, std::string_view what, double found, std::string_view expected) {
     if (!holds)
       throw UserError(fmt::format("{} = {} in a simulation", what, found), expected, "choose a value in this range");
@@ -32,35 +34,19 @@ void check_options(const plan::Plan& plan, const cost::TaskCosts& costs, const S
   require(options.noise >= 0 && options.noise <= 10, "noise", options.noise, "from 0 to 10");
   require(options.slow_rank > 0 && std::isfinite(options.slow_rank), "slow rank", options.slow_rank, "above 0");
   require(options.grid.ranks() >= 1, "ranks", static_cast<double>(options.grid.ranks()), "at least 1");
+}
+
+void check_plan(const plan::Plan& plan, const cost::TaskCosts& costs, const std::vector<int>& links) {
   const std::size_t tasks = plan.graph->tasks().size();
   if (costs.ns.size() != tasks || costs.cpu_ns.size() != tasks ||
       (!costs.beside_ns.empty() && costs.beside_ns.size() != tasks) || costs.on_link().size() != tasks) {
     throw std::logic_error(fmt::format("{} costs for {} tasks", costs.ns.size(), tasks));
   }
-  const std::size_t channels = plan.graph->channel_count();
-  if (!options.link_of_channel.empty() && options.link_of_channel.size() != channels) {
-    throw std::logic_error(fmt::format("{} links for {} channels", options.link_of_channel.size(), channels));
+  for (const plan::StreamPlan& stream : plan.streams) {
+    if (stream.stream.compute || static_cast<std::size_t>(stream.stream.channel) < links.size()) continue;
+    throw std::logic_error(fmt::format("{} links, none for channel {}", links.size(), stream.stream.name));
   }
 }
-
-/// An entry of a stream, with all data that its simulation needs.
-struct FlatEntry {
-  std::uint32_t task = 0, first_wait = 0, waits = 0;
-  std::uint32_t kind = 0;  // of KindSlowdowns
-  double ns = 0, cpu = 0;  // time alone; cores that its transport takes at full rate
-  double beside = 1;       // rate of a collective while computations run
-  double use = 1;          // part of its link that a collective uses when it runs alone
-};
-
-struct FlatStream {
-  std::vector<FlatEntry> entries;
-  bool compute = true;
-  bool local = false;  // of the rank's own: at full rate, and without effect on other streams
-  std::size_t channel = 0;
-  std::size_t link = 0;
-  std::vector<std::vector<std::uint32_t>> groups;  // groups of a communication stream: members in rank order
-  std::vector<std::uint32_t> group_of;             // by rank
-};
 
 /// The state of a stream of a rank.
 enum class Doing : std::uint8_t { blocked, arrived, running, drained };
@@ -77,18 +63,18 @@ struct SlotState {
 
 class Simulator {
  public:
-  Simulator(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
-            const SimulationOptions& options)
-      : plan_(plan),
-        machine_(machine),
+  /// `links` by channel.
+  Simulator(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
+            const cost::Machine& machine, const SimulationOptions& options, std::span<const int> links)
+      : machine_(machine),
         options_(options),
         alike_(options.noise == 0 && options.slow_rank == 1),
-        ranks_(alike_ ? 1 : static_cast<std::size_t>(options.grid.ranks())),
-        streams_(plan.streams.size()),
-        slots_(ranks_ * streams_),
-        slowdowns_(*plan.graph, &machine),
-        queue_(slots_.size()) {
-    flatten(costs);
+        ranks_(alike_ ? plans.size() : static_cast<std::size_t>(options.grid.ranks())),
+        program_(plans, costs, machine, links) {
+    make_slots();
+    make_groups();
+    queue_ = EventQueue(slots_.size());
+    on_link_ = cost::LinkShares(program_.links() * (program_.has_messages() ? 2 : 1));
     if (options.noise > 0) {
       sigma_ = std::sqrt(std::log1p(options.noise * options.noise));
       mean_ = -sigma_ * sigma_ / 2;  // of the logarithm, so that the factor's mean is 1
@@ -97,8 +83,9 @@ class Simulator {
 
   Simulation run() {
     Simulation result;
-    const std::size_t traced =
-        options_.traced_ranks <= 0 ? ranks_ : std::min(ranks_, static_cast<std::size_t>(options_.traced_ranks));
+    const std::size_t traced = alike_ || options_.traced_ranks <= 0
+                                   ? ranks_
+                                   : std::min(ranks_, static_cast<std::size_t>(options_.traced_ranks));
     result.ranks.resize(traced);
     for (std::size_t rank = 0; rank < traced; ++rank) result.ranks[rank].rank = static_cast<int>(rank);
     ranks_result_ = &result.ranks;
@@ -116,72 +103,90 @@ class Simulator {
   }
 
  private:
-  // ---- the plan as flat arrays
+  // ---- slots: the streams of all ranks
 
-  void flatten(const cost::TaskCosts& costs) {
-    const std::vector<int> links =
-        options_.link_of_channel.empty() ? links_of_channels(machine_, options_.grid) : options_.link_of_channel;
-    std::map<int, std::size_t> dense;
-    flat_.resize(streams_);
-    for (std::size_t s = 0; s < streams_; ++s) {
-      const plan::StreamPlan& stream = plan_.streams[s];
-      FlatStream& flat = flat_[s];
-      flat.compute = stream.stream.compute;
-      if (flat.compute) {
-        ++compute_streams_;
-      } else {
-        flat.channel = static_cast<std::size_t>(stream.stream.channel);
-        flat.local = plan_.graph->is_local(stream.stream.channel);
-        flat.link = dense.emplace(links.at(flat.channel), dense.size()).first->second;
-        make_groups(flat, stream.stream.channel);
-      }
-      for (const plan::Entry& entry : stream.entries) {
-        const std::size_t task = entry.task.index();
-        const auto first = static_cast<std::uint32_t>(waits_.size());
-        for (const plan::Wait& wait : entry.waits) {
-          if (wait.distance == 0) waits_.push_back({static_cast<std::uint32_t>(wait.stream.index()), wait.entry});
-        }
-        const double ns = costs.ns[task];
-        const double cpu = machine_.shared_cores && ns > 0 ? costs.cpu_ns[task] / ns : 0;
-        flat.entries.push_back({static_cast<std::uint32_t>(task), first,
-                                static_cast<std::uint32_t>(waits_.size()) - first, slowdowns_.kind(task), ns, cpu});
-        if (!costs.beside_ns.empty() && costs.beside_ns[task] > ns)
-          flat.entries.back().beside = ns / costs.beside_ns[task];
-        if (ns > 0) flat.entries.back().use = std::min(1.0, costs.on_link()[task] / ns);
-      }
-    }
-    on_link_ = cost::LinkShares(dense.size());
-  }
-
-  void make_groups(FlatStream& flat, graph::Channel channel) const {
-    flat.group_of.resize(ranks_);
-    std::map<std::int64_t, std::uint32_t> by_color;
+  void make_slots() {
+    const std::vector<FlatClass>& classes = program_.classes();
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      const std::int64_t color =
-          alike_ ? 0 : graph::group_color(options_.grid, channel, static_cast<std::int64_t>(rank));
-      const auto [found, is_new] = by_color.emplace(color, static_cast<std::uint32_t>(flat.groups.size()));
-      if (is_new) flat.groups.emplace_back();
-      flat.group_of[rank] = found->second;
-      flat.groups[found->second].push_back(static_cast<std::uint32_t>(rank));
+      std::size_t class_index = 0;
+      if (classes.size() > 1) {
+        class_index =
+            alike_
+                ? rank
+                : static_cast<std::size_t>(graph::coordinates_of(options_.grid, static_cast<std::int64_t>(rank)).pipe);
+      }
+      class_of_.push_back(static_cast<std::uint32_t>(class_index));
+      first_slot_.push_back(places_.size());
+      for (const FlatStream& stream : classes[class_index].streams) {
+        places_.push_back(
+            {static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(places_.size() - first_slot_[rank])});
+        streams_.push_back(&stream);
+      }
+    }
+    first_slot_.push_back(places_.size());
+    slots_.resize(places_.size());
+  }
+
+  void make_groups() {
+    group_of_.assign(slots_.size(), kNoGroup);
+    std::map<std::pair<graph::Channel, std::int64_t>, std::uint32_t> by_color;
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      const FlatStream& stream = stream_of(slot);
+      const std::size_t rank = places_[slot].rank;
+      if (stream.compute || (!stream.sends && stream.receives)) continue;  // a receive joins its send
+      if (stream.sends && !stream.receives) {
+        const std::size_t peer = peer_of(rank, stream.channel);
+        const std::size_t other = program_.stream_of(class_of_[peer], graph::other_end(stream.channel));
+        group_of_[slot] = group_of_[first_slot_[peer] + other] = static_cast<std::uint32_t>(groups_.size());
+        groups_.push_back({static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(first_slot_[peer] + other)});
+        continue;
+      }
+      const auto [found, is_new] =
+          by_color.emplace(std::pair(stream.channel, color_of(rank, stream.channel)), groups_.size());
+      if (is_new) groups_.emplace_back();
+      group_of_[slot] = found->second;
+      groups_[found->second].push_back(static_cast<std::uint32_t>(slot));
     }
   }
+
+  std::size_t peer_of(std::size_t rank, graph::Channel channel) const {
+    const auto number = static_cast<std::int64_t>(rank);
+    return static_cast<std::size_t>(alike_ ? graph::peer_stage(channel, number, static_cast<std::int64_t>(ranks_))
+                                           : graph::peer_rank(options_.grid, channel, number));
+  }
+
+  /// Ranks with equal colours form a group. Where all ranks of a class are alike, the one that is simulated stands for
+  /// its group's members in its class.
+  std::int64_t color_of(std::size_t rank, graph::Channel channel) const {
+    const auto number = static_cast<std::int64_t>(rank);
+    if (!alike_) return graph::group_color(options_.grid, channel, number);
+    const std::vector<std::size_t> stages = plan::stages_of_channel(channel, ranks_);
+    return std::ranges::find(stages, rank) == stages.end() ? number : 0;
+  }
+
+  const FlatClass& class_of(std::size_t rank) const { return program_.classes()[class_of_[rank]]; }
+  const FlatStream& stream_of(std::size_t slot) const { return *streams_[slot]; }
+  const FlatEntry& entry_of(std::size_t slot) const { return stream_of(slot).entries[slots_[slot].next]; }
+  const std::vector<std::uint32_t>& members_of(std::size_t slot) const { return groups_[group_of_[slot]]; }
+  SlotState& lead_of(std::size_t slot) { return slots_[members_of(slot).front()]; }
+  const SlotState& lead_of(std::size_t slot) const { return slots_[members_of(slot).front()]; }
 
   // ---- one step
 
   void run_step() {
     left_ = 0;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      const bool empty = flat_[slot % streams_].entries.empty();
+      const std::size_t entries = stream_of(slot).entries.size();
       slots_[slot] = SlotState{};
-      slots_[slot].doing = empty ? Doing::drained : Doing::blocked;
-      left_ += flat_[slot % streams_].entries.size();
+      slots_[slot].doing = entries == 0 ? Doing::drained : Doing::blocked;
+      left_ += entries;
     }
-    for (SimulatedRank& rank : *ranks_result_) {
-      plan::StepTrace& trace = rank.steps.emplace_back();
+    for (std::size_t rank = 0; rank < ranks_result_->size(); ++rank) {
+      SimulatedRank& result = (*ranks_result_)[rank];
+      plan::StepTrace& trace = result.steps.emplace_back();
       trace.step = step_;
-      trace.times.resize(streams_);
-      for (std::size_t s = 0; s < streams_; ++s) trace.times[s].resize(flat_[s].entries.size());
-      rank.contention_ns = 0;
+      for (const FlatStream& stream : class_of(rank).streams) trace.times.emplace_back(stream.entries.size());
+      result.contention_ns = 0;
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank) advance(rank, false);
     while (!queue_.empty() && queue_.time() < kNever) {
@@ -193,42 +198,40 @@ class Simulator {
 
   bool ready(std::size_t rank, const FlatEntry& entry) const {
     for (std::uint32_t i = entry.first_wait; i < entry.first_wait + entry.waits; ++i) {
-      if (slots_[rank * streams_ + waits_[i].stream].next <= waits_[i].entry) return false;
+      const FlatWait& wait = program_.waits()[i];
+      if (slots_[first_slot_[rank] + wait.stream].next <= wait.entry) return false;
     }
     return true;
   }
 
   /// Starts every entry that can start on a rank; `changed`: an entry has just ended there.
   void advance(std::size_t rank, bool changed) {
-    for (std::size_t s = 0; s < streams_; ++s) {
-      SlotState& state = slots_[rank * streams_ + s];
+    for (std::size_t slot = first_slot_[rank]; slot < first_slot_[rank + 1]; ++slot) {
+      SlotState& state = slots_[slot];
       if (state.doing != Doing::blocked) continue;
-      const FlatEntry& entry = flat_[s].entries[state.next];
+      const FlatEntry& entry = entry_of(slot);
       if (!ready(rank, entry)) continue;
       state.begin = now_;
-      if (flat_[s].compute) {
+      if (stream_of(slot).compute) {
         state.doing = Doing::running;
-        begin_work(rank * streams_ + s, alone(rank, s, entry));
+        begin_work(slot, alone(slot));
         changed = true;
       } else {
         state.doing = Doing::arrived;
-        const std::vector<std::uint32_t>& members = members_of(rank, s);
-        SlotState& lead = slots_[members.front() * streams_ + s];
-        if (++lead.arrivals == members.size()) start_collective(members, s);
+        if (++lead_of(slot).arrivals == members_of(slot).size()) start_collective(members_of(slot));
       }
     }
     if (changed) settle(rank);
   }
 
-  void start_collective(const std::vector<std::uint32_t>& members, std::size_t s) {
-    SlotState& lead = slots_[members.front() * streams_ + s];
-    lead.arrivals = 0;
-    for (const std::uint32_t rank : members) {
-      slots_[rank * streams_ + s].doing = Doing::running;
-      slots_[rank * streams_ + s].share = 1;
+  void start_collective(const std::vector<std::uint32_t>& members) {
+    slots_[members.front()].arrivals = 0;
+    for (const std::uint32_t member : members) {
+      slots_[member].doing = Doing::running;
+      slots_[member].share = 1;
     }
-    begin_work(members.front() * streams_ + s, alone(members.front(), s, flat_[s].entries[lead.next]));
-    for (const std::uint32_t rank : members) settle(rank);
+    begin_work(members.front(), alone(members.front()));
+    for (const std::uint32_t member : members) settle(places_[member].rank);
   }
 
   void begin_work(std::size_t slot, double ns) {
@@ -239,9 +242,11 @@ class Simulator {
     queue_.set(slot, now_ + ns);
   }
 
-  /// Time of an entry alone on a rank in this step; for a collective, `rank` is its group's first member.
-  double alone(std::size_t rank, std::size_t s, const FlatEntry& entry) const {
-    const double ns = rank == 0 && flat_[s].compute ? entry.ns * options_.slow_rank : entry.ns;
+  /// Time of a slot's entry alone in this step; for a collective, the slot is its group's first member.
+  double alone(std::size_t slot) const {
+    const std::size_t rank = places_[slot].rank;
+    const FlatEntry& entry = entry_of(slot);
+    const double ns = rank == 0 && stream_of(slot).compute ? entry.ns * options_.slow_rank : entry.ns;
     if (sigma_ == 0) return ns;
     const PhiloxBlock words = philox_quad(options_.seed, static_cast<std::uint32_t>(step_), entry.task, rank);
     const double u = (static_cast<double>(words[0]) + 1) * 0x1p-32, v = static_cast<double>(words[1]) * 0x1p-32;
@@ -250,33 +255,29 @@ class Simulator {
   }
 
   void finish(std::size_t slot) {
-    const std::size_t rank = slot / streams_, s = slot % streams_;
     queue_.remove(slot);
-    if (flat_[s].compute) {
-      complete(rank, s);
-      advance(rank, true);
+    if (stream_of(slot).compute) {
+      complete(slot);
+      advance(places_[slot].rank, true);
       return;
     }
-    const std::vector<std::uint32_t>& members = members_of(rank, s);
-    for (const std::uint32_t member : members) complete(member, s);
-    for (const std::uint32_t member : members) advance(member, true);
+    const std::vector<std::uint32_t>& members = members_of(slot);
+    for (const std::uint32_t member : members) complete(member);
+    for (const std::uint32_t member : members) advance(places_[member].rank, true);
   }
 
-  void complete(std::size_t rank, std::size_t s) {
-    SlotState& state = slots_[rank * streams_ + s];
-    if (rank < ranks_result_->size()) {
-      SimulatedRank& result = (*ranks_result_)[rank];
-      result.steps.back().times[s][state.next] = {std::llround(state.begin), std::llround(now_)};
-      if (flat_[s].compute) result.contention_ns += std::max(0.0, now_ - state.begin - state.alone);
+  void complete(std::size_t slot) {
+    SlotState& state = slots_[slot];
+    const Place at = places_[slot];
+    if (at.rank < ranks_result_->size()) {
+      SimulatedRank& result = (*ranks_result_)[at.rank];
+      result.steps.back().times[at.stream][state.next] = {std::llround(state.begin), std::llround(now_)};
+      if (stream_of(slot).compute) result.contention_ns += std::max(0.0, now_ - state.begin - state.alone);
     }
     ++state.next;
     ++events_;
     --left_;
-    state.doing = state.next < flat_[s].entries.size() ? Doing::blocked : Doing::drained;
-  }
-
-  const std::vector<std::uint32_t>& members_of(std::size_t rank, std::size_t s) const {
-    return flat_[s].groups[flat_[s].group_of[rank]];
+    state.doing = state.next < stream_of(slot).entries.size() ? Doing::blocked : Doing::drained;
   }
 
   // ---- rates
@@ -285,84 +286,98 @@ class Simulator {
     return !stream.compute && !stream.local && state.doing == Doing::running;
   }
 
+  /// With messages, the directions of a link are shared by themselves: a collective uses both.
+  void use_link(const FlatStream& stream, double use) {
+    if (stream.sends) on_link_.add(stream.link, use);
+    if (stream.receives && program_.has_messages()) on_link_.add(program_.links() + stream.link, use);
+  }
+  double link_rate(const FlatStream& stream, double use) const {
+    if (!program_.has_messages()) return on_link_.rate(stream.link, use);
+    const double out = stream.sends ? on_link_.rate(stream.link, use) : 1;
+    return stream.receives ? std::min(out, on_link_.rate(program_.links() + stream.link, use)) : out;
+  }
+
   /// Recomputes the rates of a rank's running entries after an entry started or ended there.
   void settle(std::size_t rank) {
-    SlotState* const states = &slots_[rank * streams_];
+    const std::size_t begin = first_slot_[rank], end = first_slot_[rank + 1];
     on_link_.clear();
     bool communicating = false, computing = false;
-    for (std::size_t s = 0; s < streams_; ++s) {
-      if (states[s].doing != Doing::running || flat_[s].local) continue;
-      (flat_[s].compute ? computing : communicating) = true;
-      if (!flat_[s].compute) on_link_.add(flat_[s].link, flat_[s].entries[states[s].next].use);
+    for (std::size_t slot = begin; slot < end; ++slot) {
+      const FlatStream& stream = stream_of(slot);
+      if (slots_[slot].doing != Doing::running || stream.local) continue;
+      (stream.compute ? computing : communicating) = true;
+      if (!stream.compute) use_link(stream, entry_of(slot).use);
     }
     if (communicating) {
       on_link_.divide();
       double wanted = 0;  // cores, by all transports
-      for (std::size_t s = 0; s < streams_; ++s) {
-        if (!communicates(flat_[s], states[s])) continue;
-        const FlatEntry& entry = flat_[s].entries[states[s].next];
-        wanted += entry.cpu * on_link_.rate(flat_[s].link, entry.use);
+      for (std::size_t slot = begin; slot < end; ++slot) {
+        const FlatStream& stream = stream_of(slot);
+        if (!communicates(stream, slots_[slot])) continue;
+        const FlatEntry& entry = entry_of(slot);
+        wanted += entry.cpu * link_rate(stream, entry.use);
       }
       const double granted = wanted > machine_.cores ? machine_.cores / wanted : 1;
-      for (std::size_t s = 0; s < streams_; ++s) {
-        if (!communicates(flat_[s], states[s])) continue;
+      for (std::size_t slot = begin; slot < end; ++slot) {
+        const FlatStream& stream = stream_of(slot);
+        if (!communicates(stream, slots_[slot])) continue;
         // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
         // don't overwrite on_link_.
-        const FlatEntry& entry = flat_[s].entries[states[s].next];
+        const FlatEntry& entry = entry_of(slot);
         const double beside = computing ? entry.beside : 1;
-        offer(rank, s, std::min(beside, granted) * on_link_.rate(flat_[s].link, entry.use));
+        offer(slot, std::min(beside, granted) * link_rate(stream, entry.use));
       }
     }
     settle_computations(rank);
   }
 
-  /// `share` is the rate that `rank` allows its collective on stream s, which runs at the lowest rate of its members.
-  void offer(std::size_t rank, std::size_t s, double share) {
-    SlotState& state = slots_[rank * streams_ + s];
+  /// `share` is the rate that a slot's rank allows its collective, which runs at the lowest rate of its members.
+  void offer(std::size_t slot, double share) {
+    SlotState& state = slots_[slot];
     const double before = state.share;
     if (share == before) return;
     state.share = share;
-    const std::vector<std::uint32_t>& members = members_of(rank, s);
-    const std::size_t lead_slot = members.front() * streams_ + s;
-    SlotState& lead = slots_[lead_slot];
+    const std::vector<std::uint32_t>& members = members_of(slot);
+    SlotState& lead = slots_[members.front()];
     double rate = std::min(share, lead.rate);
     if (share > before && before == lead.rate) {
       rate = share;
-      for (const std::uint32_t member : members) rate = std::min(rate, slots_[member * streams_ + s].share);
+      for (const std::uint32_t member : members) rate = std::min(rate, slots_[member].share);
     }
-    if (!set_rate(lead_slot, rate) || !machine_.shared_cores) return;
+    if (!set_rate(members.front(), rate) || !machine_.shared_cores) return;
     for (const std::uint32_t member : members) {
-      if (member != rank) settle_computations(member);
+      if (places_[member].rank != places_[slot].rank) settle_computations(places_[member].rank);
     }
   }
 
   void settle_computations(std::size_t rank) {
-    const SlotState* const states = &slots_[rank * streams_];
+    const std::size_t begin = first_slot_[rank], end = first_slot_[rank + 1];
+    const FlatClass& flat = class_of(rank);
     int computing = 0;
     double taken = 0;  // cores
-    for (std::size_t s = 0; s < streams_; ++s) {
-      if (states[s].doing != Doing::running) continue;
-      if (flat_[s].compute) {
+    for (std::size_t slot = begin; slot < end; ++slot) {
+      if (slots_[slot].doing != Doing::running) continue;
+      if (stream_of(slot).compute) {
         ++computing;
-      } else if (machine_.shared_cores && !flat_[s].local) {
-        taken += flat_[s].entries[states[s].next].cpu * slots_[members_of(rank, s).front() * streams_ + s].rate;
+      } else if (machine_.shared_cores && !stream_of(slot).local) {
+        taken += entry_of(slot).cpu * lead_of(slot).rate;
       }
     }
     if (computing == 0) return;
     double granted = 1;
     if (machine_.shared_cores) {
-      const double wanted = machine_.cores * computing / static_cast<double>(compute_streams_);
+      const double wanted = machine_.cores * computing / static_cast<double>(flat.compute_streams);
       granted = std::min(1.0, std::max(0.0, machine_.cores - taken) / wanted);
     }
-    for (std::size_t s = 0; s < streams_; ++s) {
-      if (!flat_[s].compute || states[s].doing != Doing::running) continue;
-      const std::uint32_t kind = flat_[s].entries[states[s].next].kind;
+    for (std::size_t slot = begin; slot < end; ++slot) {
+      if (!stream_of(slot).compute || slots_[slot].doing != Doing::running) continue;
+      const std::uint32_t kind = entry_of(slot).kind;
       double factor = 1;
-      for (std::size_t c = 0; c < streams_; ++c) {
-        if (!communicates(flat_[c], states[c])) continue;
-        factor = std::max(factor, slowdowns_.factor(kind, flat_[c].entries[states[c].next].kind));
+      for (std::size_t other = begin; other < end; ++other) {
+        if (!communicates(stream_of(other), slots_[other])) continue;
+        factor = std::max(factor, flat.slowdowns.factor(kind, entry_of(other).kind));
       }
-      set_rate(rank * streams_ + s, granted / factor);
+      set_rate(slot, granted / factor);
     }
   }
 
@@ -378,34 +393,40 @@ class Simulator {
 
   // ---- the message about a deadlock
 
-  std::string task_name(std::size_t s, std::size_t entry) const {
-    return fmt::format("'{}' ({})", plan_.graph->task(plan_.streams[s].entries[entry].task).name,
-                       plan_.streams[s].stream.name);
+  std::string task_name(std::size_t slot, std::size_t entry) const {
+    const plan::Plan& plan = *class_of(places_[slot].rank).plan;
+    const plan::StreamPlan& stream = plan.streams[places_[slot].stream];
+    return fmt::format("'{}' ({})", plan.graph->task(stream.entries[entry].task).name, stream.stream.name);
   }
 
+  /// "rank 3"; of a pipeline whose stages' ranks are alike, "stage 3".
+  std::string rank_name(std::size_t rank) const { return fmt::format("{} {}", alike_ ? "stage" : "rank", rank); }
+
   std::string standstill() const {
-    std::string text = fmt::format("the plan of policy '{}' deadlocks:", plan_.policy);
+    const bool several = program_.classes().size() > 1;
+    std::string text = fmt::format("the plan{} of policy '{}' deadlock{}:", several ? "s" : "",
+                                   program_.classes().front().plan->policy, several ? "" : "s");
     int told = 0;
     for (std::size_t slot = 0; slot < slots_.size() && told < 8; ++slot) {
-      const std::size_t rank = slot / streams_, s = slot % streams_;
+      const std::size_t rank = places_[slot].rank;
       const SlotState& state = slots_[slot];
       if (state.doing == Doing::drained) continue;
       ++told;
       text += "\n  ";
-      if (ranks_ > 1) text += fmt::format("rank {}: ", rank);
-      text += task_name(s, state.next);
+      if (ranks_ > 1) text += rank_name(rank) + ": ";
+      text += task_name(slot, state.next);
       if (state.doing == Doing::blocked) {
-        const FlatEntry& entry = flat_[s].entries[state.next];
+        const FlatEntry& entry = entry_of(slot);
         for (std::uint32_t i = entry.first_wait; i < entry.first_wait + entry.waits; ++i) {
-          if (slots_[rank * streams_ + waits_[i].stream].next > waits_[i].entry) continue;
-          text += " waits for " + task_name(waits_[i].stream, waits_[i].entry);
+          const FlatWait& wait = program_.waits()[i];
+          if (slots_[first_slot_[rank] + wait.stream].next > wait.entry) continue;
+          text += " waits for " + task_name(first_slot_[rank] + wait.stream, wait.entry);
           break;
         }
       } else if (state.doing == Doing::arrived) {
-        for (const std::uint32_t member : members_of(rank, s)) {
-          const SlotState& other = slots_[member * streams_ + s];
-          if (other.doing == Doing::arrived) continue;
-          text += fmt::format(" waits for rank {}", member);
+        for (const std::uint32_t member : members_of(slot)) {
+          if (slots_[member].doing == Doing::arrived && slots_[member].next == state.next) continue;
+          text += " waits for " + rank_name(places_[member].rank);
           break;
         }
       } else {
@@ -415,22 +436,28 @@ class Simulator {
     return text;
   }
 
-  struct FlatWait {
-    std::uint32_t stream = 0, entry = 0;
+  static constexpr std::uint32_t kNoGroup = std::numeric_limits<std::uint32_t>::max();
+
+  /// The rank and the stream of a slot.
+  struct Place {
+    std::uint32_t rank = 0, stream = 0;
   };
 
-  const plan::Plan& plan_;
   const cost::Machine& machine_;
   const SimulationOptions& options_;
   bool alike_;
-  std::size_t ranks_, streams_;
-  std::vector<SlotState> slots_;  // by rank and stream
-  cost::KindSlowdowns slowdowns_;
-  EventQueue queue_;  // running slots; a collective in the slot of its first member
-  std::vector<FlatStream> flat_;
-  std::vector<FlatWait> waits_;
-  std::size_t compute_streams_ = 0;
-  cost::LinkShares on_link_{0};  // of the rank that settle() is at
+  std::size_t ranks_;  // simulated; if all ranks of a class are alike, one of each
+  FlatProgram program_;
+  std::vector<std::uint32_t> class_of_;     // by rank
+  std::vector<std::size_t> first_slot_;     // by rank, and the number of slots at the end
+  std::vector<Place> places_;               // by slot
+  std::vector<const FlatStream*> streams_;  // by slot
+  std::vector<SlotState> slots_;
+  std::vector<std::vector<std::uint32_t>> groups_;  // slots of a collective's members by rank; of a message, the send's
+                                                    // and the receive's
+  std::vector<std::uint32_t> group_of_;             // by slot
+  EventQueue queue_{0};                             // running slots; a collective in the slot of its first member
+  cost::LinkShares on_link_{0};                     // of the rank that settle() is at
   double sigma_ = 0, mean_ = 0;
   int step_ = 0;
   double now_ = 0;
@@ -438,6 +465,15 @@ class Simulator {
   std::int64_t events_ = 0;
   std::vector<SimulatedRank>* ranks_result_ = nullptr;
 };
+
+Simulation run(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
+               const cost::Machine& machine, const SimulationOptions& options) {
+  check_options(options);
+  const std::vector<int> links =
+      options.link_of_channel.empty() ? links_of_channels(machine, options.grid) : options.link_of_channel;
+  for (std::size_t k = 0; k < plans.size(); ++k) check_plan(*plans[k], costs[k], links);
+  return Simulator(plans, costs, machine, options, links).run();
+}
 
 }  // namespace
 
@@ -462,8 +498,17 @@ std::vector<int> links_of_channels(const graph::Graph& graph) {
 
 Simulation simulate(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
                     const SimulationOptions& options) {
-  check_options(plan, costs, options);
-  return Simulator(plan, costs, machine, options).run();
+  const plan::Plan* const one = &plan;
+  return run(std::span(&one, 1), std::span(&costs, 1), machine, options);
+}
+
+Simulation simulate_together(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
+                             const cost::Machine& machine, const SimulationOptions& options) {
+  if (plans.empty() || plans.size() != costs.size() || static_cast<std::int64_t>(plans.size()) != options.grid.pipe) {
+    throw std::logic_error(fmt::format("{} plans and {} costs for a pipeline of {} stages", plans.size(), costs.size(),
+                                       options.grid.pipe));
+  }
+  return run(plans, costs, machine, options);
 }
 
 }  // namespace weft::simulate

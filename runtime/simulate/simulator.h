@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/grid.h"
@@ -33,7 +34,8 @@ struct SimulatedRank {
 
 struct Simulation {
   double step_ns = 0;                // of the last step, over all ranks
-  std::vector<SimulatedRank> ranks;  // one entry if all ranks behave alike, else one per traced rank
+  std::vector<SimulatedRank> ranks;  // if all ranks of a class behave alike, one entry a class, whose `rank` is the
+                                     // class's index; else one per traced rank
   std::int64_t events = 0;           // number of ends of tasks, a collective once per member
 };
 
@@ -57,5 +59,14 @@ std::vector<int> links_of_channels(const graph::Graph& graph);
 /// naming the tasks when the plan can't be run to its end.
 Simulation simulate(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
                     const SimulationOptions& options);
+
+/// The same of a pipeline: plans[k] is the plan of the ranks with pipe coordinate k, and the plans fit together
+/// (plan::check_together()). A message is a collective of two, a Send and its Receive: it begins when both have
+/// arrived, takes its Send's time, and ends for both at once. A Receive's own cost counts for nothing but cores. A link
+/// carries both directions at once: messages that leave a rank share it among themselves and with collectives, and so
+/// do messages that arrive. With one plan it is simulate(). Throws std::logic_error, too, if the number of plans isn't
+/// that of the grid's stages.
+Simulation simulate_together(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
+                             const cost::Machine& machine, const SimulationOptions& options);
 
 }  // namespace weft::simulate

@@ -13,14 +13,20 @@
 #include "runtime/policy/builtin/axonn.h"
 #include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/builtin/ddp_bucket.h"
+#include "runtime/policy/builtin/dual_pipe_v.h"
 #include "runtime/policy/builtin/file.h"
 #include "runtime/policy/builtin/fsdp.h"
+#include "runtime/policy/builtin/gpipe.h"
+#include "runtime/policy/builtin/interleaved.h"
 #include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/one_forward_one_backward.h"
 #include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/builtin/program.h"
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/recorded.h"
 #include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/builtin/zb_h1.h"
+#include "runtime/policy/builtin/zb_v.h"
 #include "runtime/policy/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
 
@@ -56,6 +62,12 @@ constexpr std::array kFactories = {
     Factory{"random", make<RandomPolicy>},
     Factory{"anneal", make<AnnealPolicy>},
     Factory{"portfolio", make<PortfolioPolicy>},
+    Factory{"gpipe", make_plain<GpipePolicy>, Takes::pipelines},
+    Factory{"1f1b", make_plain<OneForwardOneBackwardPolicy>, Takes::pipelines},
+    Factory{"interleaved", make<InterleavedPolicy>, Takes::pipelines},
+    Factory{"zb-h1", make_plain<ZbH1Policy>, Takes::pipelines},
+    Factory{"zb-v", make_plain<ZbVPolicy>, Takes::pipelines},
+    Factory{"dualpipe-v", make_plain<DualPipeVPolicy>, Takes::pipelines},
 };
 
 }  // namespace

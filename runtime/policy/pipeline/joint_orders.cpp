@@ -1,0 +1,301 @@
+#include "runtime/policy/pipeline/joint_orders.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <queue>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "runtime/policy/pipeline/joint_steps.h"
+
+namespace weft::policy {
+namespace {
+
+constexpr std::uint32_t kNoTask = UINT32_MAX;
+
+/// The tasks that a rank starts by itself, each behind all that it depends on, otherwise as wanted.
+std::vector<std::uint32_t> own_sequence(const graph::Graph& graph, const WantedSequence& wanted, std::uint32_t rank,
+                                        const JointSteps& steps) {
+  std::vector<std::uint32_t> sequence, open;
+  std::vector<char> seen(graph.tasks().size(), 0);
+  sequence.reserve(seen.size());
+  const auto first_unseen = [&](std::uint32_t task) {
+    for (const graph::Edge& edge : graph.in_edges(graph::TaskId(std::size_t{task}))) {
+      if (edge.distance == 0 && seen[edge.from.index()] == 0) return edge.from.value;
+    }
+    return kNoTask;
+  };
+  for (const graph::TaskId task : wanted.tasks) {
+    if (seen[task.index()] == 0) open.push_back(task.value);
+    while (!open.empty()) {
+      const std::uint32_t top = open.back();
+      if (const std::uint32_t before = first_unseen(top); before != kNoTask) {
+        open.push_back(before);
+        continue;
+      }
+      open.pop_back();
+      seen[top] = 1;
+      if (steps.of(rank, top) == JointSteps::kNone) sequence.push_back(top);
+    }
+  }
+  return sequence;
+}
+
+graph::Edge wait_edge(graph::TaskId from, graph::TaskId to) {
+  return {from, to, graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()};
+}
+
+/// One rank's state in the replay.
+class ReplayedRank {
+ public:
+  ReplayedRank(const graph::Graph& graph, const cost::TaskCosts& costs, const WantedSequence& wanted,
+               std::uint32_t rank, const JointSteps& steps, int compute_streams)
+      : graph_(graph),
+        cost_(costs.ns),
+        item_(wanted.item),
+        message_reason_(static_cast<std::uint32_t>(wanted.reasons.size())),
+        own_(own_sequence(graph, wanted, rank, steps)),
+        missing_(graph.tasks().size(), 0),
+        ready_(graph.tasks().size(), 0),
+        placed_(graph.tasks().size(), 0) {
+    order_.streams = plan::streams_of(graph, compute_streams);
+    order_.reasons = wanted.reasons;
+    order_.reasons.push_back(
+        {.kind = plan::ReasonKind::other, .text = "issued as soon as both ends can begin, beside computations"});
+    order_.reasons.push_back({.kind = plan::ReasonKind::other, .text = "together with the other pipeline stages"});
+    order_.sequence.reserve(graph.tasks().size());
+    streams_.resize(order_.streams.size());
+    for (std::size_t i = 0; i < missing_.size(); ++i) {
+      for (const graph::Edge& edge : graph.in_edges(graph::TaskId(i))) missing_[i] += edge.distance == 0 ? 1 : 0;
+    }
+  }
+
+  const graph::Graph& graph() const { return graph_; }
+  bool is_ready(std::uint32_t task) const { return missing_[task] == 0; }
+  bool is_placed(std::uint32_t task) const { return placed_[task] != 0; }
+  double cost(std::uint32_t task) const { return cost_[task]; }
+  /// The moment at which the task can begin once all before it is placed.
+  double start_of(std::uint32_t task) const { return std::max(ready_[task], streams_[stream_of(task)].free); }
+  bool computes(std::uint32_t task) const { return graph::channel_of(graph_.tasks()[task].operation) == nullptr; }
+
+  /// The next task of its own, kNoTask at the end.
+  std::uint32_t head() {
+    while (next_ < own_.size() && placed_[own_[next_]] != 0) ++next_;
+    return next_ < own_.size() ? own_[next_] : kNoTask;
+  }
+  /// When the head has its turn. A collective has it with the computation before it, however late it begins.
+  double turn_of(std::uint32_t task) const { return computes(task) ? start_of(task) : front_; }
+
+  /// Places the task and calls released(task) for each that has nothing missing now.
+  template <class F>
+  void place(std::uint32_t task, double start, double cost, bool joint, F&& released) {
+    const double finish = start + cost;
+    const std::size_t stream = stream_of(task);
+    const graph::TaskId id{std::size_t{task}};
+    if (computes(task)) begin_entry(task, start);
+    const bool message = graph::is_message(order_.streams[stream].channel) && !order_.streams[stream].compute;
+    if (message) link_message(task, stream, start, finish);
+    if (computes(task)) last_finish_ = finish;
+    std::uint32_t reason = item_[task];
+    if (joint) reason = message ? message_reason_ : message_reason_ + 1;
+    order_.sequence.push_back({id, plan::StreamId(stream), reason});
+    streams_[stream].free = finish;
+    placed_[task] = 1;
+    for (const std::uint32_t index : graph_.out_edges(id)) {
+      const graph::Edge& edge = graph_.edges()[index];
+      if (edge.distance != 0) continue;
+      ready_[edge.to.index()] = std::max(ready_[edge.to.index()], finish);
+      if (--missing_[edge.to.index()] == 0) released(edge.to.value);
+    }
+  }
+
+  plan::Order take() { return std::move(order_); }
+
+ private:
+  struct Ended {
+    std::uint32_t task;
+    double finish;
+  };
+  struct StreamState {
+    double free = 0;
+    std::vector<Ended> sends;       // of a channel of sends, in order
+    std::size_t waited = 0;         // of these, the number that an entry waits for
+    std::uint32_t after = kNoTask;  // of a channel of receives: the task that the last one waits for
+  };
+
+  std::size_t stream_of(std::uint32_t task) const {
+    const graph::Channel* channel = graph::channel_of(graph_.tasks()[task].operation);
+    return channel == nullptr ? 0 : plan::stream_of_channel(order_.streams, *channel).index();
+  }
+
+  void begin_entry(std::uint32_t task, double start) {
+    front_ = std::max(front_, start);
+    if (last_ != kNoTask && item_[last_] != item_[task]) {
+      ended_.push_back({last_, last_finish_});
+      for (StreamState& stream : streams_) {
+        std::size_t over = stream.waited;
+        while (over < stream.sends.size() && stream.sends[over].finish <= entry_began_) ++over;
+        if (over == stream.waited) continue;
+        order_.added_edges.push_back(
+            wait_edge(graph::TaskId(std::size_t{stream.sends[over - 1].task}), graph::TaskId(std::size_t{task})));
+        stream.waited = over;
+      }
+      entry_began_ = start;
+    }
+    last_ = task;
+  }
+
+  void link_message(std::uint32_t task, std::size_t stream, double start, double finish) {
+    if (std::holds_alternative<graph::Send>(graph_.tasks()[task].operation)) {
+      streams_[stream].sends.push_back({task, finish});
+      return;
+    }
+    const auto over = std::find_if(ended_.rbegin(), ended_.rend(), [&](const Ended& e) { return e.finish <= start; });
+    if (over == ended_.rend() || over->task == streams_[stream].after) return;
+    streams_[stream].after = over->task;
+    order_.added_edges.push_back(wait_edge(graph::TaskId(std::size_t{over->task}), graph::TaskId(std::size_t{task})));
+  }
+
+  const graph::Graph& graph_;
+  std::span<const double> cost_;
+  std::span<const std::uint32_t> item_;
+  std::uint32_t message_reason_;
+  std::vector<std::uint32_t> own_;
+  std::vector<std::uint32_t> missing_;  // by task: those before it that aren't placed
+  std::vector<double> ready_;           // by task: when those before it are done
+  std::vector<char> placed_;
+  std::size_t next_ = 0;
+  double front_ = 0;  // the start of the last computation
+  std::vector<StreamState> streams_;
+  std::vector<Ended> ended_;      // last computations of entries that are over
+  std::uint32_t last_ = kNoTask;  // the last computation
+  double last_finish_ = 0, entry_began_ = 0;
+  plan::Order order_;
+};
+
+class Replay {
+ public:
+  Replay(PipelineClasses classes, std::span<const cost::TaskCosts> costs, const std::vector<WantedSequence>& wanted,
+         const PolicyOptions& options)
+      : steps_(classes), step_missing_(steps_.steps().size(), 0), ready_(classes.size()) {
+    for (std::uint32_t k = 0; k < classes.size(); ++k)
+      ranks_.emplace_back(*classes[k], costs[k], wanted[k], k, steps_, options.compute_streams);
+    for (std::uint32_t s = 0; s < step_missing_.size(); ++s) {
+      const JointStep& step = steps_.steps()[s];
+      step_missing_[s] = static_cast<std::uint32_t>(step.members.size()) + (step.has_previous ? 1 : 0);
+    }
+    for (std::uint32_t k = 0; k < ranks_.size(); ++k) {
+      tasks_left_ += classes[k]->tasks().size();
+      for (std::uint32_t i = 0; i < classes[k]->tasks().size(); ++i) {
+        if (ranks_[k].is_ready(i)) release(k, i);
+      }
+      offer_head(k);
+    }
+  }
+
+  std::vector<plan::Order> run() {
+    while (tasks_left_ > 0) {
+      if (candidates_.empty()) {
+        start_first_ready();
+        continue;
+      }
+      const Candidate candidate = candidates_.top();
+      candidates_.pop();
+      if (candidate.rank == kJoint) {
+        start_step(candidate);
+      } else {
+        start_head(candidate);
+      }
+    }
+    std::vector<plan::Order> orders;
+    for (ReplayedRank& rank : ranks_) orders.push_back(rank.take());
+    return orders;
+  }
+
+ private:
+  static constexpr std::uint32_t kJoint = 0;  // ranks are numbered from 1, so that joint steps come first
+  struct Candidate {
+    double time;
+    std::uint32_t rank, index;  // a step's number, or a task
+    friend auto operator<=>(const Candidate&, const Candidate&) = default;
+  };
+
+  void release(std::uint32_t k, std::uint32_t task) {
+    const std::uint32_t step = steps_.of(k, task);
+    if (step == JointSteps::kNone) {
+      ready_[k].push(task);
+    } else {
+      release_step(step);
+    }
+  }
+
+  void release_step(std::uint32_t step) {
+    if (--step_missing_[step] == 0) candidates_.push({time_of(step), kJoint, step});
+  }
+
+  double time_of(std::uint32_t step) const {
+    double time = 0;
+    for (const ClassTask& member : steps_.steps()[step].members)
+      time = std::max(time, ranks_[member.rank].start_of(member.task));
+    return time;
+  }
+
+  /// A head that became ready is a candidate; one that is a candidate already isn't offered again.
+  void offer_head(std::uint32_t k) {
+    const std::uint32_t head = ranks_[k].head();
+    if (head != kNoTask && ranks_[k].is_ready(head)) candidates_.push({ranks_[k].turn_of(head), k + 1, head});
+  }
+
+  void place(std::uint32_t k, std::uint32_t task, double start, double cost, bool joint) {
+    const std::uint32_t head = ranks_[k].head();
+    const bool waits = head != kNoTask && !ranks_[k].is_ready(head);
+    ranks_[k].place(task, start, cost, joint, [&](std::uint32_t released) { release(k, released); });
+    --tasks_left_;
+    if (head == task || (waits && ranks_[k].is_ready(head))) offer_head(k);
+  }
+
+  void start_head(const Candidate& candidate) {
+    const std::uint32_t k = candidate.rank - 1;
+    if (ranks_[k].is_placed(candidate.index)) return;
+    place(k, candidate.index, ranks_[k].start_of(candidate.index), ranks_[k].cost(candidate.index), false);
+  }
+
+  void start_step(const Candidate& candidate) {
+    const double time = time_of(candidate.index);  // another step may have taken the channel meanwhile
+    if (time > candidate.time) return candidates_.push({time, kJoint, candidate.index});
+    const JointStep& step = steps_.steps()[candidate.index];
+    double cost = 0;
+    for (const ClassTask& member : step.members) cost = std::max(cost, ranks_[member.rank].cost(member.task));
+    for (const ClassTask& member : step.members) place(member.rank, member.task, time, cost, true);
+    if (step.next != JointSteps::kNone) release_step(step.next);
+  }
+
+  /// Breaks a circle of heads. Program order has none, so some task that isn't placed is ready.
+  void start_first_ready() {
+    std::uint32_t rank = kNoTask, task = kNoTask;
+    for (std::uint32_t k = 0; k < ranks_.size(); ++k) {
+      while (!ready_[k].empty() && ranks_[k].is_placed(ready_[k].top())) ready_[k].pop();
+      if (!ready_[k].empty() && ready_[k].top() < task) std::tie(rank, task) = std::pair(k, ready_[k].top());
+    }
+    if (task == kNoTask) throw std::logic_error("the program's stages wait for each other in a circle");
+    place(rank, task, ranks_[rank].start_of(task), ranks_[rank].cost(task), false);
+  }
+
+  JointSteps steps_;
+  std::vector<std::uint32_t> step_missing_;  // members that aren't ready, and the step before it
+  std::vector<ReplayedRank> ranks_;
+  std::vector<std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>>> ready_;  // own, by rank
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates_;
+  std::size_t tasks_left_ = 0;
+};
+
+}  // namespace
+
+std::vector<plan::Order> joint_orders(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
+                                      const std::vector<WantedSequence>& wanted, const PolicyOptions& options) {
+  return Replay(classes, costs, wanted, options).run();
+}
+
+}  // namespace weft::policy

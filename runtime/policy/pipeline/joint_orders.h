@@ -1,0 +1,39 @@
+// Merges the orders that the rank classes of a pipeline want into orders that can't stand still together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/cost/costs.h"
+#include "runtime/plan/order.h"
+#include "runtime/policy/pipeline/pipeline.h"
+#include "runtime/policy/policy.h"
+
+namespace weft::policy {
+
+/// The order that a schedule wants of one class.
+struct WantedSequence {
+  std::vector<graph::TaskId> tasks;   // all, in any order; messages may stand anywhere
+  std::vector<std::uint32_t> item;    // by task: the schedule's entry that it belongs to, an index into reasons
+  std::vector<plan::Reason> reasons;  // by entry, in the order in which entries begin
+};
+
+/// Replays one step of all classes in virtual time and places each task where it starts. Each class has one compute
+/// stream, which follows the wanted sequence, as do collectives within the class. Three things differ from it:
+/// - a task that an earlier one depends on comes before it;
+/// - a message is placed on both ranks at once, as soon as both ends can begin: a receive is issued when its send is,
+///   beside the receiver's computations. So are collectives of channels that several classes share;
+/// - where the classes would wait for each other in a circle, the first ready task in program order goes ahead.
+/// So each class's order is one order of the whole step, restricted to the class. No two classes can stand still in it,
+/// nor can they if a rank has only one queue for all communication.
+///
+/// Added edges give the memory planner buffers to use again: a receive waits for the last entry that was over when its
+/// message could begin, and an entry waits for sends that were over one entry before.
+std::vector<plan::Order> joint_orders(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
+                                      const std::vector<WantedSequence>& wanted, const PolicyOptions& options);
+
+}  // namespace weft::policy

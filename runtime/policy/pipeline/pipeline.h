@@ -1,0 +1,64 @@
+// The words in which pipeline schedules are written: units of work, and the sequence of them that a rank runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/pipeline_chunks.h"
+
+namespace weft::policy {
+
+/// The graphs of a program's rank classes, by pipeline rank.
+using PipelineClasses = std::span<const std::shared_ptr<const graph::Graph>>;
+
+/// The work of one virtual stage on one micro-batch. `input` is the part of the backward pass that the previous stage
+/// waits for, `weight` the rest, and `backward` both in program order.
+enum class Work : std::uint8_t { forward, input, weight, backward };
+
+std::string_view to_string(Work work);
+
+struct Unit {
+  Work work = Work::forward;
+  std::int32_t micro_batch = 0, stage = 0;  // the virtual stage
+  friend bool operator==(const Unit&, const Unit&) = default;
+};
+
+/// One entry of a schedule: a unit, or two whose tasks alternate, so that one computes while the other communicates.
+struct ScheduledUnit {
+  Unit unit;
+  std::optional<Unit> beside = {};
+  std::string reason = {};  // of its place: "1f1b: warm-up forward 2 of 3"
+};
+
+/// Each unit of a rank once.
+using RankSchedule = std::vector<ScheduledUnit>;
+
+struct PipelineShape {
+  std::int32_t ranks = 1;
+  graph::PipelineChunks chunks;
+  std::int32_t micro_batches = 1;
+
+  std::int32_t stages() const { return static_cast<std::int32_t>(chunks.stages(ranks)); }
+  std::int32_t stage_on(std::int32_t rank, std::int32_t chunk) const {
+    return static_cast<std::int32_t>(chunks.stage_on(rank, chunk, ranks));
+  }
+  std::int32_t rank_of(std::int32_t stage) const {
+    return static_cast<std::int32_t>(chunks.rank_of_stage(stage, ranks));
+  }
+};
+
+/// Whether any task belongs to a virtual stage.
+bool has_stages(PipelineClasses classes);
+
+/// The shape of a program. Throws UserError in the name of `policy` unless each rank holds the virtual stages that
+/// `chunks` gives it.
+PipelineShape shape_of(PipelineClasses classes, const graph::PipelineChunks& chunks, std::string_view policy);
+
+}  // namespace weft::policy

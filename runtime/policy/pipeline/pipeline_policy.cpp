@@ -1,0 +1,97 @@
+#include "runtime/policy/pipeline/pipeline_policy.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "runtime/policy/builtin/program.h"
+
+namespace weft::policy {
+namespace {
+
+std::vector<graph::TaskId> tasks_of(const ClassUnits& units, const Unit& unit) {
+  const auto part = [&](Work work) { return units.tasks_of({work, unit.micro_batch, unit.stage}); };
+  std::vector<graph::TaskId> tasks;
+  if (unit.work == Work::backward) {
+    std::ranges::merge(part(Work::input), part(Work::weight), std::back_inserter(tasks));
+  } else {
+    tasks.assign(part(unit.work).begin(), part(unit.work).end());
+  }
+  return tasks;
+}
+
+/// Tasks of two units in turn, so that both begin and end together: the next comes from the unit of which a smaller
+/// share of the time is over.
+std::vector<graph::TaskId> alternate(const std::vector<graph::TaskId>& a, const std::vector<graph::TaskId>& b,
+                                     std::span<const double> cost) {
+  const auto total = [&](const std::vector<graph::TaskId>& tasks) {
+    double sum = 0;
+    for (const graph::TaskId task : tasks) sum += cost[task.index()];
+    return std::max(sum, 1e-9);
+  };
+  const double all_a = total(a), all_b = total(b);
+  std::vector<graph::TaskId> tasks;
+  double done_a = 0, done_b = 0;
+  for (std::size_t i = 0, j = 0; i < a.size() || j < b.size();) {
+    const bool first = j == b.size() || (i < a.size() && done_a / all_a <= done_b / all_b);
+    tasks.push_back(first ? a[i++] : b[j++]);
+    (first ? done_a : done_b) += cost[tasks.back().index()];
+  }
+  return tasks;
+}
+
+WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const RankSchedule& schedule) {
+  const graph::Graph& graph = *program.classes[rank];
+  const ClassUnits& units = program.units[rank];
+  WantedSequence wanted;
+  wanted.tasks.reserve(graph.tasks().size());
+  wanted.item.assign(graph.tasks().size(), 0);
+  const auto add = [&](std::span<const graph::TaskId> tasks, std::string reason) {
+    const auto item = static_cast<std::uint32_t>(wanted.reasons.size());
+    wanted.reasons.push_back({.kind = plan::ReasonKind::other, .text = std::move(reason)});
+    for (const graph::TaskId task : tasks) wanted.item[task.index()] = item;
+    wanted.tasks.insert(wanted.tasks.end(), tasks.begin(), tasks.end());
+  };
+  add(units.first(), "before the first micro-batch");
+  for (const ScheduledUnit& each : schedule) {
+    std::vector<graph::TaskId> tasks = tasks_of(units, each.unit);
+    if (each.beside) tasks = alternate(tasks, tasks_of(units, *each.beside), program.costs[rank].ns);
+    add(tasks, each.reason);
+  }
+  add(units.last(), "after the last micro-batch, in program order");
+  return wanted;
+}
+
+}  // namespace
+
+plan::Order PipelinePolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  return std::move(orders({&borrowed, 1}, options).front());
+}
+
+std::vector<plan::Order> PipelinePolicy::orders(PipelineClasses classes, const PolicyOptions& options) const {
+  if (!has_stages(classes)) return ProgramPolicy().orders(classes, options);
+  PipelineProgram program{classes, shape_of(classes, chunks(), name()), {}, {}};
+  for (const auto& graph : classes) {
+    program.units.emplace_back(*graph, program.shape);
+    program.costs.push_back(costs_of(*graph, options));
+  }
+  return orders_of(program, schedules(program, options), options);
+}
+
+std::vector<RankSchedule> FixedPipelinePolicy::schedules(const PipelineProgram& program, const PolicyOptions&) const {
+  std::vector<RankSchedule> schedules;
+  for (std::int32_t rank = 0; rank < program.shape.ranks; ++rank) schedules.push_back(schedule(program.shape, rank));
+  return schedules;
+}
+
+std::vector<plan::Order> orders_of(const PipelineProgram& program, const std::vector<RankSchedule>& schedules,
+                                   const PolicyOptions& options) {
+  std::vector<WantedSequence> wanted;
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank)
+    wanted.push_back(wanted_of(program, rank, schedules[rank]));
+  return joint_orders(program.classes, program.costs, wanted, options);
+}
+
+}  // namespace weft::policy

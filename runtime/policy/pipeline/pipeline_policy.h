@@ -1,0 +1,49 @@
+// The base of policies that order the stages of a pipeline.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/policy/pipeline/class_units.h"
+#include "runtime/policy/pipeline/joint_orders.h"
+#include "runtime/policy/pipeline/pipeline.h"
+#include "runtime/policy/policy.h"
+
+namespace weft::policy {
+
+/// A program, its units and its costs; each list is by pipeline rank.
+struct PipelineProgram {
+  PipelineClasses classes;
+  PipelineShape shape;
+  std::vector<ClassUnits> units;
+  std::vector<cost::TaskCosts> costs;
+};
+
+/// Schedules of units become orders of tasks by joint_orders(). Computations use the first compute stream and leave
+/// others idle. A program without stages is ordered as by `program`.
+class PipelinePolicy : public Policy {
+ public:
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const final;
+  std::vector<plan::Order> orders(PipelineClasses classes, const PolicyOptions& options) const final;
+
+ protected:
+  /// A schedule of each rank, which has each of its units once.
+  virtual std::vector<RankSchedule> schedules(const PipelineProgram& program, const PolicyOptions& options) const = 0;
+};
+
+/// A policy whose schedules depend on nothing but the pipeline's shape.
+class FixedPipelinePolicy : public PipelinePolicy {
+ public:
+  /// Throws UserError if the shape isn't one that the schedule takes.
+  virtual RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const = 0;
+
+ protected:
+  std::vector<RankSchedule> schedules(const PipelineProgram& program, const PolicyOptions& options) const final;
+};
+
+/// The orders of schedules.
+std::vector<plan::Order> orders_of(const PipelineProgram& program, const std::vector<RankSchedule>& schedules,
+                                   const PolicyOptions& options);
+
+}  // namespace weft::policy

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -77,12 +78,13 @@ void run(int layers, int repeats) {
   cost::Machine machine;
   simulate::SimulationOptions options;
   options.grid.x = options.grid.z = options.grid.data = 4;
-  options.link_of_channel = {0, 1, 2, 3, 4, 5};
+  options.link_of_channel.resize(graph::kAxisChannels);
+  std::iota(options.link_of_channel.begin(), options.link_of_channel.end(), 0);
   options.traced_ranks = 1;
   measure("one rank, links apart", plan, costs, machine, options, repeats);
   machine.shared_cores = true;
   machine.slowdowns = {{"gemm", "", 1.2}};
-  options.link_of_channel.assign(6, 0);
+  options.link_of_channel.assign(graph::kAxisChannels, 0);
   measure("one rank, everything shared", plan, costs, machine, options, repeats);
   options.noise = 0.1;
   measure("64 ranks with noise", plan, costs, machine, options, std::max(1, repeats / 10));

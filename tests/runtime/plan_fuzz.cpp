@@ -33,6 +33,7 @@
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/layered_graph.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/odd_world.h"
 
 namespace weft::testing {
@@ -184,7 +185,7 @@ void simulate_plan(const plan::Plan& plan, const policy::PolicyOptions& options,
   const std::size_t tasks = plan.graph->tasks().size();
   cost::Machine machine;
   simulate::SimulationOptions alone;
-  alone.link_of_channel = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
+  alone.link_of_channel = draws.chance(50) ? own_links() : one_link();
   if (draws.chance(50)) machine.slowdowns = {{"", "", 1.3}};
   const double step = simulate::simulate(plan, costs, machine, alone).step_ns;
   const simulate::Bounds bounds =

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "runtime/simulate/plan_report.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::testing {
@@ -39,7 +40,7 @@ inline simulate::PlanningProblem problem_of(std::shared_ptr<const graph::Graph> 
   problem.graph = std::move(graph);
   problem.grid.data = 2;
   problem.options.cost_model = std::make_shared<Prices>(std::move(ns), fallback);
-  problem.simulation.link_of_channel = {0, 1, 2, 3, 4, 5};
+  problem.simulation.link_of_channel = own_links();
   return problem;
 }
 

@@ -83,5 +83,60 @@ TEST_P(Pipelines, TrainLikeOneRank) {
   if (family() == ops::Family::llama) testing::expect_equal(found, expected);
 }
 
+TEST_P(Pipelines, SchedulesGiveTheSameBits) {
+  const testing::GridOutcome expected = testing::run_grid(pipeline_run(family(), grid(), "program"));
+  ASSERT_EQ(expected.exit_code, 0) << expected.errors;
+  for (const std::string& policy : policy::pipeline_policy_names()) {
+    SCOPED_TRACE(policy);
+    const testing::GridRun run = pipeline_run(family(), grid(), policy);
+    // Two chunks a rank need two layers.
+    if (run.step.pipeline.stages() > run.model.layers) continue;
+    testing::expect_equal(testing::run_grid(run), expected);
+  }
+}
+
+// Sums over data ranks, sharded optimizer state, recomputed layers, gathered weights that are dropped, attention within
+// documents: with stages as without.
+TEST(PipelineFlags, KeepingAndSendingInOtherWays) {
+  for (const graph::Grid& grid : {graph::Grid{.z = 2, .data = 2, .pipe = 2}, graph::Grid{.y = 2, .pipe = 2}}) {
+    SCOPED_TRACE(graph::to_string(grid));
+    const auto run_of = [&](std::int64_t pipe, const char* policy) {
+      graph::Grid of = grid;
+      of.pipe = pipe;
+      testing::GridRun run = pipeline_run(ops::Family::llama, of, policy);
+      run.step.zero1 = grid.data > 1;
+      run.step.recompute_blocks = true;
+      run.step.reshard_after_forward = grid.z > 1;
+      run.step.document_mask = true;
+      run.steps = 3;
+      return run;
+    };
+    const testing::GridOutcome expected = testing::run_grid(run_of(1, "program"));
+    for (const char* policy : {"1f1b", "zb-v"}) {
+      SCOPED_TRACE(policy);
+      testing::expect_equal(testing::run_grid(run_of(2, policy)), expected);
+    }
+  }
+}
+
+// The first and the last stage add the embedding's gradients and keep equal copies, on one rank or on two.
+TEST(PipelineFlags, ATiedEmbeddingIsOneParameter) {
+  const graph::Grid grid{.z = 2, .data = 2, .pipe = 2};
+  graph::Grid without = grid;
+  without.pipe = 1;
+  const auto run_of = [&](const graph::Grid& of, const char* policy) {
+    testing::GridRun run = pipeline_run(ops::Family::gpt2, of, policy);
+    run.step.zero1 = true;
+    return run;
+  };
+  const testing::GridOutcome serial = testing::run_grid(run_of(without, "program"));
+  const testing::GridOutcome apart = testing::run_grid(run_of(grid, "1f1b"));
+  const testing::GridOutcome together = testing::run_grid(run_of(grid, "dualpipe-v"));
+  ASSERT_EQ(apart.exit_code, 0) << apart.errors;
+  testing::expect_equal(together, apart);
+  const auto [difference, name] = testing::worst_difference(apart, serial, "");
+  EXPECT_LE(difference, 1e-5) << name;
+}
+
 }  // namespace
 }  // namespace weft::train

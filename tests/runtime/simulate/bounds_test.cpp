@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "runtime/simulate/simulator.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -23,7 +24,7 @@ class Exhaustive {
   Exhaustive(const graph::Graph& graph, const cost::TaskCosts& costs, std::size_t streams, std::vector<int> links)
       : graph_(graph), costs_(costs), streams_(streams), links_(std::move(links)) {
     end_.resize(graph.tasks().size(), -1);
-    free_.resize(streams + 6, 0);
+    free_.resize(streams + graph::kAxisChannels, 0);
     extend(0, 0);
   }
   double best() const { return best_; }
@@ -95,7 +96,7 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
     const auto graph = testing::random_graph(seed, size);
     const cost::TaskCosts costs = small_random_costs(*graph, draws);
     const int streams = static_cast<int>(draws.between(1, 2));
-    const std::vector<int> links = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
+    const std::vector<int> links = draws.chance(50) ? testing::own_links() : testing::one_link();
     const double optimum = Exhaustive(*graph, costs, static_cast<std::size_t>(streams), links).best();
     const Bounds bounds = lower_bounds(*graph, costs, {}, streams, links);
     for (const double bound : {bounds.critical_path, bounds.work, bounds.one_machine, bounds.energy, bounds.best()}) {
@@ -162,7 +163,7 @@ TEST(Bounds, ContentionIsNeverAboveTheOptimumOfSmallGraphs) {
     const auto graph = testing::random_graph(seed, size);
     cost::TaskCosts costs = small_random_costs(*graph, draws);
     if (draws.chance(50)) costs.link_ns = random_link_times(costs, draws);
-    const std::vector<int> links = draws.chance(50) ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>(6, 0);
+    const std::vector<int> links = draws.chance(50) ? testing::own_links() : testing::one_link();
     cost::Machine machine;
     machine.slowdowns = {{"add", "all_reduce", draws.chance(50) ? 1.25 : 3.0}};
     const Bounds bounds = lower_bounds(*graph, costs, machine, 1, links);
@@ -184,7 +185,7 @@ TEST(Bounds, LatenciesOfChannelsThatShareALinkOverlap) {
   toy.collective("d", graph::Channel::data, {graph::read_write(r)});
   const auto graph = toy.build();
   cost::TaskCosts costs{{10, 20, 30}, {0, 0, 0}, {}, {0, 0, 0}};
-  const std::vector<int> one_link(6, 0);
+  const std::vector<int> one_link = testing::one_link();
   EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, one_link).best(), 30);
   EXPECT_EQ(shortest_simulated(graph, costs, {}, one_link), 30);
   costs.link_ns = {8, 16, 24};

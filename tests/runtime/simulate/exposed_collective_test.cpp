@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/runtime/links.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
 namespace weft::simulate {
@@ -33,7 +34,7 @@ TEST(ExposedCollective, CollectivesThatShareALink) {
   const auto graph = toy.build();
   PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"e", 20}, {"b", 5}, {"d", 5}}));
   problem.grid.x = 2;
-  problem.simulation.link_of_channel = {0, 0, 0, 0, 0, 0};
+  problem.simulation.link_of_channel = testing::one_link();
   const PlanReport report = report_of(
       problem,
       order_of(*graph, 1, {{"a", "compute0"}, {"c", "x"}, {"e", "data"}, {"b", "compute0"}, {"d", "compute0"}}));

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/runtime/links.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
 namespace weft::simulate {
@@ -146,7 +147,7 @@ TEST(Remedies, TryOneStepEarlierToo) {
   const auto graph = toy.build();
   PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"b", 30}, {"d", 30}, {"g", 25}, {"e", 5}}));
   problem.grid.x = 2;
-  problem.simulation.link_of_channel = problem.options.link_of_channel = {0, 0, 0, 0, 0, 0};
+  problem.simulation.link_of_channel = problem.options.link_of_channel = testing::one_link();
   plan::Order order =
       order_of(*graph, 1,
                {{"a", "compute0"}, {"c", "x"}, {"b", "compute0"}, {"d", "compute0"}, {"g", "data"}, {"e", "compute0"}});
@@ -174,7 +175,7 @@ TEST(Remedies, LetOtherCommunicationGoFirst) {
   const auto graph = toy.build();
   PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"e", 20}, {"b", 25}, {"d", 5}}));
   problem.grid.x = 2;
-  problem.simulation.link_of_channel = problem.options.link_of_channel = {0, 0, 0, 0, 0, 0};
+  problem.simulation.link_of_channel = problem.options.link_of_channel = testing::one_link();
   const PlanReport report = report_of(
       problem,
       order_of(*graph, 1, {{"a", "compute0"}, {"c", "x"}, {"e", "data"}, {"b", "compute0"}, {"d", "compute0"}}));

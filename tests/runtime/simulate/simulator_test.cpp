@@ -12,6 +12,7 @@
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/bounds.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -42,7 +43,7 @@ std::string when(const plan::Plan& plan, const Simulation& simulation, const std
 }
 
 // All channels have their own links unless stated otherwise.
-SimulationOptions options_of(std::vector<int> links = {0, 1, 2, 3, 4, 5}) {
+SimulationOptions options_of(std::vector<int> links = testing::own_links()) {
   SimulationOptions options;
   options.link_of_channel = std::move(links);
   return options;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/runtime/links.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::policy {
@@ -92,7 +93,7 @@ TEST_F(LibraryProblemTest, HasChannelsThatShareLinks) {
   machine.shared_cores = true;
   machine.cores = 3;
   options_.machine = std::make_shared<cost::Machine>(machine);
-  options_.link_of_channel = {1, 1, 1, 1, 1, 1};
+  options_.link_of_channel = testing::one_link(1);
   const weft2_problem& shared = described();
   ASSERT_EQ(shared.link_count, 1U);
   EXPECT_EQ(shared.channels[0].link, shared.channels[1].link);

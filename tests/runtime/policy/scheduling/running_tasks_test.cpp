@@ -7,6 +7,7 @@
 #include "runtime/policy/scheduling/makespan.h"
 #include "runtime/policy/scheduling/within_limit.h"
 #include "runtime/simulate/simulator.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -33,7 +34,7 @@ Contending contending(std::uint64_t seed) {
   machine.shared_cores = draws.chance(50);
   result.options.compute_streams = static_cast<int>(draws.between(1, 3));
   result.options.machine = std::make_shared<const cost::Machine>(machine);
-  result.options.link_of_channel = draws.chance(50) ? std::vector<int>(6, 0) : std::vector<int>{0, 1, 2, 3, 4, 5};
+  result.options.link_of_channel = draws.chance(50) ? testing::one_link() : testing::own_links();
   return result;
 }
 
@@ -65,7 +66,7 @@ TEST(RunningTasks, TimetablesWithLatencyAreTheSimulators) {
   int faster = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Contending c = contending(seed);
-    c.options.link_of_channel.assign(6, 0);
+    c.options.link_of_channel = testing::one_link();
     const plan::Order order = make_policy("random")->order(*c.graph, c.options);
     const double bytes_alone = expect_the_simulators(c, order, seed);
     testing::Draws draws(seed);

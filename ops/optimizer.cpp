@@ -244,7 +244,11 @@ void GradientReducer::add(ReducedGradient gradient) {
   }
   const std::int64_t count = low_.tensor(gradient.tensor).elements();
   if (layout.rank_of(0) != layout.last_rank()) {
-    all_reduce(low_, "all_reduce_tied", gradient.tensor, count, graph::Channel::embedding);
+    // One task of two stages has one name.
+    Lowering::Frame frame = low_.here();
+    frame.prefix = "tied.wte.";
+    auto scope = low_.enter_again(frame);
+    all_reduce(low_, "all_reduce", gradient.tensor, count, graph::Channel::embedding);
     reduced_.push_back(gradient);
   } else if (parameter.embedding != nullptr) {
     of_head_ = gradient;

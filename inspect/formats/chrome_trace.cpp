@@ -98,8 +98,9 @@ class TableWriter {
   }
 
   void put_grid(const graph::Grid& grid) {
-    out_.put("\"grid\": {{\"x\": {}, \"y\": {}, \"z\": {}, \"data\": {}, \"order\": [", grid.x, grid.y, grid.z,
-             grid.data);
+    out_.put("\"grid\": {{\"x\": {}, \"y\": {}, \"z\": {}, \"data\": {}, ", grid.x, grid.y, grid.z, grid.data);
+    if (grid.pipe > 1) out_.put("\"pipe\": {}, ", grid.pipe);
+    out_.put("\"order\": [");
     for (std::size_t i = 0; i < grid.order.size(); ++i) {
       out_.put("{}\"{}\"", i == 0 ? "" : ", ", graph::to_string(grid.order[i]));
     }
@@ -206,7 +207,7 @@ class RankWriter {
 
   std::string group_of(std::string_view name) {
     const std::optional<graph::Channel> channel = graph::find_channel(name);
-    if (!recording_.grid || !channel || rank_.rank >= recording_.grid->ranks()) return "";
+    if (!recording_.grid || !channel || graph::is_own(*channel) || rank_.rank >= recording_.grid->ranks()) return "";
     std::string& text = groups_[static_cast<std::size_t>(*channel)];
     if (!text.empty()) return text;
     // As many as PyTorch writes: the world of a large simulated cluster stands in every event.
@@ -308,10 +309,10 @@ class RankWriter {
   const ChromeTraceOptions& options_;
   const std::int64_t origin_;
   Writer& out_;
-  bool& any_;                                   // whether an event stands in the text already
-  std::vector<std::string> names_, described_;  // by task, as JSON
-  std::array<std::string, 6> groups_;           // by channel
-  std::vector<ViewerRow> rows_;                 // by stream
+  bool& any_;                                             // whether an event stands in the text already
+  std::vector<std::string> names_, described_;            // by task, as JSON
+  std::array<std::string, graph::kAxisChannels> groups_;  // by channel
+  std::vector<ViewerRow> rows_;                           // by stream
   ViewerRow steps_;
   std::int64_t last_arrow_ = 0;
   std::vector<plan::TaskTime> last_shown_;

@@ -76,6 +76,7 @@ JsonObject to_json(const graph::Edge& edge, std::size_t) {
 JsonValue to_json(const graph::Grid& grid) {
   std::map<std::string, JsonValue> json;  // sorted by name
   for (const graph::Axis axis : graph::kAxes) json.emplace(graph::to_string(axis), grid.on(axis));
+  if (grid.pipe > 1) json.emplace("pipe", grid.pipe);
   JsonArray order;
   for (const graph::Axis axis : grid.order) order.add(graph::to_string(axis));
   json.emplace("order", order);

@@ -90,9 +90,9 @@ class TableReader {
         if ((ranks *= grid.on(axis)) > kMostRecordedRanks) in_.refuse("a grid of more than 1048576 ranks", "fewer");
       };
     };
-    read_object(in_, kAllMembers, JsonMember{"x", size(graph::Axis::x)}, JsonMember{"y", size(graph::Axis::y)},
+    read_object(in_, 5, JsonMember{"x", size(graph::Axis::x)}, JsonMember{"y", size(graph::Axis::y)},
                 JsonMember{"z", size(graph::Axis::z)}, JsonMember{"data", size(graph::Axis::data)},
-                JsonMember{"order", [&] { read_order(grid); }});
+                JsonMember{"order", [&] { read_order(grid); }}, JsonMember{"pipe", size(graph::Axis::pipe)});
     out_.grid = grid;
   }
 

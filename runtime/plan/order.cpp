@@ -164,7 +164,7 @@ Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph) 
   for (Stream& stream : order.streams) {
     stream.name = in.get_text();
     stream.compute = in.get_enum(std::uint8_t{1}, "kind of stream") != 0;
-    stream.channel = in.get_enum(graph::Channel::world, "channel");
+    stream.channel = in.get_enum(graph::Channel::receive_next, "channel");
   }
   for (std::size_t left = in.get_count(kLeastReason); left > 0; --left) order.reasons.push_back(get_reason(in));
   order.sequence.resize(in.get_count(12));

@@ -17,11 +17,11 @@ namespace weft::study {
 
 /// Lower bounds for every plan of a step, and the sums of which they are made.
 struct StepNeeds {
-  double least_ns = 0;              // of a step
-  std::int64_t least_bytes = 0;     // of state, and of what has to be kept at the end of a forward pass
-  std::int64_t tasks = 0;           // of a rank's graph
-  double compute_ns = 0;            // Σ of the computations alone
-  std::array<double, 6> sent_ns{};  // by channel: Σ of its collectives alone
+  double least_ns = 0;           // of a step
+  std::int64_t least_bytes = 0;  // of state, and of what has to be kept at the end of a forward pass
+  std::int64_t tasks = 0;        // of a rank's graph
+  double compute_ns = 0;         // Σ of the computations alone
+  std::array<double, graph::kAxisChannels> sent_ns{};  // by channel: Σ of its collectives alone
 };
 
 /// A quantity of the step that grows by equal amounts with each layer after the first and each micro-batch after the

@@ -11,8 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "graph/analysis.h"
-
 namespace weft::simulate {
 namespace {
 
@@ -62,6 +60,11 @@ double Bounds::best() const {
 
 Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
                     int compute_streams, const std::vector<int>& link_of_channel) {
+  return lower_bounds(graph, costs, machine, compute_streams, link_of_channel, graph::critical_path(graph, costs.ns));
+}
+
+Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
+                    int compute_streams, const std::vector<int>& link_of_channel, const graph::CriticalPath& path) {
   if (costs.ns.size() != graph.tasks().size() || costs.cpu_ns.size() != graph.tasks().size() || compute_streams < 1) {
     throw std::logic_error("bounds need a cost for each task and a compute stream");
   }
@@ -82,7 +85,6 @@ Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, con
       computations.emplace_back(i);
     }
   }
-  const graph::CriticalPath path = graph::critical_path(graph, costs.ns);
   Bounds bounds;
   bounds.critical_path = bounds.one_machine = path.length;
   const auto resource = [&](std::span<const graph::TaskId> tasks, std::span<const double> time) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "graph/analysis.h"
 #include "graph/graph.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
@@ -34,5 +35,10 @@ struct Bounds {
 /// tail(S). Throws std::logic_error if the costs are of another graph.
 Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
                     int compute_streams, const std::vector<int>& link_of_channel);
+
+/// The same with heads, tails and length of a longest path that goes through other graphs, too
+/// (runtime/simulate/joint_bounds.h).
+Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
+                    int compute_streams, const std::vector<int>& link_of_channel, const graph::CriticalPath& path);
 
 }  // namespace weft::simulate

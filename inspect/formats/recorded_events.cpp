@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kLeastEvent = 48;                     // bytes of text
 constexpr std::uint64_t kMostTimes = std::uint64_t{1} << 27;  // 2 GiB
-constexpr plan::TaskTime kNone{INT64_MAX, INT64_MIN};
+constexpr plan::TaskTime kNoTime{INT64_MAX, INT64_MIN};
 
 class RecordedEvents {
  public:
@@ -101,11 +101,11 @@ class RecordedEvents {
         in_.refuse("more tasks and steps than the file has room for events", "an event a task and step");
       }
       open_ -= out_.tasks.size();
-      step->times.assign(out_.tasks.size(), kNone);
+      step->times.assign(out_.tasks.size(), kNoTime);
     }
     plan::TaskTime& time = step->times[event.task];
     const std::string& name = out_.tasks[event.task].name;
-    if (time != kNone) {
+    if (time != kNoTime) {
       in_.refuse(fmt::format("task '{}' runs twice in step {} of rank {}", name, step->step, rank.rank), "once");
     }
     const bool fits = !__builtin_add_overflow(table_.origin, event.begin, &time.begin) &&
@@ -121,7 +121,7 @@ class RecordedEvents {
   }
 
   [[noreturn]] void refuse_missing(const plan::RecordedRank& rank, const plan::RecordedStep& step) const {
-    const auto none = std::ranges::find(step.times, kNone);
+    const auto none = std::ranges::find(step.times, kNoTime);
     const auto first = step.times.empty() ? 0 : static_cast<std::size_t>(none - step.times.begin());
     in_.refuse(fmt::format("task '{}' doesn't run in step {} of rank {}", out_.tasks[first].name, step.step, rank.rank),
                "an event for each task, step and rank that the file names");

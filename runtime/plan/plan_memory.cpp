@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <ranges>
@@ -40,6 +41,9 @@ class Lifetimes {
 
   /// By item: the index after the last item that may conflict with it. All later items start after it is done.
   std::vector<std::uint32_t> spell_ends() const;
+  /// By item: the index after the last item whose first use comes no later in the sequence than its own last use. All
+  /// of these conflict with it, as an item that is done before another one comes earlier in the sequence.
+  const std::vector<std::uint32_t>& overlap_ends() const { return overlap_ends_; }
 
   /// By stream: the index of its last entry that accesses item i, plus 1, or 0 if there is none.
   std::span<const std::uint32_t> last(std::size_t i) const { return {last_.data() + i * stride_, streams_}; }
@@ -56,12 +60,15 @@ class Lifetimes {
   std::size_t streams_, stride_;
   std::vector<Item> items_;
   std::vector<std::uint32_t> last_, known_now_;  // [item][stream]
+  std::vector<std::uint32_t> overlap_ends_;
 };
 
 Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
     : streams_(plan.streams.size()), stride_((streams_ + kLanes - 1) / kLanes * kLanes) {
   const graph::Graph& graph = *plan.graph;
   std::vector<std::uint32_t> item_of(graph.tensors().size(), kNobody);
+  std::vector<std::uint32_t> begun;  // by place in the sequence: the number of items that are in use or were
+  std::vector<std::uint32_t> last_use;
   for (const graph::TaskId task : plan.sequence) {  // so items are sorted by first use
     const Position position = plan.position[task.index()];
     const std::span<const std::uint32_t> known = order.known(task);
@@ -75,7 +82,9 @@ Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
         items_.push_back({id, align(tensor.bytes())});
         last_.resize(last_.size() + stride_, 0);
         known_now_.resize(known_now_.size() + stride_, kNobody);
+        last_use.push_back(0);
       }
+      last_use[item] = static_cast<std::uint32_t>(begun.size());
       std::uint32_t& last = last_[item * stride_ + position.stream.index()];
       last = std::max(last, position.entry + 1);
       for (std::size_t s = 0; s < streams_; ++s) {
@@ -84,7 +93,9 @@ Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
         now = std::min(now, known[s] > length ? known[s] - length : 0);
       }
     }
+    begun.push_back(static_cast<std::uint32_t>(items_.size()));
   }
+  for (const std::uint32_t place : last_use) overlap_ends_.push_back(begun[place]);
 }
 
 std::vector<std::uint32_t> Lifetimes::spell_ends() const {
@@ -119,12 +130,14 @@ struct Layout {
 /// The range of bytes of a placed item.
 struct Placed {
   std::int64_t begin, end;
-  std::uint32_t item, spell_end;
+  std::uint32_t item, overlap_end, spell_end;
 };
 
 /// Finds the placed items that may conflict with an item, without comparing all of them. An item's spell is the
-/// interval from its index to spell_ends(): items whose spells don't intersect don't conflict. Indices are divided into
-/// blocks; a block lists the items whose spell begins in it and the items whose spell intersects it.
+/// interval from its index to spell_ends(): items whose spells don't intersect don't conflict. The items near the last
+/// one that was asked for stay sorted by their first byte. So asking for items in rising order, as both orders of
+/// placing do for long stretches, only adds and drops a few. Otherwise the items are found by blocks of indices: a
+/// block lists the items whose spell begins in it and the items whose spell intersects it.
 class PlacedItems {
  public:
   explicit PlacedItems(const Lifetimes& lifetimes)
@@ -133,43 +146,74 @@ class PlacedItems {
         begin_here_((spell_end_.size() + kBlock - 1) / kBlock),
         meet_here_(begin_here_.size()) {}
 
-  void add(std::uint32_t item, std::int64_t offset) {
-    const Placed placed = {offset, offset + lifetimes_.items()[item].bytes, item, spell_end_[item]};
-    begin_here_[item / kBlock].push_back(placed);
-    for (std::size_t block = item / kBlock; block <= last_block(item); ++block) {
-      std::vector<Placed>& here = meet_here_[block];
-      here.insert(std::ranges::upper_bound(here, placed.begin, {}, &Placed::begin), placed);
+  /// Calls f(placed) for the placed items that conflict with `item`, sorted by begin.
+  template <class F>
+  void for_conflicts(std::uint32_t item, F&& f) {
+    if (item < at_ || near_end_ == 0) {
+      find_near(item);
+    } else {
+      extend_near(spell_end_[item]);
     }
+    at_ = item;
+    const std::uint32_t overlap_end = lifetimes_.overlap_ends()[item], spell_end = spell_end_[item];
+    std::size_t over = 0;
+    for (const Placed& other : near_) {
+      const bool overlap = other.item < item ? item < other.overlap_end : other.item < overlap_end;
+      if (!overlap) {
+        if (other.spell_end <= item) ++over;
+        if (other.spell_end <= item || other.item >= spell_end || !lifetimes_.conflict(item, other.item)) continue;
+      }
+      f(other);
+    }
+    if (over > near_.size() / 8) std::erase_if(near_, [&](const Placed& other) { return other.spell_end <= item; });
   }
 
-  /// The placed items that conflict with `item`, sorted by begin; valid until the next call. Their spells begin within
-  /// the item's spell or contain its beginning.
-  std::span<const Placed> conflicts_of(std::uint32_t item) {
-    conflicts_.clear();
-    const std::size_t own_block = item / kBlock;
-    const auto look_at = [&](const Placed& other) {
-      const bool meet = other.item < spell_end_[item] && other.spell_end > item;
-      if (meet && lifetimes_.conflict(item, other.item)) conflicts_.push_back(other);
-    };
-    std::ranges::for_each(meet_here_[own_block], look_at);
-    const std::size_t sorted = conflicts_.size();
-    for (std::size_t block = own_block + 1; block <= last_block(item); ++block) {
-      std::ranges::for_each(begin_here_[block], look_at);
-    }
-    if (conflicts_.size() > sorted) std::ranges::sort(conflicts_, {}, &Placed::begin);
-    return conflicts_;
+  /// Places the item for which conflicts were asked last.
+  void add(std::uint32_t item, std::int64_t offset) {
+    const Placed placed = {offset, offset + lifetimes_.items()[item].bytes, item, lifetimes_.overlap_ends()[item],
+                           spell_end_[item]};
+    begin_here_[item / kBlock].push_back(placed);
+    for (std::size_t block = item / kBlock; block <= block_of_end(spell_end_[item]); ++block)
+      meet_here_[block].push_back(placed);
+    near_.insert(std::ranges::upper_bound(near_, placed.begin, {}, &Placed::begin), placed);
   }
 
  private:
-  static constexpr std::size_t kBlock = 128;
+  static constexpr std::size_t kBlock = 512;
 
-  std::size_t last_block(std::uint32_t item) const { return (spell_end_[item] - 1) / kBlock; }
+  static std::size_t block_of_end(std::uint32_t end) { return (end - 1) / kBlock; }
+
+  /// Placed items whose spell meets the item's.
+  void find_near(std::uint32_t item) {
+    near_.clear();
+    std::ranges::copy_if(meet_here_[item / kBlock], std::back_inserter(near_),
+                         [&](const Placed& other) { return other.item < item && other.spell_end > item; });
+    std::ranges::sort(near_, {}, &Placed::begin);
+    near_end_ = item;
+    extend_near(spell_end_[item]);
+  }
+
+  /// Adds the placed items from near_end_ to `end`.
+  void extend_near(std::uint32_t end) {
+    if (end <= near_end_) return;
+    const auto sorted = static_cast<std::ptrdiff_t>(near_.size());
+    for (std::size_t block = near_end_ / kBlock; block <= block_of_end(end); ++block) {
+      std::ranges::copy_if(begin_here_[block], std::back_inserter(near_),
+                           [&](const Placed& other) { return other.item >= near_end_ && other.item < end; });
+    }
+    near_end_ = end;
+    std::sort(near_.begin() + sorted, near_.end(), by_begin);
+    std::inplace_merge(near_.begin(), near_.begin() + sorted, near_.end(), by_begin);
+  }
+
+  static bool by_begin(const Placed& a, const Placed& b) { return a.begin < b.begin; }
 
   const Lifetimes& lifetimes_;
   std::vector<std::uint32_t> spell_end_;         // by item
   std::vector<std::vector<Placed>> begin_here_;  // by block
-  std::vector<std::vector<Placed>> meet_here_;   // by block, sorted by begin
-  std::vector<Placed> conflicts_;
+  std::vector<std::vector<Placed>> meet_here_;   // by block
+  std::uint32_t at_ = 0, near_end_ = 0;          // the item that was asked for last
+  std::vector<Placed> near_;  // all below near_end_ with a spell that ends after at_, and some others; sorted by begin
 };
 
 /// Best fit: each item goes to the smallest sufficient gap between the placed items that conflict with it.
@@ -179,14 +223,14 @@ Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
   for (const std::uint32_t item : order) {
     const std::int64_t bytes = lifetimes.items()[item].bytes;
     std::int64_t cursor = 0, best = -1, best_gap = std::numeric_limits<std::int64_t>::max();
-    for (const Placed& other : placed.conflicts_of(item)) {
+    placed.for_conflicts(item, [&](const Placed& other) {
       const std::int64_t gap = other.begin - cursor;
       if (gap >= bytes && gap < best_gap) {
         best = cursor;
         best_gap = gap;
       }
       cursor = std::max(cursor, other.end);
-    }
+    });
     layout.offset[item] = best < 0 ? cursor : best;
     layout.bytes = std::max(layout.bytes, layout.offset[item] + bytes);
     placed.add(item, layout.offset[item]);

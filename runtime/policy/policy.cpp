@@ -20,6 +20,8 @@
 #include "runtime/policy/builtin/interleaved.h"
 #include "runtime/policy/builtin/lhs.h"
 #include "runtime/policy/builtin/one_forward_one_backward.h"
+#include "runtime/policy/builtin/pipe_list.h"
+#include "runtime/policy/builtin/pipe_search.h"
 #include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/builtin/program.h"
 #include "runtime/policy/builtin/random.h"
@@ -68,6 +70,8 @@ constexpr std::array kFactories = {
     Factory{"zb-h1", make_plain<ZbH1Policy>, Takes::pipelines},
     Factory{"zb-v", make_plain<ZbVPolicy>, Takes::pipelines},
     Factory{"dualpipe-v", make_plain<DualPipeVPolicy>, Takes::pipelines},
+    Factory{"pipe-list", make<PipeListPolicy>, Takes::pipelines},
+    Factory{"pipe-search", make<PipeSearchPolicy>, Takes::pipelines},
 };
 
 }  // namespace

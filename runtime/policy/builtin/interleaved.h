@@ -16,14 +16,14 @@ namespace weft::policy {
 /// that p doesn't divide.
 class InterleavedPolicy final : public FixedPipelinePolicy {
  public:
-  InterleavedPolicy() = default;
+  explicit InterleavedPolicy(std::int64_t chunks = 2) : chunks_(chunks) {}
   explicit InterleavedPolicy(PolicyParameters& parameters) : chunks_(parameters.integer("chunks", 2, 2, 1000)) {}
   std::string name() const override { return "interleaved"; }
   graph::PipelineChunks chunks() const override { return {chunks_, graph::ChunkPlacement::loop}; }
   RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const override;
 
  private:
-  std::int64_t chunks_ = 2;
+  std::int64_t chunks_;
 };
 
 }  // namespace weft::policy

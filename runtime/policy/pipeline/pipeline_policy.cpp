@@ -5,7 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/program.h"
+#include "runtime/policy/fit_memory.h"
 
 namespace weft::policy {
 namespace {
@@ -41,7 +43,7 @@ std::vector<graph::TaskId> alternate(const std::vector<graph::TaskId>& a, const 
   return tasks;
 }
 
-WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const RankSchedule& schedule) {
+WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const PipelineSchedules& schedules) {
   const graph::Graph& graph = *program.classes[rank];
   const ClassUnits& units = program.units[rank];
   WantedSequence wanted;
@@ -49,18 +51,32 @@ WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const
   wanted.item.assign(graph.tasks().size(), 0);
   const auto add = [&](std::span<const graph::TaskId> tasks, std::string reason) {
     const auto item = static_cast<std::uint32_t>(wanted.reasons.size());
-    wanted.reasons.push_back({.kind = plan::ReasonKind::other, .text = std::move(reason)});
+    wanted.reasons.push_back(
+        {.kind = plan::ReasonKind::other, .text = std::move(reason), .selection = schedules.selection});
     for (const graph::TaskId task : tasks) wanted.item[task.index()] = item;
     wanted.tasks.insert(wanted.tasks.end(), tasks.begin(), tasks.end());
   };
   add(units.first(), "before the first micro-batch");
-  for (const ScheduledUnit& each : schedule) {
+  for (const ScheduledUnit& each : schedules.ranks[rank]) {
     std::vector<graph::TaskId> tasks = tasks_of(units, each.unit);
     if (each.beside) tasks = alternate(tasks, tasks_of(units, *each.beside), program.costs[rank].ns);
     add(tasks, each.reason);
   }
   add(units.last(), "after the last micro-batch, in program order");
   return wanted;
+}
+
+constexpr int kMostTries = 4;     // of schedules whose plans may keep a memory limit
+constexpr double kMargin = 0.99;  // of what a smaller limit leaves
+
+/// The largest share of its limit that a class's plan takes.
+double largest_excess(PipelineClasses classes, const std::vector<plan::Order>& orders, const PolicyOptions& options) {
+  double most = 0;
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    const std::int64_t bytes = plan::make_plan(classes[k], orders[k], "tried").scratch_bytes;
+    most = std::max(most, static_cast<double>(bytes) / static_cast<double>(scratch_limit(*classes[k], options)));
+  }
+  return most;
 }
 
 }  // namespace
@@ -72,25 +88,35 @@ plan::Order PipelinePolicy::order(const graph::Graph& graph, const PolicyOptions
 
 std::vector<plan::Order> PipelinePolicy::orders(PipelineClasses classes, const PolicyOptions& options) const {
   if (!has_stages(classes)) return ProgramPolicy().orders(classes, options);
-  PipelineProgram program{classes, shape_of(classes, chunks(), name()), {}, {}};
+  PipelineProgram program{.classes = classes, .shape = shape_of(classes, chunks(), name())};
   for (const auto& graph : classes) {
     program.units.emplace_back(*graph, program.shape);
     program.costs.push_back(costs_of(*graph, options));
   }
-  return orders_of(program, schedules(program, options), options);
+  std::vector<plan::Order> orders = orders_of(program, schedules(program, options), options);
+  const bool limited = options.memory > 0 || options.memory_limit > 0;
+  if (!keeps_limits() || !limited) return orders;
+  for (int again = 0; again < kMostTries; ++again) {
+    const double excess = largest_excess(classes, orders, options);
+    if (excess <= 1) return orders;
+    program.memory_part *= kMargin / excess;
+    orders = orders_of(program, schedules(program, options), options);
+  }
+  return orders;
 }
 
-std::vector<RankSchedule> FixedPipelinePolicy::schedules(const PipelineProgram& program, const PolicyOptions&) const {
-  std::vector<RankSchedule> schedules;
-  for (std::int32_t rank = 0; rank < program.shape.ranks; ++rank) schedules.push_back(schedule(program.shape, rank));
+PipelineSchedules FixedPipelinePolicy::schedules(const PipelineProgram& program, const PolicyOptions&) const {
+  PipelineSchedules schedules;
+  for (std::int32_t rank = 0; rank < program.shape.ranks; ++rank)
+    schedules.ranks.push_back(schedule(program.shape, rank));
   return schedules;
 }
 
-std::vector<plan::Order> orders_of(const PipelineProgram& program, const std::vector<RankSchedule>& schedules,
+std::vector<plan::Order> orders_of(const PipelineProgram& program, const PipelineSchedules& schedules,
                                    const PolicyOptions& options) {
   std::vector<WantedSequence> wanted;
-  for (std::size_t rank = 0; rank < schedules.size(); ++rank)
-    wanted.push_back(wanted_of(program, rank, schedules[rank]));
+  for (std::size_t rank = 0; rank < schedules.ranks.size(); ++rank)
+    wanted.push_back(wanted_of(program, rank, schedules));
   return joint_orders(program.classes, program.costs, wanted, options);
 }
 

@@ -1,7 +1,7 @@
 // The base of policies that order the stages of a pipeline.
 #pragma once
 
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +16,15 @@ namespace weft::policy {
 struct PipelineProgram {
   PipelineClasses classes;
   PipelineShape shape;
-  std::vector<ClassUnits> units;
-  std::vector<cost::TaskCosts> costs;
+  std::vector<ClassUnits> units = {};
+  std::vector<cost::TaskCosts> costs = {};
+  double memory_part = 1;  // of the options' limits, which schedules() may use
+};
+
+/// A schedule of each rank, and how it was chosen among several.
+struct PipelineSchedules {
+  std::vector<RankSchedule> ranks;
+  std::optional<plan::Selection> selection = {};
 };
 
 /// Schedules of units become orders of tasks by joint_orders(). Computations use the first compute stream and leave
@@ -29,7 +36,10 @@ class PipelinePolicy : public Policy {
 
  protected:
   /// A schedule of each rank, which has each of its units once.
-  virtual std::vector<RankSchedule> schedules(const PipelineProgram& program, const PolicyOptions& options) const = 0;
+  virtual PipelineSchedules schedules(const PipelineProgram& program, const PolicyOptions& options) const = 0;
+  /// Whether schedules() keeps the options' memory limit on the bytes alive. A plan has gaps between its tensors, so
+  /// it is asked again with smaller parts of the limit, up to four times, until the plans keep the limit.
+  virtual bool keeps_limits() const { return false; }
 };
 
 /// A policy whose schedules depend on nothing but the pipeline's shape.
@@ -39,11 +49,11 @@ class FixedPipelinePolicy : public PipelinePolicy {
   virtual RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const = 0;
 
  protected:
-  std::vector<RankSchedule> schedules(const PipelineProgram& program, const PolicyOptions& options) const final;
+  PipelineSchedules schedules(const PipelineProgram& program, const PolicyOptions& options) const final;
 };
 
 /// The orders of schedules.
-std::vector<plan::Order> orders_of(const PipelineProgram& program, const std::vector<RankSchedule>& schedules,
+std::vector<plan::Order> orders_of(const PipelineProgram& program, const PipelineSchedules& schedules,
                                    const PolicyOptions& options);
 
 }  // namespace weft::policy

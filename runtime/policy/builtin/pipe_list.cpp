@@ -1,0 +1,21 @@
+#include "runtime/policy/builtin/pipe_list.h"
+
+#include "runtime/policy/pipeline/unit_list.h"
+
+namespace weft::policy {
+
+graph::PipelineChunks chunks_parameter(PolicyParameters& parameters) {
+  const std::int64_t chunks = parameters.integer("chunks", 1, 1, 1000);
+  const bool v = parameters.word("placement", "loop", {"loop", "v"}) == "v";
+  return {chunks, v ? graph::ChunkPlacement::v : graph::ChunkPlacement::loop};
+}
+
+PipeListPolicy::PipeListPolicy(PolicyParameters& parameters) : chunks_(chunks_parameter(parameters)) {}
+
+PipelineSchedules PipeListPolicy::schedules(const PipelineProgram& program, const PolicyOptions& options) const {
+  const UnitModel model(program, options);
+  const std::vector<NamedSequences> lists = all_unit_lists(model);
+  return chosen_schedules(model, best_of(lists), name(), lists.size());
+}
+
+}  // namespace weft::policy

@@ -1,0 +1,36 @@
+// Policy `pipe-search`: searches the sequences of units of all ranks of a pipeline.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/policy/pipeline/pipeline_policy.h"
+#include "runtime/policy/policy_parameters.h"
+
+namespace weft::policy {
+
+/// Starts from the best of the list schedules of `pipe-list` and of the published schedules for the same chunks, as the
+/// model of units (pipeline/unit_model.h) tells. Each of `moves` moves takes a unit of a rank, or the same unit of all
+/// ranks, to another place of its sequence. A move is kept if the step isn't longer in the model and no rank exceeds
+/// its memory limit, or if it is longer by little early in the search, by the rule of `anneal`. So the step is never
+/// longer in the model than that of any of these schedules. `seed`: by default the options' seed. `chunks` and
+/// `placement` (loop or v) are of the layers.
+class PipeSearchPolicy final : public PipelinePolicy {
+ public:
+  PipeSearchPolicy() = default;
+  explicit PipeSearchPolicy(PolicyParameters& parameters);
+  std::string name() const override { return "pipe-search"; }
+  graph::PipelineChunks chunks() const override { return chunks_; }
+
+ protected:
+  PipelineSchedules schedules(const PipelineProgram& program, const PolicyOptions& options) const override;
+  bool keeps_limits() const override { return true; }
+
+ private:
+  graph::PipelineChunks chunks_;
+  std::int64_t moves_ = 2000;
+  std::optional<std::uint64_t> seed_;
+};
+
+}  // namespace weft::policy

@@ -20,6 +20,7 @@
 #include "tools/config_options.h"
 #include "tools/explanation_output.h"
 #include "tools/input/scaled_problem.h"
+#include "tools/pipeline/pipeline_step.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -76,7 +77,24 @@ ExplainInput explain_input_of(const OpenSettings& settings) {
   return {std::move(input.problem), std::move(input.policy), input.has_machine};
 }
 
+int explain_pipeline(const ExplainCommand& command) {
+  if (!command.apply.empty() || !command.output.empty() || !command.options.only.empty()) {
+    throw UserError("--apply, -o or --collective with a grid of pipeline stages",
+                    "the stages' bubbles alone, which have causes and no numbered remedies", "leave them out");
+  }
+  const PipelineStep step = simulate_pipeline(command.config, "", {command.scales, {}});
+  if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
+  const auto most = static_cast<std::size_t>(command.options.most_remedied);
+  if (command.json) {
+    say("{}\n", bubble_json(step, most).text());
+  } else {
+    say("{}", bubble_text(step, most, output_width()));
+  }
+  return 0;
+}
+
 int explain_step(const ExplainCommand& command) {
+  if (!command.open && is_pipeline(command.config)) return explain_pipeline(command);
   std::vector<int> numbers;
   if (!command.apply.empty()) numbers = remedy_numbers(command.apply);
   if (!command.output.empty()) {

@@ -24,6 +24,7 @@
 #include "tools/config_options.h"
 #include "tools/input/scaled_problem.h"
 #include "tools/input/trace_input.h"
+#include "tools/pipeline/pipeline_step.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -258,11 +259,30 @@ int run_open(const SimulateOptions& options) {
   return 0;
 }
 
+int run_pipeline(const SimulateOptions& options) {
+  if (!options.trace.empty()) {
+    throw UserError("-o with a grid of pipeline stages", "one stage: a trace has one plan",
+                    "--svg FILE draws all stages");
+  }
+  const PipelineQuestion question{options.scales,
+                                  {.steps = options.steps, .noise = options.noise, .slow_rank = options.slow_rank}};
+  const PipelineStep step = simulate_pipeline(options.config, "", question);
+  if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
+  if (!options.svg.empty()) write_durable(options.svg, picture_of({step}).svg(), Named::by_person);
+  if (options.json) {
+    say("{}\n", pipeline_json(step).add("files", files_of(options)).text());
+  } else {
+    say("{}", pipeline_text(step, output_width()));
+  }
+  return 0;
+}
+
 int run(const SimulateOptions& options) {
   for (const std::string& file : {options.trace, options.svg}) {
     if (!file.empty()) expect_writable(file);
   }
   if (options.open) return run_open(options);
+  if (is_pipeline(options.config)) return run_pipeline(options);
   const train::ResolvedRun run = train::resolve(options.config, 0);
   const train::RunConfig& config = run.config;
   simulate::PlanningProblem problem = train::planning_problem(run);
@@ -326,6 +346,8 @@ Command describe_simulate() {
   command.examples = {{"weft simulate --model gpt2-124m --ranks 2"},
                       {"weft simulate --model gpt-80b --machine frontier --grid x=4,z=8,data=256 --dtype bf16 "
                        "--recompute block --global-batch 8192 --micro-batch 1 -o step.json"},
+                      {"weft simulate --model gpt2-124m --grid pipe=4 --global-batch 32 --policy zb-h1 --svg step.svg",
+                       "a pipeline: each rank's bubbles, as papers draw them"},
                       {"weft simulate run.toml --machine my-cluster.toml --slow-rank 1.3 --json"}};
   command.run = [options, config] {
     options->open = config.open_graph();

@@ -13,6 +13,7 @@
 #include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
+#include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/report/trace_summary.h"
@@ -20,6 +21,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/input/trace_input.h"
+#include "tools/pipeline/pipeline_step.h"
 
 namespace weft::tools {
 namespace {
@@ -161,6 +163,45 @@ std::string json_of(const std::vector<TraceInput>& inputs, const std::string& fi
   return json.add("parts", parts).text();
 }
 
+/// Pipelines are drawn as papers do: a row a stage, a box a micro-batch.
+int draw_pipelines(const TimelineOptions& options) {
+  if (!options.ranks.empty()) {
+    throw UserError("--rank with a grid of pipeline stages", "all stages, each by one of its ranks",
+                    "leave --rank out");
+  }
+  std::vector<PipelineStep> steps;
+  for (const std::string& name : options.compare.empty() ? std::vector<std::string>{""} : options.compare) {
+    if (names_a_trace(name)) {
+      throw UserError(fmt::format("--compare {} with a grid of pipeline stages", name), "policies",
+                      "weft timeline TRACE draws the ranks of one stage");
+    }
+    steps.push_back(simulate_pipeline(options.config, name, {}));
+    if (!steps.back().report.planned()) throw UserError(steps.back().report.refusal, "", "");
+  }
+  std::vector<JsonObject> parts;
+  for (const PipelineStep& step : steps) {
+    parts.push_back(pipeline_json(step));
+    if (!options.json && (options.text || options.output.empty())) {
+      say("{}: step {:.2f} ms, bubble {:.1f} %\n{}", step.report.policy.name, step.report.step_ns() * 1e-6,
+          100 * step.report.bubble_share(),
+          inspect::pipeline_text(inspect::pipeline_chart(step.report), text_columns(options.columns)));
+    }
+  }
+  if (!options.output.empty()) {
+    const inspect::Picture picture = picture_of(steps);
+    const bool png = options.output.ends_with(".png");
+    write_durable(options.output, png ? inspect::render_png(picture) : picture.svg(), Named::by_person);
+  }
+  JsonObject json;
+  if (!options.output.empty()) json.add("file", options.output);
+  if (options.json) {
+    say("{}\n", json.add("parts", parts).text());
+  } else if (!options.output.empty() && !options.text) {
+    say("{}\n", options.output);
+  }
+  return 0;
+}
+
 int run(const TimelineOptions& options) {
   if (options.json && options.text) {
     throw UserError("--json with --text", "one of them: both are printed", "leave --text out");
@@ -173,6 +214,7 @@ int run(const TimelineOptions& options) {
     }
     expect_writable(options.output);
   }
+  if (options.trace.empty() && !options.open && is_pipeline(options.config)) return draw_pipelines(options);
   const std::vector<TraceInput> inputs = inputs_of(options);
   if (!options.json && (options.text || options.output.empty())) print_text(inputs, text_columns(options.columns));
   if (options.json && options.output.empty()) say("{}\n", json_of(inputs, ""));

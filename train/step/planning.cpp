@@ -110,6 +110,19 @@ simulate::PlanningProblem planning_problem(const ResolvedRun& run) {
   return planning_problem(run, ops::lower_train(run.config.model, step_config(run.config)));
 }
 
+simulate::JointProblem joint_problem(const ResolvedRun& run) {
+  simulate::JointProblem problem;
+  for (std::int64_t pipe = 0; pipe < run.config.grid.pipe; ++pipe) {
+    problem.classes.push_back(ops::lower_train(run.config.model, step_config(run.config), pipe));
+  }
+  problem.grid = run.config.grid;
+  problem.rewrites = chosen_rewrites(run);
+  problem.options = without_costs(run);
+  std::tie(problem.machine, problem.options.cost_model) = costs_of(run);
+  contend(problem.options, problem.machine, run.config.grid);
+  return problem;
+}
+
 simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph) {
   simulate::PlanningProblem problem;
   problem.graph = std::move(graph);

@@ -7,6 +7,7 @@
 
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/policy.h"
+#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 #include "train/config/resolved_run.h"
 
@@ -32,7 +33,9 @@ void expect_one_stage(const RunConfig& config);
 /// has, else from the machine (by default a laptop), which also describes the resources that tasks share. Throws
 /// UserError if the grid has pipeline stages.
 simulate::PlanningProblem planning_problem(const ResolvedRun& run);
-/// The same for a graph that was lowered already: a training step of the run's grid.
+/// The same of a pipeline: the graphs of all stages.
+simulate::JointProblem joint_problem(const ResolvedRun& run);
+/// planning_problem() for a graph that was lowered already: a training step of the run's grid.
 simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph);
 
 }  // namespace weft::train

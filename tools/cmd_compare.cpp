@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/status_line.h"
+#include "base/text/printable.h"
 #include "base/text/styled_text.h"
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_numbers.h"

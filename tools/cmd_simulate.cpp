@@ -264,8 +264,10 @@ int run_pipeline(const SimulateOptions& options) {
     throw UserError("-o with a grid of pipeline stages", "one stage: a trace has one plan",
                     "--svg FILE draws all stages");
   }
-  const PipelineQuestion question{options.scales,
-                                  {.steps = options.steps, .noise = options.noise, .slow_rank = options.slow_rank}};
+  PipelineQuestion question{.scales = options.scales};
+  question.simulation.steps = options.steps;
+  question.simulation.noise = options.noise;
+  question.simulation.slow_rank = options.slow_rank;
   const PipelineStep step = simulate_pipeline(options.config, "", question);
   if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
   if (!options.svg.empty()) write_durable(options.svg, picture_of({step}).svg(), Named::by_person);

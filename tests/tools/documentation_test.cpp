@@ -182,8 +182,9 @@ TEST_P(DocumentationPage, CommandsWorkInTheirOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Docs, DocumentationPage,
-                         ::testing::Values("train", "data", "models", "grids", "policies", "simulate", "machines",
-                                           "traces", "graph-files", "tuning", "text", "lora", "memorisation"),
+                         ::testing::Values("train", "data", "models", "grids", "pipelines", "policies", "simulate",
+                                           "machines", "traces", "graph-files", "tuning", "text", "lora",
+                                           "memorisation"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

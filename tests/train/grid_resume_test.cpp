@@ -54,7 +54,7 @@ class GridResume : public ::testing::TestWithParam<Move> {
 };
 
 std::string name_of(const graph::Grid& grid) {
-  return fmt::format("x{}y{}z{}data{}", grid.x, grid.y, grid.z, grid.data);
+  return fmt::format("x{}y{}z{}data{}pipe{}", grid.x, grid.y, grid.z, grid.data, grid.pipe);
 }
 
 INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
@@ -62,7 +62,9 @@ INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
                                            Move{ops::Family::llama, {2, 2, 1, 1}, {1, 1, 2, 2}},
                                            Move{ops::Family::gpt2, {1, 1, 2, 2}, {2, 2, 1, 1}, true, false},
                                            Move{ops::Family::llama, {2, 1, 1, 2}, {1, 2, 2, 2}, true, true},
-                                           Move{ops::Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false}),
+                                           Move{ops::Family::llama, {1, 1, 1, 1}, {2, 2, 2, 1}, false, false},
+                                           Move{ops::Family::gpt2, {.pipe = 2}, {.z = 2}, false, false},
+                                           Move{ops::Family::llama, {.x = 2}, {.data = 2, .pipe = 2}, false, true}),
                          [](const auto& info) {
                            return std::string(to_string(info.param.family)) + "_" + name_of(info.param.from) +
                                   (info.param.zero1_from ? "zero1" : "") + "_" + name_of(info.param.to) +

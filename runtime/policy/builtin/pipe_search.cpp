@@ -101,6 +101,7 @@ NamedSequences searched(const UnitModel& model, NamedSequences best, std::int64_
   UnitSequences sequences = best.sequences;
   UnitMoves unit_moves(sequences, numbers);
   const double first = best.times.makespan;
+  const std::pair start(best.times.makespan, best.times.bytes);
   double current = first;
   for (std::int64_t i = 0; i < moves; ++i) {
     const double left = 1 - static_cast<double>(i) / static_cast<double>(moves);
@@ -120,7 +121,8 @@ NamedSequences searched(const UnitModel& model, NamedSequences best, std::int64_
     best.sequences = sequences;
     best.times = times;
   }
-  best.name = fmt::format("{}, improved by {} moves", best.name, moves);
+  if (std::pair(best.times.makespan, best.times.bytes) != start)
+    best.name += fmt::format(", improved by {} moves", moves);
   return best;
 }
 

@@ -244,12 +244,13 @@ void GradientReducer::add(ReducedGradient gradient) {
   }
   const std::int64_t count = low_.tensor(gradient.tensor).elements();
   if (layout.rank_of(0) != layout.last_rank()) {
-    // One task of two stages has one name.
+    // After all messages, which the two stages' sum must not delay. One task of two stages has one name.
     Lowering::Frame frame = low_.here();
     frame.prefix = "tied.wte.";
-    auto scope = low_.enter_again(frame);
-    all_reduce(low_, "all_reduce", gradient.tensor, count, graph::Channel::embedding);
-    reduced_.push_back(gradient);
+    tied_ = PutOff{&parameter, frame, [this, gradient, count] {
+                     all_reduce(low_, "all_reduce", gradient.tensor, count, graph::Channel::embedding);
+                     reduced_.push_back(gradient);
+                   }};
   } else if (parameter.embedding != nullptr) {
     of_head_ = gradient;
   } else {
@@ -274,6 +275,11 @@ void GradientReducer::emit_put_off(const std::function<bool(const PutOff&)>& cho
 
 void GradientReducer::end_of_micro_batch(std::int64_t micro_batch) {
   emit_put_off([](const PutOff&) { return true; });
+  if (tied_) {
+    auto scope = low_.enter_again(tied_->scope);
+    tied_->emit();
+    tied_.reset();
+  }
   choose_buffers(micro_batch + 1);
 }
 

@@ -54,6 +54,7 @@ class GradientReducer {
   const StepConfig& step_;
   std::vector<ReducedGradient> reduced_;
   std::vector<PutOff> put_off_;             // in order of completion
+  std::optional<PutOff> tied_;              // the sum over the first and the last stage, after all else
   std::optional<ReducedGradient> of_head_;  // until the embedding's is complete
 };
 

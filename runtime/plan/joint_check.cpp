@@ -104,7 +104,7 @@ class JointCheck {
                        to_string(message->dtype));
   }
 
-  /// Reports the channel's first pair that doesn't fit; those behind it follow from it.
+  /// Reports the channel's first pair that doesn't fit; later ones follow from it.
   void check_channel(std::size_t stage, graph::Channel channel) {
     const auto peer = static_cast<std::size_t>(
         graph::peer_stage(channel, static_cast<std::int64_t>(stage), static_cast<std::int64_t>(plans_.size())));

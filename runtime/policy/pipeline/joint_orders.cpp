@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kNoTask = UINT32_MAX;
 
-/// The tasks that a rank starts by itself, each behind all that it depends on, otherwise as wanted.
+/// The tasks that a rank starts by itself, each after all that it depends on, otherwise as wanted.
 std::vector<std::uint32_t> own_sequence(const graph::Graph& graph, const WantedSequence& wanted, std::uint32_t rank,
                                         const JointSteps& steps) {
   std::vector<std::uint32_t> sequence, open;

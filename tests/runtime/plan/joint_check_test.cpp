@@ -83,9 +83,9 @@ TEST(JointCheck, ADeadlockThatOnlyOneQueueHas) {
   EXPECT_EQ(found_in(plans),
             (Found{{Kind::one_queue,
                     "deadlock where a rank runs one collective or message at a time: stage 0: mb1.S0.fwd.send "
-                    "(send_next) waits for stage 1: mb1.S1.fwd.receive (receive_previous), which comes behind stage 1: "
+                    "(send_next) waits for stage 1: mb1.S1.fwd.receive (receive_previous), which comes after stage 1: "
                     "mb0.S1.bwd.send (send_previous), which waits for stage 0: mb0.S0.bwd.receive (receive_next), "
-                    "which comes behind stage 0: mb1.S0.fwd.send (send_next)"}}));
+                    "which comes after stage 0: mb1.S0.fwd.send (send_next)"}}));
 }
 
 // Stage 0 makes mb1 after the gradient of mb0, for which stage 1 wants mb1.

@@ -16,6 +16,7 @@
 #include "base/text/printable.h"
 #include "base/text/styled_text.h"
 #include "base/text/text_table.h"
+#include "inspect/formats/pytorch_trace.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
 #include "inspect/report/trace_check.h"
@@ -38,7 +39,7 @@ struct TraceOptions {
   std::string trace, other, output, format;
   std::vector<train::Setting> overrides;  // of the run's configuration: its policy
   std::size_t most = 10;
-  bool all_steps = false, pack = false, json = false;
+  bool all_steps = false, pack = false, sync_records = false, json = false;
 };
 
 std::size_t limit(std::size_t most) {
@@ -130,30 +131,40 @@ void make_folder(const fs::path& folder) {
   }
 }
 
-/// Returns the names of the files.
-std::vector<std::string> export_ranks(const fs::path& folder, const plan::Recording& recording, bool pack) {
+/// One file a rank. Returns their names.
+std::vector<std::string> export_ranks(const TraceOptions& options, const plan::Recording& recording) {
+  const fs::path folder = options.output;
   make_folder(folder);
   std::vector<std::string> files;
   plan::Recording one = recording;
-  for (const plan::RecordedRank& rank : recording.ranks) {
-    one.ranks = {rank};
-    const fs::path file = folder / fmt::format("rank_{}.json{}", rank.rank, pack ? ".gz" : "");
-    inspect::write_chrome_file(file, one, {.kineto_names = true, .origin = inspect::first_begin(recording)});
+  for (std::size_t i = 0; i < recording.ranks.size(); ++i) {
+    const fs::path file = folder / fmt::format("rank_{}.json{}", recording.ranks[i].rank, options.pack ? ".gz" : "");
+    if (options.format == "pytorch") {
+      inspect::write_text_file(file, Named::by_weft, [&](const inspect::TextSink& sink) {
+        inspect::write_pytorch_trace(recording, i, {.sync_records = options.sync_records}, sink);
+      });
+    } else {
+      one.ranks = {recording.ranks[i]};
+      inspect::write_chrome_file(file, one, {.kineto_names = true, .origin = inspect::first_begin(recording)});
+    }
     files.push_back(file.string());
   }
   return files;
 }
 
 int export_trace(const TraceOptions& options) {
-  const bool folder = options.format == "kineto";
+  const bool folder = options.format == "kineto" || options.format == "pytorch";
   if (options.pack && !folder) {
-    throw UserError("--gz is for --format kineto", "", "-o with a name that ends in .gz");
+    throw UserError("--gz is for --format kineto and pytorch", "", "-o with a name that ends in .gz");
+  }
+  if (options.sync_records && options.format != "pytorch") {
+    throw UserError("--sync-records is for --format pytorch", "", "leave --sync-records out");
   }
   if (!folder) expect_writable(options.output);
   const plan::Recording recording = load(options.trace);
   std::vector<std::string> files = {options.output};
   if (folder) {
-    files = export_ranks(options.output, recording, options.pack);
+    files = export_ranks(options, recording);
   } else if (options.format == "perfetto") {
     inspect::write_perfetto_file(options.output, recording, Named::by_person);
   } else {
@@ -238,18 +249,21 @@ Command export_command(const std::shared_ptr<TraceOptions>& options) {
   command.add({.names = "--format",
                .target = &options->format,
                .value = "FORMAT",
-               .help =
-                   "chrome: one JSON file for Perfetto's and Chrome's viewers; kineto: one a rank, as PyTorch writes "
-                   "them, for HolisticTraceAnalysis; perfetto: one small binary file for ui.perfetto.dev",
-               .choices = {"chrome", "kineto", "perfetto"},
+               .help = "chrome: one JSON file for Perfetto's and Chrome's viewers; kineto: one a rank for "
+                       "HolisticTraceAnalysis; pytorch: one a rank with nothing but what PyTorch's profiler writes; "
+                       "perfetto: one small binary file for ui.perfetto.dev",
+               .choices = {"chrome", "kineto", "pytorch", "perfetto"},
                .required = true});
   command.add({.names = "-o,--output",
                .target = &options->output,
                .value = "FILE|FOLDER",
-               .help = "the file to write, packed if it ends in .gz; a folder for kineto",
+               .help = "the file to write, packed if it ends in .gz; a folder for kineto and pytorch",
                .paths = Paths::files,
                .required = true});
-  command.add({.names = "--gz", .target = &options->pack, .help = "kineto: pack each file"});
+  command.add({.names = "--gz", .target = &options->pack, .help = "kineto, pytorch: pack each file"});
+  command.add({.names = "--sync-records",
+               .target = &options->sync_records,
+               .help = "pytorch: with the records of waits that PyTorch writes if CUDA sync events are on"});
   command.add(json_option(*options));
   command.examples = {{"weft trace export runs/mine --format kineto -o for-hta"},
                       {"weft trace export runs/mine --format perfetto -o mine.pftrace"},
@@ -261,7 +275,7 @@ Command export_command(const std::shared_ptr<TraceOptions>& options) {
 }  // namespace
 
 Command describe_trace() {
-  Command command{"trace", "read traces: summary, diff, check, export, import, import"};
+  Command command{"trace", "read traces: summary, diff, check, export, import"};
   const auto options = std::make_shared<TraceOptions>();
   command.subcommands = {summary_command(options), diff_command(options), check_command(options),
                          export_command(options), describe_trace_import()};

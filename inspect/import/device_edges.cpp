@@ -1,19 +1,18 @@
 #include "inspect/import/device_edges.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
+
+#include "inspect/import/paired_waits.h"
 
 namespace weft::inspect {
 namespace {
 
 using graph::EdgeSource;
 
-constexpr double kRecordedNow = 0.9;    // an event that was recorded just before the wait
-constexpr double kOldestAwaited = 0.7;  // the oldest collective that nobody has waited for
 constexpr double kLaunchOrder = 0.8;
 constexpr double kGuessed = 0.5;
 constexpr std::int64_t kPromptly = 20'000;  // an op that waited begins this soon after the other's end
@@ -82,60 +81,9 @@ class EdgeSearch {
     }
   }
 
-  /// A call of cudaStreamWaitEvent whose waiting stream is that of the thread's next launch.
-  struct PendingWait {
-    std::uint32_t source;   // kNone: the oldest collective that nobody has waited for
-    std::uint32_t stream;   // of that collective; kNone: any
-    bool after_collective;  // an event behind a collective had just been recorded
-  };
-
-  /// What a thread did since its last launch.
-  struct ThreadState {
-    std::uint32_t launched = kNone;  // the last op
-    bool recorded = false;           // an event that no wait has followed
-    std::vector<PendingWait> waits;
-  };
-
   void add_paired_waits() {
-    std::map<std::int64_t, ThreadState> threads;
-    std::deque<std::uint32_t> awaited;  // communication, by launch
-    for (std::uint32_t i = 0; i < trace_.calls.size(); ++i) {
-      const HostCall& call = trace_.calls[i];
-      ThreadState& thread = threads[call.thread];
-      if (!timeline_.launches[i].empty()) {
-        const std::uint32_t first = timeline_.launches[i].front();
-        pair_waits(thread, first, awaited);
-        if (op(first).collective != kNoCollective) awaited.push_back(first);
-        thread = {timeline_.launches[i].back(), false, {}};
-      } else if (call.kind == HostCallKind::record) {
-        // Work that is recorded at once on the stream that waited isn't that of the next launch: PyTorch's futures wait
-        // for a collective on streams of their own.
-        std::erase_if(thread.waits, [](const PendingWait& wait) { return wait.after_collective; });
-        thread.recorded = true;
-      } else if (call.kind == HostCallKind::wait) {
-        thread.waits.push_back(pending_wait(thread));
-        thread.recorded = false;
-      }
-    }
-  }
-
-  PendingWait pending_wait(const ThreadState& thread) const {
-    if (!thread.recorded || thread.launched == kNone) return {kNone, kNone, false};
-    if (op(thread.launched).collective == kNoCollective) return {thread.launched, kNone, false};
-    return {kNone, timeline_.stream_of[thread.launched], true};
-  }
-
-  void pair_waits(const ThreadState& thread, std::uint32_t to, std::deque<std::uint32_t>& awaited) {
-    for (const PendingWait& wait : thread.waits) {
-      if (wait.source != kNone) {
-        add(wait.source, to, EdgeSource::pairing, kRecordedNow);
-        continue;
-      }
-      const auto oldest = std::ranges::find_if(awaited, [&](std::uint32_t from) {
-        const std::uint32_t stream = timeline_.stream_of[from];
-        return wait.stream == kNone ? stream != timeline_.stream_of[to] : stream == wait.stream;
-      });
-      if (oldest != awaited.end() && add(*oldest, to, EdgeSource::pairing, kOldestAwaited)) awaited.erase(oldest);
+    for (const PairedWait& wait : pair_waits(trace_, timeline_)) {
+      add(wait.from, wait.to, EdgeSource::pairing, wait.confidence);
     }
   }
 

@@ -60,6 +60,47 @@ void match_group(const graph::OpenGraph& graph, const std::vector<GroupTasks>& m
   }
 }
 
+/// The rank that a send or receive meets: a member of the task's group by its own number, else by its place in it.
+std::int64_t peer_of(const graph::OpenGraph& graph, const graph::OpenClass& step, const graph::OpenTask& task) {
+  if (task.channel < 0) return task.peer;
+  const graph::OpenChannel& channel = graph.channels[static_cast<std::size_t>(task.channel)];
+  const std::int64_t group = group_of(channel, step);
+  if (group < 0) return task.peer;
+  const std::vector<std::int64_t>& members = channel.groups[static_cast<std::size_t>(group)];
+  if (std::ranges::binary_search(members, task.peer)) return task.peer;
+  return task.peer < std::ssize(members) ? members[static_cast<std::size_t>(task.peer)] : task.peer;
+}
+
+/// What goes from one rank to another on one channel, in order.
+struct Transfers {
+  std::vector<ClassTask> sends, receives;
+};
+
+/// The k-th send from a rank to another meets the k-th receive there from it.
+void match_transfers(const graph::OpenGraph& graph, MatchedCollectives& out) {
+  std::set<std::int64_t> recorded;
+  for (const graph::OpenClass& step : graph.classes) recorded.insert(step.ranks.begin(), step.ranks.end());
+  std::map<std::tuple<std::int32_t, std::int64_t, std::int64_t>, Transfers> pairs;  // channel, from, to
+  for (std::uint32_t c = 0; c < graph.classes.size(); ++c) {
+    const graph::OpenClass& step = graph.classes[c];
+    for (std::uint32_t i = 0; i < step.tasks.size() && !step.ranks.empty(); ++i) {
+      const graph::OpenTask& task = step.tasks[i];
+      const bool sends = task.kind == graph::OpenKind::send;
+      if ((!sends && task.kind != graph::OpenKind::receive) || task.peer < 0) continue;
+      const std::int64_t own = step.ranks.front(), peer = peer_of(graph, step, task);
+      if (!recorded.contains(peer)) continue;
+      Transfers& pair = sends ? pairs[{task.channel, own, peer}] : pairs[{task.channel, peer, own}];
+      (sends ? pair.sends : pair.receives).push_back({c, i});
+    }
+  }
+  for (const auto& [key, pair] : pairs) {
+    const std::size_t both = std::min(pair.sends.size(), pair.receives.size());
+    for (std::size_t i = 0; i < both; ++i) out.meetings.push_back({pair.sends[i], pair.receives[i]});
+    out.transfers += static_cast<std::int64_t>(both);
+    out.unmatched += static_cast<std::int64_t>(pair.sends.size() + pair.receives.size() - 2 * both);
+  }
+}
+
 }  // namespace
 
 MatchedCollectives match_collectives(const graph::OpenGraph& graph) {
@@ -89,6 +130,7 @@ MatchedCollectives match_collectives(const graph::OpenGraph& graph) {
         members, [&](const GroupTasks& of) { return of.tasks.size() == members.front().tasks.size(); });
     if (members.size() > 1 && equal) match_group(graph, members, out);
   }
+  match_transfers(graph, out);
   return out;
 }
 

@@ -18,11 +18,14 @@ struct ClassTask {
 struct MatchedCollectives {
   /// Tasks of two classes at least, which begin together.
   std::vector<std::vector<ClassTask>> meetings;
-  std::int64_t unmatched = 0;  // collectives of groups with several recorded ranks that met no other
+  std::int64_t transfers = 0;  // of the meetings: a send with its receive
+  std::int64_t unmatched = 0;  // collectives, sends and receives of recorded ranks that met no other
 };
 
 /// By the numbers that the profiler gave, where all collectives of a channel have one, else by their order. Kernels
 /// that send and receive are matched only if all ranks of a group have equally many of them: ranks of a pipeline don't.
+/// Sends and receives whose peer is told are matched by their order between two ranks on a channel. A peer that isn't a
+/// member of the group is a place in it.
 MatchedCollectives match_collectives(const graph::OpenGraph& graph);
 
 /// The rank that came last waited for nobody, so the shortest of the recorded times is the collective's own.

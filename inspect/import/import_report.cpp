@@ -93,8 +93,8 @@ StyledText styled_import(const ImportedTrace& imported, std::optional<std::size_
   text.add("\nedges by source, from sure to doubtful\n", Emphasis::heading);
   text.add(table_text(edges_table(imported), width));
   if (imported.matched + imported.unmatched > 0) {
-    text.add(
-        fmt::format("\n{} collectives were matched over ranks, {} were not\n", imported.matched, imported.unmatched));
+    text.add(fmt::format("\n{} collectives and transfers were matched over ranks, {} were not\n", imported.matched,
+                         imported.unmatched));
   }
   if (imported.graph.notes.empty()) return text;
   text.add("\nnotes\n", Emphasis::heading);

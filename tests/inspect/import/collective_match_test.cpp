@@ -81,6 +81,31 @@ TEST(CollectiveMatch, KeepsGroupsApart) {
   EXPECT_EQ(match_collectives(graph).unmatched, 2);
 }
 
+TEST(CollectiveMatch, JoinsSendsWithTheirReceives) {
+  graph::OpenGraph graph = two_ranks();
+  graph.channels = {{"stage", 2, {{4, 6}}}};
+  graph.classes[0].ranks = {4};
+  graph.classes[1].ranks = {6};
+  const auto transfer = [&](std::size_t of, std::size_t task, graph::OpenKind kind, std::int64_t peer) {
+    graph.classes[of].tasks[task].kind = kind;
+    graph.classes[of].tasks[task].peer = peer;
+  };
+  transfer(0, 1, graph::OpenKind::send, 6), transfer(0, 3, graph::OpenKind::receive, 6);
+  transfer(1, 1, graph::OpenKind::receive, 0), transfer(1, 3, graph::OpenKind::send, 4);  // 0: a place in the group
+  MatchedCollectives matched = match_collectives(graph);
+  EXPECT_EQ(matched.transfers, 2);
+  ASSERT_EQ(matched.meetings.size(), 2U);
+  EXPECT_EQ(matched.meetings[0][0].of_class, 0U);
+  EXPECT_EQ(matched.meetings[0][1].task, 1U);
+  EXPECT_EQ(matched.unmatched, 0);
+  graph.classes[1].tasks[3].kind = graph::OpenKind::receive;
+  matched = match_collectives(graph);
+  EXPECT_EQ(matched.transfers, 1);
+  EXPECT_EQ(matched.unmatched, 2);
+  graph.classes[1].tasks[3].peer = 9;  // without a trace
+  EXPECT_EQ(match_collectives(graph).unmatched, 1);
+}
+
 TEST(StepReplay, LetsRanksWaitForEachOther) {
   graph::OpenGraph graph = two_ranks();
   const MatchedCollectives matched = match_collectives(graph);

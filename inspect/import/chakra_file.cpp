@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kLongestMessage = 64 << 20;  // bytes of a message
 constexpr std::size_t kPiece = 1 << 16;
+constexpr double kMostNanoseconds = 4e18;  // so that sums of two times fit into 63 bits
 
 /// Hands out the messages of a file.
 class MessageReader {
@@ -281,6 +282,9 @@ ChakraFile parse_chakra(ByteSource source, const std::string& name) {
     ChakraNode node;
     const bool good = first_schema ? read_first_schema_node(*message, node) : read_node(*message, node);
     if (!good) messages.refuse(fmt::format("node {} of the file is no message of the schema", out.nodes.size()));
+    if (std::max(node.begin_ns, node.ns) > kMostNanoseconds) {
+      messages.refuse(fmt::format("node {} of the file has a time above 4e15 microseconds", out.nodes.size()));
+    }
     out.nodes.push_back(std::move(node));
   }
   fill_in_zeros(out.nodes);

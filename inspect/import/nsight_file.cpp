@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kNsightFix = "export it again: nsys export --type sqlite";
 constexpr int kRangeEvents[] = {59, 60};  // NVTX: a range pushed and popped, or started and ended
-constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
+constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // so that sums of two times fit into 63 bits
 
 class Database {
  public:

@@ -1,12 +1,15 @@
 // Traces of other programs: an accepted file gives a step that can be an open graph, and that can be replayed.
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/open_graph.h"
 #include "inspect/import/chakra_file.h"
 #include "inspect/import/chakra_step.h"
 #include "inspect/import/kineto_file.h"
+#include "inspect/import/nsight_file.h"
 #include "inspect/import/recovered_step.h"
 #include "inspect/import/step_replay.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -14,7 +17,18 @@
 namespace weft::fuzz {
 namespace {
 
+inspect::RecoveredStep step_of_database(std::string_view bytes, inspect::TraceChannels& channels) {
+  static const InputFolder folder;
+  const std::filesystem::path file = folder.write("t.sqlite", bytes);
+  const std::vector<inspect::TraceOutline> outlines = inspect::read_nsight_outlines(file);
+  if (outlines.empty()) throw UserError("no kernels", "some", "none: this is a fuzz target");
+  const inspect::TraceOutline& last = outlines.back();
+  const std::optional<inspect::MarkedStep> step = inspect::choose_step(last, {});
+  return inspect::recover_step(inspect::read_nsight_events(file, outlines.size() - 1, last, step), step, channels);
+}
+
 inspect::RecoveredStep recovered_step(std::string_view text, inspect::TraceChannels& channels) {
+  if (text.starts_with("SQLite format 3")) return step_of_database(text, channels);
   if (!text.starts_with('{') && !text.starts_with('[')) {
     inspect::ChakraFile file = inspect::parse_chakra(text_source(text), "t.0.et");
     return inspect::chakra_step(file, channels);

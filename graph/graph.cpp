@@ -43,6 +43,8 @@ std::string_view to_string(EdgeReason reason) {
       return "policy";
     case EdgeReason::given:
       return "given";
+    case EdgeReason::recorded_order:
+      return "recorded order";
   }
   return "?";
 }
@@ -266,7 +268,8 @@ void GraphBuilder::add_given_edges(std::vector<Edge>& edges) const {
   for (std::size_t i = 0; i < graph_.tasks_.size(); ++i) {
     for (const TaskBefore& before : graph_.tasks_[i].after) {
       const EdgeKind kind = before.only_issued ? EdgeKind::issued_before : EdgeKind::completes_before;
-      Edge edge{before.task, TaskId(i), kind, EdgeReason::given, 0, TensorId()};
+      Edge edge{before.task, TaskId(i), kind, before.only_order ? EdgeReason::recorded_order : EdgeReason::given,
+                0,           TensorId()};
       explain_given(edge, graph_.task(before.task).accesses, graph_.tasks_[i].accesses);
       edges.push_back(edge);
     }

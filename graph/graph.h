@@ -27,6 +27,7 @@ struct TaskBefore {
   TaskId task;
   bool only_issued = false;  // EdgeKind::issued_before
   float confidence = 1;      // that the edge is real, where it was guessed
+  bool only_order = false;   // EdgeReason::recorded_order
 };
 
 enum class Phase : std::uint8_t { forward, backward, update };
@@ -55,8 +56,17 @@ enum class EdgeKind : std::uint8_t { completes_before, issued_before };
 std::string_view to_string(EdgeKind kind);
 
 /// Why an edge exists: data is read after it is written, an anti-dependency, two tensors share bytes, a policy asked
-/// for it, or the graph's file has it (Task::after).
-enum class EdgeReason : std::uint8_t { read_after_write, write_after_read, write_after_write, memory, policy, given };
+/// for it, the graph's file has it (Task::after), or both tasks were recorded in this order on one queue, which says
+/// nothing about data.
+enum class EdgeReason : std::uint8_t {
+  read_after_write,
+  write_after_read,
+  write_after_write,
+  memory,
+  policy,
+  given,
+  recorded_order
+};
 
 std::string_view to_string(EdgeReason reason);
 

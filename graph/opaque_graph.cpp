@@ -160,7 +160,7 @@ KindClass drawn_as(const OpenTask& task) {
   return task.kind == OpenKind::compute ? KindClass::elementwise : KindClass::copy;
 }
 
-Graph opaque_graph(const OpenGraph& open, std::size_t class_index) {
+Graph opaque_graph(const OpenGraph& open, std::size_t class_index, KeptOrder kept) {
   check(open);
   const OpenClass& one = open.classes.at(class_index);
   GraphBuilder builder(Arguments::of_any_form, one.edges_from_accesses ? Conflicts::ordered : Conflicts::left);
@@ -170,9 +170,9 @@ Graph opaque_graph(const OpenGraph& open, std::size_t class_index) {
   builder.name_streams(std::move(streams));
   for (const OpenTensor& tensor : one.tensors) builder.add_tensor(tensor_of(tensor));
   std::vector<std::vector<TaskBefore>> after(one.tasks.size());
-  for (const OpenEdge& edge : one.edges) {
-    after[edge.to].push_back(
-        {TaskId(std::size_t{edge.from}), edge.kind == EdgeKind::issued_before, static_cast<float>(edge.confidence)});
+  for (const auto& [edge, only_order] : held_edges(one, kept)) {
+    after[edge.to].push_back({TaskId(std::size_t{edge.from}), edge.kind == EdgeKind::issued_before,
+                              static_cast<float>(edge.confidence), only_order});
   }
   for (std::size_t i = 0; i < one.tasks.size(); ++i) {
     const OpenTask& from = one.tasks[i];

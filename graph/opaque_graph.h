@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "graph/open_graph.h"
+#include "graph/stream_order.h"
 
 namespace weft::graph {
 
@@ -15,10 +16,10 @@ namespace weft::graph {
 ///   stream only copies; these queues are local (ChannelInfo);
 /// - else on the compute streams of the policy.
 /// Channels of a graph that Weft wrote are Weft's own, by their names. An edge with after_begin_ns counts as one that
-/// waits for the end of the launch. A tensor takes its bytes rounded up to two. A task without a phase is of the
-/// forward phase; one without ns takes as long as it was recorded to take. Throws UserError if the open graph fails
-/// check(), or needs more queues than a graph can have.
-Graph opaque_graph(const OpenGraph& open, std::size_t class_index);
+/// waits for the end of the launch. Of the order of recorded streams, `kept` holds (held_edges()). A tensor takes its
+/// bytes rounded up to two. A task without a phase is of the forward phase; one without ns takes as long as it was
+/// recorded to take. Throws UserError if the open graph fails check(), or needs more queues than a graph can have.
+Graph opaque_graph(const OpenGraph& open, std::size_t class_index, KeptOrder kept = KeptOrder::all);
 
 /// The class by which drawings colour an operation: that of Weft's own operation of the name, else by words in it
 /// ("gemm", "AllReduce", "memcpy"), else by the task's kind.

@@ -259,6 +259,7 @@ int simulate_open(const CompareOptions& options) {
   study::Comparison comparison;
   comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
   comparison.source = input.problem.options.cost_model->source();
+  comparison.summation_note = input.order_note;
   comparison.problem = simulate::bounds_of(input.problem);
   comparison.reports = reports_of(input.problem, policies, *line);
   if (options.pareto) comparison.limited = front_of(input.problem, comparison.reports, *line);

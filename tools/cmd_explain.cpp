@@ -65,6 +65,7 @@ struct ExplainInput {
   policy::NamedPolicy policy;
   bool by_machine = false;                     // costs are the machine's
   std::optional<train::ResolvedRun> run = {};  // nullopt: an open graph
+  std::string order_note = {};
 };
 
 ExplainInput explain_input_of(const train::RunConfig& config) {
@@ -74,7 +75,7 @@ ExplainInput explain_input_of(const train::RunConfig& config) {
 
 ExplainInput explain_input_of(const OpenSettings& settings) {
   OpenInput input = open_input(settings);
-  return {std::move(input.problem), std::move(input.policy), input.has_machine};
+  return {std::move(input.problem), std::move(input.policy), input.has_machine, std::nullopt, input.order_note};
 }
 
 int explain_pipeline(const ExplainCommand& command) {
@@ -120,7 +121,7 @@ int explain_step(const ExplainCommand& command) {
     write_durable(command.output, plan::to_json(step.applied->file), Named::by_person);
     step.output = command.output;
   }
-  if (input.run) step.summation_note = train::summation_note(input.run->config);
+  step.summation_note = input.run ? train::summation_note(input.run->config) : input.order_note;
   if (input.by_machine) step.unsure = cost::unsure_numbers(problem.machine);
   if (command.json) {
     say("{}\n", explanation_json(step).text());

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 struct ReportOptions {
   std::vector<std::string> inputs, policies;
   std::string output = "report.html";
-  std::string wanted_class;
+  OpenFlags open;
   std::vector<cost::CostScale> scales;
   bool json = false;
   std::vector<train::Setting> overrides;  // of the configuration: its policy
@@ -62,7 +62,7 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
 }
 
 inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
-  OpenSettings settings{options.inputs.front(), options.wanted_class, options.overrides};
+  OpenSettings settings{options.inputs.front(), options.open, options.overrides};
   for (const std::string& policy : options.policies) settings.config.libraries.trust(policy);
   OpenInput input = open_input(settings);
   scale_costs(input.problem, options.scales);
@@ -71,7 +71,8 @@ inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
     policies.push_back(policy::named_policy(policy, settings.config.libraries));
   if (policies.empty()) policies = {input.policy};
   study::Comparison comparison;
-  comparison.title = input.title();
+  comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
+  comparison.summation_note = input.order_note;
   comparison.source = input.problem.options.cost_model->source();
   for (const policy::NamedPolicy& policy : policies)
     comparison.reports.push_back(simulate::report_plan(input.problem, policy));
@@ -106,9 +107,11 @@ inspect::ReportPage page_of(const ReportOptions& options) {
                     "leave --scale out: the folders keep what was run or simulated");
   }
   const bool open = one_step && inspect::is_graph_file(input);
-  if (!options.wanted_class.empty() && !open) {
-    throw UserError("--class without a graph file", "NAME.graph.json, whose classes it chooses from",
-                    "leave --class out");
+  if (!open) refuse_without_graph_file(options.open);
+  const bool names_machine = std::ranges::any_of(options.overrides, [](const auto& o) { return o.key == "machine"; });
+  if (names_machine && !one_step) {
+    throw UserError("--machine with folders", "a configuration or graph file, whose step is simulated",
+                    "leave --machine out: the folders keep what was run or simulated");
   }
   if (open) return page_of_open_graph(options);
   if (options.inputs.size() > 1) return page_of_runs(options);
@@ -181,7 +184,15 @@ Command describe_report() {
                .suggestions = policy_words(),
                .paths = Paths::files});
   command.add(policy_option(options->overrides));
-  command.add(class_option(options->wanted_class));
+  command.add({.names = "--machine",
+               .target =
+                   [options](const std::string& value) {
+                     options->overrides.push_back({"machine", value, "--machine"});
+                   },
+               .value = "NAME|FILE",
+               .help = "of a configuration or graph file: the machine to simulate",
+               .paths = Paths::files});
+  for (CommandOption& option : open_options(options->open)) command.add(std::move(option));
   command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.description =

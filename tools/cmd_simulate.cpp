@@ -250,6 +250,7 @@ int run_open(const SimulateOptions& options) {
   const simulate::PlanReport planned = simulate::report_plan(input.problem, input.policy);
   if (!planned.planned()) throw UserError(planned.refusal, "", "");
   const std::int64_t memory = plan::memory_report(*planned.plan).total();
+  if (!input.order_note.empty()) input.graph.notes.push_back(input.order_note + ".");
   write_pictures(options, planned, std::nullopt);
   if (options.json) {
     say("{}\n", json_of(input, planned, memory, files_of(options)).text());

@@ -73,6 +73,7 @@ std::vector<TraceInput> compared(const TimelineOptions& options, int most) {
     if (policies[i] && options.open) {
       if (!open) open = open_input(*options.open);
       inputs.push_back(simulate_step(open->problem, *policies[i], most, std::nullopt));
+      inputs.back().summation_note = open->order_note;
       continue;
     }
     if (policies[i] && !run) {
@@ -96,6 +97,7 @@ std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
   } else if (options.open) {
     const OpenInput open = open_input(*options.open);
     inputs.push_back(simulate_step(open.problem, open.policy, most, std::nullopt));
+    inputs.back().summation_note = open.order_note;
   } else {
     const train::ResolvedRun run = train::resolve(options.config, 0);
     inputs.push_back(simulate_step(run, run.policy, most));

@@ -137,13 +137,6 @@ CommandOption policy_option(std::vector<train::Setting>& settings) {
   return option;
 }
 
-CommandOption class_option(std::string& wanted) {
-  return {.names = "--class",
-          .target = &wanted,
-          .value = "NAME|RANK",
-          .help = "of a graph file: the class of ranks to take; default: the first"};
-}
-
 int print_config(const train::RunConfig& config, OpenGrid open) {
   train::RunConfig checked = config, printed = config;
   if (config.grid_auto && open == OpenGrid::accepted) {
@@ -158,7 +151,8 @@ int print_config(const train::RunConfig& config, OpenGrid open) {
 
 struct ConfigOptions::Given {
   std::string command;  // "graph"
-  std::string file, wanted_class;
+  std::string file;
+  OpenFlags open;
   std::vector<std::string> assignments;
   std::vector<train::Setting> flags;
   bool dump = false;
@@ -224,7 +218,9 @@ ConfigOptions::ConfigOptions(Command& command, std::string_view reader) : given_
                .value = "KEY=VALUE",
                .help = "set any key: --set model.layers=6; may be given again",
                .arity = Arity::each});
-  if (takes_open_graphs(given_->command)) command.add(class_option(given_->wanted_class));
+  if (takes_open_graphs(given_->command)) {
+    for (CommandOption& option : open_options(given_->open)) command.add(std::move(option));
+  }
   command.add({.names = "--dump-config",
                .target = &given_->dump,
                .help = "print the checked configuration as TOML, and leave"});
@@ -246,14 +242,11 @@ std::pair<train::RunConfig, std::vector<train::Setting>> ConfigOptions::layers(M
 
 std::optional<OpenSettings> ConfigOptions::open_graph() const {
   if (!takes_open_graphs(given_->command) || !inspect::is_graph_file(given_->file)) {
-    if (!given_->wanted_class.empty()) {
-      throw UserError("--class without a graph file", "NAME.graph.json, whose classes it chooses from",
-                      "leave --class out");
-    }
+    refuse_without_graph_file(given_->open);
     return std::nullopt;
   }
   if (given_->dump) refuse_for_open_graph("--dump-config", "a configuration, which a graph file isn't");
-  return OpenSettings{given_->file, given_->wanted_class, given_->settings(MachineNumbers::refused)};
+  return OpenSettings{given_->file, given_->open, given_->settings(MachineNumbers::refused)};
 }
 
 const std::string& ConfigOptions::file() const {

@@ -34,9 +34,6 @@ enum class OpenGrid : std::uint8_t { refused, accepted };
 /// Prints the configuration as TOML after checking that it resolves; what is left open stays open in it. Returns 0.
 int print_config(const train::RunConfig& config, OpenGrid open = OpenGrid::refused);
 
-/// --class, which chooses a class of an open graph.
-CommandOption class_option(std::string& wanted);
-
 /// Whether --set may name numbers of the machine too: "machine.network.latency".
 enum class MachineNumbers : std::uint8_t { refused, taken };
 

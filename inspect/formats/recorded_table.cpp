@@ -175,7 +175,7 @@ class TableReader {
     const std::int64_t last = static_cast<std::int64_t>(out_.tasks.size()) - 1;
     std::array<std::int64_t, 5> numbers{};  // from, to, reason, distance, kind
     const std::size_t count =
-        read_numbers(in_, numbers, {last, last, static_cast<std::int64_t>(graph::EdgeReason::given), 1, 1},
+        read_numbers(in_, numbers, {last, last, static_cast<std::int64_t>(graph::EdgeReason::recorded_order), 1, 1},
                      "an edge of more than five numbers");
     const plan::RecordedEdge edge{.from = static_cast<std::uint32_t>(numbers[0]),
                                   .to = static_cast<std::uint32_t>(numbers[1]),

@@ -3,21 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <variant>
 
 #include "base/error.h"
 #include "runtime/cost/cost_model.h"
+#include "runtime/cost/scaled_costs.h"
 
 namespace weft::cost {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
+constexpr double kGreatestBandwidth = 1e6;
 
 class RecordedCosts final : public CostModel {
  public:
-  RecordedCosts(std::optional<Machine> machine, DType dtype) : machine_(std::move(machine)), dtype_(dtype) {}
+  RecordedCosts(std::optional<Machine> machine, DType dtype, std::vector<BandwidthFactor> bandwidths)
+      : machine_(std::move(machine)), dtype_(dtype), bandwidths_(std::move(bandwidths)) {}
 
   TaskCosts costs(const graph::Graph& graph) const override {
     TaskCosts costs;
@@ -30,14 +35,56 @@ class RecordedCosts final : public CostModel {
       costs.beside_ns.push_back(opaque->beside_ns >= 0 ? std::max(ns, opaque->beside_ns) : ns);
       costs.link_ns.push_back(opaque->link_ns >= 0 ? std::min(ns, opaque->link_ns) : ns);
     }
+    for (const BandwidthFactor& bandwidth : bandwidths_) apply(bandwidth, graph, costs);
     return costs;
   }
 
   std::string source() const override {
-    return machine_ ? "recorded times, and machine " + machine_->name : "recorded times";
+    std::string text = machine_ ? "recorded times, and machine " + machine_->name : "recorded times";
+    for (const BandwidthFactor& bandwidth : bandwidths_) {
+      text += fmt::format(", {} × the bandwidth of {}", bandwidth.factor,
+                          bandwidth.channel == "*" ? std::string("all channels") : bandwidth.channel);
+    }
+    return text;
   }
 
  private:
+  void apply(const BandwidthFactor& bandwidth, const graph::Graph& graph, TaskCosts& costs) const {
+    bool found = false;
+    for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+      const auto& opaque = std::get<graph::Opaque>(graph.tasks()[i].operation);
+      const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation);
+      if (channel == nullptr || graph.is_local(*channel)) continue;
+      if (!matches_pattern(bandwidth.channel, graph.channel_name(*channel))) continue;
+      found = true;
+      const double latency = machine_ ? latency_of(graph, opaque) / kNanosecond : 0;
+      const double sending = opaque.link_ns >= 0 ? costs.link_ns[i] : std::max(0.0, costs.ns[i] - latency);
+      const double saved = sending - sending / bandwidth.factor;
+      costs.ns[i] -= saved;
+      costs.beside_ns[i] -= saved;
+      costs.link_ns[i] = std::min(costs.link_ns[i] - (opaque.link_ns >= 0 ? saved : 0), costs.ns[i]);
+    }
+    if (found) return;
+    std::vector<std::string> known;
+    for (const graph::ChannelInfo& info : graph.channels()) {
+      if (!info.local) known.push_back(info.name);
+    }
+    throw UserError(
+        fmt::format("--bandwidth {}={}: no collective goes over such a channel", bandwidth.channel, bandwidth.factor),
+        known.empty() ? "a step with collectives" : fmt::format("one of {}", fmt::join(known, ", ")),
+        "* stands for any text: --bandwidth 'dp*=2'");
+  }
+
+  GroupSpan span_of(const graph::Graph& graph, const graph::Opaque& opaque) const {
+    const graph::ChannelInfo* info = graph.channel_info(opaque.queue);
+    return span_of_first_ranks(*machine_, info == nullptr ? 1 : info->group_size);
+  }
+  const Link& link_of(const GroupSpan& span) const { return span.within_node() ? machine_->node : machine_->network; }
+  double latency_of(const graph::Graph& graph, const graph::Opaque& opaque) const {
+    const Link& link = link_of(span_of(graph, opaque));
+    return link.latency + link.setup;
+  }
+
   double seconds(const graph::Graph& graph, const graph::Task& task, const graph::Opaque& opaque) const {
     if (opaque.flops <= 0 && opaque.bytes <= 0 && opaque.network_bytes <= 0) {
       throw UserError(fmt::format("task '{}' has neither a time nor a shape", task.name),
@@ -51,20 +98,33 @@ class RecordedCosts final : public CostModel {
       return machine_->task_overhead +
              std::max(opaque.flops / machine_->flops(dtype_), opaque.bytes / machine_->memory_bandwidth);
     }
-    const graph::ChannelInfo* info = graph.channel_info(opaque.queue);
-    const GroupSpan span = span_of_first_ranks(*machine_, info == nullptr ? 1 : info->group_size);
-    const Link& link = span.within_node() ? machine_->node : machine_->network;
-    return link.latency + link.setup + opaque.network_bytes / group_bandwidth(*machine_, span);
+    return latency_of(graph, opaque) + opaque.network_bytes / group_bandwidth(*machine_, span_of(graph, opaque));
   }
 
   std::optional<Machine> machine_;
   DType dtype_;
+  std::vector<BandwidthFactor> bandwidths_;
 };
 
 }  // namespace
 
-std::unique_ptr<const CostModel> recorded_costs(std::optional<Machine> machine, DType dtype) {
-  return std::make_unique<const RecordedCosts>(std::move(machine), dtype);
+BandwidthFactor parse_bandwidth_factor(std::string_view text) {
+  const std::size_t equals = text.rfind('=');
+  const std::string_view number = text.substr(equals == std::string_view::npos ? 0 : equals + 1);
+  BandwidthFactor out{equals == std::string_view::npos ? "*" : std::string(text.substr(0, equals)), 0};
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), out.factor);
+  const bool fits = error == std::errc() && end == number.data() + number.size() && out.factor > 0 &&
+                    out.factor <= kGreatestBandwidth && !out.channel.empty();
+  if (!fits) {
+    throw UserError(fmt::format("--bandwidth {}", text), "a factor above 0, or a channel and a factor",
+                    "--bandwidth 2, or --bandwidth 'data=0.5'");
+  }
+  return out;
+}
+
+std::unique_ptr<const CostModel> recorded_costs(std::optional<Machine> machine, DType dtype,
+                                                std::vector<BandwidthFactor> bandwidths) {
+  return std::make_unique<const RecordedCosts>(std::move(machine), dtype, std::move(bandwidths));
 }
 
 }  // namespace weft::cost

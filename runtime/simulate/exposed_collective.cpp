@@ -81,7 +81,8 @@ bool find_delay(const SimulatedStep& step, ExposedCollective& exposed) {
     exposed.because =
         fmt::format("{} {}; {}",
                     added.reason == graph::EdgeReason::memory ? "it uses memory that has to be released first, by"
-                                                              : "the policy issues it after",
+                    : added.reason == graph::EdgeReason::recorded_order ? "it was recorded on one stream after"
+                                                                        : "the policy issues it after",
                     step.name(added.from), data_text(step, exposed));
     return true;
   }
@@ -102,7 +103,7 @@ graph::TaskId released_by(const SimulatedStep& step, graph::TaskId task) {
 
 /// The cause if computations could have run while the collective was exposed; false if none could.
 bool find_held_up(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
-  const std::vector<bool> needs = descendants(step.graph, exposed.task);
+  const std::vector<bool> needs = descendants(step.graph, exposed.task, Dependence::data);
   const HeldUp waiting = held_up(step, first_exposed, exposed.task, needs);
   if (!waiting.task.valid()) return false;
   exposed.in_the_way = waiting.next;

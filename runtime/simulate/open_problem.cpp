@@ -80,7 +80,7 @@ class ClassWriter {
 
 PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
   PlanningProblem problem;
-  problem.graph = std::make_shared<const graph::Graph>(graph::opaque_graph(open, choices.class_index));
+  problem.graph = std::make_shared<const graph::Graph>(graph::opaque_graph(open, choices.class_index, choices.kept));
   if (choices.machine) {
     problem.machine = *choices.machine;
   } else {
@@ -89,7 +89,7 @@ PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& ch
   problem.options = choices.options;
   problem.options.compute_streams =
       choices.compute_streams > 0 ? choices.compute_streams : policy::recorded_compute_streams(*problem.graph);
-  problem.options.cost_model = cost::recorded_costs(choices.machine, choices.dtype);
+  problem.options.cost_model = cost::recorded_costs(choices.machine, choices.dtype, choices.bandwidths);
   (void)problem.options.cost_model->costs(*problem.graph);  // refuses tasks without a cost by name
   problem.options.machine = std::make_shared<const cost::Machine>(problem.machine);
   problem.options.link_of_channel = links_of_channels(*problem.graph);

@@ -5,10 +5,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/dtype.h"
 #include "graph/grid.h"
 #include "graph/open_graph.h"
+#include "graph/stream_order.h"
+#include "runtime/cost/recorded_costs.h"
 #include "runtime/simulate/plan_report.h"
 
 namespace weft::simulate {
@@ -19,8 +22,10 @@ inline constexpr std::string_view kNoMachine = "none";
 /// What a command line says about an open graph.
 struct OpenChoices {
   std::size_t class_index = 0;
-  std::optional<cost::Machine> machine = {};  // its contention, and its rates for tasks without a time
-  DType dtype = DType::bf16;                  // whose rate counts for flops
+  std::optional<cost::Machine> machine = {};      // its contention, and its rates for tasks without a time
+  DType dtype = DType::bf16;                      // whose rate counts for flops
+  graph::KeptOrder kept = graph::KeptOrder::all;  // of recorded streams
+  std::vector<cost::BandwidthFactor> bandwidths = {};
   /// Compute streams; 0: as many as computations ran on, at least 1.
   int compute_streams = 0;
   policy::PolicyOptions options = {};  // memory and seed

@@ -34,7 +34,8 @@ graph::TaskId SimulatedStep::before_on_stream(graph::TaskId task) const {
 graph::TaskId SimulatedStep::last_input(graph::TaskId task) const {
   graph::TaskId last;
   for (const graph::Edge& edge : graph.in_edges(task)) {
-    if (edge.distance == 0 && (!last.valid() || end(edge.from) > end(last))) last = edge.from;
+    if (edge.distance != 0 || edge.reason == graph::EdgeReason::recorded_order) continue;
+    if (!last.valid() || end(edge.from) > end(last)) last = edge.from;
   }
   return last;
 }
@@ -46,10 +47,14 @@ double SimulatedStep::ready(graph::TaskId task) const {
 
 graph::Edge SimulatedStep::last_added(graph::TaskId task) const {
   graph::Edge last;
-  for (const graph::Edge& edge : plan.added_edges) {
-    if (edge.to != task || edge.distance != 0) continue;
-    if (plan.position[edge.from.index()].stream == plan.position[task.index()].stream) continue;
+  const auto look_at = [&](const graph::Edge& edge) {
+    if (edge.to != task || edge.distance != 0) return;
+    if (plan.position[edge.from.index()].stream == plan.position[task.index()].stream) return;
     if (!last.from.valid() || end(edge.from) > end(last.from)) last = edge;
+  };
+  for (const graph::Edge& edge : plan.added_edges) look_at(edge);
+  for (const graph::Edge& edge : graph.in_edges(task)) {
+    if (edge.reason == graph::EdgeReason::recorded_order) look_at(edge);
   }
   return last;
 }
@@ -60,7 +65,7 @@ std::string kind_of(const graph::Graph& graph, const graph::Task& task) {
   return channel == nullptr ? kind : fmt::format("{} on {}", kind, graph.channel_name(*channel));
 }
 
-std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task) {
+std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task, Dependence by) {
   std::vector<bool> found(graph.tasks().size(), false);
   std::vector<graph::TaskId> open = {task};
   while (!open.empty()) {
@@ -69,6 +74,7 @@ std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task) {
     for (const std::uint32_t index : graph.out_edges(next)) {
       const graph::Edge& edge = graph.edges()[index];
       if (edge.distance != 0 || found[edge.to.index()]) continue;
+      if (by == Dependence::data && edge.reason == graph::EdgeReason::recorded_order) continue;
       found[edge.to.index()] = true;
       open.push_back(edge.to);
     }

@@ -1,6 +1,7 @@
 // Access to one simulated step by task, for explanations.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,13 @@ class SimulatedStep {
   /// The policy's reason for the task's position.
   const plan::Reason& reason(graph::TaskId task) const;
   graph::TaskId before_on_stream(graph::TaskId task) const;
-  /// By the graph's own edges, the predecessor of `task` that ended last.
+  /// By the graph's own edges, the predecessor of `task` that ended last. Recorded order (EdgeReason::recorded_order)
+  /// doesn't count: it says nothing about data.
   graph::TaskId last_input(graph::TaskId task) const;
   double ready(graph::TaskId task) const;
-  /// Of the edges into `task` that the policy and the memory planner added, the one whose source ended last; its tasks
-  /// are invalid if there is none. Edges from the task's own stream don't count, since the queue implies them.
+  /// Of the edges into `task` that the policy and the memory planner added, or that are recorded order, the one whose
+  /// source ended last; its tasks are invalid if there is none. Edges from the task's own stream don't count, since the
+  /// queue implies them.
   graph::Edge last_added(graph::TaskId task) const;
 
   const plan::Plan& plan;
@@ -43,7 +46,13 @@ class SimulatedStep {
 /// "gemm", "all_reduce on y".
 std::string kind_of(const graph::Graph& graph, const graph::Task& task);
 
+/// Which edges make a task depend on another.
+enum class Dependence : std::uint8_t {
+  any,   // all that hold
+  data,  // without recorded order
+};
+
 /// By task: does it depend on `task`, directly or indirectly?
-std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task);
+std::vector<bool> descendants(const graph::Graph& graph, graph::TaskId task, Dependence by = Dependence::any);
 
 }  // namespace weft::simulate

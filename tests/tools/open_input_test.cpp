@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/graph/open_graph_sample.h"
+#include "tests/graph/sharded_step.h"
 #include "tests/tools/run_command.h"
 
 namespace weft::tools {
@@ -91,6 +93,64 @@ TEST_F(OpenGraphCommand, CostsAreScaled) {
   EXPECT_NEAR(step_seconds(tiny), 3 * step_seconds(plain), 1e-9 * step_seconds(tiny));
   EXPECT_TRUE(testing::has_parts(refused({"explain", "s.graph.json", "--scale", "gem=2"}), {"--scale gem: no"}));
   EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "--scale", "gemm"}), {"--scale gemm", "factor"}));
+}
+
+TEST_F(OpenGraphCommand, RecordedOrderIsKeptAsFarAsAsked) {
+  inspect::write_graph_file(folder_.path("f.graph.json"), testing::sharded_step());
+  const auto figures = [&](const Words& more) {
+    Words words = {"compare", "f.graph.json", "--json", "--policies", "recorded", "lhs"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json::parse(output(words));
+  };
+  const auto step_us = [](const json& all, std::size_t policy) {
+    return 1e3 * all.at("policies").at(policy).at("step_ms").get<double>();
+  };
+  const json kept = figures({}), moved = figures({"--keep-order", "computations"}),
+             all = figures({"--keep-order", "none"});
+  for (const json* each : {&kept, &moved, &all}) EXPECT_NEAR(step_us(*each, 0), 600, 0.01) << "as recorded";
+  EXPECT_NEAR(step_us(kept, 1), 600, 0.01);
+  EXPECT_NEAR(step_us(moved, 1), 400, 0.01);
+  EXPECT_NEAR(step_us(all, 1), 400, 0.01);
+  EXPECT_EQ(kept.at("summation_note"), "");
+  EXPECT_TRUE(
+      testing::has_parts(output({"compare", "f.graph.json", "--keep-order", "computations", "--policies", "lhs"}),
+                         {"order of collectives isn't kept", "at best", "0.40"}));
+  EXPECT_TRUE(testing::has_parts(output({"simulate", "f.graph.json", "--keep-order", "none"}),
+                                 {"no recorded order of streams is kept", "600.0 us", "+0.0 %"}));
+  EXPECT_TRUE(testing::has_parts(refused({"simulate", "f.graph.json", "--keep-order", "some"}), {"--keep-order"}));
+}
+
+TEST_F(OpenGraphCommand, RecordedOrderIsNoDependency) {
+  inspect::write_graph_file(folder_.path("f.graph.json"), testing::sharded_step());
+  const auto causes = [&](const Words& more) {
+    Words words = {"explain", "f.graph.json", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::map<std::string, std::string> out;
+    const json explained = json::parse(output(words));
+    for (const json& each : explained.at("collectives")) out[each.at("name")] = each.at("cause");
+    return out;
+  };
+  auto kept = causes({}), moved = causes({"--keep-order", "computations"});
+  EXPECT_EQ(kept["all_gather#1"], "queued");
+  EXPECT_EQ(kept["reduce_scatter#2"], "data_dependency");
+  EXPECT_EQ(moved["all_gather#1"], "queued");
+  EXPECT_TRUE(testing::has_parts(output({"explain", "f.graph.json", "--keep-order", "computations"}),
+                                 {"issue it before", "isn't kept"}))
+      << "a remedy that the recorded order forbids";
+}
+
+TEST_F(OpenGraphCommand, BandwidthsAreScaled) {
+  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--bandwidth", "2"}), 1e-9 * (10 + 1000 + 800 + 300));
+  EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--bandwidth", "t*=0.5"}),
+                   1e-9 * (10 + 1000 + 2400 + 200));
+  EXPECT_TRUE(
+      testing::has_parts(refused({"explain", "s.graph.json", "--bandwidth", "dp=2"}), {"--bandwidth dp", "tp"}));
+  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "--bandwidth", "tp=0"}), {"--bandwidth tp=0"}));
+  EXPECT_TRUE(
+      testing::has_parts(refused({"simulate", "--model", "tiny", "--bandwidth", "2"}), {"without a graph file"}));
+  output({"report", "s.graph.json", "--machine", "laptop", "--bandwidth", "2", "-o", "b.html"});
+  const std::string page = testing::TemporaryFolder::read(folder_.path("b.html"));
+  EXPECT_TRUE(testing::has_parts(page, {"on laptop", "the bandwidth of all channels"}));
 }
 
 TEST_F(OpenGraphCommand, AClassIsChosen) {

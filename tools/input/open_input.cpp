@@ -43,9 +43,56 @@ bool open_graph_takes(std::string_view key) {
   return std::ranges::find(kKeys, key) != kKeys.end();
 }
 
+void refuse_without_graph_file(const OpenFlags& flags) {
+  const std::string flag = flags.given();
+  if (flag.empty()) return;
+  throw UserError(flag + " without a graph file", "NAME.graph.json, an open graph", fmt::format("leave {} out", flag));
+}
+
 void refuse_for_open_graph(std::string_view flag, std::string_view why) {
   throw UserError(fmt::format("{} with a graph file", flag), why, fmt::format("leave {} out", flag));
 }
+
+std::string OpenFlags::given() const {
+  return !wanted.empty() ? "--class" : !kept.empty() ? "--keep-order" : !bandwidths.empty() ? "--bandwidth" : "";
+}
+
+std::vector<CommandOption> open_options(OpenFlags& flags) {
+  std::vector<CommandOption> options = {
+      {.names = "--class",
+       .target = &flags.wanted,
+       .value = "NAME|RANK",
+       .help = "the class of ranks to take; default: the first"},
+      {.names = "--keep-order",
+       .target = &flags.kept,
+       .value = "ORDER",
+       .help = "the recorded order of streams that holds under every policy; computations: collectives may change "
+               "places; none: whatever no other edge forbids",
+       .default_text = "all",
+       .choices = {"all", "computations", "none"}},
+      {.names = "--bandwidth",
+       .target =
+           [&flags](const std::string& value) { flags.bandwidths.push_back(cost::parse_bandwidth_factor(value)); },
+       .value = "[CHANNEL=]FACTOR",
+       .help = "what if the network were so many times as fast; may be repeated",
+       .arity = Arity::each}};
+  for (CommandOption& option : options) option.group = "Graph files";
+  return options;
+}
+
+namespace {
+
+std::string note_on_order(const graph::OpenClass& one, graph::KeptOrder kept) {
+  if (kept == graph::KeptOrder::all || !graph::has_stream_order(one)) return "";
+  const std::string what = kept == graph::KeptOrder::computations ? "the recorded order of collectives isn't kept"
+                                                                  : "no recorded order of streams is kept";
+  return what + (graph::knows_data(one)
+                     ? ""
+                     : ", and the file doesn't tell which work needs which data: other policies show what another "
+                       "order could give at best");
+}
+
+}  // namespace
 
 std::string OpenInput::title() const {
   const graph::OpenClass& one = graph.classes[class_index];
@@ -68,9 +115,11 @@ OpenInput open_input(const OpenSettings& settings) {
   train::ResolvedRun run = train::read_texts(std::move(config));
   OpenInput input;
   input.graph = inspect::read_graph_file(settings.file);
-  input.class_index = class_named(input.graph, settings.wanted);
+  input.class_index = class_named(input.graph, settings.flags.wanted);
   simulate::OpenChoices choices;
   choices.class_index = input.class_index;
+  choices.kept = graph::find_kept_order(settings.flags.kept).value_or(graph::KeptOrder::all);
+  choices.bandwidths = settings.flags.bandwidths;
   if (run.machine) choices.machine = *run.machine;
   if (run.config.given.contains("dtype")) choices.dtype = run.config.dtype;
   if (run.config.given.contains("streams")) choices.compute_streams = static_cast<int>(run.config.streams);
@@ -80,6 +129,7 @@ OpenInput open_input(const OpenSettings& settings) {
   input.problem = simulate::open_problem(input.graph, choices);
   input.policy = names_policy ? run.policy : simulate::default_open_policy(*input.problem.graph);
   input.has_machine = run.machine != nullptr;
+  input.order_note = note_on_order(input.graph.classes[input.class_index], choices.kept);
   return input;
 }
 

@@ -8,13 +8,28 @@
 
 #include "graph/open_graph.h"
 #include "runtime/simulate/open_problem.h"
+#include "tools/command_line/command.h"
 #include "train/config/config.h"
 
 namespace weft::tools {
 
+/// Flags that only graph files take.
+struct OpenFlags {
+  std::string wanted;  // a class by its name or by a rank in it; "": the first
+  std::string kept;    // graph::KeptOrder; "": all
+  std::vector<cost::BandwidthFactor> bandwidths;
+
+  /// The first of these flags that was given; "" if none was.
+  std::string given() const;
+};
+
+/// --class, --keep-order and --bandwidth, which set `flags`.
+std::vector<CommandOption> open_options(OpenFlags& flags);
+
 /// What a command line says about an open graph.
 struct OpenSettings {
-  std::string file, wanted;              // wanted: a class by its name or by a rank in it; "": the first
+  std::string file;
+  OpenFlags flags;
   std::vector<train::Setting> settings;  // of the keys that open graphs take
   train::RunConfig config = {};          // whose libraries the command line trusts
 };
@@ -25,6 +40,7 @@ struct OpenInput {
   simulate::PlanningProblem problem;
   policy::NamedPolicy policy;
   bool has_machine = false;  // --machine was given
+  std::string order_note;    // what the order that isn't kept means for results; "" if all is kept
 
   /// "step of class 'stage0' of sample (2 of 8 ranks)".
   std::string title() const;
@@ -36,6 +52,9 @@ bool open_graph_takes(std::string_view key);
 /// The keys of the settings, applied. Throws UserError on a key that needs a model or a grid, a class that isn't there,
 /// and on whatever graph or policy are refused for.
 OpenInput open_input(const OpenSettings& settings);
+
+/// Throws UserError if a flag was given that only graph files take.
+void refuse_without_graph_file(const OpenFlags& flags);
 
 /// Refuses a flag of a command, by name, that an open graph has no use for.
 [[noreturn]] void refuse_for_open_graph(std::string_view flag, std::string_view why);

@@ -7,22 +7,22 @@
 namespace weft::policy {
 namespace {
 
-constexpr int kLayers = 6;
+constexpr int kFittedLayers = 6;
 constexpr std::int64_t kInner = 1024, kWeight = 512;
 
 class RewriteToFit : public ::testing::Test {
  protected:
   FittingRewrites find(std::int64_t limit, double gather, double inner) {
     const auto rewritten = [this](std::span<const plan::Rewrite> more) { return plan::rewrite(graph_, more); };
-    return find_fitting_rewrites(rewritten,
-                                 {.memory_limit = limit, .cost_model = testing::deep_costs(kLayers, gather, inner)});
+    return find_fitting_rewrites(
+        rewritten, {.memory_limit = limit, .cost_model = testing::deep_costs(kFittedLayers, gather, inner)});
   }
   std::int64_t scratch(const std::string& rewrites) const { return testing::serial_scratch(graph_, rewrites); }
   static std::string text(const FittingRewrites& found) {
     return plan::to_string(std::span<const plan::Rewrite>(found.rewrites));
   }
 
-  std::shared_ptr<const graph::Graph> graph_ = testing::deep_step(kLayers, kInner, kWeight);
+  std::shared_ptr<const graph::Graph> graph_ = testing::deep_step(kFittedLayers, kInner, kWeight);
 };
 
 TEST_F(RewriteToFit, TheFirstLayersGiveMemoryBack) {
@@ -33,7 +33,7 @@ TEST_F(RewriteToFit, TheFirstLayersGiveMemoryBack) {
 }
 
 TEST_F(RewriteToFit, AsFewLayersAsFitAreComputedAgainIfGathersAreDear) {
-  for (int layers = 1; layers < kLayers; ++layers) {
+  for (int layers = 1; layers < kFittedLayers; ++layers) {
     const std::string rewrites = layers == 1 ? "recompute=0" : "recompute=0-" + std::to_string(layers - 1);
     const FittingRewrites found = find(scratch(rewrites), 1000, 1);
     EXPECT_TRUE(found.possible);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/base/messages.h"
@@ -43,6 +44,35 @@ TEST(ImportJourney, LeadsFromATraceToAReport) {
                          {"recorded", "critical-path", "No order can take less"}));
   weft({"report", "step.graph.json.gz", "-o", "report.html"});
   EXPECT_GT(std::filesystem::file_size(folder.path("report.html")), 10'000U);
+}
+
+TEST(ImportJourney, OfAnExportWithNothingOfWeftFindsEveryWait) {
+  const testing::TemporaryFolder folder;
+  const auto weft = [&](const std::vector<std::string>& words) {
+    const testing::CommandResult result = testing::run_weft(words, folder.path().string());
+    EXPECT_EQ(result.exit_code, 0) << words[0] << ": " << result.errors;
+    return result.output;
+  };
+  weft({"simulate", "--model", "tiny", "--grid", "data=2", "--machine", "laptop", "--policy", "serial", "-o",
+        "step.json"});
+  weft({"trace", "export", "step.json", "--format", "pytorch", "--sync-records", "--gz", "-o", "pytorch"});
+  const json imported =
+      json::parse(weft({"trace", "import", "pytorch/rank_0.json.gz", "-o", "step.graph.json", "--json"}));
+  EXPECT_LE(std::abs(imported.at("ranks").at(0).at("error_percent").get<double>()), 1);
+  const auto step_ms = [&](const char* kept) {
+    const json compared = json::parse(
+        weft({"compare", "step.graph.json", "--keep-order", kept, "--policies", "recorded", "lhs", "--json"}));
+    return std::pair(compared.at("policies").at(0).at("step_ms").get<double>(),
+                     compared.at("policies").at(1).at("step_ms").get<double>());
+  };
+  const auto kept = step_ms("all"), none = step_ms("none");
+  EXPECT_NEAR(kept.second, kept.first, 0.01 * kept.first) << "no order but the recorded one";
+  EXPECT_LE(none.second, kept.second);
+  EXPECT_NEAR(none.first, kept.first, 1e-6 * kept.first);
+  EXPECT_EQ(testing::run_weft({"trace", "export", "step.json", "--format", "chrome", "--sync-records", "-o", "x.json"},
+                              folder.path().string())
+                .exit_code,
+            2);
 }
 
 }  // namespace

@@ -26,8 +26,7 @@ TrainingCheckpoints::TrainingCheckpoints(const TrainingSetup& setup, std::functi
       show_(std::move(show)),
       writer_(setup.world, setup.config().run_dir,
               Retention{setup.config().keep_last, setup.config().keep_every, setup.config().keep_best},
-              setup.config().grid.pipe > 1 ? CheckpointWriter::Holds::own_stage
-                                           : CheckpointWriter::Holds::every_parameter) {}
+              setup.config().grid.pipe > 1 ? RankHolds::own_stage : RankHolds::every_parameter) {}
 
 CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   const RunConfig& config = setup_.config();

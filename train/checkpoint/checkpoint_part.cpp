@@ -158,11 +158,11 @@ std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters
   return shards;
 }
 
-CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters) {
+CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters, RankHolds holds) {
   CheckpointPart part;
   CheckpointPart::File model{fmt::format("model-{:05}.safetensors", rank), {}};
   CheckpointPart::File optimizer{fmt::format("optimizer-{:05}.safetensors", rank), {}};
-  const bool whole_model = holds_whole_parameters(parameters);
+  const bool whole_model = holds == RankHolds::every_parameter && holds_whole_parameters(parameters);
   if (whole_model && rank == 0) {
     model = {kModelFile, weight_tensors(parameters)};
     for (const ParameterState& parameter : parameters) {
@@ -188,8 +188,8 @@ CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> paramet
 }
 
 std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int rank,
-                                                 std::span<const ParameterState> parameters) {
-  CheckpointPart part = checkpoint_part(rank, parameters);
+                                                 std::span<const ParameterState> parameters, RankHolds holds) {
+  CheckpointPart part = checkpoint_part(rank, parameters, holds);
   Manifest manifest{info, {}, std::move(part.shards)};
   const std::string any_checksum = Crc32c().text();
   for (CheckpointPart::File& file : part.files) {
@@ -209,9 +209,9 @@ std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int
 }
 
 Manifest write_checkpoint_part(const std::filesystem::path& folder, const CheckpointInfo& info, int rank,
-                               std::span<const ParameterState> parameters) {
+                               std::span<const ParameterState> parameters, RankHolds holds) {
   refuse_non_finite(parameters, info.step);
-  CheckpointPart part = checkpoint_part(rank, parameters);
+  CheckpointPart part = checkpoint_part(rank, parameters, holds);
   Manifest manifest{info, {}, std::move(part.shards)};
   for (CheckpointPart::File& file : part.files) {
     manifest.files[file.name] = write_safetensors(folder / file.name, std::move(file.tensors));

@@ -48,9 +48,12 @@ void for_each_stored_array(const ParameterState& parameter, const Visit& visit) 
 std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters);
 std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters);
 
+/// Whether each rank has all parameters of the model, in whole or in part, or those of its pipeline stage alone.
+enum class RankHolds : std::uint8_t { every_parameter, own_stage };
+
 /// The files of a checkpoint that several ranks write; the rank whose (update) replica is 0 writes an element. Files
-/// are model-00003.safetensors and optimizer-00003.safetensors on rank 3; model.safetensors where rank 0 holds whole
-/// parameters. A shard's layout is "out, in". The tensors refer to `parameters`.
+/// are model-00003.safetensors and optimizer-00003.safetensors on rank 3; model.safetensors where rank 0 holds all
+/// parameters whole. A shard's layout is "out, in". The tensors refer to `parameters`.
 struct CheckpointPart {
   struct File {
     std::string name;
@@ -59,16 +62,19 @@ struct CheckpointPart {
   std::vector<File> files;
   std::vector<StoredShard> shards;
 };
-CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters);
+CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters,
+                               RankHolds holds = RankHolds::every_parameter);
 
 /// Bytes of the files that write_checkpoint_part() makes and of their part of the manifest.
 std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int rank,
-                                                 std::span<const ParameterState> parameters);
+                                                 std::span<const ParameterState> parameters,
+                                                 RankHolds holds = RankHolds::every_parameter);
 
 /// Writes a rank's files into the existing `folder`; rank 0 also writes config.json. Returns the manifest of only these
 /// files. Throws RuntimeFault if the disk does, or if an array holds a NaN or an infinity.
 Manifest write_checkpoint_part(const std::filesystem::path& folder, const CheckpointInfo& info, int rank,
-                               std::span<const ParameterState> parameters);
+                               std::span<const ParameterState> parameters,
+                               RankHolds holds = RankHolds::every_parameter);
 
 /// Throws RuntimeFault if an array that this rank stores holds a NaN or an infinity.
 void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t step);

@@ -52,20 +52,20 @@ std::int64_t snapshot_bytes(std::span<const ParameterState> parameters) {
 }
 
 CheckpointWriter::CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention,
-                                   Holds holds)
+                                   RankHolds holds)
     : world_(world), run_dir_(std::move(run_dir)), retention_(retention), holds_(holds) {
   if (world_.rank() == 0) remove_leftovers(checkpoints_of(run_dir_));
 }
 
 bool CheckpointWriter::writes_alone(std::span<const ParameterState> parameters) const {
-  return holds_ == Holds::every_parameter && holds_everything(parameters);
+  return holds_ == RankHolds::every_parameter && holds_everything(parameters);
 }
 
 SpaceCheck CheckpointWriter::space(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
   if (writes_alone(parameters)) {
     return world_.rank() == 0 ? checkpoint_space(run_dir_, info, parameters) : SpaceCheck{run_dir_, 0, 0};
   }
-  const std::vector<std::uint64_t> own = checkpoint_part_bytes(info, world_.rank(), parameters);
+  const std::vector<std::uint64_t> own = checkpoint_part_bytes(info, world_.rank(), parameters, holds_);
   std::vector<std::uint64_t> all;
   for (const std::vector<std::byte>& bytes : world_.all_gather_bytes(std::as_bytes(std::span(own)))) {
     const std::size_t before = all.size();
@@ -134,7 +134,7 @@ void CheckpointWriter::save(const CheckpointInfo& info, std::span<const Paramete
   const std::filesystem::path folder = begin_together(info, parameters);
   copy(parameters);
   writing_part_ = std::async(std::launch::async, [this, info, folder] {
-    return write_checkpoint_part(folder, info, world_.rank(), snapshot_);
+    return write_checkpoint_part(folder, info, world_.rank(), snapshot_, holds_);
   });
 }
 
@@ -145,7 +145,7 @@ void CheckpointWriter::save_now(const CheckpointInfo& info, std::span<const Para
     return;
   }
   const std::filesystem::path folder = begin_together(info, parameters);
-  part_ = write_checkpoint_part(folder, info, world_.rank(), parameters);
+  part_ = write_checkpoint_part(folder, info, world_.rank(), parameters, holds_);
   finish();
 }
 

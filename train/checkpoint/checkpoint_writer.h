@@ -13,6 +13,7 @@
 #include "base/buffer.h"
 #include "runtime/comm/communicator.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_part.h"
 
 namespace weft::train {
 
@@ -36,12 +37,9 @@ std::int64_t snapshot_bytes(std::span<const ParameterState> parameters);
 ///   writer.finish();                                // before the run ends
 class CheckpointWriter {
  public:
-  enum class Holds : std::uint8_t { every_parameter, own_stage };
-
-  /// Rank 0 removes half-written checkpoints of a killed run from `run_dir`. `world` must outlive the writer. `holds`:
-  /// whether each rank has all parameters, in whole or in part, or its pipeline stage's alone.
+  /// Rank 0 removes half-written checkpoints of a killed run from `run_dir`. `world` must outlive the writer.
   CheckpointWriter(comm::World& world, std::filesystem::path run_dir, const Retention& retention,
-                   Holds holds = Holds::every_parameter);
+                   RankHolds holds = RankHolds::every_parameter);
 
   /// The bytes that this rank's part of a checkpoint takes, and the free bytes where it sees the run folder. A rank
   /// that writes nothing needs nothing.
@@ -69,7 +67,7 @@ class CheckpointWriter {
   comm::World& world_;
   const std::filesystem::path run_dir_;
   const Retention retention_;
-  const Holds holds_;
+  const RankHolds holds_;
   Buffer memory_;
   std::vector<ParameterState> snapshot_;
   std::optional<std::filesystem::path> completed_;

@@ -167,7 +167,7 @@ class PipelineToy {
     void add(std::string name, graph::Operation operation, std::vector<graph::Access> accesses, std::int64_t m,
              std::int64_t stage, graph::Phase phase) {
       builder_.add_task({.name = std::move(name),
-                         .operation = operation,
+                         .operation = std::move(operation),
                          .accesses = std::move(accesses),
                          .layer = static_cast<std::int32_t>(stage),
                          .micro_batch = static_cast<std::int32_t>(m),

@@ -71,7 +71,8 @@ TEST(BubbleGaps, GradientsOfWeightsFillAWaitForGradients) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const JointReport report = toy_report(toy, [](const PipelineToy& t, std::int64_t rank) {
     std::vector<testing::PipelineUnit> units = units_in_program_order(t, rank);
-    std::ranges::stable_partition(units, [](const testing::PipelineUnit& unit) { return unit.work != 'W'; });
+    std::stable_partition(units.begin(), units.end(),
+                          [](const testing::PipelineUnit& unit) { return unit.work != 'W'; });
     return units;
   });
   const std::vector<BubbleGap> gaps = bubble_gaps(report);

@@ -112,7 +112,7 @@ struct Crossing3 {
       const graph::View x = toy.tensor("x", 8);
       std::vector<std::pair<std::string, std::string>> order = {{"a", "compute0"}};
       toy.compute("a", {graph::write(x)});
-      const auto add = [&](graph::Channel channel, graph::Operation operation, graph::Access access) {
+      const auto add = [&](graph::Channel channel, const graph::Operation& operation, graph::Access access) {
         const std::string name(graph::to_string(channel));
         toy.add({.name = name, .operation = operation, .accesses = {access}});
         order.emplace_back(name, name);

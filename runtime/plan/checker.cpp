@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -312,12 +314,14 @@ class MemoryCheck {
     }
   }
 
-  /// Sweeps over the arena and compares every pair of tensors that share a byte.
+  /// Compares every pair of tensors that share a byte, unless all of them follow each other in the order of first use.
   void run() {
     std::vector<std::size_t> tensors;
     for (std::size_t i = 0; i < users_.size(); ++i) {
       if (!graph::is_state(plan_.graph->tensors()[i].role) && bytes(i) > 0 && !users_[i].empty()) tensors.push_back(i);
     }
+    if (follow_each_other(tensors)) return;
+    // A sweep over the arena, which names each violation.
     std::ranges::stable_sort(tensors, {}, [&](std::size_t i) { return plan_.offset[i]; });
     std::vector<std::size_t> open;  // tensors that extend beyond the sweep's position
     for (const std::size_t tensor : tensors) {
@@ -331,6 +335,39 @@ class MemoryCheck {
 
  private:
   std::int64_t bytes(std::size_t tensor) const { return plan_.graph->tensors()[tensor].bytes(); }
+
+  /// Is each byte's every tensor done before the next one in the order of first use, and the last before the first of
+  /// the next step? "Done before" is transitive, as every tensor here has users: so it holds for every pair.
+  bool follow_each_other(std::vector<std::size_t> tensors) const {
+    std::vector<std::size_t> place(plan_.position.size());
+    for (std::size_t i = 0; i < plan_.sequence.size(); ++i) place[plan_.sequence[i].index()] = i;
+    std::ranges::stable_sort(tensors, {}, [&](std::size_t i) { return place[users_[i].front().index()]; });
+    constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
+    struct Turn {
+      std::size_t first = kNobody, last = kNobody;
+    };
+    std::map<std::int64_t, Turn> turns = {{0, {}}};  // by begin of a range, which ends where the next one begins
+    const auto split = [&](std::int64_t at) {
+      const auto next = turns.lower_bound(at);
+      return next != turns.end() && next->first == at ? next : turns.emplace_hint(next, at, std::prev(next)->second);
+    };
+    for (const std::size_t tensor : tensors) {
+      const auto end = split(plan_.offset[tensor] + bytes(tensor));
+      for (auto range = split(plan_.offset[tensor]); range != end; ++range) {
+        auto& [first, last] = range->second;
+        if (first == kNobody) {
+          first = tensor;
+        } else if (!done(last, tensor, 0)) {
+          return false;
+        }
+        last = tensor;
+      }
+    }
+    return std::ranges::all_of(turns, [&](const auto& range) {
+      const auto [first, last] = range.second;
+      return first == last || done(last, first, 1);
+    });
+  }
 
   /// Is every access of `a` complete before any access of `b`, of the same step or the next one?
   bool done(std::size_t a, std::size_t b, std::uint8_t distance) const {

@@ -44,7 +44,8 @@ struct CompareOptions {
   std::vector<cost::CostScale> scales;
 };
 
-/// "all" becomes every built-in policy, axonn with its switches one after the other. `recorded`: and what was recorded.
+/// "all" becomes every built-in policy for pipelines or for one graph, axonn with its switches one after the other.
+/// `recorded`: and what was recorded.
 std::vector<policy::NamedPolicy> policies_of(const CompareOptions& options, bool recorded = false) {
   std::vector<std::string> names;
   for (const std::string& name : options.policies) {
@@ -53,7 +54,8 @@ std::vector<policy::NamedPolicy> policies_of(const CompareOptions& options, bool
       continue;
     }
     if (recorded) names.emplace_back("recorded");
-    for (const std::string& built_in : policy::policy_names()) {
+    const bool pipeline = options.config.grid.pipe > 1;
+    for (const std::string& built_in : pipeline ? policy::pipeline_policy_names() : policy::graph_policy_names()) {
       if (built_in == "axonn") {
         names.insert(names.end(),
                      {"axonn:oar=off,ors=off,oag=off", "axonn:oar=on,ors=off,oag=off", "axonn:oar=on,ors=on,oag=off"});

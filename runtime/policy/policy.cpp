@@ -45,7 +45,7 @@ std::unique_ptr<Policy> make_plain(PolicyParameters&) {
   return std::make_unique<P>();
 }
 
-enum class Takes : std::uint8_t { one_graph, pipelines };
+enum class Takes : std::uint8_t { one_graph, both, pipelines };
 
 struct Factory {
   std::string_view name;
@@ -54,8 +54,8 @@ struct Factory {
 };
 
 constexpr std::array kFactories = {
-    Factory{"serial", make_plain<SerialPolicy>, Takes::pipelines},
-    Factory{"program", make<ProgramPolicy>, Takes::pipelines},
+    Factory{"serial", make_plain<SerialPolicy>, Takes::both},
+    Factory{"program", make<ProgramPolicy>, Takes::both},
     Factory{"axonn", make<AxonnPolicy>},
     Factory{"ddp-bucket", make<DdpBucketPolicy>},
     Factory{"fsdp", make<FsdpPolicy>},
@@ -74,6 +74,15 @@ constexpr std::array kFactories = {
     Factory{"pipe-search", make<PipeSearchPolicy>, Takes::pipelines},
 };
 
+template <class Condition>
+std::vector<std::string> names_of(Condition&& holds) {
+  std::vector<std::string> names;
+  for (const Factory& factory : kFactories) {
+    if (holds(factory)) names.emplace_back(factory.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
@@ -90,18 +99,16 @@ std::vector<plan::Order> Policy::orders(std::span<const std::shared_ptr<const gr
   return orders_of_each(*this, classes, options);
 }
 
-std::vector<std::string> pipeline_policy_names() {
-  std::vector<std::string> names;
-  for (const Factory& factory : kFactories) {
-    if (factory.takes == Takes::pipelines) names.emplace_back(factory.name);
-  }
-  return names;
+std::vector<std::string> policy_names() {
+  return names_of([](const Factory&) { return true; });
 }
 
-std::vector<std::string> policy_names() {
-  std::vector<std::string> names;
-  for (const Factory& factory : kFactories) names.emplace_back(factory.name);
-  return names;
+std::vector<std::string> graph_policy_names() {
+  return names_of([](const Factory& factory) { return factory.takes != Takes::pipelines; });
+}
+
+std::vector<std::string> pipeline_policy_names() {
+  return names_of([](const Factory& factory) { return factory.takes != Takes::one_graph; });
 }
 
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries) {

@@ -62,7 +62,9 @@ class Policy {
 
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
-/// Of these, the policies that order the stages of a pipeline.
+/// Of these, the policies that are about one graph. They include `serial` and `program`, which order pipelines too.
+std::vector<std::string> graph_policy_names();
+/// Of these, the policies that order the stages of a pipeline. A program without stages they order as `program` does.
 std::vector<std::string> pipeline_policy_names();
 
 /// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,

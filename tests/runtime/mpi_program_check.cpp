@@ -59,7 +59,7 @@ int check(comm::World& world) {
     const auto graph = testing::executable_graph(seed, world.size());
     const auto expected =
         testing::reference_states(graph, world.size(), kSteps)[static_cast<std::size_t>(world.rank())];
-    for (const std::string& policy : policy::policy_names()) {
+    for (const std::string& policy : policy::graph_policy_names()) {
       const int streams = 1 + static_cast<int>(seed % 3), threads = 1 + static_cast<int>(seed % 2);
       execute::ProgramOptions options{
           .policy = policy::make_policy(policy), .policy_options = {.compute_streams = streams}, .threads = threads};

@@ -117,7 +117,7 @@ std::vector<std::string> policies(std::uint64_t seed) {
                                     "lhs:rules=memory+communication+critical",
                                     "lhs:rules=less-memory+hide+near+consumer",
                                     fmt::format("random:seed={}", seed)};
-  for (const std::string& name : policy::policy_names()) {
+  for (const std::string& name : policy::graph_policy_names()) {
     names.push_back(name == "anneal" ? "anneal:iterations=12" : name == "portfolio" ? "portfolio:budget=6" : name);
   }
   return names;

@@ -77,7 +77,7 @@ TEST_F(CompareCommand, AllPoliciesOnEveryMachine) {
     const json report = compare({"--grid", "x=2,data=2", "--machine", machine});
     expect_consistent(report);
     const auto policies = by_policy(report);
-    for (const std::string& name : policy::policy_names()) EXPECT_TRUE(policies.contains(name)) << name;
+    for (const std::string& name : policy::graph_policy_names()) EXPECT_TRUE(policies.contains(name)) << name;
     EXPECT_TRUE(policies.contains("axonn:oar=off,ors=off,oag=off"));
     EXPECT_TRUE(policies.contains("axonn:oar=on,ors=on,oag=off"));
     EXPECT_EQ(policies.at("serial").at("overlap"), 0.0);

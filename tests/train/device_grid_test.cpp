@@ -53,7 +53,7 @@ TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
   const testing::GridRun run = tiny_run(GetParam(), kInterleavings);
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy::policy_names()) {
+  for (const std::string& policy : policy::graph_policy_names()) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;
@@ -88,7 +88,7 @@ TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
   const testing::GridRun run = tiny_run(GetParam(), 10);
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy::policy_names()) {
+  for (const std::string& policy : policy::graph_policy_names()) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;
@@ -102,7 +102,7 @@ TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
   run.step.gradient_reduction = ops::GradientReduction::micro_batch;
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy::policy_names()) {
+  for (const std::string& policy : policy::graph_policy_names()) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;

@@ -58,7 +58,7 @@ TEST(RandomRuns, EveryPolicyComputesTheBitsOfSerial) {
     config.policy = "serial";
     const testing::RunOutcome expected = testing::train_run(config);
     ASSERT_EQ(expected.exit_code, 0) << expected.errors;
-    for (const std::string& policy : policy::policy_names()) {
+    for (const std::string& policy : policy::graph_policy_names()) {
       config.policy = policy;
       config.threads = 1 + trial % 3;
       const testing::RunOutcome found = testing::train_run(config);

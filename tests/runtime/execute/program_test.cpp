@@ -25,7 +25,7 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
   const std::vector<ProgramGraph> graphs = {{"train", executable_graph(21, kRanks)},
                                             {"eval", executable_graph(21, kRanks, {.tasks = 12, .channels = 1})}};
   std::vector<testing::StateBytes> first;
-  for (const std::string& policy : policy::policy_names()) {
+  for (const std::string& policy : policy::graph_policy_names()) {
     for (const int threads : {1, 2}) {
       std::vector<testing::StateBytes> states(kRanks);
       const int code = comm::run_ranks(kRanks, [&](comm::World& world) {

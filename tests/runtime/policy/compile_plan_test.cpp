@@ -89,7 +89,7 @@ TEST_P(Decide, ARefusalTellsThatRewritesWereTried) {
 TEST(DecideByOthers, PoliciesThatDontSearchRefuse) {
   const Graph graph = testing::deep_step(kLayers, 1024, 512);
   const PolicyOptions options{.memory_limit = testing::serial_scratch(graph, "recompute=0-2")};
-  for (const std::string& name : policy_names()) {
+  for (const std::string& name : graph_policy_names()) {
     const auto policy = make_policy(name);
     if (policy->rewrites_to_fit()) continue;
     EXPECT_THROW(decide(graph, *policy, options, {}), UserError) << name;

@@ -12,8 +12,11 @@ namespace weft::policy {
 namespace {
 
 TEST(Policies, AreMadeByTheirNames) {
-  EXPECT_EQ(policy_names(), (std::vector<std::string>{"serial", "program", "axonn", "ddp-bucket", "fsdp",
-                                                      "critical-path", "lhs", "random", "anneal", "portfolio"}));
+  EXPECT_EQ(graph_policy_names(), (std::vector<std::string>{"serial", "program", "axonn", "ddp-bucket", "fsdp",
+                                                            "critical-path", "lhs", "random", "anneal", "portfolio"}));
+  EXPECT_EQ(pipeline_policy_names(),
+            (std::vector<std::string>{"serial", "program", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v",
+                                      "dualpipe-v", "pipe-list", "pipe-search"}));
   for (const std::string& name : policy_names()) EXPECT_EQ(make_policy(name)->name(), name);
 }
 
@@ -24,7 +27,8 @@ TEST(Policies, AMistypedNameIsAnsweredWithTheNearest) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
                  "unknown policy \"serail\"; expected one of serial, program, axonn, ddp-bucket, fsdp, critical-path, "
-                 "lhs, random, anneal, portfolio\n  fix: write \"serial\"");
+                 "lhs, random, anneal, portfolio, gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe-v, pipe-list, "
+                 "pipe-search\n  fix: write \"serial\"");
   }
   EXPECT_THROW(make_policy(""), UserError);
 }

@@ -19,7 +19,7 @@ namespace weft::simulate {
 namespace {
 
 std::vector<std::string> all_open_policies() {
-  std::vector<std::string> names = policy::policy_names();
+  std::vector<std::string> names = policy::graph_policy_names();
   names.emplace_back("recorded");
   return names;
 }

@@ -15,7 +15,7 @@ using testing::Layers;
 // Of every policy on a real graph's costs: the path is the whole step, and the sums agree.
 TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
   const Layers layers;
-  for (const std::string& policy : policy::policy_names()) {
+  for (const std::string& policy : policy::graph_policy_names()) {
     const PlanReport report = report_plan(layers.problem, policy::named_policy(policy));
     ASSERT_TRUE(report.planned()) << policy << ": " << report.refusal;
     const Explanation explanation = explain(layers.problem, report, {"", 0, 100, false});

@@ -28,7 +28,7 @@ std::vector<std::uint64_t> ends(PolicyBenchmark& benchmark) {
 }
 
 std::vector<std::string> all_policies() {
-  std::vector<std::string> policies = policy::policy_names();
+  std::vector<std::string> policies = policy::graph_policy_names();
   for (const char* oar : {"on", "off"}) {
     for (const char* ors : {"on", "off"}) {
       for (const char* oag : {"on", "off"}) {

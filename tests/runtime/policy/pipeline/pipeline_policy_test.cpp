@@ -1,0 +1,87 @@
+#include "runtime/policy/pipeline/pipeline_policy.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/runtime/policy/pipeline/random_pipeline.h"
+#include "tests/runtime/policy/pipeline/simulated_pipeline.h"
+
+namespace weft::policy {
+namespace {
+
+std::vector<std::string> quick_pipeline_policies() {
+  std::vector<std::string> names = pipeline_policy_names();
+  for (std::string& name : names) name += name == "pipe-search" ? ":moves=30" : "";
+  for (const char* variant : {"interleaved:chunks=3", "pipe-list:chunks=2", "pipe-list:chunks=3,placement=v",
+                              "pipe-search:chunks=2,placement=v,moves=30"})
+    names.emplace_back(variant);
+  return names;
+}
+
+TEST(PipelinePolicies, AllGiveSafePlansOfRandomPipelinesAndTheSameOnesTwice) {
+  for (const std::string& name : quick_pipeline_policies()) {
+    const auto policy = make_policy(name);
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      SCOPED_TRACE(name + ", seed " + std::to_string(seed));
+      const auto classes = testing::random_pipeline(seed, policy->chunks());
+      const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2)};
+      testing::checked_plans(classes, name, options);
+      EXPECT_EQ(policy->orders(classes, options), make_policy(name)->orders(classes, options));
+    }
+  }
+}
+
+// Only the first compute stream is used.
+TEST(PipelinePolicies, UseOneComputeStream) {
+  const testing::PipelineToy toy({.stages = 2, .micro_batches = 4});
+  const auto plans = testing::checked_plans(toy.classes(), "zb-h1", {.compute_streams = 2});
+  EXPECT_FALSE(plans[0].streams[0].entries.empty());
+  EXPECT_TRUE(plans[0].streams[1].stream.compute);
+  EXPECT_TRUE(plans[0].streams[1].entries.empty());
+}
+
+TEST(PipelinePolicies, AProgramWithoutStagesIsOrderedAsByProgram) {
+  const auto graph = testing::random_graph(5, {.channels = 3});
+  const plan::Order order = make_policy("program")->order(*graph, {});
+  for (const std::string& name : pipeline_policy_names()) {
+    if (name == "serial") continue;
+    EXPECT_EQ(make_policy(name)->order(*graph, {}), order) << name;
+  }
+}
+
+// A message is on its way while its receiver computes, and the receiver's buffer is used again.
+TEST(PipelinePolicies, MessagesRunBesideComputations) {
+  const testing::PipelineToy toy({.stages = 2, .micro_batches = 6, .message = 300});
+  const PolicyOptions options{.cost_model = toy.prices()};
+  const auto plans = testing::checked_plans(toy.classes(), "gpipe", options);
+  // Only the first message of each direction is waited for.
+  EXPECT_EQ(testing::idle_times(toy, plans).of_step, 2000 + 2 * 300);
+  const testing::PipelineToy longer({.stages = 2, .micro_batches = 30, .message = 300});
+  const auto more = testing::checked_plans(longer.classes(), "1f1b", options);
+  EXPECT_LE(more[0].scratch_bytes, testing::checked_plans(toy.classes(), "1f1b", options)[0].scratch_bytes + 512);
+}
+
+TEST(PipelinePolicies, OneGraphPoliciesRefuseStages) {
+  const testing::PipelineToy toy({.stages = 3, .micro_batches = 3});
+  try {
+    make_policy("axonn")->orders(toy.classes(), {});
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "policy axonn orders one graph, and this program has 3 pipeline stages; expected a policy that orders "
+                 "pipelines: serial, program, gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe-v, pipe-list, "
+                 "pipe-search\n  fix: choose one of these with --policy");
+  }
+}
+
+TEST(PipelinePolicies, ChunksArePartOfThePolicy) {
+  EXPECT_EQ(make_policy("1f1b")->chunks(), graph::PipelineChunks());
+  EXPECT_EQ(make_policy("interleaved:chunks=4")->chunks(), (graph::PipelineChunks{4, graph::ChunkPlacement::loop}));
+  EXPECT_EQ(make_policy("zb-v")->chunks(), (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
+  EXPECT_EQ(make_policy("dualpipe-v")->chunks(), (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
+  EXPECT_EQ(make_policy("pipe-list:chunks=2,placement=v")->chunks(),
+            (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
+}
+
+}  // namespace
+}  // namespace weft::policy

@@ -1,0 +1,112 @@
+// Simulated steps of pipelines, their idle time and the activations that their ranks keep, for tests of policies.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/plan/checker.h"
+#include "runtime/plan/joint_check.h"
+#include "runtime/plan/plan.h"
+#include "runtime/policy/compile_joint.h"
+#include "runtime/policy/policy.h"
+#include "runtime/simulate/simulator.h"
+#include "tests/runtime/pipeline_toy.h"
+
+namespace weft::testing {
+
+/// The plans of a policy, which pass both checks.
+inline std::vector<plan::Plan> checked_plans(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                             const std::string& policy, const policy::PolicyOptions& options = {}) {
+  std::vector<plan::Plan> plans = policy::compile_together(classes, *policy::make_policy(policy), options);
+  for (std::size_t k = 0; k < plans.size(); ++k) {
+    for (const plan::Violation& violation : plan::check_plan(plans[k]))
+      ADD_FAILURE() << policy << " on rank " << k << ": " << violation.message;
+  }
+  for (const plan::Violation& violation : plan::check_together(pointers_to(plans)))
+    ADD_FAILURE() << policy << ": " << violation.message;
+  return plans;
+}
+
+/// A toy's chunks are those of the policy.
+inline PipelineShape shaped_for(const std::string& policy, PipelineShape shape) {
+  shape.chunks = policy::make_policy(policy)->chunks();
+  return shape;
+}
+
+/// Idle times of a step that runs once.
+struct IdleTimes {
+  double of_step = 0;   // the step without the work of a rank, which all ranks have the same of
+  double of_ranks = 0;  // the most of: the time from a rank's first computation to its last, without its work
+};
+
+inline IdleTimes idle_times(const PipelineToy& toy, const std::vector<plan::Plan>& plans) {
+  simulate::SimulationOptions options;
+  options.grid = toy.grid();
+  for (std::size_t i = 0; i < graph::kAxisChannels; ++i) options.link_of_channel.push_back(static_cast<int>(i));
+  const std::vector<cost::TaskCosts> costs = toy.costs();
+  const simulate::Simulation result = simulate::simulate_together(pointers_to(plans), costs, {}, options);
+  IdleTimes idle;
+  for (std::size_t k = 0; k < plans.size(); ++k) {
+    const plan::StepTrace& step = result.ranks[k].steps.back();
+    double first = result.step_ns, last = 0, work = 0;
+    for (std::size_t i = 0; i < plans[k].graph->tasks().size(); ++i) {
+      const plan::Position at = plans[k].position[i];
+      if (!plans[k].streams[at.stream.index()].stream.compute) continue;
+      const plan::TaskTime time = step.times[at.stream.index()][at.entry];
+      first = std::min(first, static_cast<double>(time.begin - step.begin));
+      last = std::max(last, static_cast<double>(time.end - step.begin));
+      work += costs[k].ns[i];
+    }
+    idle.of_step = result.step_ns - work;
+    idle.of_ranks = std::max(idle.of_ranks, last - first - work);
+  }
+  return idle;
+}
+
+/// The most pairs of a virtual stage and a micro-batch whose forward pass a rank has begun and of which a backward task
+/// is to come.
+inline std::size_t most_activations(const plan::Plan& plan) {
+  using Pass = std::pair<std::int32_t, std::int32_t>;
+  const auto computes = [](const graph::Task& task) {
+    return task.stage >= 0 && !graph::is_collective(task.operation);
+  };
+  std::map<Pass, std::size_t> left;
+  for (const graph::Task& task : plan.graph->tasks()) {
+    if (computes(task) && task.phase == graph::Phase::backward) ++left[{task.stage, task.micro_batch}];
+  }
+  std::map<Pass, bool> alive;
+  std::size_t now = 0, most = 0;
+  for (const graph::TaskId id : plan.sequence) {
+    const graph::Task& task = plan.graph->task(id);
+    if (!computes(task)) continue;
+    const Pass pass(task.stage, task.micro_batch);
+    if (task.phase == graph::Phase::forward && !std::exchange(alive[pass], true)) most = std::max(most, ++now);
+    if (task.phase == graph::Phase::backward && --left[pass] == 0) --now;
+  }
+  return most;
+}
+
+inline std::vector<std::size_t> most_activations(const std::vector<plan::Plan>& plans) {
+  std::vector<std::size_t> most;
+  for (const plan::Plan& plan : plans) most.push_back(most_activations(plan));
+  return most;
+}
+
+/// The reasons' texts of a rank's compute stream, each once where it repeats.
+inline std::vector<std::string> reasons_of(const plan::Plan& plan) {
+  std::vector<std::string> reasons;
+  for (const plan::Entry& entry : plan.streams.front().entries) {
+    const std::string text = plan::to_string(plan.reasons[entry.reason]);
+    if (reasons.empty() || reasons.back() != text) reasons.push_back(text);
+  }
+  return reasons;
+}
+
+}  // namespace weft::testing

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "runtime/policy/pipeline/joint_orders.h"
 #include "runtime/policy/scheduling/arrangement.h"
 
 namespace weft::policy {
@@ -32,6 +33,20 @@ std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t
   return anchors;
 }
 
+/// Puts the order's tasks in another sequence. Drops edges of its own that go backward in it.
+void rearrange(plan::Order& order, const std::vector<graph::TaskId>& sequence) {
+  std::vector<plan::Placement> by_task(sequence.size());
+  for (const plan::Placement& placement : order.sequence) by_task[placement.task.index()] = placement;
+  std::vector<std::size_t> place(sequence.size());
+  for (std::size_t i = 0; i < sequence.size(); ++i) {
+    order.sequence[i] = by_task[sequence[i].index()];
+    place[sequence[i].index()] = i;
+  }
+  std::erase_if(order.added_edges, [&](const graph::Edge& edge) {
+    return edge.distance == 0 && place[edge.from.index()] >= place[edge.to.index()];
+  });
+}
+
 }  // namespace
 
 ProgramPolicy::ProgramPolicy(PolicyParameters& parameters) : depth_(parameters.integer("depth", -1, 0, 1 << 20)) {}
@@ -56,7 +71,16 @@ plan::Order ProgramPolicy::order(const graph::Graph& graph, const PolicyOptions&
 
 std::vector<plan::Order> ProgramPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
                                                const PolicyOptions& options) const {
-  return orders_of_each(*this, classes, options);
+  std::vector<plan::Order> orders = orders_of_each(*this, classes, options);
+  if (classes.size() == 1) return orders;
+  std::vector<std::vector<graph::TaskId>> wanted;
+  for (const plan::Order& order : orders) {
+    std::vector<graph::TaskId>& tasks = wanted.emplace_back();
+    for (const plan::Placement& placement : order.sequence) tasks.push_back(placement.task);
+  }
+  const std::vector<std::vector<graph::TaskId>> sequences = joint_sequences(classes, wanted, options);
+  for (std::size_t k = 0; k < orders.size(); ++k) rearrange(orders[k], sequences[k]);
+  return orders;
 }
 
 }  // namespace weft::policy

@@ -24,7 +24,8 @@ class ProgramPolicy final : public Policy {
   explicit ProgramPolicy(PolicyParameters& parameters);
   std::string name() const override { return "program"; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  /// Each class in its order(), which leaves the messages of all classes in program order.
+  /// Each class in its order(), except that a message or a collective of several classes comes where all its members
+  /// can begin (pipeline/joint_orders.h).
   std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
                                   const PolicyOptions& options) const override;
 

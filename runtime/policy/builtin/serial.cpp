@@ -1,5 +1,7 @@
 #include "runtime/policy/builtin/serial.h"
 
+#include "runtime/policy/pipeline/joint_orders.h"
+
 namespace weft::policy {
 
 std::vector<graph::TaskId> program_sequence(const graph::Graph& graph) {
@@ -37,7 +39,13 @@ plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& 
 
 std::vector<plan::Order> SerialPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
                                               const PolicyOptions& options) const {
-  return orders_of_each(*this, classes, options);
+  if (classes.size() == 1) return orders_of_each(*this, classes, options);
+  std::vector<std::vector<graph::TaskId>> wanted;
+  for (const auto& graph : classes) wanted.push_back(program_sequence(*graph));
+  std::vector<plan::Order> orders;
+  for (const std::vector<graph::TaskId>& sequence : joint_sequences(classes, wanted, options))
+    orders.push_back(serial_order(*classes[orders.size()], sequence));
+  return orders;
 }
 
 }  // namespace weft::policy

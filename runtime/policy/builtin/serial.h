@@ -16,7 +16,8 @@ class SerialPolicy final : public Policy {
  public:
   std::string name() const override { return "serial"; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  /// Each class in program order, in which every message meets its other end.
+  /// Each class in program order, except that a message or a collective of several classes comes where all its members
+  /// can begin (pipeline/joint_orders.h).
   std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
                                   const PolicyOptions& options) const override;
 };

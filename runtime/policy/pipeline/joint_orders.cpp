@@ -298,4 +298,21 @@ std::vector<plan::Order> joint_orders(PipelineClasses classes, std::span<const c
   return Replay(classes, costs, wanted, options).run();
 }
 
+std::vector<std::vector<graph::TaskId>> joint_sequences(PipelineClasses classes,
+                                                        const std::vector<std::vector<graph::TaskId>>& wanted,
+                                                        const PolicyOptions& options) {
+  std::vector<cost::TaskCosts> costs;
+  std::vector<WantedSequence> each;
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    costs.push_back(costs_of(*classes[k], options));
+    each.push_back({wanted[k], std::vector<std::uint32_t>(classes[k]->tasks().size(), 0), {plan::Reason()}});
+  }
+  std::vector<std::vector<graph::TaskId>> sequences;
+  for (const plan::Order& order : joint_orders(classes, costs, each, options)) {
+    std::vector<graph::TaskId>& sequence = sequences.emplace_back();
+    for (const plan::Placement& placement : order.sequence) sequence.push_back(placement.task);
+  }
+  return sequences;
+}
+
 }  // namespace weft::policy

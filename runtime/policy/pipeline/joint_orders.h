@@ -36,4 +36,9 @@ struct WantedSequence {
 std::vector<plan::Order> joint_orders(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
                                       const std::vector<WantedSequence>& wanted, const PolicyOptions& options);
 
+/// The sequences of such orders, for policies that order each class by itself: without reasons and added edges.
+std::vector<std::vector<graph::TaskId>> joint_sequences(PipelineClasses classes,
+                                                        const std::vector<std::vector<graph::TaskId>>& wanted,
+                                                        const PolicyOptions& options);
+
 }  // namespace weft::policy

@@ -31,6 +31,34 @@ TEST(PipelinePolicies, AllGiveSafePlansOfRandomPipelinesAndTheSameOnesTwice) {
   }
 }
 
+/// The toy's class with a collective of the first and the last stage before a task.
+std::shared_ptr<const graph::Graph> with_shared_collective(const graph::Graph& toy, const std::string& before) {
+  graph::GraphBuilder builder(graph::Arguments::of_any_form);
+  for (const graph::Tensor& tensor : toy.tensors()) builder.add_tensor(tensor);
+  const graph::View sum = graph::whole(builder, builder.add_tensor({"sum", DType::f32, {4}}));
+  for (const graph::Task& task : toy.tasks()) {
+    if (task.name == before) {
+      builder.add_task({.name = "shared",
+                        .operation = graph::AllReduce{graph::Channel::embedding, 2, 4},
+                        .accesses = {graph::write(sum)}});
+    }
+    builder.add_task(task);
+  }
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
+}
+
+// A last stage may have its part of a sum with the first stage before it sends the gradient that the first one's part
+// waits for, as with tied embeddings. Blocking there would stand still.
+TEST(PipelinePolicies, SharedCollectivesComeWhereAllStagesCanBegin) {
+  const testing::PipelineToy toy({.stages = 2, .micro_batches = 4, .update = 10});
+  const std::vector<std::shared_ptr<const graph::Graph>> classes = {
+      with_shared_collective(*toy.classes()[0], "S0.update.p0"),
+      with_shared_collective(*toy.classes()[1], "mb3.S1.bwd.input.p0")};
+  for (const std::string& name : pipeline_policy_names()) {
+    if (make_policy(name)->chunks().chunks == 1) testing::checked_plans(classes, name);
+  }
+}
+
 // Only the first compute stream is used.
 TEST(PipelinePolicies, UseOneComputeStream) {
   const testing::PipelineToy toy({.stages = 2, .micro_batches = 4});

@@ -9,6 +9,7 @@
 
 #include "ops/pipeline_layout.h"
 #include "runtime/policy/policy.h"
+#include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"
 
 namespace weft::train {
@@ -113,6 +114,37 @@ TEST(PipelineFlags, KeepingAndSendingInOtherWays) {
     };
     const testing::GridOutcome expected = testing::run_grid(run_of(1, "program"));
     for (const char* policy : {"1f1b", "zb-v"}) {
+      SCOPED_TRACE(policy);
+      testing::expect_equal(testing::run_grid(run_of(2, policy)), expected);
+    }
+  }
+}
+
+// Norms of queries and keys are summed over all ranks of a stage, and of no other.
+TEST(PipelineFlags, NormsOfHeadsAreSummedWithinTheirStage) {
+  const auto run_of = [&](std::int64_t pipe, const char* policy) {
+    testing::GridRun run = pipeline_run(ops::Family::llama, {.x = 2, .data = 2, .pipe = pipe}, policy);
+    const ops::ModelConfig sizes = run.model;
+    run.model = testing::tiny_model(testing::ModelKind::qwen3);
+    run.model.layers = 2, run.model.hidden = 24, run.model.heads = 6, run.model.kv_heads = 2, run.model.ffn = 28;
+    run.model.vocab = sizes.vocab, run.model.context = sizes.context, run.model.tied = false;
+    if (pipe > 1) run.step.pipeline = ops::balanced_layout(run.model, run.step.seq_len, pipe);
+    return run;
+  };
+  testing::expect_equal(testing::run_grid(run_of(2, "zb-h1")), testing::run_grid(run_of(1, "program")));
+}
+
+// Gradients go back through frozen stages to the adapters of the first one.
+TEST(PipelineFlags, AdaptersTrainOverFrozenStages) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+    const auto run_of = [&](std::int64_t pipe, const char* policy) {
+      testing::GridRun run = pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
+      run.model.lora = {.rank = 3, .alpha = 7.5F};
+      run.step.eps = 1e-4F;
+      return run;
+    };
+    const testing::GridOutcome expected = testing::run_grid(run_of(1, "program"));
+    for (const char* policy : {"1f1b", "dualpipe-v"}) {
       SCOPED_TRACE(policy);
       testing::expect_equal(testing::run_grid(run_of(2, policy)), expected);
     }

@@ -84,7 +84,7 @@ void validate_layout(const ModelConfig& model, const PipelineLayout& layout) {
         "2 chunks a rank", "set pipe-chunks = 2, or choose a policy that doesn't place stages in a V");
   }
   if (stages > model.layers) {
-    throw UserError(fmt::format("{} stages (pipe = {}, {} chunks a rank) for {} layers", stages, layout.ranks,
+    throw UserError(fmt::format("{} pipeline stages (pipe = {}, {} on each rank) for {} layers", stages, layout.ranks,
                                 layout.chunks.chunks, model.layers),
                     "at least one layer in each stage", "choose a smaller pipe or pipe-chunks");
   }

@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/one_forward_one_backward.h"
+#include "runtime/policy/schedules/zb_h1.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace weft::policy {
 
-RankSchedule OneForwardOneBackwardPolicy::schedule(const PipelineShape& shape, std::int32_t rank) const {
+RankSchedule ZbH1Policy::schedule(const PipelineShape& shape, std::int32_t rank) const {
   ScheduleWriter writer(name(), shape, rank);
   const std::int32_t warm_up = std::min(shape.micro_batches, shape.ranks - rank - 1);
   writer.begin("warm-up");
@@ -14,10 +14,16 @@ RankSchedule OneForwardOneBackwardPolicy::schedule(const PipelineShape& shape, s
   writer.begin("steady");
   for (std::int32_t i = warm_up; i < shape.micro_batches; ++i) {
     writer.forward();
-    writer.backward();
+    writer.input();
+    if (writer.count(Work::input) > rank) writer.weight();
   }
   writer.begin("cool-down");
-  for (std::int32_t i = 0; i < warm_up; ++i) writer.backward();
+  for (std::int32_t i = 0; i < warm_up; ++i) {
+    writer.input();
+    writer.weight();
+  }
+  writer.begin("at the end");
+  while (writer.count(Work::weight) < shape.micro_batches) writer.weight();
   return writer.take();
 }
 

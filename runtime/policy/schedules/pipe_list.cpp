@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/pipe_list.h"
+#include "runtime/policy/schedules/pipe_list.h"
 
 #include "runtime/policy/pipeline/unit_list.h"
 

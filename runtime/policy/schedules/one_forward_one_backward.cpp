@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/zb_h1.h"
+#include "runtime/policy/schedules/one_forward_one_backward.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace weft::policy {
 
-RankSchedule ZbH1Policy::schedule(const PipelineShape& shape, std::int32_t rank) const {
+RankSchedule OneForwardOneBackwardPolicy::schedule(const PipelineShape& shape, std::int32_t rank) const {
   ScheduleWriter writer(name(), shape, rank);
   const std::int32_t warm_up = std::min(shape.micro_batches, shape.ranks - rank - 1);
   writer.begin("warm-up");
@@ -14,16 +14,10 @@ RankSchedule ZbH1Policy::schedule(const PipelineShape& shape, std::int32_t rank)
   writer.begin("steady");
   for (std::int32_t i = warm_up; i < shape.micro_batches; ++i) {
     writer.forward();
-    writer.input();
-    if (writer.count(Work::input) > rank) writer.weight();
+    writer.backward();
   }
   writer.begin("cool-down");
-  for (std::int32_t i = 0; i < warm_up; ++i) {
-    writer.input();
-    writer.weight();
-  }
-  writer.begin("at the end");
-  while (writer.count(Work::weight) < shape.micro_batches) writer.weight();
+  for (std::int32_t i = 0; i < warm_up; ++i) writer.backward();
   return writer.take();
 }
 

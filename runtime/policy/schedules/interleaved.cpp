@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/interleaved.h"
+#include "runtime/policy/schedules/interleaved.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/gpipe.h"
+#include "runtime/policy/schedules/gpipe.h"
 
 #include "runtime/policy/pipeline/schedule_writer.h"
 

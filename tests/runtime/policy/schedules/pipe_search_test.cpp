@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/pipe_search.h"
+#include "runtime/policy/schedules/pipe_search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/pipe_search.h"
+#include "runtime/policy/schedules/pipe_search.h"
 
 #include <fmt/format.h>
 
@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/policy/builtin/dual_pipe_v.h"
-#include "runtime/policy/builtin/gpipe.h"
-#include "runtime/policy/builtin/interleaved.h"
-#include "runtime/policy/builtin/one_forward_one_backward.h"
-#include "runtime/policy/builtin/pipe_list.h"
 #include "runtime/policy/builtin/random.h"
-#include "runtime/policy/builtin/zb_h1.h"
-#include "runtime/policy/builtin/zb_v.h"
 #include "runtime/policy/pipeline/unit_list.h"
+#include "runtime/policy/schedules/dual_pipe_v.h"
+#include "runtime/policy/schedules/gpipe.h"
+#include "runtime/policy/schedules/interleaved.h"
+#include "runtime/policy/schedules/one_forward_one_backward.h"
+#include "runtime/policy/schedules/pipe_list.h"
+#include "runtime/policy/schedules/zb_h1.h"
+#include "runtime/policy/schedules/zb_v.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
 namespace weft::policy {

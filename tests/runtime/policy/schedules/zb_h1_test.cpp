@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/zb_h1.h"
+#include "runtime/policy/schedules/zb_h1.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/one_forward_one_backward.h"
+#include "runtime/policy/schedules/one_forward_one_backward.h"
 
 #include <gtest/gtest.h>
 

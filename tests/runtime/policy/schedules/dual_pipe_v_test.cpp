@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/dual_pipe_v.h"
+#include "runtime/policy/schedules/dual_pipe_v.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/policy/builtin/zb_v.h"
+#include "runtime/policy/schedules/zb_v.h"
 
 #include <gtest/gtest.h>
 

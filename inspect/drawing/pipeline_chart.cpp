@@ -61,10 +61,20 @@ std::vector<PipelineBox> boxes_of(const plan::Plan& plan, const plan::StepTrace&
     }
   }
   std::ranges::stable_sort(computed, {}, [](const auto& each) { return each.first.begin; });
+  // Where the parts of a backward pass take turns, as in 1F1B, they are one box.
+  std::set<std::pair<std::int32_t, std::int32_t>> begun_weights, mixed;  // by micro-batch and stage
+  for (const auto& [time, task] : computed) {
+    const BoxKind& kind = kinds[task.index()];
+    const std::pair pass(kind.micro_batch, kind.stage);
+    if (kind.work == PipelineWork::weight) begun_weights.insert(pass);
+    if (kind.work == PipelineWork::input && begun_weights.contains(pass)) mixed.insert(pass);
+  }
   std::vector<PipelineBox> boxes;
   BoxKind last;
   for (const auto& [time, task] : computed) {
-    const BoxKind& kind = kinds[task.index()];
+    BoxKind kind = kinds[task.index()];
+    const bool part = kind.work == PipelineWork::input || kind.work == PipelineWork::weight;
+    if (part && mixed.contains({kind.micro_batch, kind.stage})) kind.work = PipelineWork::backward;
     const std::int64_t begin = time.begin - step.begin, end = time.end - step.begin;
     if (!boxes.empty() && kind == last && begin <= boxes.back().end) {
       boxes.back().end = std::max(boxes.back().end, end);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <queue>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -219,7 +220,9 @@ class Replay {
   struct Candidate {
     double time;
     std::uint32_t rank, index;  // a step's number, or a task
-    friend auto operator<=>(const Candidate&, const Candidate&) = default;
+    friend bool operator>(const Candidate& a, const Candidate& b) {
+      return std::tie(a.time, a.rank, a.index) > std::tie(b.time, b.rank, b.index);
+    }
   };
 
   void release(std::uint32_t k, std::uint32_t task) {

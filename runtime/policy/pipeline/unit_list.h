@@ -22,7 +22,9 @@ std::string_view to_string(UnitRule rule);
 
 struct UnitListOptions {
   UnitRule rule = UnitRule::longest_way;
-  std::int32_t most_in_flight = INT32_MAX;  // forward passes of a chunk whose gradients of weights are to come
+  /// Forward passes of a chunk whose gradients of weights are to come. Those of a rank's first unfinished micro-batch
+  /// may always begin.
+  std::int32_t most_in_flight = INT32_MAX;
 };
 
 /// Whenever a rank is idle, it starts the best unit that can begin; each chunk takes its micro-batches in rising order.

@@ -7,7 +7,7 @@
 namespace weft::policy {
 namespace {
 
-double makespan_of(const std::string& name, const testing::PipelineShape& shape) {
+double idle_time_of(const std::string& name, const testing::PipelineShape& shape) {
   const testing::PipelineToy toy(testing::shaped_for(name, shape));
   const auto plans = testing::checked_plans(toy.classes(), name, {.cost_model = toy.prices()});
   return testing::idle_times(toy, plans).of_step;
@@ -18,17 +18,17 @@ TEST(PipeSearch, IsNeverLongerThanItsStarts) {
   for (const double message : {0.0, 700.0}) {
     const testing::PipelineShape shape{
         .stages = 4, .micro_batches = 8, .input = 1100, .weight = 500, .message = message};
-    const double found = makespan_of("pipe-search:moves=300", shape);
-    for (const char* start : {"gpipe", "1f1b", "zb-h1", "pipe-list"}) EXPECT_LE(found, makespan_of(start, shape));
-    const double in_v = makespan_of("pipe-search:chunks=2,placement=v,moves=300", shape);
+    const double found = idle_time_of("pipe-search:moves=300", shape);
+    for (const char* start : {"gpipe", "1f1b", "zb-h1", "pipe-list"}) EXPECT_LE(found, idle_time_of(start, shape));
+    const double in_v = idle_time_of("pipe-search:chunks=2,placement=v,moves=300", shape);
     for (const char* start : {"zb-v", "dualpipe-v", "pipe-list:chunks=2,placement=v"})
-      EXPECT_LE(in_v, makespan_of(start, shape));
+      EXPECT_LE(in_v, idle_time_of(start, shape));
   }
 }
 
 TEST(PipeSearch, MovesShortenTheStep) {
   testing::PipelineShape shape{.stages = 3, .micro_batches = 5, .input = 1700, .weight = 300, .message = 900};
-  EXPECT_LE(makespan_of("pipe-search:moves=3000", shape), makespan_of("pipe-search:moves=0", shape));
+  EXPECT_LE(idle_time_of("pipe-search:moves=3000", shape), idle_time_of("pipe-search:moves=0", shape));
 }
 
 TEST(PipeSearch, SeedsDecide) {

@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Names names(const graph::Graph& graph, std::span<const graph::TaskId> tasks) {
+Names names_in(const graph::Graph& graph, std::span<const graph::TaskId> tasks) {
   Names names;
   for (const graph::TaskId task : tasks) names.push_back(graph.task(task).name);
   return names;
@@ -29,7 +29,7 @@ TEST(JointOrders, AReceiveIsIssuedWithItsSend) {
   const std::vector<std::vector<graph::TaskId>> wanted = {program_order_of(*toy.classes()[0]),
                                                           program_order_of(*toy.classes()[1])};
   const auto sequences = joint_sequences(toy.classes(), wanted, {.cost_model = toy.prices()});
-  EXPECT_EQ(names(*toy.classes()[0], sequences[0]),
+  EXPECT_EQ(names_in(*toy.classes()[0], sequences[0]),
             (Names{"mb0.S0.fwd.p0", "mb0.S0.fwd.send", "mb0.S0.bwd.receive", "mb0.S0.bwd.input.p0",
                    "mb0.S0.bwd.weight.p0", "mb1.S0.fwd.p0", "mb1.S0.fwd.send", "mb1.S0.bwd.receive",
                    "mb1.S0.bwd.input.p0", "mb1.S0.bwd.weight.p0", "S0.update.p0"}));

@@ -76,6 +76,12 @@ class ClassWriter {
   std::map<graph::Channel, std::int32_t> channels_;
 };
 
+/// Recorded times hold the contention of the step in which they were recorded.
+void leave_out_contention(cost::Machine& machine) {
+  machine.slowdowns.clear();
+  machine.shared_cores = false;
+}
+
 }  // namespace
 
 PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
@@ -86,6 +92,7 @@ PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& ch
   } else {
     problem.machine.name = kNoMachine;
   }
+  if (policy::has_recorded_times(*problem.graph)) leave_out_contention(problem.machine);
   problem.options = choices.options;
   problem.options.compute_streams =
       choices.compute_streams > 0 ? choices.compute_streams : policy::recorded_compute_streams(*problem.graph);

@@ -31,8 +31,9 @@ struct OpenChoices {
   policy::PolicyOptions options = {};  // memory and seed
 };
 
-/// The class's step. Without a machine, tasks don't slow each other down, except collectives on one link. Throws the
-/// exceptions of opaque_graph(), and UserError where a cost is missing (recorded_costs()).
+/// The class's step. Tasks don't slow each other down, except collectives on one link, without a machine, and where the
+/// step was recorded: times of tasks with begins hold contention already. Throws the exceptions of opaque_graph(), and
+/// UserError where a cost is missing (recorded_costs()).
 PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices);
 
 /// The policy for an open graph if none is named: `recorded` if its tasks have begins, else `program`.

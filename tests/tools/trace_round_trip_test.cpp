@@ -32,6 +32,7 @@ struct RoundTrip {
   std::size_t real = 0, found = 0, both = 0;  // waits between streams
   double error_percent = 0;                   // of the replay
   double recorded_ns = 0, step_ns = 0;        // step_ns: simulated under `recorded`
+  double machine_step_ns = 0;                 // the same on a machine
   Causes causes;                              // of exposed collectives
 
   double precision() const { return found == 0 ? 1 : static_cast<double>(both) / static_cast<double>(found); }
@@ -67,7 +68,17 @@ std::vector<std::optional<std::size_t>> originals(const plan::Recording& recordi
   return out;
 }
 
-RoundTrip round_trip(const plan::Recording& recording, const inspect::PytorchTraceOptions& options) {
+double simulated_ns(const graph::OpenGraph& open, const std::optional<cost::Machine>& machine) {
+  simulate::OpenChoices choices;
+  choices.machine = machine;
+  const simulate::PlanReport report =
+      simulate::report_plan(simulate::open_problem(open, choices), policy::named_policy("recorded"));
+  EXPECT_TRUE(report.planned()) << report.refusal;
+  return report.step_ns();
+}
+
+RoundTrip round_trip(const plan::Recording& recording, const inspect::PytorchTraceOptions& options,
+                     const std::optional<cost::Machine>& machine = std::nullopt) {
   const inspect::ImportedTrace trace = imported(recording, options);
   const graph::OpenClass& step = trace.graph.classes.at(0);
   const std::vector<std::optional<std::size_t>> of = originals(recording, step);
@@ -89,6 +100,7 @@ RoundTrip round_trip(const plan::Recording& recording, const inspect::PytorchTra
   const simulate::PlanReport report = simulate::report_plan(problem, policy::named_policy("recorded"));
   EXPECT_TRUE(report.planned()) << report.refusal;
   out.step_ns = report.step_ns();
+  out.machine_step_ns = simulated_ns(trace.graph, machine);
   for (const simulate::ExposedCollective& each :
        simulate::explain(problem, report, {.only = {}, .most_remedied = 0, .rewrites = false}).collectives) {
     out.causes.emplace(of[each.task.index()].value(), each.cause);
@@ -99,6 +111,7 @@ RoundTrip round_trip(const plan::Recording& recording, const inspect::PytorchTra
 /// A simulated step of Weft.
 struct NativeStep {
   plan::Recording recording;
+  cost::Machine machine;
   double step_ns = 0;
   Causes causes;
 };
@@ -114,7 +127,7 @@ NativeStep native_step(const std::string& model, const std::string& grid, const 
   const simulate::PlanningProblem problem = train::planning_problem(run);
   const simulate::PlanReport report = simulate::report_plan(problem, run.policy);
   EXPECT_TRUE(report.planned()) << report.refusal;
-  NativeStep out{recording_of(report, run.config.grid), report.step_ns(), {}};
+  NativeStep out{recording_of(report, run.config.grid), problem.machine, report.step_ns(), {}};
   std::map<std::string, std::size_t> by_name;
   for (std::size_t i = 0; i < out.recording.tasks.size(); ++i) by_name[out.recording.tasks[i].name] = i;
   for (const simulate::ExposedCollective& each :
@@ -140,12 +153,13 @@ TEST_P(TraceRoundTrip, FindsWaitsLengthAndCauses) {
   const Configuration& of = GetParam();
   const NativeStep native = native_step(of.model, of.grid, of.machine, of.policy);
   for (const bool records : {true, false}) {
-    const RoundTrip trip = round_trip(native.recording, {.sync_records = records});
+    const RoundTrip trip = round_trip(native.recording, {.sync_records = records}, native.machine);
     ASSERT_GT(trip.real, 0U);
     EXPECT_GE(trip.precision(), records ? 0.99 : 0.95) << records << " of " << trip.found;
     EXPECT_GE(trip.recall(), records ? 0.99 : 0.95) << records << " of " << trip.real;
     EXPECT_LE(std::abs(trip.error_percent), 1) << records;
     EXPECT_NEAR(trip.step_ns, native.step_ns, 0.02 * native.step_ns) << records;
+    EXPECT_NEAR(trip.machine_step_ns, native.step_ns, 0.02 * native.step_ns) << records;
     for (const auto& [task, cause] : native.causes) {
       if (!can_be_told(cause)) continue;
       const auto found = trip.causes.find(task);

@@ -113,6 +113,22 @@ TEST(OpenProblem, AMachineSlowsByKindsOfOpaqueTasks) {
   EXPECT_DOUBLE_EQ(report.step_ns(), 10 + 1000 + 1200 + 200 + 300);
 }
 
+TEST(OpenProblem, AMachineDoesNotSlowRecordedTimesAgain) {
+  OpenChoices choices;
+  choices.machine = cost::Machine();
+  choices.machine->slowdowns = {{.compute = "*", .collective = "*", .factor = 2}};
+  choices.machine->shared_cores = true;
+  graph::OpenGraph open = testing::sample_open_graph();
+  open.classes[0].tasks[0].begin_ns = 0;
+  open.classes[0].tasks[0].end_ns = 10;
+  const PlanningProblem problem = open_problem(open, choices);
+  EXPECT_TRUE(problem.options.machine->slowdowns.empty());  // what policies see
+  EXPECT_FALSE(problem.options.machine->shared_cores);
+  const PlanReport report = report_plan(problem, policy::named_policy("program"));
+  ASSERT_TRUE(report.planned()) << report.refusal;
+  EXPECT_DOUBLE_EQ(report.step_ns(), 10 + 1000 + 1200 + 200);
+}
+
 TEST(OpenProblem, ACompiledStepAndItsOpenGraphAreOneProblem) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     PlanningProblem compiled;

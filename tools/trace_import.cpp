@@ -23,12 +23,16 @@ namespace weft::tools {
 namespace {
 
 constexpr int kNoStep = -1;
+constexpr double kMostMs = 1e9, kNanoseconds = 1e6;  // kMostMs: 11 days
 
 struct ImportOptions {
   std::vector<std::string> files;
   std::string output, format = "auto";
   std::int64_t step = kNoStep;
+  double from_ms = 0, to_ms = kMostMs;  // of a range
   bool whole = false, json = false;
+
+  bool has_range() const { return from_ms > 0 || to_ms < kMostMs; }
 };
 
 inspect::TraceFormat format_of(const ImportOptions& options) {
@@ -51,6 +55,13 @@ int import_files(const ImportOptions& options) {
   if (options.whole && options.step != kNoStep) {
     throw UserError("--whole and --step exclude each other", "one of them", "leave one out");
   }
+  if (options.has_range() && (options.whole || options.step != kNoStep)) {
+    throw UserError("--from-ms and --to-ms exclude --whole and --step", "a range, a step or all", "leave one out");
+  }
+  if (options.from_ms >= options.to_ms) {
+    throw UserError(fmt::format("--from-ms {} and --to-ms {}", options.from_ms, options.to_ms), "a later end",
+                    "--to-ms with a greater number");
+  }
   if (!options.output.empty() && !inspect::is_graph_file(options.output)) {
     throw UserError(fmt::format("-o '{}'", options.output), "a name that ends in .graph.json or .graph.json.gz",
                     "-o step.graph.json");
@@ -58,6 +69,10 @@ int import_files(const ImportOptions& options) {
   if (!options.output.empty()) expect_writable(options.output);
   inspect::StepChoice choice{.whole = options.whole};
   if (options.step != kNoStep) choice.number = options.step;
+  if (options.has_range()) {
+    choice.range = {static_cast<std::int64_t>(options.from_ms * kNanoseconds),
+                    static_cast<std::int64_t>(options.to_ms * kNanoseconds)};
+  }
   inspect::ImportedTrace imported;
   {
     StatusLine line;
@@ -110,6 +125,21 @@ Command describe_trace_import() {
                .help = "the step marked ProfilerStep#N",
                .default_text = "the last one that another step follows",
                .least = 0});
+  command.add({.names = "--from-ms",
+               .target = &options->from_ms,
+               .value = "MS",
+               .help =
+                   "what was launched from this time on, as one step; counted from the file's first mark or work of "
+                   "a device, of Nsight Systems from the session's begin",
+               .least = 0,
+               .most = kMostMs});
+  command.add({.names = "--to-ms",
+               .target = &options->to_ms,
+               .value = "MS",
+               .help = "what was launched before this time, counted likewise",
+               .default_text = "the file's end",
+               .least = 0,
+               .most = kMostMs});
   command.add({.names = "--whole", .target = &options->whole, .help = "all that the files hold, as one step"});
   command.add({.names = "--json", .target = &options->json, .help = "print the report as JSON"});
   command.description =
@@ -122,6 +152,7 @@ Command describe_trace_import() {
       "report says so. Without -o only the report is printed.";
   command.examples = {{"weft trace import rank0.json.gz -o step.graph.json"},
                       {"weft trace import trace/rank*.json --step 12 -o step.graph.json.gz"},
+                      {"weft trace import rank0.json --from-ms 120 --to-ms 180 -o part.graph.json"},
                       {"weft trace import chakra.0.et chakra.1.et --json"},
                       {"weft trace import profile.sqlite --step 12 -o step.graph.json"}};
   command.run = [options] { return import_files(*options); };

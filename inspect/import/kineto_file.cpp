@@ -277,7 +277,9 @@ OpenedFile open_kineto(const std::filesystem::path& path) {
 TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, const TellEvents& tell) {
   TraceOutline out;
   out.file = name;
+  std::optional<std::int64_t> first;
   const auto take = [&](const KinetoEvent& event) {
+    if (event.has_begin && event.has_length) first = std::min(first.value_or(event.begin), event.begin);
     if (event.on_device()) {
       ++out.device_ops;
       return;
@@ -291,6 +293,7 @@ TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, co
   out.events = for_each_event(std::move(source), name, wanted_in_outline, tell, take,
                               [&](JsonPull& in) { read_distributed_info(in, out); });
   sort_steps(out.steps);
+  out.begin = first.value_or(0);
   if (out.rank < 0) out.rank = rank_in_name(std::filesystem::path(name).filename().string());
   return out;
 }

@@ -83,16 +83,17 @@ std::int64_t thread_of_most_launches(const DeviceTrace& trace, const StepTimelin
 
 void set_bounds(const DeviceTrace& trace, const std::optional<MarkedStep>& step, std::optional<std::int64_t> earlier,
                 StepTimeline& out) {
-  out.main_thread = step ? step->thread : thread_of_most_launches(trace, out);
+  const bool marked = step && step->is_marked;
+  out.main_thread = marked ? step->thread : thread_of_most_launches(trace, out);
   std::int64_t first = out.ops.front().begin, last = INT64_MIN;
   for (const DeviceOp& op : out.ops) last = std::max(last, op.end);
-  for (std::size_t i = 0; i < trace.calls.size() && !step; ++i) {
-    if (out.launches[i].empty()) continue;
+  for (std::size_t i = 0; i < trace.calls.size() && !marked; ++i) {
+    if (out.launches[i].empty() && !step) continue;  // of a range, all calls count
     first = std::min(first, trace.calls[i].begin);
     last = std::max(last, trace.calls[i].end);
   }
-  out.origin = step ? step->window.begin : first;
-  out.end = step ? std::max(last, step->window.end) : last;
+  out.origin = marked ? step->window.begin : first;
+  out.end = marked ? std::max(last, step->window.end) : last;
   // A host that runs ahead begins a step while its device still works on the last one. The step is counted from then
   // on.
   if (step && earlier && *earlier > out.origin) {
@@ -100,6 +101,17 @@ void set_bounds(const DeviceTrace& trace, const std::optional<MarkedStep>& step,
     out.behind = std::max<std::int64_t>(0, origin - out.origin);
     out.origin += out.behind;
   }
+}
+
+[[noreturn]] void refuse_empty(const std::string& file, const std::optional<MarkedStep>& step) {
+  if (step && !step->is_marked) {
+    throw UserError(fmt::format("'{}' has no work of a device that was launched in this range", file),
+                    "milliseconds since the file's first mark or work of a device", "another --from-ms or --to-ms");
+  }
+  throw UserError(step ? fmt::format("step {} of '{}' has no work of a device", step->number, file)
+                       : fmt::format("'{}' has no work of a device", file),
+                  "kernels, copies or collectives of a GPU",
+                  "record with ProfilerActivity.CUDA, or choose another step with --step");
 }
 
 }  // namespace
@@ -127,10 +139,7 @@ std::uint32_t StepTimeline::first_launched(std::uint32_t stream, std::int64_t fr
 StepTimeline make_timeline(const DeviceTrace& trace, const std::optional<MarkedStep>& step) {
   StepOps chosen = ops_of_step(trace, step ? step->window : TimeWindow());
   if (chosen.ops.empty()) {
-    throw UserError(step ? fmt::format("step {} of '{}' has no work of a device", step->number, trace.file)
-                         : fmt::format("'{}' has no work of a device", trace.file),
-                    "kernels, copies or collectives of a GPU",
-                    "record with ProfilerActivity.CUDA, or choose another step with --step");
+    refuse_empty(trace.file, step);
   }
   StepTimeline out;
   out.ops = std::move(chosen.ops);

@@ -46,7 +46,7 @@ void refuse_equal_ranks(const std::vector<TraceOutline>& outlines) {
 
 /// Without a choice, ranks are compared at one and the same step.
 StepChoice common_choice(const std::vector<TraceOutline>& outlines, StepChoice choice) {
-  if (choice.whole || choice.number || outlines.size() < 2) return choice;
+  if (choice.whole || choice.number || choice.range || outlines.size() < 2) return choice;
   std::vector<std::int64_t> common;
   for (const MarkedStep& step : outlines.front().steps) common.push_back(step.number);
   for (const TraceOutline& outline : outlines) {
@@ -186,7 +186,7 @@ ImportedTrace import_kineto(const std::vector<std::filesystem::path>& files, con
     const DeviceTrace trace = read_kineto_events(outline.file, outline, step, of_file(outline.file));
     steps.push_back(recover_step(trace, step, channels));
     ranks.push_back({.file = outline.file, .rank = outline.rank, .events = outline.events});
-    if (step) ranks.back().step = step->number;
+    if (step && step->is_marked) ranks.back().step = step->number;
   }
   ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), world, "kineto");
   if (named) out.graph.notes.emplace_back(kNumbered);
@@ -194,8 +194,8 @@ ImportedTrace import_kineto(const std::vector<std::filesystem::path>& files, con
 }
 
 ImportedTrace import_chakra(const std::vector<std::filesystem::path>& files, const StepChoice& choice) {
-  if (choice.number) {
-    throw UserError("Chakra's traces mark no steps", "one step a file", "leave --step out");
+  if (choice.number || choice.range) {
+    throw UserError("Chakra's traces mark no steps", "one step a file", "leave --step, --from-ms and --to-ms out");
   }
   std::vector<TraceOutline> outlines;
   std::vector<ChakraFile> read;
@@ -243,7 +243,7 @@ ImportedTrace import_nsight(const std::vector<std::filesystem::path>& files, con
     const std::optional<MarkedStep> step = choose_step(outlines[i], common);
     steps.push_back(recover_step(read_nsight_events(outlines[i].file, process[i], outlines[i], step), step, channels));
     ranks.push_back({.file = outlines[i].file, .rank = outlines[i].rank, .events = outlines[i].events});
-    if (step) ranks.back().step = step->number;
+    if (step && step->is_marked) ranks.back().step = step->number;
   }
   ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), 0, "nsight");
   if (outlines.size() > 1) {

@@ -10,7 +10,23 @@
 namespace weft::inspect {
 namespace {
 
-constexpr std::int64_t kStepsAhead = 4;  // a host that is further ahead of its device would be a surprise
+constexpr std::int64_t kStepsAhead = 4;              // a host that is further ahead of its device would be a surprise
+constexpr std::int64_t kLeastAhead = 1'000'000'000;  // of a range, which may be shorter than a step
+
+std::int64_t later(std::int64_t time, std::int64_t by) {
+  return time > 0 && by > INT64_MAX - time ? INT64_MAX : time + by;
+}
+
+MarkedStep ranged_step(std::int64_t begin, const TimeWindow& range) {
+  MarkedStep step;
+  step.number = -1;
+  step.is_marked = false;
+  // From the first event on includes launches, which the outline doesn't know and which may come before it.
+  step.window = {range.begin > 0 ? later(begin, range.begin) : INT64_MIN / 4, later(begin, range.end)};
+  const std::int64_t length = std::min(range.end - range.begin, INT64_MAX / kStepsAhead);
+  step.latest_work = later(step.window.end, std::max(kStepsAhead * length, kLeastAhead));
+  return step;
+}
 
 }  // namespace
 
@@ -28,6 +44,7 @@ void sort_steps(std::vector<MarkedStep>& steps) {
 std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepChoice& choice) {
   const std::vector<MarkedStep>& steps = outline.steps;
   if (choice.whole) return std::nullopt;
+  if (choice.range) return ranged_step(outline.begin, *choice.range);
   if (!choice.number) {
     if (steps.empty()) return std::nullopt;
     return steps.size() == 1 ? steps.back() : steps[steps.size() - 2];

@@ -11,8 +11,10 @@
 
 namespace weft::inspect {
 
+/// Or a range of time that a person named.
 struct MarkedStep {
   std::int64_t number = 0;
+  bool is_marked = true;  // else a range, without number and thread
   TimeWindow window;
   std::int64_t thread = 0;  // whose mark it is
   /// Work of the device that begins later belongs to other steps: a host runs ahead by a few steps at most, and nothing
@@ -30,11 +32,13 @@ struct TraceOutline {
   std::vector<ProcessGroup> groups;
   std::vector<MarkedStep> steps;  // by begin
   std::int64_t events = 0, device_ops = 0;
+  std::int64_t begin = 0;  // ranges are counted from here
 };
 
 struct StepChoice {
   std::optional<std::int64_t> number = {};  // of the step
   bool whole = false;                       // all that the file holds, as one step
+  std::optional<TimeWindow> range = {};     // of launches, after the outline's begin
 };
 
 /// Without a choice: the last step that another one follows, since work of the last one may be cut off; the only step

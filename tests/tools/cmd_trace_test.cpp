@@ -156,6 +156,8 @@ TEST_F(TraceCommand, ImportsATraceOfPyTorch) {
   EXPECT_TRUE(has(trace({"import", "rank0.json"}).output, "replayed ms"));
   EXPECT_TRUE(has(trace({"import", "rank0.json", "--step", "3"}).errors, "marks no steps"));
   EXPECT_EQ(trace({"import", "rank0.json", "--step", "3", "--whole"}).exit_code, 2);
+  EXPECT_EQ(trace({"import", "rank0.json", "--step", "3", "--from-ms", "1"}).exit_code, 2);
+  EXPECT_EQ(trace({"import", "rank0.json", "--from-ms", "3", "--to-ms", "3"}).exit_code, 2);
   EXPECT_EQ(trace({"import", "rank0.json", "-o", "step.json"}).exit_code, 2);
   EXPECT_EQ(trace({"import", "text.txt"}).exit_code, 2);
 }

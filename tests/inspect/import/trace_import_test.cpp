@@ -87,6 +87,26 @@ TEST(TraceImport, SaysWhoStandsInForAbsentRanks) {
   EXPECT_EQ(read_graph_file(path).classes[0].edges.size(), graph.classes[0].edges.size());
 }
 
+TEST(TraceImport, TakesARangeOfTime) {
+  const auto file = written("range.json", rank_of_two(0, 8).text());
+  const ImportedTrace marked = import_traces({file}, TraceFormat::kineto, {.number = 1});
+  // The second step begins 1 ms after the first, whose mark is the file's first event.
+  const ImportedTrace ranged = import_traces({file}, TraceFormat::kineto, {.range = TimeWindow{1'000'000, 2'000'000}});
+  EXPECT_FALSE(ranged.ranks[0].step.has_value());
+  EXPECT_EQ(ranged.ranks[0].device_tasks, marked.ranks[0].device_tasks);
+  EXPECT_EQ(ranged.ranks[0].edges[static_cast<std::size_t>(graph::EdgeSource::pairing)], 1);
+  // It lasts from the first call to the end of the last one, and not as long as the range.
+  EXPECT_EQ(ranged.ranks[0].recorded_ns, 430'000 - 10'000);
+  EXPECT_NEAR(ranged.ranks[0].error_percent(), 0, 0.01);
+  const ImportedTrace first = import_traces({file}, TraceFormat::kineto, {.range = TimeWindow{0, 30'000}});
+  EXPECT_EQ(first.ranks[0].device_tasks, 1) << "the collective was launched after 40 us";
+  EXPECT_TRUE(testing::has_parts(
+      testing::message_of<UserError>([&] {
+        import_traces({file}, TraceFormat::kineto, {.range = TimeWindow{9'000'000'000, 9'500'000'000}});
+      }),
+      {"range.json", "in this range", "--from-ms"}));
+}
+
 TEST(TraceImport, KnowsFormatsByTheirFirstBytes) {
   EXPECT_EQ(trace_format(written("f", " \n{\"traceEvents\": []}")), TraceFormat::kineto);
   EXPECT_EQ(trace_format(written("f", "[]")), TraceFormat::kineto);

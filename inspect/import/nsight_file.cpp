@@ -19,7 +19,7 @@ namespace weft::inspect {
 namespace {
 
 constexpr const char* kNsightFix = "export it again: nsys export --type sqlite";
-constexpr int kRangeEvents[] = {59, 60};  // NVTX: a range pushed and popped, or started and ended
+constexpr int kRangeEvents[] = {59, 60};                   // NVTX: a range pushed and popped, or started and ended
 constexpr std::int64_t kMostTime = std::int64_t{1} << 61;  // so that sums of two times fit into 63 bits
 
 class Database {

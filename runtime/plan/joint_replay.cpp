@@ -195,8 +195,8 @@ std::string JointReplay::circle() const {
   std::string text = name({best.back().slot, slots_[best.back().slot].done});
   for (std::size_t i = 0; i < best.size(); ++i) {
     const Slot& slot = slots_[best[i].slot];
-    text += fmt::format("{} {} {}", i == 0 ? "" : ", which", best[i].by_queue ? "comes after" : "waits for",
-                        name(best[i]));
+    text +=
+        fmt::format("{} {} {}", i == 0 ? "" : ", which", best[i].by_queue ? "comes after" : "waits for", name(best[i]));
     if (best[i].number != slot.done)
       text += fmt::format(", which comes after {}", plans_[slot.stage]->graph->task(entry(slot, slot.done).task).name);
   }

@@ -49,7 +49,7 @@ RunConfig random_run(const testing::TemporaryFolder& folder, std::mt19937& rando
 TEST(RandomRuns, EveryPolicyComputesTheBitsOfSerial) {
   std::mt19937 random(20);
   const testing::TemporaryFolder folder;
-  for (int trial = 0; trial < 12; ++trial) {
+  for (int trial = 0; trial < 8; ++trial) {
     RunConfig config = random_run(folder, random);
     const ops::ModelConfig& model = config.model;
     SCOPED_TRACE(fmt::format("trial {}: {}, {} layers, {} heads of {}, {} ranks, {} of {} sequences, {}", trial,

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/execute/graph_of_stage.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/policy.h"
@@ -29,9 +29,6 @@ std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::s
                                                 const policy::Policy& policy, const policy::PolicyOptions& options,
                                                 const GemmTuning* tuning = nullptr,
                                                 std::span<const plan::Rewrite> rewrites = {});
-
-/// The graph of the ranks at a coordinate on the axis pipe.
-using GraphOfStage = std::function<std::shared_ptr<const graph::Graph>(std::int64_t pipe)>;
 
 /// The same for a grid with pipeline stages, on which ranks with equal coordinates on pipe have equal graphs. Rank 0
 /// lowers the graphs of the others, decides on rewrites and orders of all (policy::decide_together()), and refuses

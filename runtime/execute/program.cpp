@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 

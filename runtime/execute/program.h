@@ -12,8 +12,8 @@
 
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/executor.h"
+#include "runtime/execute/graph_of_stage.h"
 #include "runtime/execute/state.h"
 #include "runtime/execute/watchdog.h"
 #include "runtime/plan/plan.h"

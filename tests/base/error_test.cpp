@@ -27,6 +27,7 @@ TEST(NearestName, FindsTypos) {
   EXPECT_EQ(nearest_name("seqlen", names), "seq-len");
   EXPECT_EQ(nearest_name("step", names), "steps");
   EXPECT_EQ(nearest_name("micro-batches", names), "micro-batch");
+  EXPECT_EQ(nearest_name("stpes", std::vector<std::string>{"stages", "steps"}), "steps");  // two letters are swapped
   EXPECT_EQ(nearest_name("policy", names), "");
   EXPECT_EQ(nearest_name("steps" + std::string(65, 's'), names), "");
 }

@@ -8,7 +8,7 @@
 
 namespace weft::testing {
 
-inline constexpr std::uint64_t kOperationsFingerprint = 0x3cc60b67eb7bae5d;
+inline constexpr std::uint64_t kOperationsFingerprint = 0xd165ffe724e804e9;
 
 // Elements of 2 bytes.
 inline constexpr std::string_view kOperationsGolden =
@@ -137,7 +137,7 @@ all_gather: channel=z_gather ranks=4 count=10 | all_gather channel=z_gather rank
 broadcast: channel=world ranks=4 count=10 root=3 | broadcast channel=world ranks=4 count=10 root=3 bf16
   0 flops, 40 bytes, 20 sent, copy, broadcast
 send: channel=send_next message=5 count=10 | send channel=send_next count=10 f32
-  0 flops, 40 bytes, 40 sent, copy, broadcast
+  0 flops, 20 bytes, 20 sent, copy, broadcast
 receive: channel=receive_previous message=5 count=10 | receive channel=receive_previous count=10 bf16
   0 flops, 20 bytes, 0 sent, copy, broadcast
 head_norm: rows=2 heads=3 head_dim=4 eps=1e-06 | head_norm rows=2 heads=3 head_dim=4 f32
@@ -161,7 +161,7 @@ attention_backward: batch=2 seq=3 heads=4 kv_heads=2 head_dim=8 window=2 documen
 scale: n=7 factor=0.5 | scale n=7 bf16
   7 flops, 28 bytes, 0 sent, elementwise
 zero: n=7 | zero n=7 f32
-  0 flops, 28 bytes, 0 sent, elementwise
+  0 flops, 14 bytes, 0 sent, elementwise
 )";
 
 }  // namespace weft::testing

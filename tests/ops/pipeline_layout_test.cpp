@@ -23,9 +23,9 @@ ModelConfig model_of(std::int64_t layers, std::int64_t vocab, bool tied) {
 
 using Layers = std::vector<std::int64_t>;
 
-TEST(PipelineLayout, SmallHeadsLeaveLayersEvenAndTheRestToLateStages) {
+TEST(PipelineLayout, LayersAreEvenAndTheRestIsInLateStagesBeforeTheHead) {
   EXPECT_EQ(balanced_layout(model_of(8, 11, false), 8, 4).layers, (Layers{2, 2, 2, 2}));
-  EXPECT_EQ(balanced_layout(model_of(9, 11, false), 8, 4).layers, (Layers{2, 2, 2, 3}));
+  EXPECT_EQ(balanced_layout(model_of(9, 11, false), 8, 4).layers, (Layers{2, 2, 3, 2}));
   EXPECT_EQ(balanced_layout(model_of(5, 11, false), 8, 1).layers, (Layers{5}));
 }
 

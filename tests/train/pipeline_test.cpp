@@ -36,7 +36,7 @@ testing::GridRun pipeline_run(ops::Family family, const graph::Grid& grid, const
   run.step.grid = grid;
   run.step.seq_len = 4;
   run.step.micro_batch = 1;
-  run.step.micro_batches = 16 / grid.batch_ranks();
+  run.step.micro_batches = 12 / grid.batch_ranks();
   run.step.clip = 0.5F;
   run.step.dropout = 0.1F;
   run.steps = 4;

@@ -112,9 +112,9 @@ ConfigEntry grid_key() {
       "grid",
       ValueKind::text,
       "text",
-      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut the model's matrices, pipe cuts its layers into "
-      "stages, z and data cut the batch. An axis that "
-      "is left out is 1; data takes the ranks that the others leave. auto, for `weft train` alone: the fastest grid "
+      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut matrices, pipe cuts layers, z and data cut the "
+      "batch. An axis that is left out is 1; data takes the ranks that the others leave. auto, for `weft train` alone: "
+      "the fastest grid "
       "that `weft search` finds, with axis-order, micro-batch, recompute, reshard-after-forward and zero-1 as far as "
       "they aren't set",
       set_grid,

@@ -264,6 +264,7 @@ TEST(Config, KeysAreUniqueAndTheirDefaultsAreAccepted) {
 std::string another_value(const ConfigKey& key) {
   if (key.name == "model") return "gpt2-124m";
   if (key.name == "grid") return "x=1,y=1,z=1,data=2";
+  if (key.name == "stages") return "2,3";
   if (key.name == "axis-order") return "data,z,x,y";
   if (key.name == "goldfish") return "k=3,h=5,strategy=avalanche";
   if (key.name == "rewrites") return "bucket=26214400;recompute=0-3";

@@ -33,12 +33,16 @@ std::string_view to_string(ModelPart part) {
       return "loss";
     case ModelPart::optimizer:
       return "optimizer";
+    case ModelPart::stages:
+      return "stages";
   }
   return "?";
 }
 
 ModelPart part_of(const graph::Task& task) {
   const std::string_view name = task.name;
+  const graph::Channel* const channel = graph::channel_of(task.operation);
+  if (channel != nullptr && graph::is_message(*channel)) return ModelPart::stages;
   if (task.phase == graph::Phase::update) return ModelPart::optimizer;
   if (has(name, ".loss.")) return ModelPart::loss;
   if (has(name, "norm")) return ModelPart::norms;

@@ -18,7 +18,8 @@ enum class ModelPart : std::uint8_t {
   embedding,
   head,
   loss,
-  optimizer  // the norm of gradients; with ZeRO-1, the new weights
+  optimizer,  // the norm of gradients; with ZeRO-1, the new weights
+  stages      // messages between pipeline stages
 };
 
 std::string_view to_string(ModelPart part);

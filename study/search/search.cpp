@@ -301,6 +301,7 @@ class Search {
 }  // namespace
 
 train::ResolvedRun open_search(const train::RunConfig& config) {
+  if (!config.grid_auto) train::expect_one_stage(config);
   train::ResolvedRun run = train::read_texts(config);
   if (config.batch_split > 1) {
     throw UserError(fmt::format("rewrite batch-split={}", config.batch_split), "rewrites without the micro-batch",

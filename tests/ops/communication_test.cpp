@@ -140,6 +140,7 @@ TEST(Communication, OtherPartsAreListedApart) {
   EXPECT_EQ(counts[ModelPart::biases], 2 * 4 * 2);
   EXPECT_EQ(counts[ModelPart::attention], 0);
   EXPECT_EQ(counts[ModelPart::optimizer], 1);
+  EXPECT_EQ(counts[ModelPart::stages], 0);
   EXPECT_EQ(counts[ModelPart::loss], 2);  // statistics, metrics
   EXPECT_EQ(counts[ModelPart::head], 2);  // logits over x, their input's gradient over y
   // wte and wpe: gathered, scattered, reduced; the embedding over y.

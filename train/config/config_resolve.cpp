@@ -119,9 +119,11 @@ void resolve_sequence(RunConfig& config) {
 
 void resolve_pipeline(RunConfig& config) {
   graph::PipelineChunks chunks = config.policy_chunks;
-  if (config.pipe_chunks > 0 && chunks.chunks != config.pipe_chunks && chunks.chunks > 1) {
+  const bool takes_any = config.policy == "program" || config.policy == "serial";
+  if (config.pipe_chunks > 0 && chunks.chunks != config.pipe_chunks && !takes_any) {
     throw UserError(fmt::format("pipe-chunks = {} with policy {}", config.pipe_chunks, config.policy),
-                    fmt::format("{}, which the policy is for", chunks.chunks), "leave pipe-chunks out");
+                    fmt::format("{}, which the policy is for", chunks.chunks),
+                    "leave pipe-chunks out, or choose a policy with chunks: interleaved:chunks=2");
   }
   if (config.pipe_chunks > 0) chunks.chunks = config.pipe_chunks;
   if (config.grid.pipe == 1) {

@@ -102,7 +102,7 @@ void expect_one_stage(const RunConfig& config) {
   if (config.grid.pipe == 1) return;
   throw UserError(fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
                   "one stage: this command orders and simulates the graph of one rank",
-                  "weft train, simulate, compare and timeline take pipelines; or a grid without pipe");
+                  "weft train, simulate, compare, explain, timeline and memory take pipelines; or a grid without pipe");
 }
 
 simulate::PlanningProblem planning_problem(const ResolvedRun& run) {

@@ -1,4 +1,4 @@
-// What the order of a recorded queue says: that tasks ran one after the other, and not that they had to.
+// The order of a recorded queue says that tasks ran one after the other, and not that they had to.
 #pragma once
 
 #include <cstdint>

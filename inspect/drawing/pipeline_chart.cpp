@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, kWorks> kWorkNames = {"forward", "backwar
 constexpr std::array<std::string_view, kWorks> kWorkFills = {"#56B4E9", "#009E73", "#009E73", "#E69F00", "#999999"};
 constexpr std::array<char, kWorks> kWorkLetters = {'F', 'B', 'B', 'W', 'U'};
 
-/// What boxes are told apart by.
+/// The properties by which boxes are told apart.
 struct BoxKind {
   PipelineWork work = PipelineWork::other;
   std::int32_t micro_batch = -1, stage = -1;

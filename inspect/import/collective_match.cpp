@@ -71,7 +71,7 @@ std::int64_t peer_of(const graph::OpenGraph& graph, const graph::OpenClass& step
   return task.peer < std::ssize(members) ? members[static_cast<std::size_t>(task.peer)] : task.peer;
 }
 
-/// What goes from one rank to another on one channel, in order.
+/// The messages from one rank to another on one channel, in order.
 struct Transfers {
   std::vector<ClassTask> sends, receives;
 };

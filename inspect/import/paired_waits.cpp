@@ -23,7 +23,7 @@ struct PendingWait {
   bool after_collective;  // that was a collective
 };
 
-/// What a thread did since its last launch.
+/// The calls of a thread since its last launch.
 struct ThreadState {
   std::uint32_t launched = kNone, computation = kNone;  // the last op, and the last that isn't a collective
   std::uint32_t recorded = kNone;                       // an event behind it that no wait has followed

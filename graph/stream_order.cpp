@@ -40,7 +40,7 @@ class StreamChains {
       const OpenTask& task = step_.tasks[i];
       if (task.kind == OpenKind::host || task.stream < 0) continue;
       Chain& chain = streams[task.stream];
-      if (!follows[i]) chain = Chain();  // nothing orders it behind what stands before
+      if (!follows[i]) chain = Chain();  // nothing orders it after the tasks before it
       is_communication(task) ? communicate(chain, i) : compute(chain, i, task.micro_batch);
     }
     return std::move(out_);

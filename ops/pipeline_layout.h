@@ -24,7 +24,7 @@ struct PipelineLayout {
   std::int64_t rank_of(std::int64_t stage) const { return chunks.rank_of_stage(stage, ranks); }
   std::int64_t last_rank() const { return rank_of(stages() - 1); }
   std::int64_t first_layer(std::int64_t stage) const;
-  /// One past the stage's last layer.
+  /// The number after the stage's last layer.
   std::int64_t end_layer(std::int64_t stage) const;
   std::int64_t stage_of_layer(std::int64_t layer) const;
   friend bool operator==(const PipelineLayout&, const PipelineLayout&) = default;

@@ -18,9 +18,9 @@ struct PytorchTraceOptions {
 
 /// Writes the rank at `index` of the recording and nothing that PyTorch doesn't write: no plan, no edges. Every task is
 /// a kernel. One thread of the host makes the calls in the plan's order: cudaStreamWaitEvent for each wait between
-/// streams, the launch, and cudaEventRecord behind what another stream waits for. Weft records no such calls, so their
-/// times are made up: the host begins a step shortly before the device and stays ahead of it. Throws UserError if the
-/// step has tasks of CPU threads.
+/// streams, the launch, and cudaEventRecord after a task for which another stream waits. Weft records no such calls, so
+/// their times are made up: the host begins a step shortly before the device and stays ahead of it. Throws UserError if
+/// the step has tasks of CPU threads.
 void write_pytorch_trace(const plan::Recording& recording, std::size_t index, const PytorchTraceOptions& options,
                          const TextSink& sink);
 

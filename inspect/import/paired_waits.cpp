@@ -19,14 +19,14 @@ constexpr std::size_t kMostEvents = 1024;  // of a stream, that are looked at
 
 /// A call of cudaStreamWaitEvent.
 struct PendingWait {
-  std::uint32_t behind;   // what an event had just been recorded behind; kNone: nothing
+  std::uint32_t source;   // the work whose end an event had just been recorded for; kNone: none
   bool after_collective;  // that was a collective
 };
 
 /// The calls of a thread since its last launch.
 struct ThreadState {
   std::uint32_t launched = kNone, computation = kNone;  // the last op, and the last that isn't a collective
-  std::uint32_t recorded = kNone;                       // an event behind it that no wait has followed
+  std::uint32_t recorded = kNone;                       // the work of an event that no wait has followed
   int records = 0;
   std::vector<PendingWait> waits;
 };
@@ -58,8 +58,8 @@ class WaitPairing {
         std::erase_if(thread.waits, [](const PendingWait& wait) { return wait.after_collective; });
         record(thread);
       } else if (call.kind == HostCallKind::wait) {
-        const std::uint32_t behind = thread.recorded;
-        thread.waits.push_back({behind, behind != kNone && communicates(behind)});
+        const std::uint32_t source = thread.recorded;
+        thread.waits.push_back({source, source != kNone && communicates(source)});
         thread.recorded = kNone;
       }
     }
@@ -79,50 +79,50 @@ class WaitPairing {
     thread.waits.clear();
   }
 
-  /// What the next event is recorded behind.
-  static std::uint32_t recorded_behind(const ThreadState& thread) {
+  /// The work whose end the next event marks.
+  static std::uint32_t source_of_event(const ThreadState& thread) {
     return thread.records == 0 ? thread.launched : thread.computation;
   }
 
   void record(ThreadState& thread) {
-    const std::uint32_t behind = recorded_behind(thread);
+    const std::uint32_t source = source_of_event(thread);
     ++thread.records;
-    thread.recorded = behind;
-    if (behind != kNone) add_event(behind);
+    thread.recorded = source;
+    if (source != kNone) add_event(source);
   }
 
-  void add_event(std::uint32_t behind) {
-    std::vector<std::uint32_t>& events = events_[stream_of(behind)];
-    if (events.empty() || timeline_.place[events.back()] < timeline_.place[behind]) events.push_back(behind);
+  void add_event(std::uint32_t source) {
+    std::vector<std::uint32_t>& events = events_[stream_of(source)];
+    if (events.empty() || timeline_.place[events.back()] < timeline_.place[source]) events.push_back(source);
   }
 
-  /// Which work has an event of its own, and whether events behind computations are awaited in turn: programs that
+  /// Finds the work that has an event of its own, and whether events of computations are awaited in turn: programs that
   /// record more of them than collectives wait for use them for something else.
   void find_events() {
     std::map<std::int64_t, ThreadState> threads;
-    std::size_t behind_computations = 0, waits_of_collectives = 0;
+    std::size_t events_of_computations = 0, waits_of_collectives = 0;
     for (std::uint32_t i = 0; i < trace_.calls.size(); ++i) {
       ThreadState& thread = threads[trace_.calls[i].thread];
       if (!timeline_.launches[i].empty()) {
         if (communicates(timeline_.launches[i].front())) waits_of_collectives += thread.waits.size();
         launch(thread, timeline_.launches[i].back());
       } else if (trace_.calls[i].kind == HostCallKind::record) {
-        const std::uint32_t behind = recorded_behind(thread);
+        const std::uint32_t source = source_of_event(thread);
         ++thread.records;
-        if (behind != kNone && has_event_.insert(behind).second && !communicates(behind)) ++behind_computations;
+        if (source != kNone && has_event_.insert(source).second && !communicates(source)) ++events_of_computations;
       } else if (trace_.calls[i].kind == HostCallKind::wait) {
         thread.waits.push_back({kNone, false});
       }
     }
-    in_turn_ = 10 * behind_computations <= 11 * waits_of_collectives;
+    in_turn_ = 10 * events_of_computations <= 11 * waits_of_collectives;
   }
 
   void pair(const PendingWait& wait, std::uint32_t to) {
-    const bool other = wait.behind != kNone && stream_of(wait.behind) != stream_of(to);
-    if (other && !wait.after_collective && !(in_turn_ && communicates(to)) && timeline_.allows(wait.behind, to)) {
-      return tell(wait.behind, to, kRecordedNow);
+    const bool other = wait.source != kNone && stream_of(wait.source) != stream_of(to);
+    if (other && !wait.after_collective && !(in_turn_ && communicates(to)) && timeline_.allows(wait.source, to)) {
+      return tell(wait.source, to, kRecordedNow);
     }
-    const std::uint32_t preferred = wait.after_collective && !communicates(to) ? stream_of(wait.behind) : kNone;
+    const std::uint32_t preferred = wait.after_collective && !communicates(to) ? stream_of(wait.source) : kNone;
     std::uint32_t found = kNone;
     if (communicates(to)) found = find(to, [&](std::uint32_t from) { return sums_on(from, to); });
     if (found != kNone) {
@@ -132,10 +132,10 @@ class WaitPairing {
     found = released(to);
     if (found != kNone) {
       if (!updates(to)) held_up_.emplace(stream_of(found), stream_of(to));
-      return tell(found, to, found == wait.behind ? kRecordedNow : kReleased);
+      return tell(found, to, found == wait.source ? kRecordedNow : kReleased);
     }
-    if (other && wait.after_collective && communicates(to) && timeline_.allows(wait.behind, to)) {
-      return tell(wait.behind, to, kRecordedNow);
+    if (other && wait.after_collective && communicates(to) && timeline_.allows(wait.source, to)) {
+      return tell(wait.source, to, kRecordedNow);
     }
     found = find(to, [&](std::uint32_t from) { return same_place(from, to); });
     if (found == kNone && preferred != kNone) {
@@ -144,7 +144,7 @@ class WaitPairing {
     if (found == kNone) found = find(to, [&](std::uint32_t from) { return communicates(from) != communicates(to); });
     if (found == kNone && communicates(to)) found = last_computation_before(to);
     if (found == kNone) found = find(to, [](std::uint32_t) { return true; });
-    if (found != kNone) tell(found, to, found == wait.behind ? kRecordedNow : kInTurn);
+    if (found != kNone) tell(found, to, found == wait.source ? kRecordedNow : kInTurn);
   }
 
   /// A wait for an event is one for all earlier events of its stream.
@@ -157,7 +157,7 @@ class WaitPairing {
     next_[stream_of(to)][stream_of(from)] = static_cast<std::size_t>(after - events.begin());
   }
 
-  /// The first event of a stream that fits, of those that `to`'s stream hasn't waited for.
+  /// The first event of a stream that fits and that `to`'s stream hasn't waited for.
   template <class Fits>
   std::uint32_t find_on(std::uint32_t stream, std::uint32_t to, const Fits& fits) const {
     if (stream == stream_of(to)) return kNone;
@@ -172,7 +172,7 @@ class WaitPairing {
   }
 
   /// The same of all streams: of collectives for a computation and the other way round, if there are any, the one that
-  /// was launched last. What waits for long isn't needed soon.
+  /// was launched last. An event that has waited for long isn't needed soon.
   template <class Fits>
   std::uint32_t find(std::uint32_t to, const Fits& fits) const {
     std::uint32_t best = kNone;
@@ -260,7 +260,7 @@ class WaitPairing {
   const std::vector<MarkedPlace> places_;
   std::set<std::uint32_t> has_event_;
   bool in_turn_ = false;
-  std::vector<std::vector<std::uint32_t>> events_;  // by stream: work behind which an event was recorded, by launch
+  std::vector<std::vector<std::uint32_t>> events_;  // by stream: work for whose end an event was recorded, by launch
   std::vector<bool> awaited_;                       // by op
   std::vector<std::vector<std::size_t>> next_;      // by waiting stream, by stream: the first event not waited for
   std::set<std::pair<std::uint32_t, std::uint32_t>> held_up_;  // a stream, and another that visibly waited for it

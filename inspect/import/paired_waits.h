@@ -15,10 +15,10 @@ struct PairedWait {
   double confidence = 1;
 };
 
-/// A call of cudaEventRecord is about what its thread launched last; a second one behind a collective, about the last
+/// A call of cudaEventRecord is about what its thread launched last; a second one after a collective, about the last
 /// computation. A call of cudaStreamWaitEvent is about the stream of its thread's next launch. Which event it waits for
 /// is told, in this order, by
-/// 1. a record right before it, if events behind computations aren't awaited in turn anyway; and bytes: a sum over some
+/// 1. a record right before it, if events of computations aren't awaited in turn anyway; and bytes: a sum over some
 ///    ranks goes on as one of as many bytes over others, in the same micro-batch, layer and phase;
 /// 2. times: the awaited work ended just when the waiting work began, and nothing else explains that begin;
 /// 3. marks: the first event of the same micro-batch, layer and phase;

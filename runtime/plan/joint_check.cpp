@@ -24,7 +24,7 @@ std::vector<graph::TaskId> tasks_on(const Plan& plan, graph::Channel channel) {
   return tasks;
 }
 
-/// What both ends of a message must agree on.
+/// The properties on which both ends of a message must agree.
 struct Message {
   std::int64_t number = 0, count = 0;
   DType dtype = DType::f32;

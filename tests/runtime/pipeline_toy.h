@@ -44,7 +44,7 @@ struct PipelineShape {
 ///   mb0.S1.bwd.send         dx
 ///   mb0.S1.bwd.weight.p0    saved.p0, dy → S1.grad.p0 (added to)
 ///
-/// and behind all micro-batches gradient_norm (world), embedding_gradient, S1.update.p0. The last virtual stage starts
+/// and after all micro-batches gradient_norm (world), embedding_gradient, S1.update.p0. The last virtual stage starts
 /// backward with its own y. The first one's dx is written and not read.
 class PipelineToy {
  public:

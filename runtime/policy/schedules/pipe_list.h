@@ -10,9 +10,9 @@ namespace weft::policy {
 
 /// Whenever a rank is idle in virtual time, it starts a unit of work that can begin: a forward pass, or either part of
 /// a backward pass, of one chunk and micro-batch. Each of three rules that choose (pipeline/unit_list.h) is tried with
-/// several numbers of forward passes in flight. The shortest step in the model of units (pipeline/unit_model.h) counts,
-/// of those that keep the memory limits of all ranks if any does. `chunks` and `placement` (loop or v) are of the
-/// layers.
+/// several numbers of forward passes in flight. The shortest step in the model of units (pipeline/unit_model.h) counts;
+/// if any keeps the memory limits of all ranks, the shortest one that does. `chunks` and `placement` (loop or v) are of
+/// the layers.
 class PipeListPolicy final : public PipelinePolicy {
  public:
   PipeListPolicy() = default;

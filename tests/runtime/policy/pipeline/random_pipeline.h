@@ -12,7 +12,7 @@
 
 namespace weft::testing {
 
-/// A toy's class in which some tasks got a collective of their stage behind them and wait for an earlier task, and with
+/// A toy's class in which some tasks got a collective of their stage after them and wait for an earlier task, and with
 /// a collective of all stages between micro-batches. Program order still runs in all classes together.
 inline std::shared_ptr<const graph::Graph> with_random_tasks(const graph::Graph& toy, std::uint64_t joint_seed,
                                                              std::uint64_t own_seed) {

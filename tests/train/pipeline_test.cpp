@@ -152,6 +152,23 @@ TEST(PipelineFlags, AdaptersTrainOverFrozenStages) {
   }
 }
 
+// A tied embedding's gradients are scattered over z in each micro-batch, and its two stages' sums are added at the end.
+TEST(PipelineFlags, EachMicroBatchsGradientsMayBeScattered) {
+  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
+    const auto run_of = [&](std::int64_t pipe, const char* policy) {
+      testing::GridRun run = pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
+      run.step.gradient_reduction = ops::GradientReduction::micro_batch;
+      return run;
+    };
+    const testing::GridOutcome serial = testing::run_grid(run_of(1, "program"));
+    const testing::GridOutcome staged = testing::run_grid(run_of(2, "1f1b"));
+    ASSERT_EQ(staged.exit_code, 0) << staged.errors;
+    testing::expect_equal(testing::run_grid(run_of(2, "zb-h1")), staged);
+    const auto [difference, name] = testing::worst_difference(staged, serial, "");
+    EXPECT_LE(difference, 1e-5) << name;
+  }
+}
+
 // The first and the last stage add the embedding's gradients and keep equal copies, on one rank or on two.
 TEST(PipelineFlags, ATiedEmbeddingIsOneParameter) {
   const graph::Grid grid{.z = 2, .data = 2, .pipe = 2};

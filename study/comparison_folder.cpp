@@ -16,6 +16,7 @@
 #include "base/text/json_object.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
+#include "inspect/formats/graph_file.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
 #include "inspect/report/bandwidth.h"
@@ -62,6 +63,19 @@ std::string drawing_of(const std::filesystem::path& file) {
     throw UserError(fmt::format("{} isn't a drawing of Weft's", file.string()), "SVG without scripts", kFix);
   }
   return svg;
+}
+
+void write_step(const std::filesystem::path& folder, const ComparedStep& step) {
+  struct Writer {
+    const std::filesystem::path& folder;
+    void operator()(const train::RunConfig& config) const {
+      write_durable(folder / "config.toml", train::dump_toml(config));
+    }
+    void operator()(const ComparedGraph& open) const {
+      inspect::write_graph_file(folder / "step.graph.json.gz", open.graph);
+    }
+  };
+  std::visit(Writer{folder}, step);
 }
 
 /// Each policy against the first one.
@@ -129,9 +143,9 @@ void expect_comparison_folder(const std::filesystem::path& folder) {
   }
 }
 
-void write_comparison(const std::filesystem::path& folder, const train::RunConfig& config, const KeptComparison& kept) {
+void write_comparison(const std::filesystem::path& folder, const ComparedStep& step, const KeptComparison& kept) {
   DurableFolder writing(behind_links(std::filesystem::absolute(folder)));
-  write_durable(writing.path() / "config.toml", train::dump_toml(config));
+  write_step(writing.path(), step);
   JsonArray views;
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const inspect::ReportView& view = kept.views[i];
@@ -150,9 +164,9 @@ void write_comparison(const std::filesystem::path& folder, const train::RunConfi
   document.add("comparison", JsonValue::written(kept.comparison))
       .add("format", kFormat)
       .add("graph_note", kept.graph_note)
-      .add("graph_view", kept.graph_view)
-      .add("version", kVersion)
-      .add("views", views);
+      .add("graph_view", kept.graph_view);
+  if (const auto* open = std::get_if<ComparedGraph>(&step)) document.add("graph_flags", open->flags);
+  document.add("version", kVersion).add("views", views);
   if (!kept.graph_svg.empty()) write_durable(writing.path() / "graph.svg", kept.graph_svg);
   write_durable(writing.path() / "comparison.json", indented_json(document.text(), 1, JsonKeys::sorted) + "\n");
   writing.commit();

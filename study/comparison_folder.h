@@ -1,11 +1,14 @@
-// The folder that `weft compare -o FOLDER` writes for `weft report`: configuration, table, each policy's step, and
-// causes.
+// The folder that `weft compare -o FOLDER` writes for `weft report`: the configuration or graph file, table, each
+// policy's step, and causes.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "graph/open_graph.h"
 #include "inspect/report/report_page.h"
 #include "study/comparison.h"
 #include "train/config/config.h"
@@ -28,8 +31,17 @@ KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const C
 /// Does the path name a folder: an existing one, or a name without an ending that isn't a device or a pipe?
 bool names_folder(const std::filesystem::path& path);
 
+/// A graph file that was compared.
+struct ComparedGraph {
+  const graph::OpenGraph& graph;
+  std::vector<std::string> flags;  // of the command line, with which the comparison can be repeated
+};
+
+/// Which step was compared: a configuration's or a graph file's.
+using ComparedStep = std::variant<std::reference_wrapper<const train::RunConfig>, ComparedGraph>;
+
 /// Makes the folder, or replaces one that an earlier comparison left; expect_comparison_folder() refuses others.
-void write_comparison(const std::filesystem::path& folder, const train::RunConfig& config, const KeptComparison& kept);
+void write_comparison(const std::filesystem::path& folder, const ComparedStep& step, const KeptComparison& kept);
 void expect_comparison_folder(const std::filesystem::path& folder);
 
 /// Throws UserError if write_comparison() didn't write the folder.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -134,8 +135,8 @@ void expect_outputs(const std::vector<std::string>& outputs) {
   }
 }
 
-/// `config`: null for an open graph. `measured`: rank 0's last steps by report, or empty.
-void print(const CompareOptions& options, const train::RunConfig* config, const simulate::PlanningProblem& problem,
+/// `measured`: rank 0's last steps by report, or empty.
+void print(const CompareOptions& options, const study::ComparedStep& step, const simulate::PlanningProblem& problem,
            const study::Comparison& comparison, const std::vector<plan::StepTrace>& measured) {
   const StyledText shown = options.json ? StyledText(study::comparison_file(comparison, study::ComparisonFile::json))
                            : options.markdown
@@ -144,7 +145,7 @@ void print(const CompareOptions& options, const train::RunConfig* config, const 
   for (const std::string& output : options.outputs) {
     const study::ComparisonFile format = study::comparison_file_of(output);
     if (format == study::ComparisonFile::folder) {
-      study::write_comparison(output, *config, study::keep_comparison(problem, comparison, measured));
+      study::write_comparison(output, step, study::keep_comparison(problem, comparison, measured));
     } else if (format == study::ComparisonFile::as_printed) {
       write_durable(output, shown.plain(), Named::by_person);
     } else {
@@ -239,19 +240,22 @@ int simulate_only(const CompareOptions& options) {
   comparison.reports = reports_of(problem, policies, *line);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
   comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);
-  print(options, &config, problem, comparison, {});
+  print(options, std::cref(config), problem, comparison, {});
   return 0;
+}
+
+std::vector<std::string> flags_of(const CompareOptions& options) {
+  std::vector<std::string> words = options.open->words();
+  for (const cost::CostScale& scale : options.scales) {
+    words.insert(words.end(), {"--scale", fmt::format("{}={}", scale.pattern, scale.factor)});
+  }
+  return words;
 }
 
 int simulate_open(const CompareOptions& options) {
   if (options.measure) refuse_for_open_graph("--measure", "a step that can be executed");
   if (options.machine_costs) refuse_for_open_graph("--machine-costs", "a step that can be executed");
   if (options.noise > 0) refuse_for_open_graph("--noise", "the step of one rank, without the others");
-  for (const std::string& output : options.outputs) {
-    if (study::comparison_file_of(output) != study::ComparisonFile::folder) continue;
-    throw UserError(fmt::format("-o {}: a folder, which keeps a configuration", output), "a .csv, .md or .json file",
-                    fmt::format("weft report {} --policies … draws policies of a graph file", options.open->file));
-  }
   expect_outputs(options.outputs);
   OpenInput input = open_input(*options.open);
   scale_costs(input.problem, options.scales);
@@ -265,7 +269,7 @@ int simulate_open(const CompareOptions& options) {
   comparison.problem = simulate::bounds_of(input.problem);
   comparison.reports = reports_of(input.problem, policies, *line);
   if (options.pareto) comparison.limited = front_of(input.problem, comparison.reports, *line);
-  print(options, nullptr, input.problem, comparison, {});
+  print(options, study::ComparedGraph{input.graph, flags_of(options)}, input.problem, comparison, {});
   return 0;
 }
 
@@ -338,7 +342,7 @@ int simulate_and_measure(const CompareOptions& options) {
     comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
     std::vector<plan::StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);
-    if (world.rank() == 0) print(options, &config, problem, comparison, steps);
+    if (world.rank() == 0) print(options, std::cref(config), problem, comparison, steps);
     world.barrier();
     return 0;
   });

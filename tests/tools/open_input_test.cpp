@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inspect/formats/graph_file.h"
@@ -19,6 +20,12 @@ namespace {
 
 using nlohmann::json;
 using Words = std::vector<std::string>;
+
+std::string text_of(const graph::OpenGraph& graph) {
+  std::string text;
+  inspect::write_graph(graph, [&](std::string_view piece) { text += piece; });
+  return text;
+}
 
 class OpenGraphCommand : public ::testing::Test {
  protected:
@@ -169,6 +176,39 @@ TEST_F(OpenGraphCommand, AClassIsChosen) {
                                  {"--class third", "first, second"}));
 }
 
+TEST_F(OpenGraphCommand, IsComparedInAFolder) {
+  const json printed = json::parse(output({"compare", "s.graph.json", "--policies", "serial", "program", "--scale",
+                                           "all_reduce=2", "--streams", "1", "--json", "-o", "kept"}));
+  const json kept = json::parse(testing::TemporaryFolder::read(folder_.path("kept/comparison.json")));
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_DOUBLE_EQ(kept.at("comparison").at("policies").at(i).at("step_ms"),
+                     printed.at("policies").at(i).at("step_ms"));
+  }
+  EXPECT_EQ(text_of(inspect::read_graph_file(folder_.path("kept/step.graph.json.gz"))),
+            text_of(testing::sample_open_graph()));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("kept/config.toml")));
+  output({"report", "kept", "-o", "kept.html"});
+  const std::string page = testing::TemporaryFolder::read(folder_.path("kept.html"));
+  EXPECT_TRUE(testing::has_parts(page, {"policies compared", "thread 1", "Gain by collective, against serial"}));
+  // What the folder keeps repeats the comparison.
+  Words again = {"compare", "kept/step.graph.json.gz", "--policies", "serial", "program", "--json"};
+  for (const json& word : kept.at("graph_flags")) again.push_back(word);
+  EXPECT_EQ(json::parse(output(again)).at("policies").at(1).at("step_ms"), printed.at("policies").at(1).at("step_ms"));
+  EXPECT_NE(json::parse(output({"compare", "s.graph.json", "--policies", "serial", "program", "--json"}))
+                .at("policies")
+                .at(1)
+                .at("step_ms"),
+            printed.at("policies").at(1).at("step_ms"));
+}
+
+TEST_F(OpenGraphCommand, ReplacesItsOwnFolderAlone) {
+  output({"compare", "s.graph.json", "--policies", "serial", "-o", "kept"});
+  output({"compare", "s.graph.json", "--policies", "program", "-o", "kept"});
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("kept/trace_1.json")));
+  folder_.write("mine/notes.txt", "mine");
+  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "-o", "mine"}), {"mine holds other files"}));
+}
+
 TEST_F(OpenGraphCommand, RefusesFlagsThatNeedAModelOrOtherRanks) {
   EXPECT_TRUE(testing::has_parts(refused({"simulate", "s.graph.json", "--grid", "x=2"}),
                                  {"--grid with a graph file", "leave --grid out"}));
@@ -176,7 +216,7 @@ TEST_F(OpenGraphCommand, RefusesFlagsThatNeedAModelOrOtherRanks) {
                                  {"--set model.layers with a graph file"}));
   EXPECT_TRUE(testing::has_parts(refused({"simulate", "s.graph.json", "--noise", "0.1"}), {"--noise"}));
   EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "--measure"}), {"--measure"}));
-  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "-o", "folder"}), {"weft report"}));
+  EXPECT_TRUE(testing::has_parts(refused({"compare", "s.graph.json", "-o", "no/such/kept"}), {"no/such"}));
   EXPECT_TRUE(testing::has_parts(refused({"graph", "s.graph.json", "--kind", "eval"}), {"--kind eval"}));
   EXPECT_TRUE(testing::has_parts(refused({"simulate", "s.graph.json", "--policy", "programm"}), {"programm"}));
   EXPECT_TRUE(testing::has_parts(refused({"simulate", "no.graph.json"}), {"no.graph.json"}));

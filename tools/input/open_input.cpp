@@ -94,6 +94,20 @@ std::string note_on_order(const graph::OpenClass& one, graph::KeptOrder kept) {
 
 }  // namespace
 
+std::vector<std::string> OpenSettings::words() const {
+  std::vector<std::string> words;
+  const auto add = [&](const std::string& flag, const std::string& value) { words.insert(words.end(), {flag, value}); };
+  if (!flags.wanted.empty()) add("--class", flags.wanted);
+  if (!flags.kept.empty()) add("--keep-order", flags.kept);
+  for (const cost::BandwidthFactor& each : flags.bandwidths) {
+    add("--bandwidth", fmt::format("{}={}", each.channel, each.factor));
+  }
+  for (const train::Setting& setting : settings) {
+    add(setting.source, setting.source == "--set" ? fmt::format("{}={}", setting.key, setting.value) : setting.value);
+  }
+  return words;
+}
+
 std::string OpenInput::title() const {
   const graph::OpenClass& one = graph.classes[class_index];
   std::string text = one.name.empty() ? "step of a rank" : fmt::format("step of class '{}'", one.name);

@@ -32,6 +32,9 @@ struct OpenSettings {
   OpenFlags flags;
   std::vector<train::Setting> settings;  // of the keys that open graphs take
   train::RunConfig config = {};          // whose libraries the command line trusts
+
+  /// The flags as words of a command line.
+  std::vector<std::string> words() const;
 };
 
 struct OpenInput {

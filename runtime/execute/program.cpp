@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "runtime/execute/agree_on_plan.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 
@@ -23,18 +24,6 @@ State state_of(const std::vector<ProgramGraph>& graphs) {
   std::vector<const graph::Graph*> pointers;
   for (const ProgramGraph& graph : graphs) pointers.push_back(graph.graph.get());
   return State(pointers);
-}
-
-/// Ranks of different stages use different channels, and make the communicators of all.
-std::vector<graph::Channel> channels_of_all(comm::World& world, std::span<const graph::Channel> own) {
-  std::vector<graph::Channel> all;
-  for (const std::vector<std::byte>& of_rank : world.all_gather_bytes(std::as_bytes(own))) {
-    for (const std::byte channel : of_rank) all.push_back(static_cast<graph::Channel>(channel));
-  }
-  std::ranges::sort(all);
-  const auto equal = std::ranges::unique(all);
-  all.erase(equal.begin(), equal.end());
-  return all;
 }
 
 }  // namespace
@@ -61,17 +50,16 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
   if (options.grid && options.grid->ranks() != world.size()) throw std::logic_error("a grid of other ranks");
-  if (stages) channels = channels_of_all(world, channels);
   if (options.make_executor) {
     executor_ = options.make_executor(world, state_);
   } else {
-    executor_ = std::make_unique<CpuExecutor>(
-        state_, options.grid ? CommunicatorSet(world, channels, *options.grid) : CommunicatorSet(world, channels),
-        CpuExecutorOptions{.rank = world.rank(),
-                           .threads = options.threads,
-                           .kept_steps = options.kept_steps,
-                           .check_finite = options.check_finite,
-                           .gemm_tuning = options.gemm_tuning});
+    if (stages) channels = channels_of_all(world, channels);
+    executor_ = std::make_unique<CpuExecutor>(state_, CommunicatorSet(world, channels, options.grid),
+                                              CpuExecutorOptions{.rank = world.rank(),
+                                                                 .threads = options.threads,
+                                                                 .kept_steps = options.kept_steps,
+                                                                 .check_finite = options.check_finite,
+                                                                 .gemm_tuning = options.gemm_tuning});
   }
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {

@@ -21,14 +21,14 @@ namespace {
 constexpr int kMostCandidates = 16, kMostInOtherLayout = 4;
 constexpr int kRepeats = 4;  // runs between two events
 
-class DeviceMemory {
+class TrialMemory {
  public:
-  explicit DeviceMemory(std::int64_t bytes) {
+  explicit TrialMemory(std::int64_t bytes) {
     cuda::check(cudaMalloc(&memory_, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256))), "cudaMalloc");
   }
-  ~DeviceMemory() { cudaFree(memory_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~TrialMemory() { cudaFree(memory_); }
+  TrialMemory(const TrialMemory&) = delete;
+  TrialMemory& operator=(const TrialMemory&) = delete;
   void* get() const { return memory_; }
 
  private:
@@ -36,7 +36,7 @@ class DeviceMemory {
 };
 
 // Random numbers: products of zeros run faster.
-void fill(const DeviceMemory& memory, std::int64_t elements, DType dtype) {
+void fill(const TrialMemory& memory, std::int64_t elements, DType dtype) {
   std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(elements, 1 << 20)));
   std::uint32_t state = 12345;
   for (float& value : values) {
@@ -71,10 +71,10 @@ class CudaGemmTrials final : public DeviceGemmTrials {
   GemmTrial run(const GemmProblem& p) override {
     const std::array<std::int64_t, 3> rows = {p.trans_a ? p.k : p.m, p.trans_b ? p.n : p.k, p.m};
     const std::array<std::int64_t, 3> cols = {p.trans_a ? p.m : p.k, p.trans_b ? p.k : p.n, p.n};
-    std::vector<std::unique_ptr<DeviceMemory>> memory;
+    std::vector<std::unique_ptr<TrialMemory>> memory;
     std::vector<cpu::Matrix> matrices;
     const auto add = [&](std::int64_t r, std::int64_t c, std::int64_t stride, DType dtype) {
-      memory.push_back(std::make_unique<DeviceMemory>(r * stride * static_cast<std::int64_t>(size_of(dtype))));
+      memory.push_back(std::make_unique<TrialMemory>(r * stride * static_cast<std::int64_t>(size_of(dtype))));
       fill(*memory.back(), r * stride, dtype);
       matrices.push_back({memory.back()->get(), r, c, stride, dtype});
     };
@@ -127,7 +127,7 @@ class CudaGemmTrials final : public DeviceGemmTrials {
     if (bytes <= scratch_bytes_) return;
     cuda::check(cudaDeviceSynchronize(), "trying products");  // no kernel may use the freed memory
     scratch_.reset();
-    scratch_ = std::make_unique<DeviceMemory>(bytes);
+    scratch_ = std::make_unique<TrialMemory>(bytes);
     scratch_bytes_ = bytes;
   }
 
@@ -146,7 +146,7 @@ class CudaGemmTrials final : public DeviceGemmTrials {
 
   GemmTrialOptions options_;
   cuda::CublasLt library_;
-  std::unique_ptr<DeviceMemory> scratch_;
+  std::unique_ptr<TrialMemory> scratch_;
   std::int64_t scratch_bytes_ = 0;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };

@@ -1,7 +1,7 @@
 #include "runtime/execute/channel_groups.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <set>
 #include <stdexcept>
 
 namespace weft::execute {
@@ -51,14 +51,11 @@ int place_in_pair(const graph::Grid& grid, Channel channel, std::int64_t rank) {
 }
 
 std::vector<Channel> channels_of_all(comm::World& world, std::span<const Channel> own) {
-  std::vector<Channel> all;
+  std::set<Channel> all;
   for (const std::vector<std::byte>& of_rank : world.all_gather_bytes(std::as_bytes(own))) {
-    for (const std::byte channel : of_rank) all.push_back(static_cast<Channel>(channel));
+    for (const std::byte channel : of_rank) all.insert(static_cast<Channel>(channel));
   }
-  std::ranges::sort(all);
-  const auto equal = std::ranges::unique(all);
-  all.erase(equal.begin(), equal.end());
-  return all;
+  return {all.begin(), all.end()};
 }
 
 }  // namespace weft::execute

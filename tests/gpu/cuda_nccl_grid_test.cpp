@@ -16,17 +16,6 @@
 namespace weft {
 namespace {
 
-testing::GridRun on_gpus(testing::GridRun run, bool graphs = false) {
-  run.make_executor = [grid = run.step.grid, graphs](comm::World& world, const execute::State& state) {
-    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
-    auto device = execute::make_cuda_device(world.rank());
-    auto transport = execute::make_nccl_transport(world, grid, *device);
-    auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-  };
-  return run;
-}
-
 class CudaNcclGrid : public testing::GpuTest {
  protected:
   void SetUp() override {
@@ -117,7 +106,7 @@ TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
       for (const graph::Grid& grid : {testing::grid_of(2, 2, 2, 1), testing::grid_of(1, 1, 1, 4)}) {
         SCOPED_TRACE(std::string(ops::to_string(family)) + " " + std::string(to_string(dtype)) + " " +
                      graph::to_string(grid));
-        testing::expect_near(testing::run_grid(on_gpus(testing::small_run(family, dtype, grid))), serial,
+        testing::expect_near(testing::run_grid(testing::on_gpus(testing::small_run(family, dtype, grid))), serial,
                              dtype == DType::bf16 ? 5e-3 : 1e-5);
       }
     }
@@ -126,9 +115,9 @@ TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
 
 TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
   const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, testing::grid_of(2, 1, 2, 1));
-  const testing::GridOutcome first = testing::run_grid(on_gpus(run));
-  testing::expect_equal_under_policies(on_gpus(run), first);
-  testing::expect_equal(testing::run_grid(on_gpus(run, true)), first);
+  const testing::GridOutcome first = testing::run_grid(testing::on_gpus(run));
+  testing::expect_equal_under_policies(testing::on_gpus(run), first);
+  testing::expect_equal(testing::run_grid(testing::on_gpus(run, true)), first);
 }
 
 // Collectives on two channels wait for a peer that never arrives. Each must be abortable while the other waits.
@@ -160,7 +149,7 @@ TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
 
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(
-      on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2))));
+      testing::on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2))));
 }
 
 }  // namespace

@@ -6,22 +6,11 @@
 
 #include "runtime/comm/local.h"
 #include "runtime/execute/cuda/nccl_transport.h"
-#include "runtime/execute/device/staged_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace weft {
 namespace {
-
-testing::GridRun on_gpu_staged(testing::GridRun run) {
-  run.make_executor = [grid = run.step.grid](comm::World& world, const execute::State& state) {
-    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4};
-    auto team = std::make_shared<execute::DeviceTeam>(execute::make_cuda_device(0), 1, grid, options,
-                                                      std::make_unique<execute::StagedTransport>(world, grid));
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-  };
-  return run;
-}
 
 class CudaStaged : public testing::GpuTest {};
 
@@ -30,14 +19,14 @@ TEST_F(CudaStaged, HasTheBitsOfLocal) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(graph::to_string(grid) + " " + std::string(to_string(dtype)));
       const testing::GridRun run = testing::small_run(ops::Family::gpt2, dtype, grid);
-      testing::expect_equal(testing::run_grid(on_gpu_staged(run)), testing::run_grid(testing::on_gpu(run)));
+      testing::expect_equal(testing::run_grid(testing::on_gpu_staged(run)), testing::run_grid(testing::on_gpu(run)));
     }
   }
 }
 
 TEST_F(CudaStaged, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(
-      on_gpu_staged(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 1, 1, 2))));
+      testing::on_gpu_staged(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 1, 1, 2))));
 }
 
 // A single rank: its sum is its own data, a gather is a copy.

@@ -7,6 +7,7 @@
 
 #include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/devices.h"
+#include "runtime/execute/device/staged_transport.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/train/grid_run.h"
 
@@ -40,6 +41,29 @@ inline GridRun on_gpu(GridRun run, bool graphs = false) {
     auto team = execute::make_team(world, [&] {
       return std::make_shared<execute::DeviceTeam>(execute::make_cuda_device(0), world.size(), grid, options);
     });
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+/// A run whose ranks share the GPU and know nothing of each other's streams: collectives go through the host.
+inline GridRun on_gpu_staged(GridRun run) {
+  run.make_executor = [grid = run.step.grid](comm::World& world, const execute::State& state) {
+    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4};
+    auto team = std::make_shared<execute::DeviceTeam>(execute::make_cuda_device(0), 1, grid, options,
+                                                      std::make_unique<execute::StagedTransport>(world, grid));
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+/// A run whose ranks have a GPU each, with NCCL's collectives.
+inline GridRun on_gpus(GridRun run, bool graphs = false) {
+  run.make_executor = [grid = run.step.grid, graphs](comm::World& world, const execute::State& state) {
+    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
+    auto device = execute::make_cuda_device(world.rank());
+    auto transport = execute::make_nccl_transport(world, grid, *device);
+    auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
     return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "runtime/execute/device/device_executor.h"
-#include "runtime/execute/device/staged_transport.h"
 #include "runtime/policy/policy.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/execute/device/watched_device.h"
-#include "tests/train/grid_run.h"
+#include "tests/train/device_run.h"
 
 namespace weft::train {
 namespace {
@@ -23,30 +22,6 @@ testing::GridRun tiny_run(const graph::Grid& grid, std::int64_t steps) {
   return run;
 }
 
-testing::GridRun on_fake(testing::GridRun run, std::uint64_t seed, bool graphs = false) {
-  const execute::DeviceExecutorOptions options{.kept_steps = seed % 2 == 0 ? 1 : 0, .trace_every = 2, .graphs = graphs};
-  run.make_executor = [grid = run.step.grid, options, seed](comm::World& world, const execute::State& state) {
-    auto team = execute::make_team(world, [&] {
-      return std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.seed = seed}), world.size(), grid,
-                                                   options);
-    });
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-  };
-  return run;
-}
-
-// Every rank with a device of its own.
-testing::GridRun on_own_fakes(testing::GridRun run, std::uint64_t seed) {
-  run.make_executor = [grid = run.step.grid, seed](comm::World& world, const execute::State& state) {
-    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
-    auto team = std::make_shared<execute::DeviceTeam>(
-        testing::make_fake_device({.seed = seed + 1000 * static_cast<std::uint64_t>(world.rank())}), 1, grid, options,
-        std::make_unique<execute::StagedTransport>(world, grid));
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-  };
-  return run;
-}
-
 class DeviceGrid : public ::testing::TestWithParam<graph::Grid> {};
 
 TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
@@ -57,7 +32,7 @@ TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;
-    testing::expect_equal(testing::run_grid(on_fake(of_policy, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_fake(of_policy, ++seed)), cpu);
   }
 }
 
@@ -69,8 +44,8 @@ TEST_P(DeviceGrid, ProductsWithEpilogues) {
   for (const char* policy : {"program", "axonn", "lhs"}) {
     SCOPED_TRACE(policy);
     run.policy = policy;
-    testing::expect_equal(testing::run_grid(on_fake(run, ++seed)), cpu);
-    testing::expect_equal(testing::run_grid(on_fake(run, ++seed, true)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_fake(run, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_fake(run, ++seed, true)), cpu);
   }
 }
 
@@ -79,7 +54,7 @@ TEST_P(DeviceGrid, ReplayedGraphs) {
   const testing::GridOutcome cpu = testing::run_grid(run);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    testing::expect_equal(testing::run_grid(on_fake(run, seed, true)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_fake(run, seed, true)), cpu);
     if (HasFailure()) return;
   }
 }
@@ -92,7 +67,7 @@ TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;
-    testing::expect_equal(testing::run_grid(on_own_fakes(of_policy, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_own_fakes(of_policy, ++seed)), cpu);
     if (HasFailure()) return;
   }
 }
@@ -106,15 +81,15 @@ TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;
-    testing::expect_equal(testing::run_grid(on_fake(of_policy, ++seed)), cpu);
-    testing::expect_equal(testing::run_grid(on_fake(of_policy, ++seed, true)), cpu);
-    testing::expect_equal(testing::run_grid(on_own_fakes(of_policy, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_fake(of_policy, ++seed)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_fake(of_policy, ++seed, true)), cpu);
+    testing::expect_equal(testing::run_grid(testing::on_own_fakes(of_policy, ++seed)), cpu);
     if (HasFailure()) return;
   }
 }
 
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
-  testing::expect_a_lost_rank_ends(on_own_fakes(tiny_run(testing::grid_of(2, 1, 1, 2), 1), 1));
+  testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(testing::grid_of(2, 1, 1, 2), 1), 1));
 }
 
 // The calls of the device by a run of this many steps.

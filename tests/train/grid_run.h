@@ -40,7 +40,8 @@ struct GridRun {
   double lr = 1e-3;
   std::int64_t warmup = 10;
   std::string policy = "program";
-  std::string rewrites;  // as parse_rewrites() takes them
+  std::shared_ptr<const policy::Policy> own_policy = nullptr;  // in place of the named one
+  std::string rewrites;                                        // as parse_rewrites() takes them
   int compute_streams = 1;
   std::int64_t memory_limit = 0;  // bytes of scratch that a plan may take; 0: no limit
   std::shared_ptr<const execute::GemmTuning> gemm_tuning = nullptr;
@@ -105,7 +106,7 @@ inline GridOutcome run_grid(const GridRun& run) {
   const auto body = [&](comm::World& world) {
     const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
     execute::ProgramOptions options;
-    options.policy = policy::make_policy(run.policy);
+    options.policy = run.own_policy != nullptr ? run.own_policy : policy::make_policy(run.policy);
     options.policy_options.compute_streams = run.compute_streams;
     options.policy_options.memory_limit = run.memory_limit;
     options.rewrites = plan::parse_rewrites(run.rewrites);
@@ -250,7 +251,10 @@ inline void expect_a_lost_rank_ends(const GridRun& run) {
     execute::ProgramOptions options;
     options.grid = run.step.grid;
     options.make_executor = run.make_executor;
-    execute::Program program(world, {{"train", ops::lower_train(run.model, run.step)}}, options);
+    if (run.step.grid.pipe > 1) options.policy = policy::make_policy(run.policy);
+    const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
+    const graph::Coordinates at = graph::coordinates_of(run.step.grid, world.rank());
+    execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
     if (world.rank() == ranks - 1) throw std::runtime_error("gone");
     program.run("train");
     ADD_FAILURE() << "a step without the last rank";

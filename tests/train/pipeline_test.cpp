@@ -12,42 +12,10 @@
 #include "runtime/policy/policy.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"
+#include "tests/train/pipeline_run.h"
 
 namespace weft::train {
 namespace {
-
-ops::ModelConfig pipeline_model(ops::Family family) {
-  ops::ModelConfig model;
-  model.family = family;
-  model.layers = 8;
-  model.hidden = 24;
-  model.heads = 6;
-  model.kv_heads = family == ops::Family::llama ? 2 : 6;
-  model.ffn = 28;
-  model.vocab = 29;
-  model.context = 8;
-  model.tied = family == ops::Family::gpt2;
-  return model;
-}
-
-testing::GridRun pipeline_run(ops::Family family, const graph::Grid& grid, const std::string& policy) {
-  testing::GridRun run;
-  run.model = pipeline_model(family);
-  run.policy = policy;
-  run.step.grid = grid;
-  run.step.seq_len = 4;
-  run.step.micro_batch = 1;
-  run.step.micro_batches = std::max<std::int64_t>(4, 12 / grid.batch_ranks());  // multiples of pipe
-  run.step.clip = 0.5F;
-  run.step.dropout = 0.1F;
-  run.steps = 4;
-  run.warmup = 2;
-  if (grid.pipe > 1) {
-    run.step.pipeline =
-        ops::balanced_layout(run.model, run.step.seq_len, grid.pipe, policy::make_policy(policy)->chunks());
-  }
-  return run;
-}
 
 class Pipelines : public ::testing::TestWithParam<std::tuple<ops::Family, graph::Grid>> {
  protected:
@@ -70,8 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Grids, Pipelines,
 TEST_P(Pipelines, TrainLikeOneRank) {
   graph::Grid without = grid();
   without.pipe = 1;
-  const testing::GridOutcome expected = testing::run_grid(pipeline_run(family(), without, "program"));
-  const testing::GridOutcome found = testing::run_grid(pipeline_run(family(), grid(), "program"));
+  const testing::GridOutcome expected = testing::run_grid(testing::pipeline_run(family(), without, "program"));
+  const testing::GridOutcome found = testing::run_grid(testing::pipeline_run(family(), grid(), "program"));
   ASSERT_EQ(found.exit_code, 0) << found.errors;
   ASSERT_EQ(found.losses.size(), expected.losses.size());
   for (std::size_t i = 0; i < found.losses.size(); ++i) {
@@ -86,11 +54,11 @@ TEST_P(Pipelines, TrainLikeOneRank) {
 }
 
 TEST_P(Pipelines, SchedulesGiveTheSameBits) {
-  const testing::GridOutcome expected = testing::run_grid(pipeline_run(family(), grid(), "program"));
+  const testing::GridOutcome expected = testing::run_grid(testing::pipeline_run(family(), grid(), "program"));
   ASSERT_EQ(expected.exit_code, 0) << expected.errors;
   for (const std::string& policy : policy::pipeline_policy_names()) {
     SCOPED_TRACE(policy);
-    const testing::GridRun run = pipeline_run(family(), grid(), policy);
+    const testing::GridRun run = testing::pipeline_run(family(), grid(), policy);
     // Two chunks a rank need two layers.
     if (run.step.pipeline.stages() > run.model.layers) continue;
     testing::expect_equal(testing::run_grid(run), expected);
@@ -105,7 +73,7 @@ TEST(PipelineFlags, KeepingAndSendingInOtherWays) {
     const auto run_of = [&](std::int64_t pipe, const char* policy) {
       graph::Grid of = grid;
       of.pipe = pipe;
-      testing::GridRun run = pipeline_run(ops::Family::llama, of, policy);
+      testing::GridRun run = testing::pipeline_run(ops::Family::llama, of, policy);
       run.step.zero1 = grid.data > 1;
       run.step.recompute_blocks = true;
       run.step.reshard_after_forward = grid.z > 1;
@@ -124,7 +92,7 @@ TEST(PipelineFlags, KeepingAndSendingInOtherWays) {
 // Norms of queries and keys are summed over all ranks of a stage, and of no other.
 TEST(PipelineFlags, NormsOfHeadsAreSummedWithinTheirStage) {
   const auto run_of = [&](std::int64_t pipe, const char* policy) {
-    testing::GridRun run = pipeline_run(ops::Family::llama, {.x = 2, .data = 2, .pipe = pipe}, policy);
+    testing::GridRun run = testing::pipeline_run(ops::Family::llama, {.x = 2, .data = 2, .pipe = pipe}, policy);
     const ops::ModelConfig sizes = run.model;
     run.model = testing::tiny_model(testing::ModelKind::qwen3);
     run.model.layers = 2, run.model.hidden = 24, run.model.heads = 6, run.model.kv_heads = 2, run.model.ffn = 28;
@@ -139,7 +107,7 @@ TEST(PipelineFlags, NormsOfHeadsAreSummedWithinTheirStage) {
 TEST(PipelineFlags, AdaptersTrainOverFrozenStages) {
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     const auto run_of = [&](std::int64_t pipe, const char* policy) {
-      testing::GridRun run = pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
+      testing::GridRun run = testing::pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
       run.model.lora = {.rank = 3, .alpha = 7.5F};
       run.step.eps = 1e-4F;
       return run;
@@ -156,7 +124,7 @@ TEST(PipelineFlags, AdaptersTrainOverFrozenStages) {
 TEST(PipelineFlags, EachMicroBatchsGradientsMayBeScattered) {
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     const auto run_of = [&](std::int64_t pipe, const char* policy) {
-      testing::GridRun run = pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
+      testing::GridRun run = testing::pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
       run.step.gradient_reduction = ops::GradientReduction::micro_batch;
       return run;
     };
@@ -175,7 +143,7 @@ TEST(PipelineFlags, ATiedEmbeddingIsOneParameter) {
   graph::Grid without = grid;
   without.pipe = 1;
   const auto run_of = [&](const graph::Grid& of, const char* policy) {
-    testing::GridRun run = pipeline_run(ops::Family::gpt2, of, policy);
+    testing::GridRun run = testing::pipeline_run(ops::Family::gpt2, of, policy);
     run.step.zero1 = true;
     return run;
   };

@@ -137,10 +137,6 @@ void resolve_pipeline(RunConfig& config) {
   config.pipeline = config.stages.empty() ? ops::balanced_layout(config.model, config.seq_len, config.grid.pipe, chunks)
                                           : ops::PipelineLayout{config.grid.pipe, chunks, config.stages};
   ops::validate_layout(config.model, config.pipeline);
-  if (config.device == DeviceKind::cuda) {
-    throw UserError(fmt::format("grid {} with device = cuda", graph::to_string(config.grid)),
-                    "pipe = 1: pipelines run on CPUs so far", "--device cpu, or another grid");
-  }
   const bool shares_rank = config.pipeline.rank_of(0) == config.pipeline.last_rank();
   if (config.model.tied && shares_rank && config.gradient_reduction == ops::GradientReduction::micro_batch) {
     throw UserError("gradient-reduction = micro-batch with a tied embedding whose two ends are on one rank",

@@ -17,6 +17,8 @@
 namespace weft::train {
 namespace {
 
+constexpr int kMostStagedThreads = 3;  // with up to eleven streams each (staged_transport.h)
+
 // No rank allocates before all have read the free memory.
 std::int64_t share_of_memory(comm::World& world, const execute::Device& device) {
   const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
@@ -92,6 +94,13 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
                     "a GPU for each rank: NCCL refuses two on one",
                     surroundings.mpi ? "--communicator staged, or fewer processes a node"
                                      : "--communicator local, or staged, or fewer ranks");
+  }
+  if (kind == CommunicatorKind::staged && config.grid.pipe > 1 && !surroundings.mpi &&
+      surroundings.ranks > kMostStagedThreads) {
+    throw UserError(fmt::format("communicator = staged with pipeline stages on {} threads", surroundings.ranks),
+                    fmt::format("at most {} in one process, whose streams that wait for the host share 32 queues",
+                                kMostStagedThreads),
+                    "--communicator local, or mpirun with a process for each rank");
   }
   if (kind == CommunicatorKind::staged && config.cuda_graph) {
     throw UserError(fmt::format("cuda-graph with {} processes that share GPUs", surroundings.ranks),

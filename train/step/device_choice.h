@@ -30,7 +30,7 @@ void check_communicator(const RunConfig& config, bool launched_by_mpi);
 
 /// The communicator of a run on GPUs: `auto` is local for ranks of one process, which share a GPU, nccl for processes
 /// with a GPU each, and staged for those that share one. Throws UserError if the configured communicator is impossible,
-/// and for staged with CUDA graphs.
+/// and for staged with CUDA graphs, or with pipeline stages on many threads of one process.
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings);
 
 /// A function for ProgramOptions::make_executor; null for the CPU. The function throws UserError if the machine has no

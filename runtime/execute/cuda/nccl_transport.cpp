@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/device/devices.h"
 
 namespace weft::execute {
@@ -107,6 +108,12 @@ NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_
   }
 }
 
+void NcclCommunicator::take_part(NcclCommunicator& parent) {
+  ncclConfig_t config = non_blocking();
+  ncclComm_t none = nullptr;
+  parent.wait(ncclCommSplit(parent.communicator_, NCCL_SPLIT_NOCOLOR, parent.rank_, &none, &config), "ncclCommSplit");
+}
+
 NcclCommunicator::~NcclCommunicator() {
   if (!finish()) abort_alone();
 }
@@ -123,6 +130,15 @@ bool NcclCommunicator::finish() noexcept {
   if (result != ncclSuccess) return false;
   ncclCommDestroy(std::exchange(communicator_, nullptr));
   return true;
+}
+
+void NcclCommunicator::enqueue_message(const comm::CollectiveCall& call, bool sends, cudaStream_t stream) {
+  if (communicator_ == nullptr) throw std::logic_error("a message on a communicator that was aborted");
+  const auto count = static_cast<std::size_t>(call.count);
+  const int sender = static_cast<int>(call.root), receiver = 1 - sender;
+  const ncclResult_t result = sends ? ncclSend(call.out, count, type_of(call.dtype), receiver, communicator_, stream)
+                                    : ncclRecv(call.out, count, type_of(call.dtype), sender, communicator_, stream);
+  wait(result, sends ? "ncclSend" : "ncclRecv");
 }
 
 void NcclCommunicator::enqueue(const comm::CollectiveCall& call, cudaStream_t stream) {
@@ -221,20 +237,21 @@ std::vector<NcclCommunicator*> NcclTransport::communicators() const {
 }
 
 void NcclTransport::join(graph::Channel channel) {
-  auto& communicator = channels_[static_cast<std::size_t>(channel)];
-  if (communicator != nullptr) return;
-  const std::int64_t color = grid_ ? graph::group_color(*grid_, channel, world_.rank()) : 0;
+  if (channels_[static_cast<std::size_t>(channel)] != nullptr) return;
   device_.use();
-  communicator = std::make_unique<NcclCommunicator>(*all_, static_cast<int>(color));
+  for (const GroupSplit& split : splits_of(grid_, channel, world_.rank())) {
+    if (split.channel) {
+      channels_[static_cast<std::size_t>(*split.channel)] = std::make_unique<NcclCommunicator>(*all_, split.color);
+    } else {
+      NcclCommunicator::take_part(*all_);
+    }
+  }
 }
 
 // The world's communicator only serves to split the others: it runs no collective and opens no connections.
-std::int64_t NcclTransport::device_bytes() const {
-  std::int64_t bytes = 0;
-  for (const auto& channel : channels_) {
-    if (channel != nullptr && channel->ranks() > 1) bytes += kNcclCommunicatorBytes;
-  }
-  return bytes;
+std::int64_t NcclTransport::device_bytes(graph::Channel channel) const {
+  const auto& communicator = channels_[static_cast<std::size_t>(channel)];
+  return communicator != nullptr && communicator->ranks() > 1 ? kNcclCommunicatorBytes : 0;
 }
 
 // NCCL works on the plans' own buffers.
@@ -247,7 +264,11 @@ void NcclTransport::enqueue(Device& /*device*/, graph::Channel channel, DeviceSt
                             const comm::CollectiveCall& call) {
   const auto& communicator = channels_[static_cast<std::size_t>(channel)];
   if (communicator == nullptr) throw std::logic_error("a collective on a channel that nobody joined");
-  communicator->enqueue(call, device_.native(stream));
+  if (graph::is_message(channel)) {
+    communicator->enqueue_message(call, is_send(channel), device_.native(stream));
+  } else {
+    communicator->enqueue(call, device_.native(stream));
+  }
 }
 
 void NcclTransport::check() {

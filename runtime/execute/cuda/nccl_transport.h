@@ -25,6 +25,8 @@ class NcclCommunicator {
   NcclCommunicator(const ncclUniqueId& id, comm::World& world);
   /// Ranks of one color become a group, in the parent's order; collective over the parent.
   NcclCommunicator(NcclCommunicator& parent, int color);
+  /// Takes part in such a call of other ranks, without becoming a member of a group.
+  static void take_part(NcclCommunicator& parent);
   /// finish(), or else abort().
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -34,6 +36,8 @@ class NcclCommunicator {
 
   /// Enqueues one collective; returns when it is on the stream. Throws PeerLost, RuntimeFault.
   void enqueue(const comm::CollectiveCall& call, cudaStream_t stream);
+  /// The same for this rank's end of a message in a group of two, given as a broadcast by its sender.
+  void enqueue_message(const comm::CollectiveCall& call, bool sends, cudaStream_t stream);
   /// Throws an error of a background operation: PeerLost or RuntimeFault.
   void check();
   /// Waits some seconds for the other ranks and closes the communicator; false: they didn't take part, so call abort().
@@ -63,6 +67,16 @@ inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 2
 
 /// One rank a GPU. Bits: NCCL's ring on one topology repeats itself, but adds in another order than the other
 /// communicators and rounds after every addition.
+///
+/// A message is ncclSend() at one end and ncclRecv() at the other, in a communicator of the two ranks. A broadcast
+/// there would move the same bytes, but around a ring, for which both ranks connect both ways. Each direction has a
+/// communicator of its own, since NCCL runs the operations of one communicator one after the other, whatever their
+/// streams, and an activation must not wait for a gradient.
+///
+/// NCCL starts the operations of all communicators of a GPU in the order in which the host enqueues them, which is the
+/// order of plan.collectives, and runs them one by one with a driver before CUDA 12.3. The first call of a communicator
+/// also makes the host wait until the peer has come to it. So stages can't stand still only if their plans can run with
+/// one queue a rank: plan::check_together() proves that (Kind::one_queue).
 class NcclTransport final : public DeviceTransport {
  public:
   /// Collective over the world. `world` and `device` must outlive the transport. Throws RuntimeFault.
@@ -76,7 +90,7 @@ class NcclTransport final : public DeviceTransport {
   bool can_be_captured() const override { return true; }
   bool can_run_ahead() const override { return true; }
   void join(graph::Channel channel) override;
-  std::int64_t device_bytes() const override;
+  std::int64_t device_bytes(graph::Channel channel) const override;
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;
   void begin_step(bool loads) override;
   void enqueue(Device& device, graph::Channel channel, DeviceStream stream, const comm::CollectiveCall& call) override;

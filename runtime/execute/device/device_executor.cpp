@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/device/device_memory.h"
 #include "runtime/execute/device/device_team_impl.h"
 
@@ -30,6 +33,7 @@ DeviceExecutor::DeviceExecutor(std::shared_ptr<DeviceTeam> team, comm::World& wo
   const std::lock_guard lock(impl.mutex);
   DeviceTeam::Impl::Rank& rank = impl.ranks.at(rank_);
   expect_device_memory(*impl.device, {state.bytes(), 0, impl.options.memory_bytes});
+  rank.world_rank = world.rank();
   rank.state = &state;
   rank.device_state = impl.device->allocate(std::max<std::int64_t>(state.bytes(), kDeviceAlignment));
 }
@@ -42,9 +46,9 @@ Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const plan::Plan> plan
   if (impl.prepared) throw std::logic_error("plans are loaded before the first run");
   DeviceTeam::Impl::Rank& rank = impl.ranks[rank_];
   for (const plan::StreamPlan& stream : plan->streams) {
-    if (impl.transport != nullptr && !stream.stream.compute) impl.transport->join(stream.stream.channel);
+    if (!stream.stream.compute) rank.channels.insert(stream.stream.channel);
   }
-  const std::int64_t buffers = impl.transport != nullptr ? impl.transport->device_bytes() : 0;
+  const std::int64_t buffers = impl.transport != nullptr ? join_channels() : 0;
   expect_device_memory(*impl.device, {rank.state->bytes(), plan->scratch_bytes, impl.options.memory_bytes, buffers});
   rank.arena_bytes = std::max(rank.arena_bytes, plan->scratch_bytes);
   rank.plans.push_back(std::make_unique<DevicePlan>());
@@ -52,9 +56,23 @@ Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const plan::Plan> plan
   return rank.plans.size() - 1;
 }
 
+// Returns the bytes of device memory that they take.
+std::int64_t DeviceExecutor::join_channels() {
+  DeviceTeam::Impl& impl = *team_->impl_;
+  const std::set<graph::Channel>& used = impl.ranks[rank_].channels;
+  std::vector<graph::Channel> channels(used.begin(), used.end());
+  if (impl.stages()) channels = channels_of_all(world_, channels);
+  std::int64_t bytes = 0;
+  for (const graph::Channel channel : channels) {
+    impl.transport->join(channel);
+    if (used.contains(channel)) bytes += impl.transport->device_bytes(channel);
+  }
+  return bytes;
+}
+
 bool DeviceExecutor::start(PlanHandle plan, std::int64_t step) {
   DeviceTeam::Impl& impl = *team_->impl_;
-  const bool together = !impl.ranks[rank_].plans.at(plan)->plan->collectives.empty() || !impl.prepared;
+  const bool together = impl.communicates(*impl.ranks[rank_].plans.at(plan)->plan) || !impl.prepared;
   const bool alone = impl.ranks.size() == 1 || !together;
   auto& loaded = *impl.ranks[rank_].plans[plan];
   if (loaded.runs == kSettling) loaded.long_steps = slowest_last_step(plan) > impl.options.long_step_ns;
@@ -92,7 +110,7 @@ void DeviceExecutor::finish() {
 std::int64_t DeviceExecutor::slowest_last_step(PlanHandle plan) const {
   const DeviceTeam::Impl& impl = *team_->impl_;
   const auto& loaded = *impl.ranks[rank_].plans[plan];
-  if (impl.transport == nullptr || loaded.plan->collectives.empty()) return loaded.last_step_ns;
+  if (impl.transport == nullptr || !impl.communicates(*loaded.plan)) return loaded.last_step_ns;
   const auto all = world_.all_gather(static_cast<std::uint64_t>(loaded.last_step_ns));
   return static_cast<std::int64_t>(std::ranges::max(all));
 }

@@ -27,9 +27,10 @@ struct DeviceExecutorOptions {
   std::int64_t long_step_ns = 100'000'000;
 };
 
-/// The ranks of one process that share a device. Each keeps its state and its scratch arena there; collectives between
-/// them are copies. A step ends when all streams of all ranks have ended, so steps don't overlap on the device. The
-/// next step may be enqueued earlier, so that the host reads results while it runs.
+/// The ranks of one process that share a device. Each keeps its state and its scratch arena there; collectives and
+/// messages between them are copies. Ranks of one pipeline stage have the same plans, others their own. A step ends
+/// when all streams of all ranks have ended, so steps don't overlap on the device. The next step may be enqueued
+/// earlier, so that the host reads results while it runs.
 ///
 ///   auto team = std::make_shared<DeviceTeam>(make_cuda_device(0), grid, 2, options);
 ///   DeviceExecutor executor(team, world, state);     // on each rank's thread
@@ -89,6 +90,7 @@ class DeviceExecutor final : public Executor {
     bool alone;
     std::size_t copy;  // of the downloads
   };
+  std::int64_t join_channels();
   std::int64_t slowest_last_step(PlanHandle plan) const;
   void run_for_all(const std::function<void()>& body);
 

@@ -1,6 +1,7 @@
 // One step of a team: the order of enqueueing, the wait for its end, and its results.
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
 #include "runtime/execute/device/device_team_impl.h"
@@ -25,14 +26,7 @@ void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::si
       if (stream != origin) device->wait(stream, step_begin);
     }
   }
-  const std::size_t steps = ranks[of_ranks.front()].plans[plan_index]->steps.size();
-  for (std::size_t i = 0; i < steps; ++i) {
-    if (ranks[of_ranks.front()].plans[plan_index]->steps[i].task != nullptr) {
-      for (const std::size_t r : of_ranks) launch(ranks[r], *ranks[r].plans[plan_index], i, timed);
-    } else {
-      launch_collective(plan_index, i, timed);
-    }
-  }
+  enqueue_tasks(plan_index, of_ranks, timed);
   for (const std::size_t r : of_ranks) {
     const Rank& rank = ranks[r];
     const plan::Plan& plan = *rank.plans[plan_index]->plan;
@@ -42,6 +36,46 @@ void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::si
       device->record(rank.stream_ends[s], stream);
       device->wait(origin, rank.stream_ends[s]);
     }
+  }
+}
+
+// Each rank in turn enqueues its next task. Ranks of different pipeline stages have different plans: a rank that has
+// come to a collective stays there until all of its group have, and then they enqueue it together. So a rank comes to
+// one collective after the other, in the order in which the stages' plans are proved to run to their end
+// (plan::check_together(), Kind::one_queue).
+void DeviceTeam::Impl::enqueue_tasks(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed) {
+  std::vector<std::size_t> next(ranks.size(), 0);
+  std::vector<bool> stays(ranks.size(), false);
+  for (Group& group : groups) group.arrived = 0;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const std::size_t r : of_ranks) {
+      const DevicePlan& loaded = *ranks[r].plans[plan_index];
+      if (stays[r] || next[r] == loaded.steps.size()) continue;
+      moved = true;
+      const DeviceStep& step = loaded.steps[next[r]];
+      if (step.task != nullptr) {
+        launch(ranks[r], loaded, next[r]++, timed);
+        continue;
+      }
+      if (transport != nullptr) {
+        launch_collective(plan_index, next[r]++, timed);
+        continue;
+      }
+      const graph::Channel channel = loaded.plan->streams[step.stream.index()].stream.channel;
+      Group& group = groups[group_of[static_cast<std::size_t>(channel)][r]];
+      stays[r] = true;
+      if (++group.arrived < group.members.size()) continue;
+      launch_collective(plan_index, group, next, timed);
+      group.arrived = 0;
+      for (const std::size_t member : group.members) {
+        ++next[member];
+        stays[member] = false;
+      }
+    }
+  }
+  if (std::ranges::find(stays, true) != stays.end()) {
+    throw std::logic_error("the ranks of a device wait for each other's collectives");
   }
 }
 
@@ -84,28 +118,34 @@ void DeviceTeam::Impl::launch(Rank& rank, const DevicePlan& loaded, std::size_t 
   }
 }
 
-// All ranks take part: plans with collectives are run by all of them together.
+// With a transport, this rank's part.
 void DeviceTeam::Impl::launch_collective(std::size_t plan_index, std::size_t i, bool timed) {
-  const DevicePlan& of_first = *ranks.front().plans[plan_index];
-  const graph::Channel channel = of_first.plan->streams[of_first.steps[i].stream.index()].stream.channel;
-  const auto c = static_cast<std::size_t>(channel);
-  device->push_range(of_first.plan->graph->task(of_first.plan->sequence[i]).name);
-  if (transport != nullptr) {
-    before(ranks.front(), of_first, i, timed);
-    const DeviceStep& step = of_first.steps[i];
-    transport->enqueue(*device, channel, device_stream(ranks.front(), *of_first.plan, step.stream), step.call);
-    after(ranks.front(), of_first, i, timed);
+  Rank& rank = ranks.front();
+  const DevicePlan& loaded = *rank.plans[plan_index];
+  const DeviceStep& step = loaded.steps[i];
+  const graph::Channel channel = loaded.plan->streams[step.stream.index()].stream.channel;
+  device->push_range(loaded.plan->graph->task(loaded.plan->sequence[i]).name);
+  before(rank, loaded, i, timed);
+  transport->enqueue(*device, channel, device_stream(rank, *loaded.plan, step.stream), step.call);
+  after(rank, loaded, i, timed);
+  device->pop_range();
+}
+
+// Of all members, whose next steps it is.
+void DeviceTeam::Impl::launch_collective(std::size_t plan_index, Group& group, std::span<const std::size_t> next,
+                                         bool timed) {
+  const std::size_t first = group.members.front();
+  const plan::Plan& named = *ranks[first].plans[plan_index]->plan;
+  device->push_range(named.graph->task(named.sequence[next[first]]).name);
+  std::vector<GroupMember> members;
+  for (const std::size_t r : group.members) {
+    const DevicePlan& loaded = *ranks[r].plans[plan_index];
+    const DeviceStep& step = loaded.steps[next[r]];
+    before(ranks[r], loaded, next[r], timed);
+    members.push_back({device_stream(ranks[r], *loaded.plan, step.stream), step.call});
   }
-  for (std::size_t g = 0; g < groups[c].size(); ++g) {
-    std::vector<GroupMember> group;
-    for (const std::size_t r : members[c][g]) {
-      const DevicePlan& loaded = *ranks[r].plans[plan_index];
-      before(ranks[r], loaded, i, timed);
-      group.push_back({device_stream(ranks[r], *loaded.plan, loaded.steps[i].stream), loaded.steps[i].call});
-    }
-    groups[c][g]->enqueue(*device, group);
-    for (const std::size_t r : members[c][g]) after(ranks[r], *ranks[r].plans[plan_index], i, timed);
-  }
+  group.on_device.enqueue(*device, members);
+  for (const std::size_t r : group.members) after(ranks[r], *ranks[r].plans[plan_index], next[r], timed);
   device->pop_range();
 }
 

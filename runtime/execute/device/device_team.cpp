@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/groups.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/device/device_team_impl.h"
 #include "runtime/execute/task_arguments.h"
 
@@ -30,24 +31,12 @@ DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<graph
   }
   step_begin = device->add_event(false);
   step_begin_time = device->add_event(true);
-  groups.resize(kChannels);
-  members.resize(kChannels);
+  group_of.resize(kChannels);
 }
 
 // A transport's communicators must outlive the graphs that hold its collectives.
 DeviceTeam::Impl::~Impl() {
   destroy_graphs();
-}
-
-std::vector<std::vector<std::size_t>> DeviceTeam::Impl::groups_on(graph::Channel channel) const {
-  std::vector<std::vector<std::size_t>> result;
-  if (!grid) {
-    result.emplace_back();
-    for (std::size_t r = 0; r < ranks.size(); ++r) result.back().push_back(r);
-    return result;
-  }
-  for (const auto& group : graph::groups_of(*grid, channel)) result.emplace_back(group.begin(), group.end());
-  return result;
 }
 
 DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const plan::Stream& stream,
@@ -114,8 +103,10 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
       auto& bytes = rank.scratch_bytes[at.stream.index()];
       bytes = std::max(bytes, step.task->scratch_bytes());
     } else {
-      step.call = collective_call(task, arguments);
-      calls[first_channel + static_cast<std::size_t>(stream.stream.channel)].calls.push_back(step.call);
+      const graph::Channel channel = stream.stream.channel;
+      const int place = graph::is_message(channel) ? place_in_pair(grid.value(), channel, rank.world_rank) : 0;
+      step.call = collective_call(task, arguments, place);
+      calls[first_channel + static_cast<std::size_t>(channel)].calls.push_back(step.call);
     }
     for (const plan::Wait& wait : stream.entries[at.entry].waits) {
       if (wait.distance == 0) step.waits.push_back(event_of[wait.stream.index()][wait.entry]);
@@ -142,7 +133,7 @@ void DeviceTeam::Impl::prepare() {
         stream_of(rank, index, stream.stream, compute_index);
         compute_index += stream.stream.compute ? 1 : 0;
         entries += stream.entries.size();
-        if (!stream.stream.compute && transport == nullptr) add_group(stream.stream.channel);
+        if (!stream.stream.compute && transport == nullptr) add_groups(stream.stream.channel);
       }
       most_entries = std::max(most_entries, entries);
       most_streams = std::max(most_streams, loaded->plan->streams.size());
@@ -173,11 +164,41 @@ void DeviceTeam::Impl::prepare() {
   prepared = true;
 }
 
-void DeviceTeam::Impl::add_group(graph::Channel channel) {
-  const auto c = static_cast<std::size_t>(channel);
-  if (!groups[c].empty()) return;
-  members[c] = groups_on(channel);
-  for (const auto& group : members[c]) groups[c].push_back(std::make_unique<DeviceGroup>(*device, group.size()));
+// The members of a group, each by its end of it, in the group's order.
+void DeviceTeam::Impl::add_group(const std::vector<std::pair<graph::Channel, std::size_t>>& ends) {
+  std::vector<std::size_t> members;
+  for (const auto& [channel, rank] : ends) {
+    std::vector<std::size_t>& of_rank = group_of[static_cast<std::size_t>(channel)];
+    of_rank.resize(ranks.size());
+    of_rank[rank] = groups.size();
+    members.push_back(rank);
+  }
+  groups.push_back({members, DeviceGroup(*device, members.size())});
+}
+
+// Of a message channel those of both ends: each rank's as a sender, and so its as a receiver.
+void DeviceTeam::Impl::add_groups(graph::Channel channel) {
+  if (!group_of[static_cast<std::size_t>(channel)].empty()) return;
+  std::vector<std::pair<graph::Channel, std::size_t>> ends;
+  if (graph::is_message(channel)) {
+    const graph::Channel send = is_send(channel) ? channel : graph::other_end(channel);
+    for (std::size_t sender = 0; sender < ranks.size(); ++sender) {
+      const auto receiver =
+          static_cast<std::size_t>(graph::peer_rank(grid.value(), send, static_cast<std::int64_t>(sender)));
+      ends = {{send, sender}, {graph::other_end(send), receiver}};
+      if (receiver < sender) std::swap(ends.front(), ends.back());  // as place_in_pair() numbers them
+      add_group(ends);
+    }
+  } else if (grid) {
+    for (const std::vector<std::int64_t>& group : graph::groups_of(*grid, channel)) {
+      ends.clear();
+      for (const std::int64_t rank : group) ends.emplace_back(channel, static_cast<std::size_t>(rank));
+      add_group(ends);
+    }
+  } else {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) ends.emplace_back(channel, rank);
+    add_group(ends);
+  }
 }
 
 }  // namespace weft::execute

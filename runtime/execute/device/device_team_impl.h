@@ -9,7 +9,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/execute/device/device_collectives.h"
@@ -45,10 +48,12 @@ struct DeviceTeam::Impl {
   };
 
   struct Rank {
+    int world_rank = 0;
     const State* state = nullptr;
     std::byte* device_state = nullptr;
     std::byte* arena = nullptr;
     std::vector<std::unique_ptr<DevicePlan>> plans;
+    std::set<graph::Channel> channels;  // of the plans
     std::vector<DeviceStream> compute;
     std::vector<DeviceStream> channel = std::vector<DeviceStream>(kChannels);
     std::vector<std::byte*> scratch;  // of each compute stream
@@ -70,6 +75,13 @@ struct DeviceTeam::Impl {
     DeviceEvent end_of(std::uint64_t step) const { return end_times[step % end_times.size()]; }
   };
 
+  // Ranks of this team that do a channel's collectives together. Messages have a group for each sender.
+  struct Group {
+    std::vector<std::size_t> members;
+    DeviceGroup on_device;
+    std::size_t arrived = 0;  // number of members that have come to the next collective
+  };
+
   // The content of one captured graph: one plan on some ranks.
   struct Captured {
     std::size_t plan = 0;
@@ -83,8 +95,8 @@ struct DeviceTeam::Impl {
   std::optional<graph::Grid> grid;
   DeviceExecutorOptions options;
   std::vector<Rank> ranks;
-  std::vector<std::vector<std::unique_ptr<DeviceGroup>>> groups;  // [channel][group]
-  std::vector<std::vector<std::vector<std::size_t>>> members;     // [channel][group]: ranks
+  std::vector<Group> groups;
+  std::vector<std::vector<std::size_t>> group_of;  // [channel][rank]: index among the groups; empty: not used
   std::vector<Captured> captured;
   DeviceStream state_stream;
   DeviceEvent step_begin, step_begin_time;
@@ -100,14 +112,18 @@ struct DeviceTeam::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
+  bool stages() const { return grid && grid->pipe > 1; }
+  // Whether all ranks run the plan together; the same on all of them, although stages have different plans.
+  bool communicates(const plan::Plan& plan) const { return !plan.collectives.empty() || stages(); }
+
   // Making ready: device_team.cpp.
-  std::vector<std::vector<std::size_t>> groups_on(graph::Channel channel) const;
   DeviceStream stream_of(Rank& rank, std::size_t index, const plan::Stream& stream, std::size_t compute_index);
   DeviceStream device_stream(const Rank& rank, const plan::Plan& plan, plan::StreamId id) const;
   std::byte* place(const Rank& rank, const plan::Plan& plan, const graph::View& view) const;
   void prepare_plan(Rank& rank, DevicePlan& loaded);
   void prepare();
-  void add_group(graph::Channel channel);
+  void add_groups(graph::Channel channel);
+  void add_group(const std::vector<std::pair<graph::Channel, std::size_t>>& ends);
 
   // Running: device_step.cpp.
   Started start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
@@ -118,8 +134,10 @@ struct DeviceTeam::Impl {
   void enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed);
   void before(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
   void after(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
+  void enqueue_tasks(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed);
   void launch(Rank& rank, const DevicePlan& loaded, std::size_t i, bool timed);
   void launch_collective(std::size_t plan_index, std::size_t i, bool timed);
+  void launch_collective(std::size_t plan_index, Group& group, std::span<const std::size_t> next, bool timed);
   DeviceGraph graph_of(std::size_t plan_index, const std::vector<std::size_t>& of_ranks);
   void destroy_graphs();
   void give_up();

@@ -13,10 +13,12 @@
 #include <new>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "base/buffer.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
+#include "runtime/execute/channel_groups.h"
 
 namespace weft::execute {
 namespace {
@@ -143,10 +145,11 @@ StagedTransport::~StagedTransport() {
 }
 
 void StagedTransport::join(graph::Channel channel) {
-  Lane& lane = impl_->lane(channel);
-  if (lane.communicator != nullptr) return;
-  const std::int64_t color = impl_->grid ? graph::group_color(*impl_->grid, channel, impl_->world.rank()) : 0;
-  lane.communicator = impl_->world.split(static_cast<int>(color));
+  if (impl_->lane(channel).communicator != nullptr) return;
+  for (const GroupSplit& split : splits_of(impl_->grid, channel, impl_->world.rank())) {
+    auto group = impl_->world.split(split.color);
+    if (split.channel) impl_->lane(*split.channel).communicator = std::move(group);
+  }
 }
 
 void StagedTransport::prepare(Device& device, std::span<const ChannelCalls> plans) {

@@ -19,7 +19,8 @@ namespace weft::execute {
 /// collective is under way, and a step ends after all of them, so between steps only the caller uses MPI.
 ///
 /// A stream that waits blocks the streams that share its hardware queue. CUDA has at most 32 queues, so the ranks of
-/// one process may have 32 streams together (about six each).
+/// one process may have 32 streams together: about six each, and about ten with pipeline stages, whose messages have up
+/// to four streams.
 class StagedTransport final : public DeviceTransport {
  public:
   /// `world` must outlive the transport. `grid`: the process groups; left out, every channel is the world.

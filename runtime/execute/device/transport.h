@@ -18,8 +18,8 @@ struct ChannelCalls {
   std::vector<comm::CollectiveCall> calls;
 };
 
-/// One rank's end of all channels. Only the thread that uses the device calls it; a transport's own threads end with
-/// stop().
+/// One rank's end of all channels. A message between two stages is a broadcast by its sender in their group of two.
+/// Only the thread that uses the device calls it; a transport's own threads end with stop().
 ///
 ///   transport->join(Channel::data);                       // every rank, every channel of its plans
 ///   transport->prepare(device, calls);
@@ -36,12 +36,13 @@ class DeviceTransport {
   /// Whether a step may be enqueued while the one before it is under way.
   virtual bool can_run_ahead() const = 0;
 
-  /// Makes the channel's group; a second time, nothing. Collective over the world: every rank joins the same channels
-  /// in the same order. Throws PeerLost, RuntimeFault.
+  /// Makes the channel's group, of a message channel those of both ends; a second time, nothing. Collective over the
+  /// world: every rank joins the same channels in the same order, also those that only other ranks use. Throws
+  /// PeerLost, RuntimeFault.
   virtual void join(graph::Channel channel) = 0;
-  /// Memory of the device that the joined channels take for themselves, beside the plans' buffers, as soon as they are
-  /// used: an estimate.
-  virtual std::int64_t device_bytes() const { return 0; }
+  /// Memory of the device that a joined channel takes for itself, beside the plans' buffers, as soon as it is used: an
+  /// estimate.
+  virtual std::int64_t device_bytes(graph::Channel /*channel*/) const { return 0; }
   /// Call it once, after all joins and before the first enqueue(): allocates memory and events for the plans' calls.
   /// Every later enqueue() must be one of these calls, of one plan at a time. If can_run_ahead() is false, the end of a
   /// step is awaited before the next is enqueued.

@@ -1,12 +1,13 @@
 // The functions of NCCL that Weft calls, between the emulated GPUs of one process. A collective moves its bytes once it
-// is at the head of a stream on every rank. Ranks that disagree on the order of collectives therefore wait forever, as
-// with NCCL.
+// is at the head of a stream on every rank, and first in the launch order of each rank's GPU. Ranks that disagree on
+// the order of collectives therefore wait forever, as with NCCL.
 #include <cuda_bf16.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -21,9 +22,9 @@ namespace weft::emulator {
 namespace {
 
 struct Call {
-  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast } kind;
-  const std::byte* in;
-  std::byte* out;
+  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, message } kind;
+  const std::byte* in;  // null at a message's receiver
+  std::byte* out;       // null at its sender
   std::size_t count;
   ncclDataType_t type;
   int root = 0;
@@ -129,6 +130,11 @@ void move_bytes(std::vector<Arrival>& ranks) {
       case Call::Kind::broadcast: {
         const std::byte* const from = ranks[static_cast<std::size_t>(first.root)].call.in;
         out[r].assign(from, from + bytes);
+        break;
+      }
+      case Call::Kind::message: {
+        const std::byte* const from = ranks[static_cast<std::size_t>(first.root)].call.in;
+        if (ranks[r].call.out != nullptr) out[r].assign(from, from + bytes);
       }
     }
   }
@@ -147,16 +153,18 @@ struct ncclComm {
 namespace weft::emulator {
 namespace {
 
-// When all ranks of a parent have passed their colors, each gets its child.
+// When all ranks of a parent have passed their colors, each that has one gets its child.
 void end_split(Group& parent) {
   auto& [calls, parents] = parent.split;
   std::map<int, std::shared_ptr<Group>> groups;
   for (const auto& [color, child] : calls) {
+    if (color == NCCL_SPLIT_NOCOLOR) continue;
     auto& group = groups[color];
     if (group == nullptr) group = std::make_shared<Group>();
     ++group->expected;
   }
   for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    if (calls[rank].first == NCCL_SPLIT_NOCOLOR) continue;
     auto& group = groups[calls[rank].first];
     group->arrivals.resize(static_cast<std::size_t>(group->expected));
     *calls[rank].second = new ncclComm{group, group->present++, parents[rank]->device};
@@ -189,13 +197,43 @@ ncclResult_t reclaim(const std::vector<ncclComm_t>& communicators) {
   return result;
 }
 
+// The place of a call in its device's launch order. With NCCL_LAUNCH_ORDER_IMPLICIT and a driver before CUDA 12.3, the
+// calls of all communicators run in the order in which the host made them, one by one. A graph orders its calls by its
+// edges alone.
+struct Turn {
+  bool over = false;
+};
+
+// By device.
+std::deque<std::weak_ptr<Turn>>& launch_order(int device) {
+  static std::map<int, std::deque<std::weak_ptr<Turn>>> orders;
+  return orders[device];
+}
+
+// Whether all calls before it are over or were dropped.
+bool comes_next(int device, const std::shared_ptr<Turn>& turn) {
+  std::deque<std::weak_ptr<Turn>>& order = launch_order(device);
+  const auto is_gone = [](const std::weak_ptr<Turn>& each) {
+    const std::shared_ptr<Turn> held = each.lock();
+    return held == nullptr || held->over;
+  };
+  while (!order.empty() && is_gone(order.front())) order.pop_front();
+  return !order.empty() && order.front().lock() == turn;
+}
+
 ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t stream) {
   const std::lock_guard lock(mutex());
   const std::shared_ptr<Group> group = communicator->group;
   if (!group->complete()) return ncclInvalidUsage;
   const auto rank = static_cast<std::size_t>(communicator->rank);
-  const auto arrive = [=] {
+  std::shared_ptr<Turn> turn;  // null in a capture
+  if (!thread_captures()) {
+    turn = std::make_shared<Turn>();
+    launch_order(communicator->device).push_back(turn);
+  }
+  const auto arrive = [=, device = communicator->device] {
     Arrival& mine = group->arrivals[rank];
+    if (turn != nullptr && !mine.aborted && !comes_next(device, turn)) return false;
     if (!std::exchange(mine.here, true)) mine.call = call, mine.over = false;
     if (std::ranges::all_of(group->arrivals,
                             [](const Arrival& each) { return each.here && !each.over && !each.aborted; })) {
@@ -204,8 +242,11 @@ ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t str
     }
     return mine.over || mine.aborted;
   };
-  const auto leave = [=] { group->arrivals[rank].here = group->arrivals[rank].over = false; };
-  constexpr const char* kNames[] = {"an all-reduce", "a reduce-scatter", "an all-gather", "a broadcast"};
+  const auto leave = [=] {
+    group->arrivals[rank].here = group->arrivals[rank].over = false;
+    if (turn != nullptr) turn->over = true;
+  };
+  constexpr const char* kNames[] = {"an all-reduce", "a reduce-scatter", "an all-gather", "a broadcast", "a message"};
   const cudaError_t error = enqueue_when(
       stream, fmt::format("{} of rank {} of {}", kNames[static_cast<std::size_t>(call.kind)], rank, group->expected),
       arrive, leave);
@@ -267,7 +308,10 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ch
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
   const std::lock_guard lock(mutex());
-  *state = communicator->group->complete() ? ncclSuccess : ncclInProgress;
+  const Group& group = *communicator->group;
+  const bool splits =
+      !group.split.parents.empty() && group.split.parents[static_cast<std::size_t>(communicator->rank)] == communicator;
+  *state = group.complete() && !splits ? ncclSuccess : ncclInProgress;
   return ncclSuccess;
 }
 ncclResult_t ncclCommCount(ncclComm_t communicator, int* count) {
@@ -320,6 +364,19 @@ ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDat
   return enqueue(
       Call{Call::Kind::all_gather, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type},
       communicator, stream);
+}
+// Weft sends in communicators of two ranks alone, where a message has both ranks as its members.
+ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
+  return enqueue(Call{Call::Kind::message, static_cast<const std::byte*>(in), nullptr, count, type, 1 - peer},
+                 communicator, stream);
+}
+ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
+                      cudaStream_t stream) {
+  if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
+  return enqueue(Call{Call::Kind::message, nullptr, static_cast<std::byte*>(out), count, type, peer}, communicator,
+                 stream);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {

@@ -25,11 +25,11 @@ std::vector<std::int64_t> sorted_group(const graph::Grid& grid, Channel channel,
 }
 
 // The groups that one split makes, by color.
-using Groups = std::map<int, std::vector<std::int64_t>>;
+using GroupsByColor = std::map<int, std::vector<std::int64_t>>;
 
 // The splits of all ranks, which must be as many on each.
-std::vector<Groups> groups_of_splits(const graph::Grid& grid, Channel channel) {
-  std::vector<Groups> groups(splits_of(grid, channel, 0).size());
+std::vector<GroupsByColor> groups_of_splits(const graph::Grid& grid, Channel channel) {
+  std::vector<GroupsByColor> groups(splits_of(grid, channel, 0).size());
   for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
     const std::vector<GroupSplit> splits = splits_of(grid, channel, rank);
     EXPECT_EQ(splits.size(), groups.size());
@@ -45,7 +45,7 @@ TEST_P(SplitsOfGrids, JoinTheRanksOfEachChannel) {
   for (std::size_t i = 0; i < graph::kAxisChannels; ++i) {
     const auto channel = static_cast<Channel>(i);
     SCOPED_TRACE(graph::to_string(channel));
-    const std::vector<Groups> groups = groups_of_splits(grid, channel);
+    const std::vector<GroupsByColor> groups = groups_of_splits(grid, channel);
     for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
       const std::vector<GroupSplit> splits = splits_of(grid, channel, rank);
       std::multiset<Channel> made;

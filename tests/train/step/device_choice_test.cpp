@@ -58,6 +58,19 @@ TEST(DeviceChoice, RefusesWhatCantBe) {
   EXPECT_EQ(of_gpus(Kind::automatic, true, kProcessesWithGpus), "");
 }
 
+TEST(DeviceChoice, StagesOnManyThreadsDontGoThroughTheHost) {
+  const auto of_ranks = [](std::int64_t pipe, Kind kind, bool mpi) {
+    RunConfig config = config_of(DeviceKind::cuda, kind);
+    config.grid.pipe = config.ranks = pipe;
+    return testing::message_of<UserError>(
+        [&] { choose_communicator(config, {.mpi = mpi, .ranks = static_cast<int>(pipe), .own_device_each = false}); });
+  };
+  EXPECT_EQ(of_ranks(3, Kind::staged, false), "");
+  EXPECT_NE(of_ranks(4, Kind::staged, false).find("--communicator local"), std::string::npos);
+  EXPECT_EQ(of_ranks(4, Kind::staged, true), "");
+  EXPECT_EQ(of_ranks(4, Kind::local, false), "");
+}
+
 TEST(DeviceChoice, OnTheCpuRanksAreThreadsOrProcesses) {
   const auto of_cpus = [](Kind kind, bool launched_by_mpi) {
     return testing::message_of<UserError>(

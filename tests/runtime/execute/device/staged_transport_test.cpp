@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/comm/launch.h"
+#include "runtime/execute/channel_groups.h"
 #include "tests/runtime/comm/collectives_check.h"
 #include "tests/runtime/execute/device/fake_device.h"
 
@@ -129,6 +130,44 @@ TEST(StagedTransport, AGridHasAGroupForEachChannel) {
       },
       errors);
   EXPECT_EQ(code, 0) << errors.str();
+}
+
+TEST(StagedTransport, MessagesReachBothNeighbours) {
+  using graph::Channel;
+  for (const graph::Grid& grid : {graph::Grid{.pipe = 2}, graph::Grid{.pipe = 3}, graph::Grid{.x = 2, .pipe = 4}}) {
+    std::ostringstream errors;
+    const int code = comm::run_ranks(
+        static_cast<int>(grid.ranks()),
+        [&](comm::World& world) {
+          const auto device = testing::make_fake_device({.seed = static_cast<std::uint64_t>(world.rank())});
+          StagedTransport transport(world, grid);
+          auto* const values = reinterpret_cast<std::int32_t*>(device->allocate(16));
+          std::vector<ChannelCalls> calls;
+          std::vector<DeviceStream> streams;
+          for (const Channel channel :
+               {Channel::send_next, Channel::receive_previous, Channel::receive_next, Channel::send_previous}) {
+            transport.join(channel);
+            const bool sends = is_send(channel);
+            const int place = place_in_pair(grid, channel, world.rank());
+            std::int32_t& value = values[calls.size()];
+            value = sends ? world.rank() : -1;
+            calls.push_back({channel,
+                             {{comm::CollectiveKind::broadcast, DType::i32, 1, sends ? place : 1 - place, nullptr,
+                               &value, nullptr}}});
+            streams.push_back(device->add_stream(std::string(graph::to_string(channel)), StreamPriority::high));
+          }
+          transport.prepare(*device, calls);
+          for (std::size_t i = 0; i < calls.size(); ++i) {
+            transport.enqueue(*device, calls[i].channel, streams[i], calls[i].calls.front());
+          }
+          for (const DeviceStream stream : streams) wait_for(*device, end_of(*device, stream), transport);
+          EXPECT_EQ(values[1], graph::peer_rank(grid, Channel::receive_previous, world.rank()));
+          EXPECT_EQ(values[2], graph::peer_rank(grid, Channel::receive_next, world.rank()));
+          return 0;
+        },
+        errors);
+    EXPECT_EQ(code, 0) << errors.str();
+  }
 }
 
 TEST(StagedTransport, ALostPeerEndsTheWait) {

@@ -1,0 +1,39 @@
+// Runs on fake devices, which compute by the CPU's kernels in an order that a seed picks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/staged_transport.h"
+#include "tests/runtime/execute/device/fake_device.h"
+#include "tests/train/grid_run.h"
+
+namespace weft::testing {
+
+/// Ranks that share a fake device; `seed` orders its work.
+inline GridRun on_fake(GridRun run, std::uint64_t seed, bool graphs = false) {
+  const execute::DeviceExecutorOptions options{.kept_steps = seed % 2 == 0 ? 1 : 0, .trace_every = 2, .graphs = graphs};
+  run.make_executor = [grid = run.step.grid, options, seed](comm::World& world, const execute::State& state) {
+    auto team = execute::make_team(world, [&] {
+      return std::make_shared<execute::DeviceTeam>(make_fake_device({.seed = seed}), world.size(), grid, options);
+    });
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+/// Every rank with a fake device of its own, and collectives through the host.
+inline GridRun on_own_fakes(GridRun run, std::uint64_t seed) {
+  run.make_executor = [grid = run.step.grid, seed](comm::World& world, const execute::State& state) {
+    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
+    auto team = std::make_shared<execute::DeviceTeam>(
+        make_fake_device({.seed = seed + 1000 * static_cast<std::uint64_t>(world.rank())}), 1, grid, options,
+        std::make_unique<execute::StagedTransport>(world, grid));
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+}  // namespace weft::testing

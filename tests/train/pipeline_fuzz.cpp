@@ -1,7 +1,7 @@
 // Pipelines whose schedules were changed at random: messages that come earlier or later, collectives in another order,
 // tasks moved, waits dropped. Each is judged by the checks and then run by the real executor on ranks in threads, under
-// a time limit. What the checks accept must run to its end with the bits of the unchanged schedule. What they refuse as
-// a standstill must stand still.
+// a time limit. What the checks accept must run to its end with the bits of the unchanged schedule, also on fake
+// devices, which ranks share or have each for itself. What they refuse as a standstill must stand still.
 //
 //   pipeline_fuzz --mutants 10000 --seed 1
 //   pipeline_fuzz --mutants 1 --seed 4711            the one that a failure named
@@ -17,6 +17,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -27,8 +28,11 @@
 #include "ops/lower.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/cpu/cpu_executor.h"
+#include "runtime/execute/device/device_executor.h"
+#include "runtime/execute/device/staged_transport.h"
 #include "runtime/plan/joint_check.h"
 #include "runtime/policy/compile_joint.h"
+#include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/random_graph.h"
 #include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
@@ -98,9 +102,30 @@ void fill(const Pipeline& pipeline, const execute::State& state, const graph::Co
   scalars[0] = 0.01F, scalars[1] = scalars[2] = 1.0F, scalars[3] = 0.1F;
 }
 
+enum class Place : std::uint8_t { cpu, shared_device, own_devices };
+
+std::unique_ptr<execute::Executor> executor_on(Place place, comm::World& world, const execute::State& state,
+                                               const graph::Grid& grid, std::span<const graph::Channel> channels) {
+  if (place == Place::cpu) {
+    return std::make_unique<execute::CpuExecutor>(state, execute::CommunicatorSet(world, channels, grid),
+                                                  execute::CpuExecutorOptions{.rank = world.rank(), .kept_steps = 0});
+  }
+  const execute::DeviceExecutorOptions options{.kept_steps = 0};
+  const FakeDeviceOptions device{.seed = static_cast<std::uint64_t>(world.rank()) + 1};
+  auto team = place == Place::shared_device
+                  ? execute::make_team(world,
+                                       [&] {
+                                         return std::make_shared<execute::DeviceTeam>(make_fake_device(device),
+                                                                                      world.size(), grid, options);
+                                       })
+                  : std::make_shared<execute::DeviceTeam>(make_fake_device(device), 1, grid, options,
+                                                          std::make_unique<execute::StagedTransport>(world, grid));
+  return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+}
+
 /// The bits of all ranks after the steps; nullopt if they come to a standstill or a communicator refuses.
 std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_ptr<const plan::Plan>>& plans,
-                        std::chrono::milliseconds limit) {
+                        std::chrono::milliseconds limit, Place place = Place::cpu) {
   const graph::Grid& grid = pipeline.step.grid;
   const auto ranks = static_cast<std::size_t>(grid.ranks());
   std::vector<graph::Channel> channels;
@@ -128,12 +153,13 @@ std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_
         const auto& plan = plans[static_cast<std::size_t>(at.pipe)];
         const execute::State state(std::vector<const graph::Graph*>{plan->graph.get()});
         fill(pipeline, state, at);
-        execute::CpuExecutor executor(state, execute::CommunicatorSet(world, channels, grid),
-                                      {.rank = world.rank(), .kept_steps = 0});
-        const auto handle = executor.load(plan);
+        const auto executor = executor_on(place, world, state, grid, channels);
+        const auto handle = executor->load(plan);
+        executor->state_to_device();
         world.barrier();
         some_world = &world;
-        for (int step = 0; step < kSteps; ++step) executor.run(handle, step);
+        for (int step = 0; step < kSteps; ++step) executor->run(handle, step);
+        executor->state_to_host();
         bits[static_cast<std::size_t>(world.rank())].assign(state.begin(), state.begin() + state.bytes());
         // The watch may still hold this world.
         if (--left == 0) done = true;
@@ -338,6 +364,12 @@ class Fuzzer {
     if (violations.empty()) {
       if (!bits) throw Failure("accepted, and comes to a standstill");
       if (!right) throw Failure("accepted, and changes bits");
+      for (const Place place : {Place::shared_device, Place::own_devices}) {
+        const std::string_view where = place == Place::shared_device ? "a shared device" : "devices of their own";
+        const std::optional<Bits> there = run(*pipeline_, plans, limit, place);
+        if (!there) throw Failure(fmt::format("accepted, and comes to a standstill on {}", where));
+        if (*there != pipeline_->bits) throw Failure(fmt::format("accepted, and changes bits on {}", where));
+      }
       return count(change, "accepted: same bits");
     }
     const plan::Violation& first = violations.front();

@@ -43,7 +43,7 @@ class GpuCheck : public ::testing::Test {
                                         WEFT_SOURCE_DIR "/tools/gpu-check"};
     command.insert(command.end(), words.begin(), words.end());
     testing::ChildProcess child(command, {.folder = folder_});
-    const testing::Ending ending = child.wait(std::chrono::seconds(300));
+    const testing::Ending ending = child.wait(std::chrono::seconds(400));
     EXPECT_TRUE(ending.in_time);
     printed_ = child.output() + child.errors();
     return ending.exit_code;
@@ -102,7 +102,7 @@ esac
   ASSERT_EQ(dry_run({}), 1) << printed_;  // the larger PyTorch fails
   EXPECT_EQ(fs::last_write_time(folder_ / "out" / "kernels" / "status"), kernels_done) << "done twice";
   parts = results();
-  EXPECT_EQ(parts.size(), 18U);
+  EXPECT_EQ(parts.size(), 19U);
   for (const auto& [name, part] : parts) {
     SCOPED_TRACE(name);
     const std::string status = part.at("status");
@@ -121,6 +121,7 @@ esac
     EXPECT_EQ(figure(part, "temperature", "C", "clocks"), 64);
   }
   EXPECT_GT(figure(parts.at("test"), "tests passed", "tests"), 1);
+  EXPECT_EQ(figure(parts.at("pipeline"), "same bits", "runs"), 9);
   EXPECT_GE(figure(parts.at("kernels"), "copy of 1 MiB", "GB/s"), 0);
   EXPECT_GE(figure(parts.at("kernels"), "layer norm backward, of the copy", "%"), 0);
   for (const char* name : {"train-124m", "train-124m-gelu", "train-774m", "train-774m-gelu", "train-1558m",

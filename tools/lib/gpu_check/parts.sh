@@ -2,13 +2,14 @@
 # The parts of tools/gpu-check in their order. A part's function runs in the part's own folder, in a process group of its
 # own. It calls figure for each measurement, and skip if the machine lacks something that the part needs.
 
-readonly parts=(doctor test train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels machine
+readonly parts=(doctor test pipeline train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels machine
   train-1558m train-1558m-gelu replay-124m streams-124m ahead-124m dropout-124m sanitize-memcheck sanitize-racecheck)
 
 # about PART: its purpose. usual_seconds PART: its duration on an H200; of train-1558m a guess.
 about() {
   case "$1" in
     doctor) echo "the machine and its software" ;;
+    pipeline) echo "two stages on one GPU, by several schedules and communicators: the bits of one stage" ;;
     test) echo "every kernel against the CPU's, training on grids, replayed graphs" ;;
     train-*-gelu) echo "the same with GELU within products (--fuse-gelu on), tuned with that flag" ;;
     train-*) echo "training steps, products tuned, one step traced" ;;
@@ -24,13 +25,16 @@ about() {
 }
 usual_seconds() {
   if $dry_run; then
-    if [[ "$1" == test ]]; then echo 15; else echo 3; fi
+    case "$1" in
+      test | pipeline) echo 15 ;;
+      *) echo 3 ;;
+    esac
     return
   fi
   case "$1" in
     doctor | sanitize-*) echo 10 ;;
     train-124m* | kernels) echo 25 ;;
-    machine) echo 30 ;;
+    machine | pipeline) echo 30 ;;
     test) echo 45 ;;
     torch-124m) echo 55 ;;
     train-774m*) echo 75 ;;
@@ -277,6 +281,41 @@ run_tests() {
   fi
 }
 
+# pipeline_steps NAME FLAG...: trains a model whose embedding isn't tied, so that stages change no bit. Writes NAME.txt, a
+# line of loss and gradient norm for each step.
+pipeline_steps() {
+  local name=$1 hidden=512 vocabulary=8192 tokens=256 steps=8
+  shift
+  if $dry_run; then hidden=32 vocabulary=64 tokens=16 steps=3; fi
+  if [[ ! -f tokens.bin ]]; then write_tokens tokens.bin "$vocabulary" $((steps * 8 * tokens + 4 * tokens + 64)); fi
+  rm -rf "$name"
+  "$weft" train --model custom --model.family=llama --model.tied=false --model.layers=4 "--model.hidden=$hidden" \
+    --model.heads=4 --model.kv-heads=2 "--model.ffn=$((2 * hidden))" "--model.vocab=$vocabulary" "--model.context=$tokens" \
+    --dtype bf16 --device cuda --data tokens.bin --global-batch 8 --micro-batch 1 --seq-len "$tokens" --dropout 0.1 \
+    --clip 0.5 --steps "$steps" --warmup 2 --eval-sequences 2 --save=false --trace-steps 1 --watchdog 60 --quiet \
+    --run-dir "$name" "$@"
+  sed -E 's/.*"loss":([^,]+).*"grad_norm":([^,]+).*/\1 \2/' "$name/metrics.jsonl" >"$name.txt"
+  [[ "$(wc -l <"$name.txt")" == "$steps" ]] || { echo "$name: the metrics have other than $steps steps"; return 1; }
+}
+
+# Two ranks of one process share the GPU, by copies on the device or through the host.
+run_pipeline() {
+  local policy communicator name same=0 differ=""
+  pipeline_steps one-stage --grid data=1
+  for policy in 1f1b zb-h1 zb-v; do
+    for communicator in local staged replayed; do
+      name="$policy-$communicator"
+      case "$communicator" in
+        replayed) pipeline_steps "$name" --grid pipe=2 --policy "$policy" --communicator local --cuda-graph=true ;;
+        *) pipeline_steps "$name" --grid pipe=2 --policy "$policy" --communicator "$communicator" ;;
+      esac
+      if cmp -s one-stage.txt "$name.txt"; then same=$((same + 1)); else differ+=" $name"; fi
+    done
+  done
+  figure "same bits" "$same" runs
+  [[ -z "$differ" ]] || { echo "other bits than one stage:$differ"; return 1; }
+}
+
 run_sanitizer() {
   command -v compute-sanitizer >/dev/null || skip "compute-sanitizer is not here"
   compute-sanitizer --tool "$1" --error-exitcode 9 "$gpu_test" --gtest_brief=1 --gtest_filter="$(printf '%s:' \
@@ -297,6 +336,7 @@ do_part() {
   case "$1" in
     doctor) run_doctor ;;
     test) run_tests ;;
+    pipeline) run_pipeline ;;
     train-*)
       size=${1#train-}
       local gelu=off

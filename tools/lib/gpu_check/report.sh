@@ -82,7 +82,7 @@ show_table() {
     { cat "$out/$name/figures" 2>/dev/null || true; clock_figures "$name"; } | awk -F'\t' -v head="| $name | $result | $seconds" '
       { value[$1] = $2 }
       $1 ~ /^(step|throughput) over / { over = over (over ? "; " : "") $1 ": " sprintf("%.3f", $2) }
-      $3 == "tests" || $3 == "errors" { over = $2 " " $1 }
+      $3 == "tests" || $3 == "errors" || $3 == "runs" { over = $2 " " $1 }
       function number(name, format) { return name in value ? sprintf(format, value[name]) : "" }
       END {
         print head " | " number("step", "%.2f") " | " number("MFU", "%.1f") " | " over " | " number("SM clock", "%s") " | " \

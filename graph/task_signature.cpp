@@ -89,9 +89,13 @@ std::optional<SignedCollective> collective_of_signature(std::string_view signatu
   const auto is = [&]<class Op>(Op operation) {
     if (signature.substr(0, kind_end) != Op::kind || !fill(operation, words)) return false;
     collective.operation = operation;
-    return operation.ranks > 0 && operation.count > 0;
+    if constexpr (requires { operation.ranks; }) {
+      if (operation.ranks <= 0) return false;
+    }
+    return operation.count > 0;
   };
-  const bool known = is(AllReduce{}) || is(ReduceScatter{}) || is(AllGather{}) || is(Broadcast{});
+  const bool known =
+      is(AllReduce{}) || is(ReduceScatter{}) || is(AllGather{}) || is(Broadcast{}) || is(Send{}) || is(Receive{});
   return known ? std::optional(collective) : std::nullopt;
 }
 

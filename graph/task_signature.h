@@ -17,7 +17,7 @@ std::string task_signature(const Graph& graph, const Task& task);
 /// The dtype in the task's signature: of its first operand in floating point.
 DType signature_dtype(const Graph& graph, const Task& task);
 
-/// A collective as its signature tells it.
+/// A collective or an end of a message, as its signature tells it.
 struct SignedCollective {
   Operation operation;
   DType dtype = DType::f32;

@@ -150,19 +150,27 @@ const simulate::PlanReport* Comparison::serial() const {
   return found == reports.end() ? nullptr : &*found;
 }
 
-double ranked_alike(const Comparison& comparison, double least) {
+double ranked_alike(std::span<const double> simulated, std::span<const double> measured, double least) {
   int pairs = 0, alike = 0;
-  for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
-    for (std::size_t j = i + 1; j < comparison.measured.size(); ++j) {
-      const simulate::PlanReport &a = comparison.reports[i], &b = comparison.reports[j];
-      if (!a.planned() || !b.planned()) continue;
-      const double x = comparison.measured[i].median(), y = comparison.measured[j].median();
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    for (std::size_t j = i + 1; j < measured.size(); ++j) {
+      const double x = measured[i], y = measured[j];
       if (std::abs(x - y) <= least * std::min(x, y)) continue;
       ++pairs;
-      if (x < y ? a.step_ns() < b.step_ns() : a.step_ns() > b.step_ns()) ++alike;
+      if (x < y ? simulated[i] < simulated[j] : simulated[i] > simulated[j]) ++alike;
     }
   }
   return pairs == 0 ? 1 : static_cast<double>(alike) / pairs;
+}
+
+double ranked_alike(const Comparison& comparison, double least) {
+  std::vector<double> simulated, measured;
+  for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
+    if (!comparison.reports[i].planned()) continue;
+    simulated.push_back(comparison.reports[i].step_ns());
+    measured.push_back(comparison.measured[i].median());
+  }
+  return ranked_alike(simulated, measured, least);
 }
 
 std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,12 @@ struct Comparison {
   double bound_ns() const { return problem.bounds.best(); }
 };
 
-/// The share of pairs of policies that the simulator ranks in the measured order, among the pairs whose measured
-/// medians differ by more than `least` (relative). Equal simulated times count as another order. 1 if there are no such
-/// pairs.
+/// The share of pairs of policies that the simulator ranks in the measured order, by their simulated and their measured
+/// times, among the pairs whose measured times differ by more than `least` (relative). Equal simulated times count as
+/// another order. 1 if there are no such pairs.
+double ranked_alike(std::span<const double> simulated, std::span<const double> measured, double least);
+
+/// The same of the planned policies of a comparison, by the medians of their measured steps.
 double ranked_alike(const Comparison& comparison, double least);
 
 /// Plans that no other plan beats in both time and memory, by rising memory.

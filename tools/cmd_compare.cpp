@@ -24,7 +24,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/input/scaled_problem.h"
-#include "tools/pipeline/pipeline_step.h"
+#include "tools/pipeline/compare_pipelines.h"
 #include "train/measure/measure_profile.h"
 #include "train/measure/policy_benchmark.h"
 #include "train/run/launch_run.h"
@@ -155,72 +155,24 @@ void print(const CompareOptions& options, const study::ComparedStep& step, const
   say(stdout, shown);
 }
 
-/// The policies that were named, or all that order pipelines.
-std::vector<std::string> pipeline_policies_of(const CompareOptions& options) {
-  std::vector<std::string> names;
-  for (const std::string& name : options.policies) {
-    if (name != "all") {
-      names.push_back(name);
-      continue;
-    }
-    for (std::string& each : policy::pipeline_policy_names()) names.push_back(std::move(each));
-  }
-  return names;
-}
-
-void refuse_for_pipelines(std::string_view flag) {
-  throw UserError(fmt::format("{} with a grid of pipeline stages", flag), "one stage",
-                  fmt::format("leave {} out, or pipe out of the grid", flag));
-}
-
-int compare_pipelines(const CompareOptions& options) {
-  if (options.measure) refuse_for_pipelines("--measure");
-  if (options.pareto) refuse_for_pipelines("--pareto");
-  if (options.noise > 0) refuse_for_pipelines("--noise");
-  for (const std::string& output : options.outputs) {
-    if (!output.ends_with(".svg") && !output.ends_with(".md") && !output.ends_with(".json")) {
-      throw UserError(fmt::format("-o {} with a grid of pipeline stages", output), "a .svg, .md or .json file",
-                      "-o steps.svg draws all policies on one time axis");
-    }
-    expect_writable(output);
-  }
-  StatusLine line(!options.quiet && !options.json);
-  std::vector<PipelineStep> steps;
-  const std::vector<std::string> names = pipeline_policies_of(options);
-  for (const std::string& name : names) {
-    line.tell({fmt::format("[{}/{}] planning and simulating {}", steps.size() + 1, names.size(), name),
-               std::ssize(steps), std::ssize(names)});
-    try {
-      steps.push_back(simulate_pipeline(options.config, name, {options.scales, {}}));
-    } catch (const UserError& error) {
-      // A policy that wants more stages than there are layers doesn't end the comparison.
-      if (names.size() == 1) throw;
-      PipelineStep& refused = steps.emplace_back();
-      refused.report.policy.name = name;
-      refused.report.refusal = error.what();
-    }
-  }
-  const auto planned = std::ranges::find_if(steps, [](const PipelineStep& step) { return step.report.planned(); });
-  if (planned == steps.end()) throw UserError(steps.front().report.refusal, "", "");
-  std::rotate(steps.begin(), planned, planned + 1);
-  std::vector<JsonObject> policies;
-  for (const PipelineStep& step : steps) policies.push_back(pipeline_json(step));
-  const std::string json = JsonObject().add("policies", policies).text() + "\n";
-  for (const std::string& output : options.outputs) {
-    write_durable(output,
-                  output.ends_with(".svg")  ? picture_of(steps).svg()
-                  : output.ends_with(".md") ? pipeline_comparison_markdown(steps)
-                                            : json,
-                  Named::by_person);
-  }
-  if (options.json) {
-    say("{}", json);
-  } else if (options.markdown) {
-    say("{}", pipeline_comparison_markdown(steps));
-  } else {
-    say(stdout, pipeline_comparison(steps, output_width()));
-  }
-  return 0;
+PipelineComparison pipeline_comparison_of(const CompareOptions& options) {
+  const auto refuse = [](std::string_view flag) {
+    throw UserError(fmt::format("{} with a grid of pipeline stages", flag), "one stage",
+                    fmt::format("leave {} out, or pipe out of the grid", flag));
+  };
+  if (options.pareto) refuse("--pareto");
+  if (options.noise > 0) refuse("--noise");
+  return {.config = options.config,
+          .policies = options.policies,
+          .scales = options.scales,
+          .outputs = options.outputs,
+          .measure = options.measure,
+          .machine_costs = options.machine_costs,
+          .json = options.json,
+          .markdown = options.markdown,
+          .quiet = options.quiet,
+          .measured_rounds = options.measured_rounds,
+          .profile_steps = options.profile_steps};
 }
 
 int simulate_only(const CompareOptions& options) {
@@ -439,7 +391,7 @@ Command describe_compare() {
       throw UserError(fmt::format("--machine-costs and --profile {}", options->config.profile), "one source of costs",
                       "leave one of the two out");
     }
-    if (is_pipeline(options->config)) return compare_pipelines(*options);
+    if (is_pipeline(options->config)) return compare_pipelines(pipeline_comparison_of(*options));
     return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
   return command;

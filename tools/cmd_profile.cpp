@@ -109,7 +109,9 @@ Command describe_profile() {
   const ConfigOptions config(command);
   command.description =
       "Tasks run under policy serial, so that each is measured alone. The core time of a collective is what it takes "
-      "from matrix products beside it; kinds of computations that are slowed by more get a factor.";
+      "from matrix products beside it; kinds of computations that are slowed by more get a factor. Of a grid with "
+      "pipeline stages, each rank runs its own stage's computations without waiting for messages, which are measured "
+      "apart.";
   command.examples = {{"weft profile --model tiny --ranks 2 -o tiny.json"},
                       {"tools/netlab --pin 1gbit 2 -- build/weft profile run.toml -o slow.json"},
                       {"weft compare run.toml --profile slow.json"}};

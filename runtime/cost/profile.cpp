@@ -96,11 +96,12 @@ class ProfiledCosts final : public CostModel {
       }
       const ProfileEntry& entry = *found->second;
       const double modelled = costs.ns[i];
+      costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns * static_cast<double>(profile_.threads));
+      if (std::holds_alternative<graph::Receive>(task.operation)) continue;  // a message's time is its sender's
       costs.ns[i] = graph::is_collective(task.operation) ? entry.ns : entry.ns * profile_.computing_factor;
       if (modelled > 0) off[graph::kind_name(task.operation)].push_back(costs.ns[i] / modelled);
       costs.beside_ns[i] = std::max(costs.ns[i], entry.beside_ns);
       costs.link_ns[i] = costs.ns[i];  // a measured time isn't parted into latency and bytes
-      costs.cpu_ns[i] = std::min(entry.cpu_ns, entry.ns * static_cast<double>(profile_.threads));
     }
     for (const std::size_t i : unknown) {
       const graph::Task& task = graph.tasks()[i];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/grid.h"
+#include "runtime/cost/core_pool.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/plan.h"
@@ -21,11 +22,13 @@ struct ProfileEntry {
   double ns = 0;             // mean of the middle half of the samples
   double deviation_ns = 0;   // standard deviation of all samples
   std::int64_t samples = 0;  // number of samples, over steps, ranks and tasks of this signature
-  double cpu_ns = 0;         // of a collective: core time that it takes from matrix products that run beside it
-  double beside_ns = 0;      // of a collective: its time beside computations; 0: not measured
+  /// Of a collective, and of each end of a message: core time that it takes from matrix products that run beside it.
+  double cpu_ns = 0;
+  double beside_ns = 0;  // of a collective: its time beside computations; 0: not measured
 };
 
-/// Measurements of the ranks of `grid`, each of `threads` threads, merged into one cost for all ranks.
+/// Measurements of the ranks of `grid`, each of `threads` threads, merged into one cost for all ranks. With pipeline
+/// stages, a message's time is that of both ends that are ready, and computations were measured without messages.
 struct Profile {
   std::string machine;  // the CPU's name from the system
   graph::Grid grid;
@@ -37,6 +40,8 @@ struct Profile {
   /// Kinds of computations that a kind of collective slows down by more than the core time that it takes, for example
   /// where both need memory bandwidth. Each pair of kinds occurs once.
   std::vector<Slowdown> slowdowns;
+  /// Ranks of a pipeline that have to share cores. The entries' times are of ranks that have theirs for themselves.
+  std::vector<CorePool> core_pools;
 };
 
 /// Durations of tasks by signature.

@@ -29,6 +29,21 @@ double time_of(const DocumentValue& value) {
   return value.number({.least = 0, .most = kLongest}, "a time");
 }
 
+void read_pools(const DocumentValue& in, Profile& profile) {
+  const auto pools = in.find("core_pools");
+  if (!pools) return;
+  std::set<std::int64_t> seen;
+  for (const DocumentValue& item : pools->items()) {
+    CorePool& pool = profile.core_pools.emplace_back();
+    for (const DocumentValue& rank : item["ranks"].items()) {
+      pool.ranks.push_back(rank.integer(0, profile.grid.ranks() - 1));
+      if (!seen.insert(pool.ranks.back()).second)
+        rank.refuse(fmt::format("repeats {}", pool.ranks.back()), "each rank once");
+    }
+    pool.cores = item["cores"].integer(1, kMost);
+  }
+}
+
 // No clock is more precise than a tenth of a nanosecond.
 double rounded(double ns) {
   return std::round(ns * 10) / 10;
@@ -53,16 +68,19 @@ std::string profile_json(const Profile& profile) {
                       .add("collective", slowdown.collective)
                       .add("factor", slowdown.factor));
   }
-  return json_lines(JsonObject()
-                        .add("format", kFormat)
-                        .add("version", kVersion)
-                        .add("machine", profile.machine)
-                        .add("grid", JsonArray{profile.grid.x, profile.grid.y, profile.grid.z, profile.grid.data})
-                        .add("threads", profile.threads)
-                        .add("computing_factor", profile.computing_factor)
-                        .add("entries", entries)
-                        .add("slowdowns", slowdowns)
-                        .text());
+  JsonObject json;
+  json.add("format", kFormat).add("version", kVersion).add("machine", profile.machine);
+  json.add("grid", JsonArray{profile.grid.x, profile.grid.y, profile.grid.z, profile.grid.data});
+  if (profile.grid.pipe > 1) json.add("pipe", profile.grid.pipe);
+  json.add("threads", profile.threads).add("computing_factor", profile.computing_factor);
+  if (!profile.core_pools.empty()) {
+    JsonArray pools;
+    for (const CorePool& pool : profile.core_pools) {
+      pools.add(JsonObject().add("ranks", pool.ranks).add("cores", pool.cores));
+    }
+    json.add("core_pools", pools);
+  }
+  return json_lines(json.add("entries", entries).add("slowdowns", slowdowns).text());
 }
 
 Profile parse_profile(std::string_view json_text, const std::string& name) {
@@ -78,8 +96,10 @@ Profile parse_profile(std::string_view json_text, const std::string& name) {
     ranks *= along;
     profile.grid.on(graph::kAxes[i]) = along;
   }
+  if (const auto pipe = in.find("pipe")) profile.grid.pipe = pipe->integer(1, kMost / ranks);
   profile.threads = in["threads"].integer(1, kMost);
   profile.computing_factor = time_of(in["computing_factor"]);
+  read_pools(in, profile);
   std::set<std::string> seen;
   for (const DocumentValue& item : in["entries"].items()) {
     ProfileEntry entry;

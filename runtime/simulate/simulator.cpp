@@ -68,11 +68,12 @@ class Simulator {
             const cost::Machine& machine, const SimulationOptions& options, std::span<const int> links)
       : machine_(machine),
         options_(options),
-        alike_(options.noise == 0 && options.slow_rank == 1),
+        alike_(options.noise == 0 && options.slow_rank == 1 && options.core_pools.empty()),
         ranks_(alike_ ? plans.size() : static_cast<std::size_t>(options.grid.ranks())),
         program_(plans, costs, machine, links) {
     make_slots();
     make_groups();
+    make_pools();
     queue_ = EventQueue(slots_.size());
     on_link_ = cost::LinkShares(program_.links() * (program_.has_messages() ? 2 : 1));
     if (options.noise > 0) {
@@ -146,6 +147,14 @@ class Simulator {
       if (is_new) groups_.emplace_back();
       group_of_[slot] = found->second;
       groups_[found->second].push_back(static_cast<std::uint32_t>(slot));
+    }
+  }
+
+  void make_pools() {
+    pool_of_.assign(ranks_, kNoGroup);
+    for (std::size_t pool = 0; pool < options_.core_pools.size(); ++pool) {
+      for (const std::int64_t rank : options_.core_pools[pool].ranks)
+        pool_of_.at(static_cast<std::size_t>(rank)) = static_cast<std::uint32_t>(pool);
     }
   }
 
@@ -350,19 +359,43 @@ class Simulator {
     }
   }
 
+  /// Of a rank, and of the ranks with which it shares cores.
   void settle_computations(std::size_t rank) {
-    const std::size_t begin = first_slot_[rank], end = first_slot_[rank + 1];
-    const FlatClass& flat = class_of(rank);
+    if (pool_of_[rank] == kNoGroup) return settle_own_computations(rank, 1);
+    const cost::CorePool& pool = options_.core_pools[pool_of_[rank]];
+    double wanted = 0;
+    for (const std::int64_t member : pool.ranks) {
+      const Load load = load_of(static_cast<std::size_t>(member));
+      wanted += load.computing > 0 ? machine_.cores : std::min(machine_.cores, load.taken);
+    }
+    const auto cores = static_cast<double>(pool.cores);
+    const double share = wanted > cores ? cores / wanted : 1;
+    for (const std::int64_t member : pool.ranks) settle_own_computations(static_cast<std::size_t>(member), share);
+  }
+
+  /// Of a rank: the number of its running computations, and the cores that its transports take.
+  struct Load {
     int computing = 0;
-    double taken = 0;  // cores
-    for (std::size_t slot = begin; slot < end; ++slot) {
+    double taken = 0;
+  };
+  Load load_of(std::size_t rank) const {
+    Load load;
+    for (std::size_t slot = first_slot_[rank]; slot < first_slot_[rank + 1]; ++slot) {
       if (slots_[slot].doing != Doing::running) continue;
       if (stream_of(slot).compute) {
-        ++computing;
+        ++load.computing;
       } else if (machine_.shared_cores && !stream_of(slot).local) {
-        taken += entry_of(slot).cpu * lead_of(slot).rate;
+        load.taken += entry_of(slot).cpu * lead_of(slot).rate;
       }
     }
+    return load;
+  }
+
+  /// `share`: of its cores that the rank gets.
+  void settle_own_computations(std::size_t rank, double share) {
+    const std::size_t begin = first_slot_[rank], end = first_slot_[rank + 1];
+    const FlatClass& flat = class_of(rank);
+    const auto [computing, taken] = load_of(rank);
     if (computing == 0) return;
     double granted = 1;
     if (machine_.shared_cores) {
@@ -377,7 +410,7 @@ class Simulator {
         if (!communicates(stream_of(other), slots_[other])) continue;
         factor = std::max(factor, flat.slowdowns.factor(kind, entry_of(other).kind));
       }
-      set_rate(slot, granted / factor);
+      set_rate(slot, share * granted / factor);
     }
   }
 
@@ -456,6 +489,7 @@ class Simulator {
   std::vector<std::vector<std::uint32_t>> groups_;  // slots of a collective's members by rank; of a message, the send's
                                                     // and the receive's
   std::vector<std::uint32_t> group_of_;             // by slot
+  std::vector<std::uint32_t> pool_of_;              // by rank; kNoGroup: its cores are its own
   EventQueue queue_{0};                             // running slots; a collective in the slot of its first member
   cost::LinkShares on_link_{0};                     // of the rank that settle() is at
   double sigma_ = 0, mean_ = 0;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/grid.h"
+#include "runtime/cost/core_pool.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/plan.h"
@@ -22,7 +23,8 @@ struct SimulationOptions {
   double noise = 0;      // relative standard deviation of every task's time, log-normal, by rank; 0: all ranks alike
   double slow_rank = 1;  // factor on the computations of rank 0
   std::uint64_t seed = 0;
-  std::int64_t traced_ranks = 0;  // number of ranks, from 0, whose traces are kept; 0: all
+  std::int64_t traced_ranks = 0;                // number of ranks, from 0, whose traces are kept; 0: all
+  std::vector<cost::CorePool> core_pools = {};  // ranks that share cores; all ranks are simulated then
 };
 
 /// The result of one rank.
@@ -53,7 +55,9 @@ std::vector<int> links_of_channels(const graph::Graph& graph);
 /// - a computation is slowed down by the greatest of the machine's factors for the collectives that run beside it;
 /// - with Machine::shared_cores each transport takes cpu_ns/ns cores while it runs (all are slowed down by one factor
 ///   if they need more cores than there are), and the computations share the remaining cores, of which each of k
-///   streams can use cores/k.
+///   streams can use cores/k;
+/// - ranks of a core pool whose computations and transports need more cores than it has compute at one rate, by which
+///   all of them get their share.
 /// A task's noise only depends on seed, step, rank and task, so that plans of one graph are compared with equal noise.
 /// Throws UserError on options out of range, std::logic_error if the costs are of another graph, and RuntimeFault
 /// naming the tasks when the plan can't be run to its end.

@@ -25,9 +25,10 @@ TEST(TaskSignature, NamesTheSizesAndTheDtypeAndNothingElse) {
 }
 
 TEST(TaskSignature, OfACollectiveTellsItsOperation) {
-  const Operation operations[] = {AllReduce{Channel::x, 2, 8}, ReduceScatter{Channel::z_scatter, 4, 5},
-                                  AllGather{Channel::z_gather, 3, 1}, Broadcast{Channel::world, 8, 9, 7},
-                                  Broadcast{Channel::world, 8, 9, 0}};
+  const Operation operations[] = {AllReduce{Channel::x, 2, 8},         ReduceScatter{Channel::z_scatter, 4, 5},
+                                  AllGather{Channel::z_gather, 3, 1},  Broadcast{Channel::world, 8, 9, 7},
+                                  Broadcast{Channel::world, 8, 9, 0},  Send{Channel::send_next, 0, 6},
+                                  Receive{Channel::receive_next, 0, 6}};
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Operation& operation : operations) {
       GraphBuilder builder(Arguments::of_any_form);
@@ -54,7 +55,8 @@ TEST(TaskSignature, OfAnythingElseTellsNoCollective) {
         "all_reduce channel=w ranks=2 count=8 f32", "all_reduce channel=data ranks=2 count=8x f32",
         "all_reduce channel=data ranks=-2 count=8 f32", "all_reduce channel=data ranks=2 count=8 root=1 f32",
         "all_reduce channel=data ranks=2 count f32", "all_reduce channel=data ranks=2 count=8 i32",
-        "all_reduce channel=data ranks=2 count=99999999999999999999 f32"}) {
+        "all_reduce channel=data ranks=2 count=99999999999999999999 f32", "send channel=send_next f32",
+        "send channel=send_next ranks=2 count=8 f32"}) {
     EXPECT_FALSE(collective_of_signature(text).has_value()) << text;
   }
 }

@@ -207,6 +207,37 @@ TEST_F(CompareCommand, MeasuresWhatItSimulates) {
 }
 
 // A policy that has no plan is told so, and the others run.
+TEST_F(CompareCommand, MeasuresPipelines) {
+  const std::vector<std::string> words = {"--grid", "pipe=2", "--measure", "--measured-rounds", "3"};
+  const json report = compare(testing::joined(
+      words, {"--profile-steps", "1", "--policies", "gpipe", "interleaved", "1f1b", "-o", "pipelines.json"}));
+  EXPECT_EQ(json::parse(testing::TemporaryFolder::read(folder_.path("pipelines.json"))), report);
+  const auto policies = by_policy(report);
+  ASSERT_EQ(policies.size(), 3U);
+  EXPECT_TRUE(policies.at("interleaved").contains("refused")) << "four stages of two layers";
+  for (const char* name : {"gpipe", "1f1b"}) {
+    const json &policy = policies.at(name), &measured = policy.at("measured");
+    EXPECT_EQ(measured.at("steps"), 3);
+    const double median = measured.at("median_seconds"), simulated = policy.at("step_seconds");
+    EXPECT_GT(median, 0);
+    EXPECT_LE(measured.at("lower_quartile_seconds").get<double>(), median);
+    EXPECT_GE(measured.at("upper_quartile_seconds").get<double>(), median);
+    EXPECT_NEAR(measured.at("simulated_error").get<double>(), simulated / median - 1, 1e-9);
+    EXPECT_EQ(measured.at("compute_seconds").size(), 2U);
+    EXPECT_GE(measured.at("bubble_share").get<double>(), 0);
+    EXPECT_LT(measured.at("bubble_share").get<double>(), 1);
+  }
+  // By a profile of a file, nothing but the schedules is measured.
+  ASSERT_EQ(weft("profile", {"--grid", "pipe=2", "--profile-steps", "1", "--rounds", "1", "-o", "p.json"}).exit_code,
+            0);
+  const testing::CommandResult by_file =
+      weft("compare", testing::joined(words, {"--profile", "p.json", "--policies", "1f1b"}));
+  ASSERT_EQ(by_file.exit_code, 0) << by_file.errors;
+  EXPECT_EQ(by_file.errors.find("step 1 of"), std::string::npos) << by_file.errors;
+  for (const char* part : {"measured", "off", "ranked alike"})
+    EXPECT_NE(by_file.output.find(part), std::string::npos) << part << " isn't in\n" << by_file.output;
+}
+
 TEST_F(CompareCommand, AProfileOfAFileAndAPolicyWithoutAPlan) {
   ASSERT_EQ(
       weft("profile", {"--ranks", "2", "-o", "p.json", "--profile-steps", "1", "--rounds", "1", "--quiet"}).exit_code,

@@ -53,6 +53,28 @@ TEST_F(ProfileCommand, PlanningCommandsReadIt) {
   EXPECT_EQ(explained.at("step_ms"), report.at("policies").at(0).at("step_ms"));
 }
 
+// A message takes the time of its entry, and no computation of one micro-batch hides it.
+TEST_F(ProfileCommand, OfAPipelineServesSimulations) {
+  const std::vector<std::string> grid = {"--grid", "pipe=2", "--micro-batch", "4"};
+  ASSERT_EQ(weft("profile", testing::joined(grid, {"--profile-steps", "2", "--rounds", "1", "-o", "p.json", "--quiet"}))
+                .exit_code,
+            0);
+  json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
+  EXPECT_EQ(profile.at("pipe"), 2);
+  std::vector<double> steps;
+  for (const double message_ns : {0.0, 1e9}) {
+    for (json& entry : profile.at("entries")) {
+      const std::string signature = entry.at("signature");
+      if (signature.starts_with("send ")) entry.at("ns") = entry.at("beside_ns") = message_ns;
+    }
+    folder_.write("changed.json", profile.dump());
+    const std::vector<std::string> more = {"--policy", "gpipe", "--profile", "changed.json"};
+    steps.push_back(figures("simulate", testing::joined(grid, more)).at("step_seconds").get<double>());
+    EXPECT_EQ(figures("explain", testing::joined(grid, more)).at("step_seconds"), steps.back());
+  }
+  EXPECT_NEAR(steps[1] - steps[0], 2, 0.05);  // an activation, and its gradient
+}
+
 TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
   ASSERT_EQ(weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
   json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));

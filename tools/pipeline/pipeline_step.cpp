@@ -80,6 +80,13 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
                               {.head = "exposed", .rank = 1},
                               {.head = "peak memory"},
                               {.head = "planning", .rank = 3}}};
+  const bool measured = std::ranges::any_of(steps, [](const PipelineStep& step) { return step.measured.has_value(); });
+  if (measured) {
+    table.columns.insert(table.columns.end(), {{.head = "measured"},
+                                               {.head = "spread", .rank = 4},
+                                               {.head = "off", .emphasis = Emphasis::bad},
+                                               {.head = "bubble there", .rank = 2}});
+  }
   double best = 0;
   for (const PipelineStep& step : steps) {
     const simulate::JointReport& report = step.report;
@@ -89,9 +96,10 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
       table.rows.push_back({report.policy.name, reason.size() > kMost ? reason.substr(0, kMost) + "…" : reason});
       continue;
     }
-    if (!table.best || report.step_ns() < best) {
+    const double ns = step.measured ? step.measured->steps.median() : report.step_ns();
+    if (!table.best || ns < best) {
       table.best = table.rows.size();
-      best = report.step_ns();
+      best = ns;
     }
     double exposed = 0;
     for (const simulate::StageTimes& times : report.times) exposed = std::max(exposed, times.exposed);
@@ -99,6 +107,13 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
                           format_time(report.step_ns()), percent(report.gap()), percent(report.bubble_share()),
                           format_time(exposed), human_bytes(static_cast<std::uint64_t>(report.peak_memory_bytes())),
                           format_time(report.planning_ms * 1e6)});
+    if (step.measured) {
+      const study::MeasuredSteps& steps_there = step.measured->steps;
+      std::vector<std::string>& row = table.rows.back();
+      row.insert(row.end(),
+                 {format_time(ns), percent((steps_there.quantile(0.75) - steps_there.quantile(0.25)) / ns),
+                  fmt::format("{:+.1f} %", 100 * (report.step_ns() / ns - 1)), percent(step.measured->bubble_share())});
+    }
   }
   return table;
 }
@@ -107,6 +122,29 @@ constexpr std::string_view kComparisonNote =
     "\ngap: how far the step is above the bound of the policy's own graphs. bubble: the share of all ranks' time "
     "without "
     "a computation.\nexposed, peak memory: of the rank that has most.\n";
+
+constexpr std::string_view kMeasuredNote =
+    "measured: median of the steps; spread: between their quartiles. off: how much longer the simulated step is. "
+    "bubble "
+    "there: of the measured steps.\n";
+
+/// What follows the table.
+std::string comparison_notes(const std::vector<PipelineStep>& steps) {
+  std::string text(kComparisonNote);
+  std::vector<double> simulated, measured;
+  for (const PipelineStep& step : steps) {
+    if (!step.measured) continue;
+    simulated.push_back(step.report.step_ns());
+    measured.push_back(step.measured->steps.median());
+  }
+  if (measured.empty()) return text;
+  constexpr double kDiffers = 0.03;
+  return text + std::string(kMeasuredNote) +
+         fmt::format(
+             "Of the pairs of policies whose measured medians differ by more than 3 %, {:.0f} % are ranked "
+             "alike by the simulator.\n",
+             100 * study::ranked_alike(simulated, measured, kDiffers));
+}
 
 std::string comparison_title(const std::vector<PipelineStep>& steps) {
   const PipelineStep& first = steps.front();
@@ -117,6 +155,13 @@ std::string comparison_title(const std::vector<PipelineStep>& steps) {
 }
 
 }  // namespace
+
+double MeasuredPipeline::bubble_share() const {
+  double computing = 0, all = 0, mean = 0;
+  for (const double ns : steps.ns) mean += ns / static_cast<double>(steps.ns.size());
+  for (const double ns : compute_ns) computing += ns, all += mean;
+  return all > 0 ? std::max(0.0, 1 - computing / all) : 0;
+}
 
 double PipelineStep::tokens_per_second() const {
   return static_cast<double>(run.config.global_batch * run.config.seq_len) / in_seconds(report.step_ns());
@@ -135,7 +180,9 @@ PipelineStep simulate_pipeline(train::RunConfig config, const std::string& polic
   step.run = train::resolve(std::move(config), 0);
   simulate::JointProblem problem = train::joint_problem(step.run);
   step.machine = problem.machine.name;
+  std::vector<cost::CorePool> pools = std::move(problem.simulation.core_pools);
   problem.simulation = question.simulation;
+  problem.simulation.core_pools = std::move(pools);
   problem.simulation.seed = step.run.config.seed;
   if (!question.scales.empty()) {
     problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, question.scales);
@@ -182,6 +229,19 @@ JsonObject pipeline_json(const PipelineStep& step) {
                         .add("exposed_seconds", in_seconds(times.exposed))
                         .add("memory_bytes", report.memory[k].total()));
   }
+  if (step.measured) {
+    const study::MeasuredSteps& steps = step.measured->steps;
+    std::vector<double> computing;
+    for (const double ns : step.measured->compute_ns) computing.push_back(in_seconds(ns));
+    json.add("measured", JsonObject()
+                             .add("steps", steps.ns.size())
+                             .add("median_seconds", in_seconds(steps.median()))
+                             .add("lower_quartile_seconds", in_seconds(steps.quantile(0.25)))
+                             .add("upper_quartile_seconds", in_seconds(steps.quantile(0.75)))
+                             .add("simulated_error", report.step_ns() / steps.median() - 1)
+                             .add("bubble_share", step.measured->bubble_share())
+                             .add("compute_seconds", computing));
+  }
   return json.add("model", config.model.name)
       .add("machine", step.machine)
       .add("grid", graph::to_string(config.grid))
@@ -201,12 +261,12 @@ StyledText pipeline_comparison(const std::vector<PipelineStep>& steps, std::opti
   StyledText text;
   text.add(comparison_title(steps));
   text.add(table_text(comparison_table(steps), width));
-  text.add(std::string(kComparisonNote));
+  text.add(comparison_notes(steps));
   return text;
 }
 
 std::string pipeline_comparison_markdown(const std::vector<PipelineStep>& steps) {
-  return comparison_title(steps) + table_markdown(comparison_table(steps)) + std::string(kComparisonNote);
+  return comparison_title(steps) + table_markdown(comparison_table(steps)) + comparison_notes(steps);
 }
 
 std::string bubble_text(const PipelineStep& step, std::size_t most, std::optional<std::size_t> width) {

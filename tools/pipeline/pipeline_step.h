@@ -11,9 +11,18 @@
 #include "inspect/drawing/picture.h"
 #include "runtime/cost/scaled_costs.h"
 #include "runtime/simulate/joint_report.h"
+#include "study/comparison.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::tools {
+
+/// Measured steps of a pipeline.
+struct MeasuredPipeline {
+  study::MeasuredSteps steps;
+  std::vector<double> compute_ns;  // by rank: its computations in a step, a mean over the steps
+
+  double bubble_share() const;  // of all ranks' time, without a computation
+};
 
 /// One policy on the pipeline of a configuration. Policies may want another number of stages on a rank, and so other
 /// graphs.
@@ -21,6 +30,7 @@ struct PipelineStep {
   train::ResolvedRun run;
   simulate::JointReport report;
   std::string machine;
+  std::optional<MeasuredPipeline> measured = std::nullopt;
 
   double tokens_per_second() const;
 };

@@ -106,7 +106,7 @@ class CpuTimer final : public MachineTimer {
     tell("a product");
     execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
     const auto times_beside = [&](execute::ProbeComputation& computation) {
-      return execute::probe_collective(world_, member.ranks(), call, computation, sizes_.rounds_beside);
+      return execute::probe_collective(world_, &member.ranks(), call, computation, sizes_.rounds_beside);
     };
     const execute::CollectiveTimes known = times_beside(product);
     CostsBeside costs;

@@ -3,33 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <span>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
-#include "base/buffer.h"
 #include "graph/task_signature.h"
 #include "runtime/cost/profile_file.h"
-#include "runtime/execute/cpu/collective_probe.h"
-#include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
-#include "runtime/plan/collective_signature.h"
-#include "train/step/planning.h"
+#include "train/measure/collective_bench.h"
 
 namespace weft::train {
 namespace {
-
-// Slowdowns are measured for kinds of computations that take at least this share of all computing time.
-constexpr double kMatters = 0.02;
-
-comm::CollectiveKind kind_of(const graph::Operation& operation) {
-  if (std::holds_alternative<graph::AllReduce>(operation)) return comm::CollectiveKind::all_reduce;
-  if (std::holds_alternative<graph::ReduceScatter>(operation)) return comm::CollectiveKind::reduce_scatter;
-  if (std::holds_alternative<graph::AllGather>(operation)) return comm::CollectiveKind::all_gather;
-  return comm::CollectiveKind::broadcast;
-}
 
 // The ranks' entries of equal signature become one: means weighted by samples.
 std::vector<cost::ProfileEntry> merged(comm::World& world, const std::vector<cost::ProfileEntry>& own) {
@@ -61,6 +48,17 @@ std::unordered_map<std::string, double> times_of(const cost::Profile& profile) {
   return ns;
 }
 
+bool is_collective(const cost::ProfileEntry& entry) {
+  return graph::collective_of_signature(entry.signature).has_value();
+}
+
+double mean_over_ranks(comm::World& world, double value) {
+  double sum = 0;
+  for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(value)))
+    sum += std::bit_cast<double>(bits);
+  return sum / world.size();
+}
+
 // The factor on computations by which a serial step of these costs takes as long as the measured step.
 double computing_factor(const graph::Graph& graph, const cost::Profile& profile, double step_ns) {
   const auto ns = times_of(profile);
@@ -71,129 +69,6 @@ double computing_factor(const graph::Graph& graph, const cost::Profile& profile,
   }
   return computing > 0 ? std::max(1.0, (step_ns - communicating) / computing) : 1;
 }
-
-/// The time of all tasks of one kind in a step, and a task with the signature that takes most of it.
-struct KindTimes {
-  double ns = 0;
-  graph::TaskId heaviest = {};
-  double heaviest_ns = 0;  // of all tasks with its signature
-};
-
-/// The kinds of collectives, or of computations.
-std::map<std::string_view, KindTimes> kinds_of(const graph::Graph& graph, const cost::Profile& profile,
-                                               bool collectives) {
-  const auto ns = times_of(profile);
-  struct Sum {
-    graph::TaskId first;
-    double ns = 0;
-  };
-  std::map<std::string, Sum> sums;
-  for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
-    if (graph::is_collective(graph.tasks()[i].operation) != collectives) continue;
-    const std::string signature = graph::task_signature(graph, graph.tasks()[i]);
-    sums.try_emplace(signature, Sum{graph::TaskId(i)}).first->second.ns += ns.at(signature);
-  }
-  std::map<std::string_view, KindTimes> kinds;
-  for (const auto& [signature, sum] : sums) {
-    KindTimes& kind = kinds[graph::kind_name(graph.task(sum.first).operation)];
-    kind.ns += sum.ns;
-    if (kind.heaviest.valid() && sum.ns <= kind.heaviest_ns) continue;
-    kind.heaviest = sum.first;
-    kind.heaviest_ns = sum.ns;
-  }
-  return kinds;
-}
-
-/// Runs the collectives of a plan on separate memory, beside one computation after another.
-class CollectiveBench {
- public:
-  /// `profile` has an entry for each task of the plan, and receives the measurements.
-  CollectiveBench(comm::World& world, const RunConfig& config, const plan::Plan& plan, cost::Profile& profile,
-                  TellStatus tell)
-      : world_(world),
-        plan_(plan),
-        graph_(*plan.graph),
-        profile_(profile),
-        threads_(static_cast<int>(config.threads)),
-        tell_(std::move(tell)),
-        communicators_(world, channels_of(plan), config.grid),
-        in_(largest_bytes()),
-        out_(in_.size()),
-        workspace_(in_.size()) {}
-
-  void measure(int rounds) {
-    std::map<std::string, graph::TaskId> first;  // of each signature: one order on all ranks
-    for (const graph::TaskId task : plan_.collectives)
-      first.emplace(graph::task_signature(graph_, graph_.task(task)), task);
-    execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
-    std::map<std::string, execute::CollectiveTimes> beside_product;
-    for (const auto& [signature, task] : first) {
-      const auto done = static_cast<std::int64_t>(beside_product.size()),
-                 total = static_cast<std::int64_t>(first.size());
-      tell_({fmt::format("[{}/{}] {}", done + 1, total, signature), done, total});
-      const execute::CollectiveTimes times = probe(task, product, rounds);
-      beside_product.emplace(signature, times);
-      const auto entry = std::ranges::find(profile_.entries, signature, &cost::ProfileEntry::signature);
-      entry->cpu_ns = times.slows_by * threads_;
-      entry->beside_ns = times.beside;
-    }
-    measure_slowdowns(beside_product, std::max(1, rounds / 2));
-  }
-
- private:
-  void measure_slowdowns(const std::map<std::string, execute::CollectiveTimes>& beside_product, int rounds) {
-    const auto computations = kinds_of(graph_, profile_, false), collectives = kinds_of(graph_, profile_, true);
-    double computing = 0;
-    for (const auto& [name, kind] : computations) computing += kind.ns;
-    const auto matters = [&](const auto& named) { return named.second.ns >= kMatters * computing; };
-    const auto total = std::ranges::count_if(computations, matters) * std::ssize(collectives);
-    std::int64_t done = 0;
-    for (const auto& [name, kind] : computations) {
-      if (collectives.empty() || kind.ns < kMatters * computing) continue;
-      execute::ProbeComputation computation(graph_, graph_.task(kind.heaviest), threads_);
-      for (const auto& [collective, longest] : collectives) {
-        tell_({fmt::format("{} beside {}", name, collective), done++, total});
-        const execute::CollectiveTimes& known =
-            beside_product.at(graph::task_signature(graph_, graph_.task(longest.heaviest)));
-        const double factor = execute::slowdown_factor(known, probe(longest.heaviest, computation, rounds));
-        if (factor > 1) profile_.slowdowns.push_back({std::string(name), std::string(collective), factor});
-      }
-    }
-  }
-
-  execute::CollectiveTimes probe(graph::TaskId task, execute::ProbeComputation& computation, int rounds) {
-    const plan::CollectiveSignature what = plan::signature_of(graph_, task);
-    const comm::CollectiveCall call{
-        kind_of(graph_.task(task).operation), what.dtype, what.count, 0, in_.data(), out_.data(), workspace_.data()};
-    return execute::probe_collective(world_, *communicators_.on(what.channel), call, computation, rounds);
-  }
-
-  static std::vector<graph::Channel> channels_of(const plan::Plan& plan) {
-    std::vector<graph::Channel> channels;
-    for (const graph::TaskId task : plan.collectives)
-      channels.push_back(*graph::channel_of(plan.graph->task(task).operation));
-    return channels;
-  }
-
-  std::int64_t largest_bytes() const {
-    std::int64_t bytes = 0;
-    for (const graph::TaskId task : plan_.collectives) {
-      for (const graph::Access& access : graph_.task(task).accesses) {
-        bytes = std::max(bytes, graph_.tensor(access.view.tensor).bytes());
-      }
-    }
-    return bytes;
-  }
-
-  comm::World& world_;
-  const plan::Plan& plan_;
-  const graph::Graph& graph_;
-  cost::Profile& profile_;
-  const int threads_;
-  const TellStatus tell_;
-  const execute::CommunicatorSet communicators_;
-  const Buffer in_, out_, workspace_;
-};
 
 }  // namespace
 
@@ -215,27 +90,72 @@ void SerialSamples::write(const plan::Plan& plan, cost::Profile& profile) const 
   profile.computing_factor = computing_factor(*plan.graph, profile, cost::middle_mean(step_ns_));
 }
 
+double StageSamples::run(StageComputations& stage) {
+  step_ns_.push_back(stage.run());
+  samples_.add(stage.plan(), stage.last_trace());
+  return mean_over_ranks(world_, step_ns_.back());
+}
+
+void StageSamples::write(const plan::Plan& plan, cost::Profile& profile) const {
+  std::vector<cost::ProfileEntry> own = samples_.entries();
+  std::erase_if(own, is_collective);
+  std::erase_if(profile.entries, [](const cost::ProfileEntry& entry) { return !is_collective(entry); });
+  for (cost::ProfileEntry& entry : merged(world_, own)) profile.entries.push_back(std::move(entry));
+  std::ranges::sort(profile.entries, {}, &cost::ProfileEntry::signature);
+  const auto ns = times_of(profile);
+  double computing = 0;
+  for (const graph::Task& task : plan.graph->tasks()) {
+    if (!graph::is_collective(task.operation)) computing += ns.at(graph::task_signature(*plan.graph, task));
+  }
+  computing = mean_over_ranks(world_, computing);
+  const double step = mean_over_ranks(world_, cost::middle_mean(step_ns_));
+  profile.computing_factor = computing > 0 ? std::max(1.0, step / computing) : 1;
+}
+
+namespace {
+
+/// Runs steps of which the first one warms up; `run(counts)` returns a step's nanoseconds.
+template <class Run>
+void run_steps(int steps, const TellStatus& tell, const Run& run) {
+  for (int step = -1; step < steps; ++step) {
+    const double ns = run(step >= 0);
+    tell({fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6), step + 1, steps});
+  }
+}
+
+void profile_stages(comm::World& world, const ResolvedRun& run, int steps, int rounds, const TellStatus& tell,
+                    cost::Profile& profile) {
+  StageComputations stage(world, run);
+  StageSamples samples(world);
+  run_steps(steps, tell, [&](bool counts) { return counts ? samples.run(stage) : stage.run(); });
+  profile.core_pools = stage.core_pools();
+  samples.write(stage.plan(), profile);
+  measure_collectives(world, run.config, stage.plan(), rounds, tell, profile);
+}
+
+}  // namespace
+
 cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int steps, int rounds,
                               const TellStatus& tell) {
   const RunConfig& config = run.config;
-  expect_one_stage(config);
-  const auto tell_once = [&](const Status& status) {
+  const TellStatus tell_once = [&](const Status& status) {
     if (world.rank() == 0) tell(status);
   };
-  PolicyBenchmark benchmark(world, run, {policy::named_policy("serial")});
-  SerialSamples samples(world);
-  for (int step = -1; step < steps; ++step) {  // the first one warms up
-    const double ns = step < 0 ? benchmark.run(0) : samples.run(benchmark, 0);
-    tell_once({fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6), step + 1, steps});
-  }
   cost::Profile profile;
   const bool on_device = config.device == DeviceKind::cuda;
   profile.machine = on_device ? execute::device_tuning_machine().isa : cost::cpu_name();
   profile.grid = config.grid;
   profile.threads = config.threads;
+  if (config.grid.pipe > 1) {
+    profile_stages(world, run, steps, rounds, tell_once, profile);
+    return profile;
+  }
+  PolicyBenchmark benchmark(world, run, {policy::named_policy("serial")});
+  SerialSamples samples(world);
+  run_steps(steps, tell_once, [&](bool counts) { return counts ? samples.run(benchmark, 0) : benchmark.run(0); });
   samples.write(benchmark.plan(0), profile);
   // The remaining measurements are about the host's computing time, which collectives on a GPU don't use.
-  if (!on_device) CollectiveBench(world, config, benchmark.plan(0), profile, tell_once).measure(rounds);
+  if (!on_device) measure_collectives(world, config, benchmark.plan(0), rounds, tell_once, profile);
   return profile;
 }
 

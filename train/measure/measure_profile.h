@@ -9,6 +9,7 @@
 #include "runtime/cost/profile.h"
 #include "train/config/config.h"
 #include "train/measure/policy_benchmark.h"
+#include "train/measure/stage_computations.h"
 
 namespace weft::train {
 
@@ -34,9 +35,33 @@ class SerialSamples {
   std::vector<double> step_ns_;
 };
 
+/// The same of a pipeline: times of computations from steps in which no stage waits for another. All calls are
+/// collective over the world.
+///
+///   StageSamples samples(world);
+///   while (…) samples.run(stage);
+///   samples.write(stage.plan(), profile);
+class StageSamples {
+ public:
+  explicit StageSamples(comm::World& world) : world_(world) {}
+
+  /// One step; returns its nanoseconds, the mean over the ranks.
+  double run(StageComputations& stage);
+
+  /// Into the profile, whose entries of collectives and messages stay: computations of all ranks, and the factor on
+  /// them. `plan` is this rank's.
+  void write(const plan::Plan& plan, cost::Profile& profile) const;
+
+ private:
+  comm::World& world_;
+  cost::ProfileSamples samples_;
+  std::vector<double> step_ns_;
+};
+
 /// Runs `steps` steps of policy `serial`, and each collective apart from them: alone, beside a matrix product, and the
-/// longest of each kind beside every kind of computation that matters in the step. Every rank gets the same profile.
-/// Calls `tell` on rank 0 with the progress. Collective over the world.
+/// longest of each kind beside every kind of computation that matters in the step. Of a pipeline the steps are those of
+/// StageComputations, and messages are probed too. Every rank gets the same profile. Calls `tell` on rank 0 with the
+/// progress. Collective over the world.
 cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int steps, int rounds,
                               const TellStatus& tell);
 

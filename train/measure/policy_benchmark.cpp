@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "base/hash.h"
-#include "ops/lower.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "train/measure/benchmark_state.h"
 #include "train/measure/bf16_products.h"
 #include "train/step/device_choice.h"
 #include "train/step/planning.h"
+#include "train/step/step_config.h"
 #include "train/step/step_graphs.h"
 #include "train/step/training_state.h"
 
@@ -51,27 +51,7 @@ PolicyBenchmark::PolicyBenchmark(comm::World& world, const ResolvedRun& run,
 }
 
 void PolicyBenchmark::reset() {
-  const execute::State& state = program_->state();
-  const auto arrays = training_arrays(state, shards_, run_.config.dtype);
-  initialize_parameters(arrays, run_.config.seed);
-  for (const MutableParameterState& array : arrays) {
-    std::fill_n(array.m, updated_elements(array), 0.0F);
-    std::fill_n(array.v, updated_elements(array), 0.0F);
-  }
-  write_constants(state, run_.config, at_);
-  // Ranks that differ only in x and y read the same tokens.
-  std::mt19937_64 draw(run_.config.seed + static_cast<std::uint64_t>(graph::batch_rank(run_.config.grid, at_)));
-  const auto token = [&] {
-    return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(run_.config.model.vocab));
-  };
-  const auto draw_ids = [&](const char* name) {
-    const std::int64_t count = accumulation(run_.config) * run_.config.micro_batch * run_.config.seq_len;
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
-    std::ranges::generate(ids, token);
-    write_ids(state, name, ids);
-  };
-  draw_ids(ops::names::kTokens);
-  draw_ids(ops::names::kTargets);
+  begin_benchmark(program_->state(), run_.config, at_, shards_);
   step_ = 0;
   program_->state_to_device();
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/input_file.h"
 
 namespace weft::train {
 

@@ -100,9 +100,11 @@ std::uint64_t compiled_fingerprint(RunConfig config) {
 
 void expect_one_stage(const RunConfig& config) {
   if (config.grid.pipe == 1) return;
-  throw UserError(fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
-                  "one stage: this command orders and simulates the graph of one rank",
-                  "weft train, simulate, compare, explain, timeline and memory take pipelines; or a grid without pipe");
+  throw UserError(
+      fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
+      "one stage: this command orders and simulates the graph of one rank",
+      "weft train, simulate, compare, explain, timeline, memory, profile and graph take pipelines; or a grid "
+      "without pipe");
 }
 
 simulate::PlanningProblem planning_problem(const ResolvedRun& run) {
@@ -120,6 +122,9 @@ simulate::JointProblem joint_problem(const ResolvedRun& run) {
   problem.options = without_costs(run);
   std::tie(problem.machine, problem.options.cost_model) = costs_of(run);
   contend(problem.options, problem.machine, run.config.grid);
+  // Which ranks share cores is known of the ranks that were measured.
+  if (run.profile && run.profile->grid.ranks() == run.config.grid.ranks())
+    problem.simulation.core_pools = run.profile->core_pools;
   return problem;
 }
 

@@ -33,7 +33,7 @@ void expect_one_stage(const RunConfig& config);
 /// has, else from the machine (by default a laptop), which also describes the resources that tasks share. Throws
 /// UserError if the grid has pipeline stages.
 simulate::PlanningProblem planning_problem(const ResolvedRun& run);
-/// The same of a pipeline: the graphs of all stages.
+/// The same of a pipeline: the graphs of all stages, and the cores that the profile's ranks share.
 simulate::JointProblem joint_problem(const ResolvedRun& run);
 /// planning_problem() for a graph that was lowered already: a training step of the run's grid.
 simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph);

@@ -56,49 +56,72 @@ double run(ProbeComputation& computation, std::int64_t times, const Progress& pr
 
 class Probe {
  public:
-  Probe(comm::World& world, comm::Communicator& group, const comm::CollectiveCall& call, ProbeComputation& computation)
+  Probe(comm::World& world, comm::Communicator* group, const comm::CollectiveCall& call, ProbeComputation& computation)
       : world_(world), group_(group), call_(call), computation_(computation) {}
 
   CollectiveTimes measure(int rounds) {
-    const auto compute = [&] { computation_.run(); };
-    const auto communicate = [&] { comm::run_blocking(group_, call_); };
-    compute();                  // touches its memory
-    from_barrier(communicate);  // the first one opens connections
-    const double first = from_barrier(communicate), once = from_barrier(compute);
+    const auto compute = [&] {
+      if (group_ != nullptr) computation_.run();
+    };
+    const auto communicate = [&] {
+      if (group_ != nullptr) comm::run_blocking(*group_, call_);
+    };
+    compute();                           // touches its memory
+    slowest(from_barrier(communicate));  // the first one opens connections
+    const double first = slowest(from_barrier(communicate)), once = slowest(from_barrier(compute));
     // Short collectives run several times in a row, as in a step; disturbances would dominate the time of a single one.
     const auto repeats = static_cast<int>(std::clamp(std::max(kLeastSeconds, once / kLonger) / first, 1.0, 64.0));
     const std::int64_t times = 1 + static_cast<std::int64_t>(kLonger * first * repeats / once);
     std::vector<double> alone, beside;
-    // Disturbances only lengthen a run, so the least time counts.
+    // Disturbances only lengthen a run, so the least time counts; `own`: of this rank, else of the slowest one.
     double computing = std::numeric_limits<double>::infinity(), together = computing;
+    double own_computing = computing, own_together = computing;
     for (int round = 0; round < rounds; ++round) {
-      world_.barrier();
-      const Clock::time_point begin = Clock::now();
-      double finished = 0;
-      int ended = 0;
-      group_.start(call_);
-      const double slowed = run(computation_, times, [&] {
-        while (group_.progress()) {
-          if (++ended == repeats) {
-            finished = since(begin);
-            return true;
-          }
-          group_.start(call_);
-        }
-        return false;
-      });
+      const auto [finished, slowed] = beside_computation(repeats, times);
       beside.push_back(slowest(finished) / repeats);
+      own_together = std::min(own_together, slowed);
       together = std::min(together, slowest(slowed));
-      computing = std::min(computing, from_barrier([&] { run(computation_, times, [] { return true; }); }));
-      alone.push_back(from_barrier(communicate));
+      const double undisturbed = from_barrier([&] {
+        if (group_ != nullptr) run(computation_, times, [] { return true; });
+      });
+      own_computing = std::min(own_computing, undisturbed);
+      computing = std::min(computing, slowest(undisturbed));
+      alone.push_back(slowest(from_barrier(communicate)));
     }
     // Collectives that outlast the computation slowed it only during a part of their time.
-    const double part = std::clamp(together / (median(beside) * repeats), 0.1, 1.0);
-    const double slows_by = std::max(0.0, together - computing) / repeats / part;
-    return {median(alone) * 1e9, median(beside) * 1e9, slows_by * 1e9};
+    const auto slows_by = [&](double with, double without) {
+      const double part = std::clamp(with / (median(beside) * repeats), 0.1, 1.0);
+      return 1e9 * std::max(0.0, with - without) / repeats / part;
+    };
+    return {median(alone) * 1e9, median(beside) * 1e9, slows_by(together, computing),
+            slows_by(own_together, own_computing)};
   }
 
  private:
+  struct Beside {
+    double finished = 0;  // seconds until the last collective ended
+    double slowed = 0;    // seconds of the computations
+  };
+  Beside beside_computation(int repeats, std::int64_t times) {
+    world_.barrier();
+    if (group_ == nullptr) return {};
+    const Clock::time_point begin = Clock::now();
+    Beside result;
+    int ended = 0;
+    group_->start(call_);
+    result.slowed = run(computation_, times, [&] {
+      while (group_->progress()) {
+        if (++ended == repeats) {
+          result.finished = since(begin);
+          return true;
+        }
+        group_->start(call_);
+      }
+      return false;
+    });
+    return result;
+  }
+
   double slowest(double value) {
     double greatest = value;
     for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(value))) {
@@ -112,11 +135,11 @@ class Probe {
     world_.barrier();
     const Clock::time_point begin = Clock::now();
     function();
-    return slowest(since(begin));
+    return since(begin);
   }
 
   comm::World& world_;
-  comm::Communicator& group_;
+  comm::Communicator* group_;
   comm::CollectiveCall call_;
   ProbeComputation& computation_;
 };
@@ -153,7 +176,7 @@ void ProbeComputation::prepare(const graph::Operation& operation, std::vector<cp
   workers_->reserve(task_->scratch());
 }
 
-CollectiveTimes probe_collective(comm::World& world, comm::Communicator& group, const comm::CollectiveCall& call,
+CollectiveTimes probe_collective(comm::World& world, comm::Communicator* group, const comm::CollectiveCall& call,
                                  ProbeComputation& computation, int rounds) {
   return Probe(world, group, call, computation).measure(rounds);
 }

@@ -41,15 +41,17 @@ class ProbeComputation {
 
 /// Times of one collective in nanoseconds, those of the slowest member.
 struct CollectiveTimes {
-  double alone = 0;     // from the moment when all members have started it
-  double beside = 0;    // beside a computation that calls progress() as the executor does
-  double slows_by = 0;  // how much longer that computation takes
+  double alone = 0;         // from the moment when all members have started it
+  double beside = 0;        // beside a computation that calls progress() as the executor does
+  double slows_by = 0;      // how much longer that computation takes
+  double own_slows_by = 0;  // the same on this rank
 };
 
 /// Medians of `rounds` rounds (`slows_by` is a difference of least times), each of which runs the collective alone,
 /// beside repetitions of the computation that last about 1.5 times as long, and these alone. Collective over the world,
-/// in which every group of the channel takes part at once; the buffers are overwritten.
-CollectiveTimes probe_collective(comm::World& world, comm::Communicator& group, const comm::CollectiveCall& call,
+/// in which every group of the channel takes part at once; the buffers are overwritten. `group`: null on ranks that
+/// only wait for the others.
+CollectiveTimes probe_collective(comm::World& world, comm::Communicator* group, const comm::CollectiveCall& call,
                                  ProbeComputation& computation, int rounds);
 
 /// The factor by which a computation slows down beside a collective (`task`), beyond the effect of the cores that the

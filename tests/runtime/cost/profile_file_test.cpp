@@ -40,6 +40,24 @@ bool says(const std::string& message, const std::string& part) {
   return message.find(part) != std::string::npos;
 }
 
+TEST(ProfileFile, OfAPipelineIsReadBack) {
+  Profile written = profile();
+  EXPECT_FALSE(json::parse(profile_json(written)).contains("pipe"));
+  written.grid.pipe = 2;
+  written.core_pools = {{{0, 2, 47}, 1}, {{1, 3}, 8}};
+  const Profile read = parse_profile(profile_json(written), "p.json");
+  EXPECT_EQ(read.grid, written.grid);
+  EXPECT_EQ(read.core_pools, written.core_pools);
+  const auto refused = [&](const json& pools) {
+    json document = json::parse(profile_json(written));
+    document["core_pools"] = pools;
+    return profile_refusal(document.dump());
+  };
+  EXPECT_TRUE(says(refused({{{"ranks", {0, 48}}, {"cores", 1}}}), "48"));
+  EXPECT_TRUE(says(refused({{{"ranks", {0, 1}}, {"cores", 0}}}), "cores is 0"));
+  EXPECT_TRUE(says(refused({{{"ranks", {0, 1}}, {"cores", 1}}, {{"ranks", {1, 2}}, {"cores", 1}}}), "repeats 1"));
+}
+
 TEST(ProfileFile, IsReadBack) {
   const Profile written = profile();
   const Profile read = parse_profile(profile_json(written), "p.json");

@@ -65,6 +65,26 @@ TEST(SimulateTogether, TwoStagesByHand) {
   EXPECT_EQ(result.events, 22);
 }
 
+// A stage computes at half speed while the other one does too.
+TEST(SimulateTogether, RanksOfAPoolShareItsCores) {
+  const PipelineToy toy({.forward = 1000, .input = 800, .weight = 700, .update = 50, .message = 100});
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
+  cost::Machine machine;
+  machine.cores = 1;
+  SimulationOptions options = joint_options(toy.grid());
+  options.core_pools = {{{0, 1}, 1}};
+  const Simulation shared = simulate_together(pointers_to(plans), toy.costs(), machine, options);
+  EXPECT_EQ(times(plans[0], shared.ranks[0], {"mb0.S0.fwd.p0", "mb1.S0.fwd.p0", "mb1.S0.fwd.send"}),
+            (Strings{"0-1000", "1000-2900", "2900-3000"}));
+  EXPECT_EQ(times(plans[1], shared.ranks[1], {"mb0.S1.fwd.p0", "mb1.S1.fwd.p0", "mb0.S1.bwd.input.p0"}),
+            (Strings{"1100-3000", "3000-4000", "4000-4800"}));
+  // One core does all the work of both.
+  EXPECT_GE(shared.step_ns, 2 * (2 * (1000 + 800 + 700) + 50));
+  EXPECT_GT(shared.ranks[0].contention_ns, 900);
+  options.core_pools = {{{0, 1}, 2}};
+  EXPECT_EQ(simulate_together(pointers_to(plans), toy.costs(), machine, options).step_ns, 7050);
+}
+
 // Gradients are sent before those of weights are made, so the bubble is (p − 1)(F + B) without the weights' part.
 TEST(SimulateTogether, TheBubbleOf1F1B) {
   for (const std::int64_t stages : {1, 2, 3, 4, 8}) {

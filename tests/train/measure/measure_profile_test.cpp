@@ -100,5 +100,77 @@ TEST(MeasureProfile, HasAnEntryForEveryTaskAndIsTheSameOnEveryRank) {
   }
 }
 
+// Computations are timed on the ranks that have them, and messages apart: by steps alone, a receive would have waited
+// for its sender's computations.
+TEST(MeasureProfile, OfAPipelineHasAnEntryForEveryTaskOfEveryStage) {
+  RunConfig config = testing::benchmark_config(ops::Family::gpt2, graph::Grid{.data = 2, .pipe = 2});
+  std::mutex mutex;
+  std::vector<cost::Profile> profiles;
+  testing::on_ranks(config, [&](comm::World& world, const ResolvedRun& run) {
+    cost::Profile profile = measure_profile(world, run, 2, 1, [](const Status&) {});
+    const std::lock_guard lock(mutex);
+    profiles.push_back(std::move(profile));
+  });
+  ASSERT_EQ(profiles.size(), 4U);
+  fill_in(config, 0);
+  std::map<std::string, std::int64_t> tasks;
+  std::set<std::string> communication, messages;
+  for (std::int64_t pipe = 0; pipe < 2; ++pipe) {
+    const auto graph = ops::lower_train(config.model, step_config(config), pipe);
+    for (const graph::Task& task : graph->tasks()) {
+      const std::string signature = graph::task_signature(*graph, task);
+      ++tasks[signature];
+      if (!graph::is_collective(task.operation)) continue;
+      communication.insert(signature);
+      if (graph::is_message(*graph::channel_of(task.operation))) messages.insert(signature);
+    }
+  }
+  EXPECT_EQ(messages.size(), 4U) << "an activation and its gradient, each sent and received";
+  for (const cost::Profile& profile : profiles) {
+    EXPECT_EQ(profile.grid, config.grid);
+    EXPECT_GE(profile.computing_factor, 1);
+    ASSERT_EQ(profile.entries.size(), tasks.size());
+    for (std::size_t i = 0; i < profile.entries.size(); ++i) {
+      const cost::ProfileEntry& entry = profile.entries[i];
+      ASSERT_TRUE(tasks.contains(entry.signature)) << entry.signature;
+      EXPECT_EQ(entry.ns, profiles.front().entries[i].ns) << entry.signature;
+      EXPECT_EQ(entry.beside_ns > 0, communication.contains(entry.signature)) << entry.signature;
+      if (communication.contains(entry.signature)) {
+        EXPECT_EQ(entry.samples, 1) << entry.signature;  // of one round
+        EXPECT_GT(entry.ns, 0) << entry.signature;
+      } else {
+        EXPECT_EQ(entry.samples, 2 * 2 * tasks[entry.signature])
+            << entry.signature;  // steps · ranks of a stage · tasks
+      }
+    }
+  }
+  const auto ns_of = [&](const std::string& start) {
+    const auto& entries = profiles.front().entries;
+    return std::ranges::find_if(entries, [&](const auto& entry) { return entry.signature.starts_with(start); })->ns;
+  };
+  EXPECT_EQ(ns_of("send channel=send_next"), ns_of("receive channel=receive_previous"));
+  EXPECT_EQ(ns_of("send channel=send_previous"), ns_of("receive channel=receive_next"));
+}
+
+TEST(MeasureProfile, LaterSamplesOfStagesKeepMessages) {
+  testing::on_ranks(testing::benchmark_config(ops::Family::llama, graph::Grid{.pipe = 2}),
+                    [](comm::World& world, const ResolvedRun& run) {
+                      cost::Profile profile = measure_profile(world, run, 1, 1, [](const Status&) {});
+                      const cost::Profile before = profile;
+                      StageComputations stage(world, run);
+                      StageSamples samples(world);
+                      for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(stage), 0);
+                      samples.write(stage.plan(), profile);
+                      ASSERT_EQ(profile.entries.size(), before.entries.size());
+                      for (std::size_t i = 0; i < before.entries.size(); ++i) {
+                        const cost::ProfileEntry &now = profile.entries[i], &then = before.entries[i];
+                        EXPECT_EQ(now.signature, then.signature);
+                        const bool probed = then.beside_ns > 0;
+                        EXPECT_EQ(now.samples, (probed ? 1 : 3) * then.samples) << now.signature;
+                        if (probed) EXPECT_EQ(now.ns, then.ns) << now.signature;
+                      }
+                    });
+}
+
 }  // namespace
 }  // namespace weft::train

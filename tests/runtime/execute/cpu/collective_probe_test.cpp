@@ -52,7 +52,7 @@ std::vector<CollectiveTimes> probed(const Make& make) {
         const Buffer data(kCount * 4), workspace(kCount * 4);
         const comm::CollectiveCall call{
             comm::CollectiveKind::all_reduce, DType::f32, kCount, 0, nullptr, data.data(), workspace.data()};
-        const CollectiveTimes times = probe_collective(world, *group, call, computation, 2);
+        const CollectiveTimes times = probe_collective(world, group.get(), call, computation, 2);
         const std::lock_guard lock(mutex);
         all.push_back(times);
         return 0;

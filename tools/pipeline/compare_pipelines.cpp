@@ -1,0 +1,239 @@
+#include "tools/pipeline/compare_pipelines.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/durable_file.h"
+#include "base/status_line.h"
+#include "base/text/printable.h"
+#include "base/text/text_table.h"
+#include "runtime/plan/trace.h"
+#include "tools/commands.h"
+#include "train/measure/measure_profile.h"
+#include "train/measure/policy_benchmark.h"
+#include "train/run/launch_run.h"
+#include "train/step/planning.h"
+
+namespace weft::tools {
+namespace {
+
+/// The policies that were named, or all that order pipelines.
+std::vector<std::string> policies_of(const PipelineComparison& comparison) {
+  std::vector<std::string> names;
+  for (const std::string& name : comparison.policies) {
+    if (name != "all") {
+      names.push_back(name);
+      continue;
+    }
+    for (std::string& each : policy::pipeline_policy_names()) names.push_back(std::move(each));
+  }
+  return names;
+}
+
+void expect_pipeline_outputs(const PipelineComparison& comparison) {
+  for (const std::string& output : comparison.outputs) {
+    if (!output.ends_with(".svg") && !output.ends_with(".md") && !output.ends_with(".json")) {
+      throw UserError(fmt::format("-o {} with a grid of pipeline stages", output), "a .svg, .md or .json file",
+                      "-o steps.svg draws all policies on one time axis");
+    }
+    expect_writable(output);
+  }
+}
+
+/// Steps that were planned come first; there is at least one.
+void print_steps(const PipelineComparison& comparison, std::vector<PipelineStep>& steps) {
+  const auto planned = std::ranges::find_if(steps, [](const PipelineStep& step) { return step.report.planned(); });
+  if (planned == steps.end()) throw UserError(steps.front().report.refusal, "", "");
+  std::rotate(steps.begin(), planned, planned + 1);
+  std::vector<JsonObject> policies;
+  for (const PipelineStep& step : steps) policies.push_back(pipeline_json(step));
+  const std::string json = JsonObject().add("policies", policies).text() + "\n";
+  for (const std::string& output : comparison.outputs) {
+    write_durable(output,
+                  output.ends_with(".svg")  ? picture_of(steps).svg()
+                  : output.ends_with(".md") ? pipeline_comparison_markdown(steps)
+                                            : json,
+                  Named::by_person);
+  }
+  if (comparison.json) {
+    say("{}", json);
+  } else if (comparison.markdown) {
+    say("{}", pipeline_comparison_markdown(steps));
+  } else {
+    say(stdout, pipeline_comparison(steps, output_width()));
+  }
+}
+
+int simulate_pipelines(const PipelineComparison& comparison) {
+  expect_pipeline_outputs(comparison);
+  StatusLine line(!comparison.quiet && !comparison.json);
+  std::vector<PipelineStep> steps;
+  const std::vector<std::string> names = policies_of(comparison);
+  for (const std::string& name : names) {
+    line.tell({fmt::format("[{}/{}] planning and simulating {}", steps.size() + 1, names.size(), name),
+               std::ssize(steps), std::ssize(names)});
+    try {
+      steps.push_back(simulate_pipeline(comparison.config, name, {comparison.scales, {}}));
+    } catch (const UserError& error) {
+      // A policy that wants more stages than there are layers doesn't end the comparison.
+      if (names.size() == 1) throw;
+      PipelineStep& refused = steps.emplace_back();
+      refused.report.policy.name = name;
+      refused.report.refusal = error.what();
+    }
+  }
+  print_steps(comparison, steps);
+  return 0;
+}
+
+/// The schedules of a comparison on one rank, and the programs that run them.
+class MeasuredPipelines {
+ public:
+  MeasuredPipelines(comm::World& world, const PipelineComparison& comparison, const train::ResolvedRun& run,
+                    StatusLine& line)
+      : world_(world), comparison_(comparison), run_(run), line_(line) {
+    profile_ = run.profile;
+    measures_costs_ = profile_ == nullptr && !comparison.machine_costs;
+    if (measures_costs_) {
+      profile_ = std::make_shared<const cost::Profile>(train::measure_profile(
+          world, run, comparison.profile_steps, kProbeRounds, [&](const Status& status) { line_.tell(status); }));
+    }
+    for (const std::string& name : policies_of(comparison)) plan(name);
+  }
+
+  void measure() {
+    std::optional<train::StageComputations> stage;
+    train::StageSamples samples(world_);
+    if (measures_costs_) stage.emplace(world_, run_);
+    make_benchmarks();
+    const int rounds = comparison_.measured_rounds;
+    for (int round = -1; round < rounds; ++round) {  // the first one warms up
+      line_.tell({fmt::format("round {} of {}", round + 1, rounds), round + 1, rounds});
+      if (stage) round < 0 ? stage->run() : samples.run(*stage);
+      for (Benchmark& each : benchmarks_) run_once(each, round >= 0);
+    }
+    if (!stage) return;
+    // A machine's speed drifts by more than simulations err: schedules are planned with the profile, and judged by
+    // costs that were measured in the same minutes as they.
+    cost::Profile judging = *profile_;
+    samples.write(stage->plan(), judging);
+    profile_ = std::make_shared<const cost::Profile>(std::move(judging));
+    for (PipelineStep& step : steps_) {
+      if (world_.rank() != 0 || !step.report.planned()) continue;
+      step.run.profile = profile_;
+      simulate::simulate_again(step.report, train::joint_problem(step.run));
+    }
+  }
+
+  std::vector<PipelineStep>& steps() { return steps_; }
+
+ private:
+  static constexpr int kProbeRounds = 9;
+
+  /// Schedules that have equal graphs.
+  struct Benchmark {
+    std::vector<std::size_t> steps;  // indices, by policy of the program
+    std::unique_ptr<train::PolicyBenchmark> program;
+  };
+
+  /// All ranks do the same, so all see the same refusals; rank 0 alone plans here.
+  void plan(const std::string& name) {
+    PipelineStep& step = steps_.emplace_back();
+    step.report.policy.name = name;
+    try {
+      train::RunConfig config = comparison_.config;
+      config.policy = name;
+      config.given.insert("policy");
+      step.run = train::resolve(std::move(config), world_.name() == "mpi" ? world_.size() : 0);
+    } catch (const UserError& error) {
+      step.report.refusal = error.what();
+      return;
+    }
+    step.run.profile = profile_;
+    line_.tell({fmt::format("planning and simulating {}", name)});
+    if (world_.rank() == 0) {
+      const simulate::JointProblem problem = train::joint_problem(step.run);
+      step.machine = problem.machine.name;
+      step.report = simulate::report_together(problem, step.run.policy);
+    }
+    const bool planned = world_.all_gather(step.report.planned() ? 1 : 0).front() != 0;
+    if (!planned && world_.rank() != 0) step.report.refusal = "refused by rank 0";
+  }
+
+  void make_benchmarks() {
+    std::map<std::string, std::vector<std::size_t>> by_layout;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].report.planned()) by_layout[layout_of(steps_[i].run.config)].push_back(i);
+    }
+    for (auto& [layout, indices] : by_layout) {
+      const train::ResolvedRun& run = steps_[indices.front()].run;
+      std::vector<policy::NamedPolicy> policies;
+      for (const std::size_t i : indices) policies.push_back(steps_[i].run.policy);
+      line_.tell({fmt::format("planning {} policies for {}", policies.size(), layout)});
+      benchmarks_.push_back({std::move(indices), std::make_unique<train::PolicyBenchmark>(
+                                                     world_, run, policies, train::joint_problem(run).options)});
+    }
+  }
+
+  void run_once(Benchmark& each, bool counts) {
+    for (std::size_t policy = 0; policy < each.steps.size(); ++policy) {
+      const double ns = each.program->run(policy);
+      if (!counts) continue;
+      std::optional<MeasuredPipeline>& measured = steps_[each.steps[policy]].measured;
+      if (!measured) measured.emplace().compute_ns.resize(static_cast<std::size_t>(world_.size()));
+      measured->steps.ns.push_back(ns);
+      const auto own =
+          static_cast<double>(plan::summarize(each.program->plan(policy), each.program->last_trace(policy)).compute);
+      const std::vector<std::uint64_t> all = world_.all_gather(std::bit_cast<std::uint64_t>(own));
+      for (std::size_t rank = 0; rank < all.size(); ++rank)
+        measured->compute_ns[rank] += std::bit_cast<double>(all[rank]) / comparison_.measured_rounds;
+    }
+  }
+
+  /// Equal for configurations with equal graphs, given that they differ in the policy alone.
+  static std::string layout_of(const train::RunConfig& config) {
+    const graph::PipelineChunks& chunks = config.pipeline.chunks;
+    return fmt::format("{} stages a rank ({}) of {} layers, micro-batches of {}", chunks.chunks,
+                       to_string(chunks.placement), fmt::join(config.pipeline.layers, ","), config.micro_batch);
+  }
+
+  comm::World& world_;
+  const PipelineComparison& comparison_;
+  const train::ResolvedRun& run_;
+  StatusLine& line_;
+  std::shared_ptr<const cost::Profile> profile_;  // null: costs are the machine's
+  bool measures_costs_ = false;
+  std::vector<PipelineStep> steps_;
+  std::vector<Benchmark> benchmarks_;
+};
+
+int measure_pipelines(const PipelineComparison& comparison) {
+  return train::run_on_ranks(comparison.config, [&](comm::World& world, const train::ResolvedRun& run) {
+    if (world.rank() == 0) expect_pipeline_outputs(comparison);
+    StatusLine line(world.rank() == 0 && !comparison.quiet && !comparison.json);
+    MeasuredPipelines pipelines(world, comparison, run, line);
+    std::vector<PipelineStep>& steps = pipelines.steps();
+    const auto planned = [](const PipelineStep& step) { return step.report.planned(); };
+    if (std::ranges::any_of(steps, planned)) pipelines.measure();
+    if (world.rank() == 0) print_steps(comparison, steps);
+    world.barrier();
+    return 0;
+  });
+}
+
+}  // namespace
+
+int compare_pipelines(const PipelineComparison& comparison) {
+  return comparison.measure ? measure_pipelines(comparison) : simulate_pipelines(comparison);
+}
+
+}  // namespace weft::tools

@@ -23,6 +23,7 @@
 #include "inspect/formats/dump_json.h"
 #include "inspect/formats/graph_file.h"
 #include "ops/lower.h"
+#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/open_problem.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -41,6 +42,7 @@ struct GraphOptions {
   std::string kind = "train";
   std::string collapse = "auto", layers, around, from, to;
   int depth = 4, hops = 2;
+  int pipe_rank = 0;  // whose step is drawn: a coordinate on pipe
   bool critical_path = false, all_edges = false, next_step = false, json = false;
 
   bool narrowed() const {
@@ -68,11 +70,11 @@ std::string output_format(const std::string& given, const std::string& output) {
 
 /// What is drawn.
 struct DrawnStep {
-  simulate::PlanningProblem problem;
-  simulate::PlanReport report;
-  std::string name, title, note = {};         // name: the model's
-  std::optional<graph::Grid> grid = {};       // of a configuration
-  std::optional<graph::OpenGraph> open = {};  // the file that was given
+  simulate::PlanningProblem problem = {};
+  simulate::PlanReport report = {};
+  std::string name = {}, title = {}, note = {};  // name: the model's
+  std::optional<graph::Grid> grid = {};          // of a configuration
+  std::optional<graph::OpenGraph> open = {};     // the file that was given, or all stages of a pipeline
 };
 
 simulate::PlanReport planned(const simulate::PlanningProblem& problem, const policy::NamedPolicy& policy) {
@@ -93,6 +95,39 @@ DrawnStep step_of(const train::ResolvedRun& run, const std::string& kind) {
                                   config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
   const std::string note = kind == "train" ? train::summation_note(config) : "";
   return {std::move(problem), std::move(report), config.model.name, std::move(title), note, config.grid};
+}
+
+/// One rank of a pipeline, as its stages are planned together.
+DrawnStep step_of_stage(const train::ResolvedRun& run, const GraphOptions& asked) {
+  const train::RunConfig& config = run.config;
+  if (asked.kind != "train") {
+    throw UserError(fmt::format("--kind {} with {} pipeline stages", asked.kind, config.grid.pipe),
+                    "train, the step that schedules of pipelines order", "leave --kind out, or pipe out of the grid");
+  }
+  const auto stage = static_cast<std::size_t>(asked.pipe_rank);
+  if (static_cast<std::int64_t>(stage) >= config.grid.pipe) {
+    throw UserError(fmt::format("--pipe-rank {} of a grid with pipe = {}", stage, config.grid.pipe),
+                    fmt::format("from 0 to {}", config.grid.pipe - 1), "choose one of them");
+  }
+  const simulate::JointProblem joint = train::joint_problem(run);
+  simulate::JointReport report = simulate::report_together(joint, run.policy);
+  if (!report.planned()) throw UserError(report.refusal, "", "");
+  DrawnStep step;
+  step.problem = {joint.classes[stage], joint.machine, joint.grid, joint.options, joint.rewrites};
+  step.report.policy = report.policy;
+  step.report.plan = report.plans[stage];
+  step.report.rewrites = report.rewrites[stage];
+  step.report.costs = report.costs[stage];
+  step.name = config.model.name;
+  step.title = fmt::format("{}: train step of a rank with pipe = {} of {} ({}), policy {}", config.model.name, stage,
+                           config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
+  step.note = train::summation_note(config);
+  step.grid = config.grid;
+  if (asked.format == kGraphFile) step.open = simulate::open_graph_of(report, joint, config.model.name);
+  simulate::SimulatedRank& rank = step.report.simulation.ranks.emplace_back();
+  rank.steps.push_back(report.step(stage));
+  step.report.simulation.step_ns = report.step_ns();
+  return step;
 }
 
 DrawnStep step_of(const OpenSettings& settings, const std::string& kind) {
@@ -189,14 +224,23 @@ std::uintmax_t written_bytes(const std::string& file) {
   return error ? 0 : bytes;
 }
 
+DrawnStep step_of(const GraphOptions& asked) {
+  const bool stages = !asked.open && asked.config.grid.pipe > 1;
+  if (asked.pipe_rank > 0 && !stages) {
+    throw UserError("--pipe-rank without pipeline stages", "a grid with pipe above 1", "leave --pipe-rank out");
+  }
+  if (asked.open) return step_of(*asked.open, asked.kind);
+  const train::ResolvedRun run = train::resolve(asked.config, 0);
+  return stages ? step_of_stage(run, asked) : step_of(run, asked.kind);
+}
+
 int draw(const GraphOptions& asked) {
   if ((asked.format == "json" || asked.format == kGraphFile) && asked.narrowed()) {
     throw UserError("JSON holds the whole graph", "no option that narrows or collapses it",
                     "leave those options out, or draw as dot, svg, png or html");
   }
   expect_writable(asked.output);
-  const DrawnStep step =
-      asked.open ? step_of(*asked.open, asked.kind) : step_of(train::resolve(asked.config, 0), asked.kind);
+  const DrawnStep step = step_of(asked);
   const simulate::PlanReport& report = step.report;
   const graph::Graph& graph = *report.plan->graph;
   std::string told;
@@ -253,6 +297,12 @@ Command describe_graph() {
                .value = "KIND",
                .help = "which graph: of train, eval, prefill or decode",
                .choices = {"train", "eval", "prefill", "decode"}});
+  command.add({.names = "--pipe-rank",
+               .target = &options->pipe_rank,
+               .value = "N",
+               .help = "of a pipeline: which rank's step to draw; a graph file holds all",
+               .least = 0,
+               .most = 1000000});
   command.add({.names = "--collapse",
                .target = &options->collapse,
                .value = "HOW",

@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "graph/analysis.h"
 #include "graph/groups.h"
@@ -15,14 +17,42 @@
 namespace weft::simulate {
 namespace {
 
+/// The channels of all classes, numbered as they come.
+class ChannelWriter {
+ public:
+  ChannelWriter(const graph::Grid& grid, std::vector<int> links, graph::OpenGraph& out)
+      : grid_(grid), links_(std::move(links)), out_(out) {}
+
+  std::int32_t number_of(const graph::Graph& graph, graph::Channel channel) {
+    const auto [found, is_new] = numbers_.emplace(channel, static_cast<std::int32_t>(out_.channels.size()));
+    if (is_new) {
+      out_.channels.push_back({std::string(graph.channel_name(channel)), graph::group_size(grid_, channel),
+                               graph::groups_of(grid_, channel),
+                               fmt::format("link {}", links_.at(static_cast<std::size_t>(channel)))});
+    }
+    return found->second;
+  }
+  const graph::Grid& grid() const { return grid_; }
+
+ private:
+  const graph::Grid grid_;
+  const std::vector<int> links_;
+  graph::OpenGraph& out_;
+  std::map<graph::Channel, std::int32_t> numbers_;
+};
+
+graph::OpenKind kind_of(const graph::Operation& operation) {
+  if (std::holds_alternative<graph::Send>(operation)) return graph::OpenKind::send;
+  return std::holds_alternative<graph::Receive>(operation) ? graph::OpenKind::receive : graph::OpenKind::collective;
+}
+
 /// Writes one graph's parts into a class.
 class ClassWriter {
  public:
-  ClassWriter(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
-              graph::OpenGraph& out)
-      : graph_(graph), costs_(costs), problem_(problem), out_(out), one_(out.classes.emplace_back()) {
+  /// `one` has its ranks.
+  ClassWriter(const graph::Graph& graph, const cost::TaskCosts& costs, ChannelWriter& channels, graph::OpenClass& one)
+      : graph_(graph), costs_(costs), channels_(channels), one_(one) {
     one_.edges_from_accesses = false;
-    for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) one_.ranks.push_back(rank);
   }
 
   void write() {
@@ -50,31 +80,32 @@ class ClassWriter {
     for (const graph::Access& access : from.accesses) task.accesses.push_back({access.view.tensor.value, access.mode});
     const graph::Channel* channel = graph::channel_of(from.operation);
     if (channel == nullptr) return;
-    task.kind = graph::OpenKind::collective;
-    task.channel = number_of(*channel);
+    task.kind = kind_of(from.operation);
+    task.channel = channels_.number_of(graph_, *channel);
+    // The ranks of a class meet different ones.
+    if (graph::is_message(*channel) && one_.ranks.size() == 1)
+      task.peer = graph::peer_rank(channels_.grid(), *channel, one_.ranks.front());
     task.network_bytes = work.network_bytes;
     if (!costs_.beside_ns.empty()) task.beside_ns = costs_.beside_ns[index];
     if (!costs_.link_ns.empty()) task.link_ns = costs_.link_ns[index];
     if (costs_.cpu_ns[index] > 0) task.cpu_ns = costs_.cpu_ns[index];
   }
 
-  std::int32_t number_of(graph::Channel channel) {
-    const auto [found, is_new] = channels_.emplace(channel, static_cast<std::int32_t>(out_.channels.size()));
-    if (is_new) {
-      const int link = simulation_options(problem_).link_of_channel.at(static_cast<std::size_t>(channel));
-      out_.channels.push_back({std::string(graph_.channel_name(channel)), graph::group_size(problem_.grid, channel),
-                               graph::groups_of(problem_.grid, channel), fmt::format("link {}", link)});
-    }
-    return found->second;
-  }
-
   const graph::Graph& graph_;
   const cost::TaskCosts& costs_;
-  const PlanningProblem& problem_;
-  graph::OpenGraph& out_;
+  ChannelWriter& channels_;
   graph::OpenClass& one_;
-  std::map<graph::Channel, std::int32_t> channels_;
 };
+
+graph::OpenGraph begun(std::string name, const graph::Grid& grid, const cost::CostModel* costs) {
+  graph::OpenGraph out;
+  out.name = std::move(name);
+  out.source = "weft";
+  out.world = grid.ranks();
+  out.notes.push_back(
+      fmt::format("Times are those of {}.", costs != nullptr ? costs->source() : "the default machine"));
+  return out;
+}
 
 /// Recorded times hold the contention of the step in which they were recorded.
 void leave_out_contention(cost::Machine& machine) {
@@ -109,14 +140,25 @@ policy::NamedPolicy default_open_policy(const graph::Graph& graph) {
 
 graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
                                std::string name) {
-  graph::OpenGraph out;
-  out.name = std::move(name);
-  out.source = "weft";
-  out.world = problem.grid.ranks();
-  out.notes.push_back(fmt::format("Times are those of {}.", problem.options.cost_model != nullptr
-                                                                ? problem.options.cost_model->source()
-                                                                : "the default machine"));
-  ClassWriter(graph, costs, problem, out).write();
+  graph::OpenGraph out = begun(std::move(name), problem.grid, problem.options.cost_model.get());
+  ChannelWriter channels(problem.grid, simulation_options(problem).link_of_channel, out);
+  graph::OpenClass& one = out.classes.emplace_back();
+  for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) one.ranks.push_back(rank);
+  ClassWriter(graph, costs, channels, one).write();
+  return out;
+}
+
+graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name) {
+  graph::OpenGraph out = begun(std::move(name), problem.grid, problem.options.cost_model.get());
+  ChannelWriter channels(problem.grid, links_of_channels(problem.machine, problem.grid), out);
+  for (std::size_t k = 0; k < report.plans.size(); ++k) {
+    graph::OpenClass& one = out.classes.emplace_back();
+    one.name = fmt::format("pipe {}", k);
+    for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) {
+      if (graph::coordinates_of(problem.grid, rank).pipe == static_cast<std::int64_t>(k)) one.ranks.push_back(rank);
+    }
+    ClassWriter(*report.plans[k]->graph, report.costs[k], channels, one).write();
+  }
   return out;
 }
 

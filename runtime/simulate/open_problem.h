@@ -12,6 +12,7 @@
 #include "graph/open_graph.h"
 #include "graph/stream_order.h"
 #include "runtime/cost/recorded_costs.h"
+#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 
 namespace weft::simulate {
@@ -43,5 +44,8 @@ policy::NamedPolicy default_open_policy(const graph::Graph& graph);
 /// the problem's channels use. opaque_graph() of it has the same tasks, edges and bytes.
 graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
                                std::string name);
+
+/// The same of a planned pipeline: a class for each coordinate on pipe. A Receive has no time of its own.
+graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name);
 
 }  // namespace weft::simulate

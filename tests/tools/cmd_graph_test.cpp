@@ -75,5 +75,37 @@ TEST_F(GraphCommand, RefusesWhatItCannotDraw) {
   expect_refused("graph", {"--policy", "programm", "-o", "a.svg"}, {"program"});
 }
 
+TEST_F(GraphCommand, DrawsARankOfAPipelineAndWritesAll) {
+  const std::vector<std::string> grid = {"--grid", "pipe=2,data=2"};
+  const auto of_rank = [&](const std::string& rank) {
+    return drawn("rank.dot", testing::joined(grid, {"--collapse", "none", "--pipe-rank", rank}));
+  };
+  const std::string first = of_rank("0"), last = of_rank("1");
+  EXPECT_TRUE(has(first, "embed") && has(first, " id=\"mb0.L0."));
+  EXPECT_FALSE(has(first, " id=\"mb0.L1."));
+  EXPECT_TRUE(has(last, " id=\"mb0.L1."));
+  EXPECT_FALSE(has(last, " id=\"mb0.L0."));
+
+  const auto file = nlohmann::json::parse(drawn("all.graph.json", grid));
+  ASSERT_EQ(file.at("classes").size(), 2U);
+  EXPECT_EQ(file.at("classes").at(0).at("ranks"), (nlohmann::json{0, 2}));
+  EXPECT_EQ(file.at("classes").at(1).at("ranks"), (nlohmann::json{1, 3}));
+  for (const auto& one : file.at("classes")) {
+    int sends = 0, receives = 0;
+    for (const auto& task : one.at("tasks")) {
+      sends += task.at("kind") == "send" ? 1 : 0;
+      receives += task.at("kind") == "receive" ? 1 : 0;
+    }
+    EXPECT_GT(sends, 0);
+    EXPECT_EQ(sends, receives) << "an activation one way, a gradient the other";
+  }
+  const testing::CommandResult simulated =
+      testing::run_weft({"simulate", "all.graph.json", "--class", "pipe 1", "--json"}, folder_.path().string());
+  EXPECT_EQ(simulated.exit_code, 0) << simulated.errors;
+  expect_refused("graph", testing::joined(grid, {"--pipe-rank", "2"}), {"--pipe-rank 2", "from 0 to 1"});
+  expect_refused("graph", testing::joined(grid, {"--kind", "decode"}), {"--kind decode", "pipeline stages"});
+  expect_refused("graph", {"--pipe-rank", "1"}, {"--pipe-rank without pipeline stages"});
+}
+
 }  // namespace
 }  // namespace weft::tools

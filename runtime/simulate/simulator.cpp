@@ -306,8 +306,22 @@ class Simulator {
     return stream.receives ? std::min(out, on_link_.rate(program_.links() + stream.link, use)) : out;
   }
 
-  /// Recomputes the rates of a rank's running entries after an entry started or ended there.
+  /// Recomputes the rates of a rank's running entries after an entry started or ended there, and those of the ranks
+  /// with which it shares cores.
   void settle(std::size_t rank) {
+    if (pool_of_[rank] == kNoGroup) {
+      settle_transports(rank, 1);
+    } else {
+      const cost::CorePool& pool = options_.core_pools[pool_of_[rank]];
+      const double share = share_of(pool);
+      for (const std::int64_t member : pool.ranks) settle_transports(static_cast<std::size_t>(member), share);
+    }
+    settle_computations(rank);
+  }
+
+  /// `share`: of its cores that the rank gets. While it computes, its transports progress between slices of its tasks,
+  /// so they get no more.
+  void settle_transports(std::size_t rank, double share) {
     const std::size_t begin = first_slot_[rank], end = first_slot_[rank + 1];
     on_link_.clear();
     bool communicating = false, computing = false;
@@ -333,11 +347,10 @@ class Simulator {
         // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
         // don't overwrite on_link_.
         const FlatEntry& entry = entry_of(slot);
-        const double beside = computing ? entry.beside : 1;
+        const double beside = computing ? entry.beside * share : 1;
         offer(slot, std::min(beside, granted) * link_rate(stream, entry.use));
       }
     }
-    settle_computations(rank);
   }
 
   /// `share` is the rate that a slot's rank allows its collective, which runs at the lowest rate of its members.
@@ -363,14 +376,19 @@ class Simulator {
   void settle_computations(std::size_t rank) {
     if (pool_of_[rank] == kNoGroup) return settle_own_computations(rank, 1);
     const cost::CorePool& pool = options_.core_pools[pool_of_[rank]];
+    const double share = share_of(pool);
+    for (const std::int64_t member : pool.ranks) settle_own_computations(static_cast<std::size_t>(member), share);
+  }
+
+  /// The share of its cores that each rank of the pool gets.
+  double share_of(const cost::CorePool& pool) const {
     double wanted = 0;
     for (const std::int64_t member : pool.ranks) {
       const Load load = load_of(static_cast<std::size_t>(member));
       wanted += load.computing > 0 ? machine_.cores : std::min(machine_.cores, load.taken);
     }
     const auto cores = static_cast<double>(pool.cores);
-    const double share = wanted > cores ? cores / wanted : 1;
-    for (const std::int64_t member : pool.ranks) settle_own_computations(static_cast<std::size_t>(member), share);
+    return wanted > cores ? cores / wanted : 1;
   }
 
   /// Of a rank: the number of its running computations, and the cores that its transports take.

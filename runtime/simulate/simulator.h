@@ -56,8 +56,8 @@ std::vector<int> links_of_channels(const graph::Graph& graph);
 /// - with Machine::shared_cores each transport takes cpu_ns/ns cores while it runs (all are slowed down by one factor
 ///   if they need more cores than there are), and the computations share the remaining cores, of which each of k
 ///   streams can use cores/k;
-/// - ranks of a core pool whose computations and transports need more cores than it has compute at one rate, by which
-///   all of them get their share.
+/// - ranks of a core pool whose computations and transports need more cores than it has get one share of their cores:
+///   of the rate of their computations, and of that of collectives beside these.
 /// A task's noise only depends on seed, step, rank and task, so that plans of one graph are compared with equal noise.
 /// Throws UserError on options out of range, std::logic_error if the costs are of another graph, and RuntimeFault
 /// naming the tasks when the plan can't be run to its end.

@@ -223,7 +223,12 @@ TEST_F(CompareCommand, MeasuresPipelines) {
     EXPECT_LE(measured.at("lower_quartile_seconds").get<double>(), median);
     EXPECT_GE(measured.at("upper_quartile_seconds").get<double>(), median);
     EXPECT_NEAR(measured.at("simulated_error").get<double>(), simulated / median - 1, 1e-9);
-    EXPECT_EQ(measured.at("compute_seconds").size(), 2U);
+    ASSERT_EQ(measured.at("ranks").size(), 2U);
+    for (const json& rank : measured.at("ranks")) {
+      EXPECT_GT(rank.at("compute_seconds").get<double>(), 0);
+      EXPECT_GE(rank.at("steady_seconds").get<double>(), 0);
+      EXPECT_LE(rank.at("exposed_seconds").get<double>(), rank.at("communication_seconds").get<double>());
+    }
     EXPECT_GE(measured.at("bubble_share").get<double>(), 0);
     EXPECT_LT(measured.at("bubble_share").get<double>(), 1);
   }

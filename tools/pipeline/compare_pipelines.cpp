@@ -4,11 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -188,14 +189,62 @@ class MeasuredPipelines {
     for (std::size_t policy = 0; policy < each.steps.size(); ++policy) {
       const double ns = each.program->run(policy);
       if (!counts) continue;
-      std::optional<MeasuredPipeline>& measured = steps_[each.steps[policy]].measured;
-      if (!measured) measured.emplace().compute_ns.resize(static_cast<std::size_t>(world_.size()));
-      measured->steps.ns.push_back(ns);
-      const auto own =
-          static_cast<double>(plan::summarize(each.program->plan(policy), each.program->last_trace(policy)).compute);
-      const std::vector<std::uint64_t> all = world_.all_gather(std::bit_cast<std::uint64_t>(own));
-      for (std::size_t rank = 0; rank < all.size(); ++rank)
-        measured->compute_ns[rank] += std::bit_cast<double>(all[rank]) / comparison_.measured_rounds;
+      PipelineStep& step = steps_[each.steps[policy]];
+      if (!step.measured) step.measured.emplace();
+      step.measured->steps.ns.push_back(ns);
+      const std::vector<plan::StepTrace> traces = of_stages(each.program->last_trace(policy));
+      if (world_.rank() == 0) add_times(step, traces);
+    }
+  }
+
+  /// The traces of the ranks that stand for their stages, each since its own begin: ranks leave a barrier within
+  /// microseconds of one another.
+  std::vector<plan::StepTrace> of_stages(const plan::StepTrace& own) const {
+    std::vector<std::int64_t> numbers = {own.end - own.begin};
+    for (const auto& stream : own.times) {
+      numbers.push_back(std::ssize(stream));
+      for (const plan::TaskTime& time : stream)
+        numbers.insert(numbers.end(), {time.begin - own.begin, time.end - own.begin});
+    }
+    const auto all = world_.all_gather_bytes(std::as_bytes(std::span(numbers)));
+    std::vector<plan::StepTrace> traces;
+    for (std::int64_t pipe = 0; pipe < run_.config.grid.pipe; ++pipe) {
+      const std::vector<std::byte>& bytes =
+          all[static_cast<std::size_t>(graph::rank_of(run_.config.grid, {.pipe = pipe}))];
+      numbers.resize(bytes.size() / sizeof(std::int64_t));
+      std::memcpy(numbers.data(), bytes.data(), bytes.size());
+      plan::StepTrace& trace = traces.emplace_back();
+      trace.end = numbers.front();
+      for (std::size_t at = 1; at < numbers.size();) {
+        auto& stream = trace.times.emplace_back(static_cast<std::size_t>(numbers[at++]));
+        for (plan::TaskTime& time : stream) {
+          time.begin = numbers[at++];
+          time.end = numbers[at++];
+        }
+      }
+    }
+    // All stages' steps end with the last one's.
+    std::int64_t end = 0;
+    for (const plan::StepTrace& trace : traces) end = std::max(end, trace.end);
+    for (plan::StepTrace& trace : traces) trace.end = end;
+    return traces;
+  }
+
+  void add_times(PipelineStep& step, const std::vector<plan::StepTrace>& traces) const {
+    std::vector<const plan::StepTrace*> pointers;
+    for (const plan::StepTrace& trace : traces) pointers.push_back(&trace);
+    const std::vector<simulate::StageTimes> times = simulate::stage_times(step.report.plan_pointers(), pointers);
+    std::vector<simulate::StageTimes>& means = step.measured->times;
+    means.resize(times.size());
+    const double share = 1.0 / comparison_.measured_rounds;
+    for (std::size_t k = 0; k < times.size(); ++k) {
+      means[k].compute += share * times[k].compute;
+      means[k].idle_warm_up += share * times[k].idle_warm_up;
+      means[k].idle_steady += share * times[k].idle_steady;
+      means[k].idle_drain += share * times[k].idle_drain;
+      means[k].idle_end += share * times[k].idle_end;
+      means[k].communication += share * times[k].communication;
+      means[k].exposed += share * times[k].exposed;
     }
   }
 

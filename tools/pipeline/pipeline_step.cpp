@@ -64,6 +64,23 @@ TextTable stages_table(const PipelineStep& step) {
   return table;
 }
 
+std::vector<JsonObject> ranks_json(const std::vector<simulate::StageTimes>& stages) {
+  std::vector<JsonObject> ranks;
+  for (const simulate::StageTimes& times : stages) {
+    ranks.push_back(JsonObject()
+                        .add("pipe", ranks.size())
+                        .add("compute_seconds", in_seconds(times.compute))
+                        .add("idle_seconds", in_seconds(times.idle()))
+                        .add("warm_up_seconds", in_seconds(times.idle_warm_up))
+                        .add("steady_seconds", in_seconds(times.idle_steady))
+                        .add("drain_seconds", in_seconds(times.idle_drain))
+                        .add("end_seconds", in_seconds(times.idle_end))
+                        .add("communication_seconds", in_seconds(times.communication))
+                        .add("exposed_seconds", in_seconds(times.exposed)));
+  }
+  return ranks;
+}
+
 /// Gaps in order of length, at most so many.
 std::vector<simulate::BubbleGap> longest(std::vector<simulate::BubbleGap> gaps, std::size_t most) {
   std::ranges::stable_sort(gaps, std::ranges::greater(), &simulate::BubbleGap::ns);
@@ -157,10 +174,12 @@ std::string comparison_title(const std::vector<PipelineStep>& steps) {
 }  // namespace
 
 double MeasuredPipeline::bubble_share() const {
-  double computing = 0, all = 0, mean = 0;
-  for (const double ns : steps.ns) mean += ns / static_cast<double>(steps.ns.size());
-  for (const double ns : compute_ns) computing += ns, all += mean;
-  return all > 0 ? std::max(0.0, 1 - computing / all) : 0;
+  double idle = 0, all = 0;
+  for (const simulate::StageTimes& stage : times) {
+    idle += stage.idle();
+    all += stage.idle() + stage.compute;
+  }
+  return all > 0 ? idle / all : 0;
 }
 
 double PipelineStep::tokens_per_second() const {
@@ -213,26 +232,14 @@ JsonObject pipeline_json(const PipelineStep& step) {
   JsonObject json;
   json.add("policy", report.policy.name);
   if (!report.planned()) return json.add("refused", report.refusal);
-  std::vector<JsonObject> ranks;
-  for (std::size_t k = 0; k < report.times.size(); ++k) {
-    const simulate::StageTimes& times = report.times[k];
-    ranks.push_back(JsonObject()
-                        .add("pipe", k)
-                        .add("layers", layers_text(config.pipeline, static_cast<std::int64_t>(k)))
-                        .add("compute_seconds", in_seconds(times.compute))
-                        .add("idle_seconds", in_seconds(times.idle()))
-                        .add("warm_up_seconds", in_seconds(times.idle_warm_up))
-                        .add("steady_seconds", in_seconds(times.idle_steady))
-                        .add("drain_seconds", in_seconds(times.idle_drain))
-                        .add("end_seconds", in_seconds(times.idle_end))
-                        .add("communication_seconds", in_seconds(times.communication))
-                        .add("exposed_seconds", in_seconds(times.exposed))
-                        .add("memory_bytes", report.memory[k].total()));
+  std::vector<JsonObject> ranks = ranks_json(report.times);
+  for (std::size_t k = 0; k < ranks.size(); ++k) {
+    ranks[k]
+        .add("layers", layers_text(config.pipeline, static_cast<std::int64_t>(k)))
+        .add("memory_bytes", report.memory[k].total());
   }
   if (step.measured) {
     const study::MeasuredSteps& steps = step.measured->steps;
-    std::vector<double> computing;
-    for (const double ns : step.measured->compute_ns) computing.push_back(in_seconds(ns));
     json.add("measured", JsonObject()
                              .add("steps", steps.ns.size())
                              .add("median_seconds", in_seconds(steps.median()))
@@ -240,7 +247,7 @@ JsonObject pipeline_json(const PipelineStep& step) {
                              .add("upper_quartile_seconds", in_seconds(steps.quantile(0.75)))
                              .add("simulated_error", report.step_ns() / steps.median() - 1)
                              .add("bubble_share", step.measured->bubble_share())
-                             .add("compute_seconds", computing));
+                             .add("ranks", ranks_json(step.measured->times)));
   }
   return json.add("model", config.model.name)
       .add("machine", step.machine)

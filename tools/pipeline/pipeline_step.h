@@ -19,9 +19,9 @@ namespace weft::tools {
 /// Measured steps of a pipeline.
 struct MeasuredPipeline {
   study::MeasuredSteps steps;
-  std::vector<double> compute_ns;  // by rank: its computations in a step, a mean over the steps
+  std::vector<simulate::StageTimes> times;  // by stage, of the rank that stands for it: means over the steps
 
-  double bubble_share() const;  // of all ranks' time, without a computation
+  double bubble_share() const;  // of these ranks' time, without a computation
 };
 
 /// One policy on the pipeline of a configuration. Policies may want another number of stages on a rank, and so other

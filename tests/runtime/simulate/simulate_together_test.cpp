@@ -85,6 +85,20 @@ TEST(SimulateTogether, RanksOfAPoolShareItsCores) {
   EXPECT_EQ(simulate_together(pointers_to(plans), toy.costs(), machine, options).step_ns, 7050);
 }
 
+// A message beside computations progresses with the ranks' share of the core, as they poll it between slices of tasks.
+TEST(SimulateTogether, MessagesOfAPoolTakeTheSharesOfTheirRanks) {
+  const PipelineToy toy({.micro_batches = 3, .forward = 1000, .message = 100});
+  const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
+  cost::Machine machine;
+  machine.cores = 1;
+  SimulationOptions options = joint_options(toy.grid());
+  options.core_pools = {{{0, 1}, 1}};
+  const Simulation shared = simulate_together(pointers_to(plans), toy.costs(), machine, options);
+  EXPECT_EQ(times(plans[0], shared.ranks[0], {"mb0.S0.fwd.send", "mb1.S0.fwd.p0", "mb1.S0.fwd.send"}),
+            (Strings{"1000-1100", "1000-2900", "2900-3100"}));
+  EXPECT_EQ(times(plans[1], shared.ranks[1], {"mb0.S1.fwd.p0"}), Strings{"1100-3100"});
+}
+
 // Gradients are sent before those of weights are made, so the bubble is (p − 1)(F + B) without the weights' part.
 TEST(SimulateTogether, TheBubbleOf1F1B) {
   for (const std::int64_t stages : {1, 2, 3, 4, 8}) {

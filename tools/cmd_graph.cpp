@@ -295,7 +295,7 @@ Command describe_graph() {
   command.add({.names = "--kind",
                .target = &options->kind,
                .value = "KIND",
-               .help = "which graph: of train, eval, prefill or decode",
+               .help = "graph of train, eval, prefill or decode",
                .choices = {"train", "eval", "prefill", "decode"}});
   command.add({.names = "--pipe-rank",
                .target = &options->pipe_rank,

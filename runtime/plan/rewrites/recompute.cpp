@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "graph/named_accesses.h"
@@ -77,9 +78,11 @@ class Recomputation {
   }
 
   // A task is repeatable if every tensor that it writes can be copied and every other tensor that it reads is unchanged
-  // later. A tensor can be copied if all its writers are repeatable. Finds the largest such sets by elimination.
+  // later. A tensor can be copied if all its writers are repeatable. Finds the largest such sets by elimination. What
+  // a message brought is kept: the other stage sends it once.
   void find_repeatable() {
     for (const std::size_t i : tasks_.forward) {
+      if (std::holds_alternative<graph::Receive>(task(i).operation)) continue;
       for (const graph::TensorId id : written(i)) {
         if (own(id)) copied_.insert(id);
       }

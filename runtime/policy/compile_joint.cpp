@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "base/text/units.h"
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/fit_memory.h"
+#include "runtime/policy/rewrite_stages_to_fit.h"
+#include "runtime/policy/scheduling/joint_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -23,15 +26,15 @@ struct Misfit {
   std::int64_t state = 0, scratch = 0, limit = 0;  // bytes
 };
 
-std::optional<Misfit> find_misfit(Classes graphs, const std::vector<plan::Order>& orders,
-                                  const PolicyOptions& options) {
+std::vector<Misfit> find_misfits(Classes graphs, const std::vector<plan::Order>& orders, const PolicyOptions& options) {
+  std::vector<Misfit> misfits;
   for (std::size_t k = 0; k < graphs.size(); ++k) {
     const std::int64_t limit = scratch_limit(*graphs[k], options);
     if (limit == 0) continue;
     const std::int64_t scratch = plan::make_plan(graphs[k], orders[k], "tried").scratch_bytes;
-    if (scratch > limit) return Misfit{k, state_bytes(*graphs[k]), scratch, limit};
+    if (scratch > limit) misfits.push_back({k, state_bytes(*graphs[k]), scratch, limit});
   }
-  return std::nullopt;
+  return misfits;
 }
 
 [[noreturn]] void refuse(const Misfit& misfit, const Policy& policy, const PolicyOptions& options) {
@@ -44,6 +47,28 @@ std::optional<Misfit> find_misfit(Classes graphs, const std::vector<plan::Order>
                          : fmt::format("at most {} of scratch", bytes(misfit.limit)),
       "give it that much (--memory), use more stages, recompute activations (--recompute block), or a policy that "
       "keeps fewer micro-batches alive");
+}
+
+/// The decision with layers computed again, if that fits and is shorter than `plain_ns`.
+std::optional<JointDecision> rewritten_to_fit(Classes classes, const JointDecision& plain, const Policy& policy,
+                                              const PolicyOptions& options, const std::vector<Misfit>& misfits,
+                                              double plain_ns) {
+  std::vector<bool> short_of_memory(classes.size(), false);
+  for (const Misfit& misfit : misfits) short_of_memory[misfit.stage] = true;
+  std::optional<FittingStages> found = find_fitting_stages(classes, plain.rewrites, short_of_memory, options);
+  if (!found) return std::nullopt;
+  JointDecision joint{std::move(found->rewrites), std::move(found->graphs), {}};
+  LimitedOrders weighed = JointLists(joint.graphs, options).weigh(policy.orders(joint.graphs, options));
+  if (!weighed.fits() || weighed.makespan >= plain_ns) return std::nullopt;
+  joint.orders = std::move(weighed.orders);
+  for (std::size_t k = 0; k < joint.orders.size(); ++k) {
+    const plan::Selection chosen{.order = policy.name(), .orders = found->priced, .makespan_ns = weighed.makespan};
+    for (plan::Reason& reason : joint.orders[k].reasons) {
+      if (!reason.selection) reason.selection = chosen;
+      reason.selection->rewrites = plan::to_string(std::span<const plan::Rewrite>(found->chosen[k]));
+    }
+  }
+  return joint;
 }
 
 }  // namespace
@@ -65,9 +90,16 @@ JointDecision decide_together(Classes classes, const Policy& policy, const Polic
   PolicyOptions unlimited = options;
   unlimited.memory = unlimited.memory_limit = 0;
   joint.orders = policy.orders(joint.graphs, unlimited);
-  if (!find_misfit(joint.graphs, joint.orders, options)) return joint;
+  const std::vector<Misfit> misfits = find_misfits(joint.graphs, joint.orders, options);
+  if (misfits.empty()) return joint;
   joint.orders = policy.orders(joint.graphs, options);
-  if (const auto misfit = find_misfit(joint.graphs, joint.orders, options)) refuse(*misfit, policy, options);
+  const std::vector<Misfit> left = find_misfits(joint.graphs, joint.orders, options);
+  if (policy.rewrites_to_fit()) {
+    const double plain_ns = left.empty() ? JointLists(joint.graphs, options).weigh(joint.orders).makespan
+                                         : std::numeric_limits<double>::infinity();
+    if (auto rewritten = rewritten_to_fit(classes, joint, policy, options, misfits, plain_ns)) return *rewritten;
+  }
+  if (!left.empty()) refuse(left.front(), policy, options);
   return joint;
 }
 

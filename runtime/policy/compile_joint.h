@@ -21,7 +21,8 @@ struct JointDecision {
 };
 
 /// Of one class decide(). Of several the rewrites of each class (rewrites_of()), then Policy::orders(): without a
-/// memory limit if their plans keep it, else with it. Throws UserError naming the stage whose plan doesn't fit, and
+/// memory limit if their plans keep it, else with it. A policy that rewrites_to_fit() then also orders the graphs of
+/// find_fitting_stages(), and the shorter step counts. Throws UserError naming the stage whose plan doesn't fit, and
 /// whatever the policy throws.
 JointDecision decide_together(std::span<const std::shared_ptr<const graph::Graph>> classes, const Policy& policy,
                               const PolicyOptions& options = {}, std::span<const plan::Rewrite> chosen = {});

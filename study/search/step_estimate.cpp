@@ -84,7 +84,7 @@ double StepEstimate::makespan(std::size_t step, const std::array<graph::Axis, 4>
   const cost::TaskCosts costs = policy::costs_of(graph, problem.options);
   policy::ListScheduler scheduler(graph, costs, problem.options);
   if (by_rank) return scheduler.run(policy::upward_rank(graph, costs.ns));
-  policy::RuleChooser chooser(graph, costs, rules);
+  policy::RuleChooser chooser(scheduler.tasks(), rules);
   return scheduler.run(chooser);
 }
 

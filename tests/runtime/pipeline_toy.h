@@ -26,10 +26,11 @@ struct PipelineShape {
   graph::PipelineChunks chunks = {};
   /// Nanoseconds of a virtual stage's work on a micro-batch, of an update, of a message, and of a collective.
   double forward = 1000, input = 1000, weight = 1000, update = 0, message = 0, collective = 0;
-  std::int64_t count = 16;   // elements of a message
-  std::int64_t saved = 256;  // elements that the forward work keeps for the backward work
-  std::int64_t pieces = 1;   // tasks that forward, input and weight work are each divided into
-  bool world = false;        // an all-reduce over all ranks before the updates
+  std::int64_t count = 16;           // elements of a message
+  std::int64_t saved = 256;          // elements that the forward work keeps for the backward work
+  std::int64_t pieces = 1;           // tasks that forward, input and weight work are each divided into
+  bool world = false;                // an all-reduce over all ranks before the updates
+  std::vector<double> factors = {};  // by rank, on the times of its work; empty: all 1
   /// An all-reduce of a gradient between first and last virtual stage before the updates, if two ranks have them.
   bool embedding = false;
 };
@@ -82,7 +83,9 @@ class PipelineToy {
       if (graph::is_collective(task.operation)) return shape_.collective;
       if (task.phase == graph::Phase::update) return shape_.update / static_cast<double>(shape_.pieces);
       const bool weight = task.name.find(".weight.") != std::string::npos;
-      const double ns = task.phase == graph::Phase::forward ? shape_.forward : weight ? shape_.weight : shape_.input;
+      double ns = task.phase == graph::Phase::forward ? shape_.forward : weight ? shape_.weight : shape_.input;
+      if (!shape_.factors.empty() && task.stage >= 0)
+        ns *= shape_.factors[static_cast<std::size_t>(shape_.chunks.rank_of_stage(task.stage, shape_.stages))];
       return ns / static_cast<double>(shape_.pieces);
     }
     PipelineShape shape_;

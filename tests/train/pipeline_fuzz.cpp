@@ -180,6 +180,8 @@ Pipeline make_pipeline(std::uint64_t seed) {
   do {
     made.policy = policies[draws.below(policies.size())];
   } while (made.policy == "serial");
+  if (made.policy == "anneal") made.policy += ":iterations=20";
+  if (made.policy == "portfolio") made.policy += ":budget=20";
   const auto policy = policy::make_policy(made.policy);
   const std::int64_t stages = draws.between(2, 3);
   made.step.grid.pipe = stages;

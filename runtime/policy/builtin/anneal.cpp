@@ -9,7 +9,9 @@
 
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/sweep.h"
+#include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/joint_lists.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
@@ -27,17 +29,19 @@ struct Places {
   std::vector<std::uint32_t> of;  // by task
 };
 
-Places places_of_tasks(const graph::Graph& graph) {
+Places places_of_tasks(const JointTasks& all) {
   Places places;
-  places.of.resize(graph.tasks().size());
+  places.of.resize(all.size());
   std::map<std::tuple<graph::Phase, bool, std::size_t, std::size_t>, std::uint32_t> known;
-  for (const Visit& visit : visits_of(graph)) {
-    for (std::size_t i = visit.first; i < visit.end; ++i) {
-      const auto key = std::tuple(visit.phase, visit.layer < 0, visit.end - visit.first, i - visit.first);
-      const auto [found, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(places.tasks.size()));
-      if (is_new) places.tasks.emplace_back();
-      places.tasks[found->second].push_back(static_cast<std::uint32_t>(i));
-      places.of[i] = found->second;
+  for (std::size_t k = 0; k < all.classes(); ++k) {
+    for (const Visit& visit : visits_of(all.graph(k))) {
+      for (std::size_t i = visit.first; i < visit.end; ++i) {
+        const auto key = std::tuple(visit.phase, visit.layer < 0, visit.end - visit.first, i - visit.first);
+        const auto [found, is_new] = known.try_emplace(key, static_cast<std::uint32_t>(places.tasks.size()));
+        if (is_new) places.tasks.emplace_back();
+        places.tasks[found->second].push_back(all.first(k) + static_cast<std::uint32_t>(i));
+        places.of[all.first(k) + i] = found->second;
+      }
     }
   }
   return places;
@@ -56,13 +60,13 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
     double before;
   };
   std::vector<Change> changes;
-  const auto tasks = scheduler.graph().tasks();
+  const JointTasks& tasks = scheduler.tasks();
   changes.reserve(tasks.size() + 4);
   const auto change = [&](std::size_t task, double value) {
     changes.push_back({task, priority[task]});
     priority[task] = value;
   };
-  const auto [places, place_of] = places_of_tasks(scheduler.graph());
+  const auto [places, place_of] = places_of_tasks(tasks);
   const double reach = result.first;  // the scale of priorities, which are times to the end of the step
   std::vector<ListScheduler::Blocked> blocked = scheduler.blocked();
   for (std::int64_t move = 0; move < moves && !priority.empty(); ++move) {
@@ -77,12 +81,16 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
       const double shift = (2 * numbers.unit() - 1) * scale() / 8;
       for (const std::uint32_t task : alike) change(task, priority[task] + shift);
     } else if (kind == 1) {
-      const graph::Task& one = tasks[numbers.below(tasks.size())];
-      const bool all_layers = numbers.below(2) == 0;
+      const auto one = static_cast<std::uint32_t>(numbers.below(tasks.size()));
+      enum Part : std::uint64_t { whole, of_layer, of_class };
+      const auto part = static_cast<Part>(numbers.below(tasks.classes() == 1 ? 2 : 3));
       const double shift = (2 * numbers.unit() - 1) * scale();
-      for (std::size_t i = 0; i < tasks.size(); ++i) {
-        const bool same_pass = tasks[i].micro_batch == one.micro_batch && tasks[i].phase == one.phase;
-        if (same_pass && (all_layers || tasks[i].layer == one.layer)) change(i, priority[i] + shift);
+      for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+        const graph::Task& task = tasks.task(i);
+        if (task.micro_batch != tasks.task(one).micro_batch || task.phase != tasks.task(one).phase) continue;
+        if (part == of_layer && task.layer != tasks.task(one).layer) continue;
+        if (part == of_class && tasks.rank_of(i) != tasks.rank_of(one)) continue;
+        change(i, priority[i] + shift);
       }
     } else {
       for (std::size_t count = 1 + numbers.below(4); count > 0; --count) {
@@ -126,7 +134,9 @@ Annealed search(ListScheduler& forward, ListScheduler& backward, std::vector<dou
 }
 
 AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
-    : iterations_(parameters.integer("iterations", 500, 0, 100'000'000)), seed_(seed_parameter(parameters)) {}
+    : iterations_(parameters.integer("iterations", 500, 0, 100'000'000)),
+      seed_(seed_parameter(parameters)),
+      chunks_(chunks_parameter(parameters)) {}
 
 plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   const cost::TaskCosts costs = costs_of(graph, options);
@@ -151,6 +161,28 @@ plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& 
                         .priority = plan::Priority::annealed_critical_path,
                         .numbers = {static_cast<std::uint64_t>(iterations_)},
                         .ns = {found.first, found.best}});
+}
+
+std::vector<plan::Order> AnnealPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                              const PolicyOptions& options) const {
+  if (classes.size() == 1) return orders_of_each(*this, classes, options);
+  const JointLists lists(classes, options);
+  const std::vector<double> rank = upward_rank(lists.tasks());
+  LimitedOrders start = lists.shortest([&](ListScheduler& scheduler) {
+    scheduler.run(rank);
+    return scheduler.orders({.kind = plan::ReasonKind::best_ready});
+  });
+  if (!start.fits()) return std::move(start.orders);
+  const auto forward = lists.scheduler(start.part, start.gathers_ahead, ListScheduler::Direction::forward);
+  const auto backward = lists.scheduler(start.part, start.gathers_ahead, ListScheduler::Direction::backward);
+  const FitsMemory fits = lists.fits();
+  const Swept swept = sweep(*forward, *backward, rank, kSweepsOfStart, fits);
+  const Annealed found = search(*forward, *backward, swept.priority, iterations_, seed_.value_or(options.seed), fits);
+  forward->run(found.priority);
+  return forward->orders({.kind = plan::ReasonKind::best_ready,
+                          .priority = plan::Priority::annealed_critical_path,
+                          .numbers = {static_cast<std::uint64_t>(iterations_)},
+                          .ns = {found.first, found.best}});
 }
 
 }  // namespace weft::policy

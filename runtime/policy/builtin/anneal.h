@@ -25,7 +25,7 @@ struct Annealed {
 /// probability exp(−Δ/θ); θ begins at 0.05 % of the first makespan and cools to 0 with the square of the moves left
 /// (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", 1983). A change shifts one of these:
 /// - the tasks at one place of their layers' passes, in all layers, since layers are alike;
-/// - all tasks of a pass of one micro-batch, or of one layer in it;
+/// - all tasks of a pass of one micro-batch, or of one layer in it, or of one of several rank classes;
 /// - 1 to 4 tasks, drawn from all tasks, or from the tasks on the longest path that waited for their stream, which get
 ///   a higher priority than the task that ran instead.
 /// With `fits`, the best is a schedule that fits, and no shorter one is kept (scheduling/within_limit.h).
@@ -40,7 +40,7 @@ Annealed search(ListScheduler& forward, ListScheduler& backward, std::vector<dou
 /// Starts from the order of critical-path, improved by sweeps (sweep.h). Without a memory limit its makespan
 /// (makespan.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
 /// schedule; `seed`: by default the options' seed. Where memory is short, layers may be computed again and weights
-/// gathered again (rewrite_to_fit.h).
+/// gathered again (rewrite_to_fit.h). `chunks` and `placement`: of a pipeline's layers (pipeline/chunks_parameter.h).
 class AnnealPolicy final : public Policy {
  public:
   AnnealPolicy() = default;
@@ -48,10 +48,14 @@ class AnnealPolicy final : public Policy {
   std::string name() const override { return "anneal"; }
   bool rewrites_to_fit() const override { return true; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                  const PolicyOptions& options) const override;
+  graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:
   std::int64_t iterations_ = 500;
   std::optional<std::uint64_t> seed_;
+  graph::PipelineChunks chunks_;
 };
 
 }  // namespace weft::policy

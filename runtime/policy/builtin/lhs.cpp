@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/policy/pipeline/chunks_parameter.h"
+#include "runtime/policy/scheduling/joint_lists.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {
@@ -13,23 +15,22 @@ constexpr std::string_view kDefaultRules = "memory+release+critical+unlock+consu
 
 }  // namespace
 
-RuleChooser::RuleChooser(const graph::Graph& graph, const cost::TaskCosts& costs, std::vector<LhsRule> rules)
-    : rules_(std::move(rules)), rank_(upward_rank(graph, costs.ns)) {
-  const std::size_t tasks = graph.tasks().size();
-  near_.assign(tasks, std::numeric_limits<double>::infinity());
-  communication_.assign(tasks, 0);
-  consumer_.assign(tasks, std::numeric_limits<std::uint32_t>::max());
-  for (const graph::Task& task : graph.tasks()) collective_.push_back(graph::is_collective(task.operation) ? 1 : 0);
-  for (std::size_t i = tasks; i-- > 0;) {  // edges lead to higher indices, whose values are final
-    for (const std::uint32_t index : graph.out_edges(graph::TaskId(i))) {
-      const graph::Edge& edge = graph.edges()[index];
-      if (edge.distance != 0) continue;
-      const std::size_t to = edge.to.index();
-      near_[i] = std::min(near_[i], collective_[to] != 0 ? 0 : costs.ns[to] + near_[to]);
-      communication_[i] = std::max(communication_[i], communication_[to] + (collective_[to] != 0 ? costs.ns[to] : 0));
-      consumer_[i] = std::min(consumer_[i], edge.to.value);
-    }
-    near_[i] += costs.ns[i];
+RuleChooser::RuleChooser(const JointTasks& tasks, std::vector<LhsRule> rules)
+    : rules_(std::move(rules)), rank_(upward_rank(tasks)) {
+  const std::size_t size = tasks.size();
+  near_.assign(size, std::numeric_limits<double>::infinity());
+  communication_.assign(size, 0);
+  consumer_.assign(size, std::numeric_limits<std::uint32_t>::max());
+  for (std::uint32_t i = 0; i < size; ++i) collective_.push_back(graph::is_collective(tasks.task(i).operation) ? 1 : 0);
+  const std::vector<std::uint32_t> order = tasks.topological_order();
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    const std::uint32_t i = *at;
+    tasks.each_after(i, [&](std::uint32_t to) {
+      near_[i] = std::min(near_[i], collective_[to] != 0 ? 0 : tasks.cost(to) + near_[to]);
+      communication_[i] = std::max(communication_[i], communication_[to] + (collective_[to] != 0 ? tasks.cost(to) : 0));
+      consumer_[i] = std::min(consumer_[i], to);
+    });
+    near_[i] += tasks.cost(i);
   }
 }
 
@@ -43,10 +44,10 @@ double RuleChooser::value(LhsRule rule, std::uint32_t task, const ListScheduler&
   const bool collective = collective_[task] != 0;
   switch (rule) {
     case LhsRule::memory:
-      if (state.memory_limit() <= 0 || 2 * state.memory().live() <= state.memory_limit()) return 0;
+      if (state.memory_limit(task) <= 0 || 2 * state.live_bytes(task) <= state.memory_limit(task)) return 0;
       [[fallthrough]];
     case LhsRule::less_memory:
-      return static_cast<double>(state.memory().frees(task) - state.memory().adds(task));
+      return static_cast<double>(state.frees(task));
     case LhsRule::release: {
       double sum = 0;
       for (const std::uint32_t next : state.successors(task)) {
@@ -59,7 +60,7 @@ double RuleChooser::value(LhsRule rule, std::uint32_t task, const ListScheduler&
     case LhsRule::communication:
       return communication_[task];
     case LhsRule::hide: {
-      const auto end = state.end_of_collectives();
+      const auto end = state.end_of_collectives(task);
       return collective || !end ? 0 : -std::abs(*end - state.now() - state.cost(task));
     }
     case LhsRule::critical:
@@ -98,15 +99,20 @@ ListChooser::Choice RuleChooser::choose(std::span<const std::uint32_t> ready, co
 
 LhsPolicy::LhsPolicy() : rules_(parse_lhs_rules(kDefaultRules)) {}
 
-LhsPolicy::LhsPolicy(PolicyParameters& parameters) : rules_(lhs_rules(parameters.text("rules", kDefaultRules))) {}
+LhsPolicy::LhsPolicy(PolicyParameters& parameters)
+    : rules_(lhs_rules(parameters.text("rules", kDefaultRules))), chunks_(chunks_parameter(parameters)) {}
 
 plan::Order LhsPolicy::schedule(const graph::Graph& graph, const cost::TaskCosts& costs,
                                 const PolicyOptions& options) const {
   ListScheduler scheduler(graph, costs, options);
+  return std::move(schedules(scheduler).front());
+}
+
+std::vector<plan::Order> LhsPolicy::schedules(ListScheduler& scheduler) const {
   if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
-  RuleChooser chooser(graph, costs, rules_);
+  RuleChooser chooser(scheduler.tasks(), rules_);
   scheduler.run(chooser);
-  return scheduler.order(chooser);
+  return scheduler.orders(chooser);
 }
 
 plan::Order LhsPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
@@ -114,6 +120,12 @@ plan::Order LhsPolicy::order(const graph::Graph& graph, const PolicyOptions& opt
   return shortest_within_limit(graph, costs, options,
                                [&](const PolicyOptions& limited) { return schedule(graph, costs, limited); })
       .order;
+}
+
+std::vector<plan::Order> LhsPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                           const PolicyOptions& options) const {
+  if (classes.size() == 1) return orders_of_each(*this, classes, options);
+  return JointLists(classes, options).shortest([&](ListScheduler& scheduler) { return schedules(scheduler); }).orders;
 }
 
 }  // namespace weft::policy

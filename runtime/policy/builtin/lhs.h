@@ -15,7 +15,7 @@ namespace weft::policy {
 /// Records as the reason the rule that separated the winner from its last rival.
 class RuleChooser final : public ListChooser {
  public:
-  RuleChooser(const graph::Graph& graph, const cost::TaskCosts& costs, std::vector<LhsRule> rules);
+  RuleChooser(const JointTasks& tasks, std::vector<LhsRule> rules);
   std::vector<plan::Reason> reasons() const override;
   Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) override;
 
@@ -30,19 +30,25 @@ class RuleChooser final : public ListChooser {
 };
 
 /// `rules`: the ordered list of rules, or a file with it (lhs_rules.h). Any list keeps the memory limit as in
-/// list_schedule.h.
+/// list_schedule.h. `chunks` and `placement`: of a pipeline's layers (pipeline/chunks_parameter.h).
 class LhsPolicy final : public Policy {
  public:
   LhsPolicy();
   explicit LhsPolicy(std::string_view rules) : rules_(parse_lhs_rules(rules)) {}
+  explicit LhsPolicy(graph::PipelineChunks chunks) : LhsPolicy() { chunks_ = chunks; }
   explicit LhsPolicy(PolicyParameters& parameters);
   std::string name() const override { return "lhs"; }
   /// One list schedule, under exactly these options.
   plan::Order schedule(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options) const;
+  std::vector<plan::Order> schedules(ListScheduler& scheduler) const;
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                  const PolicyOptions& options) const override;
+  graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:
   std::vector<LhsRule> rules_;
+  graph::PipelineChunks chunks_;
 };
 
 }  // namespace weft::policy

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -21,13 +23,19 @@
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/fit_memory.h"
+#include "runtime/policy/pipeline/chunks_parameter.h"
+#include "runtime/policy/schedules/pipe_list.h"
+#include "runtime/policy/schedules/pipe_search.h"
+#include "runtime/policy/schedules/published.h"
+#include "runtime/policy/scheduling/joint_lists.h"
 #include "runtime/policy/scheduling/makespan.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {
 namespace {
 
-constexpr int kSweeps = 30;  // from each initial order
+constexpr int kSweeps = 30;             // from each initial order
+constexpr std::int64_t kUnitMoves = 4;  // of pipe-search, for each move of the search
 
 struct Candidate {
   std::string name;
@@ -140,7 +148,9 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
 }
 
 PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
-    : budget_(parameters.integer("budget", 600, 0, 100'000'000)), seed_(seed_parameter(parameters)) {}
+    : budget_(parameters.integer("budget", 600, 0, 100'000'000)),
+      seed_(seed_parameter(parameters)),
+      chunks_(chunks_parameter(parameters)) {}
 
 plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   Judge judge(graph, options);
@@ -189,6 +199,86 @@ plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOption
   selection.makespan_ns = best.makespan;
   for (plan::Reason& reason : best.order.reasons) reason.selection = selection;
   return std::move(best.order);
+}
+
+std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::uint64_t seed) const {
+  std::vector<Member> members;
+  for (auto& schedule : published_schedules(chunks_)) {
+    std::string name = schedule->name();
+    members.push_back({std::move(name), std::move(schedule)});
+  }
+  members.push_back({"pipe-list", std::make_unique<PipeListPolicy>(chunks_)});
+  if (budget_ > 0)
+    members.push_back({"pipe-search", std::make_unique<PipeSearchPolicy>(chunks_, kUnitMoves * budget_, seed)});
+  members.push_back({"program", std::make_unique<ProgramPolicy>()});
+  members.push_back({"critical-path", std::make_unique<CriticalPathPolicy>(chunks_)});
+  members.push_back({"lhs", std::make_unique<LhsPolicy>(chunks_)});
+  return members;
+}
+
+std::vector<plan::Order> PortfolioPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                                 const PolicyOptions& options) const {
+  if (classes.size() == 1) return orders_of_each(*this, classes, options);
+  const std::uint64_t seed = seed_.value_or(options.seed);
+  const JointLists lists(classes, options);
+  PolicyOptions unlimited = options;
+  unlimited.memory = unlimited.memory_limit = 0;
+  std::optional<LimitedOrders> best, shortest;  // within the limits, and without any
+  plan::Selection selection;
+  const auto enter = [&](const std::string& name, LimitedOrders found) {
+    ++selection.orders;
+    if (best && !found.better_than(*best)) return;
+    best = std::move(found);
+    selection.order = name;
+  };
+  for (const Member& member : pipeline_members(seed)) {
+    try {
+      LimitedOrders found = lists.weigh(member.policy->orders(classes, unlimited));
+      if (!shortest || found.makespan < shortest->makespan) shortest = found;
+      if (!found.fits()) found = lists.weigh(member.policy->orders(classes, options));
+      enter(member.name, std::move(found));
+    } catch (const UserError&) {
+      // It doesn't take this number of micro-batches.
+    }
+  }
+  if (budget_ > 0) {
+    const auto by = [](std::span<const double> priority, plan::Reason reason) {
+      return [priority, reason = std::move(reason)](ListScheduler& scheduler) {
+        scheduler.run(priority);
+        return scheduler.orders(reason);
+      };
+    };
+    const std::vector<double> priorities[] = {upward_rank(lists.tasks()), lists.priority_of(best->orders),
+                                              lists.priority_of(shortest->orders)};
+    std::size_t first = 0;
+    std::optional<LimitedOrders> listed;
+    for (std::size_t i = 0; i < std::size(priorities); ++i) {
+      LimitedOrders found = lists.shortest(by(priorities[i], {.kind = plan::ReasonKind::best_ready}));
+      if (listed && !found.better_than(*listed)) continue;
+      listed = std::move(found);
+      first = i;
+    }
+    const auto forward = lists.scheduler(listed->part, listed->gathers_ahead, ListScheduler::Direction::forward);
+    const auto backward = lists.scheduler(listed->part, listed->gathers_ahead, ListScheduler::Direction::backward);
+    const FitsMemory fits = lists.fits();
+    const Swept swept = std::min(sweep(*forward, *backward, priorities[0], kSweeps, fits),
+                                 sweep(*forward, *backward, priorities[first], kSweeps, fits),
+                                 [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
+    const auto again = [&](const std::vector<double>& priority, const plan::Reason& reason) {
+      return lists.within_limits(by(priority, reason), listed->gathers_ahead, listed->part);
+    };
+    enter("sweeps", again(swept.priority, {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
+    const std::string start = selection.order;
+    const Annealed searched = search(*forward, *backward, swept.priority, budget_, seed, fits);
+    enter("search from " + start, again(searched.priority, {.kind = plan::ReasonKind::best_ready,
+                                                            .priority = plan::Priority::annealed,
+                                                            .numbers = {static_cast<std::uint64_t>(budget_)}}));
+  }
+  selection.makespan_ns = best->makespan;
+  for (plan::Order& order : best->orders) {
+    for (plan::Reason& reason : order.reasons) reason.selection = selection;
+  }
+  return std::move(best->orders);
 }
 
 }  // namespace weft::policy

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ namespace weft::policy {
 /// short, the graph may have layers computed again and weights gathered again (rewrite_to_fit.h), and each graph is
 /// searched with `budget` moves. Orders whose plans exceed the memory limit are dropped; if all do, the order that
 /// takes the least scratch wins, and its reasons say so. `seed`: of the search; by default the options' seed.
+///
+/// Of a pipeline, the members are the published schedules for its `chunks` and `placement`
+/// (pipeline/chunks_parameter.h), `pipe-list`, `pipe-search`, and list schedules of all stages together.
 class PortfolioPolicy final : public Policy {
  public:
   PortfolioPolicy() = default;
@@ -33,9 +37,16 @@ class PortfolioPolicy final : public Policy {
   };
   static std::vector<Member> members();
 
+  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                  const PolicyOptions& options) const override;
+  graph::PipelineChunks chunks() const override { return chunks_; }
+
  private:
+  std::vector<Member> pipeline_members(std::uint64_t seed) const;
+
   std::int64_t budget_ = 600;  // moves of the search
   std::optional<std::uint64_t> seed_;
+  graph::PipelineChunks chunks_;
 };
 
 }  // namespace weft::policy

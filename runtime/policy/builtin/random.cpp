@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/policy/pipeline/joint_tasks.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
 namespace weft::policy {
@@ -15,34 +16,47 @@ std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters) {
 RandomPolicy::RandomPolicy(PolicyParameters& parameters) : seed_(seed_parameter(parameters)) {}
 
 plan::Order RandomPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  return std::move(orders({&borrowed, 1}, options).front());
+}
+
+std::vector<plan::Order> RandomPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                              const PolicyOptions& options) const {
   const std::uint64_t seed = seed_.value_or(options.seed);
   RandomNumbers numbers(seed);
-  plan::Order order;
-  order.streams = plan::streams_of(graph, options.compute_streams);
-  order.reasons = {{.kind = plan::ReasonKind::drawn, .numbers = {seed}}};
-  std::vector<std::uint32_t> missing(graph.tasks().size());
-  for (const graph::Edge& edge : graph.edges()) {
-    if (edge.distance == 0) ++missing[edge.to.index()];
+  std::vector<cost::TaskCosts> no_costs(classes.size());
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    no_costs[k].ns.assign(classes[k]->tasks().size(), 0);
+    no_costs[k].cpu_ns = no_costs[k].ns;
   }
-  std::vector<graph::TaskId> ready;
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    if (missing[i] == 0) ready.emplace_back(i);
+  const JointTasks tasks(classes, no_costs, options.compute_streams);
+  std::vector<plan::Order> orders(classes.size());
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    orders[k].streams.assign(tasks.streams(k).begin(), tasks.streams(k).end());
+    orders[k].reasons = {{.kind = plan::ReasonKind::drawn, .numbers = {seed}}};
+  }
+  std::vector<std::uint32_t> missing(tasks.size(), 0), ready;
+  for (std::uint32_t node = 0; node < tasks.size(); ++node) {
+    if (!tasks.is_node(node)) continue;
+    tasks.each_before(node, [&](std::uint32_t) { ++missing[node]; });
+    if (missing[node] == 0) ready.push_back(node);
   }
   while (!ready.empty()) {
     std::swap(ready[numbers.below(ready.size())], ready.back());
-    const graph::TaskId task = ready.back();
+    const std::uint32_t node = ready.back();
     ready.pop_back();
-    const graph::Channel* channel = graph::channel_of(graph.task(task).operation);
-    const plan::StreamId stream =
-        channel != nullptr ? plan::stream_of_channel(order.streams, *channel)
-                           : plan::StreamId(numbers.below(static_cast<std::size_t>(options.compute_streams)));
-    order.sequence.push_back({task, stream, 0});
-    for (const std::uint32_t index : graph.out_edges(task)) {
-      const graph::Edge& edge = graph.edges()[index];
-      if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push_back(edge.to);
+    const bool computes = graph::channel_of(tasks.task(node).operation) == nullptr;
+    const std::size_t drawn = computes ? numbers.below(static_cast<std::size_t>(options.compute_streams)) : 0;
+    const std::size_t lane = tasks.resource_of(node) + drawn;
+    for (const ClassTask& member : tasks.members(node)) {
+      const plan::StreamId stream(tasks.stream_on(lane, member));
+      orders[member.rank].sequence.push_back({graph::TaskId(std::size_t{member.task}), stream, 0});
     }
+    tasks.each_after(node, [&](std::uint32_t after) {
+      if (--missing[after] == 0) ready.push_back(after);
+    });
   }
-  return order;
+  return orders;
 }
 
 }  // namespace weft::policy

@@ -1,21 +1,28 @@
 // Policy `random`: a random topological order, as a baseline for other policies.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
 namespace weft::policy {
 
-/// Repeatedly draws one of the ready tasks, each equally likely, and for a computation a compute stream. Uses neither
-/// costs nor the memory limit. `seed`: of the draws; by default the options' seed.
+/// Repeatedly draws one of the ready tasks, each equally likely, and for a computation a compute stream. Of a pipeline
+/// it draws among the tasks of all stages; what several stages start together is one task. Uses neither costs nor the
+/// memory limit. `seed`: of the draws; by default the options' seed.
 class RandomPolicy final : public Policy {
  public:
   RandomPolicy() = default;
   explicit RandomPolicy(PolicyParameters& parameters);
   std::string name() const override { return "random"; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                                  const PolicyOptions& options) const override;
 
  private:
   std::optional<std::uint64_t> seed_;

@@ -7,16 +7,12 @@
 #include "graph/grid.h"
 
 namespace weft::policy {
-namespace {
 
 using graph::Channel;
 
-/// Are the members of the channel's groups in several stages?
-bool is_shared(Channel channel) {
+bool is_shared_by_stages(Channel channel) {
   return channel == Channel::world || channel == Channel::pipe || channel == Channel::embedding;
 }
-
-}  // namespace
 
 JointSteps::JointSteps(PipelineClasses classes) {
   for (const auto& graph : classes) step_of_.emplace_back(graph->tasks().size(), kNone);
@@ -64,7 +60,7 @@ void JointSteps::join_collectives(PipelineClasses classes) {
     std::map<Channel, std::uint32_t> count;
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       const Channel* channel = graph::channel_of(tasks[i].operation);
-      if (channel == nullptr || !is_shared(*channel)) continue;
+      if (channel == nullptr || !is_shared_by_stages(*channel)) continue;
       const auto step = static_cast<std::uint32_t>(steps_.size());
       const std::uint32_t place = count[*channel]++;
       const auto [found, is_new] = known.try_emplace({*channel, place}, step);

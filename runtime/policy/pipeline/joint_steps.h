@@ -24,6 +24,9 @@ struct JointStep {
   bool has_previous = false;
 };
 
+/// Are the members of the channel's groups in several stages?
+bool is_shared_by_stages(graph::Channel channel);
+
 class JointSteps {
  public:
   static constexpr std::uint32_t kNone = JointStep::kNone;

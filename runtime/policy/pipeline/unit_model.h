@@ -81,6 +81,8 @@ class UnitClock {
   explicit UnitClock(const UnitModel& model)
       : model_(model), end_(model.size()), next_(static_cast<std::size_t>(model.shape().ranks)) {}
   UnitTimes times_of(const UnitSequences& sequences);
+  /// By unit, of the last sequences: when it ended.
+  const std::vector<double>& ends() const { return end_; }
 
  private:
   const UnitModel& model_;

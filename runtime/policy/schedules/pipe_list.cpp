@@ -1,14 +1,9 @@
 #include "runtime/policy/schedules/pipe_list.h"
 
+#include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/pipeline/unit_list.h"
 
 namespace weft::policy {
-
-graph::PipelineChunks chunks_parameter(PolicyParameters& parameters) {
-  const std::int64_t chunks = parameters.integer("chunks", 1, 1, 1000);
-  const bool v = parameters.word("placement", "loop", {"loop", "v"}) == "v";
-  return {chunks, v ? graph::ChunkPlacement::v : graph::ChunkPlacement::loop};
-}
 
 PipeListPolicy::PipeListPolicy(PolicyParameters& parameters) : chunks_(chunks_parameter(parameters)) {}
 

@@ -16,6 +16,7 @@ namespace weft::policy {
 class PipeListPolicy final : public PipelinePolicy {
  public:
   PipeListPolicy() = default;
+  explicit PipeListPolicy(graph::PipelineChunks chunks) : chunks_(chunks) {}
   explicit PipeListPolicy(PolicyParameters& parameters);
   std::string name() const override { return "pipe-list"; }
   graph::PipelineChunks chunks() const override { return chunks_; }
@@ -27,8 +28,5 @@ class PipeListPolicy final : public PipelinePolicy {
  private:
   graph::PipelineChunks chunks_;
 };
-
-/// The parameters `chunks` and `placement`.
-graph::PipelineChunks chunks_parameter(PolicyParameters& parameters);
 
 }  // namespace weft::policy

@@ -4,42 +4,28 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "runtime/policy/builtin/random.h"
+#include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/pipeline/unit_list.h"
-#include "runtime/policy/schedules/dual_pipe_v.h"
-#include "runtime/policy/schedules/gpipe.h"
-#include "runtime/policy/schedules/interleaved.h"
-#include "runtime/policy/schedules/one_forward_one_backward.h"
-#include "runtime/policy/schedules/pipe_list.h"
-#include "runtime/policy/schedules/zb_h1.h"
-#include "runtime/policy/schedules/zb_v.h"
+#include "runtime/policy/schedules/published.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
 namespace weft::policy {
 namespace {
 
-constexpr double kWarmest = 5e-4;      // the first temperature, of the first makespan
-constexpr std::size_t kFarthest = 16;  // places that a move takes a unit
+constexpr double kWarmest = 5e-4;                          // the first temperature, of the first makespan
+constexpr std::size_t kFarthest = 16, kFarthestAlike = 4;  // places that a move takes a unit, or units that are alike
+constexpr double kRounding = 1e-12;
 
 /// The published schedules for the shape's chunks; those that refuse its number of micro-batches are left out.
 std::vector<NamedSequences> published(const UnitModel& model) {
-  std::vector<std::unique_ptr<FixedPipelinePolicy>> policies;
-  policies.push_back(std::make_unique<GpipePolicy>());
-  policies.push_back(std::make_unique<OneForwardOneBackwardPolicy>());
-  policies.push_back(std::make_unique<ZbH1Policy>());
-  policies.push_back(std::make_unique<ZbVPolicy>());
-  policies.push_back(std::make_unique<DualPipeVPolicy>());
-  const graph::PipelineChunks& chunks = model.shape().chunks;
-  if (chunks.chunks > 1) policies.push_back(std::make_unique<InterleavedPolicy>(chunks.chunks));
   UnitClock clock(model);
   std::vector<NamedSequences> found;
-  for (const auto& policy : policies) {
-    if (policy->chunks() != chunks) continue;
+  for (const auto& policy : published_schedules(model.shape().chunks)) {
     try {
       std::vector<RankSchedule> schedules;
       for (std::int32_t rank = 0; rank < model.shape().ranks; ++rank)
@@ -56,23 +42,18 @@ std::vector<NamedSequences> published(const UnitModel& model) {
 /// Moves units of sequences about, and back again.
 class UnitMoves {
  public:
-  UnitMoves(UnitSequences& sequences, RandomNumbers& numbers) : sequences_(sequences), numbers_(numbers) {}
+  UnitMoves(const UnitModel& model, UnitSequences& sequences, RandomNumbers& numbers)
+      : model_(model), sequences_(sequences), numbers_(numbers) {}
 
-  void move() {
+  /// `ends`: by unit, in the sequences as they are.
+  void move(const std::vector<double>& ends) {
     moved_.clear();
     const std::size_t rank = numbers_.below(sequences_.size());
     if (sequences_[rank].size() < 2) return;
-    const std::size_t from = numbers_.below(sequences_[rank].size());
-    const std::size_t distance = 1 + numbers_.below(kFarthest);
-    const bool later = numbers_.below(2) == 0, everywhere = numbers_.below(4) == 0;
-    for (std::size_t each = 0; each < sequences_.size(); ++each) {
-      if (each != rank && !everywhere) continue;
-      const std::size_t last = sequences_[each].size() - 1;
-      if (sequences_[each].empty() || from > last) continue;
-      const std::size_t to = later ? std::min(from + distance, last) : from - std::min(from, distance);
-      shift(each, from, to);
-      moved_.push_back({each, from, to});
-    }
+    const std::uint64_t kind = numbers_.below(8);
+    if (kind < 3 && fill_a_gap(rank, ends)) return;
+    if (kind == 3) return move_alike(rank);
+    move_one(rank);
   }
 
   void undo() {
@@ -84,12 +65,72 @@ class UnitMoves {
     std::size_t rank, from, to;
   };
 
+  /// A unit, or the units at one place of all ranks.
+  void move_one(std::size_t rank) {
+    const std::size_t from = numbers_.below(sequences_[rank].size());
+    const std::size_t distance = 1 + numbers_.below(kFarthest);
+    const bool later = numbers_.below(2) == 0, everywhere = numbers_.below(4) == 0;
+    for (std::size_t each = 0; each < sequences_.size(); ++each) {
+      if (each == rank || everywhere) move_by(each, from, distance, later);
+    }
+  }
+
+  /// The same work of a stage on all micro-batches, or on those from a place of the sequence on.
+  void move_alike(std::size_t rank) {
+    const std::vector<UnitId>& sequence = sequences_[rank];
+    const std::size_t first = numbers_.below(sequence.size()), distance = 1 + numbers_.below(kFarthestAlike);
+    const Unit like = model_.unit(sequence[first]);
+    const bool later = numbers_.below(2) == 0, all = numbers_.below(2) == 0;
+    std::vector<UnitId> units;
+    for (std::size_t i = all ? 0 : first; i < sequence.size(); ++i) {
+      const Unit unit = model_.unit(sequence[i]);
+      if (unit.work == like.work && unit.stage == like.stage) units.push_back(sequence[i]);
+    }
+    if (later) std::ranges::reverse(units);
+    for (const UnitId unit : units) {
+      const auto at = std::ranges::find(sequence, unit);
+      move_by(rank, static_cast<std::size_t>(at - sequence.begin()), distance, later);
+    }
+  }
+
+  /// Moves a unit that could begin in a gap of the rank to the place behind that gap.
+  bool fill_a_gap(std::size_t rank, const std::vector<double>& ends) {
+    const std::vector<UnitId>& sequence = sequences_[rank];
+    const std::size_t from = numbers_.below(sequence.size());
+    for (std::size_t step = 0; step < sequence.size(); ++step) {
+      const std::size_t at = (from + step) % sequence.size();
+      const double idle_from = at == 0 ? 0 : ends[sequence[at - 1]];
+      const double begin = ends[sequence[at]] - model_.ns(sequence[at]);
+      if (begin <= idle_from * (1 + kRounding)) continue;
+      const std::size_t last = std::min(sequence.size(), at + 1 + kFarthest);
+      std::vector<std::size_t> able;
+      for (std::size_t later = at + 1; later < last; ++later) {
+        if (model_.ready(sequence[later], ends) < begin) able.push_back(later);
+      }
+      if (able.empty()) continue;
+      const std::size_t chosen = able[numbers_.below(able.size())];
+      shift(rank, chosen, at);
+      moved_.push_back({rank, chosen, at});
+      return true;
+    }
+    return false;
+  }
+
+  void move_by(std::size_t rank, std::size_t from, std::size_t distance, bool later) {
+    if (sequences_[rank].empty() || from >= sequences_[rank].size()) return;
+    const std::size_t to =
+        later ? std::min(from + distance, sequences_[rank].size() - 1) : from - std::min(from, distance);
+    shift(rank, from, to);
+    moved_.push_back({rank, from, to});
+  }
+
   void shift(std::size_t rank, std::size_t from, std::size_t to) {
     const auto at = [&](std::size_t i) { return sequences_[rank].begin() + static_cast<std::ptrdiff_t>(i); };
     if (from < to) std::rotate(at(from), at(from + 1), at(to + 1));
     if (to < from) std::rotate(at(to), at(from), at(from + 1));
   }
 
+  const UnitModel& model_;
   UnitSequences& sequences_;
   RandomNumbers& numbers_;
   std::vector<Moved> moved_;
@@ -99,14 +140,16 @@ NamedSequences searched(const UnitModel& model, NamedSequences best, std::int64_
   RandomNumbers numbers(seed);
   UnitClock clock(model);
   UnitSequences sequences = best.sequences;
-  UnitMoves unit_moves(sequences, numbers);
+  UnitMoves unit_moves(model, sequences, numbers);
+  clock.times_of(sequences);
+  std::vector<double> ends = clock.ends();
   const double first = best.times.makespan;
   const std::pair start(best.times.makespan, best.times.bytes);
   double current = first;
   for (std::int64_t i = 0; i < moves; ++i) {
     const double left = 1 - static_cast<double>(i) / static_cast<double>(moves);
     const double temperature = kWarmest * first * left * left;
-    unit_moves.move();
+    unit_moves.move(ends);
     const UnitTimes times = clock.times_of(sequences);
     const double luck = numbers.unit();
     const bool allowed = times.fits || !best.times.fits;
@@ -116,6 +159,7 @@ NamedSequences searched(const UnitModel& model, NamedSequences best, std::int64_
       continue;
     }
     current = times.makespan;
+    ends = clock.ends();
     const NamedSequences found{{}, {}, times};
     if (!found.better_than(best)) continue;
     best.sequences = sequences;

@@ -11,14 +11,17 @@
 namespace weft::policy {
 
 /// Starts from the best of the list schedules of `pipe-list` and of the published schedules for the same chunks, as the
-/// model of units (pipeline/unit_model.h) tells. Each of `moves` moves takes a unit of a rank, or the same unit of all
-/// ranks, to another place of its sequence. A move is kept if the step isn't longer in the model and no rank exceeds
-/// its memory limit, or if it is longer by little early in the search, by the rule of `anneal`. So the step is never
-/// longer in the model than that of any of these schedules. `seed`: by default the options' seed. `chunks` and
-/// `placement` (loop or v) are of the layers.
+/// model of units (pipeline/unit_model.h) tells. Each of `moves` moves takes a unit of a rank, the units at one
+/// place of all ranks, or the same work of a stage on many micro-batches, to another place of its sequence; or it takes
+/// a unit that could begin while its rank is idle to that place. A move is kept if the step isn't longer in the model
+/// and no rank exceeds its memory limit, or if it is longer by little early in the search, by the rule of `anneal`. So
+/// the step is never longer in the model than that of any of these schedules. `seed`: by default the options' seed.
+/// `chunks` and `placement` (loop or v) are of the layers.
 class PipeSearchPolicy final : public PipelinePolicy {
  public:
   PipeSearchPolicy() = default;
+  PipeSearchPolicy(graph::PipelineChunks chunks, std::int64_t moves, std::uint64_t seed)
+      : chunks_(chunks), moves_(moves), seed_(seed) {}
   explicit PipeSearchPolicy(PolicyParameters& parameters);
   std::string name() const override { return "pipe-search"; }
   graph::PipelineChunks chunks() const override { return chunks_; }

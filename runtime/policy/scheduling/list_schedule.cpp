@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <memory>
+#include <tuple>
 #include <utility>
+#include <variant>
 
 #include "graph/analysis.h"
 #include "runtime/plan/plan_memory.h"
@@ -34,56 +37,74 @@ std::vector<graph::Edge> prefetch_edges(const graph::Graph& graph, std::size_t a
   return edges;
 }
 
+graph::TaskId task_id(std::uint32_t task) {
+  return graph::TaskId(std::size_t{task});
+}
+
+JointTasks tasks_of_one(const graph::Graph& graph, const cost::TaskCosts& costs, int compute_streams) {
+  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  return {PipelineClasses(&borrowed, 1), std::span(&costs, 1), compute_streams};
+}
+
 }  // namespace
 
 ListScheduler::ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                              Direction direction)
-    : graph_(graph),
-      streams_(plan::streams_of(graph, options.compute_streams)),
-      cost_(costs.ns),
-      limit_(direction == Direction::forward ? options.memory_limit : 0),
-      memory_(graph),
-      running_(graph, costs, options, streams_) {
-  const std::size_t tasks = graph.tasks().size();
-  resource_.resize(tasks, 0);
+    : ListScheduler(tasks_of_one(graph, costs, options.compute_streams), options, {&options.memory_limit, 1},
+                    direction) {}
+
+ListScheduler::ListScheduler(JointTasks joint_tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
+                             Direction direction)
+    : tasks_(std::move(joint_tasks)),
+      cost_(tasks_.all_costs()),
+      prefetch_edges_(tasks_.classes()),
+      limits_(limits.begin(), limits.end()),
+      running_(tasks_, options) {
+  const std::size_t tasks = tasks_.size();
+  limits_.resize(tasks_.classes(), 0);
+  if (direction == Direction::backward) std::ranges::fill(limits_, 0);
+  limited_ = std::ranges::any_of(limits_, [](std::int64_t limit) { return limit > 0; });
   in_edges_.resize(tasks, 0);
   begin_.push_back(0);
-  std::vector<std::vector<graph::TaskId>> gathers(tasks);  // by task: the gathers that wait for it
-  if (options.gathers_ahead > 0 && direction == Direction::forward) {
-    prefetch_edges_ = prefetch_edges(graph, static_cast<std::size_t>(options.gathers_ahead));
-    for (const graph::Edge& edge : prefetch_edges_) gathers[edge.from.index()].push_back(edge.to);
+  std::vector<std::vector<std::uint32_t>> gathers(tasks);  // by task: the gathers that wait for it
+  for (std::size_t k = 0; k < tasks_.classes(); ++k) {
+    memory_.emplace_back(tasks_.graph(k));
+    if (options.gathers_ahead <= 0 || direction == Direction::backward) continue;
+    prefetch_edges_[k] = prefetch_edges(tasks_.graph(k), static_cast<std::size_t>(options.gathers_ahead));
+    for (const graph::Edge& edge : prefetch_edges_[k])
+      gathers[tasks_.first(k) + edge.from.value].push_back(tasks_.first(k) + edge.to.value);
   }
-  for (std::size_t i = 0; i < tasks; ++i) {
-    if (const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation)) {
-      resource_[i] = plan::stream_of_channel(streams_, *channel).value;
-    }
-    const auto add = [&](graph::TaskId successor) {
-      successors_.push_back(successor.value);
-      ++in_edges_[successor.index()];
+  for (std::uint32_t node = 0; node < tasks; ++node) {
+    const auto add = [&](std::uint32_t successor) {
+      successors_.push_back(successor);
+      ++in_edges_[successor];
     };
-    if (direction == Direction::forward) {
-      for (const std::uint32_t index : graph.out_edges(graph::TaskId(i))) {
-        if (graph.edges()[index].distance == 0) add(graph.edges()[index].to);
-      }
-      std::ranges::for_each(gathers[i], add);
-    } else {
-      for (const graph::Edge& edge : graph.in_edges(graph::TaskId(i))) {
-        if (edge.distance == 0) add(edge.from);
+    if (tasks_.is_node(node)) {
+      if (direction == Direction::forward) {
+        tasks_.each_after(node, add);
+        for (const ClassTask& member : tasks_.members(node))
+          std::ranges::for_each(gathers[tasks_.first(member.rank) + member.task], add);
+      } else {
+        tasks_.each_before(node, add);
       }
     }
     begin_.push_back(static_cast<std::uint32_t>(successors_.size()));
   }
-  ready_.resize(streams_.size());
+  const std::size_t lanes = tasks_.lanes().size();
+  ready_.resize(lanes);
   sequence_.reserve(tasks);
-  waiting_.resize(streams_.size());
+  waiting_.resize(lanes);
   candidates_.reserve(tasks);
-  stream_of_.resize(tasks);
+  lane_of_.resize(tasks);
   finish_.resize(tasks);
   reason_.resize(tasks);
-  for (std::size_t s = 0; s < streams_.size(); ++s) {
-    resource_of_stream_.push_back(streams_[s].compute ? 0 : static_cast<std::uint32_t>(s));
-    ready_[s].reserve(tasks);
+  memory_edges_.resize(tasks_.classes());
+  for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+    (tasks_.lanes()[lane].compute ? computations_ : communications_).push_back(lane);
   }
+  std::vector<std::size_t> nodes(lanes, 0);
+  for (std::uint32_t node = 0; node < tasks; ++node) ++nodes[tasks_.resource_of(node)];
+  for (std::size_t lane = 0; lane < lanes; ++lane) ready_[lane].reserve(nodes[lane]);
 }
 
 double ListScheduler::run(std::span<const double> priority) {
@@ -102,69 +123,88 @@ double ListScheduler::run(ListChooser& chooser) {
 double ListScheduler::run() {
   now_ = 0;
   sequence_.clear();
-  memory_edges_.clear();
+  for (auto& edges : memory_edges_) edges.clear();
   missing_ = in_edges_;
   for (auto& ready : ready_) ready.clear();
   for (auto& waiting : waiting_) waiting.clear();
   running_.reset();
-  const bool limited = limit_ > 0;
-  if (limited || watches_memory_) memory_.reset();
-  if (limited) {
+  if (limited_ || watches_memory_) {
+    for (MemoryForecast& memory : memory_) memory.reset();
+  }
+  if (limited_) {
     held_.assign(cost_.size(), 0);
-    last_free_.assign(streams_.size(), kIdle);
-    waited_.assign(streams_.size() * streams_.size(), kIdle);
+    last_free_.clear();
+    waited_.clear();
+    for (std::size_t k = 0; k < tasks_.classes(); ++k) {
+      const std::size_t streams = tasks_.streams(k).size();
+      last_free_.emplace_back(streams, kIdle);
+      waited_.emplace_back(streams * streams, kIdle);
+    }
+  }
+  if (tasks_.classes() > 1) {
+    visits_.assign(tasks_.classes(), BufferWaits());
+    for (std::size_t k = 0; k < tasks_.classes(); ++k) {
+      for (auto* list : {&visits_[k].sent, &visits_[k].sent_before, &visits_[k].waited})
+        list->assign(tasks_.streams(k).size(), kIdle);
+    }
   }
   for (std::uint32_t i = 0; i < cost_.size(); ++i) {
-    if (missing_[i] == 0) release(i);
+    if (missing_[i] == 0 && tasks_.is_node(i)) release(i);
   }
   bool tried_all = false;
-  const auto computes = static_cast<std::size_t>(std::ranges::count(streams_, true, &plan::Stream::compute));
   while (true) {
     // At equal times collectives start first, although compute streams come before their streams.
-    for (std::size_t s = computes; s < streams_.size(); ++s) {
-      if (running_.idle(s)) start_something(s);
-    }
-    for (std::size_t s = 0; s < computes; ++s) {
-      if (running_.idle(s)) start_something(s);
+    for (const auto* lanes : {&communications_, &computations_}) {
+      for (const std::uint32_t lane : *lanes) {
+        if (running_.idle(lane)) start_something(lane);
+      }
     }
     running_.settle(now_);
     const double next = running_.next();
     if (next == std::numeric_limits<double>::infinity()) {
-      if (!limited) return now_;
+      if (!limited_) return now_;
       if (release_all_held() && !std::exchange(tried_all, true)) continue;
       if (!start_the_front()) return now_;
       continue;
     }
     tried_all = false;
     now_ = next;
-    for (std::size_t s = 0; s < streams_.size(); ++s) {
-      if (!running_.idle(s) && running_.finish(s) == next) finish(s);
-    }
+    running_.end_at(next, [&](std::size_t lane, std::uint32_t task) { finish(lane, task); });
   }
 }
 
 void ListScheduler::release(std::uint32_t task) {
-  std::vector<Ready>& ready = ready_[resource_[task]];
+  std::vector<Ready>& ready = ready_[tasks_.resource_of(task)];
   ready.push_back({chooser_ == nullptr ? priority_[task] : 0, task});
   if (chooser_ == nullptr) std::push_heap(ready.begin(), ready.end());
 }
 
 bool ListScheduler::fits(std::uint32_t task) {
-  if (limit_ <= 0) return true;
-  if (memory_.adds(task) == 0 || memory_.peak_with(task) <= limit_) return true;
-  held_[task] = 1;
-  return false;
+  if (!limited_) return true;
+  for (const ClassTask& member : tasks_.members(task)) {
+    const std::int64_t limit = limits_[member.rank];
+    const MemoryForecast& memory = memory_[member.rank];
+    if (limit <= 0 || memory.adds(member.task) == 0 || memory.peak_with(member.task) <= limit) continue;
+    held_[task] = 1;
+    return false;
+  }
+  return true;
 }
 
 void ListScheduler::hold(std::uint32_t task) {
-  waiting_[resource_[task]].insert(task);
+  waiting_[tasks_.resource_of(task)].insert(task);
 }
 
 // A task that adds bytes fits only if the forecast leaves room at all places from the front to its own.
-void ListScheduler::release_those_that_fit() {
-  const std::size_t full = memory_.first_above(limit_ - plan::kTensorAlignment);
-  for (auto& waiting : waiting_) {
-    for (auto task = waiting.begin(); task != waiting.end() && *task <= full;) {
+void ListScheduler::release_those_that_fit(std::size_t rank) {
+  if (limits_[rank] <= 0) return;
+  const std::size_t full = tasks_.first(rank) + memory_[rank].first_above(limits_[rank] - plan::kTensorAlignment);
+  for (std::size_t lane = 0; lane < waiting_.size(); ++lane) {
+    auto& waiting = waiting_[lane];
+    if (waiting.empty()) continue;
+    const std::vector<std::uint32_t>& classes = tasks_.lanes()[lane].classes;
+    if (std::ranges::find(classes, rank) == classes.end()) continue;
+    for (auto task = waiting.begin(); task != waiting.end() && (classes.size() > 1 || *task <= full);) {
       if (!fits(*task)) {
         ++task;
         continue;
@@ -185,8 +225,9 @@ bool ListScheduler::release_all_held() {
   return any;
 }
 
-bool ListScheduler::start_something(std::size_t stream) {
-  std::vector<Ready>& ready = ready_[resource_of_stream_[stream]];
+bool ListScheduler::start_something(std::size_t lane) {
+  std::vector<Ready>& ready = ready_[tasks_.lanes()[lane].resource];
+  if (ready.empty()) return false;
   if (chooser_ != nullptr) {
     std::erase_if(ready, [&](const Ready& item) {
       const bool misfit = !fits(item.task);
@@ -205,7 +246,7 @@ bool ListScheduler::start_something(std::size_t stream) {
     const std::uint32_t task = candidates_[choice.index];
     ready[choice.index] = ready.back();
     ready.pop_back();
-    start(stream, task, reason);
+    start(lane, task, reason);
     return true;
   }
   while (!ready.empty()) {
@@ -218,49 +259,68 @@ bool ListScheduler::start_something(std::size_t stream) {
     }
     std::uint32_t reason = kOnlyReady;
     if (!ready.empty()) reason = ready.front().key < best.key ? kFirstRule : kFirstRule + 1;
-    start(stream, best.task, reason);
+    start(lane, best.task, reason);
     return true;
   }
   return false;
 }
 
 bool ListScheduler::start_the_front() {
-  const std::size_t front = memory_.front();
-  if (front >= cost_.size()) return false;
-  const auto task = static_cast<std::uint32_t>(front);
-  std::vector<Ready>& ready = ready_[resource_[task]];
-  const auto place = std::ranges::find_if(ready, [&](const Ready& item) { return item.task == task; });
+  std::uint32_t chosen = kIdle;
+  for (std::size_t k = 0; k < tasks_.classes() && chosen == kIdle; ++k) {
+    const std::size_t front = memory_[k].front();
+    if (front >= tasks_.graph(k).tasks().size()) continue;
+    const std::uint32_t task = tasks_.node_of(tasks_.first(k) + static_cast<std::uint32_t>(front));
+    const bool at_front = std::ranges::all_of(
+        tasks_.members(task), [&](const ClassTask& member) { return memory_[member.rank].front() == member.task; });
+    if (missing_[task] == 0 && at_front) chosen = task;
+  }
+  if (chosen == kIdle) {  // the programs of several classes don't run in step
+    for (const std::vector<Ready>& ready : ready_) {
+      for (const Ready& item : ready) chosen = std::min(chosen, item.task);
+    }
+  }
+  if (chosen == kIdle) return false;
+  std::vector<Ready>& ready = ready_[tasks_.resource_of(chosen)];
+  const auto place = std::ranges::find_if(ready, [&](const Ready& item) { return item.task == chosen; });
   *place = ready.back();
   ready.pop_back();
   if (chooser_ == nullptr) std::make_heap(ready.begin(), ready.end());
-  std::size_t stream = 0;  // all streams are idle: a computation takes the first
-  while (resource_of_stream_[stream] != resource_[task]) ++stream;
-  start(stream, task, kOverLimit);
+  start(tasks_.resource_of(chosen), chosen, kOverLimit);  // all lanes are idle: a computation takes the first
   return true;
 }
 
-void ListScheduler::start(std::size_t stream, std::uint32_t task, std::uint32_t reason) {
-  if (limit_ > 0) {
-    if (reason != kOverLimit && held_[task] != 0) reason = kHeld;
-    wait_for_freed_memory(stream, task);
+void ListScheduler::start(std::size_t lane, std::uint32_t task, std::uint32_t reason) {
+  if (limited_ && reason != kOverLimit && held_[task] != 0) reason = kHeld;
+  for (const ClassTask& member : tasks_.members(task)) {
+    if (!visits_.empty()) wait_for_buffers(tasks_.stream_on(lane, member), member);
+    if (limits_[member.rank] > 0) wait_for_freed_memory(tasks_.stream_on(lane, member), member);
+    if (limited_ || watches_memory_) memory_[member.rank].start(member.task);
   }
-  if (limit_ > 0 || watches_memory_) memory_.start(task);
-  running_.start(stream, task, now_);
+  running_.start(lane, task, now_);
   sequence_.push_back(task);
-  stream_of_[task] = static_cast<std::uint32_t>(stream);
+  lane_of_[task] = static_cast<std::uint32_t>(lane);
   reason_[task] = reason;
 }
 
-void ListScheduler::finish(std::size_t stream) {
-  const std::uint32_t task = running_.end(stream);
+void ListScheduler::finish(std::size_t lane, std::uint32_t task) {
   finish_[task] = now_;
-  if (limit_ > 0) {
-    const std::size_t front = memory_.front();
-    const bool freed = memory_.finish(task) > 0;
-    if (freed) last_free_[stream] = task;
-    if (freed || memory_.front() != front) release_those_that_fit();
-  } else if (watches_memory_) {
-    memory_.finish(task);
+  for (const ClassTask& member : tasks_.members(task)) {
+    if (!visits_.empty()) {
+      BufferWaits& visit = visits_[member.rank];
+      if (tasks_.lanes()[lane].compute) {
+        visit.last_computed = member.task;
+      } else if (std::holds_alternative<graph::Send>(tasks_.graph(member.rank).tasks()[member.task].operation)) {
+        visit.sent[tasks_.stream_on(lane, member)] = member.task;
+      }
+    }
+    if (!limited_ && !watches_memory_) continue;
+    MemoryForecast& memory = memory_[member.rank];
+    const std::size_t front = memory.front();
+    const bool freed = memory.finish(member.task) > 0;
+    if (!limited_) continue;
+    if (freed) last_free_[member.rank][tasks_.stream_on(lane, member)] = member.task;
+    if (freed || memory.front() != front) release_those_that_fit(member.rank);
   }
   for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) {
     if (--missing_[successors_[i]] == 0) release(successors_[i]);
@@ -269,31 +329,54 @@ void ListScheduler::finish(std::size_t stream) {
 
 // A plan reuses bytes only if its waits imply that their last user is done (plan_memory.h). This schedule knows that
 // from its clock; an added edge tells the plan. The edge costs no time here, since its source is already done.
-void ListScheduler::wait_for_freed_memory(std::size_t stream, std::uint32_t task) {
-  const std::int64_t bytes = memory_.adds(task);
-  if (bytes == 0 || memory_.allocated() + bytes <= limit_) return;
-  for (std::size_t other = 0; other < streams_.size(); ++other) {
-    std::uint32_t& waited = waited_[stream * streams_.size() + other];
-    if (other == stream || last_free_[other] == waited) continue;
-    waited = last_free_[other];
-    memory_edges_.push_back(policy_edge(graph::TaskId(std::size_t{waited}), graph::TaskId(std::size_t{task})));
+void ListScheduler::wait_for_freed_memory(std::size_t stream, const ClassTask& member) {
+  const MemoryForecast& memory = memory_[member.rank];
+  const std::int64_t bytes = memory.adds(member.task);
+  if (bytes == 0 || memory.allocated() + bytes <= limits_[member.rank]) return;
+  const std::vector<std::uint32_t>& last_free = last_free_[member.rank];
+  for (std::size_t other = 0; other < last_free.size(); ++other) {
+    std::uint32_t& waited = waited_[member.rank][stream * last_free.size() + other];
+    if (other == stream || last_free[other] == waited) continue;
+    waited = last_free[other];
+    memory_edges_[member.rank].push_back(policy_edge(task_id(waited), task_id(member.task)));
+  }
+}
+
+void ListScheduler::wait_for_buffers(std::size_t stream, const ClassTask& member) {
+  const graph::Task& task = tasks_.graph(member.rank).tasks()[member.task];
+  BufferWaits& visit = visits_[member.rank];
+  std::vector<graph::Edge>& edges = memory_edges_[member.rank];
+  const graph::Channel* channel = graph::channel_of(task.operation);
+  if (channel == nullptr) {
+    const bool same = visit.micro_batch == task.micro_batch && visit.stage == task.stage && visit.phase == task.phase;
+    if (same) return;
+    for (std::size_t s = 0; s < visit.sent.size(); ++s) {
+      if (visit.sent_before[s] == kIdle || visit.sent_before[s] == visit.waited[s]) continue;
+      visit.waited[s] = visit.sent_before[s];
+      edges.push_back(policy_edge(task_id(visit.sent_before[s]), task_id(member.task)));
+    }
+    visit.sent_before = visit.sent;
+    visit.computed_before = visit.last_computed;
+    std::tie(visit.micro_batch, visit.stage, visit.phase) = std::tuple(task.micro_batch, task.stage, task.phase);
+  } else if (std::holds_alternative<graph::Receive>(task.operation) && visit.computed_before != visit.waited[stream]) {
+    visit.waited[stream] = visit.computed_before;
+    edges.push_back(policy_edge(task_id(visit.computed_before), task_id(member.task)));
   }
 }
 
 std::vector<ListScheduler::Blocked> ListScheduler::blocked() const {
   std::vector<Blocked> result;
-  std::vector<std::uint32_t> before(cost_.size(), kIdle), last(streams_.size(), kIdle);
+  std::vector<std::uint32_t> before(cost_.size(), kIdle), last(tasks_.lanes().size(), kIdle);
   std::uint32_t task = kIdle;
   for (const std::uint32_t next : sequence_) {
-    before[next] = std::exchange(last[stream_of_[next]], next);
+    before[next] = std::exchange(last[lane_of_[next]], next);
     if (task == kIdle || finish_[next] > finish_[task]) task = next;
   }
   while (task != kIdle) {
     std::uint32_t input = kIdle;
-    for (const graph::Edge& edge : graph_.in_edges(graph::TaskId(std::size_t{task}))) {
-      if (edge.distance != 0) continue;
-      if (input == kIdle || finish_[edge.from.index()] > finish_[input]) input = edge.from.value;
-    }
+    tasks_.each_before(task, [&](std::uint32_t from) {
+      if (input == kIdle || finish_[from] > finish_[input]) input = from;
+    });
     const std::uint32_t by = before[task];
     const bool waited = by != kIdle && (input == kIdle || finish_[by] > finish_[input]);
     if (waited) result.push_back({task, by});
@@ -302,39 +385,53 @@ std::vector<ListScheduler::Blocked> ListScheduler::blocked() const {
   return result;
 }
 
-std::optional<double> ListScheduler::end_of_collectives() const {
+std::optional<double> ListScheduler::end_of_collectives(std::uint32_t task) const {
   std::optional<double> end;
-  for (std::size_t s = 0; s < streams_.size(); ++s) {
-    if (!running_.idle(s) && !streams_[s].compute) end = std::max(end.value_or(0), running_.finish(s));
+  for (const std::uint32_t lane : communications_) {
+    const std::vector<std::uint32_t>& classes = tasks_.lanes()[lane].classes;
+    if (running_.idle(lane) || std::ranges::find(classes, tasks_.rank_of(task)) == classes.end()) continue;
+    end = std::max(end.value_or(0), running_.finish(lane));
   }
   return end;
 }
 
-plan::Order ListScheduler::order_with(std::span<const plan::Reason> reasons) const {
-  plan::Order order;
-  order.streams = streams_;
-  order.reasons = {{.kind = plan::ReasonKind::only_ready},
-                   {.kind = plan::ReasonKind::held_for_memory},
-                   {.kind = plan::ReasonKind::above_memory_limit}};
-  order.reasons.insert(order.reasons.end(), reasons.begin(), reasons.end());
-  order.sequence.reserve(sequence_.size());
-  for (const std::uint32_t task : sequence_) {
-    order.sequence.push_back(
-        {graph::TaskId(std::size_t{task}), plan::StreamId(std::size_t{stream_of_[task]}), reason_[task]});
-  }
-  order.added_edges = memory_edges_;
-  order.added_edges.insert(order.added_edges.end(), prefetch_edges_.begin(), prefetch_edges_.end());
-  return order;
+std::int64_t ListScheduler::frees(std::uint32_t node) const {
+  std::int64_t bytes = 0;
+  for (const ClassTask& member : tasks_.members(node))
+    bytes += memory_[member.rank].frees(member.task) - memory_[member.rank].adds(member.task);
+  return bytes;
 }
 
-plan::Order ListScheduler::order(const plan::Reason& best) const {
+std::vector<plan::Order> ListScheduler::orders_with(std::span<const plan::Reason> reasons) const {
+  std::vector<plan::Order> orders(tasks_.classes());
+  for (std::size_t k = 0; k < orders.size(); ++k) {
+    plan::Order& order = orders[k];
+    order.streams.assign(tasks_.streams(k).begin(), tasks_.streams(k).end());
+    order.reasons = {{.kind = plan::ReasonKind::only_ready},
+                     {.kind = plan::ReasonKind::held_for_memory},
+                     {.kind = plan::ReasonKind::above_memory_limit}};
+    order.reasons.insert(order.reasons.end(), reasons.begin(), reasons.end());
+    order.sequence.reserve(tasks_.graph(k).tasks().size());
+    order.added_edges = memory_edges_[k];
+    order.added_edges.insert(order.added_edges.end(), prefetch_edges_[k].begin(), prefetch_edges_[k].end());
+  }
+  for (const std::uint32_t node : sequence_) {
+    for (const ClassTask& member : tasks_.members(node)) {
+      const plan::StreamId stream(tasks_.stream_on(lane_of_[node], member));
+      orders[member.rank].sequence.push_back({task_id(member.task), stream, reason_[node]});
+    }
+  }
+  return orders;
+}
+
+std::vector<plan::Order> ListScheduler::orders(const plan::Reason& best) const {
   plan::Reason tied = best;
   tied.kind = plan::ReasonKind::tied_ready;
-  return order_with(std::array{best, tied});
+  return orders_with(std::array{best, tied});
 }
 
-plan::Order ListScheduler::order(const ListChooser& chooser) const {
-  return order_with(chooser.reasons());
+std::vector<plan::Order> ListScheduler::orders(const ListChooser& chooser) const {
+  return orders_with(chooser.reasons());
 }
 
 std::vector<double> upward_rank(const graph::Graph& graph, std::span<const double> cost) {

@@ -7,11 +7,13 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "runtime/policy/pipeline/joint_tasks.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/scheduling/memory_forecast.h"
-#include "runtime/policy/scheduling/running_tasks.h"
+#include "runtime/policy/scheduling/running_lanes.h"
 
 namespace weft::policy {
 
@@ -26,7 +28,7 @@ class ListChooser {
   };
   virtual ~ListChooser() = default;
   virtual std::vector<plan::Reason> reasons() const = 0;
-  /// `ready` holds at least two tasks for the same kind of stream, all of which may start now.
+  /// `ready` holds at least two nodes (joint_tasks.h) for the same kind of lane, all of which may start now.
   virtual Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) = 0;
 };
 
@@ -43,33 +45,48 @@ class ListChooser {
 /// With `gathers_ahead` the gathers of weights wait for the first use of an earlier weight. So they leave memory to
 /// computations that run ahead.
 ///
-/// Build one per graph: run() allocates nothing, as searches call it thousands of times. A run takes O((tasks + edges)
-/// log tasks) without a memory limit. With a limit, a task that doesn't fit is tried again after memory was freed or
-/// the front moved, if the forecast before its place leaves room.
+/// Several rank classes of a pipeline are scheduled together, by nodes and lanes (pipeline/joint_tasks.h), each class
+/// within its own limit: messages and collectives of several classes start on all members at once. The orders of the
+/// classes are restrictions of one order of starts, so they can't stand still together, nor can they if a rank has one
+/// queue for all communication. Added edges let the memory planner use the buffers of messages again: a receive waits
+/// for the last computation that was over when the visit to a stage began in which it starts; a visit waits for sends
+/// that were over when the visit before it began.
+///
+/// Build one per graph or program: run() allocates nothing, as searches call it thousands of times. A run takes
+/// O((tasks + edges) log tasks) without a memory limit. With a limit, a task that doesn't fit is tried again after
+/// memory was freed or the front moved, if the forecast before its place leaves room.
 class ListScheduler {
  public:
   enum class Direction : std::uint8_t { forward, backward };
   ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                 Direction direction = Direction::forward);
+  /// Of several classes. `limits`: bytes of scratch by class, 0 for any number; empty: no limits.
+  ListScheduler(JointTasks tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
+                Direction direction = Direction::forward);
+  ListScheduler(const ListScheduler&) = delete;
+  ListScheduler& operator=(const ListScheduler&) = delete;
 
-  /// Schedules by the largest priority (one per task), ties in program order. Returns the makespan.
+  /// Schedules by the largest priority (one per task of all classes), ties in program order. Returns the makespan.
   double run(std::span<const double> priority);
   double run(ListChooser& chooser);
 
   /// The order of the last run. `best`: the reason, of kind best_ready, of tasks that had the largest priority.
-  plan::Order order(const plan::Reason& best) const;
-  plan::Order order(const ListChooser& chooser) const;
+  plan::Order order(const plan::Reason& best) const { return std::move(orders(best).front()); }
+  plan::Order order(const ListChooser& chooser) const { return std::move(orders(chooser).front()); }
+  /// By class.
+  std::vector<plan::Order> orders(const plan::Reason& best) const;
+  std::vector<plan::Order> orders(const ListChooser& chooser) const;
   /// The lost time of the last run: tasks on a path from its end back to its start that waited for their stream
   /// although their inputs were ready, each with the task that the stream ran instead. Takes O(tasks + edges).
   struct Blocked {
     std::uint32_t task, by;
   };
   std::vector<Blocked> blocked() const;
-  /// By task, of the last run.
+  /// By task, of the last run; of other members than a node's first one, 0.
   std::span<const double> finishes() const { return finish_; }
+  const JointTasks& tasks() const { return tasks_; }
 
   // -- for choosers, during a run ---------------------------------------------------------------------------
-  const graph::Graph& graph() const { return graph_; }
   double now() const { return now_; }
   double cost(std::size_t task) const { return cost_[task]; }
   /// The number of edges into the task whose source isn't done, and the tasks that its edges lead to (one entry per
@@ -78,15 +95,18 @@ class ListScheduler {
   std::span<const std::uint32_t> successors(std::size_t task) const {
     return std::span(successors_).subspan(begin_[task], begin_[task + 1] - begin_[task]);
   }
-  /// The latest end of the running collectives; nullopt if none runs.
-  std::optional<double> end_of_collectives() const;
-  const MemoryForecast& memory() const { return memory_; }
-  std::int64_t memory_limit() const { return limit_; }
+  /// The latest end of the running collectives of the task's class; nullopt if none runs.
+  std::optional<double> end_of_collectives(std::uint32_t task) const;
+  /// Of the task's class.
+  std::int64_t live_bytes(std::uint32_t task) const { return memory_[tasks_.rank_of(task)].live(); }
+  std::int64_t memory_limit(std::uint32_t task) const { return limits_[tasks_.rank_of(task)]; }
+  /// Bytes that the node frees at its end beyond those that it adds at its start, in all classes.
+  std::int64_t frees(std::uint32_t node) const;
   /// Makes runs keep account of memory even without a memory limit.
   void watch_memory() { watches_memory_ = true; }
 
  private:
-  static constexpr std::uint32_t kIdle = RunningTasks::kIdle;
+  static constexpr std::uint32_t kIdle = RunningLanes::kIdle;
   enum : std::uint32_t { kOnlyReady, kHeld, kOverLimit, kFirstRule };  // indices into the order's reasons
 
   struct Ready {
@@ -94,44 +114,52 @@ class ListScheduler {
     std::uint32_t task;
     bool operator<(const Ready& other) const { return key < other.key || (key == other.key && task > other.task); }
   };
+  /// A visit of a class's computations to a stage, and the messages that its buffers wait for.
+  struct BufferWaits {
+    std::int32_t micro_batch = -1, stage = -1;
+    graph::Phase phase = graph::Phase::forward;
+    std::uint32_t last_computed = kIdle, computed_before = kIdle;  // that ended last; when the visit began
+    std::vector<std::uint32_t> sent, sent_before, waited;          // by stream: the last send or wait of each kind
+  };
   double run();
   void release(std::uint32_t task);
-  bool start_something(std::size_t stream);
+  bool start_something(std::size_t lane);
   bool start_the_front();
-  void start(std::size_t stream, std::uint32_t task, std::uint32_t reason);
-  void finish(std::size_t stream);
+  void start(std::size_t lane, std::uint32_t task, std::uint32_t reason);
+  void finish(std::size_t lane, std::uint32_t task);
   bool fits(std::uint32_t task);
   void hold(std::uint32_t task);
-  void release_those_that_fit();
+  void release_those_that_fit(std::size_t rank);
   bool release_all_held();
-  void wait_for_freed_memory(std::size_t stream, std::uint32_t task);
-  plan::Order order_with(std::span<const plan::Reason> reasons) const;
+  void wait_for_freed_memory(std::size_t stream, const ClassTask& member);
+  void wait_for_buffers(std::size_t stream, const ClassTask& member);
+  std::vector<plan::Order> orders_with(std::span<const plan::Reason> reasons) const;
 
-  const graph::Graph& graph_;
-  std::vector<plan::Stream> streams_;
+  JointTasks tasks_;
   std::vector<double> cost_;
-  std::vector<std::uint32_t> resource_;  // by task: 0 computations, s: collectives of communication stream s
   std::vector<std::uint32_t> begin_, successors_, in_edges_;
-  std::vector<graph::Edge> prefetch_edges_;  // into gathers that the options delay
-  std::int64_t limit_;
-  bool watches_memory_ = false;
+  std::vector<std::vector<graph::Edge>> prefetch_edges_;  // by class, into gathers that the options delay
+  std::vector<std::int64_t> limits_;                      // by class; 0: none
+  bool limited_ = false, watches_memory_ = false;
+  std::vector<std::uint32_t> communications_, computations_;  // lanes
 
   // of a run
   std::span<const double> priority_;
   ListChooser* chooser_ = nullptr;
-  MemoryForecast memory_;
+  std::vector<MemoryForecast> memory_;  // by class
   double now_ = 0;
-  RunningTasks running_;
-  std::vector<std::uint32_t> resource_of_stream_;
+  RunningLanes running_;
   std::vector<std::vector<Ready>> ready_;         // by resource: a heap, or with a chooser a list
   std::vector<std::set<std::uint32_t>> waiting_;  // by resource: ready tasks that didn't fit when last tried
   std::vector<std::uint32_t> candidates_;
-  std::vector<std::uint32_t> missing_, sequence_, stream_of_, reason_;
+  std::vector<std::uint32_t> missing_, sequence_, lane_of_, reason_;
   std::vector<double> finish_;  // by task
   std::vector<char> held_;
-  std::vector<std::uint32_t> last_free_;  // by stream: its last task that freed memory, or kIdle
-  std::vector<std::uint32_t> waited_;     // [stream][stream]: the last such task that the stream waited for
-  std::vector<graph::Edge> memory_edges_;
+  // By class:
+  std::vector<std::vector<std::uint32_t>> last_free_;  // by stream: its last task that freed memory, or kIdle
+  std::vector<std::vector<std::uint32_t>> waited_;  // [stream][stream]: the last such task that the stream waited for
+  std::vector<std::vector<graph::Edge>> memory_edges_;
+  std::vector<BufferWaits> visits_;  // empty with one class
 };
 
 /// By task: its cost + the longest path after it (the upward rank).

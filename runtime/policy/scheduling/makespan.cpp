@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 
-#include "runtime/policy/scheduling/running_tasks.h"
+#include "runtime/policy/scheduling/running_lanes.h"
 
 namespace weft::policy {
 
@@ -38,51 +39,67 @@ Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, std:
   return table;
 }
 
-Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
-                       const PolicyOptions& options) {
-  const std::size_t tasks = graph.tasks().size(), streams = order.streams.size();
-  Timetable table{std::vector<double>(tasks, 0), std::vector<double>(tasks, 0), 0};
-  std::vector<std::uint32_t> begin(tasks + 1, 0), targets, missing(tasks, 0);
+Timetable timetable_of(const JointTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options) {
+  const std::size_t size = tasks.size(), lanes = tasks.lanes().size();
+  Timetable table{std::vector<double>(size, 0), std::vector<double>(size, 0), 0};
+  std::vector<std::uint32_t> begin(size + 1, 0), targets, missing(size, 0);
   const auto each_edge = [&](const auto& visit) {
-    for (const graph::Edge& edge : graph.edges()) {
-      if (edge.distance == 0) visit(edge);
+    for (std::uint32_t node = 0; node < size; ++node) {
+      if (tasks.is_node(node)) tasks.each_after(node, [&](std::uint32_t after) { visit(node, after); });
     }
-    for (const graph::Edge& edge : order.added_edges) {
-      if (edge.distance == 0) visit(edge);
+    for (std::size_t k = 0; k < tasks.classes(); ++k) {
+      for (const graph::Edge& edge : orders[k].added_edges) {
+        if (edge.distance != 0) continue;
+        visit(tasks.node_of(tasks.first(k) + edge.from.value), tasks.node_of(tasks.first(k) + edge.to.value));
+      }
     }
   };
-  each_edge([&](const graph::Edge& edge) { ++begin[edge.from.index() + 1], ++missing[edge.to.index()]; });
-  for (std::size_t i = 0; i < tasks; ++i) begin[i + 1] += begin[i];
-  targets.resize(begin[tasks]);
+  each_edge([&](std::uint32_t from, std::uint32_t to) { ++begin[from + 1], ++missing[to]; });
+  for (std::size_t i = 0; i < size; ++i) begin[i + 1] += begin[i];
+  targets.resize(begin[size]);
   std::vector<std::uint32_t> place(begin.begin(), begin.end() - 1);
-  each_edge([&](const graph::Edge& edge) { targets[place[edge.from.index()]++] = edge.to.value; });
-  std::vector<std::vector<std::uint32_t>> queues(streams);
-  for (const plan::Placement& placement : order.sequence)
-    queues[placement.stream.index()].push_back(placement.task.value);
-
-  RunningTasks running(graph, costs, options, order.streams);
-  std::vector<std::size_t> next(streams, 0);
-  std::size_t done = 0;
-  for (double now = 0; done < tasks;) {
-    for (std::size_t s = 0; s < streams; ++s) {
-      if (!running.idle(s) || next[s] == queues[s].size() || missing[queues[s][next[s]]] > 0) continue;
-      const std::uint32_t task = queues[s][next[s]++];
-      table.start[task] = now;
-      running.start(s, task, now);
+  each_edge([&](std::uint32_t from, std::uint32_t to) { targets[place[from]++] = to; });
+  std::vector<std::vector<std::uint32_t>> queues(lanes);
+  std::size_t left = 0;
+  for (std::size_t k = 0; k < tasks.classes(); ++k) {
+    for (const plan::Placement& placement : orders[k].sequence) {
+      const std::uint32_t number = tasks.first(k) + placement.task.value;
+      if (!tasks.is_node(number)) continue;
+      queues[tasks.lane_of(k, placement.stream)].push_back(number);
+      ++left;
+    }
+  }
+  RunningLanes running(tasks, options);
+  std::vector<std::size_t> next(lanes, 0);
+  for (double now = 0; left > 0;) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if (!running.idle(lane) || next[lane] == queues[lane].size() || missing[queues[lane][next[lane]]] > 0) continue;
+      const std::uint32_t node = queues[lane][next[lane]++];
+      table.start[node] = now;
+      running.start(lane, node, now);
     }
     running.settle(now);
     now = running.next();
     if (now == std::numeric_limits<double>::infinity()) throw std::logic_error("an order deadlocks");
-    for (std::size_t s = 0; s < streams; ++s) {
-      if (running.idle(s) || running.finish(s) != now) continue;
-      const std::uint32_t task = running.end(s);
-      table.finish[task] = now;
-      ++done;
-      for (std::uint32_t i = begin[task]; i < begin[task + 1]; ++i) --missing[targets[i]];
-    }
+    running.end_at(now, [&](std::size_t, std::uint32_t node) {
+      table.finish[node] = now;
+      --left;
+      for (std::uint32_t i = begin[node]; i < begin[node + 1]; ++i) --missing[targets[i]];
+    });
     table.makespan = now;
   }
+  for (std::uint32_t number = 0; number < size; ++number) {
+    table.start[number] = table.start[tasks.node_of(number)];
+    table.finish[number] = table.finish[tasks.node_of(number)];
+  }
   return table;
+}
+
+Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
+                       const PolicyOptions& options) {
+  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  const JointTasks tasks(PipelineClasses(&borrowed, 1), std::span(&costs, 1), {order.streams});
+  return timetable_of(tasks, {&order, 1}, options);
 }
 
 }  // namespace weft::policy

@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "runtime/cost/costs.h"
 #include "runtime/plan/order.h"
+#include "runtime/policy/pipeline/joint_tasks.h"
 #include "runtime/policy/policy.h"
 
 namespace weft::policy {
@@ -26,6 +27,10 @@ Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, std:
 /// that are alike, if the order's plan has no waits beyond these edges. Takes O(tasks · streams + edges).
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
                        const PolicyOptions& options);
+
+/// The same of several classes whose orders run together (pipeline/joint_orders.h), by number of a task; other members
+/// than a node's first one have its times. A node with several members takes its place from the order of its first one.
+Timetable timetable_of(const JointTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options);
 
 inline double makespan_of(const graph::Graph& graph, const plan::Order& order, std::span<const double> cost) {
   return timetable_of(graph, order, cost).makespan;

@@ -27,8 +27,14 @@ RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& cos
                                                        : options.link_of_channel.at(channel);
     local_.push_back(!stream.compute && graph.is_local(stream.channel));
     link_.push_back(stream.compute ? 0 : dense.emplace(link, dense.size()).first->second);
+    directions_.push_back(Directions::both);
+    if (stream.compute || !graph::is_message(stream.channel)) continue;
+    has_messages_ = true;
+    const bool sends = stream.channel == graph::Channel::send_next || stream.channel == graph::Channel::send_previous;
+    directions_.back() = sends ? Directions::out : Directions::in;
   }
-  on_link_ = cost::LinkShares(dense.size());
+  links_ = dense.size();
+  on_link_ = cost::LinkShares(links_ * (has_messages_ ? 2 : 1));
   contends_ = dense.size() < streams.size() - computes_;
   if (options.machine == nullptr) return;
   contends_ = contends_ || !slowdowns_.none();
@@ -76,14 +82,25 @@ double RunningTasks::slowdown(std::uint32_t computation) const {
   return factor;
 }
 
+void RunningTasks::use_link(std::size_t stream, double use) {
+  if (directions_[stream] != Directions::in) on_link_.add(link_[stream], use);
+  if (directions_[stream] != Directions::out && has_messages_) on_link_.add(links_ + link_[stream], use);
+}
+
+double RunningTasks::link_rate(std::size_t stream, double use) const {
+  const double out = directions_[stream] == Directions::in ? 1 : on_link_.rate(link_[stream], use);
+  if (directions_[stream] == Directions::out || !has_messages_) return out;
+  return std::min(out, on_link_.rate(links_ + link_[stream], use));
+}
+
 void RunningTasks::settle(double now) {
   if (!contends_) return;
   on_link_.clear();
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
-    if (communicates(s)) on_link_.add(link_[s], use_[slots_[s].task]);
+    if (communicates(s)) use_link(s, use_[slots_[s].task]);
   }
   on_link_.divide();
-  const auto rate = [&](std::size_t s) { return on_link_.rate(link_[s], use_[slots_[s].task]); };
+  const auto rate = [&](std::size_t s) { return link_rate(s, use_[slots_[s].task]); };
   double taken = 0, wanted = 0;  // cores
   for (std::size_t s = computes_; shared_cores_ && s < slots_.size(); ++s) {
     if (communicates(s)) taken += cores_[slots_[s].task] * rate(s);

@@ -18,7 +18,8 @@ namespace weft::policy {
 
 /// At most one task per stream. Rates follow the simulator's rules, for ranks that are all alike: collectives share
 /// their link, computations are slowed down by collectives beside them, and transports take cores from
-/// computations. With options without machine and links each task takes its cost.
+/// computations. Messages use one direction of a link, collectives both. With options without machine and links each
+/// task takes its cost.
 ///
 ///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after each start or end
 ///   running.finish(0)                                                    // when a ends if no rate changes
@@ -49,15 +50,22 @@ class RunningTasks {
     double remaining = 0, rate = 1, updated = 0, finish = 0;  // in ns alone; 1: as if alone
   };
 
+  enum class Directions : std::uint8_t { both, out, in };  // of a link
+
+  void use_link(std::size_t stream, double use);
+  double link_rate(std::size_t stream, double use) const;
   bool communicates(std::size_t stream) const { return slots_[stream].task != kIdle && !local_[stream]; }
   double slowdown(std::uint32_t computation) const;
   static void set_rate(Slot& slot, double rate, double now);
 
-  std::vector<double> cost_, cores_;  // by task; the cores that a collective's transport takes
-  std::vector<double> use_;           // by task: the part of its link that a collective uses alone
-  std::vector<std::size_t> link_;     // by stream; of communication streams
-  std::size_t computes_ = 0;          // streams of computations, which come first
-  std::vector<bool> local_;           // by stream: neither computes nor communicates
+  std::vector<double> cost_, cores_;    // by task; the cores that a collective's transport takes
+  std::vector<double> use_;             // by task: the part of its link that a collective uses alone
+  std::vector<std::size_t> link_;       // by stream; of communication streams
+  std::vector<Directions> directions_;  // by stream
+  std::size_t links_ = 0;               // each twice in on_link_ if there are messages: out, then in
+  bool has_messages_ = false;
+  std::size_t computes_ = 0;  // streams of computations, which come first
+  std::vector<bool> local_;   // by stream: neither computes nor communicates
   cost::KindSlowdowns slowdowns_;
   bool contends_ = false, shared_cores_ = false;
   double machine_cores_ = 1;

@@ -14,9 +14,10 @@ namespace {
 TEST(Policies, AreMadeByTheirNames) {
   EXPECT_EQ(graph_policy_names(), (std::vector<std::string>{"serial", "program", "axonn", "ddp-bucket", "fsdp",
                                                             "critical-path", "lhs", "random", "anneal", "portfolio"}));
-  EXPECT_EQ(pipeline_policy_names(),
-            (std::vector<std::string>{"serial", "program", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v",
-                                      "dualpipe-v", "pipe-list", "pipe-search"}));
+  EXPECT_EQ(
+      pipeline_policy_names(),
+      (std::vector<std::string>{"serial", "program", "critical-path", "lhs", "random", "anneal", "portfolio", "gpipe",
+                                "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "pipe-list", "pipe-search"}));
   for (const std::string& name : policy_names()) EXPECT_EQ(make_policy(name)->name(), name);
 }
 

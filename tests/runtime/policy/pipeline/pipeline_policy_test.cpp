@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
@@ -11,9 +13,14 @@ namespace {
 
 std::vector<std::string> quick_pipeline_policies() {
   std::vector<std::string> names = pipeline_policy_names();
-  for (std::string& name : names) name += name == "pipe-search" ? ":moves=30" : "";
+  for (std::string& name : names) {
+    if (name == "pipe-search") name += ":moves=30";
+    if (name == "anneal") name += ":iterations=20";
+    if (name == "portfolio") name += ":budget=8";
+  }
   for (const char* variant : {"interleaved:chunks=3", "pipe-list:chunks=2", "pipe-list:chunks=3,placement=v",
-                              "pipe-search:chunks=2,placement=v,moves=30"})
+                              "pipe-search:chunks=2,placement=v,moves=30", "critical-path:chunks=2",
+                              "lhs:chunks=2,placement=v", "portfolio:budget=10,chunks=2"})
     names.emplace_back(variant);
   return names;
 }
@@ -54,7 +61,7 @@ TEST(PipelinePolicies, SharedCollectivesComeWhereAllStagesCanBegin) {
   const std::vector<std::shared_ptr<const graph::Graph>> classes = {
       with_shared_collective(*toy.classes()[0], "S0.update.p0"),
       with_shared_collective(*toy.classes()[1], "mb3.S1.bwd.input.p0")};
-  for (const std::string& name : pipeline_policy_names()) {
+  for (const std::string& name : quick_pipeline_policies()) {
     if (make_policy(name)->chunks().chunks == 1) testing::checked_plans(classes, name);
   }
 }
@@ -71,8 +78,9 @@ TEST(PipelinePolicies, UseOneComputeStream) {
 TEST(PipelinePolicies, AProgramWithoutStagesIsOrderedAsByProgram) {
   const auto graph = testing::random_graph(5, {.channels = 3});
   const plan::Order order = make_policy("program")->order(*graph, {});
+  const std::vector<std::string> of_graphs = graph_policy_names();
   for (const std::string& name : pipeline_policy_names()) {
-    if (name == "serial") continue;
+    if (std::ranges::find(of_graphs, name) != of_graphs.end()) continue;
     EXPECT_EQ(make_policy(name)->order(*graph, {}), order) << name;
   }
 }
@@ -97,8 +105,8 @@ TEST(PipelinePolicies, OneGraphPoliciesRefuseStages) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
                  "policy axonn orders one graph, and this program has 3 pipeline stages; expected a policy that orders "
-                 "pipelines: serial, program, gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe-v, pipe-list, "
-                 "pipe-search\n  fix: choose one of these with --policy");
+                 "pipelines: serial, program, critical-path, lhs, random, anneal, portfolio, gpipe, 1f1b, interleaved, "
+                 "zb-h1, zb-v, dualpipe-v, pipe-list, pipe-search\n  fix: choose one of these with --policy");
   }
 }
 
@@ -107,8 +115,12 @@ TEST(PipelinePolicies, ChunksArePartOfThePolicy) {
   EXPECT_EQ(make_policy("interleaved:chunks=4")->chunks(), (graph::PipelineChunks{4, graph::ChunkPlacement::loop}));
   EXPECT_EQ(make_policy("zb-v")->chunks(), (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
   EXPECT_EQ(make_policy("dualpipe-v")->chunks(), (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
-  EXPECT_EQ(make_policy("pipe-list:chunks=2,placement=v")->chunks(),
-            (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
+  for (const char* name : {"pipe-list", "pipe-search", "critical-path", "lhs", "anneal", "portfolio"}) {
+    EXPECT_EQ(make_policy(name)->chunks(), graph::PipelineChunks()) << name;
+    EXPECT_EQ(make_policy(std::string(name) + ":chunks=2,placement=v")->chunks(),
+              (graph::PipelineChunks{2, graph::ChunkPlacement::v}))
+        << name;
+  }
 }
 
 }  // namespace

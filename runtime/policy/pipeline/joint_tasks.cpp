@@ -1,0 +1,152 @@
+#include "runtime/policy/pipeline/joint_tasks.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "graph/grid.h"
+
+namespace weft::policy {
+
+namespace {
+
+std::vector<std::vector<plan::Stream>> streams_of_all(PipelineClasses classes, int compute_streams) {
+  std::vector<std::vector<plan::Stream>> streams;
+  for (const auto& graph : classes) streams.push_back(plan::streams_of(*graph, compute_streams));
+  return streams;
+}
+
+}  // namespace
+
+JointTasks::JointTasks(PipelineClasses classes, std::span<const cost::TaskCosts> costs, int compute_streams)
+    : JointTasks(classes, costs, streams_of_all(classes, compute_streams)) {}
+
+JointTasks::JointTasks(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
+                       std::vector<std::vector<plan::Stream>> streams)
+    : costs_(costs.begin(), costs.end()), steps_(classes), streams_(std::move(streams)) {
+  for (std::uint32_t k = 0; k < classes.size(); ++k) {
+    graphs_.push_back(classes[k].get());
+    first_.push_back(static_cast<std::uint32_t>(members_.size()));
+    for (std::uint32_t i = 0; i < classes[k]->tasks().size(); ++i) members_.push_back({k, i});
+  }
+  for (std::uint32_t number = 0; number < members_.size(); ++number) node_of_.push_back(number);
+  join_steps();
+  make_lanes();
+}
+
+void JointTasks::join_steps() {
+  if (steps_.steps().empty()) return;
+  next_.assign(size(), JointSteps::kNone);
+  previous_.assign(size(), JointSteps::kNone);
+  const auto node = [&](const JointStep& step) {
+    std::uint32_t least = JointSteps::kNone;
+    for (const ClassTask& member : step.members) least = std::min(least, first_[member.rank] + member.task);
+    return least;
+  };
+  for (const JointStep& step : steps_.steps()) {
+    double ns = 0, link_ns = 0;
+    for (const ClassTask& member : step.members) {
+      node_of_[first_[member.rank] + member.task] = node(step);
+      const double each = costs_[member.rank].ns[member.task];
+      if (each >= ns) link_ns = costs_[member.rank].on_link()[member.task];
+      ns = std::max(ns, each);
+    }
+    for (const ClassTask& member : step.members) {
+      costs_[member.rank].ns[member.task] = ns;
+      if (!costs_[member.rank].link_ns.empty()) costs_[member.rank].link_ns[member.task] = link_ns;
+    }
+    if (step.next == JointSteps::kNone) continue;
+    next_[node(step)] = node(steps_.steps()[step.next]);
+    previous_[node(steps_.steps()[step.next])] = node(step);
+  }
+}
+
+void JointTasks::make_lanes() {
+  // Of a channel with members in several classes: by its sender, or 0, and its channel there.
+  std::map<std::pair<std::uint32_t, graph::Channel>, std::uint32_t> shared;
+  lane_of_stream_.resize(classes());
+  const auto peer = [&](std::uint32_t rank, graph::Channel channel) {
+    return static_cast<std::uint32_t>(graph::peer_stage(channel, rank, static_cast<std::int64_t>(classes())));
+  };
+  for (std::uint32_t k = 0; k < classes(); ++k) {
+    std::uint32_t first_compute = JointSteps::kNone;
+    for (std::size_t s = 0; s < streams_[k].size(); ++s) {
+      const plan::Stream& stream = streams_[k][s];
+      auto lane = static_cast<std::uint32_t>(lanes_.size());
+      if (classes() > 1 && !stream.compute) {
+        const graph::Channel channel = stream.channel;
+        const bool receives = channel == graph::Channel::receive_next || channel == graph::Channel::receive_previous;
+        if (receives) {
+          lane = shared.try_emplace({peer(k, channel), graph::other_end(channel)}, lane).first->second;
+        } else if (graph::is_message(channel) || is_shared_by_stages(channel)) {
+          lane = shared.try_emplace({graph::is_message(channel) ? k : 0, channel}, lane).first->second;
+        }
+      }
+      if (stream.compute) first_compute = std::min(first_compute, lane);
+      if (lane == lanes_.size()) {
+        lanes_.push_back({stream.compute, stream.compute ? first_compute : lane, plan::StreamId(s), {}});
+      }
+      lanes_[lane].classes.push_back(k);
+      lane_of_stream_[k].push_back(lane);
+    }
+  }
+  resource_.reserve(size());
+  channel_stream_.resize(size());
+  for (std::uint32_t k = 0; k < classes(); ++k) {
+    const auto compute =
+        static_cast<std::size_t>(std::ranges::find(streams_[k], true, &plan::Stream::compute) - streams_[k].begin());
+    for (const graph::Task& task : graphs_[k]->tasks()) {
+      plan::StreamId stream(compute);
+      if (const graph::Channel* channel = graph::channel_of(task.operation))
+        stream = channel_stream_[resource_.size()] = plan::stream_of_channel(streams_[k], *channel);
+      resource_.push_back(stream.valid() ? lane_of_stream_[k].at(stream.index()) : 0);
+    }
+  }
+}
+
+std::vector<double> JointTasks::all_costs() const {
+  std::vector<double> all;
+  all.reserve(size());
+  for (const cost::TaskCosts& costs : costs_) all.insert(all.end(), costs.ns.begin(), costs.ns.end());
+  return all;
+}
+
+std::vector<std::uint32_t> JointTasks::topological_order() const {
+  std::vector<std::uint32_t> order;
+  order.reserve(size());
+  if (classes() == 1) {
+    for (std::uint32_t node = 0; node < size(); ++node) order.push_back(node);
+    return order;
+  }
+  std::vector<std::uint32_t> missing(size(), 0);
+  std::size_t nodes = 0;
+  for (std::uint32_t node = 0; node < size(); ++node) {
+    if (!is_node(node)) continue;
+    ++nodes;
+    each_before(node, [&](std::uint32_t) { ++missing[node]; });
+    if (missing[node] == 0) order.push_back(node);
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    each_after(order[i], [&](std::uint32_t after) {
+      if (--missing[after] == 0) order.push_back(after);
+    });
+  }
+  if (order.size() != nodes) throw std::logic_error("the program's stages wait for each other in a circle");
+  return order;
+}
+
+std::vector<double> upward_rank(const JointTasks& tasks) {
+  std::vector<double> rank(tasks.size(), 0);
+  const std::vector<std::uint32_t> order = tasks.topological_order();
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    double after = 0;
+    tasks.each_after(*node, [&](std::uint32_t next) { after = std::max(after, rank[next]); });
+    rank[*node] = after + tasks.cost(*node);
+  }
+  for (std::uint32_t number = 0; number < tasks.size(); ++number) rank[number] = rank[tasks.node_of(number)];
+  return rank;
+}
+
+}  // namespace weft::policy

@@ -1,0 +1,152 @@
+#include "runtime/policy/scheduling/joint_lists.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "runtime/policy/fit_memory.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/simulate/simulator.h"
+#include "tests/runtime/links.h"
+#include "tests/runtime/policy/pipeline/random_pipeline.h"
+#include "tests/runtime/policy/pipeline/simulated_pipeline.h"
+
+namespace weft::policy {
+namespace {
+
+using Classes = std::vector<std::shared_ptr<const graph::Graph>>;
+
+/// Draws a time for each task by its name, so that all members of a collective have the same.
+class DrawnCosts final : public cost::CostModel {
+ public:
+  cost::TaskCosts costs(const graph::Graph& graph) const override {
+    cost::TaskCosts costs;
+    for (const graph::Task& task : graph.tasks()) {
+      const std::string name = task.name.substr(0, task.name.find(".S"));
+      const bool receives = std::holds_alternative<graph::Receive>(task.operation);
+      costs.ns.push_back(receives ? 0 : 1000 + static_cast<double>(std::hash<std::string>{}(name) % 5000));
+    }
+    costs.cpu_ns.assign(costs.ns.size(), 0);
+    return costs;
+  }
+  std::string source() const override { return "drawn"; }
+};
+
+struct SimulatedOrders {
+  double simulated = 0;
+  std::vector<plan::Plan> plans;
+};
+
+SimulatedOrders simulated_step(const Classes& classes, const std::vector<plan::Order>& orders,
+                               const PolicyOptions& options) {
+  SimulatedOrders step;
+  for (std::size_t k = 0; k < classes.size(); ++k)
+    step.plans.push_back(plan::make_plan(classes[k], orders[k], "tried"));
+  for (const plan::Violation& violation : plan::check_together(testing::pointers_to(step.plans)))
+    ADD_FAILURE() << violation.message;
+  simulate::SimulationOptions simulation;
+  simulation.grid.pipe = std::ssize(classes);
+  simulation.link_of_channel = options.link_of_channel;
+  std::vector<cost::TaskCosts> costs = costs_of_each(classes, options);
+  step.simulated =
+      simulate::simulate_together(testing::pointers_to(step.plans), costs, cost::Machine(), simulation).step_ns;
+  return step;
+}
+
+// With the edges that plans add for memory, timetables are the simulator's, also of links that are shared.
+TEST(JointLists, TimetablesAreTheSimulators) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const Classes classes = testing::random_pipeline(seed, {});
+    PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2),
+                          .cost_model = std::make_shared<DrawnCosts>()};
+    options.link_of_channel = testing::own_links();
+    const JointLists lists(classes, options);
+    for (const char* policy : {"critical-path", "random", "lhs", "1f1b"}) {
+      std::vector<plan::Order> orders = make_policy(policy)->orders(classes, options);
+      const SimulatedOrders step = simulated_step(classes, orders, options);
+      for (std::size_t k = 0; k < orders.size(); ++k) orders[k].added_edges = step.plans[k].added_edges;
+      EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, step.simulated, 1e-6 * step.simulated)
+          << policy << ", seed " << seed;
+    }
+  }
+}
+
+// A link carries two directions at once, each shared by the messages that go there.
+TEST(JointLists, DirectionsOfALinkAreSharedByThemselves) {
+  const testing::PipelineToy toy({.stages = 3, .micro_batches = 6, .message = 900});
+  PolicyOptions options{.cost_model = toy.prices()};
+  options.link_of_channel = testing::one_link();
+  const JointLists lists(toy.classes(), options);
+  std::vector<plan::Order> orders = make_policy("1f1b")->orders(toy.classes(), options);
+  const SimulatedOrders step = simulated_step(toy.classes(), orders, options);
+  for (std::size_t k = 0; k < orders.size(); ++k) orders[k].added_edges = step.plans[k].added_edges;
+  EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, step.simulated, 0.02 * step.simulated);
+}
+
+TEST(JointLists, AScheduleKnowsHowLongItTakes) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Classes classes = testing::random_pipeline(seed, {2, graph::ChunkPlacement::v});
+    const PolicyOptions options{.cost_model = std::make_shared<DrawnCosts>()};
+    const JointLists lists(classes, options);
+    const auto scheduler = lists.scheduler(1, 0, ListScheduler::Direction::forward);
+    const double makespan = scheduler->run(upward_rank(lists.tasks()));
+    const auto orders = scheduler->orders({.kind = plan::ReasonKind::best_ready});
+    EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, makespan, 1e-6 * makespan) << seed;
+    EXPECT_EQ(lists.priority_of(orders).size(), lists.tasks().size());
+  }
+}
+
+// Serial orders need least; list schedules keep limits between that and what they take without one.
+TEST(JointLists, KeepEachClassWithinItsLimit) {
+  int bound = 0;
+  for (const std::int64_t micro_batches : {4, 8, 12}) {
+    const testing::PipelineToy toy({.stages = 4, .micro_batches = micro_batches, .message = 100});
+    const PolicyOptions free{.cost_model = toy.prices()};
+    const auto most_scratch = [](const std::vector<plan::Plan>& plans) {
+      std::int64_t most = 0;
+      for (const plan::Plan& plan : plans) most = std::max(most, plan.scratch_bytes);
+      return most;
+    };
+    const std::int64_t one_by_one = most_scratch(testing::checked_plans(toy.classes(), "1f1b", free));
+    for (const char* name : {"critical-path", "lhs", "anneal:iterations=30", "portfolio:budget=30"}) {
+      SCOPED_TRACE(name);
+      PolicyOptions limited = free;
+      limited.memory_limit = one_by_one;
+      const std::int64_t wanted = most_scratch(testing::checked_plans(toy.classes(), name, free));
+      EXPECT_LE(most_scratch(testing::checked_plans(toy.classes(), name, limited)), one_by_one);
+      bound += wanted > one_by_one ? 1 : 0;
+    }
+  }
+  EXPECT_GE(bound, 3);
+}
+
+// With the same memory a portfolio is never longer than a published schedule, by the simulator too.
+TEST(JointLists, APortfolioIsNeverLongerThanItsMembers) {
+  for (const double message : {0.0, 600.0}) {
+    const testing::PipelineToy toy(
+        {.stages = 3, .micro_batches = 6, .input = 1300, .weight = 700, .update = 100, .message = message});
+    PolicyOptions options{.cost_model = toy.prices()};
+    options.link_of_channel = testing::own_links();
+    const auto step_of = [&](const char* name) {
+      return simulated_step(toy.classes(), make_policy(name)->orders(toy.classes(), options), options).simulated;
+    };
+    const double found = step_of("portfolio:budget=100");
+    for (const char* member : {"gpipe", "1f1b", "zb-h1", "pipe-list", "pipe-search", "critical-path", "lhs", "program"})
+      EXPECT_LE(found, step_of(member) * (1 + 1e-9)) << member << ", message " << message;
+  }
+}
+
+// Buffers of messages are used again, so memory doesn't grow with the number of micro-batches.
+TEST(JointLists, BuffersOfMessagesAreUsedAgain) {
+  const auto scratch = [](std::int64_t micro_batches) {
+    const testing::PipelineToy toy(
+        {.stages = 2, .micro_batches = micro_batches, .message = 100, .count = 4096, .saved = 16, .factors = {4, 1}});
+    const PolicyOptions options{.cost_model = toy.prices()};
+    return testing::checked_plans(toy.classes(), "critical-path", options)[1].scratch_bytes;
+  };
+  // The last stage is faster than the first one, so it takes what it receives at once.
+  EXPECT_LE(scratch(24), scratch(6) + 4096 * 4);
+}
+
+}  // namespace
+}  // namespace weft::policy

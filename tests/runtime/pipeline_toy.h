@@ -49,8 +49,8 @@ struct PipelineShape {
 /// backward with its own y. The first one's dx is written and not read.
 class PipelineToy {
  public:
-  explicit PipelineToy(PipelineShape shape) : shape_(shape) {
-    for (std::int64_t rank = 0; rank < shape.stages; ++rank) classes_.push_back(Rank(*this, rank).build());
+  explicit PipelineToy(PipelineShape shape) : shape_(std::move(shape)) {
+    for (std::int64_t rank = 0; rank < shape_.stages; ++rank) classes_.push_back(Rank(*this, rank).build());
   }
 
   const PipelineShape& shape() const { return shape_; }
@@ -67,7 +67,7 @@ class PipelineToy {
   /// Prices tasks by their names.
   class Prices final : public cost::CostModel {
    public:
-    explicit Prices(PipelineShape shape) : shape_(shape) {}
+    explicit Prices(PipelineShape shape) : shape_(std::move(shape)) {}
     cost::TaskCosts costs(const graph::Graph& graph) const override {
       cost::TaskCosts costs;
       for (const graph::Task& task : graph.tasks()) costs.ns.push_back(price(task));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -137,6 +138,40 @@ std::vector<std::uint32_t> JointTasks::topological_order() const {
   return order;
 }
 
+namespace {
+
+/// The computations of a pass that lead to its message, or in a forward pass all, get the greatest rank among them.
+void keep_passes_together(const JointTasks& tasks, std::vector<double>& rank) {
+  struct Pass {
+    double first = 0, last = 0;  // the greatest rank; the rank of the message that leaves
+    bool sends = false;
+  };
+  std::map<std::tuple<std::uint32_t, std::int32_t, std::int32_t, graph::Phase>, Pass> passes;
+  const auto pass_of = [&](std::uint32_t number) -> Pass* {
+    const graph::Task& task = tasks.task(number);
+    if (task.stage < 0 || task.micro_batch < 0 || task.phase == graph::Phase::update) return nullptr;
+    return &passes[{tasks.rank_of(number), task.micro_batch, task.stage, task.phase}];
+  };
+  for (std::uint32_t number = 0; number < tasks.size(); ++number) {
+    Pass* pass = pass_of(number);
+    if (pass == nullptr) continue;
+    if (std::holds_alternative<graph::Send>(tasks.task(number).operation)) {
+      pass->sends = true;
+      pass->last = std::max(pass->last, rank[number]);
+    } else if (!graph::is_collective(tasks.task(number).operation)) {
+      pass->first = std::max(pass->first, rank[number]);
+    }
+  }
+  for (std::uint32_t number = 0; number < tasks.size(); ++number) {
+    const Pass* pass = pass_of(number);
+    if (pass == nullptr || graph::is_collective(tasks.task(number).operation)) continue;
+    const bool forward = tasks.task(number).phase == graph::Phase::forward;
+    if (forward || (pass->sends && rank[number] > pass->last)) rank[number] = pass->first;
+  }
+}
+
+}  // namespace
+
 std::vector<double> upward_rank(const JointTasks& tasks) {
   std::vector<double> rank(tasks.size(), 0);
   const std::vector<std::uint32_t> order = tasks.topological_order();
@@ -146,6 +181,7 @@ std::vector<double> upward_rank(const JointTasks& tasks) {
     rank[*node] = after + tasks.cost(*node);
   }
   for (std::uint32_t number = 0; number < tasks.size(); ++number) rank[number] = rank[tasks.node_of(number)];
+  if (tasks.classes() > 1) keep_passes_together(tasks, rank);
   return rank;
 }
 

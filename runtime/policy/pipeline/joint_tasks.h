@@ -113,7 +113,9 @@ class JointTasks {
 };
 
 /// By number: a node's cost + the longest path after it, through all classes (the upward rank); members have their
-/// node's.
+/// node's. Of several classes, the computations of a pass of a micro-batch through a stage that the next stage waits
+/// for all have the first one's: else the first layer of all micro-batches would come before any one's second, and no
+/// message would leave.
 std::vector<double> upward_rank(const JointTasks& tasks);
 
 }  // namespace weft::policy

@@ -39,7 +39,8 @@ std::vector<NamedSequences> published(const UnitModel& model) {
   return found;
 }
 
-/// Moves units of sequences about, and back again.
+/// Moves units of sequences about, and back again. A unit doesn't pass one of the same work and stage: losses and
+/// gradients of all micro-batches add up in their order, which the model doesn't know.
 class UnitMoves {
  public:
   UnitMoves(const UnitModel& model, UnitSequences& sequences, RandomNumbers& numbers)
@@ -105,7 +106,7 @@ class UnitMoves {
       const std::size_t last = std::min(sequence.size(), at + 1 + kFarthest);
       std::vector<std::size_t> able;
       for (std::size_t later = at + 1; later < last; ++later) {
-        if (model_.ready(sequence[later], ends) < begin) able.push_back(later);
+        if (model_.ready(sequence[later], ends) < begin && reach(rank, later, at) == at) able.push_back(later);
       }
       if (able.empty()) continue;
       const std::size_t chosen = able[numbers_.below(able.size())];
@@ -118,10 +119,23 @@ class UnitMoves {
 
   void move_by(std::size_t rank, std::size_t from, std::size_t distance, bool later) {
     if (sequences_[rank].empty() || from >= sequences_[rank].size()) return;
-    const std::size_t to =
-        later ? std::min(from + distance, sequences_[rank].size() - 1) : from - std::min(from, distance);
+    const std::size_t to = reach(
+        rank, from, later ? std::min(from + distance, sequences_[rank].size() - 1) : from - std::min(from, distance));
     shift(rank, from, to);
     moved_.push_back({rank, from, to});
+  }
+
+  /// The place nearest to `to` that a unit may be moved to.
+  std::size_t reach(std::size_t rank, std::size_t from, std::size_t to) const {
+    const Unit moved = model_.unit(sequences_[rank][from]);
+    std::size_t at = from;
+    while (at != to) {
+      const std::size_t next = from < to ? at + 1 : at - 1;
+      const Unit passed = model_.unit(sequences_[rank][next]);
+      if (passed.work == moved.work && passed.stage == moved.stage) break;
+      at = next;
+    }
+    return at;
   }
 
   void shift(std::size_t rank, std::size_t from, std::size_t to) {

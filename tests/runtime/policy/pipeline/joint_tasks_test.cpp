@@ -43,6 +43,18 @@ TEST(JointTasks, PathsGoThroughMessages) {
   EXPECT_EQ(rank[number_of(tasks, 1, "mb0.S1.bwd.weight.p0")], 35);
 }
 
+TEST(JointTasks, ComputationsOfAPassHaveOneRank) {
+  const testing::PipelineToy toy({.stages = 2, .micro_batches = 2, .pieces = 3});
+  const JointTasks tasks(toy.classes(), toy.costs(), 1);
+  const std::vector<double> rank = upward_rank(tasks);
+  const auto rank_of = [&](std::size_t k, const char* name) { return rank[number_of(tasks, k, name)]; };
+  EXPECT_EQ(rank_of(0, "mb1.S0.fwd.p2"), rank_of(0, "mb1.S0.fwd.p0"));
+  EXPECT_EQ(rank_of(1, "mb1.S1.bwd.input.p0"), rank_of(1, "mb1.S1.bwd.input.p2"));
+  EXPECT_LT(rank_of(1, "mb1.S1.bwd.weight.p2"), rank_of(1, "mb1.S1.bwd.input.p0"));
+  // Nobody waits for what the first stage's backward pass makes.
+  EXPECT_LT(rank_of(0, "mb1.S0.bwd.input.p0"), rank_of(0, "mb1.S0.bwd.input.p2"));
+}
+
 TEST(JointTasks, AreInTopologicalOrder) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto classes = testing::random_pipeline(seed, {});

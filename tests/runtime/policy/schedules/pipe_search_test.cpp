@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 
 namespace weft::policy {
@@ -29,6 +31,22 @@ TEST(PipeSearch, IsNeverLongerThanItsStarts) {
 TEST(PipeSearch, MovesShortenTheStep) {
   testing::PipelineShape shape{.stages = 3, .micro_batches = 5, .input = 1700, .weight = 300, .message = 900};
   EXPECT_LE(idle_time_of("pipe-search:moves=3000", shape), idle_time_of("pipe-search:moves=0", shape));
+}
+
+// Losses and gradients of micro-batches add up in their order, so a search keeps it.
+TEST(PipeSearch, KeepsTheOrderOfMicroBatches) {
+  const testing::PipelineToy toy({.stages = 4, .micro_batches = 8, .input = 1300, .weight = 600, .message = 500});
+  const auto plans = testing::checked_plans(toy.classes(), "pipe-search:moves=2000", {.cost_model = toy.prices()});
+  for (const plan::Plan& plan : plans) {
+    std::map<std::string, std::int32_t> last;
+    for (const graph::TaskId id : plan.sequence) {
+      const graph::Task& task = plan.graph->task(id);
+      if (task.micro_batch < 0 || graph::is_collective(task.operation)) continue;
+      const std::string kind = task.name.substr(task.name.find('.'));
+      EXPECT_EQ(task.micro_batch, last.contains(kind) ? last[kind] + 1 : 0) << task.name;
+      last[kind] = task.micro_batch;
+    }
+  }
 }
 
 TEST(PipeSearch, SeedsDecide) {

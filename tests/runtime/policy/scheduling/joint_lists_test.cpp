@@ -136,6 +136,16 @@ TEST(JointLists, APortfolioIsNeverLongerThanItsMembers) {
   }
 }
 
+// Messages leave as early as they can, though a pass has many tasks.
+TEST(JointLists, MicroBatchesDoNotGoLayerByLayer) {
+  const testing::PipelineToy toy({.stages = 4, .micro_batches = 8, .pieces = 4});
+  const PolicyOptions options{.cost_model = toy.prices(), .link_of_channel = testing::own_links()};
+  const auto step_of = [&](const char* name) {
+    return simulated_step(toy.classes(), make_policy(name)->orders(toy.classes(), options), options).simulated;
+  };
+  for (const char* name : {"critical-path", "lhs"}) EXPECT_LE(step_of(name), step_of("gpipe")) << name;
+}
+
 // Buffers of messages are used again, so memory doesn't grow with the number of micro-batches.
 TEST(JointLists, BuffersOfMessagesAreUsedAgain) {
   const auto scratch = [](std::int64_t micro_batches) {

@@ -15,6 +15,7 @@
 #include "base/text/first_line.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/machine_keys.h"
+#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
@@ -64,57 +65,91 @@ void set_machine_numbers(train::ResolvedRun& run, const std::vector<train::Setti
   run.machine = std::make_shared<const cost::Machine>(std::move(machine));
 }
 
-/// The run of a combination, without its policy. Throws UserError on an impossible one.
-train::ResolvedRun resolve(const Sweep& sweep, const std::vector<std::string>& values) {
+/// The run of a combination and a policy. Throws UserError on an impossible one.
+train::ResolvedRun resolve(const Sweep& sweep, const std::vector<std::string>& values,
+                           const policy::NamedPolicy& policy) {
   SplitSettings settings = split_settings(sweep);
   for (std::size_t i = 0; i < values.size(); ++i) settings.add({sweep.keys[i].key, values[i], "--over"});
   train::RunConfig config = sweep.base;
   train::apply_command_line(config, std::move(settings.keys));
   train::leave_out_library(config);
+  if (config.grid.pipe > 1) config.policy = policy.name;  // which decides how many stages a rank has
   train::ResolvedRun run = train::read_texts(std::move(config));
   set_machine_numbers(run, settings.numbers);
   train::fill_in(run.config, 0);
+  run.policy = policy;
   return run;
 }
 
-void enter(SweepRow& row, const simulate::PlanReport& report, const simulate::PlanningProblem& problem,
-           const train::RunConfig& config) {
-  const double seconds = report.step_ns() * 1e-9;
-  row.step_ms = report.step_ns() * 1e-6;
-  row.tokens_per_s = static_cast<double>(config.global_batch * config.seq_len) / seconds;
+/// What rows have of a step's report.
+struct StepFigures {
+  double step_ns = 0, exposed_ns = 0, communication_ns = 0, bound_ns = 0;
+  std::int64_t memory_bytes = 0;
+};
+
+StepFigures figures_of(const simulate::PlanReport& report) {
+  return {report.step_ns(), static_cast<double>(report.overlap.exposed),
+          static_cast<double>(report.overlap.communication), report.bounds.best(), report.memory_bytes};
+}
+
+/// Of the stage that has most of each.
+StepFigures figures_of(const simulate::JointReport& report) {
+  StepFigures figures{.step_ns = report.step_ns(), .bound_ns = report.bounds.best()};
+  figures.memory_bytes = report.peak_memory_bytes();
+  for (const simulate::StageTimes& stage : report.times) {
+    figures.exposed_ns = std::max(figures.exposed_ns, stage.exposed);
+    figures.communication_ns = std::max(figures.communication_ns, stage.communication);
+  }
+  return figures;
+}
+
+void enter(SweepRow& row, const StepFigures& figures, const cost::Machine& machine, const train::RunConfig& config) {
+  row.step_ms = figures.step_ns * 1e-6;
+  row.tokens_per_s = static_cast<double>(config.global_batch * config.seq_len) / (figures.step_ns * 1e-9);
   row.mfu = config.model.train_flops_per_token(config.seq_len) * row.tokens_per_s /
-            static_cast<double>(config.grid.ranks()) / problem.machine.flops(config.dtype);
-  row.exposed_ms = static_cast<double>(report.overlap.exposed) * 1e-6;
-  row.communication_ms = static_cast<double>(report.overlap.communication) * 1e-6;
-  row.memory_bytes = report.memory_bytes;
-  row.fits = static_cast<double>(report.memory_bytes) <= problem.machine.memory_bytes;
-  row.bound_ms = report.bounds.best() * 1e-6;
+            static_cast<double>(config.grid.ranks()) / machine.flops(config.dtype);
+  row.exposed_ms = figures.exposed_ns * 1e-6;
+  row.communication_ms = figures.communication_ns * 1e-6;
+  row.memory_bytes = figures.memory_bytes;
+  row.fits = static_cast<double>(figures.memory_bytes) <= machine.memory_bytes;
+  row.bound_ms = figures.bound_ns * 1e-6;
+}
+
+/// Plans a problem once, and simulates it for each row's draw of the noise. Returns why there is no plan; "" if there
+/// is one.
+template <class Problem, class Report>
+std::string simulate_draws(const Sweep& sweep, const train::ResolvedRun& run, Problem problem,
+                           std::int64_t traced_ranks, Report (*report_of)(const Problem&, const policy::NamedPolicy&),
+                           std::span<SweepRow> rows) {
+  problem.simulation.noise = sweep.noise;
+  problem.simulation.traced_ranks = traced_ranks;
+  problem.simulation.seed = rows.front().seed;
+  Report report = report_of(problem, run.policy);
+  if (!report.planned()) return report.refusal;
+  for (SweepRow& row : rows) {
+    if (&row != &rows.front()) {
+      problem.simulation.seed = row.seed;
+      simulate::simulate_again(report, problem);
+    }
+    enter(row, figures_of(report), problem.machine, run.config);
+  }
+  return "";
 }
 
 /// Simulates the rows of one combination and one policy, which lack their figures.
 void simulate_rows(const Sweep& sweep, const policy::NamedPolicy& policy, std::span<SweepRow> rows) {
-  const auto refuse = [&](std::string_view message) {
-    for (SweepRow& row : rows) row.reason = first_line(message);  // its fix is about one combination
-  };
+  std::string reason;
   try {
-    train::ResolvedRun run = resolve(sweep, rows.front().values);
-    run.policy = policy;
-    simulate::PlanningProblem problem = train::planning_problem(run);
-    problem.simulation.noise = sweep.noise;
-    problem.simulation.traced_ranks = 1;
-    problem.simulation.seed = rows.front().seed;
-    simulate::PlanReport report = simulate::report_plan(problem, policy);
-    if (!report.planned()) return refuse(report.refusal);
-    for (SweepRow& row : rows) {
-      if (&row != &rows.front()) {
-        problem.simulation.seed = row.seed;
-        simulate::simulate_again(report, problem);
-      }
-      enter(row, report, problem, run.config);
-    }
+    const train::ResolvedRun run = resolve(sweep, rows.front().values, policy);
+    constexpr std::int64_t kOne = 1, kAll = 0;  // a pipeline's times are of one rank of each stage
+    reason = run.config.grid.pipe > 1
+                 ? simulate_draws(sweep, run, train::joint_problem(run), kAll, simulate::report_together, rows)
+                 : simulate_draws(sweep, run, train::planning_problem(run), kOne, simulate::report_plan, rows);
   } catch (const UserError& error) {
-    refuse(error.what());
+    reason = error.what();
   }
+  if (reason.empty()) return;
+  for (SweepRow& row : rows) row.reason = first_line(reason);  // its fix is about one combination
 }
 
 /// What tells a row from the others.

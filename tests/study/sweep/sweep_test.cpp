@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 #include "tests/study/sweep/tiny_sweep.h"
 #include "train/config/resolved_run.h"
@@ -60,6 +61,32 @@ TEST(Sweep, SimulatesWhatSimulateDoes) {
   EXPECT_EQ(row.step_ms, report.step_ns() * 1e-6);
   EXPECT_EQ(row.memory_bytes, report.memory_bytes);
   EXPECT_EQ(row.bound_ms, report.bounds.best() * 1e-6);
+}
+
+TEST(Sweep, SimulatesPipelines) {
+  Sweep sweep = tiny_sweep();
+  sweep.settings.pop_back();
+  sweep.keys = {{"grid", {"data=2", "pipe=2"}}};
+  sweep.policies = {policy::named_policy("1f1b"), policy::named_policy("interleaved")};
+  const std::vector<SweepRow> rows = rows_of(sweep);
+  ASSERT_EQ(rows.size(), 4U);
+  for (const std::size_t i : {2U, 3U}) {
+    train::RunConfig config;
+    train::apply_settings(config, sweep.settings);
+    train::set_key(config, "grid", "pipe=2", "");
+    config.policy = sweep.policies[i - 2].name;
+    const train::ResolvedRun run = train::resolve(config, 0);
+    const simulate::JointReport report = simulate::report_together(train::joint_problem(run), run.policy);
+    ASSERT_EQ(rows[i].reason, "");
+    EXPECT_EQ(rows[i].step_ms, report.step_ns() * 1e-6);
+    EXPECT_EQ(rows[i].memory_bytes, report.peak_memory_bytes());
+    EXPECT_EQ(rows[i].bound_ms, report.bounds.best() * 1e-6);
+  }
+  sweep.noise = 0.2;
+  sweep.seeds = 2;
+  const std::vector<SweepRow> drawn = rows_of(sweep);
+  EXPECT_EQ(drawn[4].reason, "");
+  EXPECT_NE(drawn[4].step_ms, drawn[5].step_ms);
 }
 
 TEST(Sweep, DoesntDependOnThreadsNorOnRowsThatAreKnown) {

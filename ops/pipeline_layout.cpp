@@ -76,6 +76,18 @@ PipelineLayout balanced_layout(const ModelConfig& model, std::int64_t seq_len, s
   return layout;
 }
 
+double imbalance(const ModelConfig& model, std::int64_t seq_len, const PipelineLayout& layout) {
+  const StageCosts costs = costs_of(model, seq_len);
+  std::vector<double> of_rank(static_cast<std::size_t>(layout.ranks), 0);
+  for (std::int64_t stage = 0; stage < layout.stages(); ++stage) {
+    of_rank[static_cast<std::size_t>(layout.rank_of(stage))] +=
+        graph::as_double(layout.layers[static_cast<std::size_t>(stage)]) * costs.layer;
+  }
+  of_rank[static_cast<std::size_t>(layout.last_rank())] += costs.head;
+  const double all = std::accumulate(of_rank.begin(), of_rank.end(), 0.0);
+  return *std::ranges::max_element(of_rank) * graph::as_double(layout.ranks) / all;
+}
+
 void validate_layout(const ModelConfig& model, const PipelineLayout& layout) {
   const std::int64_t stages = layout.stages();
   if (layout.chunks.placement == graph::ChunkPlacement::v && layout.chunks.chunks != 2) {

@@ -41,6 +41,9 @@ struct PipelinePart {
 PipelineLayout balanced_layout(const ModelConfig& model, std::int64_t seq_len, std::int64_t ranks,
                                graph::PipelineChunks chunks = {});
 
+/// The floating-point operations of the rank that has most, as a multiple of the ranks' mean.
+double imbalance(const ModelConfig& model, std::int64_t seq_len, const PipelineLayout& layout);
+
 /// Throws UserError unless the layout divides the model: layers in all, at least one in each stage.
 void validate_layout(const ModelConfig& model, const PipelineLayout& layout);
 

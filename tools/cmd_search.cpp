@@ -106,6 +106,7 @@ Command describe_search() {
                .paths = Paths::files});
   command.add({.names = "--top", .target = &options->top, .value = "N", .help = "rows of the table", .least = 1});
   add_search_flags(command, options->flags);
+  add_pipe_flag(command, options->flags);
   command.add({.names = "--why",
                .target = &options->why,
                .value = "N",
@@ -120,11 +121,13 @@ Command describe_search() {
   const ConfigOptions config(command);
   command.description =
       "Tries every grid of x, y, z and data with --ranks ranks, the order of its axes, the micro-batch, recomputation, "
-      "resharding and ZeRO-1, within the memory of a device. Bounds on memory and time drop most choices; the others "
+      "resharding and ZeRO-1, and pipeline stages if --pipe names numbers of them, within the memory of a device. "
+      "Bounds on memory and time drop most choices; the others "
       "are estimated from steps of few layers, and the best are planned and simulated whole.";
   command.examples = {{"weft search --model gpt-80b --machine perlmutter --ranks 1024 --global-batch 1024 --dtype bf16 "
                        "--reduce-dtype bf16 -o best.toml"},
                       {"weft search --model gpt2-124m --machine dgx-h100 --ranks 8 --global-batch 64 --why 1 2"},
+                      {"weft search --model gpt2-124m --machine perlmutter --ranks 16 --global-batch 64 --pipe 1 2 4"},
                       {"weft search run.toml --ranks 6 --keep micro-batch recompute --json"}};
   command.run = [options, config] {
     options->config = config.load();

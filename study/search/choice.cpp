@@ -21,11 +21,19 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return all;
 }
 
-std::vector<graph::Grid> grids_of(const train::RunConfig& config, std::int64_t ranks, const Kept& kept) {
-  if (!kept.contains("grid")) return ops::fitting_grids(config.model, ranks);
-  const graph::Grid& grid = config.grid;
-  if (grid.ranks() != ranks) return {};
-  return {grid};
+std::vector<graph::Grid> grids_of(const train::RunConfig& config, std::int64_t ranks, const Kept& kept,
+                                  const std::vector<std::int64_t>& pipes) {
+  if (kept.contains("grid"))
+    return config.grid.ranks() == ranks ? std::vector{config.grid} : std::vector<graph::Grid>();
+  std::vector<graph::Grid> grids;
+  for (const std::int64_t pipe : pipes) {
+    if (ranks % pipe != 0 || pipe > config.model.layers) continue;
+    for (graph::Grid grid : ops::fitting_grids(config.model, ranks / pipe)) {
+      grid.pipe = pipe;
+      grids.push_back(grid);
+    }
+  }
+  return grids;
 }
 
 std::vector<bool> values_of(bool own, bool has_effect, bool is_kept) {
@@ -61,7 +69,11 @@ std::string grid_text(const Choice& choice) {
   std::string text;
   for (const graph::Axis axis : choice.grid.order) {
     const std::int64_t size = choice.grid.on(axis);
-    if (size > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", graph::to_string(axis), size);
+    const auto add = [&](std::string_view name, std::int64_t number) {
+      if (number > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, number);
+    };
+    if (axis == graph::Axis::data) add(graph::to_string(graph::Axis::pipe), choice.grid.pipe);
+    add(graph::to_string(axis), size);
   }
   return text.empty() ? "1 rank" : text;
 }
@@ -106,13 +118,15 @@ const std::vector<std::string>& searched_keys() {
   return keys;
 }
 
-std::vector<Choice> choices_of(const train::RunConfig& config, std::int64_t ranks, const Kept& kept) {
+std::vector<Choice> choices_of(const train::RunConfig& config, std::int64_t ranks, const Kept& kept,
+                               const std::vector<std::int64_t>& pipes) {
   std::vector<Choice> choices;
-  for (graph::Grid grid : grids_of(config, ranks, kept)) {
+  for (graph::Grid grid : grids_of(config, ranks, kept, pipes)) {
     grid.order = kept.contains("axis-order") ? config.grid.order : graph::kAxes;
     if (config.global_batch % grid.batch_ranks() != 0) continue;
     const std::int64_t share = config.global_batch / grid.batch_ranks();
     for (const std::int64_t micro_batch : micro_batches_of(config, share, kept)) {
+      if (grid.pipe > share / micro_batch) continue;
       for (const bool recompute :
            values_of(config.recompute == train::Recompute::block, true, kept.contains("recompute"))) {
         for (const bool reshard :

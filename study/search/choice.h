@@ -49,8 +49,11 @@ const std::vector<std::string>& searched_keys();
 /// as they fit the model and divide the batch. A key in `kept` stays as the configuration has it. Keys without effect
 /// (resharding without z, ZeRO-1 without data, each where it isn't kept) stay off. `config` is filled in, but for its
 /// grid and its micro-batch.
+/// `pipes`: the numbers of pipeline stages that are tried where the grid isn't kept, as far as there are as many
+/// layers. A pipeline has at least as many micro-batches as stages.
 std::vector<Choice> choices_of(const train::RunConfig& config, std::int64_t ranks,
-                               const std::set<std::string, std::less<>>& kept);
+                               const std::set<std::string, std::less<>>& kept,
+                               const std::vector<std::int64_t>& pipes = {1});
 
 /// The orders of the grid's axes that differ: axes of one rank are left where they usually are.
 std::vector<std::array<graph::Axis, 4>> axis_orders(const graph::Grid& grid);

@@ -16,6 +16,8 @@
 #include "base/text/units.h"
 #include "runtime/cost/machine_files.h"
 #include "study/search/closed_forms.h"
+#include "study/search/stage_estimate.h"
+#include "study/search/stage_steps.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -82,7 +84,7 @@ class Search {
   std::vector<Candidate> all_choices() {
     std::vector<Candidate> candidates;
     ClosedForms forms(run_.config, *run_.machine, options_.ranks);
-    for (Choice& choice : choices_of(run_.config, options_.ranks, options_.kept)) {
+    for (Choice& choice : choices_of(run_.config, options_.ranks, options_.kept, options_.pipes)) {
       const auto orders = orders_of(choice);
       result_.choices += std::ssize(orders);
       const auto bytes = static_cast<std::int64_t>(forms.least_bytes(choice));
@@ -161,10 +163,15 @@ class Search {
       candidate.refused = true;
       return;
     }
+    const StageEstimate stages(run_.config, candidate.choice, options_.schedules);
+    candidate.refused = !stages.possible();
+    if (candidate.refused) return;
     candidate.least_ns = std::numeric_limits<double>::infinity();
     const StepFamily family(run_, candidate.choice);
     for (const auto& order : orders_of(candidate.choice)) {
-      const StepNeeds needs = family.needs(order);
+      StepNeeds needs = family.needs(order);
+      needs.least_ns = stages.least_ns(needs.least_ns);
+      needs.least_bytes /= candidate.choice.grid.pipe;
       const bool known = std::ranges::any_of(candidate.orders, [&](const auto& other) {
         return other.first.sent_ns == needs.sent_ns && other.first.least_ns == needs.least_ns;
       });
@@ -182,23 +189,47 @@ class Search {
   }
 
   std::vector<Configuration> estimates_of(const Candidate& candidate, std::int64_t& least_bytes) const {
-    const StepFamily family(run_, candidate.choice);
     const auto limit = static_cast<std::int64_t>(static_cast<double>(memory_) * (1 + kMemoryError));
+    if (candidate.choice.grid.pipe > 1) return estimates_of_stages(candidate, limit, least_bytes);
+    const StepFamily family(run_, candidate.choice);
     const StepEstimate estimate(family, limit);
     std::vector<Configuration> found;
     least_bytes = estimate.frugal_bytes();
     if (memory_ > 0 && least_bytes > limit) return found;
     for (const auto& [needs, order] : candidate.orders) {
       if (needs.least_ns > kEstimateError * best_) continue;
-      Configuration& configuration = found.emplace_back();
-      configuration.choice = candidate.choice;
-      configuration.choice.grid.order = order;
-      configuration.least_ns = needs.least_ns;
-      configuration.tasks = needs.tasks;
-      configuration.step_ns = std::max(estimate.step_ns(order), needs.least_ns);  // extrapolated below its own bound
-      configuration.memory_bytes = least_bytes;
+      found.push_back(estimated(candidate, needs, order, estimate.step_ns(order), least_bytes));
     }
     return found;
+  }
+
+  std::vector<Configuration> estimates_of_stages(const Candidate& candidate, std::int64_t limit,
+                                                 std::int64_t& least_bytes) const {
+    const StageEstimate formula(run_.config, candidate.choice, options_.schedules);
+    const StageSteps steps(run_, candidate.choice, options_.schedules);
+    std::vector<Configuration> found;
+    for (const auto& [needs, order] : candidate.orders) {
+      // What the formula leaves out makes steps longer: messages, and communication that isn't hidden.
+      if (formula.step_ns(needs.least_ns * static_cast<double>(candidate.choice.grid.pipe)) > kEstimateError * best_)
+        continue;
+      const std::optional<StageSteps::Step> step = steps.best(order, limit);
+      if (!step) continue;
+      least_bytes = least_bytes == 0 ? step->bytes : std::min(least_bytes, step->bytes);
+      if (memory_ > 0 && step->bytes > limit) continue;
+      found.push_back(estimated(candidate, needs, order, step->ns, step->bytes));
+    }
+    return found;
+  }
+
+  static Configuration estimated(const Candidate& candidate, const StepNeeds& needs,
+                                 const std::array<graph::Axis, 4>& order, double ns, std::int64_t bytes) {
+    Configuration configuration{.choice = candidate.choice};
+    configuration.choice.grid.order = order;
+    configuration.least_ns = needs.least_ns;
+    configuration.tasks = needs.tasks;
+    configuration.step_ns = std::max(ns, needs.least_ns);  // it may be extrapolated below its own bound
+    configuration.memory_bytes = bytes;
+    return configuration;
   }
 
   /// Puts the finalists first: of the best estimates, the ones whose graphs are small enough for the time that a search
@@ -221,40 +252,77 @@ class Search {
     return chosen;
   }
 
+  bool has_stages(const Configuration& configuration) const { return configuration.choice.grid.pipe > 1; }
+
   void plan_finalists() {
-    const std::size_t finalists = choose_finalists(), policies = options_.policies.size();
-    const auto plans = static_cast<std::int64_t>(finalists * policies + (options_.searching ? 1 : 0));
-    tell_({fmt::format("planning the best {} whole", finalists), 0, plans});
-    std::vector<std::shared_ptr<const simulate::PlanReport>> reports(finalists * policies);
-    in_parallel(reports.size(), [&](std::size_t i) {
-      reports[i] = report_of(result_.configurations[i / policies].choice, options_.policies[i % policies]);
-    });
+    const std::size_t finalists = choose_finalists();
+    std::vector<std::pair<std::size_t, const policy::NamedPolicy*>> plans;
     for (std::size_t i = 0; i < finalists; ++i) {
-      for (std::size_t k = 0; k < policies; ++k) enter(result_.configurations[i], reports[i * policies + k]);
+      for (const policy::NamedPolicy& each :
+           has_stages(result_.configurations[i]) ? options_.schedules : options_.policies)
+        plans.emplace_back(i, &each);
     }
+    const std::int64_t all = std::ssize(plans) + (options_.searching ? 1 : 0);
+    tell_({fmt::format("planning the best {} whole", finalists), 0, all});
+    std::vector<Configuration> planned(plans.size());
+    in_parallel(plans.size(), [&](std::size_t i) {
+      planned[i].choice = result_.configurations[plans[i].first].choice;
+      plan_whole(planned[i], *plans[i].second);
+    });
+    for (std::size_t i = 0; i < plans.size(); ++i) enter(result_.configurations[plans[i].first], planned[i]);
     sort_finalists(finalists);
     Configuration& first = result_.configurations.front();
-    if (options_.searching && first.exact && first.tasks <= kTasksOfSearching) {
-      tell_({fmt::format("planning the best by {}", options_.searching->name), plans - 1, plans});
-      enter(first, report_of(first.choice, *options_.searching));
+    if (options_.searching && first.exact && first.tasks <= kTasksOfSearching && !has_stages(first)) {
+      tell_({fmt::format("planning the best by {}", options_.searching->name), all - 1, all});
+      Configuration searched{.choice = first.choice};
+      plan_whole(searched, *options_.searching);
+      enter(first, searched);
     }
   }
 
-  std::shared_ptr<const simulate::PlanReport> report_of(const Choice& choice, const policy::NamedPolicy& policy) const {
+  /// Plans the configuration's choice by a policy, if that can.
+  void plan_whole(Configuration& configuration, const policy::NamedPolicy& policy) const {
     train::ResolvedRun run = run_;
-    run.config = with_choice(std::move(run.config), choice);
+    run.config = with_choice(std::move(run.config), configuration.choice);
     run.policy = policy;
-    return std::make_shared<const simulate::PlanReport>(simulate::report_plan(train::planning_problem(run), policy));
+    if (!has_stages(configuration)) {
+      const auto report =
+          std::make_shared<const simulate::PlanReport>(simulate::report_plan(train::planning_problem(run), policy));
+      take(configuration, report, report->memory_bytes);
+      configuration.report = report;
+      return;
+    }
+    run.config.policy = policy.name;
+    run.config.policy_chunks = policy->chunks();
+    try {
+      train::fill_in(run.config, 0);
+    } catch (const UserError&) {
+      return;  // it wants more stages than there are layers
+    }
+    const auto report =
+        std::make_shared<const simulate::JointReport>(simulate::report_together(train::joint_problem(run), policy));
+    take(configuration, report, report->planned() ? report->peak_memory_bytes() : 0);
+    configuration.joint = report;
+  }
+
+  template <class Report>
+  static void take(Configuration& configuration, const std::shared_ptr<const Report>& report, std::int64_t bytes) {
+    configuration.exact = report->planned();
+    if (!configuration.exact) return;
+    configuration.policy = report->policy.name;
+    configuration.step_ns = report->step_ns();
+    configuration.memory_bytes = bytes;
   }
 
   /// The faster of the configuration's plan and another.
-  static void enter(Configuration& configuration, const std::shared_ptr<const simulate::PlanReport>& report) {
-    if (!report->planned() || (configuration.exact && configuration.step_ns <= report->step_ns())) return;
+  static void enter(Configuration& configuration, const Configuration& planned) {
+    if (!planned.exact || (configuration.exact && configuration.step_ns <= planned.step_ns)) return;
     configuration.exact = true;
-    configuration.report = report;
-    configuration.policy = report->policy.name;
-    configuration.step_ns = report->step_ns();
-    configuration.memory_bytes = report->memory_bytes;
+    configuration.report = planned.report;
+    configuration.joint = planned.joint;
+    configuration.policy = planned.policy;
+    configuration.step_ns = planned.step_ns;
+    configuration.memory_bytes = planned.memory_bytes;
   }
 
   /// Drops finalists that no policy could plan within the memory, and estimates that exceed it.
@@ -301,7 +369,6 @@ class Search {
 }  // namespace
 
 train::ResolvedRun open_search(const train::RunConfig& config) {
-  if (!config.grid_auto) train::expect_one_stage(config);
   train::ResolvedRun run = train::read_texts(config);
   if (config.batch_split > 1) {
     throw UserError(fmt::format("rewrite batch-split={}", config.batch_split), "rewrites without the micro-batch",

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status_line.h"
+#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 #include "study/search/choice.h"
 #include "study/search/step_estimate.h"
@@ -20,6 +21,9 @@ namespace weft::study {
 struct SearchOptions {
   std::int64_t ranks = 1;
   std::set<std::string, std::less<>> kept;  // of searched_keys(): left as the configuration has them
+  std::vector<std::int64_t> pipes = {1};    // numbers of pipeline stages to try
+  /// Schedules that plan finalists with stages.
+  std::vector<policy::NamedPolicy> schedules = {};
   /// Policies that plan every finalist; the searching policy plans the best of them in addition.
   std::vector<policy::NamedPolicy> policies;
   std::optional<policy::NamedPolicy> searching;
@@ -29,14 +33,16 @@ struct SearchOptions {
 
 /// A step that was estimated, and, for a finalist, planned and simulated as it would run.
 struct Configuration {
-  Choice choice;
-  std::string policy;      // of a finalist: that planned it
-  std::int64_t tasks = 0;  // of a rank's step
+  Choice choice = {};
+  std::string policy = {};  // of a finalist: that planned it
+  std::int64_t tasks = 0;   // of a rank's step
   double least_ns = 0;
   double step_ns = 0;
   std::int64_t memory_bytes = 0;
   bool exact = false;
-  std::shared_ptr<const simulate::PlanReport> report;  // if exact
+  // If exact: of a step with pipeline stages the second one.
+  std::shared_ptr<const simulate::PlanReport> report = nullptr;
+  std::shared_ptr<const simulate::JointReport> joint = nullptr;
 };
 
 struct SearchResult {
@@ -60,6 +66,8 @@ train::ResolvedRun open_search(const train::RunConfig& config);
 ///    axes with the least communication are estimated. What exceeds the memory is dropped.
 /// 3. The best estimates are planned and simulated whole by each policy, within the memory: as many as have a given
 ///    number of tasks together. The searching policy plans the best of these, unless it has very many tasks.
+/// Steps with pipeline stages are left out by formulas (StageEstimate), estimated from small steps of all stages
+/// (StageSteps), and planned whole by the schedules.
 /// The result doesn't depend on the number of threads. `run` comes from open_search(). Throws UserError if no choice
 /// exists, naming the nearest number of ranks that has one, or if none fits the memory, naming the least that was
 /// found.

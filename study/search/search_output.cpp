@@ -46,11 +46,19 @@ Limit limit_of(const simulate::PlanReport& report) {
   return greatest;
 }
 
+/// Of a pipeline the mean idle time of its ranks, which messages may cause too.
+Limit limit_of(const simulate::JointReport& report) {
+  return {"bubble", report.bubble_share() * report.step_ns()};
+}
+
+Limit limit_of(const Configuration& configuration) {
+  return configuration.joint ? limit_of(*configuration.joint) : limit_of(*configuration.report);
+}
+
 std::string limit_text(const Configuration& configuration) {
   if (!configuration.exact) return "";
-  const simulate::PlanReport& report = *configuration.report;
-  const Limit limit = limit_of(report);
-  const double share = limit.ns / report.step_ns();
+  const Limit limit = limit_of(configuration);
+  const double share = limit.ns / configuration.step_ns;
   if (share < 0.02) return "computing";
   return fmt::format("{} {:.0f} %", limit.name, 100 * share);
 }
@@ -59,10 +67,28 @@ double exposed_ns(const simulate::PlanReport& report) {
   return static_cast<double>(report.overlap.exposed);
 }
 
+/// Of a pipeline, of the stage that has most.
+double exposed_ns(const Configuration& configuration) {
+  if (!configuration.joint) return exposed_ns(*configuration.report);
+  double most = 0;
+  for (const simulate::StageTimes& stage : configuration.joint->times) most = std::max(most, stage.exposed);
+  return most;
+}
+
+/// Idle time of a pipeline's mean rank.
+double idle_ns(const Configuration& configuration) {
+  return configuration.joint ? limit_of(*configuration.joint).ns : 0;
+}
+
+/// The rewrites that the policy chose for its memory.
+std::string rewrites_for_memory(const Configuration& configuration) {
+  return configuration.report ? configuration.report->rewrites_for_memory() : "";
+}
+
 // The choice's options, and the rewrites that its policy chose for its memory.
 std::string options_of(const Configuration& configuration) {
   std::string text = options_text(configuration.choice);
-  const std::string rewrites = configuration.exact ? configuration.report->rewrites_for_memory() : "";
+  const std::string rewrites = configuration.exact ? rewrites_for_memory(configuration) : "";
   if (!rewrites.empty()) text += (text.empty() ? "" : ", ") + rewrites;
   return text;
 }
@@ -85,12 +111,12 @@ TextTable table_of(const SearchResult& result, std::size_t most) {
   for (std::size_t i = 0; i < std::min(most, result.configurations.size()); ++i) {
     const Configuration& each = result.configurations[i];
     const std::string about = each.exact ? "" : "~";
-    table.rows.push_back(
-        {fmt::format("{}", i + 1), grid_text(each.choice), fmt::format("{}", each.choice.micro_batch), options_of(each),
-         each.policy, about + format_time(each.step_ns), human_count(tokens_per_second(result, each)),
-         fmt::format("{:.1f} %", 100 * model_flops_share(result, each)), about + bytes_text(each.memory_bytes),
-         each.exact ? format_time(exposed_ns(*each.report)) : "", limit_text(each), format_time(each.least_ns),
-         fmt::format("{}", places[i])});
+    table.rows.push_back({fmt::format("{}", i + 1), grid_text(each.choice), fmt::format("{}", each.choice.micro_batch),
+                          options_of(each), each.policy, about + format_time(each.step_ns),
+                          human_count(tokens_per_second(result, each)),
+                          fmt::format("{:.1f} %", 100 * model_flops_share(result, each)),
+                          about + bytes_text(each.memory_bytes), each.exact ? format_time(exposed_ns(each)) : "",
+                          limit_text(each), format_time(each.least_ns), fmt::format("{}", places[i])});
   }
   return table;
 }
@@ -162,8 +188,9 @@ std::string loss_text(const Configuration& best, const Configuration& other) {
                        bytes_text(other.memory_bytes));
   }
   const StepPart step{"", best.step_ns, other.step_ns};
-  const std::string text = fmt::format("{}: {} ({:.1f} %), {} a rank", to_string(other.choice), difference_text(step),
-                                       100 * step.difference_ns() / best.step_ns, bytes_text(other.memory_bytes));
+  std::string text = fmt::format("{}: {} ({:.1f} %), {} a rank", to_string(other.choice), difference_text(step),
+                                 100 * step.difference_ns() / best.step_ns, bytes_text(other.memory_bytes));
+  if (best.joint || other.joint) return text;
   std::vector<StepPart> channels = channels_of(*best.report, *other.report);
   std::erase_if(channels, [](const StepPart& part) { return !part.name.ends_with(kExposed); });
   const auto most = std::ranges::max_element(channels, {}, &StepPart::distance_ns);
@@ -253,9 +280,9 @@ JsonObject search_json(const SearchResult& result, std::size_t most) {
         .add("bound_ms", each.least_ns * 1e-6)
         .add("axonn_place", places[i]);
     if (each.exact) {
-      object.add("exposed_ms", exposed_ns(*each.report) * 1e-6)
-          .add("limited_by", limit_of(*each.report).name)
-          .add("rewrites_for_memory", each.report->rewrites_for_memory());
+      object.add("exposed_ms", exposed_ns(each) * 1e-6)
+          .add("limited_by", limit_of(each).name)
+          .add("rewrites_for_memory", rewrites_for_memory(each));
     }
     configurations.add(object);
   }
@@ -287,10 +314,15 @@ std::string why_text(const SearchResult& result, std::size_t a, std::size_t b) {
   const auto row = [&](const std::string& name, const StepPart& part) {
     table.rows.push_back({name, format_time(part.first_ns), format_time(part.second_ns), difference_text(part)});
   };
-  const simulate::PlanReport &one = *first.report, &other = *second.report;
-  row("step", {"", one.step_ns(), other.step_ns()});
-  for (const StepPart& part : parts_of(one, other)) row(part.name, part);
-  for (const StepPart& part : channels_of(one, other)) row("  " + part.name, part);
+  row("step", {"", first.step_ns, second.step_ns});
+  if (first.joint || second.joint) {
+    row(std::string(kAllExposed), {"", exposed_ns(first), exposed_ns(second)});
+    row("idle for other stages", {"", idle_ns(first), idle_ns(second)});
+  } else {
+    const simulate::PlanReport &one = *first.report, &other = *second.report;
+    for (const StepPart& part : parts_of(one, other)) row(part.name, part);
+    for (const StepPart& part : channels_of(one, other)) row("  " + part.name, part);
+  }
   table.rows.push_back({"memory", bytes_text(first.memory_bytes), bytes_text(second.memory_bytes), ""});
   return fmt::format("{}: {}\n{}: {}\n\n{}", a, to_string(first.choice), b, to_string(second.choice),
                      table_text(table).plain());

@@ -5,11 +5,11 @@
 namespace weft::study {
 namespace {
 
-constexpr std::int64_t kFewLayers = 3, kMoreLayers = 5, kFewBatches = 2, kMoreBatches = 5;
+constexpr std::array<std::int64_t, 2> kLayers = {3, 5}, kMicroBatches = {2, 5};
 
-std::array<std::int64_t, 2> few_and_more(std::int64_t few, std::int64_t more, std::int64_t all) {
-  if (all <= more) return {all, all};
-  return {few, more};
+std::array<std::int64_t, 2> few_and_more(const std::array<std::int64_t, 2>& sizes, std::int64_t all) {
+  if (all <= sizes[1]) return {all, all};
+  return sizes;
 }
 
 double along(const std::array<std::int64_t, 2>& sizes, std::int64_t all, double few, double more) {
@@ -20,10 +20,14 @@ double along(const std::array<std::int64_t, 2>& sizes, std::int64_t all, double 
 }  // namespace
 
 SmallSteps::SmallSteps(std::int64_t layers, std::int64_t micro_batches)
+    : SmallSteps(layers, micro_batches, kLayers, kMicroBatches) {}
+
+SmallSteps::SmallSteps(std::int64_t layers, std::int64_t micro_batches, const std::array<std::int64_t, 2>& of_layers,
+                       const std::array<std::int64_t, 2>& of_micro_batches)
     : all_layers_(layers),
       all_micro_batches_(micro_batches),
-      layers_(few_and_more(kFewLayers, kMoreLayers, layers)),
-      micro_batches_(few_and_more(kFewBatches, kMoreBatches, micro_batches)) {}
+      layers_(few_and_more(of_layers, layers)),
+      micro_batches_(few_and_more(of_micro_batches, micro_batches)) {}
 
 std::vector<SmallSteps::Size> SmallSteps::sizes() const {
   std::vector<Size> all;

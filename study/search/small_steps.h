@@ -20,6 +20,9 @@ class SmallSteps {
     std::int64_t layers = 1, micro_batches = 1;
   };
   SmallSteps(std::int64_t layers, std::int64_t micro_batches);
+  /// With few and with more layers and micro-batches than by default.
+  SmallSteps(std::int64_t layers, std::int64_t micro_batches, const std::array<std::int64_t, 2>& of_layers,
+             const std::array<std::int64_t, 2>& of_micro_batches);
 
   /// By micro-batches, then by layers.
   std::vector<Size> sizes() const;

@@ -26,7 +26,7 @@ StepEstimate::StepEstimate(const StepFamily& family, std::int64_t limit)
                                    program = policy::named_policy("program");
   for (const SmallSteps::Size& size : sizes_.sizes()) {
     const simulate::PlanningProblem problem =
-        train::planning_problem(family.run_of(size.layers, size.micro_batches, graph::kAxes));
+        train::planning_problem(family.one_stage_run_of(size.layers, size.micro_batches, graph::kAxes));
     steps_.push_back({size, plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts)});
   }
   frugal_ = frugal_by(*axonn);

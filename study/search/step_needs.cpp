@@ -82,7 +82,7 @@ StepFamily::StepFamily(const train::ResolvedRun& run, const Choice& choice) : ru
     // A step of one micro-batch needs no graph of two, whose factor in of() is zero.
     if (layers_of(corner) > layers() || micro_batches_of(corner) > micro_batches()) continue;
     const simulate::PlanningProblem small =
-        train::planning_problem(run_of(layers_of(corner), micro_batches_of(corner), choice.grid.order));
+        train::planning_problem(one_stage_run_of(layers_of(corner), micro_batches_of(corner), choice.grid.order));
     const auto graph = plan::rewrite(small.graph, small.rewrites, small.options.weight_layouts);
     for (const graph::Task& task : graph->tasks()) {
       const std::size_t kind = kinds.index_of(*graph, task);
@@ -105,6 +105,14 @@ train::ResolvedRun StepFamily::run_of(std::int64_t layers, std::int64_t micro_ba
   run.config.model.layers = layers;
   run.config.global_batch = micro_batches * run.config.micro_batch * run.config.grid.batch_ranks();
   run.config.grid.order = order;
+  return run;
+}
+
+train::ResolvedRun StepFamily::one_stage_run_of(std::int64_t layers, std::int64_t micro_batches,
+                                                const std::array<graph::Axis, 4>& order) const {
+  train::ResolvedRun run = run_of(layers, micro_batches, order);
+  run.config.grid.pipe = 1;
+  run.config.pipeline = {};
   return run;
 }
 

@@ -32,7 +32,8 @@ struct Growing {
   double of(std::int64_t layers, std::int64_t micro_batches) const;
 };
 
-/// Steps of one choice, whose axes may be ordered in any way.
+/// Steps of one choice, whose axes may be ordered in any way. Of a choice with pipeline stages, the whole model on the
+/// ranks of one stage, with groups of ranks as they lie in the choice's grid.
 class StepFamily {
  public:
   /// `run` is filled in, but for its grid and its micro-batch. Lowers up to four small graphs.
@@ -44,6 +45,9 @@ class StepFamily {
   /// The run of `layers` layers and `micro_batches` micro-batches, with the grid's axes in this order.
   train::ResolvedRun run_of(std::int64_t layers, std::int64_t micro_batches,
                             const std::array<graph::Axis, 4>& order) const;
+  /// run_of() with one stage, whose graph is that of all layers.
+  train::ResolvedRun one_stage_run_of(std::int64_t layers, std::int64_t micro_batches,
+                                      const std::array<graph::Axis, 4>& order) const;
   std::int64_t layers() const { return run_.config.model.layers; }
   std::int64_t micro_batches() const;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <thread>
 
@@ -18,6 +19,30 @@ const std::vector<std::string>& default_policies() {
   return names;
 }
 constexpr const char* kSearching = "portfolio:budget=0";
+/// Plans of finalists with pipeline stages.
+const std::vector<std::string>& default_schedules() {
+  static const std::vector<std::string> names = {"1f1b", "interleaved", "zb-h1"};
+  return names;
+}
+
+std::vector<std::int64_t> numbers_of_stages(const SearchFlags& flags) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& text : flags.pipes) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size() || number < 1) {
+      throw UserError(fmt::format("--pipe {}", text), "numbers of pipeline stages, at least 1", "--pipe 1 2 4");
+    }
+    if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(number);
+  }
+  return numbers.empty() ? std::vector<std::int64_t>{1} : numbers;
+}
+
+/// Whether the policy orders pipelines.
+bool orders_stages(const policy::NamedPolicy& policy) {
+  const std::vector<std::string> names = policy::pipeline_policy_names();
+  return std::ranges::find(names, policy->name()) != names.end();
+}
 
 std::set<std::string, std::less<>> kept_keys(const SearchFlags& flags) {
   std::set<std::string, std::less<>> kept;
@@ -62,6 +87,13 @@ void add_search_flags(Command& command, SearchFlags& flags, const std::string& p
                .most = 4096});
 }
 
+void add_pipe_flag(Command& command, SearchFlags& flags) {
+  command.add({.names = "--pipe",
+               .target = &flags.pipes,
+               .value = "P",
+               .help = "numbers of pipeline stages to try; default: 1"});
+}
+
 std::vector<policy::NamedPolicy> policies_of(const SearchFlags& flags, policy::TrustedLibraries libraries) {
   std::vector<policy::NamedPolicy> policies;
   for (const std::string& name : flags.policies) libraries.trust(name);
@@ -76,6 +108,13 @@ study::SearchOptions search_options(const SearchFlags& flags, const policy::Trus
   if (options.policies.empty()) {
     for (const std::string& name : default_policies()) options.policies.push_back(policy::named_policy(name));
     options.searching = policy::named_policy(kSearching);
+  }
+  options.pipes = numbers_of_stages(flags);
+  for (const policy::NamedPolicy& each : options.policies) {
+    if (!flags.policies.empty() && orders_stages(each)) options.schedules.push_back(each);
+  }
+  if (options.schedules.empty()) {
+    for (const std::string& name : default_schedules()) options.schedules.push_back(policy::named_policy(name));
   }
   options.finalists = static_cast<std::size_t>(flags.finalists);
   options.threads = threads_of(flags.jobs);

@@ -12,13 +12,16 @@
 namespace weft::tools {
 
 struct SearchFlags {
-  std::vector<std::string> kept, policies;
+  std::vector<std::string> kept, policies, pipes;
   std::int64_t finalists = 6;
   int jobs = 0;
 };
 
 /// Adds --keep, --policies, --finalists and --jobs, which set `flags` when they are parsed.
 void add_search_flags(Command& command, SearchFlags& flags, const std::string& policies_help = "");
+
+/// Adds --pipe.
+void add_pipe_flag(Command& command, SearchFlags& flags);
 
 /// The policies of the flags as objects; those of `libraries` and those named by the flags may be loaded.
 std::vector<policy::NamedPolicy> policies_of(const SearchFlags& flags, policy::TrustedLibraries libraries);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "study/search/search_output.h"
+#include "study/search/stage_steps.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -80,6 +81,63 @@ TEST(Search, KeepsTheMemory) {
   EXPECT_GT(limited.too_large, free.too_large);
   EXPECT_GE(limited.configurations.front().step_ns, free.configurations.front().step_ns);
   EXPECT_THROW(search_configurations(small_run(1 << 20), options_for(8, 4), [](const Status&) {}), UserError);
+}
+
+// A grid with stages is planned by the schedules of pipelines, and simulates to the same step.
+TEST(Search, TriesPipelineStages) {
+  train::ResolvedRun run = small_run(0);
+  SearchOptions options = options_for(4, 40);
+  options.kept = {"axis-order", "recompute", "zero-1", "reshard-after-forward"};
+  options.pipes = {1, 2, 4};
+  options.schedules = {policy::named_policy("1f1b"), policy::named_policy("zb-h1")};
+  const SearchResult result = search_configurations(run, options, [](const Status&) {});
+  std::int64_t with_stages = 0;
+  for (const Configuration& each : result.configurations) {
+    if (each.choice.grid.pipe == 1 || !each.exact) continue;
+    ++with_stages;
+    EXPECT_EQ(each.choice.grid.ranks(), 4) << to_string(each.choice);
+    EXPECT_GE(each.step_ns, each.least_ns) << to_string(each.choice);
+    ASSERT_NE(each.joint, nullptr);
+    const train::ResolvedRun again = train::resolve(config_of(result, each), 0);
+    const simulate::JointReport report = simulate::report_together(train::joint_problem(again), again.policy);
+    EXPECT_EQ(report.step_ns(), each.step_ns) << to_string(each.choice);
+    EXPECT_EQ(report.peak_memory_bytes(), each.memory_bytes) << to_string(each.choice);
+  }
+  EXPECT_GE(with_stages, 2);
+  // A search without stages finds nothing faster.
+  options.pipes = {1};
+  const SearchResult plain = search_configurations(run, options, [](const Status&) {});
+  EXPECT_LE(result.configurations.front().step_ns, plain.configurations.front().step_ns);
+  EXPECT_NE(search_json(result, 100).text().find("\"limited_by\":\"bubble\""), std::string::npos);
+  EXPECT_NE(search_text(result, 100, std::nullopt).plain().find("pipe=2"), std::string::npos);
+}
+
+// Estimates of steps with stages are near the plans: ten layers and twelve micro-batches, from at most eight and nine.
+TEST(Search, EstimatesStepsWithStages) {
+  train::ResolvedRun run = small_run(0);
+  run.config.model.layers = 10;
+  run.config.global_batch = 36;
+  const std::vector<policy::NamedPolicy> schedules = {policy::named_policy("1f1b"), policy::named_policy("zb-h1")};
+  for (const std::int64_t pipe : {2, 3}) {
+    const Choice choice{{.pipe = pipe}, 3, train::Recompute::none, false, false};
+    double best = std::numeric_limits<double>::infinity(), bytes = 0;
+    for (const policy::NamedPolicy& schedule : schedules) {
+      train::ResolvedRun whole = run;
+      whole.config = with_choice(whole.config, choice);
+      whole.config.policy = schedule.name;
+      train::fill_in(whole.config, 0);
+      const simulate::JointReport report = simulate::report_together(train::joint_problem(whole), schedule);
+      ASSERT_EQ(report.refusal, "");
+      if (report.step_ns() >= best) continue;
+      best = report.step_ns();
+      bytes = static_cast<double>(report.peak_memory_bytes());
+    }
+    const std::optional<StageSteps::Step> step = StageSteps(run, choice, schedules).best(graph::kAxes, 0);
+    ASSERT_TRUE(step);
+    EXPECT_NEAR(step->ns, best, 0.08 * best) << pipe;
+    EXPECT_NEAR(static_cast<double>(step->bytes), bytes, 0.08 * bytes) << pipe;
+    EXPECT_FALSE(StageSteps(run, choice, {}).best(graph::kAxes, 0));
+  }
 }
 
 TEST(Search, DoesNotDependOnThreads) {

@@ -31,10 +31,10 @@ Command describe_weft(const std::string& program) {
             .choices = cpu::built_levels()});
   add_under(root, "Commands that train and use models",
             {describe_train(program), describe_eval(), describe_generate(), describe_export(), describe_tokenize()});
-  add_under(
-      root, "Commands that plan, simulate and show a step",
-      {describe_graph(), describe_timeline(), describe_plan(), describe_diff(), describe_memory(), describe_simulate(),
-       describe_search(), describe_sweep(), describe_study(), describe_compare(), describe_explain()});
+  add_under(root, "Commands that plan, simulate and show a step",
+            {describe_graph(), describe_timeline(), describe_plan(), describe_diff(), describe_memory(),
+             describe_simulate(), describe_search(), describe_sweep(), describe_bench(), describe_study(),
+             describe_compare(), describe_explain()});
   add_under(root, "Commands that show runs", {describe_report(), describe_trace()});
   add_under(root, "Commands that measure this machine",
             {describe_profile(), describe_tune(), describe_machine(), describe_doctor()});

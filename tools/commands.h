@@ -29,6 +29,7 @@ Command describe_memory();
 Command describe_simulate();
 Command describe_search();
 Command describe_sweep();
+Command describe_bench();
 Command describe_study();
 Command describe_study_scaling();
 Command describe_study_axonn();

@@ -1,0 +1,151 @@
+#include "python/src/function_policy.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "python/src/host.h"
+#include "runtime/policy/library/library_answer.h"
+#include "runtime/policy/library/library_version_2.h"
+
+namespace weft::python {
+namespace {
+
+/// Ends a host with the call whose functions it uses, however the call ends.
+class HostOfCall {
+ public:
+  HostOfCall(const weft2_problem& problem, const weft2_host& host)
+      : host_(std::make_shared<Host>(problem, host, nullptr)) {}
+  ~HostOfCall() { host_->close(); }
+  HostOfCall(const HostOfCall&) = delete;
+  HostOfCall& operator=(const HostOfCall&) = delete;
+  const std::shared_ptr<Host>& host() const { return host_; }
+
+ private:
+  std::shared_ptr<Host> host_;
+};
+
+/// Calls Python while it plans, so whoever asks it must hold Python's lock. An exception of Python is kept, since
+/// planning makes a refusal of it.
+class FunctionPolicy final : public policy::Policy {
+ public:
+  FunctionPolicy(std::string name, py::object function, py::object rewrites)
+      : name_(std::move(name)), function_(std::move(function)), rewrites_(std::move(rewrites)) {}
+
+  std::string name() const override { return name_; }
+
+  void raise_failure() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
+    if (rewrites_.is_none()) return {};
+    failure_ = nullptr;
+    return ask_for_rewrites(graph, options);
+  }
+
+  plan::Order order(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
+    failure_ = nullptr;
+    return ask_for_order(graph, options);
+  }
+
+ private:
+  /// Calls Python, and keeps what it raises.
+  template <class Call>
+  py::object called(const Call& call) const {
+    try {
+      return call();
+    } catch (const py::error_already_set&) {
+      failure_ = std::current_exception();
+      throw;
+    }
+  }
+
+  std::vector<plan::Rewrite> ask_for_rewrites(const graph::Graph& graph, const policy::PolicyOptions& options) const {
+    const auto ask = [&](const weft2_problem* problem, const weft2_host* host) {
+      const HostOfCall of_call(*problem, *host);
+      const py::object answer = called([&] { return rewrites_(problem_of(*problem, of_call.host())); });
+      if (answer.is_none()) return 0;
+      for (const py::handle text : py::cast<py::iterable>(answer)) {
+        if (host->add_rewrite(host->context, py::cast<std::string>(text).c_str()) == 0) continue;
+        policy::refuse_library(name_, host->error(host->context), "");
+      }
+      return 0;
+    };
+    return policy::ask_rewrites(name_, {.rewrites = ask, .order = {}}, "", graph, options);
+  }
+
+  plan::Order ask_for_order(const graph::Graph& graph, const policy::PolicyOptions& options) const {
+    std::vector<weft2_added_edge> edges;  // the order points to them
+    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* order) {
+      const HostOfCall of_call(*problem, *host);
+      const py::object asked = problem_of(*problem, of_call.host());
+      const py::object answer = called([&] { return function_(asked); });
+      if (answer.is_none()) {
+        policy::refuse_library(name_, "it returns None", "return the sequence of tasks, or a weft.Order");
+      }
+      const py::object full = called([&] { return asked.attr("order")(answer); });
+      const auto tasks = static_cast<std::size_t>(problem->classes[0].task_count);
+      std::ranges::copy(elements_of<std::uint32_t>(full.attr("sequence"), tasks), order->sequence);
+      std::ranges::copy(elements_of<std::uint32_t>(full.attr("streams"), tasks), order->streams);
+      if (!full.attr("reasons").is_none()) {
+        place_reasons(full.attr("reasons"), *host, problem->classes[0].task_count, order->reasons);
+      }
+      edges = edges_of(full.attr("edges"));
+      order->edges = edges.data();
+      order->edge_count = edges.size();
+      return 0;
+    };
+    return policy::ask_version_2(name_, {.rewrites = {}, .order = ask}, "", graph, options);
+  }
+
+  void place_reasons(const py::iterable& reasons, const weft2_host& host, std::uint64_t count,
+                     std::uint32_t* to) const {
+    std::map<std::string, std::uint32_t> numbers;
+    std::uint64_t i = 0;
+    for (const py::handle each : reasons) {
+      const auto text = py::cast<std::string>(py::str(each));
+      const auto [found, added] = numbers.try_emplace(text, 0);
+      if (added) found->second = host.add_reason(host.context, text.c_str(), 0);
+      if (i < count) to[i] = found->second;
+      ++i;
+    }
+    if (i == count) return;
+    policy::refuse_library(name_, "its order has " + std::to_string(i) + " reasons", "one reason for each position");
+  }
+
+  std::string name_;
+  py::object function_, rewrites_;
+  mutable std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void raise_failure_of(const policy::NamedPolicy& policy) {
+  if (const auto* const function = dynamic_cast<const FunctionPolicy*>(policy.policy.get())) function->raise_failure();
+}
+
+policy::NamedPolicy policy_of(const py::object& policy) {
+  if (py::isinstance<py::str>(policy)) {
+    auto name = py::cast<std::string>(policy);
+    policy::TrustedLibraries libraries;
+    libraries.trust(name);  // whoever calls this could run that code anyway
+    return policy::named_policy(std::move(name), libraries);
+  }
+  const bool has_order = py::hasattr(policy, "order");
+  if (!has_order && PyCallable_Check(policy.ptr()) == 0) {
+    throw py::type_error("a policy is a name, a function of a Problem, or an object with a method order(problem)");
+  }
+  const py::object named = py::hasattr(policy, "__name__") ? policy : py::object(py::type::of(policy));
+  auto name = py::cast<std::string>(named.attr("__name__"));
+  auto made = std::make_shared<FunctionPolicy>(name, has_order ? py::object(policy.attr("order")) : policy,
+                                               py::getattr(policy, "rewrites", py::none()));
+  return {std::move(name), std::move(made)};
+}
+
+}  // namespace weft::python

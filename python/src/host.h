@@ -1,0 +1,43 @@
+// Weft's side of a Problem in Python: it simulates and schedules orders of one graph.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "python/src/arrays.h"
+#include "runtime/policy/policy_abi.h"
+
+namespace weft::python {
+
+/// The functions that python/weft/problem.py asks of its host. `keeps` owns what the host's functions use.
+class Host {
+ public:
+  Host(const weft2_problem& problem, const weft2_host& host, std::shared_ptr<void> keeps);
+
+  /// (step_ns, begin_ns or None, end_ns or None, scratch_bytes or None). Raises ValueError if it is no order.
+  py::tuple simulate(const py::buffer& sequence, const py::buffer& streams, const py::iterable& edges, bool times,
+                     bool memory) const;
+  /// (sequence, streams)
+  py::tuple schedule(const py::buffer& priorities) const;
+  /// The end of a policy's call, after which the host's functions must not be used.
+  void close() { host_ = nullptr; }
+
+ private:
+  const weft2_host& host() const;
+  void expect(std::int32_t failed) const;
+
+  std::size_t tasks_;
+  const weft2_host* host_;
+  std::shared_ptr<void> keeps_;
+};
+
+std::vector<weft2_added_edge> edges_of(const py::iterable& edges);
+
+/// A Problem of Python with this host.
+py::object problem_of(const weft2_problem& problem, const std::shared_ptr<Host>& host);
+
+}  // namespace weft::python

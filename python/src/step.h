@@ -1,0 +1,69 @@
+// One training step as Python sees it: a graph with its machine, costs and options, and what Weft says about it.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/open_graph.h"
+#include "runtime/simulate/plan_report.h"
+
+namespace weft::python {
+
+namespace py = pybind11;
+
+/// Keys of a configuration with their values, as texts.
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+/// Flags of `weft` that are about graph files.
+struct OpenArguments {
+  std::string class_name, keep_order;
+  std::vector<std::string> bandwidths;
+};
+
+class Step {
+ public:
+  /// Of a configuration file ("": none) and keys that take precedence.
+  static std::shared_ptr<Step> of_config(const std::string& file, const Keys& keys);
+  static std::shared_ptr<Step> of_open_graph(graph::OpenGraph graph, const OpenArguments& arguments, const Keys& keys);
+
+  std::string title, default_policy;
+  simulate::PlanningProblem problem;
+
+  /// A Problem of Python, of the step's own graph.
+  py::object python_problem();
+  /// Of this step, its costs multiplied by a factor where a pattern matches: {"gemm*": 0.8}.
+  std::shared_ptr<Step> scaled(const std::vector<std::pair<std::string, double>>& factors) const;
+  std::shared_ptr<Step> with_memory(std::int64_t bytes) const;
+  py::dict bounds() const;
+  void write_graph(const std::string& path) const;
+};
+
+/// A policy's step.
+class Report {
+ public:
+  Report(std::shared_ptr<Step> step, const py::object& policy);
+
+  const simulate::PlanReport& report() const { return report_; }
+  py::dict summary() const;
+  /// What the checker finds; empty: the plan is safe.
+  std::vector<std::string> violations() const;
+  /// Columns task, stream, begin_ns, end_ns, reason.
+  py::dict timeline() const;
+  /// Rows of columns: exposed collectives with their cause.
+  py::list exposed(double least_ns) const;
+  /// Remedies with their gains, by collective or group.
+  py::list remedies(double least_ns) const;
+  void write_plan(const std::string& path) const;
+  std::string svg() const;
+
+ private:
+  std::shared_ptr<Step> step_;
+  simulate::PlanReport report_;
+};
+
+}  // namespace weft::python

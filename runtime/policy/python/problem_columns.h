@@ -1,0 +1,27 @@
+// A policy's problem as columns: plain arrays of one type, as Python reads them without copying.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/policy/policy_abi.h"
+
+namespace weft::policy {
+
+/// One value of each row of a table: the costs of all tasks, say.
+struct Column {
+  using Values = std::variant<std::vector<std::int32_t>, std::vector<std::uint32_t>, std::vector<std::int64_t>,
+                              std::vector<std::uint8_t>, std::vector<double>, std::vector<std::string>>;
+  std::string_view table, name;  // "tasks", "cost_ns"
+  Values values;
+};
+
+/// The tables tasks, accesses, tensors, edges and streams of the problem's one class, and its channels, links and
+/// slowdowns. Columns have the names of the fields in policy_abi.h, but for an edge's source and target, since `from`
+/// is a word of Python.
+std::vector<Column> columns_of(const weft2_problem& problem);
+
+}  // namespace weft::policy

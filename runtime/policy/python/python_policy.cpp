@@ -1,0 +1,388 @@
+#include "runtime/policy/python/python_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/child_process.h"
+#include "base/error.h"
+#include "base/overloaded.h"
+#include "base/text/parse_number.h"
+#include "runtime/policy/library/library_answer.h"
+#include "runtime/policy/library/library_version_2.h"
+#include "runtime/policy/python/policy_script.h"
+#include "runtime/policy/python/problem_columns.h"
+#include "runtime/policy/python/shared_memory.h"
+
+namespace weft::policy {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kDefaultSeconds = 60, kLeastSeconds = 0.001, kMostSeconds = 86'400;
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// The columns in memory that a child reads, and the description by which it finds them.
+struct PlacedColumns {
+  std::unique_ptr<SharedMemory> memory;
+  json description = json::array();
+};
+
+std::size_t bytes_of(const Column& column) {
+  return std::visit(Overloaded{[](const std::vector<std::string>& texts) {
+                                 std::size_t bytes = 0;
+                                 for (const std::string& text : texts) bytes += text.size() + 1;
+                                 return bytes;
+                               },
+                               [](const auto& values) { return std::span(values).size_bytes(); }},
+                    column.values);
+}
+
+template <class Value>
+constexpr const char* kNumpyType = "text";
+template <>
+constexpr const char* kNumpyType<std::int32_t> = "<i4";
+template <>
+constexpr const char* kNumpyType<std::uint32_t> = "<u4";
+template <>
+constexpr const char* kNumpyType<std::int64_t> = "<i8";
+template <>
+constexpr const char* kNumpyType<std::uint8_t> = "u1";
+template <>
+constexpr const char* kNumpyType<double> = "<f8";
+
+PlacedColumns place(const std::vector<Column>& columns) {
+  PlacedColumns placed;
+  std::size_t total = 0;
+  for (const Column& column : columns) total += aligned(bytes_of(column));
+  placed.memory = std::make_unique<SharedMemory>(total);
+  std::byte* next = placed.memory->bytes().data();
+  for (const Column& column : columns) {
+    const std::size_t bytes = bytes_of(column);
+    const auto offset = static_cast<std::size_t>(next - placed.memory->bytes().data());
+    std::visit(
+        [&]<class Value>(const std::vector<Value>& values) {
+          placed.description.push_back({{"table", column.table},
+                                        {"name", column.name},
+                                        {"type", kNumpyType<Value>},
+                                        {"count", values.size()},
+                                        {"bytes", bytes},
+                                        {"offset", offset}});
+          if constexpr (std::is_same_v<Value, std::string>) {
+            std::byte* at = next;
+            for (const std::string& text : values) {
+              std::memcpy(at, text.c_str(), text.size() + 1);
+              at += text.size() + 1;
+            }
+          } else if (!values.empty()) {
+            std::memcpy(next, values.data(), bytes);
+          }
+        },
+        column.values);
+    next += aligned(bytes);
+  }
+  placed.memory->seal();
+  return placed;
+}
+
+/// The arrays that a child and Weft write in turn, one entry a task.
+class Exchange {
+ public:
+  explicit Exchange(std::size_t tasks) : tasks_(tasks), memory_(tasks * (3 * kDoubleBytes + 3 * kIndexBytes)) {}
+
+  int descriptor() const { return memory_.descriptor(); }
+  std::span<double> begin_ns() const { return doubles(0); }
+  std::span<double> end_ns() const { return doubles(1); }
+  std::span<double> priorities() const { return doubles(2); }
+  std::span<std::uint32_t> sequence() const { return indices(0); }
+  std::span<std::uint32_t> streams() const { return indices(1); }
+  std::span<std::uint32_t> reasons() const { return indices(2); }
+
+  json description() const {
+    json arrays = json::array();
+    const auto add = [&](const char* name, const char* type, const void* at) {
+      arrays.push_back({name, type, static_cast<const std::byte*>(at) - memory_.bytes().data()});
+    };
+    add("begin_ns", "<f8", begin_ns().data());
+    add("end_ns", "<f8", end_ns().data());
+    add("priorities", "<f8", priorities().data());
+    add("sequence", "<u4", sequence().data());
+    add("streams", "<u4", streams().data());
+    add("reasons", "<u4", reasons().data());
+    return arrays;
+  }
+
+ private:
+  static constexpr std::size_t kDoubleBytes = sizeof(double), kIndexBytes = sizeof(std::uint32_t);
+
+  std::span<double> doubles(std::size_t which) const {
+    return {reinterpret_cast<double*>(memory_.bytes().data() + which * tasks_ * kDoubleBytes), tasks_};
+  }
+  std::span<std::uint32_t> indices(std::size_t which) const {
+    std::byte* const after_doubles = memory_.bytes().data() + 3 * tasks_ * kDoubleBytes;
+    return {reinterpret_cast<std::uint32_t*>(after_doubles + which * tasks_ * kIndexBytes), tasks_};
+  }
+
+  std::size_t tasks_;
+  SharedMemory memory_;
+};
+
+/// The text that follows the file's name, taken apart.
+struct PythonName {
+  std::string function;
+  std::vector<std::pair<std::string, std::string>> parameters;
+  double seconds = kDefaultSeconds;
+};
+
+PythonName parse_name(const std::string& path, std::string_view text) {
+  PythonName name;
+  name.function = text.substr(0, text.find(':'));
+  if (name.function.empty()) {
+    throw UserError(fmt::format("policy {} names no function of that file", path),
+                    "a file and a function or class in it", fmt::format("--policy {}:NAME", path));
+  }
+  std::string_view rest = text.substr(std::min(text.size(), name.function.size() + 1));
+  while (!rest.empty()) {
+    const std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || equals == 0) {
+      throw UserError(fmt::format("policy {}: parameter \"{}\"", path, entry), "NAME=VALUE, separated by commas",
+                      fmt::format("--policy {}:{}:NAME=VALUE", path, name.function));
+    }
+    const std::string key(entry.substr(0, equals)), value(entry.substr(equals + 1));
+    if (key != "seconds") {
+      name.parameters.emplace_back(key, value);
+      continue;
+    }
+    name.seconds = parse_number<double>(value, fmt::format("seconds of policy {}", path), kLeastSeconds, kMostSeconds);
+  }
+  return name;
+}
+
+/// One answer of a child: it is started, served and ended.
+class Conversation {
+ public:
+  Conversation(const std::string& path, const PythonName& name, const char* function, const weft2_problem& problem,
+               const weft2_host& host)
+      : path_(path),
+        name_(name),
+        host_(host),
+        exchange_(problem.classes[0].task_count),
+        columns_(place(columns_of(problem))),
+        child_({"python3", "-c", std::string(kPolicyScript), path, name.function, "@0", "@1", "@requests", "@answers"},
+               std::array{columns_.memory->descriptor(), exchange_.descriptor()},
+               ChildProcess::Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(name.seconds * 1e3))) {
+    json head = {{"tasks", problem.classes[0].task_count},
+                 {"columns", std::move(columns_.description)},
+                 {"exchange", exchange_.description()},
+                 {"memory_limit", problem.classes[0].memory_limit},
+                 {"shared_cores", problem.shared_cores},
+                 {"seed", problem.seed},
+                 {"function", function},
+                 {"parameters", json::array()}};
+    for (const auto& [key, value] : name.parameters) head["parameters"].push_back({key, value});
+    tell(head);
+  }
+
+  /// Serves the child until it says that it is done. Its last message, when the child has ended.
+  json result() {
+    for (;;) {
+      const json message = next();
+      if (message.contains("failed")) {
+        child_.stop();
+        refuse_library(path_, text_of(message, "failed"), "");
+      }
+      if (message.contains("done")) {
+        child_.stop();  // so that nothing writes to the answer any more
+        return message;
+      }
+      answer(message);
+    }
+  }
+
+  const Exchange& exchange() const { return exchange_; }
+
+  /// The edges of a message.
+  std::vector<weft2_added_edge> edges_of(const json& message) const {
+    std::vector<weft2_added_edge> edges;
+    const auto found = message.find("edges");
+    if (found == message.end()) return edges;
+    for (const json& edge : *found) {
+      constexpr std::size_t kNumbers = 4;
+      std::array<std::uint64_t, kNumbers> numbers{};
+      bool right = edge.is_array() && edge.size() == kNumbers;
+      for (std::size_t i = 0; right && i < kNumbers; ++i) {
+        right = edge[i].is_number_unsigned() && edge[i].get<std::uint64_t>() <= (i < 2 ? UINT32_MAX : UINT8_MAX);
+        if (right) numbers.at(i) = edge[i].get<std::uint64_t>();
+      }
+      if (!right)
+        refuse_library(path_, "its edge " + edge.dump() + " isn't one",
+                       "(from, to) or (from, to, issued_before, distance)");
+      edges.push_back({static_cast<std::uint32_t>(numbers[0]), static_cast<std::uint32_t>(numbers[1]),
+                       static_cast<std::uint8_t>(numbers[2]), static_cast<std::uint8_t>(numbers[3])});
+    }
+    return edges;
+  }
+
+ private:
+  void tell(const json& message) {
+    if (child_.write_line(message.dump(-1, ' ', false, json::error_handler_t::replace))) return;
+    refuse_end();
+  }
+
+  json next() {
+    const std::optional<std::string> line = child_.read_line();
+    if (!line) refuse_end();
+    json message = json::parse(*line, nullptr, false);
+    if (!message.is_object()) refuse_library(path_, "it writes to Weft's own pipe", "leave file descriptors alone");
+    return message;
+  }
+
+  [[noreturn]] void refuse_end() {
+    const ChildProcess::End end = child_.why();
+    if (end == ChildProcess::End::late) {
+      child_.stop();
+      refuse_library(path_, fmt::format("{} has no answer after {:g} seconds", name_.function, name_.seconds),
+                     fmt::format("make it faster, or give it more time: {}:{}:seconds={:g}", path_, name_.function,
+                                 10 * name_.seconds));
+    }
+    if (end == ChildProcess::End::too_long) refuse_library(path_, "its answer takes more than 1 GiB", "a shorter one");
+    const int code = child_.stop();
+    refuse_library(path_,
+                   code < 0 ? fmt::format("python3 was ended by signal {} before the policy answered", -code)
+                            : fmt::format("python3 ended with exit code {} before the policy answered", code),
+                   "see its messages above; policies need NumPy (Debian: python3-numpy; or pip install numpy)");
+  }
+
+  std::string text_of(const json& message, const char* key) const {
+    const auto found = message.find(key);
+    return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+
+  void answer(const json& message) {
+    const std::string asked = text_of(message, "ask");
+    weft2_order order = {.size = sizeof(weft2_order),
+                         .sequence = exchange_.sequence().data(),
+                         .streams = exchange_.streams().data(),
+                         .reasons = nullptr,
+                         .edges = nullptr,
+                         .edge_count = 0};
+    json reply = json::object();
+    std::int32_t failed = 0;
+    if (asked == "simulate") {
+      const std::vector<weft2_added_edge> edges = edges_of(message);
+      order.edges = edges.data();
+      order.edge_count = edges.size();
+      const bool times = message.value("times", false), memory = message.value("memory", false);
+      std::int64_t scratch = 0;
+      weft2_simulation result = {.size = sizeof(weft2_simulation),
+                                 .step_ns = 0,
+                                 .begin_ns = times ? exchange_.begin_ns().data() : nullptr,
+                                 .end_ns = times ? exchange_.end_ns().data() : nullptr,
+                                 .scratch_bytes = memory ? &scratch : nullptr};
+      failed = host_.simulate(host_.context, &order, &result);
+      reply["step_ns"] = result.step_ns;
+      if (memory) reply["scratch_bytes"] = scratch;
+    } else if (asked == "schedule") {
+      failed = host_.schedule(host_.context, exchange_.priorities().data(), &order, nullptr);
+    } else {
+      refuse_library(path_, "it writes to Weft's own pipe", "leave file descriptors alone");
+    }
+    if (failed != 0) reply = {{"error", host_.error(host_.context)}};
+    tell(reply);
+  }
+
+  const std::string& path_;
+  const PythonName& name_;
+  const weft2_host& host_;
+  Exchange exchange_;
+  PlacedColumns columns_;
+  ChildProcess child_;
+};
+
+class PythonPolicy final : public Policy {
+ public:
+  PythonPolicy(std::string path, std::string_view text)
+      : path_(std::move(path)), text_(text), name_(parse_name(path_, text)) {
+    if (!std::filesystem::is_regular_file(path_)) {
+      throw UserError(fmt::format("can't read the policy {}", path_), "a Python file", "check the path");
+    }
+  }
+
+  std::string name() const override { return path_ + ":" + text_; }
+
+  std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override {
+    const auto ask = [this](const weft2_problem* problem, const weft2_host* host) {
+      return ask_rewrites_of(*problem, *host);
+    };
+    return ask_rewrites(path_, {.rewrites = ask, .order = {}}, text_, graph, options);
+  }
+
+  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
+    std::vector<weft2_added_edge> edges;  // the order points to them
+    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* order) {
+      edges = ask_order_of(*problem, *host, *order);
+      order->edges = edges.data();
+      order->edge_count = edges.size();
+      return 0;
+    };
+    return ask_version_2(path_, {.rewrites = {}, .order = ask}, text_, graph, options);
+  }
+
+ private:
+  std::int32_t ask_rewrites_of(const weft2_problem& problem, const weft2_host& host) const {
+    Conversation conversation(path_, name_, "rewrites", problem, host);
+    const json result = conversation.result();
+    for (const json& text : result.value("rewrites", json::array())) {
+      if (!text.is_string()) refuse_library(path_, "its rewrites aren't texts", "a list as [\"bucket\"]");
+      if (host.add_rewrite(host.context, text.get<std::string>().c_str()) == 0) continue;
+      refuse_library(path_, host.error(host.context), "");
+    }
+    return 0;
+  }
+
+  /// Fills the order, and returns the edges that belong to it.
+  std::vector<weft2_added_edge> ask_order_of(const weft2_problem& problem, const weft2_host& host,
+                                             weft2_order& order) const {
+    Conversation conversation(path_, name_, "order", problem, host);
+    const json result = conversation.result();
+    const Exchange& exchange = conversation.exchange();
+    std::ranges::copy(exchange.sequence(), order.sequence);
+    std::ranges::copy(exchange.streams(), order.streams);
+    std::vector<std::uint32_t> numbers = {0};
+    for (const json& text : result.value("reasons", json::array())) {
+      numbers.push_back(host.add_reason(host.context, text.get<std::string>().c_str(), 0));
+    }
+    for (std::size_t i = 0; numbers.size() > 1 && i < problem.classes[0].task_count; ++i) {
+      const std::uint32_t reason = exchange.reasons()[i];
+      order.reasons[i] = reason < numbers.size() ? numbers[reason] : kUnsetEntry;
+    }
+    return conversation.edges_of(result);
+  }
+
+  std::string path_, text_;
+  PythonName name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> python_policy(const std::string& path, std::string_view text) {
+  return std::make_unique<PythonPolicy>(path, text);
+}
+
+}  // namespace weft::policy

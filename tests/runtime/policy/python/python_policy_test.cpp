@@ -1,0 +1,125 @@
+// Policies in Python run in a process of their own: right ones give orders, and each way to be wrong is refused.
+#include "runtime/policy/python/python_policy.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "runtime/plan/checker.h"
+#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/toy_graph.h"
+
+namespace weft::policy {
+namespace {
+
+const std::string kFile = std::string(WEFT_SOURCE_DIR) + "/tests/runtime/policy/python/policies.py";
+
+class PythonPolicies : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "python3 has no NumPy";
+  }
+};
+
+std::unique_ptr<Policy> of_file(const std::string& text) {
+  TrustedLibraries libraries;
+  libraries.trust(kFile + ":" + text);
+  return make_policy(kFile + ":" + text, libraries);
+}
+
+std::shared_ptr<const graph::Graph> three_tasks() {
+  testing::ToyGraph toy;
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64, graph::Role::parameter);
+  toy.compute("a", {graph::write(x)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
+  toy.compute("b", {graph::read(x), graph::write(y)});
+  return toy.build();
+}
+
+std::string refusal_of(const std::string& text) {
+  try {
+    of_file(text)->order(*three_tasks(), {});
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_F(PythonPolicies, AFunctionGivesSafePlans) {
+  const auto policy = of_file("longest_way");
+  EXPECT_EQ(policy->name(), kFile + ":longest_way");
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    const auto graph = testing::random_graph(seed);
+    EXPECT_TRUE(plan::check_plan(compile_plan(graph, *policy)).empty());
+    EXPECT_EQ(policy->order(*graph, {}), of_file("longest_way")->order(*graph, {}));
+  }
+}
+
+TEST_F(PythonPolicies, AClassGetsParametersAndGivesRewritesReasonsAndEdges) {
+  const auto graph = three_tasks();
+  const auto policy = of_file("Chatty:words=5,name=x,seconds=30");
+  EXPECT_EQ(plan::to_string(policy->rewrites(*graph, {})), "ar-to-rs-ag");
+  const plan::Order order = policy->order(*graph, {});
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text, "words 5 for x");
+  EXPECT_EQ(order.reasons.at(order.sequence[2].reason).text, "the rest");
+  ASSERT_EQ(order.added_edges.size(), 1U);
+  EXPECT_EQ(order.added_edges[0].distance, 1);
+  EXPECT_TRUE(of_file("longest_way")->rewrites(*graph, {}).empty());
+}
+
+TEST_F(PythonPolicies, SimulatesAndSchedulesAsWeftDoes) {
+  const auto graph = testing::random_graph(4);
+  const plan::Order order = of_file("simulates")->order(*graph, {});
+  const double step = timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
+            fmt::format("{:.6f} {:.6f} {}", step, step, plan::make_plan(graph, order, "simulated").scratch_bytes));
+}
+
+TEST_F(PythonPolicies, SeesTheWholeProblem) {
+  const auto graph = three_tasks();
+  const plan::Order order = of_file("sees")->order(*graph, {.memory_limit = 4096, .seed = 7});
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
+            "a,r,b compute0,data write 64 limit 4096 seed 7 edges 0>1,0>2,1>2 readonly");
+}
+
+TEST_F(PythonPolicies, LateAnswersAreRefused) {
+  EXPECT_NE(refusal_of("endless:seconds=0.5").find("endless has no answer after 0.5 seconds"), std::string::npos);
+  EXPECT_NE(refusal_of("late_simulations:seconds=1").find("no answer after 1 seconds"), std::string::npos);
+}
+
+TEST_F(PythonPolicies, WrongAnswersAreRefused) {
+  struct Case {
+    const char *text, *part;
+  };
+  for (const Case& wrong : {Case{"raises", "ValueError: no idea (line "}, Case{"nothing", "it returns None"},
+                            Case{"too_short", "sequence has shape (2,)"}, Case{"twice", "is in the sequence twice"},
+                            Case{"backwards", "contradicts an edge"}, Case{"unknown", "isn't an index of the 3 tasks"},
+                            Case{"negative", "negative entry -1"}, Case{"fractions", "type float64"},
+                            Case{"wrong_stream", "can't run task"}, Case{"exits", "ended with exit code 3"},
+                            Case{"crashes", "ended by signal"}, Case{"babbles", "writes to Weft's own pipe"},
+                            Case{"few_reasons", "1 reasons"}, Case{"wrong_edge", "contradicts its sequence"},
+                            Case{"changes_costs", "ValueError"}, Case{"liar", "contradicts an edge"},
+                            Case{"missing", "no function or class missing"}, Case{"NoOrder", "no method order"},
+                            Case{"longest_way:speed=3", "TypeError"}}) {
+    EXPECT_NE(refusal_of(wrong.text).find(wrong.part), std::string::npos)
+        << wrong.text << ": " << refusal_of(wrong.text);
+  }
+}
+
+TEST_F(PythonPolicies, TextsWithoutAMeaningAreRefusedAtOnce) {
+  TrustedLibraries libraries;
+  libraries.trust(kFile);
+  libraries.trust("missing.py:x");
+  for (const std::string& text :
+       {kFile, kFile + ":", kFile + ":longest_way:seconds=0", kFile + ":longest_way:x", std::string("missing.py:x")}) {
+    EXPECT_THROW(make_policy(text, libraries), UserError) << text;
+  }
+  EXPECT_THROW(make_policy(kFile + ":longest_way"), UserError) << "not named by the command line";
+}
+
+}  // namespace
+}  // namespace weft::policy

@@ -36,6 +36,12 @@ enum class ReasonKind : std::uint8_t {
   gathered_after,  // after the gradients of an earlier layer; numbers: layers ahead
   limiter,         // numbers: layers that may be gathered and not done yet
   reduced_after,   // a gradient, after the rest of the backward pass
+  // inductor
+  issued_after_input,  // raise
+  issued_in_turn,      // after the computations that come before it in the order
+  hides_before,  // reorder: a computation moved to hide the collective before it; ns: its cost, what was left to hide
+  // deepcompile
+  prefetched,  // numbers: bytes in flight beside it, of all that may be
   // list schedules
   only_ready,          // no other task of its stream could start
   held_for_memory,     // the forecast was above the limit

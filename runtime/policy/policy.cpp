@@ -13,8 +13,10 @@
 #include "runtime/policy/builtin/axonn.h"
 #include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/builtin/ddp_bucket.h"
+#include "runtime/policy/builtin/deepcompile.h"
 #include "runtime/policy/builtin/file.h"
 #include "runtime/policy/builtin/fsdp.h"
+#include "runtime/policy/builtin/inductor.h"
 #include "runtime/policy/builtin/lhs.h"
 #include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/builtin/program.h"
@@ -23,6 +25,7 @@
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
+#include "runtime/policy/python/python_policy.h"
 #include "runtime/policy/schedules/dual_pipe_v.h"
 #include "runtime/policy/schedules/gpipe.h"
 #include "runtime/policy/schedules/interleaved.h"
@@ -59,6 +62,8 @@ constexpr std::array kFactories = {
     Factory{"axonn", make<AxonnPolicy>},
     Factory{"ddp-bucket", make<DdpBucketPolicy>},
     Factory{"fsdp", make<FsdpPolicy>},
+    Factory{"deepcompile", make<DeepCompilePolicy>},
+    Factory{"inductor", make<InductorPolicy>},
     Factory{"critical-path", make<CriticalPathPolicy>, Takes::both},
     Factory{"lhs", make<LhsPolicy>, Takes::both},
     Factory{"random", make<RandomPolicy>, Takes::both},
@@ -118,11 +123,11 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibrarie
   if (wanted == "file") return std::make_unique<FilePolicy>(rest);
   if (const std::string_view library = library_of(name); !library.empty()) {
     if (!libraries.contains(library)) {
-      throw UserError(
-          "policy " + std::string(library) + " is a shared library, which is loaded only if the command line names it",
-          "a built-in policy or a plan file in a policy that a file names",
-          "if you trust that library, add --policy " + std::string(name));
+      throw UserError("policy " + std::string(library) + " is code, which is loaded only if the command line names it",
+                      "a built-in policy or a plan file in a policy that a file names",
+                      "if you trust that code, add --policy " + std::string(name));
     }
+    if (library.ends_with(".py")) return python_policy(std::string(library), rest);
     return load_policy_library(std::string(library), rest);
   }
   for (const Factory& factory : kFactories) {

@@ -68,8 +68,9 @@ std::vector<std::string> graph_policy_names();
 std::vector<std::string> pipeline_policy_names();
 
 /// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,
-/// "file:PATH" replays a plan file, "PATH.so:parameters" asks a shared library (runtime/policy/policy_library.h), which
-/// must be in `libraries`. Throws UserError naming the nearest policy or parameter, or the flag that loads a library.
+/// "file:PATH" replays a plan file, "PATH.so:parameters" asks a shared library (runtime/policy/policy_library.h),
+/// "PATH.py:NAME" a function or class in Python (runtime/policy/python/python_policy.h); both must be in `libraries`.
+/// Throws UserError naming the nearest policy or parameter, or the flag that loads a library.
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});
 
 /// The policy used if none is named: `program` without parameters.

@@ -172,6 +172,10 @@ typedef struct weft2_host {
   uint32_t (*add_reason)(void* context, const char* text, uint32_t for_memory);
   const char* (*error)(void* context);              /* of the last function that failed */
   void (*fail)(void* context, const char* message); /* why the library's own function is going to fail */
+  /* In order() alone: a list schedule. Whenever a stream is idle, it starts the ready task with the largest priority
+   * (task_count entries, by task), within the memory limit. Fills sequence and streams of `order`. 0: done; else
+   * error() says why not. `step_ns` may be null. */
+  int32_t (*schedule)(void* context, const double* priorities, weft2_order* order, double* step_ns);
 } weft2_host;
 
 typedef struct weft2_policy {

@@ -48,11 +48,11 @@ class LibraryPolicy final : public Policy {
 
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override {
     if (version_2_ == nullptr) return {};
-    return ask_rewrites(path_, *version_2_, parameters_, graph, options);
+    return ask_rewrites(path_, functions_of(*version_2_), parameters_, graph, options);
   }
 
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
-    if (version_2_ != nullptr) return ask_version_2(path_, *version_2_, parameters_, graph, options);
+    if (version_2_ != nullptr) return ask_version_2(path_, functions_of(*version_2_), parameters_, graph, options);
     return ask_version_1(path_, *version_1_, parameters_, graph, options);
   }
 

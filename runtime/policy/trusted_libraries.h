@@ -1,4 +1,5 @@
-// The shared libraries that may be loaded as policies. Loading a library runs its code, so a person must have named it.
+// The shared libraries and Python files that may be loaded as policies. Loading one runs its code, so a person must
+// have named it.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,8 @@
 
 namespace weft::policy {
 
-/// The library that a policy's text names: "./mine.so" of "./mine.so:lookahead=3"; "" if it names none.
+/// The file of code that a policy's text names: "./mine.so" of "./mine.so:lookahead=3", "mine.py" of "mine.py:Mine"; ""
+/// if it names none.
 std::string_view library_of(std::string_view policy);
 
 /// Empty unless a command line fills it. Names from files (a configuration, a run's folder, a checkpoint) are never

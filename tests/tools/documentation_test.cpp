@@ -27,7 +27,7 @@ const fs::path root = WEFT_SOURCE_DIR;
 std::vector<fs::path> pages() {
   std::vector<fs::path> list;
   for (const char* page : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/RESULTS.md", "examples/README.md",
-                           "examples/policy/README.md"}) {
+                           "examples/policy/README.md", "python/README.md"}) {
     list.push_back(root / page);
   }
   for (const auto& entry : fs::directory_iterator(root / "docs")) {

@@ -117,6 +117,10 @@ std::string OpenInput::title() const {
 }
 
 OpenInput open_input(const OpenSettings& settings) {
+  return open_input(inspect::read_graph_file(settings.file), settings);
+}
+
+OpenInput open_input(graph::OpenGraph graph, const OpenSettings& settings) {
   train::RunConfig config = settings.config;
   for (const train::Setting& setting : settings.settings) {
     if (open_graph_takes(setting.key)) continue;
@@ -128,7 +132,7 @@ OpenInput open_input(const OpenSettings& settings) {
   const bool names_policy = config.given.contains("policy");
   train::ResolvedRun run = train::read_texts(std::move(config));
   OpenInput input;
-  input.graph = inspect::read_graph_file(settings.file);
+  input.graph = std::move(graph);
   input.class_index = class_named(input.graph, settings.flags.wanted);
   simulate::OpenChoices choices;
   choices.class_index = input.class_index;

@@ -55,6 +55,8 @@ bool open_graph_takes(std::string_view key);
 /// The keys of the settings, applied. Throws UserError on a key that needs a model or a grid, a class that isn't there,
 /// and on whatever graph or policy are refused for.
 OpenInput open_input(const OpenSettings& settings);
+/// The same of a graph that isn't in a file: settings.file isn't read.
+OpenInput open_input(graph::OpenGraph graph, const OpenSettings& settings);
 
 /// Throws UserError if a flag was given that only graph files take.
 void refuse_without_graph_file(const OpenFlags& flags);

@@ -12,6 +12,8 @@ test_packages=(libgtest-dev)
 browser_packages=(chromium)
 # A completion script is tested in a real zsh. These tests are skipped where a system has none.
 shell_packages=(zsh)
+# The Python module, and an environment to test it in. These tests are skipped where a system has none.
+python_packages=(pybind11-dev python3-dev python3-venv)
 # Packages for checks of the source. The checks are skipped where a system doesn't offer them.
 lint_packages=(clang-format-14 clang-tidy-14)
 

@@ -161,6 +161,15 @@ def run(host: CommandHost, path: str, name: str) -> None:
         answer_order(host, problem, function(problem))
 
 
+def print_own_frames(error: BaseException) -> None:
+    """The traceback from the author's first line on; nothing if the mistake is only seen afterwards."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == "<string>":
+        trace = trace.tb_next
+    if trace is not None:
+        traceback.print_exception(type(error), error, trace)
+
+
 def place_of(error: BaseException, path: str) -> str:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return f" (line {lines[-1]})" if lines else ""
@@ -175,7 +184,7 @@ def main() -> None:
     except Refused as refusal:
         host.tell(failed=str(refusal))
     except Exception as error:  # whatever the policy does wrong is told to its author
-        traceback.print_exc()
+        print_own_frames(error)
         host.tell(failed=f"{type(error).__name__}: {error}{place_of(error, path)}")
 
 

@@ -12,8 +12,9 @@ namespace weft::policy {
 namespace {
 
 TEST(Policies, AreMadeByTheirNames) {
-  EXPECT_EQ(graph_policy_names(), (std::vector<std::string>{"serial", "program", "axonn", "ddp-bucket", "fsdp",
-                                                            "critical-path", "lhs", "random", "anneal", "portfolio"}));
+  EXPECT_EQ(graph_policy_names(),
+            (std::vector<std::string>{"serial", "program", "axonn", "ddp-bucket", "fsdp", "deepcompile", "inductor",
+                                      "critical-path", "lhs", "random", "anneal", "portfolio"}));
   EXPECT_EQ(
       pipeline_policy_names(),
       (std::vector<std::string>{"serial", "program", "critical-path", "lhs", "random", "anneal", "portfolio", "gpipe",
@@ -27,8 +28,9 @@ TEST(Policies, AMistypedNameIsAnsweredWithTheNearest) {
     FAIL() << "accepted";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
-                 "unknown policy \"serail\"; expected one of serial, program, axonn, ddp-bucket, fsdp, critical-path, "
-                 "lhs, random, anneal, portfolio, gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe-v, pipe-list, "
+                 "unknown policy \"serail\"; expected one of serial, program, axonn, ddp-bucket, fsdp, deepcompile, "
+                 "inductor, critical-path, lhs, random, anneal, portfolio, gpipe, 1f1b, interleaved, zb-h1, zb-v, "
+                 "dualpipe-v, pipe-list, "
                  "pipe-search\n  fix: write \"serial\"");
   }
   EXPECT_THROW(make_policy(""), UserError);
@@ -41,9 +43,10 @@ std::vector<std::string> quick_policies() {
     if (name == "anneal") name += ":iterations=20";
     if (name == "portfolio") name += ":budget=20";
   }
-  for (const char* variant : {"program:depth=1", "axonn:oar=off,ors=off,oag=off", "axonn:lookahead=3",
-                              "ddp-bucket:bucket-mb=0.001,first-mb=0", "fsdp:backward=post,max-gathered=1",
-                              "lhs:rules=less-memory+hide+near+release"}) {
+  for (const char* variant :
+       {"program:depth=1", "axonn:oar=off,ors=off,oag=off", "axonn:lookahead=3",
+        "ddp-bucket:bucket-mb=0.001,first-mb=0", "fsdp:backward=post,max-gathered=1", "deepcompile:max-buffered=0",
+        "inductor:passes=sink+raise", "inductor:passes=", "lhs:rules=less-memory+hide+near+release"}) {
     names.emplace_back(variant);
   }
   return names;

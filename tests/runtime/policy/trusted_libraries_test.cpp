@@ -40,7 +40,7 @@ TEST(TrustedLibraries, AnotherLibraryIsRefusedUnopened) {
   EXPECT_THROW(make_policy(library + ":x=1", libraries), UserError);
   EXPECT_FALSE(std::filesystem::exists(trace));
   const std::string message = testing::message_of<UserError>([&] { make_policy(library + ":x=1"); });
-  EXPECT_TRUE(testing::has_parts(message, {library + " is a shared library", "--policy " + library + ":x=1"}));
+  EXPECT_TRUE(testing::has_parts(message, {library + " is code", "--policy " + library + ":x=1"}));
   libraries.trust(library);
   EXPECT_EQ(make_policy(library, libraries)->name(), library);
   EXPECT_TRUE(std::filesystem::exists(trace));

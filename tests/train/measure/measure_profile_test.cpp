@@ -167,7 +167,9 @@ TEST(MeasureProfile, LaterSamplesOfStagesKeepMessages) {
                         EXPECT_EQ(now.signature, then.signature);
                         const bool probed = then.beside_ns > 0;
                         EXPECT_EQ(now.samples, (probed ? 1 : 3) * then.samples) << now.signature;
-                        if (probed) EXPECT_EQ(now.ns, then.ns) << now.signature;
+                        if (probed) {
+                          EXPECT_EQ(now.ns, then.ns) << now.signature;
+                        }
                       }
                     });
 }

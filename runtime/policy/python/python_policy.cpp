@@ -202,7 +202,7 @@ class Conversation {
   /// Serves the child until it says that it is done. Its last message, when the child has ended.
   json result() {
     for (;;) {
-      const json message = next();
+      json message = next();
       if (message.contains("failed")) {
         child_.stop();
         refuse_library(path_, text_of(message, "failed"), "");

@@ -79,8 +79,8 @@ TEST(JointReport, PlansThatStandStillAreRefused) {
 
 TEST(JointReport, APolicyThatRefusesIsToldSo) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
-  const JointReport report = report_together(joint_problem(toy), policy::named_policy("lhs"));
-  EXPECT_NE(report.refusal.find("lhs"), std::string::npos) << report.refusal;
+  const JointReport report = report_together(joint_problem(toy), policy::named_policy("fsdp"));
+  EXPECT_NE(report.refusal.find("fsdp"), std::string::npos) << report.refusal;
 }
 
 TEST(JointReport, BuiltInPoliciesAreReported) {

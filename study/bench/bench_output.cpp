@@ -100,6 +100,10 @@ TextTable matrix(const BenchResult& result) {
   return table;
 }
 
+CsvRow best_columns() {
+  return {"instance", "step", "step_ms", "policy", "bound_ms"};
+}
+
 constexpr std::string_view kNote =
     "\nabove the best: how much longer a policy's step is than the best that is known of the instance; mean: the "
     "geometric mean.\ngap: how far the best known step is above the bound, which no order of the graph is below.\n";
@@ -200,7 +204,7 @@ inspect::Picture performance_profile(const BenchResult& result) {
 }
 
 std::string best_csv(std::span<const BestKnown> best) {
-  std::string text = csv_line({"instance", "step", "step_ms", "policy", "bound_ms"});
+  std::string text = csv_line(best_columns());
   for (const BestKnown& each : best) {
     text += csv_line({each.instance, hex_fingerprint(each.step), all_digits(each.step_ns / kNsPerMs), each.policy,
                       all_digits(each.bound_ns / kNsPerMs)});
@@ -214,12 +218,11 @@ std::vector<BestKnown> parse_best(std::string_view text, std::string_view file) 
                     "instance,step,step_ms,policy,bound_ms", "remove the file; weft bench finds out again");
   };
   const auto rows = read_csv(text);
-  if (!rows || rows->empty()) refuse(1);
+  if (!rows || rows->empty() || rows->front() != best_columns()) refuse(1);
   std::vector<BestKnown> best;
   for (std::size_t i = 1; i < rows->size(); ++i) {
     const CsvRow& cells = (*rows)[i];
-    constexpr std::size_t kCells = 5;
-    if (cells.size() != kCells) refuse(i + 1);
+    if (cells.size() != best_columns().size()) refuse(i + 1);
     const auto step = parse_hex_fingerprint(cells[1]);
     const auto number = [&](const std::string& cell) {
       double value = 0;

@@ -1,5 +1,6 @@
 """The Python module: steps, problems, policies, refusals, and the examples. Run with PYTHONPATH=build/python."""
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -199,6 +200,13 @@ class Examples(unittest.TestCase):
             text = self.run_example("sweep.py", f"{folder}/sweep.csv")
             self.assertIn("best: ", text)
             self.assertEqual(len(pathlib.Path(f"{folder}/sweep.csv").read_text().splitlines()), 17)
+
+    @unittest.skipUnless(importlib.util.find_spec("ortools"), "OR-tools isn't installed")
+    def test_the_exact_solver(self):
+        with tempfile.TemporaryDirectory() as folder:
+            diamond().step().scaled({"*": 1000}).write_graph(f"{folder}/d.graph.json")
+            text = self.run_example("cp_sat.py", f"{folder}/d.graph.json")
+        self.assertIn("CP-SAT: 4.500 ms; no order is below 4.500 ms", text)
 
     def test_the_what_if(self):
         text = self.run_example("what_if.py", str(SOURCE / "tests/fuzz/seeds/trace_import/paired.json"))

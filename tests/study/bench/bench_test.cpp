@@ -66,7 +66,7 @@ TEST_F(Bench, InstancesAreTheFilesOfAFolder) {
 
 TEST_F(Bench, EachPolicyRunsOnTheStepsThatItOrders) {
   const std::vector<BenchRow> rows =
-      run_bench(instances(), policies({"program", "lhs", "1f1b"}), 2, [](const Status&) {});
+      run_bench(instances(), policies({"program", "fsdp", "1f1b"}), 2, [](const Status&) {});
   std::vector<std::pair<std::string, std::string>> names;
   for (const BenchRow& row : rows) {
     EXPECT_TRUE(row.solved()) << row.reason;
@@ -78,7 +78,7 @@ TEST_F(Bench, EachPolicyRunsOnTheStepsThatItOrders) {
   using Names = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(names.size(), 4U);
   EXPECT_EQ((Names{names[0], names[2], names[3]}),
-            (Names{{"stages", "program"}, {"two-ranks", "program"}, {"two-ranks", "lhs"}}));
+            (Names{{"stages", "program"}, {"two-ranks", "program"}, {"two-ranks", "fsdp"}}));
 }
 
 TEST_F(Bench, ThreadsDontChangeTheResult) {

@@ -65,11 +65,27 @@ py::dict row_of(const simulate::Remedy& remedy, const std::string& of) {
   return row;
 }
 
+/// The graph with these costs in place of the times of a class, whose tasks they are of.
+graph::OpenGraph with_costs(graph::OpenGraph graph, std::size_t class_index, const cost::TaskCosts& costs) {
+  std::vector<graph::OpenTask>& tasks = graph.classes.at(class_index).tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    graph::OpenTask& task = tasks[i];
+    const double factor = task.ns && *task.ns > 0 ? costs.ns.at(i) / *task.ns : 1;
+    task.ns = costs.ns.at(i);
+    for (std::optional<double>* part : {&task.beside_ns, &task.link_ns, &task.cpu_ns}) {
+      if (part->has_value()) **part *= factor;
+    }
+  }
+  return graph;
+}
+
 std::shared_ptr<Step> step_of(tools::OpenInput input) {
   auto step = std::make_shared<Step>();
   step->title = input.title();
   step->default_policy = input.policy.name;
   step->problem = std::move(input.problem);
+  step->class_index = input.class_index;
+  step->open = std::move(input.graph);
   return step;
 }
 
@@ -137,6 +153,10 @@ void Step::write_graph(const std::string& path) const {
     throw UserError(path, "a name that ends in .graph.json or .graph.json.gz", "call it step.graph.json");
   }
   const cost::TaskCosts costs = policy::costs_of(*problem.graph, problem.options);
+  if (open) {
+    inspect::write_graph_file(path, with_costs(*open, class_index, costs), Named::by_person);
+    return;
+  }
   inspect::write_graph_file(path, simulate::open_graph_of(*problem.graph, costs, problem, title), Named::by_person);
 }
 

@@ -3,8 +3,10 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +35,8 @@ class Step {
 
   std::string title, default_policy;
   simulate::PlanningProblem problem;
+  std::optional<graph::OpenGraph> open = {};  // that the step is a class of
+  std::size_t class_index = 0;
 
   /// A Problem of Python, of the step's own graph.
   py::object python_problem();

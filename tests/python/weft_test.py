@@ -72,6 +72,9 @@ class Steps(unittest.TestCase):
             diamond().write(path)
             again = weft.step(path)
             self.assertEqual(list(again.tasks.cost_ns), list(diamond().step().tasks.cost_ns))
+            slower = f"{folder}/s.graph.json"
+            diamond().step().scaled({"gemm": 2}).write_graph(slower)
+            self.assertEqual(list(weft.step(slower).tasks.cost_ns), [1000, 3000, 4000, 500])
             written = f"{folder}/t.graph.json"
             tiny = weft.step(**TINY)
             tiny.write_graph(written)

@@ -16,7 +16,9 @@
 #include "runtime/policy/builtin/axonn.h"
 #include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/builtin/ddp_bucket.h"
+#include "runtime/policy/builtin/deepcompile.h"
 #include "runtime/policy/builtin/fsdp.h"
+#include "runtime/policy/builtin/inductor.h"
 #include "runtime/policy/builtin/lhs.h"
 #include "runtime/policy/builtin/program.h"
 #include "runtime/policy/builtin/random.h"
@@ -142,6 +144,8 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
   members.push_back({"fsdp", std::make_unique<FsdpPolicy>()});
   members.push_back({"ddp-bucket", std::make_unique<DdpBucketPolicy>()});
   members.push_back({"axonn", std::make_unique<AxonnPolicy>()});
+  members.push_back({"deepcompile", std::make_unique<DeepCompilePolicy>()});
+  members.push_back({"inductor", std::make_unique<InductorPolicy>()});
   members.push_back({"random", std::make_unique<RandomPolicy>()});
   members.push_back({"serial", std::make_unique<SerialPolicy>()});
   return members;

@@ -205,9 +205,11 @@ class EmulatedNccl : public EmulatedGpu {
     ncclGetUniqueId(&id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int rank = 0; rank < 2; ++rank) {  // each with a GPU, as NCCL demands
+      EXPECT_EQ(cudaSetDevice(rank), cudaSuccess);
       EXPECT_EQ(ncclCommInitRankConfig(&ranks_[rank], 2, id, rank, &config), rank == 0 ? ncclInProgress : ncclSuccess);
     }
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
   }
   void TearDown() override {
     for (ncclComm_t rank : ranks_) ncclCommAbort(rank);

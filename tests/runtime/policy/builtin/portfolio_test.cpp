@@ -48,13 +48,13 @@ TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
   EXPECT_EQ(testing::reason_of(*graph, free, "g0"),
             (plan::Reason{.kind = plan::ReasonKind::best_ready,
                           .priority = plan::Priority::longest_path,
-                          .selection = plan::Selection{.order = "critical-path", .orders = 13, .makespan_ns = 12}}));
+                          .selection = plan::Selection{.order = "critical-path", .orders = 15, .makespan_ns = 12}}));
   EXPECT_EQ(makespan_of(*graph, limited, cost), 16);
   EXPECT_EQ(scratch(limited), 1024);
   EXPECT_EQ(scratch(none), 1024);
   EXPECT_EQ(testing::reason_of(*graph, none, "g0").selection,
             (plan::Selection{.order = "critical-path",
-                             .orders = 13,
+                             .orders = 15,
                              .memory_limit = 1000,
                              .makespan_ns = makespan_of(*graph, none, cost)}));
 }

@@ -83,7 +83,7 @@ TEST_F(PythonPolicies, SeesTheWholeProblem) {
   const auto graph = three_tasks();
   const plan::Order order = of_file("sees")->order(*graph, {.memory_limit = 4096, .seed = 7});
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
-            "a,r,b compute0,data write 64 limit 4096 seed 7 edges 0>1,0>2,1>2 readonly");
+            "a,r,b compute0,data write 256 limit 4096 seed 7 edges 0>1,1>2 readonly");
 }
 
 TEST_F(PythonPolicies, LateAnswersAreRefused) {

@@ -56,7 +56,7 @@ class Walk {
     for (std::size_t i = graph.tasks().size(); i-- > 0;) {
       const graph::Task& task = graph.tasks()[i];
       if (is_gather(task)) {
-        carried_.push_back(graph::TaskId(i));
+        carried_.emplace_back(i);
         bytes_ += gathered_bytes(graph, task);
         continue;
       }

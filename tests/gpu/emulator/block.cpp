@@ -46,6 +46,14 @@ class Fiber {
   void enter(jmp_buf& from) {
     if (_setjmp(from) != 0) return;
     if (std::exchange(begun_, true)) _longjmp(here, 1);
+    begin();
+  }
+
+  jmp_buf here;  // where the fiber left
+
+ private:
+  // Apart, because a context is large and threads that wait keep the stack frame of enter().
+  [[gnu::noinline]] void begin() {
     ucontext_t context;
     getcontext(&context);
     context.uc_stack.ss_sp = memory_;
@@ -54,10 +62,6 @@ class Fiber {
     makecontext(&context, &Fiber::run, 0);
     setcontext(&context);
   }
-
-  jmp_buf here;  // where the fiber left
-
- private:
   static void run();
 
   void* memory_ = nullptr;

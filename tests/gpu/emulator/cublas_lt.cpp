@@ -136,6 +136,12 @@ std::vector<float> rows_of(const void* data, const Layout& layout, bool transpos
   return all;
 }
 
+constexpr std::size_t kBlock = 8;
+
+void add_scaled(float* sum, const float* row, float factor, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sum[i] += row[i] * factor;
+}
+
 struct Product {
   Descriptor d;
   Layout a_layout, b_layout, c_layout;
@@ -154,18 +160,23 @@ struct Product {
     for (std::size_t i = 0; i < m; ++i) {
       for (std::size_t p = 0; p < k; ++p) left_columns[p * m + i] = left[i * k + p];
     }
-    std::vector<float> total(m), piece(m);
-    for (std::size_t j = 0; j < n; ++j) {
+    // Columns in blocks, which read a row of op(A)ᵀ once. Each element is the same sum in the same order.
+    std::vector<float> total(m * kBlock), piece(m * kBlock);
+    for (std::size_t first = 0; first < n; first += kBlock) {
+      const std::size_t columns = std::min(kBlock, n - first);
       std::ranges::fill(total, 0.0F);
       for (std::uint64_t s = 0; s < pieces; ++s) {
         std::ranges::fill(piece, 0.0F);
         for (std::size_t p = k * s / pieces; p < k * (s + 1) / pieces; ++p) {
-          const float factor = right[p * n + j];
-          for (std::size_t i = 0; i < m; ++i) piece[i] += left_columns[p * m + i] * factor;
+          for (std::size_t j = 0; j < columns; ++j) {
+            add_scaled(piece.data() + j * m, left_columns.data() + p * m, right[p * n + first + j], m);
+          }
         }
-        for (std::size_t i = 0; i < m; ++i) total[i] += piece[i];
+        for (std::size_t i = 0; i < total.size(); ++i) total[i] += piece[i];
       }
-      for (std::size_t i = 0; i < m; ++i) end(i, j, total[i]);
+      for (std::size_t j = 0; j < columns; ++j) {
+        for (std::size_t i = 0; i < m; ++i) end(i, first + j, total[j * m + i]);
+      }
     }
   }
 

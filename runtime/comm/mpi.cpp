@@ -26,9 +26,9 @@ namespace {
 constexpr std::size_t kBroadcastBytes = std::size_t{1} << 30;  // MPI counts are ints
 
 // Blocks without keeping the core busy, unlike MPI_Wait.
-void wait(MPI_Request request, std::string_view what) {
+void wait(MPI_Request request, std::string_view what, Backoff backoff = {}) {
   int complete = 0;
-  for (Backoff backoff;; backoff.pause()) {
+  for (;; backoff.pause()) {
     check_mpi(MPI_Test(&request, &complete, MPI_STATUS_IGNORE), what);
     if (complete != 0) return;
   }
@@ -144,10 +144,11 @@ std::unique_ptr<Communicator> MpiWorld::split(int color) {
   return std::make_unique<MpiCommunicator>(std::move(group), sizes);
 }
 
+// Ranks that measure in turns wait here, on the cores of a rank that computes.
 void MpiWorld::barrier() {
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Ibarrier(impl_->world.get(), &request), "barrier");
-  wait(request, "barrier");
+  wait(request, "barrier", Backoff(std::chrono::milliseconds(20)));
 }
 
 void MpiWorld::broadcast(std::vector<std::byte>& bytes, int root) {

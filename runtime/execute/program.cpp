@@ -13,6 +13,7 @@
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/cpu/shared_cores.h"
 
 namespace weft::execute {
 namespace {
@@ -54,12 +55,14 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
     executor_ = options.make_executor(world, state_);
   } else {
     if (stages) channels = channels_of_all(world, channels);
+    const std::vector<cost::CorePool> pools = shared_cores(world, options.threads);
     executor_ = std::make_unique<CpuExecutor>(state_, CommunicatorSet(world, channels, options.grid),
                                               CpuExecutorOptions{.rank = world.rank(),
                                                                  .threads = options.threads,
                                                                  .kept_steps = options.kept_steps,
                                                                  .check_finite = options.check_finite,
-                                                                 .gemm_tuning = options.gemm_tuning});
+                                                                 .gemm_tuning = options.gemm_tuning,
+                                                                 .shares_cores = are_shared(pools, world.rank())});
   }
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {

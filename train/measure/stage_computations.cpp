@@ -5,11 +5,11 @@
 
 #include "ops/lower.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "runtime/execute/cpu/shared_cores.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "runtime/policy/compile_plan.h"
 #include "train/measure/benchmark_state.h"
 #include "train/measure/bf16_products.h"
-#include "train/measure/shared_cores.h"
 #include "train/measure/silent_world.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -22,7 +22,7 @@ StageComputations::StageComputations(comm::World& world, const ResolvedRun& run)
     : world_(world),
       run_(with_bf16(run, bf16_of_run(world, run.config))),
       at_(graph::coordinates_of(run_.config.grid, world.rank())),
-      pools_(shared_cores(world, run_.config.threads)),
+      pools_(execute::shared_cores(world, run_.config.threads)),
       specs_(ops::model_parameters(run_.config.model)),
       shards_(shards_of(run_.config, specs_, at_)) {
   policy::PolicyOptions options;
@@ -47,11 +47,12 @@ StageComputations::StageComputations(comm::World& world, const ResolvedRun& run)
 
 double StageComputations::run() {
   write_scalars(*state_, run_.config, step_);
-  const Turns turns = turns_of(pools_, world_.rank(), run_.config.threads);
+  const execute::Turns turns = execute::turns_of(pools_, world_.rank(), run_.config.threads);
   for (std::int64_t turn = 0; turn < turns.count; ++turn) {
     world_.barrier();
     if (turn == turns.own) executor_->run(loaded_, step_);
   }
+  world_.barrier();  // waits without taking the cores of a rank that still computes, unlike other collectives
   ++step_;
   return static_cast<double>(last_trace().end - last_trace().begin);
 }

@@ -28,6 +28,9 @@ namespace {
 // A stream that waits for another polls this often, for some microseconds, before it yields its core: most waits
 // between streams are for short tasks, and a yield costs as much as a short task.
 constexpr int kQuickLooks = 100;
+// Of a rank whose cores others need. On a virtual machine a look costs about 0.1 ms: the timer and two switches.
+// switches.
+constexpr std::chrono::milliseconds kLongestSleep{1};
 
 constexpr int kLooksBetweenSteps = 200;
 
@@ -104,7 +107,8 @@ struct CpuExecutor::Impl {
       if (done()) return true;
       relax();
     }
-    for (comm::Backoff backoff; !done(); backoff.pause()) {
+    comm::Backoff backoff = options.shares_cores ? comm::Backoff(kLongestSleep) : comm::Backoff();
+    for (; !done(); backoff.pause()) {
       if (failed.load(std::memory_order_acquire)) return false;
       if (!has_collectives) continue;
       progress.poll(loaded);

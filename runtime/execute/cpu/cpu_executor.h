@@ -23,6 +23,8 @@ struct CpuExecutorOptions {
   std::int64_t kept_steps = 1;  // number of last steps of each plan whose traces are kept; 0: no tracing
   bool check_finite = false;    // look for NaN and infinity in all tensors that tasks write, except workspaces
   std::shared_ptr<const GemmTuning> gemm_tuning = nullptr;  // null: the default methods
+  // Other ranks compute on this rank's cores (shared_cores.h): it looks less often whether a long wait has ended.
+  bool shares_cores = false;
 };
 
 /// One rank's executor. A stream's completion is a counter: waiting for entry e of stream s means waiting until s has

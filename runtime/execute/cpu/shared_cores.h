@@ -7,7 +7,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/cost/core_pool.h"
 
-namespace weft::train {
+namespace weft::execute {
 
 /// A rank's cores: the machine that runs it, as one number, and the cores that the system allows it, as another.
 struct AllowedCores {
@@ -24,10 +24,13 @@ std::vector<cost::CorePool> pools_of(const std::vector<AllowedCores>& by_rank, s
 /// The pools of the world's ranks, each of `threads` threads. Collective over the world.
 std::vector<cost::CorePool> shared_cores(comm::World& world, std::int64_t threads);
 
+/// Whether one of the pools has the rank.
+bool are_shared(const std::vector<cost::CorePool>& pools, std::int64_t rank);
+
 /// In how many turns the ranks of the pools compute if no two ranks share a core, and in which of them a rank does.
 struct Turns {
   std::int64_t count = 1, own = 0;
 };
 Turns turns_of(const std::vector<cost::CorePool>& pools, std::int64_t rank, std::int64_t threads);
 
-}  // namespace weft::train
+}  // namespace weft::execute

@@ -1,9 +1,9 @@
 // Pools of ranks that share cores: found by machine and cores, and given turns.
-#include "train/measure/shared_cores.h"
+#include "runtime/execute/cpu/shared_cores.h"
 
 #include <gtest/gtest.h>
 
-namespace weft::train {
+namespace weft::execute {
 namespace {
 
 TEST(SharedCores, ArePoolsOfRanksWithTheSameCoresAndTooFewOfThem) {
@@ -14,7 +14,11 @@ TEST(SharedCores, ArePoolsOfRanksWithTheSameCoresAndTooFewOfThem) {
   EXPECT_TRUE(pools_of({a, other_machine}, 1).empty());
   EXPECT_TRUE(pools_of({two, two}, 1).empty());
   EXPECT_EQ(pools_of({two, two, two}, 1), (std::vector<cost::CorePool>{{{0, 1, 2}, 2}}));
-  EXPECT_EQ(pools_of({two, a, two}, 2), (std::vector<cost::CorePool>{{{0, 2}, 2}}));
+  const std::vector<cost::CorePool> some = pools_of({two, a, two}, 2);
+  EXPECT_EQ(some, (std::vector<cost::CorePool>{{{0, 2}, 2}}));
+  EXPECT_TRUE(are_shared(some, 0));
+  EXPECT_FALSE(are_shared(some, 1));
+  EXPECT_TRUE(are_shared(some, 2));
 }
 
 TEST(SharedCores, ComputeInTurns) {
@@ -39,4 +43,4 @@ TEST(SharedCores, OfThisProcessAreRead) {
 }
 
 }  // namespace
-}  // namespace weft::train
+}  // namespace weft::execute

@@ -1,4 +1,4 @@
-#include "train/measure/shared_cores.h"
+#include "runtime/execute/cpu/shared_cores.h"
 
 #include <sched.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 
-namespace weft::train {
+namespace weft::execute {
 
 AllowedCores allowed_cores(int rank) {
   // Containers and network namespaces of one kernel have host names of their own, and this text in common.
@@ -63,6 +63,11 @@ std::vector<cost::CorePool> shared_cores(comm::World& world, std::int64_t thread
   return pools_of(by_rank, threads);
 }
 
+bool are_shared(const std::vector<cost::CorePool>& pools, std::int64_t rank) {
+  return std::ranges::any_of(
+      pools, [&](const cost::CorePool& pool) { return std::ranges::find(pool.ranks, rank) != pool.ranks.end(); });
+}
+
 Turns turns_of(const std::vector<cost::CorePool>& pools, std::int64_t rank, std::int64_t threads) {
   Turns turns;
   for (const cost::CorePool& pool : pools) {
@@ -74,4 +79,4 @@ Turns turns_of(const std::vector<cost::CorePool>& pools, std::int64_t rank, std:
   return turns;
 }
 
-}  // namespace weft::train
+}  // namespace weft::execute

@@ -9,6 +9,7 @@ tails and sums by itself, and refuses a certificate whose bound is above what it
 Exit code: 0 if all hold, 1 if one doesn't, 2 if a file can't be read.
 """
 import argparse
+import copy
 import csv
 import gzip
 import json
@@ -103,6 +104,29 @@ class Step:
                     self.cost[node] = float(task.get("ns", 0))
                     self.link_ns[node] = float(task.get("link_ns", task.get("ns", 0)))
             self.node_of.append(numbers)
+
+    def served_one_at_a_time(self, number, first, second):
+        """Whether a queue serves both: one compute stream, a channel, or a local stream."""
+        tasks = self.classes[number]["tasks"]
+        queues = []
+        for task in (tasks[first], tasks[second]):
+            kind = task.get("kind", "compute")
+            if kind == "compute":
+                queues.append(("computations", -1))
+            elif kind in ("host", "copy"):
+                queues.append(("local", task["stream"]))
+            else:
+                queues.append(("channel", task["channel"]))
+        return queues[0] == queues[1] and (queues[0][0] != "computations" or self.streams == 1)
+
+    def in_order(self, number, first, second):
+        """This step with one more edge."""
+        step = copy.copy(self)
+        step.classes = list(self.classes)
+        step.classes[number] = dict(self.classes[number])
+        step.classes[number]["edges"] = self.classes[number].get("edges", []) + [{"from": first, "to": second}]
+        step._make_edges()
+        return step
 
     def _make_edges(self):
         count = len(self.cost)
@@ -291,6 +315,21 @@ class Checker:
                 bound += max(0.0, beside.lost - outside * beside.loss)
         return bound
 
+    def _bounds_of_branches(self, graph):
+        if len(graph["branches"]) != 2:
+            raise Refused("a split has two branches")
+        for branch in graph["branches"]:
+            if not graph["bound_ns"] <= branch["bound_ns"]:
+                raise Refused(f"the bound is {graph['bound_ns']} ns, and that of a branch {branch['bound_ns']} ns")
+        return graph["branches"]
+
+    def _cases(self, split):
+        """The steps in which one of two tasks of a queue comes first."""
+        number, first, second = split["class"], split["first"], split["second"]
+        if first == second or not self.step.served_one_at_a_time(number, first, second):
+            raise Refused(f"tasks {first} and {second} of class {number} may run at once")
+        return self.step.in_order(number, first, second), self.step.in_order(number, second, first)
+
     def adjust(self, adjustment):
         side = "head" if "head_ns" in adjustment else "tail"
         claimed = adjustment[side + "_ns"]
@@ -306,6 +345,11 @@ class Checker:
         self.limits[side] = self._longest(side)
 
     def check(self, graph):
+        """A proof by a window, or by two cases of a split."""
+        if "split" in graph:
+            for case, bound in zip(self._cases(graph["split"]), self._bounds_of_branches(graph)):
+                Checker(case).check(bound)
+            return
         for adjustment in graph["adjustments"]:
             self.adjust(adjustment)
         found = self.proved(graph["window"], (self.limits["head"], self.limits["tail"]))

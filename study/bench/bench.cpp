@@ -70,7 +70,8 @@ template <class Report, class Problem>
 void enter_if_planned(BenchRow& row, const Report& report, const Problem& problem, CertificateBook& book) {
   if (report.planned()) {
     enter(row, report);
-    row.bound_ns = book.enter(row.instance, row.policy, graph_of(report, problem, row.instance));
+    row.graph = book.enter(row.instance, row.policy, graph_of(report, problem, row.instance), row.step_ns);
+    row.bound_ns = book.bound_ns(row.graph);
   } else {
     row.reason = first_line(report.refusal);
   }

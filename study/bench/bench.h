@@ -22,6 +22,7 @@ struct BenchRow {
   std::int64_t memory_bytes = 0;     // of a rank; of pipelines: of the stage that takes most
   std::int64_t tasks = 0;            // of pipelines: of all stages
   double planning_ms = 0;
+  std::uint64_t graph = 0;  // that the policy ordered: simulate::bound_fingerprint()
   std::string reason = {};  // "": the step was simulated
 
   bool solved() const { return reason.empty(); }

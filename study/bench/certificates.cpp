@@ -8,6 +8,7 @@
 #include "base/text/hex.h"
 #include "base/text/json_object.h"
 #include "inspect/formats/graph_file.h"
+#include "runtime/simulate/certify/branch.h"
 
 namespace weft::study {
 namespace {
@@ -21,7 +22,7 @@ JsonObject resource_json(const simulate::ResourceName& name, const simulate::Thr
   return json.add("least_head", chosen.head).add("least_tail", chosen.tail);
 }
 
-JsonObject window_json(const simulate::Window& window) {
+JsonObject window_json(const simulate::WorkWindow& window) {
   JsonObject json;
   json.add("class", window.resource.class_index).add("work", resource_json(window.resource, window.chosen));
   if (window.beside) json.add("beside", resource_json(*window.beside, window.beside_chosen));
@@ -36,6 +37,24 @@ JsonObject adjustment_json(const simulate::Adjustment& adjustment) {
       .add("window", window_json(adjustment.window));
 }
 
+/// The members of a proof: a window with its adjustments, or a split with a proof of each case.
+void add_proof(JsonObject& json, const simulate::GraphCertificate& proof) {
+  json.add("bound_ns", proof.bound_ns);
+  if (!proof.split) {
+    std::vector<JsonObject> adjustments;
+    for (const simulate::Adjustment& adjustment : proof.adjustments) adjustments.push_back(adjustment_json(adjustment));
+    json.add("adjustments", adjustments).add("window", window_json(proof.window));
+    return;
+  }
+  std::vector<JsonObject> branches;
+  for (const simulate::GraphCertificate& each : proof.branches) add_proof(branches.emplace_back(), each);
+  json.add("split", JsonObject()
+                        .add("class", proof.split->class_index)
+                        .add("first", proof.split->first)
+                        .add("second", proof.split->second))
+      .add("branches", branches);
+}
+
 }  // namespace
 
 double InstanceCertificate::bound_ns() const {
@@ -44,19 +63,35 @@ double InstanceCertificate::bound_ns() const {
   return graphs.empty() ? 0 : least;
 }
 
-double CertificateBook::enter(const std::string& instance, const std::string& policy, const graph::OpenGraph& graph) {
+std::uint64_t CertificateBook::enter(const std::string& instance, const std::string& policy,
+                                     const graph::OpenGraph& graph, double step_ns) {
   const std::uint64_t print = simulate::bound_fingerprint(graph);
   {
     const std::lock_guard lock(mutex_);
     instances_[instance][print].insert(policy);
-    const auto found = proofs_.find(print);
-    if (found != proofs_.end()) return found->second.bound_ns;
+    double& shortest = steps_.try_emplace(print, step_ns).first->second;
+    shortest = std::min(shortest, step_ns);
+    if (proofs_.contains(print)) return print;
   }
-  const simulate::GraphCertificate proof = simulate::certify(graph);
+  simulate::GraphCertificate proof = simulate::certify(graph);
   const std::lock_guard lock(mutex_);
-  const bool is_new = proofs_.emplace(print, proof).second;
+  const bool is_new = proofs_.emplace(print, std::move(proof)).second;
   if (is_new && !graphs_.empty()) inspect::write_graph_file(graphs_ / graph_file_name(print), graph);
-  return proof.bound_ns;
+  return print;
+}
+
+double CertificateBook::bound_ns(std::uint64_t graph) const {
+  const std::lock_guard lock(mutex_);
+  return proofs_.at(graph).bound_ns;
+}
+
+void CertificateBook::branch(std::size_t splits) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [print, proof] : proofs_) {
+    if (proof.bound_ns >= steps_.at(print)) continue;
+    proof = simulate::branch(inspect::read_graph_file(graphs_ / graph_file_name(print)), std::move(proof),
+                             steps_.at(print), splits);
+  }
 }
 
 std::vector<InstanceCertificate> CertificateBook::certificates(std::span<const std::string> instances,
@@ -81,15 +116,9 @@ std::string graph_file_name(std::uint64_t graph) {
 std::string certificate_json(const InstanceCertificate& certificate) {
   std::vector<JsonObject> graphs;
   for (const InstanceCertificate::Graph& each : certificate.graphs) {
-    std::vector<JsonObject> adjustments;
-    for (const simulate::Adjustment& adjustment : each.proof.adjustments)
-      adjustments.push_back(adjustment_json(adjustment));
-    graphs.push_back(JsonObject()
-                         .add("graph", hex_fingerprint(each.proof.graph))
-                         .add("policies", each.policies)
-                         .add("bound_ns", each.proof.bound_ns)
-                         .add("adjustments", adjustments)
-                         .add("window", window_json(each.proof.window)));
+    JsonObject& json = graphs.emplace_back();
+    json.add("graph", hex_fingerprint(each.proof.graph)).add("policies", each.policies);
+    add_proof(json, each.proof);
   }
   return json_lines(JsonObject()
                         .add("format", "weft-bounds")

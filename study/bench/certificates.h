@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -35,8 +36,14 @@ class CertificateBook {
   /// `graphs`: a folder for the graphs, as files that the checker reads; empty: none are written.
   explicit CertificateBook(std::filesystem::path graphs = {}) : graphs_(std::move(graphs)) {}
 
-  /// The bound of a graph that a policy has ordered.
-  double enter(const std::string& instance, const std::string& policy, const graph::OpenGraph& graph);
+  /// A graph that a policy has ordered, and its step. Returns the graph's bound_fingerprint().
+  std::uint64_t enter(const std::string& instance, const std::string& policy, const graph::OpenGraph& graph,
+                      double step_ns);
+  double bound_ns(std::uint64_t graph) const;
+
+  /// Splits each graph into cases (simulate::branch), `splits` times at most, where its bound is below its best step.
+  /// Needs the folder of graphs.
+  void branch(std::size_t splits);
 
   /// Of instances that were entered; `steps` are the fingerprints of `instances`.
   std::vector<InstanceCertificate> certificates(std::span<const std::string> instances,
@@ -46,6 +53,7 @@ class CertificateBook {
   std::filesystem::path graphs_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, simulate::GraphCertificate> proofs_;                       // by bound_fingerprint()
+  std::map<std::uint64_t, double> steps_;                                            // the shortest of each graph
   std::map<std::string, std::map<std::uint64_t, std::set<std::string>>> instances_;  // policies
 };
 

@@ -26,7 +26,7 @@ constexpr const char* kFolder = "bench/overlap";
 struct BenchCommand {
   std::vector<std::string> wanted, policies = {"all"};
   std::string instances = kFolder, folder, certificates;
-  int jobs = 1;
+  int jobs = 1, splits = 0;
   bool json = false, list = false, quiet = false;
 };
 
@@ -66,6 +66,9 @@ void write_certificates(const std::filesystem::path& folder, const std::vector<s
 }
 
 int run_bench_command(const BenchCommand& command) {
+  if (command.splits > 0 && command.certificates.empty())
+    throw UserError("--branch without --certify", "a folder for the proofs, which the cases are part of",
+                    "add --certify FOLDER");
   const std::vector<policy::NamedPolicy> policies = named_policies(command.policies);
   study::BenchResult result;
   result.instances = study::bench_instances(command.instances, command.wanted);
@@ -89,7 +92,13 @@ int run_bench_command(const BenchCommand& command) {
     result.rows = study::run_bench(
         result.instances, policies, threads_of(command.jobs), [&](const Status& status) { line.show(status); }, book);
   }
-  if (!certificates.empty()) write_certificates(certificates, result.instances, steps, book);
+  if (!certificates.empty()) {
+    book.branch(static_cast<std::size_t>(command.splits));
+    for (study::BenchRow& row : result.rows) {
+      if (row.solved()) row.bound_ns = book.bound_ns(row.graph);
+    }
+    write_certificates(certificates, result.instances, steps, book);
+  }
   result.best = study::best_of(result.instances, steps, result.rows, std::move(known));
   if (!folder.empty()) {
     write_durable(folder / "results.csv", study::bench_csv(result));
@@ -144,6 +153,13 @@ Command describe_bench() {
                .value = "FOLDER",
                .help = "write a proof of each instance's bound, and the graphs that check_bounds.py needs to check it",
                .paths = Paths::folders});
+  command.add({.names = "--branch",
+               .target = &options->splits,
+               .value = "N",
+               .help = "with --certify: try N splits of each graph into two cases to raise its bound to its best step",
+               .default_text = "0",
+               .least = 0,
+               .most = 1000000});
   command.add({.names = "--list", .target = &options->list, .help = "print the instances and end"});
   command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});

@@ -20,9 +20,9 @@ double rounded_down(double ns) {
 }
 
 /// A step seen from its begin (heads) or from its end (tails).
-class Direction {
+class GraphSide {
  public:
-  Direction(const StepModel& model, Side side) : model_(model), side_(side) {
+  GraphSide(const StepModel& model, Side side) : model_(model), side_(side) {
     order_.assign(model.order().begin(), model.order().end());
     if (side == Side::tail) std::ranges::reverse(order_);
     place_.resize(order_.size());
@@ -81,12 +81,12 @@ class Direction {
 /// Heads or tails with the adjustments that raised them.
 struct Raised {
   std::vector<double> plain, value;  // by node, without and with adjustments
-  std::vector<std::optional<Window>> window;
+  std::vector<std::optional<WorkWindow>> window;
 };
 
 /// The nodes whose adjustments are worth their time: each takes a walk over the graph. Those with most sources first,
 /// since their ancestors meet in nothing else.
-std::vector<bool> nodes_to_adjust(const Direction& direction) {
+std::vector<bool> nodes_to_adjust(const GraphSide& direction) {
   constexpr std::size_t kMostSteps = 400'000'000;
   std::vector<std::uint32_t> nodes;
   std::size_t edges = 1;
@@ -102,7 +102,7 @@ std::vector<bool> nodes_to_adjust(const Direction& direction) {
   return chosen;
 }
 
-Raised raise(const Direction& direction) {
+Raised raise(const GraphSide& direction) {
   const StepModel& model = direction.model();
   const std::vector<bool> chosen = nodes_to_adjust(direction);
   Raised raised;
@@ -113,7 +113,7 @@ Raised raise(const Direction& direction) {
     raised.plain[node] = direction.reached(node, raised.plain);
     raised.value[node] = direction.reached(node, raised.value);
     if (!chosen[node]) continue;
-    const Direction::Before before = direction.before(node, raised.value);
+    const GraphSide::Before before = direction.before(node, raised.value);
     for (const StepResource& resource : model.resources()) {
       const ProvedWindow proved = whole_window(resource, model, direction.limits(before));
       const double ns = rounded_down(proved.ns);
@@ -128,11 +128,11 @@ Raised raise(const Direction& direction) {
 /// Follows an argument back to the adjustments on which it rests.
 class Needs {
  public:
-  Needs(const Direction& direction, const Raised& raised)
+  Needs(const GraphSide& direction, const Raised& raised)
       : direction_(direction), raised_(raised), need_(raised.value.size(), 0) {}
 
   /// The values of all items that a window has chosen must be at least its thresholds. `limits`: where it was found.
-  void of(const Window& window, const Limits& limits) {
+  void of(const WorkWindow& window, const Limits& limits) {
     const StepModel& model = direction_.model();
     if (window.resource.kind == ResourceKind::task) {
       need(model.node_of(window.resource.class_index, static_cast<std::size_t>(window.resource.number)),
@@ -160,9 +160,9 @@ class Needs {
         continue;
       }
       const StepModel::Task task = model.task_of(*node);
-      const Window& window = raised_.window[*node].value();
+      const WorkWindow& window = raised_.window[*node].value();
       result.push_back({direction_.side(), task.class_index, task.task, raised_.value[*node], window});
-      const Direction::Before before = direction_.before(*node, raised_.value);
+      const GraphSide::Before before = direction_.before(*node, raised_.value);
       of(window, direction_.limits(before));
     }
     std::ranges::reverse(result);
@@ -179,7 +179,7 @@ class Needs {
     }
   }
 
-  const Direction& direction_;
+  const GraphSide& direction_;
   const Raised& raised_;
   std::vector<double> need_;
 };
@@ -202,7 +202,7 @@ ProvedWindow longest_path_window(const StepModel& model, const Limits& limits) {
 GraphCertificate certify(const graph::OpenGraph& open) {
   constexpr std::size_t kMostThresholds = 400;
   const StepModel model(open);
-  const Direction forward(model, Side::head), backward(model, Side::tail);
+  const GraphSide forward(model, Side::head), backward(model, Side::tail);
   const Raised heads = raise(forward), tails = raise(backward);
   const Limits limits{heads.value, tails.value};
   ProvedWindow best = longest_path_window(model, limits);
@@ -222,10 +222,23 @@ GraphCertificate certify(const graph::OpenGraph& open) {
   return certificate;
 }
 
+graph::OpenGraph in_order(graph::OpenGraph open, const Split& split, bool first_before_second) {
+  const auto [from, to] =
+      first_before_second ? std::pair(split.first, split.second) : std::pair(split.second, split.first);
+  open.classes[split.class_index].edges.push_back({from, to});
+  return open;
+}
+
 double proved_by(const GraphCertificate& certificate, const graph::OpenGraph& open) {
+  if (certificate.split) {
+    const std::vector<graph::OpenTask>& tasks = open.classes[certificate.split->class_index].tasks;
+    if (!served_one_at_a_time(open, tasks[certificate.split->first], tasks[certificate.split->second])) return 0;
+    return std::min(proved_by(certificate.branches.at(0), in_order(open, *certificate.split, true)),
+                    proved_by(certificate.branches.at(1), in_order(open, *certificate.split, false)));
+  }
   const StepModel model(open);
   std::vector<double> values[2], raised[2];
-  const Direction directions[2] = {Direction(model, Side::head), Direction(model, Side::tail)};
+  const GraphSide directions[2] = {GraphSide(model, Side::head), GraphSide(model, Side::tail)};
   const auto settle = [&](std::size_t side) {
     for (const std::uint32_t node : directions[side].order())
       values[side][node] = std::max(raised[side][node], directions[side].reached(node, values[side]));
@@ -238,7 +251,7 @@ double proved_by(const GraphCertificate& certificate, const graph::OpenGraph& op
   for (const Adjustment& each : certificate.adjustments) {
     const std::size_t side = each.side == Side::head ? 0 : 1;
     const std::uint32_t node = model.node_of(each.class_index, each.task);
-    const Direction::Before before = directions[side].before(node, values[side]);
+    const GraphSide::Before before = directions[side].before(node, values[side]);
     if (proved_by(each.window, model, directions[side].limits(before)) < each.ns) return 0;
     raised[side][node] = std::max(raised[side][node], each.ns);
     settle(side);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/open_graph.h"
@@ -21,14 +22,23 @@ struct Adjustment {
   Side side = Side::head;
   std::uint32_t class_index = 0, task = 0;
   double ns = 0;
-  Window window;
+  WorkWindow window;
 };
 
+/// Two tasks of a class that one queue serves: in every order one of them ends before the other begins.
+struct Split {
+  std::uint32_t class_index = 0, first = 0, second = 0;
+};
+
+/// A proof by a window, or by two proofs: one for the graph in which `first` comes before `second`, and one for the
+/// graph in which it comes after. The bound is then the least of both.
 struct GraphCertificate {
   std::uint64_t graph = 0;  // bound_fingerprint()
   double bound_ns = 0;
   std::vector<Adjustment> adjustments = {};  // those on which the window rests, in an order of proof
-  Window window = {};
+  WorkWindow window = {};
+  std::optional<Split> split = {};
+  std::vector<GraphCertificate> branches = {};  // two if there is a split; their `graph` is not used
 };
 
 /// The best bound that windows prove, after heads and tails were adjusted. It bounds the steps of simulate() and
@@ -36,8 +46,11 @@ struct GraphCertificate {
 /// rounding. Pure. `open` is of open_graph_of().
 GraphCertificate certify(const graph::OpenGraph& open);
 
+/// The graph in which the first task of a split comes before the second, or after it.
+graph::OpenGraph in_order(graph::OpenGraph open, const Split& split, bool first_before_second);
+
 /// The bound that a certificate proves of this graph: what a checker computes. 0 if one of its adjustments doesn't
-/// hold.
+/// hold, or if a split is of tasks that no queue serves one at a time.
 double proved_by(const GraphCertificate& certificate, const graph::OpenGraph& open);
 
 }  // namespace weft::simulate

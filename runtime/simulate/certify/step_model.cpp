@@ -210,6 +210,13 @@ void StepModel::add_resources(const graph::OpenGraph& open) {
   }
 }
 
+bool served_one_at_a_time(const graph::OpenGraph& open, const graph::OpenTask& a, const graph::OpenTask& b) {
+  if (a.kind == OpenKind::compute || b.kind == OpenKind::compute)
+    return a.kind == b.kind && (!open.contention || open.contention->compute_streams == 1);
+  const bool sent = communicates_openly(a.kind);
+  return sent == communicates_openly(b.kind) && (sent ? a.channel == b.channel : a.stream == b.stream);
+}
+
 std::uint64_t bound_fingerprint(const graph::OpenGraph& open) {
   Fingerprint print;
   const auto number = [&](std::int64_t value) { print.add(value); };

@@ -80,6 +80,9 @@ class StepModel {
   std::vector<std::vector<StepResource>> slowing_;
 };
 
+/// Whether a queue serves both tasks, one at a time: one compute stream, a channel, or a local stream.
+bool served_one_at_a_time(const graph::OpenGraph& open, const graph::OpenTask& a, const graph::OpenTask& b);
+
 /// A number that two programs compute alike from a graph file: 64-bit FNV-1a of the times, operations, queues,
 /// messages, edges, links and contention, all that a bound rests on (docs/bench.md).
 std::uint64_t bound_fingerprint(const graph::OpenGraph& open);

@@ -45,19 +45,19 @@ const StepResource& resource_named(const ResourceName& name, std::span<const Ste
   return *found;
 }
 
-struct Placed {
+struct PlacedItem {
   double head, tail;
   const ResourceItem* item;
 };
 
 /// The items that count, by rising head.
-std::vector<Placed> placed_items(const StepResource& resource, const Limits& limits) {
-  std::vector<Placed> items;
+std::vector<PlacedItem> placed_items(const StepResource& resource, const Limits& limits) {
+  std::vector<PlacedItem> items;
   for (const ResourceItem& item : resource.items) {
     const double head = limits.head[item.node];
     if (item.ns > 0 && !std::isnan(head)) items.push_back({head, limits.tail[item.node], &item});
   }
-  std::ranges::stable_sort(items, {}, &Placed::head);
+  std::ranges::stable_sort(items, {}, &PlacedItem::head);
   return items;
 }
 
@@ -74,14 +74,14 @@ std::vector<double> some_of(std::vector<double> values, std::size_t most) {
 /// Without what slows computations down: for each threshold of heads, items are added by falling tail. Equal to
 /// Carlier's bound, with the thresholds that prove it.
 ProvedWindow best_alone(const StepResource& resource, const Limits& limits) {
-  std::vector<Placed> by_head = placed_items(resource, limits), by_tail = by_head;
-  std::ranges::stable_sort(by_tail, std::ranges::greater(), &Placed::tail);
+  std::vector<PlacedItem> by_head = placed_items(resource, limits), by_tail = by_head;
+  std::ranges::stable_sort(by_tail, std::ranges::greater(), &PlacedItem::tail);
   ProvedWindow best;
   for (std::size_t first = 0; first < by_head.size(); ++first) {
     const double head = by_head[first].head;
     if (first > 0 && head == by_head[first - 1].head) continue;
     double work = 0;
-    for (const Placed& each : by_tail) {
+    for (const PlacedItem& each : by_tail) {
       if (each.head < head) continue;
       work += each.item->ns;
       if (head + work + each.tail > best.ns) {
@@ -97,31 +97,31 @@ class SlowedSweep {
  public:
   SlowedSweep(const StepResource& beside, const Limits& limits)
       : name_(beside.name), by_tail_(placed_items(beside, limits)) {
-    for (const Placed& each : by_tail_) {
+    for (const PlacedItem& each : by_tail_) {
       all_.add(*each.item, each.head, each.tail);
       least_ = {std::min(least_.head, each.head), std::min(least_.tail, each.tail)};
     }
-    std::ranges::stable_sort(by_tail_, std::ranges::greater(), &Placed::tail);
+    std::ranges::stable_sort(by_tail_, std::ranges::greater(), &PlacedItem::tail);
   }
   void begin(double head) {
     head_ = head;
     next_ = 0;
     within_ = later_ = {};
     earlier_ = {};
-    for (const Placed& each : by_tail_) {
+    for (const PlacedItem& each : by_tail_) {
       if (each.head >= head) later_.add(*each.item, each.head, each.tail);
     }
   }
   void reach(double tail) {
     for (; next_ < by_tail_.size() && by_tail_[next_].tail >= tail; ++next_) {
-      const Placed& each = by_tail_[next_];
+      const PlacedItem& each = by_tail_[next_];
       earlier_.add(*each.item, each.head, each.tail);
       if (each.head >= head_) within_.add(*each.item, each.head, each.tail);
     }
     tail_ = tail;
   }
   /// The most that any of four sets takes away: all items, those with either threshold, those with both.
-  void improve(const Chosen& window, const Window& of, ProvedWindow& best) const {
+  void improve(const Chosen& window, const WorkWindow& of, ProvedWindow& best) const {
     const auto offer = [&](const Chosen& set, double head, double tail) {
       const double ns = window.alone() + set.lost_within(window);
       if (ns <= best.ns) return;
@@ -137,7 +137,7 @@ class SlowedSweep {
 
  private:
   ResourceName name_;
-  std::vector<Placed> by_tail_;
+  std::vector<PlacedItem> by_tail_;
   Thresholds least_{kNone, kNone};
   double head_ = 0, tail_ = 0;
   std::size_t next_ = 0;
@@ -146,15 +146,15 @@ class SlowedSweep {
 
 void improve_slowed(ProvedWindow& best, const StepResource& resource, const StepResource& beside, const Limits& limits,
                     std::size_t most) {
-  std::vector<Placed> items = placed_items(resource, limits);
+  std::vector<PlacedItem> items = placed_items(resource, limits);
   std::vector<double> heads, tails;
-  for (const Placed& each : items) {
+  for (const PlacedItem& each : items) {
     heads.push_back(each.head);
     tails.push_back(each.tail);
   }
   heads = some_of(std::move(heads), most);
   tails = some_of(std::move(tails), most);
-  std::ranges::stable_sort(items, std::ranges::greater(), &Placed::tail);
+  std::ranges::stable_sort(items, std::ranges::greater(), &PlacedItem::tail);
   SlowedSweep sweep(beside, limits);
   for (const double head : heads) {
     sweep.begin(head);
@@ -172,7 +172,7 @@ void improve_slowed(ProvedWindow& best, const StepResource& resource, const Step
 
 }  // namespace
 
-double proved_by(const Window& window, const StepModel& model, const Limits& limits) {
+double proved_by(const WorkWindow& window, const StepModel& model, const Limits& limits) {
   if (window.resource.kind == ResourceKind::task) {
     const std::uint32_t node =
         model.node_of(window.resource.class_index, static_cast<std::size_t>(window.resource.number));

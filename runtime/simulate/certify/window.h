@@ -30,7 +30,7 @@ struct Thresholds {
 /// whole step is Σ time·loss at least. Before A, Q can take away (A − a)·max loss at most, since none of it starts
 /// before a; after T − B it is (B − b)·max loss at most. The rest is lost within the window. Cores that transport takes
 /// are lost to computations of k streams, too: n running computations get min(n, (1 − part)·k) streams at most.
-struct Window {
+struct WorkWindow {
   ResourceName resource;
   Thresholds chosen;
   std::optional<ResourceName> beside = {};
@@ -44,11 +44,11 @@ struct Limits {
 
 struct ProvedWindow {
   double ns = 0;
-  Window window = {};
+  WorkWindow window = {};
 };
 
 /// What the window proves; 0 if no item is chosen.
-double proved_by(const Window& window, const StepModel& model, const Limits& limits);
+double proved_by(const WorkWindow& window, const StepModel& model, const Limits& limits);
 
 /// The best window of a resource. Up to `most` values of either threshold are tried with what slows computations down,
 /// and all without.

@@ -73,10 +73,15 @@ TEST_F(CheckBounds, FalseCertificatesAreRefused) {
     refused(name, [](json& all) { all["graphs"][0].erase("window"); });
     refused(name, [](json& all) { all["graphs"][0]["window"]["work"]["kind"] = "cores"; });
   }
-  // A set that is enlarged begins earlier, so it proves less.
+  // A set that lacks work proves less, and so does an enlarged one, which begins earlier.
   refused("sharded", [](json& all) {
     json& window = all["graphs"][0]["window"];
     window["work"]["least_head"] = window["work"]["least_head"].get<double>() + 1e6;
+  });
+  refused("sharded", [](json& all) {
+    json& graph = all["graphs"][0];
+    graph["window"]["work"]["least_head"] = graph["window"]["work"]["least_tail"] = 0;
+    graph["bound_ns"] = graph["bound_ns"].get<double>() * 1.1;
   });
   // Proof of another graph.
   const json other = certificate("cores");

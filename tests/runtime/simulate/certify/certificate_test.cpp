@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/policy/scheduling/makespan.h"
+#include "runtime/simulate/certify/branch.h"
 #include "runtime/simulate/open_problem.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
@@ -68,20 +69,22 @@ class AllOrders {
 };
 
 /// A random graph with random costs, whose collectives slow computations down.
-struct SmallStep {
+struct SlowedStep {
   PlanningProblem problem;
   cost::TaskCosts costs;
 
-  explicit SmallStep(std::uint64_t seed) {
+  /// More tensors, fewer edges.
+  explicit SlowedStep(std::uint64_t seed, std::size_t more_tensors = 0) {
     testing::Draws draws(seed);
     testing::RandomGraphOptions size;
     size.tasks = static_cast<std::size_t>(draws.between(3, 7));
-    size.tensors = static_cast<std::size_t>(draws.between(3, 6));
+    size.tensors = static_cast<std::size_t>(draws.between(3, 6)) + more_tensors;
     size.channels = static_cast<std::size_t>(draws.between(1, 2));
     size.collective_percent = 45;
     problem.graph = testing::random_graph(seed, size);
     problem.grid = {.x = 2, .z = 2, .data = 2};
-    if (draws.chance(80)) problem.machine.slowdowns = {{.factor = draws.chance(50) ? 1.25 : 2}};
+    if (draws.chance(80))
+      problem.machine.slowdowns = {{.compute = "", .collective = "", .factor = draws.chance(50) ? 1.25 : 2}};
     if (draws.chance(25)) {
       problem.machine.shared_cores = true;
       problem.machine.cores = 2;
@@ -103,10 +106,32 @@ struct SmallStep {
   }
 };
 
+/// An open graph, task by task; channel −1: a computation.
+struct OpenSteps {
+  graph::OpenGraph open;
+
+  OpenSteps() {
+    for (const char* name : {"a", "b", "c"}) open.channels.push_back({.name = name});
+    open.classes.emplace_back().edges_from_accesses = false;
+  }
+  std::uint32_t add(double ns, std::int32_t channel, const std::vector<std::uint32_t>& after) {
+    graph::OpenClass& one = open.classes[0];
+    const auto number = static_cast<std::uint32_t>(one.tasks.size());
+    graph::OpenTask& task = one.tasks.emplace_back();
+    task.name = std::to_string(number);
+    task.operation = channel < 0 ? "compute" : "sum";
+    task.kind = channel < 0 ? graph::OpenKind::compute : graph::OpenKind::collective;
+    task.channel = channel;
+    task.ns = ns;
+    for (const std::uint32_t from : after) one.edges.push_back({from, number});
+    return number;
+  }
+};
+
 TEST(Certificate, IsNeverAboveTheBestOrderNorBelowOtherBounds) {
   int attained = 0, better = 0;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const SmallStep step(seed);
+    const SlowedStep step(seed);
     const GraphCertificate certificate = certify(step.open());
     const double best = step.best_step(), old = step.bounds().best();
     EXPECT_LE(certificate.bound_ns, best * (1 + 1e-9)) << seed;
@@ -119,32 +144,81 @@ TEST(Certificate, IsNeverAboveTheBestOrderNorBelowOtherBounds) {
   EXPECT_GE(better, 10);
 }
 
+TEST(Branch, DecidesAnOrderThatWindowsLeaveOpen) {
+  // A computation of 10 with a tail of 2, and one of 1 with a head of 1 and a tail of 9. Windows allow the second one
+  // in the middle of the first: 13. Before it, it leaves the stream idle for 1.
+  OpenSteps step;
+  step.add(2, 0, {step.add(10, -1, {})});
+  step.add(9, 2, {step.add(1, -1, {step.add(1, 1, {})})});
+  const GraphCertificate root = certify(step.open);
+  EXPECT_NEAR(root.bound_ns, 13, 1e-9);
+  const GraphCertificate proof = branch(step.open, root, 14, 10);
+  EXPECT_NEAR(proof.bound_ns, 14, 1e-9);
+  ASSERT_TRUE(proof.split);
+  EXPECT_GE(proved_by(proof, step.open), proof.bound_ns);
+  EXPECT_LT(proved_by(proof.branches[0], step.open), proof.bound_ns) << "a case isn't the whole";
+}
+
+TEST(Branch, ProvesTheOptimumWhereQueuesAreAllThatIsShared) {
+  int split = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    SlowedStep step(seed, 8);
+    step.problem.machine = {};
+    step.problem.options.machine = nullptr;
+    step.problem.options.link_of_channel = step.problem.simulation.link_of_channel = testing::own_links();
+    const graph::OpenGraph open = step.open();
+    const double best = step.best_step();
+    const GraphCertificate root = certify(open), proof = branch(open, root, best, 200);
+    EXPECT_NEAR(proof.bound_ns, best, 1e-9 * best) << seed;
+    EXPECT_GE(proved_by(proof, open), proof.bound_ns) << seed;
+    split += proof.split ? 1 : 0;
+  }
+  EXPECT_GE(split, 1);
+}
+
+TEST(Branch, IsNeverAboveTheBestOrderWhereTasksSlowEachOtherDown) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const SlowedStep step(seed);
+    const double best = step.best_step();
+    const GraphCertificate root = certify(step.open()), proof = branch(step.open(), root, best, 12);
+    EXPECT_LE(proof.bound_ns, best * (1 + 1e-9)) << seed;
+    EXPECT_GE(proof.bound_ns, root.bound_ns) << seed;
+    EXPECT_GE(proved_by(proof, step.open()), proof.bound_ns) << seed;
+  }
+}
+
+TEST(Branch, TasksThatMayRunAtOnceAreNoSplit) {
+  const SlowedStep step(3);
+  graph::OpenGraph open = step.open();
+  GraphCertificate proof = certify(open);
+  const auto computation = std::ranges::find(open.classes[0].tasks, graph::OpenKind::compute, &graph::OpenTask::kind);
+  const auto sum = std::ranges::find(open.classes[0].tasks, graph::OpenKind::collective, &graph::OpenTask::kind);
+  ASSERT_TRUE(computation != open.classes[0].tasks.end() && sum != open.classes[0].tasks.end());
+  const auto number = [&](auto task) { return static_cast<std::uint32_t>(task - open.classes[0].tasks.begin()); };
+  const GraphCertificate half = proof;
+  proof.split = Split{0, number(computation), number(sum)};
+  proof.branches = {half, half};
+  EXPECT_EQ(proved_by(proof, open), 0);
+}
+
 TEST(Certificate, HeadsAfterAMeetingHoldWhatPrecedesIt) {
-  // Two computations of 10 and a sum of 5 of each on one channel meet in a task of 1: the second sum starts at 20.
-  // Behind it, two computations of 10 meet a sum of 50 which only the first needs.
-  graph::OpenGraph open;
-  open.channels = {{.name = "data"}};
-  graph::OpenClass& one = open.classes.emplace_back();
-  one.edges_from_accesses = false;
+  // Two computations of 10 and a sum of 5 of each meet in a task of 1, after which two sums of 10 share the channel.
+  // Longest paths alone give heads of 16 after the meeting and tails of 16 before it.
+  OpenSteps step;
   const auto add = [&](double ns, bool sum, std::vector<std::uint32_t> after) {
-    graph::OpenTask task{.name = std::to_string(one.tasks.size()), .operation = sum ? "sum" : "compute"};
-    task.kind = sum ? graph::OpenKind::collective : graph::OpenKind::compute;
-    task.channel = sum ? 0 : -1;
-    task.ns = ns;
-    const auto number = static_cast<std::uint32_t>(one.tasks.size());
-    one.tasks.push_back(task);
-    for (const std::uint32_t from : after) one.edges.push_back({from, number});
-    return number;
+    return step.add(ns, sum ? 0 : -1, std::move(after));
   };
   const auto a = add(10, false, {}), b = add(10, false, {});
   const auto meeting = add(1, false, {add(5, true, {a}), add(5, true, {b})});
-  const auto c = add(10, false, {meeting});
-  add(50, true, {c});
+  add(10, true, {meeting});
+  add(10, true, {meeting});
+  const graph::OpenGraph& open = step.open;
   const GraphCertificate certificate = certify(open);
-  EXPECT_NEAR(certificate.bound_ns, 10 + 10 + 5 + 1 + 10 + 50, 1e-6);
+  EXPECT_NEAR(certificate.bound_ns, 20 + 5 + 1 + 20, 1e-6);
   ASSERT_EQ(certificate.adjustments.size(), 1U);
-  EXPECT_EQ(certificate.adjustments[0].task, meeting);
-  EXPECT_NEAR(certificate.adjustments[0].ns, 25, 1e-6);
+  const Adjustment& adjustment = certificate.adjustments[0];
+  EXPECT_EQ(adjustment.task, meeting);
+  EXPECT_NEAR(adjustment.ns, adjustment.side == Adjustment::Side::head ? 25 : 20, 1e-6);
 
   GraphCertificate raised = certificate;
   raised.adjustments[0].ns = 26;
@@ -155,7 +229,7 @@ TEST(Certificate, HeadsAfterAMeetingHoldWhatPrecedesIt) {
 }
 
 TEST(Certificate, PipelinesAreOneStep) {
-  const testing::PipelineToy toy;
+  const testing::PipelineToy toy({.stages = 3, .micro_batches = 4, .update = 10, .message = 200, .world = true});
   const JointProblem problem = testing::joint_problem(toy);
   for (const char* name : {"gpipe", "1f1b", "zb-h1"}) {
     const JointReport report = report_together(problem, policy::named_policy(name));
@@ -169,7 +243,7 @@ TEST(Certificate, PipelinesAreOneStep) {
 }
 
 TEST(Certificate, AnotherStepHasAnotherFingerprint) {
-  const SmallStep step(3);
+  const SlowedStep step(3);
   const graph::OpenGraph open = step.open();
   const std::uint64_t print = bound_fingerprint(open);
   EXPECT_EQ(bound_fingerprint(step.open()), print);

@@ -31,7 +31,8 @@ class CheckBounds : public ::testing::Test {
   }
   testing::CommandResult check(const std::string& certificate, const std::vector<std::string>& more = {}) const {
     return testing::run(
-        testing::joined({"python3", WEFT_SOURCE_DIR "/bench/overlap/check_bounds.py", certificate}, more),
+        testing::joined({"/usr/bin/env", "python3", WEFT_SOURCE_DIR "/bench/overlap/check_bounds.py", certificate},
+                        more),
         folder_.path().string());
   }
   json certificate(const std::string& name) const {

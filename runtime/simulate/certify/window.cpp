@@ -64,7 +64,7 @@ std::vector<PlacedItem> placed_items(const StepResource& resource, const Limits&
 /// At most `most` of the values, the least among them, rising.
 std::vector<double> some_of(std::vector<double> values, std::size_t most) {
   std::ranges::sort(values);
-  values.erase(std::ranges::unique(values).begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
   if (values.size() <= most) return values;
   std::vector<double> some;
   for (std::size_t i = 0; i < most; ++i) some.push_back(values[i * values.size() / most]);

@@ -62,6 +62,7 @@ struct OpenTask {
   std::int32_t channel = -1;                       // of a collective, send or receive: index into OpenGraph::channels
   std::int64_t sequence = -1;                      // of a collective in its group, where known
   std::int64_t peer = -1;                          // rank that a send or receive meets, where known
+  std::int64_t message = -1;                       // number that a send and its receive in another class share
   std::optional<double> ns;                        // time alone, without waiting for other ranks
   std::optional<double> begin_ns, end_ns;          // as recorded, since the step's begin; with the wait for other ranks
   double flops = 0, bytes = 0, network_bytes = 0;  // shape, for a machine's rates, where `ns` is absent; 0: unknown
@@ -95,12 +96,26 @@ struct OpenClass {
   double recorded_ns = 0;  // the step's recorded length; 0: it was never recorded
 };
 
+/// By what factor a collective slows a computation down that runs beside it, by `operation` of both; "": any.
+struct OpenSlowdown {
+  std::string compute, collective;
+  double factor = 1;
+};
+
+/// How the tasks of a rank disturb each other.
+struct OpenContention {
+  int compute_streams = 1;
+  std::optional<double> shared_cores = {};   // cores that computations and transport share; absent: they share none
+  std::vector<OpenSlowdown> slowdowns = {};  // the first that matches applies
+};
+
 struct OpenGraph {
   std::string name;                // of the model, the file or the run
   std::string source;              // who made it: "weft", "kineto", "chakra", "nsight"
   std::vector<std::string> notes;  // what was guessed, absent or stood in for, one sentence each
   std::int64_t world = 1;          // ranks of the run; more than the classes hold where traces are missing
   std::vector<OpenChannel> channels;
+  std::optional<OpenContention> contention = {};  // absent: unknown
   std::vector<OpenClass> classes;
 };
 

@@ -56,6 +56,26 @@ OpenChannel read_channel(JsonPull& in) {
   return channel;
 }
 
+graph::OpenContention read_contention(JsonPull& in) {
+  constexpr std::int64_t kMostStreams = 1 << 20;
+  graph::OpenContention contention;
+  const auto slowdown = [&] {
+    graph::OpenSlowdown& each = contention.slowdowns.emplace_back();
+    read_object(in, 1, JsonMember{"factor", [&] { each.factor = in.number(); }},
+                JsonMember{"compute", [&] { each.compute = in.kept_text(); }},
+                JsonMember{"collective", [&] { each.collective = in.kept_text(); }});
+    if (each.factor < 1) in.refuse(fmt::format("a slowdown of {}", each.factor), "a factor of 1 or more");
+  };
+  read_object(in, 0,
+              JsonMember{"compute_streams",
+                         [&] { contention.compute_streams = static_cast<int>(in.integer(1, kMostStreams)); }},
+              JsonMember{"shared_cores", [&] { contention.shared_cores = in.number(); }},
+              JsonMember{"slowdowns", [&] { read_list(in, slowdown); }});
+  if (contention.shared_cores && *contention.shared_cores <= 0)
+    in.refuse(fmt::format("{} shared cores", *contention.shared_cores), "a number above 0");
+  return contention;
+}
+
 OpenStream read_stream(JsonPull& in) {
   OpenStream stream;
   read_object(in, 1, JsonMember{"name", [&] { stream.name = in.kept_text(); }},
@@ -96,6 +116,7 @@ OpenTask read_task(JsonPull& in) {
       JsonMember{"channel", [&] { task.channel = read_index(in); }},
       JsonMember{"sequence", [&] { task.sequence = in.integer(-1, kLargest); }},
       JsonMember{"peer", [&] { task.peer = in.integer(-1, kLargest); }},
+      JsonMember{"message", [&] { task.message = in.integer(-1, kLargest); }},
       JsonMember{"ns", [&] { task.ns = in.number(); }}, JsonMember{"begin_ns", [&] { task.begin_ns = in.number(); }},
       JsonMember{"end_ns", [&] { task.end_ns = in.number(); }}, JsonMember{"flops", [&] { task.flops = in.number(); }},
       JsonMember{"bytes", [&] { task.bytes = in.number(); }},
@@ -167,6 +188,7 @@ OpenGraph read_graph_from(ByteSource source, const std::string& name) {
               JsonMember{"notes", [&] { read_list(in, [&] { graph.notes.push_back(in.kept_text()); }); }},
               JsonMember{"world", [&] { graph.world = in.integer(1, kLargest); }},
               JsonMember{"channels", [&] { read_list(in, [&] { graph.channels.push_back(read_channel(in)); }); }},
+              JsonMember{"contention", [&] { graph.contention = read_contention(in); }},
               JsonMember{"classes", [&] { read_list(in, [&] { graph.classes.push_back(read_class(in)); }); }});
   in.finish();
   check(graph, name);
@@ -267,6 +289,17 @@ void write_channel(GraphWriter& out, const OpenChannel& channel) {
   out.name_unless_empty("link", channel.link);
 }
 
+void write_contention(GraphWriter& out, const graph::OpenContention& contention) {
+  out.member("compute_streams", std::int64_t{contention.compute_streams}, std::int64_t{1});
+  out.time("shared_cores", contention.shared_cores);
+  write_lines(out, "slowdowns", "\n ", contention.slowdowns, [&](const graph::OpenSlowdown& each) {
+    out.name_unless_empty("compute", each.compute);
+    out.name_unless_empty("collective", each.collective);
+    out.key("factor");
+    out.value(each.factor);
+  });
+}
+
 void write_accesses(GraphWriter& out, const OpenTask& task, std::string_view name, AccessMode mode) {
   std::vector<std::int64_t> tensors;
   for (const graph::OpenAccess& access : task.accesses) {
@@ -283,6 +316,7 @@ void write_task(GraphWriter& out, const OpenTask& task) {
   out.index("channel", task.channel);
   out.index("sequence", task.sequence);
   out.index("peer", task.peer);
+  out.index("message", task.message);
   out.time("ns", task.ns);
   out.time("begin_ns", task.begin_ns);
   out.time("end_ns", task.end_ns);
@@ -368,6 +402,12 @@ void write_graph(const OpenGraph& graph, const TextSink& sink) {
     out.close(']');
   }
   write_lines(out, "channels", "\n", graph.channels, [&](const OpenChannel& channel) { write_channel(out, channel); });
+  if (graph.contention) {
+    out.key("contention", "\n");
+    out.open('{');
+    write_contention(out, *graph.contention);
+    out.close('}');
+  }
   write_lines(out, "classes", "\n", graph.classes, [&](const OpenClass& one) { write_class(out, one); });
   out.close('}');
   out.end_line();

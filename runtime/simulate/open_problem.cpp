@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -39,6 +41,26 @@ class ChannelWriter {
   const std::vector<int> links_;
   graph::OpenGraph& out_;
   std::map<graph::Channel, std::int32_t> numbers_;
+};
+
+/// The numbers that the two halves of messages share, by the stage and the channel of the sender.
+class MessageNumbers {
+ public:
+  std::int64_t of(std::size_t stage, std::size_t stages, const graph::Operation& operation) {
+    if (const auto* send = std::get_if<graph::Send>(&operation)) return number({stage, send->channel, send->message});
+    const auto* receive = std::get_if<graph::Receive>(&operation);
+    if (receive == nullptr) return -1;
+    const std::int64_t sender =
+        graph::peer_stage(receive->channel, static_cast<std::int64_t>(stage), static_cast<std::int64_t>(stages));
+    return number({static_cast<std::size_t>(sender), graph::other_end(receive->channel), receive->message});
+  }
+
+ private:
+  using Key = std::tuple<std::size_t, graph::Channel, std::int64_t>;
+  std::int64_t number(const Key& key) {
+    return numbers_.emplace(key, static_cast<std::int64_t>(numbers_.size())).first->second;
+  }
+  std::map<Key, std::int64_t> numbers_;
 };
 
 graph::OpenKind kind_of(const graph::Operation& operation) {
@@ -80,6 +102,11 @@ class ClassWriter {
     for (const graph::Access& access : from.accesses) task.accesses.push_back({access.view.tensor.value, access.mode});
     const graph::Channel* channel = graph::channel_of(from.operation);
     if (channel == nullptr) return;
+    if (graph_.is_local(*channel)) {
+      task.kind = graph::OpenKind::host;
+      task.stream = local_stream(*channel);
+      return;
+    }
     task.kind = kind_of(from.operation);
     task.channel = channels_.number_of(graph_, *channel);
     // The ranks of a class meet different ones.
@@ -91,10 +118,18 @@ class ClassWriter {
     if (costs_.cpu_ns[index] > 0) task.cpu_ns = costs_.cpu_ns[index];
   }
 
+  /// The queue of a thread, or of copies, as a stream of the class.
+  std::int32_t local_stream(graph::Channel channel) {
+    const auto [found, is_new] = local_.emplace(channel, static_cast<std::int32_t>(one_.streams.size()));
+    if (is_new) one_.streams.push_back({.name = std::string(graph_.channel_name(channel)), .host = true});
+    return found->second;
+  }
+
   const graph::Graph& graph_;
   const cost::TaskCosts& costs_;
   ChannelWriter& channels_;
   graph::OpenClass& one_;
+  std::map<graph::Channel, std::int32_t> local_;
 };
 
 graph::OpenGraph begun(std::string name, const graph::Grid& grid, const cost::CostModel* costs) {
@@ -105,6 +140,21 @@ graph::OpenGraph begun(std::string name, const graph::Grid& grid, const cost::Co
   out.notes.push_back(
       fmt::format("Times are those of {}.", costs != nullptr ? costs->source() : "the default machine"));
   return out;
+}
+
+graph::OpenContention contention_of(const cost::Machine& machine, int compute_streams) {
+  graph::OpenContention contention{.compute_streams = compute_streams};
+  if (machine.shared_cores) contention.shared_cores = machine.cores;
+  for (const cost::Slowdown& each : machine.slowdowns)
+    contention.slowdowns.push_back({each.compute, each.collective, each.factor});
+  return contention;
+}
+
+void add_contention(cost::Machine& machine, const graph::OpenContention& contention) {
+  machine.shared_cores = contention.shared_cores.has_value();
+  machine.cores = contention.shared_cores.value_or(machine.cores);
+  for (const graph::OpenSlowdown& each : contention.slowdowns)
+    machine.slowdowns.push_back({each.compute, each.collective, each.factor});
 }
 
 /// Recorded times hold the contention of the step in which they were recorded.
@@ -122,11 +172,13 @@ PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& ch
     problem.machine = *choices.machine;
   } else {
     problem.machine.name = kNoMachine;
+    if (open.contention) add_contention(problem.machine, *open.contention);
   }
   if (policy::has_recorded_times(*problem.graph)) leave_out_contention(problem.machine);
   problem.options = choices.options;
-  problem.options.compute_streams =
-      choices.compute_streams > 0 ? choices.compute_streams : policy::recorded_compute_streams(*problem.graph);
+  problem.options.compute_streams = choices.compute_streams > 0 ? choices.compute_streams
+                                    : open.contention           ? open.contention->compute_streams
+                                                                : policy::recorded_compute_streams(*problem.graph);
   problem.options.cost_model = cost::recorded_costs(choices.machine, choices.dtype, choices.bandwidths);
   (void)problem.options.cost_model->costs(*problem.graph);  // refuses tasks without a cost by name
   problem.options.machine = std::make_shared<const cost::Machine>(problem.machine);
@@ -145,20 +197,26 @@ graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts&
   graph::OpenClass& one = out.classes.emplace_back();
   for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) one.ranks.push_back(rank);
   ClassWriter(graph, costs, channels, one).write();
+  out.contention = contention_of(problem.machine, problem.options.compute_streams);
   return out;
 }
 
 graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name) {
   graph::OpenGraph out = begun(std::move(name), problem.grid, problem.options.cost_model.get());
   ChannelWriter channels(problem.grid, links_of_channels(problem.machine, problem.grid), out);
+  MessageNumbers messages;
   for (std::size_t k = 0; k < report.plans.size(); ++k) {
     graph::OpenClass& one = out.classes.emplace_back();
     one.name = fmt::format("pipe {}", k);
     for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) {
       if (graph::coordinates_of(problem.grid, rank).pipe == static_cast<std::int64_t>(k)) one.ranks.push_back(rank);
     }
-    ClassWriter(*report.plans[k]->graph, report.costs[k], channels, one).write();
+    const graph::Graph& graph = *report.plans[k]->graph;
+    ClassWriter(graph, report.costs[k], channels, one).write();
+    for (std::size_t i = 0; i < one.tasks.size(); ++i)
+      one.tasks[i].message = messages.of(k, report.plans.size(), graph.tasks()[i].operation);
   }
+  out.contention = contention_of(problem.machine, problem.options.compute_streams);
   return out;
 }
 

@@ -32,8 +32,9 @@ struct OpenChoices {
   policy::PolicyOptions options = {};  // memory and seed
 };
 
-/// The class's step. Tasks don't slow each other down, except collectives on one link, without a machine, and where the
-/// step was recorded: times of tasks with begins hold contention already. Throws the exceptions of opaque_graph(), and
+/// The class's step. Without a machine, tasks slow each other down as the graph says, and only collectives on one link
+/// do if it says nothing. Where the step was recorded, only collectives on one link do: times of tasks with begins hold
+/// contention already. Throws the exceptions of opaque_graph(), and
 /// UserError where a cost is missing (recorded_costs()).
 PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices);
 

@@ -43,7 +43,6 @@ simulate::PlanningProblem problem_of(const BenchInstance& instance) {
 
 void enter(BenchRow& row, const simulate::PlanReport& report) {
   row.step_ns = report.step_ns();
-  row.bound_ns = report.bounds.best();
   row.exposed_ns = static_cast<double>(report.overlap.exposed);
   row.memory_bytes = report.memory_bytes;
   row.tasks = std::ssize(report.plan->graph->tasks());
@@ -52,31 +51,46 @@ void enter(BenchRow& row, const simulate::PlanReport& report) {
 
 void enter(BenchRow& row, const simulate::JointReport& report) {
   row.step_ns = report.step_ns();
-  row.bound_ns = report.bounds.best();
   for (const simulate::StageTimes& times : report.times) row.exposed_ns = std::max(row.exposed_ns, times.exposed);
   row.memory_bytes = report.peak_memory_bytes();
   for (const auto& plan : report.plans) row.tasks += std::ssize(plan->graph->tasks());
   row.planning_ms = report.planning_ms;
 }
 
-template <class Report>
-void enter_if_planned(BenchRow& row, const Report& report) {
+graph::OpenGraph graph_of(const simulate::PlanReport& report, const simulate::PlanningProblem& problem,
+                          const std::string& name) {
+  return simulate::open_graph_of(*report.plan->graph, report.costs, problem, name);
+}
+graph::OpenGraph graph_of(const simulate::JointReport& report, const simulate::JointProblem& problem,
+                          const std::string& name) {
+  return simulate::open_graph_of(report, problem, name);
+}
+
+template <class Report, class Problem>
+void enter_if_planned(BenchRow& row, const Report& report, const Problem& problem, CertificateBook& book) {
   if (report.planned()) {
     enter(row, report);
+    row.graph = book.enter(row.instance, row.policy, graph_of(report, problem, row.instance), row.step_ns);
+    row.bound_ns = book.bound_ns(row.graph);
   } else {
     row.reason = first_line(report.refusal);
   }
 }
 
-void solve(BenchRow& row, const BenchInstance& instance, bool pipeline, const policy::NamedPolicy& policy) {
+void solve(BenchRow& row, const BenchInstance& instance, bool pipeline, const policy::NamedPolicy& policy,
+           CertificateBook& book) {
   try {
-    if (!pipeline) return enter_if_planned(row, simulate::report_plan(problem_of(instance), policy));
+    if (!pipeline) {
+      const simulate::PlanningProblem problem = problem_of(instance);
+      return enter_if_planned(row, simulate::report_plan(problem, policy), problem, book);
+    }
     train::RunConfig config = config_of(instance);  // its stages may depend on the policy
     config.policy = policy.name;
     config.given.insert("policy");
     config.libraries.trust(policy.name);
     const train::ResolvedRun run = train::resolve(std::move(config), 0);
-    enter_if_planned(row, simulate::report_together(train::joint_problem(run), run.policy));
+    const simulate::JointProblem problem = train::joint_problem(run);
+    enter_if_planned(row, simulate::report_together(problem, run.policy), problem, book);
   } catch (const UserError& error) {
     row.reason = first_line(error.what());
   }
@@ -95,7 +109,7 @@ bool concerns(const std::string& policy, bool pipeline) {
 }  // namespace
 
 std::vector<BenchRow> run_bench(std::span<const BenchInstance> instances, std::span<const policy::NamedPolicy> policies,
-                                int threads, const TellStatus& tell) {
+                                int threads, const TellStatus& tell, CertificateBook& book) {
   struct Job {
     const BenchInstance* instance;
     const policy::NamedPolicy* policy;
@@ -116,13 +130,19 @@ std::vector<BenchRow> run_bench(std::span<const BenchInstance> instances, std::s
   std::mutex mutex;
   std::int64_t done = 0;
   const auto run = [&](std::size_t i) {
-    solve(rows[i], *jobs[i].instance, jobs[i].pipeline, *jobs[i].policy);
+    solve(rows[i], *jobs[i].instance, jobs[i].pipeline, *jobs[i].policy, book);
     const std::lock_guard lock(mutex);
     ++done;
     tell({fmt::format("[{}/{}] {} {}", done, rows.size(), rows[i].instance, rows[i].policy), done, std::ssize(rows)});
   };
   tbb::parallel_for(std::size_t{0}, jobs.size(), std::size_t{1}, run, tbb::simple_partitioner());
   return rows;
+}
+
+std::vector<BenchRow> run_bench(std::span<const BenchInstance> instances, std::span<const policy::NamedPolicy> policies,
+                                int threads, const TellStatus& tell) {
+  CertificateBook book;
+  return run_bench(instances, policies, threads, tell, book);
 }
 
 std::uint64_t step_fingerprint(const BenchInstance& instance) {

@@ -10,6 +10,7 @@
 #include "base/status_line.h"
 #include "runtime/policy/policy.h"
 #include "study/bench/bench_instances.h"
+#include "study/bench/certificates.h"
 
 namespace weft::study {
 
@@ -21,6 +22,7 @@ struct BenchRow {
   std::int64_t memory_bytes = 0;     // of a rank; of pipelines: of the stage that takes most
   std::int64_t tasks = 0;            // of pipelines: of all stages
   double planning_ms = 0;
+  std::uint64_t graph = 0;  // that the policy ordered: simulate::bound_fingerprint()
   std::string reason = {};  // "": the step was simulated
 
   bool solved() const { return reason.empty(); }
@@ -31,6 +33,10 @@ struct BenchRow {
 /// on the number of threads, but for planning times.
 std::vector<BenchRow> run_bench(std::span<const BenchInstance> instances, std::span<const policy::NamedPolicy> policies,
                                 int threads, const TellStatus& tell);
+
+/// The same; the book proves the bounds.
+std::vector<BenchRow> run_bench(std::span<const BenchInstance> instances, std::span<const policy::NamedPolicy> policies,
+                                int threads, const TellStatus& tell, CertificateBook& book);
 
 /// Of an instance's graphs and costs. What was found for another step is no longer worth anything.
 std::uint64_t step_fingerprint(const BenchInstance& instance);

@@ -25,8 +25,8 @@ constexpr const char* kFolder = "bench/overlap";
 
 struct BenchCommand {
   std::vector<std::string> wanted, policies = {"all"};
-  std::string instances = kFolder, folder;
-  int jobs = 1;
+  std::string instances = kFolder, folder, certificates;
+  int jobs = 1, splits = 0;
   bool json = false, list = false, quiet = false;
 };
 
@@ -57,7 +57,18 @@ int list_instances(const std::vector<study::BenchInstance>& instances) {
   return 0;
 }
 
+void write_certificates(const std::filesystem::path& folder, const std::vector<study::BenchInstance>& instances,
+                        const std::vector<std::uint64_t>& steps, const study::CertificateBook& book) {
+  std::vector<std::string> names;
+  for (const study::BenchInstance& each : instances) names.push_back(each.name);
+  for (const study::InstanceCertificate& each : book.certificates(names, steps))
+    write_durable(folder / (each.instance + ".json"), study::certificate_json(each));
+}
+
 int run_bench_command(const BenchCommand& command) {
+  if (command.splits > 0 && command.certificates.empty())
+    throw UserError("--branch without --certify", "a folder for the proofs, which the cases are part of",
+                    "add --certify FOLDER");
   const std::vector<policy::NamedPolicy> policies = named_policies(command.policies);
   study::BenchResult result;
   result.instances = study::bench_instances(command.instances, command.wanted);
@@ -70,13 +81,23 @@ int run_bench_command(const BenchCommand& command) {
   // Steps that were found before count too: those of the folder that is written, else those beside the instances.
   const std::filesystem::path best_file =
       (folder.empty() ? std::filesystem::path(command.instances) / "results" : folder) / "best.csv";
+  const std::filesystem::path certificates = command.certificates;
+  if (!certificates.empty()) std::filesystem::create_directories(certificates / "graphs");
+  study::CertificateBook book(certificates.empty() ? "" : certificates / "graphs");
   std::vector<study::BestKnown> known = known_best(best_file);
   std::vector<std::uint64_t> steps;
   {
     StatusLine line(!command.json && !command.quiet);
     for (const study::BenchInstance& each : result.instances) steps.push_back(study::step_fingerprint(each));
-    result.rows = study::run_bench(result.instances, policies, threads_of(command.jobs),
-                                   [&](const Status& status) { line.show(status); });
+    result.rows = study::run_bench(
+        result.instances, policies, threads_of(command.jobs), [&](const Status& status) { line.show(status); }, book);
+  }
+  if (!certificates.empty()) {
+    book.branch(static_cast<std::size_t>(command.splits));
+    for (study::BenchRow& row : result.rows) {
+      if (row.solved()) row.bound_ns = book.bound_ns(row.graph);
+    }
+    write_certificates(certificates, result.instances, steps, book);
   }
   result.best = study::best_of(result.instances, steps, result.rows, std::move(known));
   if (!folder.empty()) {
@@ -127,6 +148,18 @@ Command describe_bench() {
                .value = "FOLDER",
                .help = "write results.csv, results.md, profile.svg, and best.csv, which keeps the best of earlier runs",
                .paths = Paths::folders});
+  command.add({.names = "--certify",
+               .target = &options->certificates,
+               .value = "FOLDER",
+               .help = "write a proof of each instance's bound, and the graphs that check_bounds.py needs to check it",
+               .paths = Paths::folders});
+  command.add({.names = "--branch",
+               .target = &options->splits,
+               .value = "N",
+               .help = "with --certify: try N splits of each graph into two cases to raise its bound to its best step",
+               .default_text = "0",
+               .least = 0,
+               .most = 1000000});
   command.add({.names = "--list", .target = &options->list, .help = "print the instances and end"});
   command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});

@@ -21,6 +21,10 @@ constexpr std::string_view kWholeGraph = R"({"format": "weft-graph", "version": 
 "channels": [
  {"name": "z", "group_size": 2, "groups": [[0, 1], [2, 3]], "link": "wire"},
  {"name": "data"}],
+"contention": {"compute_streams": 2, "shared_cores": 1.5,
+ "slowdowns": [
+  {"compute": "gemm", "collective": "all_reduce", "factor": 1.25},
+  {"factor": 1.5}]},
 "classes": [
  {"name": "first", "ranks": [0, 1], "recorded_ns": 1234567.5, "edges_from_accesses": false,
   "streams": [
@@ -33,7 +37,7 @@ constexpr std::string_view kWholeGraph = R"({"format": "weft-graph", "version": 
   "tasks": [
    {"name": "mb0.L0.qkv", "operation": "gemm", "stream": 0, "ns": 1000.5, "begin_ns": 0, "end_ns": 1000.5, "flops": 2e+30, "bytes": 1000000, "reads": [0], "writes": [1], "layer": 0, "micro_batch": 0, "phase": "forward"},
    {"name": "mb0.L0.ar", "kind": "collective", "operation": "all_reduce", "stream": 2, "channel": 0, "sequence": 4, "ns": 5, "beside_ns": 7, "link_ns": 3, "cpu_ns": 2, "network_bytes": 0.1, "updates": [1], "phase": "update"},
-   {"name": "send", "kind": "send", "channel": 1, "peer": 3},
+   {"name": "send", "kind": "send", "channel": 1, "peer": 3, "message": 6},
    {"name": "receive", "kind": "receive", "channel": 1, "peer": 3, "phase": "backward"},
    {"name": "copy", "kind": "copy"},
    {"name": "launch", "kind": "host", "stream": 1}],
@@ -71,6 +75,10 @@ TEST(GraphFile, WritesWhatItReads) {
   EXPECT_EQ(written(graph), kWholeGraph);
   EXPECT_EQ(graph.world, 4);
   EXPECT_EQ(graph.channels[0].groups[1], (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(graph.contention->compute_streams, 2);
+  EXPECT_EQ(graph.contention->shared_cores, 1.5);
+  EXPECT_EQ(graph.contention->slowdowns[0].compute, "gemm");
+  EXPECT_EQ(graph.contention->slowdowns[1].factor, 1.5);
   const graph::OpenClass& first = graph.classes[0];
   EXPECT_EQ(first.recorded_ns, 1234567.5);
   EXPECT_TRUE(first.streams[1].host);
@@ -117,6 +125,18 @@ TEST(GraphFile, RefusesWrongMembersWithTheirLine) {
   EXPECT_TRUE(testing::has_parts(class_refusal(R"("tasks": [{"name": "a", "ns": -1}])"), {"found -1", "not negative"}));
   EXPECT_TRUE(testing::has_parts(class_refusal(R"("tensors": [{"name": "a"}])"), {"without \"bytes\""}));
   EXPECT_TRUE(testing::has_parts(class_refusal(R"("edges": [{"from": 0}])"), {"without \"to\""}));
+}
+
+TEST(GraphFile, RefusesContentionThatNoMachineHas) {
+  const auto refusal = [](std::string_view contention) {
+    return graph_refusal(R"({"format": "weft-graph", "version": 1, "contention": )" + std::string(contention) +
+                         R"(, "classes": [{"tasks": [{"name": "a"}]}]})");
+  };
+  EXPECT_EQ(refusal(R"({"slowdowns": [{"factor": 1}]})"), "");
+  EXPECT_NE(refusal(R"({"slowdowns": [{"factor": 0.5}]})"), "");
+  EXPECT_NE(refusal(R"({"slowdowns": [{"compute": "gemm"}]})"), "");
+  EXPECT_NE(refusal(R"({"shared_cores": 0})"), "");
+  EXPECT_NE(refusal(R"({"compute_streams": 0})"), "");
 }
 
 TEST(GraphFile, RefusesWhatIsNoStep) {

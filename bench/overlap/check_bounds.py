@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+"""Checks certificates of lower bounds (docs/bench.md), with nothing of Weft's but the documented files.
+
+  weft bench --policies all --certify FOLDER
+  bench/overlap/check_bounds.py FOLDER/*.json [--graphs FOLDER] [--best best.csv]
+
+A certificate says which work has to be done in which window of a step. This program reads the graph, computes all heads,
+tails and sums by itself, and refuses a certificate whose bound is above what its argument proves.
+Exit code: 0 if all hold, 1 if one doesn't, 2 if a file can't be read.
+"""
+import argparse
+import copy
+import csv
+import gzip
+import json
+import math
+import pathlib
+import struct
+import sys
+
+# Times are sums in another order than the search's; thresholds choose items whose times are equal but for rounding.
+ROUNDING = 1e-11
+PROVED = 1e-6  # a best known step this close to its bound is optimal
+
+
+class Refused(Exception):
+    """A certificate that doesn't hold, and why."""
+
+
+class Fingerprint:
+    """64-bit FNV-1a."""
+
+    def __init__(self):
+        self.state = 0xCBF29CE484222325
+
+    def data(self, data):
+        state = self.state
+        for byte in data:
+            state = ((state ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+        self.state = state
+
+    def text(self, text):
+        data = text.encode()
+        self.data(struct.pack("<Q", len(data)) + data)
+
+    def integer(self, value):
+        self.data(struct.pack("<q", value))
+
+    def number(self, value):
+        self.data(struct.pack("<d", value))
+
+
+class Item:
+    """A node's use of a resource: for `ns`, in which computations lose this part of their speed."""
+
+    def __init__(self, node, ns, loss):
+        self.node, self.ns, self.loss = node, ns, loss
+
+
+class Step:
+    """A graph file as nodes, edges and resources. The halves of a message are one node, as are the members of a
+    collective of several classes."""
+
+    def __init__(self, document):
+        if document.get("format") != "weft-graph" or document.get("version") != 1:
+            raise Refused("the graph is no file of format weft-graph, version 1")
+        self.channels = document.get("channels", [])
+        self.classes = document["classes"]
+        contention = document.get("contention", {})
+        self.streams = contention.get("compute_streams", 1)
+        self.cores = contention.get("shared_cores")
+        self.slowdowns = contention.get("slowdowns", [])
+        for one in self.classes:
+            if one.get("edges_from_accesses", True):
+                raise Refused("the graph leaves edges to accesses; a certificate is about one that lists all edges")
+        self.between = self._channels_between_classes()
+        self._make_nodes()
+        self._make_edges()
+        self._make_resources()
+
+    def _channels_between_classes(self):
+        class_of = {rank: k for k, one in enumerate(self.classes) for rank in one.get("ranks", [])}
+        return [any(len({class_of[rank] for rank in group if rank in class_of}) > 1
+                    for group in channel.get("groups", [])) for channel in self.channels]
+
+    def _make_nodes(self):
+        self.node_of, self.cost, self.link_ns = [], [], []
+        shared = {}
+        for one in self.classes:
+            numbers = []
+            for task in one.get("tasks", []):
+                kind, key = task.get("kind", "compute"), None
+                message = task.get("message", -1)
+                if message >= 0:
+                    key = ("message", message)
+                elif kind == "collective" and self.between[task["channel"]]:
+                    key = ("collective", task["channel"], task["name"])
+                node = len(self.cost) if key is None else shared.setdefault(key, len(self.cost))
+                if node == len(self.cost):
+                    self.cost.append(0.0)
+                    self.link_ns.append(0.0)
+                numbers.append(node)
+                if (kind == "send") if message >= 0 else (self.cost[node] == 0):
+                    self.cost[node] = float(task.get("ns", 0))
+                    self.link_ns[node] = float(task.get("link_ns", task.get("ns", 0)))
+            self.node_of.append(numbers)
+
+    def served_one_at_a_time(self, number, first, second):
+        """Whether a queue serves both: one compute stream, a channel, or a local stream."""
+        tasks = self.classes[number]["tasks"]
+        queues = []
+        for task in (tasks[first], tasks[second]):
+            kind = task.get("kind", "compute")
+            if kind == "compute":
+                queues.append(("computations", -1))
+            elif kind in ("host", "copy"):
+                queues.append(("local", task["stream"]))
+            else:
+                queues.append(("channel", task["channel"]))
+        return queues[0] == queues[1] and (queues[0][0] != "computations" or self.streams == 1)
+
+    def in_order(self, number, first, second):
+        """This step with one more edge."""
+        step = copy.copy(self)
+        step.classes = list(self.classes)
+        step.classes[number] = dict(self.classes[number])
+        step.classes[number]["edges"] = self.classes[number].get("edges", []) + [{"from": first, "to": second}]
+        step._make_edges()
+        return step
+
+    def _make_edges(self):
+        count = len(self.cost)
+        self.after, self.before = [[] for _ in range(count)], [[] for _ in range(count)]
+        for numbers, one in zip(self.node_of, self.classes):
+            for edge in one.get("edges", []):
+                if edge.get("kind", "completes_before") != "completes_before":
+                    continue
+                source, target = numbers[edge["from"]], numbers[edge["to"]]
+                self.after[source].append(target)
+                self.before[target].append(source)
+        missing = [len(sources) for sources in self.before]
+        self.order = [node for node in range(count) if missing[node] == 0]
+        for node in self.order:
+            for target in self.after[node]:
+                missing[target] -= 1
+                if missing[target] == 0:
+                    self.order.append(target)
+        if len(self.order) != count:
+            raise Refused("the graph has a circle")
+
+    def _slowdown(self, compute, collective):
+        for each in self.slowdowns:
+            if each.get("compute", "") in ("", compute) and each.get("collective", "") in ("", collective):
+                return each["factor"]
+        return 1.0
+
+    def _make_resources(self):
+        messages = any(task.get("message", -1) >= 0 for one in self.classes for task in one.get("tasks", []))
+        first_of_link = {}
+        for number, channel in enumerate(self.channels):
+            if channel.get("link"):
+                first_of_link.setdefault(channel["link"], number)
+        self.resources = {}
+        for k, one in enumerate(self.classes):
+            computing = {task.get("operation", "") for task in one.get("tasks", [])
+                         if task.get("kind", "compute") == "compute" and task.get("ns", 0) > 0}
+            losses = {}
+
+            def add(kind, number, item):
+                self.resources.setdefault((k, kind, number), []).append(item)
+
+            for task, node in zip(one.get("tasks", []), self.node_of[k]):
+                kind = task.get("kind", "compute")
+                if kind == "compute":
+                    add("computations", -1, Item(node, self.cost[node] / self.streams, 0.0))
+                    continue
+                if kind in ("host", "copy"):
+                    add("local", task["stream"], Item(node, self.cost[node], 0.0))
+                    continue
+                operation, number = task.get("operation", ""), task["channel"]
+                if operation not in losses:
+                    least = min((self._slowdown(each, operation) for each in computing), default=1.0)
+                    losses[operation] = 1 - 1 / least
+                loss = losses[operation]
+                add("channel", number, Item(node, self.cost[node], loss))
+                link = first_of_link.get(self.channels[number].get("link", ""), number)
+                on_link = Item(node, min(self.link_ns[node], self.cost[node]), loss)
+                if not messages:
+                    add("link", link, on_link)
+                else:
+                    if kind != "receive":
+                        add("link_out", link, on_link)
+                    if kind != "send":
+                        add("link_in", link, on_link)
+                if self.cores:
+                    add("cores", -1, Item(node, task.get("cpu_ns", 0) / self.cores, 1.0))
+
+    def fingerprint(self):
+        """Of all that a bound rests on."""
+        mark = Fingerprint()
+        mark.integer(self.streams)
+        mark.number(self.cores or 0)
+        for each in self.slowdowns:
+            mark.text(each.get("compute", ""))
+            mark.text(each.get("collective", ""))
+            mark.number(each["factor"])
+        for channel, between in zip(self.channels, self.between):
+            mark.text(channel.get("link", ""))
+            mark.integer(1 if between else 0)
+        for one in self.classes:
+            mark.integer(len(one.get("tasks", [])))
+            for task in one.get("tasks", []):
+                kind, ns = task.get("kind", "compute"), task.get("ns", 0)
+                mark.text(kind)
+                mark.text(task.get("operation", ""))
+                mark.integer(task.get("stream" if kind in ("host", "copy") else "channel", -1))
+                mark.integer(task.get("message", -1))
+                if kind == "collective" and self.between[task["channel"]]:
+                    mark.text(task["name"])
+                mark.number(ns)
+                mark.number(task.get("link_ns", ns))
+                mark.number(task.get("cpu_ns", 0))
+            for edge in one.get("edges", []):
+                if edge.get("kind", "completes_before") == "completes_before":
+                    mark.integer(edge["from"])
+                    mark.integer(edge["to"])
+        return f"0x{mark.state:016x}"
+
+
+class Sums:
+    """Of the items that a certificate chose."""
+
+    def __init__(self, items, limits, chosen):
+        heads, tails = limits
+        least_head = chosen["least_head"] * (1 - ROUNDING)
+        least_tail = chosen["least_tail"] * (1 - ROUNDING)
+        items = [item for item in items if item.ns > 0 and item.node in heads and
+                 heads[item.node] >= least_head and tails[item.node] >= least_tail]
+        self.none = not items
+        if items:
+            self.head = min(heads[item.node] for item in items)
+            self.tail = min(tails[item.node] for item in items)
+            self.ns = math.fsum(item.ns for item in items)
+            self.lost = math.fsum(item.ns * item.loss for item in items)
+            self.loss = max(item.loss for item in items)
+
+
+class Checker:
+    """Follows one certificate on one step."""
+
+    def __init__(self, step):
+        self.step = step
+        self.raised = {"head": {}, "tail": {}}
+        self.limits = {"head": self._longest("head"), "tail": self._longest("tail")}
+
+    def _sources(self, side):
+        return self.step.before if side == "head" else self.step.after
+
+    def _order(self, side):
+        return self.step.order if side == "head" else reversed(self.step.order)
+
+    def _longest(self, side):
+        """Longest paths to each node, seen from one side, that start from no less than the raised values."""
+        value, sources, cost, raised = {}, self._sources(side), self.step.cost, self.raised[side]
+        for node in self._order(side):
+            longest = raised.get(node, 0.0)
+            for source in sources[node]:
+                longest = max(longest, value[source] + cost[source])
+            value[node] = longest
+        return value
+
+    def _distances(self, side, target):
+        """By node that comes before the target: the longest path from its end to the target's begin."""
+        distance, sources, cost = {}, self._sources(side), self.step.cost
+        for node in reversed(list(self._order(side))):
+            if node == target:
+                reached = 0.0
+            elif node in distance:
+                reached = distance[node] + cost[node]
+            else:
+                continue
+            for source in sources[node]:
+                distance[source] = max(distance.get(source, 0.0), reached)
+        return distance
+
+    def _items(self, number, chosen):
+        key = (number, chosen["kind"], chosen.get("number", -1))
+        if key not in self.step.resources:
+            raise Refused(f"the graph has no resource {key}")
+        return self.step.resources[key]
+
+    def proved(self, window, limits):
+        """The bound that a window proves."""
+        number, work = window["class"], window["work"]
+        heads, tails = limits
+        if work["kind"] == "task":
+            node = self.step.node_of[number][work["number"]]
+            if node not in heads:
+                raise Refused("the window's task isn't among those that it is about")
+            return heads[node] + self.step.cost[node] + tails[node]
+        if work["kind"] == "cores":
+            raise Refused("cores serve several collectives at once, so they bound nothing by themselves")
+        chosen = Sums(self._items(number, work), limits, work)
+        if chosen.none:
+            raise Refused("the window's thresholds choose no work")
+        bound = math.fsum((chosen.head, chosen.ns, chosen.tail))
+        if "beside" in window:
+            if work["kind"] != "computations":
+                raise Refused("only computations are slowed down by what runs beside them")
+            if window["beside"]["kind"] not in ("channel", "link", "link_out", "link_in", "cores"):
+                raise Refused(f"{window['beside']['kind']} slows nothing down")
+            beside = Sums(self._items(number, window["beside"]), limits, window["beside"])
+            if not beside.none:
+                outside = max(0.0, chosen.head - beside.head) + max(0.0, chosen.tail - beside.tail)
+                bound += max(0.0, beside.lost - outside * beside.loss)
+        return bound
+
+    def _bounds_of_branches(self, graph):
+        if len(graph["branches"]) != 2:
+            raise Refused("a split has two branches")
+        for branch in graph["branches"]:
+            if not graph["bound_ns"] <= branch["bound_ns"]:
+                raise Refused(f"the bound is {graph['bound_ns']} ns, and that of a branch {branch['bound_ns']} ns")
+        return graph["branches"]
+
+    def _cases(self, split):
+        """The steps in which one of two tasks of a queue comes first."""
+        number, first, second = split["class"], split["first"], split["second"]
+        if first == second or not self.step.served_one_at_a_time(number, first, second):
+            raise Refused(f"tasks {first} and {second} of class {number} may run at once")
+        return self.step.in_order(number, first, second), self.step.in_order(number, second, first)
+
+    def adjust(self, adjustment):
+        side = "head" if "head_ns" in adjustment else "tail"
+        claimed = adjustment[side + "_ns"]
+        target = self.step.node_of[adjustment["class"]][adjustment["task"]]
+        distance = self._distances(side, target)
+        value = {node: self.limits[side][node] for node in distance}
+        limits = (value, distance) if side == "head" else (distance, value)
+        found = self.proved(adjustment["window"], limits)
+        if not claimed <= found:
+            raise Refused(f"the {side} of task {adjustment['task']} of class {adjustment['class']} is {claimed} ns, and "
+                          f"its window proves {found} ns")
+        self.raised[side][target] = max(self.raised[side].get(target, 0.0), claimed)
+        self.limits[side] = self._longest(side)
+
+    def check(self, graph):
+        """A proof by a window, or by two cases of a split."""
+        if "split" in graph:
+            for case, bound in zip(self._cases(graph["split"]), self._bounds_of_branches(graph)):
+                Checker(case).check(bound)
+            return
+        for adjustment in graph["adjustments"]:
+            self.adjust(adjustment)
+        found = self.proved(graph["window"], (self.limits["head"], self.limits["tail"]))
+        if not graph["bound_ns"] <= found:
+            raise Refused(f"the bound is {graph['bound_ns']} ns, and its window proves {found} ns")
+
+
+def read(path):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def check_certificate(certificate, graphs):
+    if certificate.get("format") != "weft-bounds" or certificate.get("version") != 1:
+        raise Refused("not of format weft-bounds, version 1")
+    if not certificate["graphs"]:
+        raise Refused("it names no graph")
+    for graph in certificate["graphs"]:
+        step = Step(read(graphs / f"{graph['graph']}.graph.json.gz"))
+        if step.fingerprint() != graph["graph"]:
+            raise Refused(f"graph {graph['graph']}: the file is of another graph, {step.fingerprint()}")
+        try:
+            Checker(step).check(graph)
+        except Refused as reason:
+            raise Refused(f"graph {graph['graph']}: {reason}") from None
+    least = min(graph["bound_ns"] for graph in certificate["graphs"])
+    if not certificate["bound_ns"] <= least:
+        raise Refused(f"the bound is {certificate['bound_ns']} ns, and that of one of its graphs {least} ns")
+
+
+def check_best(certificate, row):
+    """What best.csv says of the instance, in words."""
+    if row["step"] != certificate["step"]:
+        raise Refused(f"best.csv is about step {row['step']}, and the certificate about {certificate['step']}")
+    bound, step = certificate["bound_ns"], float(row["step_ms"]) * 1e6
+    if float(row["bound_ms"]) * 1e6 > bound * (1 + 1e-9):
+        raise Refused(f"best.csv has a bound of {row['bound_ms']} ms, and the certificate one of {bound / 1e6} ms")
+    if step < bound * (1 - 1e-9):
+        raise Refused(f"a step of {row['step_ms']} ms is below the bound of {bound / 1e6} ms")
+    gap = step / bound - 1
+    return "proved optimal" if gap <= PROVED else f"gap {gap:.2%}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Checks certificates of lower bounds.")
+    parser.add_argument("certificates", nargs="+", type=pathlib.Path, help="files of weft bench --certify")
+    parser.add_argument("--graphs", type=pathlib.Path, help="folder of their graphs (default: graphs beside each)")
+    parser.add_argument("--best", type=pathlib.Path, help="best.csv, whose steps and bounds are compared")
+    options = parser.parse_args()
+    refused = 0
+    try:
+        best = {}
+        if options.best:
+            with open(options.best, encoding="utf-8", newline="") as file:
+                best = {row["instance"]: row for row in csv.DictReader(file)}
+        for path in options.certificates:
+            try:
+                certificate = read(path)
+                check_certificate(certificate, options.graphs or path.parent / "graphs")
+                told = f"{certificate['bound_ns'] / 1e6:.6g} ms, {len(certificate['graphs'])} graphs"
+                if certificate["instance"] in best:
+                    told += ", " + check_best(certificate, best[certificate["instance"]])
+                print(f"{path.name}: holds, {told}", flush=True)
+            except Refused as reason:
+                refused += 1
+                print(f"{path.name}: refused: {reason}", flush=True)
+            except (KeyError, IndexError, TypeError) as error:
+                refused += 1
+                print(f"{path.name}: refused: its form is wrong ({type(error).__name__}: {error})", flush=True)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

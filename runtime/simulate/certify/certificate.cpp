@@ -1,0 +1,262 @@
+#include "runtime/simulate/certify/certificate.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace weft::simulate {
+namespace {
+
+using Side = Adjustment::Side;
+
+constexpr double kNotThere = std::numeric_limits<double>::quiet_NaN();
+
+/// Bounds are rounded down by more than sums of a step's times can be off, so that a checker may add in another order.
+double rounded_down(double ns) {
+  constexpr double kShare = 1e-12;
+  return ns * (1 - kShare);
+}
+
+/// A step seen from its begin (heads) or from its end (tails).
+class GraphSide {
+ public:
+  GraphSide(const StepModel& model, Side side) : model_(model), side_(side) {
+    order_.assign(model.order().begin(), model.order().end());
+    if (side == Side::tail) std::ranges::reverse(order_);
+    place_.resize(order_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = i;
+  }
+
+  Side side() const { return side_; }
+  const StepModel& model() const { return model_; }
+  const std::vector<std::uint32_t>& order() const { return order_; }
+  const std::vector<std::uint32_t>& sources(std::uint32_t node) const {
+    return side_ == Side::head ? model_.before(node) : model_.after(node);
+  }
+  /// The longest path to the node by its sources alone.
+  double reached(std::uint32_t node, std::span<const double> value) const {
+    double longest = 0;
+    for (const std::uint32_t source : sources(node)) longest = std::max(longest, value[source] + model_.cost(source));
+    return longest;
+  }
+  /// By node: the longest path from it to `target`, without the costs of both; not a number if there is none.
+  std::vector<double> distances(std::uint32_t target) const {
+    std::vector<double> distance(order_.size(), kNotThere);
+    const auto reach = [&](std::uint32_t node, double length) {
+      if (!(distance[node] >= length)) distance[node] = length;
+    };
+    for (const std::uint32_t source : sources(target)) reach(source, 0);
+    for (std::size_t i = place_[target]; i-- > 0;) {
+      const std::uint32_t node = order_[i];
+      if (distance[node] != distance[node]) continue;
+      for (const std::uint32_t source : sources(node)) reach(source, distance[node] + model_.cost(node));
+    }
+    return distance;
+  }
+  /// The limits of what comes before the target, seen in this direction.
+  struct Before {
+    std::vector<double> value, distance;  // value: not a number of other nodes
+  };
+  Before before(std::uint32_t target, std::span<const double> value) const {
+    Before before{std::vector<double>(value.size(), kNotThere), distances(target)};
+    for (std::size_t node = 0; node < value.size(); ++node) {
+      if (before.distance[node] == before.distance[node]) before.value[node] = value[node];
+    }
+    return before;
+  }
+  Limits limits(const Before& before) const {
+    return side_ == Side::head ? Limits{before.value, before.distance} : Limits{before.distance, before.value};
+  }
+  double threshold(const Thresholds& of) const { return side_ == Side::head ? of.head : of.tail; }
+
+ private:
+  const StepModel& model_;
+  Side side_;
+  std::vector<std::uint32_t> order_;
+  std::vector<std::size_t> place_;
+};
+
+/// Heads or tails with the adjustments that raised them.
+struct Raised {
+  std::vector<double> plain, value;  // by node, without and with adjustments
+  std::vector<std::optional<WorkWindow>> window;
+};
+
+/// The nodes whose adjustments are worth their time: each takes a walk over the graph. Those with most sources first,
+/// since their ancestors meet in nothing else.
+std::vector<bool> nodes_to_adjust(const GraphSide& direction) {
+  constexpr std::size_t kMostSteps = 400'000'000;
+  std::vector<std::uint32_t> nodes;
+  std::size_t edges = 1;
+  for (const std::uint32_t node : direction.order()) {
+    edges += direction.sources(node).size() + 1;
+    if (direction.sources(node).size() > 1) nodes.push_back(node);
+  }
+  std::ranges::stable_sort(nodes, std::ranges::greater(),
+                           [&](std::uint32_t node) { return direction.sources(node).size(); });
+  nodes.resize(std::min(nodes.size(), kMostSteps / edges));
+  std::vector<bool> chosen(direction.order().size());
+  for (const std::uint32_t node : nodes) chosen[node] = true;
+  return chosen;
+}
+
+Raised raise(const GraphSide& direction) {
+  const StepModel& model = direction.model();
+  const std::vector<bool> chosen = nodes_to_adjust(direction);
+  Raised raised;
+  raised.plain.resize(model.nodes());
+  raised.value.resize(model.nodes());
+  raised.window.resize(model.nodes());
+  for (const std::uint32_t node : direction.order()) {
+    raised.plain[node] = direction.reached(node, raised.plain);
+    raised.value[node] = direction.reached(node, raised.value);
+    if (!chosen[node]) continue;
+    const GraphSide::Before before = direction.before(node, raised.value);
+    for (const StepResource& resource : model.resources()) {
+      const ProvedWindow proved = whole_window(resource, model, direction.limits(before));
+      const double ns = rounded_down(proved.ns);
+      if (ns <= raised.value[node] * (1 + 1e-9)) continue;
+      raised.value[node] = ns;
+      raised.window[node] = proved.window;
+    }
+  }
+  return raised;
+}
+
+/// Follows an argument back to the adjustments on which it rests.
+class Needs {
+ public:
+  Needs(const GraphSide& direction, const Raised& raised)
+      : direction_(direction), raised_(raised), need_(raised.value.size(), 0) {}
+
+  /// The values of all items that a window has chosen must be at least its thresholds. `limits`: where it was found.
+  void of(const WorkWindow& window, const Limits& limits) {
+    const StepModel& model = direction_.model();
+    if (window.resource.kind == ResourceKind::task) {
+      need(model.node_of(window.resource.class_index, static_cast<std::size_t>(window.resource.number)),
+           direction_.threshold(window.chosen));
+      return;
+    }
+    items(*std::ranges::find(model.resources(), window.resource, &StepResource::name), window.chosen, limits);
+    if (!window.beside) return;
+    const std::vector<StepResource>& slowing = model.slowing(window.resource.class_index);
+    items(*std::ranges::find(slowing, *window.beside, &StepResource::name), window.beside_chosen, limits);
+  }
+
+  /// In an order of proof.
+  std::vector<Adjustment> adjustments() {
+    std::vector<Adjustment> result;
+    for (auto node = direction_.order().rbegin(); node != direction_.order().rend(); ++node) {
+      const double value = need_[*node];
+      if (at_least(raised_.plain[*node], value)) continue;
+      const StepModel& model = direction_.model();
+      const auto source = std::ranges::find_if(direction_.sources(*node), [&](std::uint32_t each) {
+        return at_least(raised_.value[each] + model.cost(each), value);
+      });
+      if (source != direction_.sources(*node).end()) {
+        need(*source, value - model.cost(*source));
+        continue;
+      }
+      const StepModel::Task task = model.task_of(*node);
+      const WorkWindow& window = raised_.window[*node].value();
+      result.push_back({direction_.side(), task.class_index, task.task, raised_.value[*node], window});
+      const GraphSide::Before before = direction_.before(*node, raised_.value);
+      of(window, direction_.limits(before));
+    }
+    std::ranges::reverse(result);
+    return result;
+  }
+
+ private:
+  static bool at_least(double found, double wanted) { return found >= wanted * (1 - 1e-13); }
+  void need(std::uint32_t node, double value) { need_[node] = std::max(need_[node], value); }
+  void items(const StepResource& resource, const Thresholds& thresholds, const Limits& limits) {
+    for (const ResourceItem& item : resource.items) {
+      if (item.ns > 0 && limits.head[item.node] >= thresholds.head && limits.tail[item.node] >= thresholds.tail)
+        need(item.node, direction_.threshold(thresholds));
+    }
+  }
+
+  const GraphSide& direction_;
+  const Raised& raised_;
+  std::vector<double> need_;
+};
+
+ProvedWindow longest_path_window(const StepModel& model, const Limits& limits) {
+  ProvedWindow best;
+  for (std::uint32_t node = 0; node < model.nodes(); ++node) {
+    const double ns = limits.head[node] + model.cost(node) + limits.tail[node];
+    if (ns <= best.ns) continue;
+    const StepModel::Task task = model.task_of(node);
+    best = {ns,
+            {.resource = {task.class_index, ResourceKind::task, static_cast<std::int32_t>(task.task)},
+             .chosen = {limits.head[node], limits.tail[node]}}};
+  }
+  return best;
+}
+
+}  // namespace
+
+GraphCertificate certify(const graph::OpenGraph& open) {
+  constexpr std::size_t kMostThresholds = 400;
+  const StepModel model(open);
+  const GraphSide forward(model, Side::head), backward(model, Side::tail);
+  const Raised heads = raise(forward), tails = raise(backward);
+  const Limits limits{heads.value, tails.value};
+  ProvedWindow best = longest_path_window(model, limits);
+  for (const StepResource& resource : model.resources()) {
+    const ProvedWindow found = best_window(resource, model, limits, kMostThresholds);
+    if (found.ns > best.ns) best = found;
+  }
+  GraphCertificate certificate{.graph = bound_fingerprint(open)};
+  certificate.bound_ns = rounded_down(proved_by(best.window, model, limits));
+  certificate.window = best.window;
+  Needs of_heads(forward, heads), of_tails(backward, tails);
+  of_heads.of(best.window, limits);
+  of_tails.of(best.window, limits);
+  certificate.adjustments = of_heads.adjustments();
+  const std::vector<Adjustment> more = of_tails.adjustments();
+  certificate.adjustments.insert(certificate.adjustments.end(), more.begin(), more.end());
+  return certificate;
+}
+
+graph::OpenGraph in_order(graph::OpenGraph open, const Split& split, bool first_before_second) {
+  const auto [from, to] =
+      first_before_second ? std::pair(split.first, split.second) : std::pair(split.second, split.first);
+  open.classes[split.class_index].edges.push_back({from, to});
+  return open;
+}
+
+double proved_by(const GraphCertificate& certificate, const graph::OpenGraph& open) {
+  if (certificate.split) {
+    const std::vector<graph::OpenTask>& tasks = open.classes[certificate.split->class_index].tasks;
+    if (!served_one_at_a_time(open, tasks[certificate.split->first], tasks[certificate.split->second])) return 0;
+    return std::min(proved_by(certificate.branches.at(0), in_order(open, *certificate.split, true)),
+                    proved_by(certificate.branches.at(1), in_order(open, *certificate.split, false)));
+  }
+  const StepModel model(open);
+  std::vector<double> values[2], raised[2];
+  const GraphSide directions[2] = {GraphSide(model, Side::head), GraphSide(model, Side::tail)};
+  const auto settle = [&](std::size_t side) {
+    for (const std::uint32_t node : directions[side].order())
+      values[side][node] = std::max(raised[side][node], directions[side].reached(node, values[side]));
+  };
+  for (const std::size_t side : {0U, 1U}) {
+    values[side].resize(model.nodes());
+    raised[side].resize(model.nodes());
+    settle(side);
+  }
+  for (const Adjustment& each : certificate.adjustments) {
+    const std::size_t side = each.side == Side::head ? 0 : 1;
+    const std::uint32_t node = model.node_of(each.class_index, each.task);
+    const GraphSide::Before before = directions[side].before(node, values[side]);
+    if (proved_by(each.window, model, directions[side].limits(before)) < each.ns) return 0;
+    raised[side][node] = std::max(raised[side][node], each.ns);
+    settle(side);
+  }
+  return proved_by(certificate.window, model, {values[0], values[1]});
+}
+
+}  // namespace weft::simulate

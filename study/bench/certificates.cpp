@@ -1,0 +1,133 @@
+#include "study/bench/certificates.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/files/json_file.h"
+#include "base/text/hex.h"
+#include "base/text/json_object.h"
+#include "inspect/formats/graph_file.h"
+#include "runtime/simulate/certify/branch.h"
+
+namespace weft::study {
+namespace {
+
+constexpr int kCertificateVersion = 1;
+
+JsonObject resource_json(const simulate::ResourceName& name, const simulate::Thresholds& chosen) {
+  JsonObject json;
+  json.add("kind", to_string(name.kind));
+  if (name.number >= 0) json.add("number", name.number);
+  return json.add("least_head", chosen.head).add("least_tail", chosen.tail);
+}
+
+JsonObject window_json(const simulate::WorkWindow& window) {
+  JsonObject json;
+  json.add("class", window.resource.class_index).add("work", resource_json(window.resource, window.chosen));
+  if (window.beside) json.add("beside", resource_json(*window.beside, window.beside_chosen));
+  return json;
+}
+
+JsonObject adjustment_json(const simulate::Adjustment& adjustment) {
+  return JsonObject()
+      .add("class", adjustment.class_index)
+      .add("task", adjustment.task)
+      .add(adjustment.side == simulate::Adjustment::Side::head ? "head_ns" : "tail_ns", adjustment.ns)
+      .add("window", window_json(adjustment.window));
+}
+
+/// The members of a proof: a window with its adjustments, or a split with a proof of each case.
+void add_proof(JsonObject& json, const simulate::GraphCertificate& proof) {
+  json.add("bound_ns", proof.bound_ns);
+  if (!proof.split) {
+    std::vector<JsonObject> adjustments;
+    for (const simulate::Adjustment& adjustment : proof.adjustments) adjustments.push_back(adjustment_json(adjustment));
+    json.add("adjustments", adjustments).add("window", window_json(proof.window));
+    return;
+  }
+  std::vector<JsonObject> branches;
+  for (const simulate::GraphCertificate& each : proof.branches) add_proof(branches.emplace_back(), each);
+  json.add("split", JsonObject()
+                        .add("class", proof.split->class_index)
+                        .add("first", proof.split->first)
+                        .add("second", proof.split->second))
+      .add("branches", branches);
+}
+
+}  // namespace
+
+double InstanceCertificate::bound_ns() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Graph& each : graphs) least = std::min(least, each.proof.bound_ns);
+  return graphs.empty() ? 0 : least;
+}
+
+std::uint64_t CertificateBook::enter(const std::string& instance, const std::string& policy,
+                                     const graph::OpenGraph& graph, double step_ns) {
+  const std::uint64_t print = simulate::bound_fingerprint(graph);
+  {
+    const std::lock_guard lock(mutex_);
+    instances_[instance][print].insert(policy);
+    double& shortest = steps_.try_emplace(print, step_ns).first->second;
+    shortest = std::min(shortest, step_ns);
+    if (proofs_.contains(print)) return print;
+  }
+  simulate::GraphCertificate proof = simulate::certify(graph);
+  const std::lock_guard lock(mutex_);
+  const bool is_new = proofs_.emplace(print, std::move(proof)).second;
+  if (is_new && !graphs_.empty()) inspect::write_graph_file(graphs_ / graph_file_name(print), graph);
+  return print;
+}
+
+double CertificateBook::bound_ns(std::uint64_t graph) const {
+  const std::lock_guard lock(mutex_);
+  return proofs_.at(graph).bound_ns;
+}
+
+void CertificateBook::branch(std::size_t splits) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [print, proof] : proofs_) {
+    if (proof.bound_ns >= steps_.at(print)) continue;
+    proof = simulate::branch(inspect::read_graph_file(graphs_ / graph_file_name(print)), std::move(proof),
+                             steps_.at(print), splits);
+  }
+}
+
+std::vector<InstanceCertificate> CertificateBook::certificates(std::span<const std::string> instances,
+                                                               std::span<const std::uint64_t> steps) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<InstanceCertificate> result;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const auto found = instances_.find(instances[i]);
+    if (found == instances_.end()) continue;
+    InstanceCertificate& certificate = result.emplace_back();
+    certificate.instance = instances[i];
+    certificate.step = steps[i];
+    for (const auto& [print, policies] : found->second) certificate.graphs.push_back({proofs_.at(print), policies});
+  }
+  return result;
+}
+
+std::string graph_file_name(std::uint64_t graph) {
+  return hex_fingerprint(graph) + ".graph.json.gz";
+}
+
+std::string certificate_json(const InstanceCertificate& certificate) {
+  std::vector<JsonObject> graphs;
+  for (const InstanceCertificate::Graph& each : certificate.graphs) {
+    JsonObject& json = graphs.emplace_back();
+    json.add("graph", hex_fingerprint(each.proof.graph)).add("policies", each.policies);
+    add_proof(json, each.proof);
+  }
+  return json_lines(JsonObject()
+                        .add("format", "weft-bounds")
+                        .add("version", kCertificateVersion)
+                        .add("instance", certificate.instance)
+                        .add("step", hex_fingerprint(certificate.step))
+                        .add("bound_ns", certificate.bound_ns())
+                        .add("graphs", graphs)
+                        .text());
+}
+
+}  // namespace weft::study

@@ -1,0 +1,262 @@
+// Certificates of bounds: never above the best of all orders, never below the other bounds, and refused when changed.
+#include "runtime/simulate/certify/certificate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/simulate/certify/branch.h"
+#include "runtime/simulate/open_problem.h"
+#include "tests/runtime/links.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulate/joint_toy.h"
+
+namespace weft::simulate {
+namespace {
+
+/// The shortest step of all orders of a graph on one compute stream, by the makespans of all its topological orders.
+class AllOrders {
+ public:
+  AllOrders(const graph::Graph& graph, const cost::TaskCosts& costs, const policy::PolicyOptions& options)
+      : graph_(graph), costs_(costs), options_(options), missing_(graph.tasks().size()), order_(start()) {
+    for (const graph::Edge& edge : graph.edges()) missing_[edge.to.index()] += edge.distance == 0 ? 1 : 0;
+    extend();
+  }
+  double best() const { return best_; }
+
+ private:
+  /// The streams of any order of the graph.
+  plan::Order start() {
+    plan::Order order = policy::make_policy("program")->order(graph_, options_);
+    stream_.resize(graph_.tasks().size());
+    for (const plan::Placement& each : order.sequence) stream_[each.task.index()] = each.stream;
+    order.sequence.clear();
+    order.added_edges.clear();
+    return order;
+  }
+  void extend() {
+    if (order_.sequence.size() == missing_.size()) {
+      best_ = std::min(best_, policy::timetable_of(graph_, order_, costs_, options_).makespan);
+      return;
+    }
+    for (std::size_t task = 0; task < missing_.size(); ++task) {
+      if (missing_[task] != 0) continue;
+      missing_[task] = kPlaced;
+      count(task, -1);
+      order_.sequence.push_back({graph::TaskId(task), stream_[task]});
+      extend();
+      order_.sequence.pop_back();
+      count(task, 1);
+      missing_[task] = 0;
+    }
+  }
+  void count(std::size_t task, int by) {
+    for (const graph::Edge& edge : graph_.edges()) {
+      if (edge.from.index() == task && edge.distance == 0) missing_[edge.to.index()] += by;
+    }
+  }
+
+  static constexpr int kPlaced = -1;
+  const graph::Graph& graph_;
+  const cost::TaskCosts& costs_;
+  const policy::PolicyOptions& options_;
+  std::vector<int> missing_;
+  std::vector<plan::StreamId> stream_;
+  plan::Order order_;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+/// A random graph with random costs, whose collectives slow computations down.
+struct SlowedStep {
+  PlanningProblem problem;
+  cost::TaskCosts costs;
+
+  /// More tensors, fewer edges.
+  explicit SlowedStep(std::uint64_t seed, std::size_t more_tensors = 0) {
+    testing::Draws draws(seed);
+    testing::RandomGraphOptions size;
+    size.tasks = static_cast<std::size_t>(draws.between(3, 7));
+    size.tensors = static_cast<std::size_t>(draws.between(3, 6)) + more_tensors;
+    size.channels = static_cast<std::size_t>(draws.between(1, 2));
+    size.collective_percent = 45;
+    problem.graph = testing::random_graph(seed, size);
+    problem.grid = {.x = 2, .z = 2, .data = 2};
+    if (draws.chance(80))
+      problem.machine.slowdowns = {{.compute = "", .collective = "", .factor = draws.chance(50) ? 1.25 : 2}};
+    if (draws.chance(25)) {
+      problem.machine.shared_cores = true;
+      problem.machine.cores = 2;
+    }
+    problem.options.machine = std::make_shared<const cost::Machine>(problem.machine);
+    problem.options.link_of_channel = draws.chance(50) ? testing::own_links() : testing::one_link();
+    problem.simulation.link_of_channel = problem.options.link_of_channel;
+    for (const graph::Task& task : problem.graph->tasks()) {
+      costs.ns.push_back(draws.chance(10) ? 0 : static_cast<double>(draws.between(1, 20)));
+      const bool sends = graph::is_collective(task.operation);
+      costs.link_ns.push_back(sends && draws.chance(50) ? costs.ns.back() / 2 : costs.ns.back());
+      costs.cpu_ns.push_back(sends && draws.chance(50) ? costs.ns.back() : 0);
+    }
+  }
+  graph::OpenGraph open() const { return open_graph_of(*problem.graph, costs, problem, "small"); }
+  double best_step() const { return AllOrders(*problem.graph, costs, problem.options).best(); }
+  Bounds bounds() const {
+    return lower_bounds(*problem.graph, costs, problem.machine, 1, problem.options.link_of_channel);
+  }
+};
+
+/// An open graph, task by task; channel −1: a computation.
+struct OpenSteps {
+  graph::OpenGraph open;
+
+  OpenSteps() {
+    for (const char* name : {"a", "b", "c"}) open.channels.push_back({.name = name});
+    open.classes.emplace_back().edges_from_accesses = false;
+  }
+  std::uint32_t add(double ns, std::int32_t channel, const std::vector<std::uint32_t>& after) {
+    graph::OpenClass& one = open.classes[0];
+    const auto number = static_cast<std::uint32_t>(one.tasks.size());
+    graph::OpenTask& task = one.tasks.emplace_back();
+    task.name = std::to_string(number);
+    task.operation = channel < 0 ? "compute" : "sum";
+    task.kind = channel < 0 ? graph::OpenKind::compute : graph::OpenKind::collective;
+    task.channel = channel;
+    task.ns = ns;
+    for (const std::uint32_t from : after) one.edges.push_back({from, number});
+    return number;
+  }
+};
+
+TEST(Certificate, IsNeverAboveTheBestOrderNorBelowOtherBounds) {
+  int attained = 0, better = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const SlowedStep step(seed);
+    const GraphCertificate certificate = certify(step.open());
+    const double best = step.best_step(), old = step.bounds().best();
+    EXPECT_LE(certificate.bound_ns, best * (1 + 1e-9)) << seed;
+    EXPECT_GE(certificate.bound_ns, old * (1 - 1e-9)) << seed;
+    EXPECT_GE(proved_by(certificate, step.open()), certificate.bound_ns) << seed;
+    attained += certificate.bound_ns >= best * (1 - 1e-9) ? 1 : 0;
+    better += certificate.bound_ns > old * (1 + 1e-9) ? 1 : 0;
+  }
+  EXPECT_GE(attained, 200);
+  EXPECT_GE(better, 10);
+}
+
+TEST(Branch, DecidesAnOrderThatWindowsLeaveOpen) {
+  // A computation of 10 with a tail of 2, and one of 1 with a head of 1 and a tail of 9. Windows allow the second one
+  // in the middle of the first: 13. Before it, it leaves the stream idle for 1.
+  OpenSteps step;
+  step.add(2, 0, {step.add(10, -1, {})});
+  step.add(9, 2, {step.add(1, -1, {step.add(1, 1, {})})});
+  const GraphCertificate root = certify(step.open);
+  EXPECT_NEAR(root.bound_ns, 13, 1e-9);
+  const GraphCertificate proof = branch(step.open, root, 14, 10);
+  EXPECT_NEAR(proof.bound_ns, 14, 1e-9);
+  ASSERT_TRUE(proof.split);
+  EXPECT_GE(proved_by(proof, step.open), proof.bound_ns);
+  EXPECT_LT(proved_by(proof.branches[0], step.open), proof.bound_ns) << "a case isn't the whole";
+}
+
+TEST(Branch, ProvesTheOptimumWhereQueuesAreAllThatIsShared) {
+  int split = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    SlowedStep step(seed, 8);
+    step.problem.machine = {};
+    step.problem.options.machine = nullptr;
+    step.problem.options.link_of_channel = step.problem.simulation.link_of_channel = testing::own_links();
+    const graph::OpenGraph open = step.open();
+    const double best = step.best_step();
+    const GraphCertificate root = certify(open), proof = branch(open, root, best, 200);
+    EXPECT_NEAR(proof.bound_ns, best, 1e-9 * best) << seed;
+    EXPECT_GE(proved_by(proof, open), proof.bound_ns) << seed;
+    split += proof.split ? 1 : 0;
+  }
+  EXPECT_GE(split, 1);
+}
+
+TEST(Branch, IsNeverAboveTheBestOrderWhereTasksSlowEachOtherDown) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const SlowedStep step(seed);
+    const double best = step.best_step();
+    const GraphCertificate root = certify(step.open()), proof = branch(step.open(), root, best, 12);
+    EXPECT_LE(proof.bound_ns, best * (1 + 1e-9)) << seed;
+    EXPECT_GE(proof.bound_ns, root.bound_ns) << seed;
+    EXPECT_GE(proved_by(proof, step.open()), proof.bound_ns) << seed;
+  }
+}
+
+TEST(Branch, TasksThatMayRunAtOnceAreNoSplit) {
+  const SlowedStep step(3);
+  graph::OpenGraph open = step.open();
+  GraphCertificate proof = certify(open);
+  const auto computation = std::ranges::find(open.classes[0].tasks, graph::OpenKind::compute, &graph::OpenTask::kind);
+  const auto sum = std::ranges::find(open.classes[0].tasks, graph::OpenKind::collective, &graph::OpenTask::kind);
+  ASSERT_TRUE(computation != open.classes[0].tasks.end() && sum != open.classes[0].tasks.end());
+  const auto number = [&](auto task) { return static_cast<std::uint32_t>(task - open.classes[0].tasks.begin()); };
+  const GraphCertificate half = proof;
+  proof.split = Split{0, number(computation), number(sum)};
+  proof.branches = {half, half};
+  EXPECT_EQ(proved_by(proof, open), 0);
+}
+
+TEST(Certificate, HeadsAfterAMeetingHoldWhatPrecedesIt) {
+  // Two computations of 10 and a sum of 5 of each meet in a task of 1, after which two sums of 10 share the channel.
+  // Longest paths alone give heads of 16 after the meeting and tails of 16 before it.
+  OpenSteps step;
+  const auto add = [&](double ns, bool sum, std::vector<std::uint32_t> after) {
+    return step.add(ns, sum ? 0 : -1, std::move(after));
+  };
+  const auto a = add(10, false, {}), b = add(10, false, {});
+  const auto meeting = add(1, false, {add(5, true, {a}), add(5, true, {b})});
+  add(10, true, {meeting});
+  add(10, true, {meeting});
+  const graph::OpenGraph& open = step.open;
+  const GraphCertificate certificate = certify(open);
+  EXPECT_NEAR(certificate.bound_ns, 20 + 5 + 1 + 20, 1e-6);
+  ASSERT_EQ(certificate.adjustments.size(), 1U);
+  const Adjustment& adjustment = certificate.adjustments[0];
+  EXPECT_EQ(adjustment.task, meeting);
+  EXPECT_NEAR(adjustment.ns, adjustment.side == Adjustment::Side::head ? 25 : 20, 1e-6);
+
+  GraphCertificate raised = certificate;
+  raised.adjustments[0].ns = 26;
+  EXPECT_LT(proved_by(raised, open), certificate.bound_ns);
+  raised = certificate;
+  raised.adjustments.clear();
+  EXPECT_LT(proved_by(raised, open), certificate.bound_ns);
+}
+
+TEST(Certificate, PipelinesAreOneStep) {
+  const testing::PipelineToy toy({.stages = 3, .micro_batches = 4, .update = 10, .message = 200, .world = true});
+  const JointProblem problem = testing::joint_problem(toy);
+  for (const char* name : {"gpipe", "1f1b", "zb-h1"}) {
+    const JointReport report = report_together(problem, policy::named_policy(name));
+    ASSERT_TRUE(report.planned()) << report.refusal;
+    const graph::OpenGraph open = open_graph_of(report, problem, "toy");
+    const GraphCertificate certificate = certify(open);
+    EXPECT_LE(certificate.bound_ns, report.step_ns());
+    EXPECT_GE(certificate.bound_ns, report.bounds.best() * (1 - 1e-9));
+    EXPECT_GE(proved_by(certificate, open), certificate.bound_ns);
+  }
+}
+
+TEST(Certificate, AnotherStepHasAnotherFingerprint) {
+  const SlowedStep step(3);
+  const graph::OpenGraph open = step.open();
+  const std::uint64_t print = bound_fingerprint(open);
+  EXPECT_EQ(bound_fingerprint(step.open()), print);
+  graph::OpenGraph changed = open;
+  changed.classes[0].tasks[0].ns = *changed.classes[0].tasks[0].ns + 1;
+  EXPECT_NE(bound_fingerprint(changed), print);
+  changed = open;
+  changed.classes[0].edges.pop_back();
+  EXPECT_NE(bound_fingerprint(changed), print);
+  changed = open;
+  changed.contention->slowdowns.push_back({.compute = "", .collective = "", .factor = 3});
+  EXPECT_NE(bound_fingerprint(changed), print);
+}
+
+}  // namespace
+}  // namespace weft::simulate

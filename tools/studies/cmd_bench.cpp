@@ -54,14 +54,17 @@ class ResultsFolder {
     if (const auto text = read("results.csv")) rows = study::parse_rows(*text, path("results.csv"));
     if (const auto text = read("planning.csv")) study::enter_planning(rows, *text, path("planning.csv"));
   }
-  /// Forgets rows of instances that are gone and of other steps than the instances have now.
+  /// Forgets what belongs to instances that are gone, and rows of other steps than the instances have now.
   void keep_rows_of(const std::vector<study::BenchInstance>& all, const study::BenchResult& current,
                     const std::vector<study::BenchStep>& steps) {
+    const auto is_gone = [&](const auto& of) {
+      return std::ranges::find(all, of.instance, &study::BenchInstance::name) == all.end();
+    };
+    std::erase_if(best, is_gone);
     std::erase_if(rows, [&](const study::BenchRow& row) {
       const auto at = std::ranges::find(current.instances, row.instance, &study::BenchInstance::name);
-      if (at != current.instances.end())
-        return row.step != steps[static_cast<std::size_t>(at - current.instances.begin())].fingerprint;
-      return std::ranges::find(all, row.instance, &study::BenchInstance::name) == all.end();
+      if (at == current.instances.end()) return is_gone(row);
+      return row.step != steps[static_cast<std::size_t>(at - current.instances.begin())].fingerprint;
     });
   }
   void write_tables() const {

@@ -201,23 +201,30 @@ graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts&
   return out;
 }
 
-graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name) {
+graph::OpenGraph open_graph_of(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                               std::span<const cost::TaskCosts> costs, const JointProblem& problem, std::string name) {
   graph::OpenGraph out = begun(std::move(name), problem.grid, problem.options.cost_model.get());
   ChannelWriter channels(problem.grid, links_of_channels(problem.machine, problem.grid), out);
   MessageNumbers messages;
-  for (std::size_t k = 0; k < report.plans.size(); ++k) {
+  for (std::size_t k = 0; k < classes.size(); ++k) {
     graph::OpenClass& one = out.classes.emplace_back();
     one.name = fmt::format("pipe {}", k);
     for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) {
       if (graph::coordinates_of(problem.grid, rank).pipe == static_cast<std::int64_t>(k)) one.ranks.push_back(rank);
     }
-    const graph::Graph& graph = *report.plans[k]->graph;
-    ClassWriter(graph, report.costs[k], channels, one).write();
+    const graph::Graph& graph = *classes[k];
+    ClassWriter(graph, costs[k], channels, one).write();
     for (std::size_t i = 0; i < one.tasks.size(); ++i)
-      one.tasks[i].message = messages.of(k, report.plans.size(), graph.tasks()[i].operation);
+      one.tasks[i].message = messages.of(k, classes.size(), graph.tasks()[i].operation);
   }
   out.contention = contention_of(problem.machine, problem.options.compute_streams);
   return out;
+}
+
+graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name) {
+  std::vector<std::shared_ptr<const graph::Graph>> classes;
+  for (const auto& plan : report.plans) classes.push_back(plan->graph);
+  return open_graph_of(classes, report.costs, problem, std::move(name));
 }
 
 }  // namespace weft::simulate

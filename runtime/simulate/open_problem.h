@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +48,9 @@ policy::NamedPolicy default_open_policy(const graph::Graph& graph);
 graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
                                std::string name);
 
-/// The same of a planned pipeline: a class for each coordinate on pipe. A Receive has no time of its own.
+/// The same of a pipeline: a class for each coordinate on pipe. A Receive has no time of its own.
+graph::OpenGraph open_graph_of(std::span<const std::shared_ptr<const graph::Graph>> classes,
+                               std::span<const cost::TaskCosts> costs, const JointProblem& problem, std::string name);
 graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name);
 
 }  // namespace weft::simulate

@@ -5,14 +5,20 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/text/first_line.h"
 #include "inspect/formats/graph_file.h"
+#include "runtime/policy/compile_plan.h"
 #include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/open_problem.h"
 #include "train/config/resolved_run.h"
@@ -41,59 +47,111 @@ simulate::PlanningProblem problem_of(const BenchInstance& instance) {
   return simulate::open_problem(graph, {.kept = graph::KeptOrder::computations});
 }
 
-void enter(BenchRow& row, const simulate::PlanReport& report) {
-  row.step_ns = report.step_ns();
+/// A pipeline's stages, which may depend on the policy.
+train::ResolvedRun run_of(const BenchInstance& instance, const std::string& policy) {
+  train::RunConfig config = config_of(instance);
+  config.policy = policy;
+  config.given.insert("policy");
+  config.libraries.trust(policy);
+  return train::resolve(std::move(config), 0);
+}
+
+std::vector<int> links_of(const simulate::PlanningProblem& problem) {
+  return simulate::simulation_options(problem).link_of_channel;
+}
+
+std::vector<int> links_of(const simulate::JointProblem& problem) {
+  const std::vector<int>& given = problem.simulation.link_of_channel;
+  return given.empty() ? simulate::links_of_channels(problem.machine, problem.grid) : given;
+}
+
+using Graphs = std::vector<std::shared_ptr<const graph::Graph>>;
+
+/// Of graphs that a problem's policies order, and of what the simulation of an order of theirs depends on.
+template <class Problem>
+std::uint64_t fingerprint_of(const Graphs& graphs, const Problem& problem) {
+  Fingerprint fingerprint;
+  for (const auto& graph : graphs) {
+    fingerprint.add(graph->fingerprint());
+    for (const double ns : policy::costs_of(*graph, problem.options).ns) fingerprint.add(ns);
+  }
+  for (const int link : links_of(problem)) fingerprint.add(link);
+  for (const cost::Slowdown& each : problem.machine.slowdowns)
+    fingerprint.add(each.compute).add(each.collective).add(each.factor);
+  fingerprint.add(problem.machine.cores).add(problem.machine.transport_cpu).add(problem.machine.shared_cores);
+  fingerprint.add(problem.options.compute_streams).add(problem.options.memory);
+  return fingerprint.value();
+}
+
+/// The graphs after a user's rewrites and those of a policy that don't depend on memory.
+Graphs rewritten(const Graphs& graphs, const policy::Policy& policy, const policy::PolicyOptions& options,
+                 const std::vector<plan::Rewrite>& chosen) {
+  Graphs all;
+  for (const auto& graph : graphs) {
+    all.push_back(plan::rewrite(graph, policy::rewrites_of(graph, policy, options, chosen), options.weight_layouts));
+  }
+  return all;
+}
+
+graph::OpenGraph open_graph(const Graphs& graphs, const simulate::PlanningProblem& problem, const std::string& name) {
+  return simulate::open_graph_of(*graphs.front(), policy::costs_of(*graphs.front(), problem.options), problem, name);
+}
+
+graph::OpenGraph open_graph(const Graphs& graphs, const simulate::JointProblem& problem, const std::string& name) {
+  std::vector<cost::TaskCosts> costs;
+  for (const auto& graph : graphs) costs.push_back(policy::costs_of(*graph, problem.options));
+  return simulate::open_graph_of(graphs, costs, problem, name);
+}
+
+Graphs enter(BenchRow& row, const simulate::PlanReport& report) {
   row.exposed_ns = static_cast<double>(report.overlap.exposed);
   row.memory_bytes = report.memory_bytes;
-  row.tasks = std::ssize(report.plan->graph->tasks());
-  row.planning_ms = report.planning_ms;
+  return {report.plan->graph};
 }
 
-void enter(BenchRow& row, const simulate::JointReport& report) {
-  row.step_ns = report.step_ns();
+Graphs enter(BenchRow& row, const simulate::JointReport& report) {
   for (const simulate::StageTimes& times : report.times) row.exposed_ns = std::max(row.exposed_ns, times.exposed);
   row.memory_bytes = report.peak_memory_bytes();
-  for (const auto& plan : report.plans) row.tasks += std::ssize(plan->graph->tasks());
-  row.planning_ms = report.planning_ms;
-}
-
-graph::OpenGraph graph_of(const simulate::PlanReport& report, const simulate::PlanningProblem& problem,
-                          const std::string& name) {
-  return simulate::open_graph_of(*report.plan->graph, report.costs, problem, name);
-}
-graph::OpenGraph graph_of(const simulate::JointReport& report, const simulate::JointProblem& problem,
-                          const std::string& name) {
-  return simulate::open_graph_of(report, problem, name);
+  Graphs graphs;
+  for (const auto& plan : report.plans) graphs.push_back(plan->graph);
+  return graphs;
 }
 
 template <class Report, class Problem>
 void enter_if_planned(BenchRow& row, const Report& report, const Problem& problem, CertificateBook& book) {
-  if (report.planned()) {
-    enter(row, report);
-    row.graph = book.enter(row.instance, row.policy, graph_of(report, problem, row.instance), row.step_ns);
-    row.bound_ns = book.bound_ns(row.graph);
-  } else {
+  if (!report.planned()) {
     row.reason = first_line(report.refusal);
+    return;
   }
+  const Graphs graphs = enter(row, report);
+  row.step_ns = report.step_ns();
+  row.planning_ms = report.planning_ms;
+  for (const auto& graph : graphs) row.tasks += std::ssize(graph->tasks());
+  row.graph = fingerprint_of(graphs, problem);
+  row.proof = book.enter(row.instance, row.policy, open_graph(graphs, problem, row.instance), row.step_ns);
+  row.bound_ns = book.bound_ns(row.proof);
 }
 
-void solve(BenchRow& row, const BenchInstance& instance, bool pipeline, const policy::NamedPolicy& policy,
-           CertificateBook& book) {
+BenchRow solved(const BenchJob& job, CertificateBook& book) {
+  BenchRow row{.instance = job.instance.name, .policy = job.policy.name, .step = job.step.fingerprint};
   try {
-    if (!pipeline) {
-      const simulate::PlanningProblem problem = problem_of(instance);
-      return enter_if_planned(row, simulate::report_plan(problem, policy), problem, book);
+    if (job.step.pipeline) {
+      const train::ResolvedRun run = run_of(job.instance, job.policy.name);
+      const simulate::JointProblem problem = train::joint_problem(run);
+      enter_if_planned(row, simulate::report_together(problem, run.policy), problem, book);
+    } else {
+      const simulate::PlanningProblem problem = problem_of(job.instance);
+      enter_if_planned(row, simulate::report_plan(problem, job.policy), problem, book);
     }
-    train::RunConfig config = config_of(instance);  // its stages may depend on the policy
-    config.policy = policy.name;
-    config.given.insert("policy");
-    config.libraries.trust(policy.name);
-    const train::ResolvedRun run = train::resolve(std::move(config), 0);
-    const simulate::JointProblem problem = train::joint_problem(run);
-    enter_if_planned(row, simulate::report_together(problem, run.policy), problem, book);
   } catch (const UserError& error) {
     row.reason = first_line(error.what());
   }
+  return row;
+}
+
+bool is_built_in(const std::string& policy) {
+  const std::vector<std::string> names = policy::policy_names();
+  return std::ranges::find(names, policy.substr(0, policy.find(':'))) != names.end();
 }
 
 /// Whether a policy is about steps of this kind. Policies of users may be about any.
@@ -108,76 +166,109 @@ bool concerns(const std::string& policy, bool pipeline) {
 
 }  // namespace
 
-std::vector<BenchRow> run_bench(std::span<const BenchInstance> instances, std::span<const policy::NamedPolicy> policies,
-                                int threads, const TellStatus& tell, CertificateBook& book) {
-  struct Job {
-    const BenchInstance* instance;
-    const policy::NamedPolicy* policy;
-    bool pipeline;
-  };
-  std::vector<Job> jobs;
-  std::vector<BenchRow> rows;
-  for (const BenchInstance& instance : instances) {
-    const bool pipeline = is_pipeline(instance);
+std::vector<BenchJob> bench_jobs(std::span<const BenchInstance> instances, std::span<const BenchStep> steps,
+                                 std::span<const policy::NamedPolicy> policies) {
+  std::vector<BenchJob> jobs;
+  for (std::size_t i = 0; i < instances.size(); ++i) {
     for (const policy::NamedPolicy& policy : policies) {
-      if (!concerns(policy.name, pipeline)) continue;
-      jobs.push_back({&instance, &policy, pipeline});
-      rows.push_back({.instance = instance.name, .policy = policy.name});
+      if (concerns(policy.name, steps[i].pipeline)) jobs.push_back({instances[i], steps[i], policy});
     }
   }
+  return jobs;
+}
+
+std::vector<BenchRow> run_bench(std::span<const BenchJob> jobs, int threads, CertificateBook& book,
+                                const std::function<void(const BenchRow&)>& found, const TellStatus& tell) {
+  std::vector<BenchRow> rows(jobs.size());
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
                                   static_cast<std::size_t>(std::max(1, threads)));
   std::mutex mutex;
-  std::int64_t done = 0;
-  const auto run = [&](std::size_t i) {
-    solve(rows[i], *jobs[i].instance, jobs[i].pipeline, *jobs[i].policy, book);
+  std::atomic<std::size_t> next = 0;
+  std::int64_t done = 0, all = 0, count = 0;  // the first two in tasks, so that the time left can be told
+  for (const BenchJob& job : jobs) all += job.step.tasks;
+  const auto run = [&](std::size_t) {
+    const std::size_t i = next++;
+    rows[i] = solved(jobs[i], book);
     const std::lock_guard lock(mutex);
-    ++done;
-    tell({fmt::format("[{}/{}] {} {}", done, rows.size(), rows[i].instance, rows[i].policy), done, std::ssize(rows)});
+    found(rows[i]);
+    done += jobs[i].step.tasks;
+    tell({fmt::format("[{}/{}] {} {}", ++count, jobs.size(), rows[i].instance, rows[i].policy), done, all});
   };
   tbb::parallel_for(std::size_t{0}, jobs.size(), std::size_t{1}, run, tbb::simple_partitioner());
   return rows;
 }
 
-std::vector<BenchRow> run_bench(std::span<const BenchInstance> instances, std::span<const policy::NamedPolicy> policies,
-                                int threads, const TellStatus& tell) {
-  CertificateBook book;
-  return run_bench(instances, policies, threads, tell, book);
-}
-
-std::uint64_t step_fingerprint(const BenchInstance& instance) {
-  Fingerprint fingerprint;
-  const auto add = [&](const graph::Graph& graph, const policy::PolicyOptions& options) {
-    fingerprint.add(graph.fingerprint());
-    for (const double ns : policy::costs_of(graph, options).ns) fingerprint.add(ns);
+BenchStep step_of(const BenchInstance& instance) {
+  BenchStep step{.pipeline = is_pipeline(instance)};
+  const auto enter = [&](const Graphs& graphs, const auto& problem) {
+    step.fingerprint = fingerprint_of(graphs, problem);
+    for (const auto& graph : graphs) step.tasks += std::ssize(graph->tasks());
   };
-  if (is_pipeline(instance)) {
+  if (step.pipeline) {
     const simulate::JointProblem problem = train::joint_problem(train::resolve(config_of(instance), 0));
-    for (const auto& graph : problem.classes) add(*graph, problem.options);
+    enter(problem.classes, problem);
   } else {
     const simulate::PlanningProblem problem = problem_of(instance);
-    add(*problem.graph, problem.options);
+    enter({problem.graph}, problem);
   }
-  return fingerprint.value();
+  return step;
 }
 
-std::vector<BestKnown> best_of(std::span<const BenchInstance> instances, std::span<const std::uint64_t> steps,
+void refresh_bounds(const BenchInstance& instance, const BenchStep& step, std::span<BenchRow> rows,
+                    CertificateBook& book) {
+  std::map<std::uint64_t, std::uint64_t> proofs;  // by BenchRow::graph
+  const auto refresh = [&](BenchRow& row, const Graphs& graphs, const auto& problem, const policy::Policy& policy) {
+    const Graphs own = rewritten(graphs, policy, problem.options, problem.rewrites);
+    if (fingerprint_of(own, problem) != row.graph) return;
+    row.proof = book.enter(row.instance, row.policy, open_graph(own, problem, row.instance), row.step_ns);
+    row.bound_ns = book.bound_ns(row.proof);
+    proofs.emplace(row.graph, row.proof);
+  };
+  std::optional<simulate::PlanningProblem> problem;
+  if (!step.pipeline) problem = problem_of(instance);
+  for (BenchRow& row : rows) {
+    if (row.instance != instance.name || row.step != step.fingerprint || !row.solved()) continue;
+    if (const auto known = proofs.find(row.graph); known != proofs.end()) {
+      row.proof = known->second;
+      row.bound_ns = book.bound_ns(row.proof);
+      book.enter(row.instance, row.policy, row.proof, row.step_ns);
+      continue;
+    }
+    const std::string name = is_built_in(row.policy) ? row.policy : policy::default_policy()->name();
+    if (problem) {
+      refresh(row, {problem->graph}, *problem, *policy::named_policy(name));
+    } else {
+      const train::ResolvedRun run = run_of(instance, name);
+      const simulate::JointProblem joint = train::joint_problem(run);
+      refresh(row, joint.classes, joint, *run.policy);
+    }
+  }
+}
+
+std::vector<BestKnown> best_of(std::span<const BenchInstance> instances, std::span<const BenchStep> steps,
                                std::span<const BenchRow> rows, std::vector<BestKnown> known) {
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const std::string& name = instances[i].name;
-    std::erase_if(known, [&](const BestKnown& each) { return each.instance == name && each.step != steps[i]; });
-    auto best = std::ranges::find(known, name, &BestKnown::instance);
-    for (const BenchRow& row : rows) {
-      if (row.instance != name || !row.solved()) continue;
-      if (best == known.end()) {
-        best = known.insert(known.end(), {name, steps[i], row.step_ns, row.policy, row.bound_ns});
-        continue;
-      }
-      best->bound_ns = std::min(best->bound_ns, row.bound_ns);
-      if (row.step_ns >= best->step_ns * (1 - kSame)) continue;
-      best->step_ns = row.step_ns;
-      best->policy = row.policy;
+    const std::uint64_t step = steps[i].fingerprint;
+    std::map<std::uint64_t, double> bounds;  // by graph
+    std::optional<BestKnown> best;
+    const auto enter = [&](const BestKnown& other) {
+      double& bound = bounds[other.graph];
+      bound = std::max(bound, other.bound_ns);
+      if (!best || other.step_ns < best->step_ns * (1 - kSame)) best = other;
+    };
+    for (const BestKnown& each : known) {
+      if (each.instance == name && each.step == step) enter(each);
     }
+    for (const BenchRow& row : rows) {
+      if (row.instance == name && row.step == step && row.solved())
+        enter({name, step, row.step_ns, row.policy, row.graph, row.bound_ns});
+    }
+    std::erase_if(known, [&](const BestKnown& each) { return each.instance == name; });
+    if (!best) continue;
+    std::tie(best->graph, best->bound_ns) =
+        *std::ranges::min_element(bounds, {}, [](const auto& each) { return each.second; });
+    known.push_back(*std::move(best));
   }
   std::ranges::sort(known, {}, &BestKnown::instance);
   return known;

@@ -3,13 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <utility>
 
-#include "base/error.h"
-#include "base/text/csv.h"
-#include "base/text/hex.h"
 #include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/chart.h"
@@ -21,11 +16,6 @@ constexpr double kNsPerMs = 1e6;
 
 std::string percent_text(double share) {
   return fmt::format("{:.1f} %", 100 * share);
-}
-
-/// All digits that a number needs to be read back.
-std::string all_digits(double value) {
-  return fmt::format("{}", value);
 }
 
 const BestKnown* best_of(const BenchResult& result, const std::string& instance) {
@@ -100,10 +90,6 @@ TextTable matrix(const BenchResult& result) {
   return table;
 }
 
-CsvRow best_columns() {
-  return {"instance", "step", "step_ms", "policy", "bound_ms"};
-}
-
 constexpr std::string_view kNote =
     "\nabove the best: how much longer a policy's step is than the best that is known of the instance; mean: the "
     "geometric mean.\ngap: how far the best known step is above the bound, which no order of the graph is below.\n";
@@ -123,23 +109,6 @@ std::string bench_markdown(const BenchResult& result) {
   std::string text = table_markdown(policies_table(result)) + "\n" + table_markdown(instances_table(result)) +
                      std::string(kNote) + "\nBy how much each policy's step is above the best known:\n\n" +
                      table_markdown(matrix(result));
-  return text;
-}
-
-std::string bench_csv(const BenchResult& result) {
-  std::string text = csv_line(
-      {"instance", "policy", "tasks", "step_ms", "bound_ms", "above_best", "exposed_ms", "memory_bytes", "reason"});
-  for (const BenchRow& row : result.rows) {
-    if (!row.solved()) {
-      text += csv_line({row.instance, row.policy, "", "", "", "", "", "", row.reason});
-      continue;
-    }
-    const BestKnown* best = best_of(result, row.instance);
-    text += csv_line({row.instance, row.policy, fmt::format("{}", row.tasks), all_digits(row.step_ns / kNsPerMs),
-                      all_digits(row.bound_ns / kNsPerMs),
-                      best == nullptr ? "" : fmt::format("{:.6f}", row.step_ns / best->step_ns - 1),
-                      all_digits(row.exposed_ns / kNsPerMs), fmt::format("{}", row.memory_bytes), ""});
-  }
   return text;
 }
 
@@ -201,39 +170,6 @@ inspect::Picture performance_profile(const BenchResult& result) {
     chart.series.push_back(std::move(series));
   }
   return inspect::chart_picture(chart);
-}
-
-std::string best_csv(std::span<const BestKnown> best) {
-  std::string text = csv_line(best_columns());
-  for (const BestKnown& each : best) {
-    text += csv_line({each.instance, hex_fingerprint(each.step), all_digits(each.step_ns / kNsPerMs), each.policy,
-                      all_digits(each.bound_ns / kNsPerMs)});
-  }
-  return text;
-}
-
-std::vector<BestKnown> parse_best(std::string_view text, std::string_view file) {
-  const auto refuse = [&](std::size_t line) {
-    throw UserError(fmt::format("{} line {}: not what weft bench writes", file, line),
-                    "instance,step,step_ms,policy,bound_ms", "remove the file; weft bench finds out again");
-  };
-  const auto rows = read_csv(text);
-  if (!rows || rows->empty() || rows->front() != best_columns()) refuse(1);
-  std::vector<BestKnown> best;
-  for (std::size_t i = 1; i < rows->size(); ++i) {
-    const CsvRow& cells = (*rows)[i];
-    if (cells.size() != best_columns().size()) refuse(i + 1);
-    const auto step = parse_hex_fingerprint(cells[1]);
-    const auto number = [&](const std::string& cell) {
-      double value = 0;
-      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-      if (error != std::errc() || end != cell.data() + cell.size() || !(value > 0)) refuse(i + 1);
-      return value;
-    };
-    if (!step) refuse(i + 1);
-    best.push_back({cells[0], *step, number(cells[2]) * kNsPerMs, cells[3], number(cells[4]) * kNsPerMs});
-  }
-  return best;
 }
 
 }  // namespace weft::study

@@ -66,11 +66,9 @@ double InstanceCertificate::bound_ns() const {
 std::uint64_t CertificateBook::enter(const std::string& instance, const std::string& policy,
                                      const graph::OpenGraph& graph, double step_ns) {
   const std::uint64_t print = simulate::bound_fingerprint(graph);
+  enter(instance, policy, print, step_ns);
   {
     const std::lock_guard lock(mutex_);
-    instances_[instance][print].insert(policy);
-    double& shortest = steps_.try_emplace(print, step_ns).first->second;
-    shortest = std::min(shortest, step_ns);
     if (proofs_.contains(print)) return print;
   }
   simulate::GraphCertificate proof = simulate::certify(graph);
@@ -78,6 +76,14 @@ std::uint64_t CertificateBook::enter(const std::string& instance, const std::str
   const bool is_new = proofs_.emplace(print, std::move(proof)).second;
   if (is_new && !graphs_.empty()) inspect::write_graph_file(graphs_ / graph_file_name(print), graph);
   return print;
+}
+
+void CertificateBook::enter(const std::string& instance, const std::string& policy, std::uint64_t graph,
+                            double step_ns) {
+  const std::lock_guard lock(mutex_);
+  instances_[instance][graph].insert(policy);
+  double& shortest = steps_.try_emplace(graph, step_ns).first->second;
+  shortest = std::min(shortest, step_ns);
 }
 
 double CertificateBook::bound_ns(std::uint64_t graph) const {

@@ -25,7 +25,7 @@ struct InstanceCertificate {
     std::set<std::string> policies;  // that ordered it
   };
   std::string instance;
-  std::uint64_t step = 0;     // step_fingerprint()
+  std::uint64_t step = 0;     // BenchStep::fingerprint
   std::vector<Graph> graphs;  // by fingerprint
   double bound_ns() const;
 };
@@ -39,6 +39,8 @@ class CertificateBook {
   /// A graph that a policy has ordered, and its step. Returns the graph's bound_fingerprint().
   std::uint64_t enter(const std::string& instance, const std::string& policy, const graph::OpenGraph& graph,
                       double step_ns);
+  /// The same of a graph that is in the book.
+  void enter(const std::string& instance, const std::string& policy, std::uint64_t graph, double step_ns);
   double bound_ns(std::uint64_t graph) const;
 
   /// Splits each graph into cases (simulate::branch), `splits` times at most, where its bound is below its best step.

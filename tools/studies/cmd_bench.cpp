@@ -1,8 +1,10 @@
 // `weft bench`: policies on the instances of OverlapBench, beside the best steps and bounds that are known.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "study/bench/bench_output.h"
+#include "study/bench/bench_rows.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/studies/search_flags.h"
@@ -27,7 +30,7 @@ struct BenchCommand {
   std::vector<std::string> wanted, policies = {"all"};
   std::string instances = kFolder, folder, certificates;
   int jobs = 1, splits = 0;
-  bool json = false, list = false, quiet = false;
+  bool again = false, bounds = false, json = false, list = false, quiet = false;
 };
 
 std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& texts) {
@@ -41,12 +44,53 @@ std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& 
   return policies;
 }
 
-std::vector<study::BestKnown> known_best(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return {};
-  constexpr std::size_t kMost = 1 << 24;
-  return study::parse_best(read_text_file(file, "the best known steps", kMost, "what weft bench writes", ""),
-                           file.string());
-}
+/// The files of results in a folder, which hold what earlier runs found.
+class ResultsFolder {
+ public:
+  explicit ResultsFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
+    if (const auto text = read("best.csv")) best = study::parse_best(*text, path("best.csv"));
+  }
+  void read_rows() {
+    if (const auto text = read("results.csv")) rows = study::parse_rows(*text, path("results.csv"));
+    if (const auto text = read("planning.csv")) study::enter_planning(rows, *text, path("planning.csv"));
+  }
+  /// Forgets what belongs to instances that are gone, and rows of other steps than the instances have now.
+  void keep_rows_of(const std::vector<study::BenchInstance>& all, const study::BenchResult& current,
+                    const std::vector<study::BenchStep>& steps) {
+    const auto is_gone = [&](const auto& of) {
+      return std::ranges::find(all, of.instance, &study::BenchInstance::name) == all.end();
+    };
+    std::erase_if(best, is_gone);
+    std::erase_if(rows, [&](const study::BenchRow& row) {
+      const auto at = std::ranges::find(current.instances, row.instance, &study::BenchInstance::name);
+      if (at == current.instances.end()) return is_gone(row);
+      return row.step != steps[static_cast<std::size_t>(at - current.instances.begin())].fingerprint;
+    });
+  }
+  void write_tables() const {
+    write_durable(folder_ / "results.csv", study::rows_csv(rows, best));
+    write_durable(folder_ / "planning.csv", study::planning_csv(rows));
+    write_durable(folder_ / "best.csv", study::best_csv(best));
+  }
+  void write_pages(const std::vector<study::BenchInstance>& all) const {
+    const study::BenchResult result{all, rows, best};
+    write_durable(folder_ / "results.md", study::bench_markdown(result));
+    write_durable(folder_ / "profile.svg", study::performance_profile(result).svg());
+  }
+
+  std::vector<study::BenchRow> rows;
+  std::vector<study::BestKnown> best;
+
+ private:
+  std::string path(const char* file) const { return (folder_ / file).string(); }
+  std::optional<std::string> read(const char* file) const {
+    constexpr std::size_t kMost = 1 << 26;
+    if (!std::filesystem::exists(folder_ / file)) return std::nullopt;
+    return read_text_file(folder_ / file, "the results of a bench", kMost, "what weft bench writes", "");
+  }
+
+  std::filesystem::path folder_;
+};
 
 int list_instances(const std::vector<study::BenchInstance>& instances) {
   TextTable table{.columns = {{.words = true}, {.words = true}}, .heads = false};
@@ -57,11 +101,13 @@ int list_instances(const std::vector<study::BenchInstance>& instances) {
   return 0;
 }
 
-void write_certificates(const std::filesystem::path& folder, const std::vector<study::BenchInstance>& instances,
-                        const std::vector<std::uint64_t>& steps, const study::CertificateBook& book) {
+void write_certificates(const std::filesystem::path& folder, const study::BenchResult& result,
+                        const std::vector<study::BenchStep>& steps, const study::CertificateBook& book) {
   std::vector<std::string> names;
-  for (const study::BenchInstance& each : instances) names.push_back(each.name);
-  for (const study::InstanceCertificate& each : book.certificates(names, steps))
+  for (const study::BenchInstance& each : result.instances) names.push_back(each.name);
+  std::vector<std::uint64_t> fingerprints;
+  for (const study::BenchStep& each : steps) fingerprints.push_back(each.fingerprint);
+  for (const study::InstanceCertificate& each : book.certificates(names, fingerprints))
     write_durable(folder / (each.instance + ".json"), study::certificate_json(each));
 }
 
@@ -70,49 +116,81 @@ int run_bench_command(const BenchCommand& command) {
     throw UserError("--branch without --certify", "a folder for the proofs, which the cases are part of",
                     "add --certify FOLDER");
   const std::vector<policy::NamedPolicy> policies = named_policies(command.policies);
+  const std::vector<study::BenchInstance> all = study::bench_instances(command.instances);
   study::BenchResult result;
   result.instances = study::bench_instances(command.instances, command.wanted);
   if (command.list) return list_instances(result.instances);
-  const std::filesystem::path folder = command.folder;
-  if (!folder.empty()) {
+  const bool writes = !command.folder.empty();
+  if (command.bounds && !writes) {
+    throw UserError("--bounds without a folder of results", "-o FOLDER, in which results.csv stands",
+                    "add -o bench/overlap/results");
+  }
+  // Steps that were found before count too: those of the folder that is written, else those beside the instances.
+  const std::filesystem::path given = command.folder;
+  const std::filesystem::path folder = writes ? given : std::filesystem::path(command.instances) / "results";
+  if (writes) {
     std::filesystem::create_directories(folder);
     expect_writable(folder / "results.csv");
   }
-  // Steps that were found before count too: those of the folder that is written, else those beside the instances.
-  const std::filesystem::path best_file =
-      (folder.empty() ? std::filesystem::path(command.instances) / "results" : folder) / "best.csv";
+  ResultsFolder results(folder);
+  if (writes) results.read_rows();
+  StatusLine line(!command.json && !command.quiet);
+  std::vector<study::BenchStep> steps;
+  for (const study::BenchInstance& each : result.instances) {
+    line.show({fmt::format("reading {}", each.name), std::ssize(steps), std::ssize(result.instances)});
+    steps.push_back(study::step_of(each));
+  }
+  results.keep_rows_of(all, result, steps);
+  std::vector<study::BenchJob> jobs;
+  if (!command.bounds) jobs = study::bench_jobs(result.instances, steps, policies);
+  const auto take_stock = [&] {
+    study::sort_rows(results.rows);
+    results.best = study::best_of(result.instances, steps, results.rows, std::move(results.best));
+    if (writes) results.write_tables();
+  };
   const std::filesystem::path certificates = command.certificates;
-  if (!certificates.empty()) std::filesystem::create_directories(certificates / "graphs");
-  study::CertificateBook book(certificates.empty() ? "" : certificates / "graphs");
-  std::vector<study::BestKnown> known = known_best(best_file);
-  std::vector<std::uint64_t> steps;
-  {
-    StatusLine line(!command.json && !command.quiet);
-    for (const study::BenchInstance& each : result.instances) steps.push_back(study::step_fingerprint(each));
-    result.rows = study::run_bench(
-        result.instances, policies, threads_of(command.jobs), [&](const Status& status) { line.show(status); }, book);
-  }
-  if (!certificates.empty()) {
-    book.branch(static_cast<std::size_t>(command.splits));
-    for (study::BenchRow& row : result.rows) {
-      if (row.solved()) row.bound_ns = book.bound_ns(row.graph);
+  const bool certifies = !certificates.empty();
+  if (certifies) std::filesystem::create_directories(certificates / "graphs");
+  study::CertificateBook book(certifies ? certificates / "graphs" : "");
+  if (command.bounds || certifies) {
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      line.show(
+          {fmt::format("bounds of {}", result.instances[i].name), static_cast<std::int64_t>(i), std::ssize(steps)});
+      study::refresh_bounds(result.instances[i], steps[i], results.rows, book);
     }
-    write_certificates(certificates, result.instances, steps, book);
   }
-  result.best = study::best_of(result.instances, steps, result.rows, std::move(known));
-  if (!folder.empty()) {
-    write_durable(folder / "results.csv", study::bench_csv(result));
-    write_durable(folder / "results.md", study::bench_markdown(result));
-    write_durable(folder / "profile.svg", study::performance_profile(result).svg());
-    write_durable(folder / "best.csv", study::best_csv(result.best));
+  if (writes && !command.again) {
+    // A proof needs the graph, which of some rows only their policy makes.
+    std::erase_if(jobs, [&](const study::BenchJob& job) {
+      return study::stands(results.rows, job) && !(certifies && study::lacks_proof(results.rows, job));
+    });
+  }
+  const auto enter = [&](const study::BenchRow& row) {
+    study::enter_row(results.rows, row);
+    if (writes) take_stock();  // a run that is interrupted loses no row
+  };
+  study::run_bench(jobs, threads_of(command.jobs), book, enter, [&](const Status& status) { line.show(status); });
+  if (certifies) {
+    book.branch(static_cast<std::size_t>(command.splits));
+    for (study::BenchRow& row : results.rows) {
+      if (row.proof != 0) row.bound_ns = book.bound_ns(row.proof);
+    }
+    write_certificates(certificates, result, steps, book);
+  }
+  take_stock();
+  if (writes) results.write_pages(all);
+  result.best = results.best;
+  for (const study::BenchRow& row : results.rows) {
+    if (std::ranges::find(result.instances, row.instance, &study::BenchInstance::name) != result.instances.end())
+      result.rows.push_back(row);
   }
   if (command.json) {
     say("{}\n", study::bench_json(result).text());
     return 0;
   }
   say(stdout, study::bench_text(result, output_width()));
-  if (!folder.empty() && !command.quiet)
-    say("{}: results.csv, results.md, profile.svg and best.csv\n", folder.string());
+  if (writes && !command.quiet)
+    say("{}: results.csv, planning.csv, best.csv, results.md and profile.svg\n", command.folder);
   return 0;
 }
 
@@ -146,8 +224,12 @@ Command describe_bench() {
   command.add({.names = "-o,--output",
                .target = &options->folder,
                .value = "FOLDER",
-               .help = "write results.csv, results.md, profile.svg, and best.csv, which keeps the best of earlier runs",
+               .help = "write the results there as they come; what stands there isn't run again",
                .paths = Paths::folders});
+  command.add({.names = "--again", .target = &options->again, .help = "run also what stands in the folder of -o"});
+  command.add({.names = "--bounds",
+               .target = &options->bounds,
+               .help = "compute the bounds in the folder of -o again, and run no policy"});
   command.add({.names = "--certify",
                .target = &options->certificates,
                .value = "FOLDER",
@@ -166,7 +248,7 @@ Command describe_bench() {
   command.description =
       "An instance is a configuration or a graph file; adding one is adding a file. A policy of your own is compared "
       "by its file: ./mine.so or mine.py:NAME.";
-  command.examples = {{"weft bench --policies all --jobs 2 -o bench/overlap/results", "regenerates the results"},
+  command.examples = {{"weft bench --policies all --jobs 2 -o bench/overlap/results", "completes the results"},
                       {"weft bench --policies portfolio mine.py:Mine"},
                       {"weft bench gpt2-124m-3d --policies lhs anneal:iterations=20000 --json"}};
   command.run = [options] { return run_bench_command(*options); };

@@ -22,6 +22,12 @@ constexpr int kSweepsOfStart = 8;
 constexpr double kHottest = 5e-4;  // the first temperature, of the first makespan
 constexpr int kCycles = 6;         // of a search
 constexpr int kSweepsOfCycle = 30;
+constexpr std::int64_t kUsualIterations = 500;
+constexpr std::int64_t kNoIterations = -1;
+// Tasks that the list schedules of a search place: for a step of few tasks about that many, so that its search takes
+// as long as that of 4,000 tasks; never more than the second, half a minute of a core.
+constexpr double kUsuallyPlaced = 2.4e6, kMostPlaced = 3e7;
+constexpr std::int64_t kMostMoves = 3;  // times the usual ones
 
 /// Tasks that stand at one place of their visits: "the third task of a layer's forward pass", over all layers.
 struct Places {
@@ -121,22 +127,42 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
   return result;
 }
 
-Annealed search(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, std::int64_t moves,
-                std::uint64_t seed, const FitsMemory& fits) {
-  Annealed result{std::move(priority), 0, 0};
-  for (int cycle = 0; cycle < kCycles; ++cycle) {
-    const std::int64_t of_cycle = moves * (cycle + 1) / kCycles - moves * cycle / kCycles;
-    const Annealed found = anneal(forward, result.priority, of_cycle, seed + static_cast<std::uint64_t>(cycle), fits);
-    Swept swept = sweep(forward, backward, found.priority, moves > 0 ? kSweepsOfCycle : 0, fits);
-    result = {std::move(swept.priority), cycle == 0 ? found.first : result.first, swept.makespan};
+SearchEffort search_effort(std::optional<std::int64_t> asked, std::int64_t usual, std::size_t tasks) {
+  if (asked) return {*asked, kSweepsOfCycle};
+  const auto count = static_cast<double>(std::max<std::size_t>(1, tasks));
+  const auto few = static_cast<std::int64_t>(kUsuallyPlaced / count);
+  SearchEffort effort{std::clamp(few, usual, kMostMoves * usual), kSweepsOfCycle};
+  const double schedules = static_cast<double>(effort.moves + std::int64_t{2} * kCycles * effort.sweeps);
+  const double share = std::min(1.0, kMostPlaced / (count * schedules));
+  effort.moves = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(effort.moves) * share));
+  effort.sweeps = std::max(1, static_cast<int>(effort.sweeps * share));
+  return effort;
+}
+
+Annealed search(ListScheduler& forward, ListScheduler& backward, std::span<const std::vector<double>> starts,
+                SearchEffort effort, std::uint64_t seed, const FitsMemory& fits) {
+  const auto part = [&](int cycle, const std::vector<double>& from) {
+    const std::int64_t moves = effort.moves * (cycle + 1) / kCycles - effort.moves * cycle / kCycles;
+    const Annealed found = anneal(forward, from, moves, seed + static_cast<std::uint64_t>(cycle), fits);
+    Swept swept = sweep(forward, backward, found.priority, effort.moves > 0 ? effort.sweeps : 0, fits);
+    return Annealed{std::move(swept.priority), found.first, swept.makespan};
+  };
+  Annealed result = part(0, starts.front());
+  for (const std::vector<double>& start : starts.subspan(1)) {
+    if (Annealed found = part(0, start); found.best < result.best) result = std::move(found);
+  }
+  for (int cycle = 1; cycle < kCycles; ++cycle) {
+    Annealed found = part(cycle, result.priority);
+    result = {std::move(found.priority), result.first, found.best};
   }
   return result;
 }
 
 AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
-    : iterations_(parameters.integer("iterations", 500, 0, 100'000'000)),
-      seed_(seed_parameter(parameters)),
-      chunks_(chunks_parameter(parameters)) {}
+    : seed_(seed_parameter(parameters)), chunks_(chunks_parameter(parameters)) {
+  const std::int64_t iterations = parameters.integer("iterations", kNoIterations, 0, 100'000'000);
+  if (iterations != kNoIterations) iterations_ = iterations;
+}
 
 plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   const cost::TaskCosts costs = costs_of(graph, options);
@@ -155,11 +181,12 @@ plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& 
   ListScheduler forward(graph, costs, chosen), backward(graph, costs, chosen, ListScheduler::Direction::backward);
   const FitsMemory fits = fits_memory(graph, options);
   const Swept swept = sweep(forward, backward, rank, kSweepsOfStart, fits);
-  const Annealed found = search(forward, backward, swept.priority, iterations_, seed_.value_or(options.seed), fits);
+  const SearchEffort effort = search_effort(iterations_, kUsualIterations, graph.tasks().size());
+  const Annealed found = search(forward, backward, {&swept.priority, 1}, effort, seed_.value_or(options.seed), fits);
   forward.run(found.priority);
   return forward.order({.kind = plan::ReasonKind::best_ready,
                         .priority = plan::Priority::annealed_critical_path,
-                        .numbers = {static_cast<std::uint64_t>(iterations_)},
+                        .numbers = {static_cast<std::uint64_t>(effort.moves)},
                         .ns = {found.first, found.best}});
 }
 
@@ -177,11 +204,12 @@ std::vector<plan::Order> AnnealPolicy::orders(std::span<const std::shared_ptr<co
   const auto backward = lists.scheduler(start.part, start.gathers_ahead, ListScheduler::Direction::backward);
   const FitsMemory fits = lists.fits();
   const Swept swept = sweep(*forward, *backward, rank, kSweepsOfStart, fits);
-  const Annealed found = search(*forward, *backward, swept.priority, iterations_, seed_.value_or(options.seed), fits);
+  const SearchEffort effort = search_effort(iterations_, kUsualIterations, lists.tasks().size());
+  const Annealed found = search(*forward, *backward, {&swept.priority, 1}, effort, seed_.value_or(options.seed), fits);
   forward->run(found.priority);
   return forward->orders({.kind = plan::ReasonKind::best_ready,
                           .priority = plan::Priority::annealed_critical_path,
-                          .numbers = {static_cast<std::uint64_t>(iterations_)},
+                          .numbers = {static_cast<std::uint64_t>(effort.moves)},
                           .ns = {found.first, found.best}});
 }
 

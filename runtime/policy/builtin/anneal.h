@@ -1,8 +1,10 @@
 // Policy `anneal`: searches the priorities of a list schedule by simulated annealing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/policy/builtin/sweep.h"
@@ -32,15 +34,27 @@ struct Annealed {
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed,
                 const FitsMemory& fits = {});
 
+/// What a search may do.
+struct SearchEffort {
+  std::int64_t moves = 0;
+  int sweeps = 0;  // after each of its parts
+};
+
+/// The `asked` moves. If none are asked for, `usual` moves, up to three times as many for a step of few tasks, and less
+/// of all for a step of so many that list schedules of them would take minutes. It depends on no clock, so that equal
+/// steps get equal orders.
+SearchEffort search_effort(std::optional<std::int64_t> asked, std::int64_t usual, std::size_t tasks);
+
 /// Anneals in parts, each followed by sweeps (sweep.h) of its result: annealing finds what sweeps then draw together.
-/// Without moves there are no sweeps either.
-Annealed search(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, std::int64_t moves,
-                std::uint64_t seed, const FitsMemory& fits = {});
+/// Of several starts each is searched for a part, and the best goes on. Without moves there are no sweeps either.
+Annealed search(ListScheduler& forward, ListScheduler& backward, std::span<const std::vector<double>> starts,
+                SearchEffort effort, std::uint64_t seed, const FitsMemory& fits = {});
 
 /// Starts from the order of critical-path, improved by sweeps (sweep.h). Without a memory limit its makespan
 /// (makespan.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
-/// schedule; `seed`: by default the options' seed. Where memory is short, layers may be computed again and weights
-/// gathered again (rewrite_to_fit.h). `chunks` and `placement`: of a pipeline's layers (pipeline/chunks_parameter.h).
+/// schedule, by default search_effort() of 500; `seed`: by default the options' seed. Where memory is short, layers may
+/// be computed again and weights gathered again (rewrite_to_fit.h). `chunks` and `placement`: of a pipeline's layers
+/// (pipeline/chunks_parameter.h).
 class AnnealPolicy final : public Policy {
  public:
   AnnealPolicy() = default;
@@ -53,7 +67,7 @@ class AnnealPolicy final : public Policy {
   graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:
-  std::int64_t iterations_ = 500;
+  std::optional<std::int64_t> iterations_;
   std::optional<std::uint64_t> seed_;
   graph::PipelineChunks chunks_;
 };

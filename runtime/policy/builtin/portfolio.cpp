@@ -36,7 +36,7 @@
 namespace weft::policy {
 namespace {
 
-constexpr int kSweeps = 30;             // from each initial order
+constexpr std::int64_t kUsualBudget = 600, kNoBudget = -1;
 constexpr std::int64_t kUnitMoves = 4;  // of pipe-search, for each move of the search
 
 struct Candidate {
@@ -129,6 +129,27 @@ std::vector<double> as_in(const graph::Graph& graph, const Judge& judge, const P
   return priority;
 }
 
+/// Priorities from which to search, the best first: sweeps of each of the priorities, of which the one at `first` gave
+/// the shortest list schedule. Of starts with equal makespans one is kept.
+std::vector<std::vector<double>> swept_starts(ListScheduler& forward, ListScheduler& backward,
+                                              std::span<const std::vector<double>> priorities, std::size_t first,
+                                              int sweeps, const FitsMemory& fits) {
+  std::vector<Swept> swept;
+  const auto add = [&](std::size_t i) {
+    Swept one = sweep(forward, backward, priorities[i], sweeps, fits);
+    if (std::ranges::find(swept, one.makespan, &Swept::makespan) == swept.end()) swept.push_back(std::move(one));
+  };
+  add(0);
+  if (first != 0) add(first);
+  for (std::size_t i = 1; i < priorities.size(); ++i) {
+    if (i != first) add(i);
+  }
+  std::ranges::stable_sort(swept, {}, &Swept::makespan);
+  std::vector<std::vector<double>> starts;
+  for (Swept& each : swept) starts.push_back(std::move(each.priority));
+  return starts;
+}
+
 }  // namespace
 
 std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
@@ -152,11 +173,13 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
 }
 
 PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
-    : budget_(parameters.integer("budget", 600, 0, 100'000'000)),
-      seed_(seed_parameter(parameters)),
-      chunks_(chunks_parameter(parameters)) {}
+    : seed_(seed_parameter(parameters)), chunks_(chunks_parameter(parameters)) {
+  const std::int64_t budget = parameters.integer("budget", kNoBudget, 0, 100'000'000);
+  if (budget != kNoBudget) budget_ = budget;
+}
 
 plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+  const SearchEffort effort = search_effort(budget_, kUsualBudget, graph.tasks().size());
   Judge judge(graph, options);
   Candidate best;
   bool found = false;
@@ -176,7 +199,7 @@ plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOption
   plan::Selection selection{.orders = all.size()};
   if (!found) {
     selection.memory_limit = static_cast<std::uint64_t>(options.memory_limit);
-  } else if (budget_ > 0) {
+  } else if (effort.moves > 0) {
     PolicyOptions unlimited = options;
     unlimited.memory = unlimited.memory_limit = 0;
     const std::vector<double> priorities[] = {upward_rank(graph, judge.costs().ns),
@@ -187,17 +210,16 @@ plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOption
     ListScheduler forward(graph, judge.costs(), chosen),
         backward(graph, judge.costs(), chosen, ListScheduler::Direction::backward);
     const FitsMemory fits = fits_memory(graph, options);
-    const Swept swept = std::min(sweep(forward, backward, priorities[0], kSweeps, fits),
-                                 sweep(forward, backward, priorities[first], kSweeps, fits),
-                                 [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
-    enter(judge.weigh("sweeps", swept.priority,
+    const std::vector<std::vector<double>> starts =
+        swept_starts(forward, backward, priorities, first, effort.sweeps, fits);
+    enter(judge.weigh("sweeps", starts.front(),
                       {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
     const std::string start = best.name;
-    const Annealed searched = search(forward, backward, swept.priority, budget_, seed_.value_or(options.seed), fits);
+    const Annealed searched = search(forward, backward, starts, effort, seed_.value_or(options.seed), fits);
     enter(judge.weigh("search from " + start, searched.priority,
                       {.kind = plan::ReasonKind::best_ready,
                        .priority = plan::Priority::annealed,
-                       .numbers = {static_cast<std::uint64_t>(budget_)}}));
+                       .numbers = {static_cast<std::uint64_t>(effort.moves)}}));
   }
   selection.order = best.name;
   selection.makespan_ns = best.makespan;
@@ -205,15 +227,15 @@ plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOption
   return std::move(best.order);
 }
 
-std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::uint64_t seed) const {
+std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::int64_t moves, std::uint64_t seed) const {
   std::vector<Member> members;
   for (auto& schedule : published_schedules(chunks_)) {
     std::string name = schedule->name();
     members.push_back({std::move(name), std::move(schedule)});
   }
   members.push_back({"pipe-list", std::make_unique<PipeListPolicy>(chunks_)});
-  if (budget_ > 0)
-    members.push_back({"pipe-search", std::make_unique<PipeSearchPolicy>(chunks_, kUnitMoves * budget_, seed)});
+  if (moves > 0)
+    members.push_back({"pipe-search", std::make_unique<PipeSearchPolicy>(chunks_, kUnitMoves * moves, seed)});
   members.push_back({"program", std::make_unique<ProgramPolicy>()});
   members.push_back({"critical-path", std::make_unique<CriticalPathPolicy>(chunks_)});
   members.push_back({"lhs", std::make_unique<LhsPolicy>(chunks_)});
@@ -225,6 +247,7 @@ std::vector<plan::Order> PortfolioPolicy::orders(std::span<const std::shared_ptr
   if (classes.size() == 1) return orders_of_each(*this, classes, options);
   const std::uint64_t seed = seed_.value_or(options.seed);
   const JointLists lists(classes, options);
+  const SearchEffort effort = search_effort(budget_, kUsualBudget, lists.tasks().size());
   PolicyOptions unlimited = options;
   unlimited.memory = unlimited.memory_limit = 0;
   std::optional<LimitedOrders> best, shortest;  // within the limits, and without any
@@ -235,7 +258,7 @@ std::vector<plan::Order> PortfolioPolicy::orders(std::span<const std::shared_ptr
     best = std::move(found);
     selection.order = name;
   };
-  for (const Member& member : pipeline_members(seed)) {
+  for (const Member& member : pipeline_members(effort.moves, seed)) {
     try {
       LimitedOrders found = lists.weigh(member.policy->orders(classes, unlimited));
       if (!shortest || found.makespan < shortest->makespan) shortest = found;
@@ -245,7 +268,7 @@ std::vector<plan::Order> PortfolioPolicy::orders(std::span<const std::shared_ptr
       // It doesn't take this number of micro-batches.
     }
   }
-  if (budget_ > 0) {
+  if (effort.moves > 0) {
     const auto by = [](std::span<const double> priority, plan::Reason reason) {
       return [priority, reason = std::move(reason)](ListScheduler& scheduler) {
         scheduler.run(priority);
@@ -265,18 +288,17 @@ std::vector<plan::Order> PortfolioPolicy::orders(std::span<const std::shared_ptr
     const auto forward = lists.scheduler(listed->part, listed->gathers_ahead, ListScheduler::Direction::forward);
     const auto backward = lists.scheduler(listed->part, listed->gathers_ahead, ListScheduler::Direction::backward);
     const FitsMemory fits = lists.fits();
-    const Swept swept = std::min(sweep(*forward, *backward, priorities[0], kSweeps, fits),
-                                 sweep(*forward, *backward, priorities[first], kSweeps, fits),
-                                 [](const Swept& a, const Swept& b) { return a.makespan < b.makespan; });
+    const std::vector<std::vector<double>> starts =
+        swept_starts(*forward, *backward, priorities, first, effort.sweeps, fits);
     const auto again = [&](const std::vector<double>& priority, const plan::Reason& reason) {
       return lists.within_limits(by(priority, reason), listed->gathers_ahead, listed->part);
     };
-    enter("sweeps", again(swept.priority, {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
+    enter("sweeps", again(starts.front(), {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
     const std::string start = selection.order;
-    const Annealed searched = search(*forward, *backward, swept.priority, budget_, seed, fits);
+    const Annealed searched = search(*forward, *backward, starts, effort, seed, fits);
     enter("search from " + start, again(searched.priority, {.kind = plan::ReasonKind::best_ready,
                                                             .priority = plan::Priority::annealed,
-                                                            .numbers = {static_cast<std::uint64_t>(budget_)}}));
+                                                            .numbers = {static_cast<std::uint64_t>(effort.moves)}}));
   }
   selection.makespan_ns = best->makespan;
   for (plan::Order& order : best->orders) {

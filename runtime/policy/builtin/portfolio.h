@@ -14,8 +14,9 @@
 namespace weft::policy {
 
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
-/// improves this order and that of critical-path by sweeps (sweep.h), and searches from the best for `budget` moves
-/// (anneal.h; 0: no sweeps either). The search also chooses how far ahead weights are gathered. The result is never
+/// improves by sweeps (sweep.h) this order, that of critical-path and that of the best policy without a memory limit,
+/// and searches from all of them for `budget` moves (anneal.h; by default search_effort() of 600; 0: no sweeps either).
+/// The search also chooses how far ahead weights are gathered. The result is never
 /// longer than a member's order. All members order the same graph, without rewrites of their own; where memory is
 /// short, the graph may have layers computed again and weights gathered again (rewrite_to_fit.h), and each graph is
 /// searched with `budget` moves. Orders whose plans exceed the memory limit are dropped; if all do, the order that
@@ -42,9 +43,9 @@ class PortfolioPolicy final : public Policy {
   graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:
-  std::vector<Member> pipeline_members(std::uint64_t seed) const;
+  std::vector<Member> pipeline_members(std::int64_t moves, std::uint64_t seed) const;
 
-  std::int64_t budget_ = 600;  // moves of the search
+  std::optional<std::int64_t> budget_;  // moves of the search
   std::optional<std::uint64_t> seed_;
   graph::PipelineChunks chunks_;
 };

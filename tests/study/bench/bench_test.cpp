@@ -3,8 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "study/bench/bench_output.h"
+#include "study/bench/bench_rows.h"
 #include "tests/base/temporary_folder.h"
 
 namespace weft::study {
@@ -38,6 +45,23 @@ std::vector<policy::NamedPolicy> policies(std::initializer_list<const char*> nam
   return all;
 }
 
+std::vector<BenchStep> steps_of(const std::vector<BenchInstance>& instances) {
+  std::vector<BenchStep> steps;
+  for (const BenchInstance& each : instances) steps.push_back(step_of(each));
+  return steps;
+}
+
+std::vector<BenchJob> jobs_of(const std::vector<BenchInstance>& instances, std::initializer_list<const char*> names) {
+  return bench_jobs(instances, steps_of(instances), policies(names));
+}
+
+std::vector<BenchRow> rows_of(const std::vector<BenchInstance>& instances, std::initializer_list<const char*> names,
+                              int threads = 1) {
+  CertificateBook book;
+  return run_bench(
+      jobs_of(instances, names), threads, book, [](const BenchRow&) {}, [](const Status&) {});
+}
+
 class Bench : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -65,8 +89,7 @@ TEST_F(Bench, InstancesAreTheFilesOfAFolder) {
 }
 
 TEST_F(Bench, EachPolicyRunsOnTheStepsThatItOrders) {
-  const std::vector<BenchRow> rows =
-      run_bench(instances(), policies({"program", "fsdp", "1f1b"}), 2, [](const Status&) {});
+  const std::vector<BenchRow> rows = rows_of(instances(), {"program", "fsdp", "1f1b"}, 2);
   std::vector<std::pair<std::string, std::string>> names;
   for (const BenchRow& row : rows) {
     EXPECT_TRUE(row.solved()) << row.reason;
@@ -83,69 +106,159 @@ TEST_F(Bench, EachPolicyRunsOnTheStepsThatItOrders) {
 
 TEST_F(Bench, ThreadsDontChangeTheResult) {
   const auto csv = [&](int threads) {
-    BenchResult result{instances(), {}, {}};
-    result.rows = run_bench(result.instances, policies({"program", "serial", "zb-h1"}), threads, [](const Status&) {});
-    return bench_csv(result);
+    return rows_csv(rows_of(instances(), {"program", "serial", "zb-h1"}, threads), {});
   };
   EXPECT_EQ(csv(1), csv(3));
 }
 
 TEST_F(Bench, ARefusalIsARow) {
   folder_.write("small.toml", std::string(kTwoRanks) + "memory = \"1KB\"\n");
-  const std::vector<BenchRow> rows = run_bench(instances({"small"}), policies({"program"}), 1, [](const Status&) {});
+  const std::vector<BenchRow> rows = rows_of(instances({"small"}), {"program"});
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_FALSE(rows[0].solved());
   EXPECT_EQ(scores_of(rows, {})[0].solved, 0);
 }
 
-TEST_F(Bench, AStepIsKnownByItsGraphAndCosts) {
-  const std::uint64_t before = step_fingerprint(instances({"two-ranks"})[0]);
-  EXPECT_EQ(step_fingerprint(instances({"two-ranks"})[0]), before);
+TEST_F(Bench, EachRowComesAsSoonAsItIsThere) {
+  std::vector<std::string> came;
+  const std::vector<BenchJob> jobs = jobs_of(instances(), {"program", "lhs"});
+  CertificateBook book;
+  run_bench(
+      jobs, 1, book, [&](const BenchRow& row) { came.push_back(row.instance + " " + row.policy); },
+      [&](const Status& status) { EXPECT_GE(status.total, status.done); });
+  EXPECT_EQ(came, (std::vector<std::string>{"stages program", "stages lhs", "two-ranks program", "two-ranks lhs"}));
+}
+
+TEST_F(Bench, AStepIsKnownByAllThatItsLengthDependsOn) {
+  const auto fingerprint = [&](const std::string& name) { return step_of(instances({name})[0]).fingerprint; };
+  const std::uint64_t before = fingerprint("two-ranks");
+  EXPECT_EQ(fingerprint("two-ranks"), before);
   folder_.write("two-ranks.toml", std::string(kTwoRanks) + "seed = 7\n");
-  EXPECT_EQ(step_fingerprint(instances({"two-ranks"})[0]), before);
-  folder_.write("two-ranks.toml", std::string(kTwoRanks) + "seq-len = 64\n");
-  EXPECT_NE(step_fingerprint(instances({"two-ranks"})[0]), before);
-  EXPECT_NE(step_fingerprint(instances({"stages"})[0]), before);
+  EXPECT_EQ(fingerprint("two-ranks"), before);
+  for (const char* change : {"seq-len = 64\n", "memory = \"1GB\"\n", "streams = 2\n"}) {
+    folder_.write("two-ranks.toml", std::string(kTwoRanks) + change);
+    EXPECT_NE(fingerprint("two-ranks"), before) << change;
+  }
+  EXPECT_NE(fingerprint("stages"), before);
+  EXPECT_TRUE(step_of(instances({"stages"})[0]).pipeline);
+}
+
+TEST_F(Bench, ARowStandsForItsPolicyOnItsStep) {
+  const std::vector<BenchJob> jobs = jobs_of(instances({"two-ranks"}), {"program", "lhs"});
+  std::vector<BenchRow> rows = rows_of(instances({"two-ranks"}), {"program"});
+  EXPECT_TRUE(stands(rows, jobs[0]));
+  EXPECT_FALSE(stands(rows, jobs[1]));
+  rows[0].step ^= 1;
+  EXPECT_FALSE(stands(rows, jobs[0])) << "of another step";
+  BenchJob user = jobs[0];
+  user.policy.name = rows[0].policy = "mine.py:Mine";
+  rows[0].step = user.step.fingerprint;
+  EXPECT_FALSE(stands(rows, user)) << "the file may have changed";
+}
+
+TEST_F(Bench, BoundsAreComputedAgainWithoutPolicies) {
+  for (const BenchInstance& instance : instances()) {
+    const std::vector<BenchRow> rows = rows_of({instance}, {"lhs", "ddp-bucket", "zb-v"});
+    ASSERT_FALSE(rows.empty());
+    std::vector<BenchRow> again = rows;
+    for (BenchRow& row : again) row.bound_ns /= 2, row.proof = 0;
+    again.push_back(again[0]);
+    again.back().graph ^= 1;
+    CertificateBook book;
+    refresh_bounds(instance, step_of(instance), again, book);
+    for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(again[i].bound_ns, rows[i].bound_ns) << rows[i].policy;
+    EXPECT_EQ(again.back().bound_ns, rows[0].bound_ns / 2) << "of a graph that only its policy's search finds";
+    EXPECT_EQ(again.back().proof, 0);
+    EXPECT_EQ(again[0].proof, rows[0].proof);
+  }
+}
+
+TEST_F(Bench, RowsGoThroughTheirFiles) {
+  folder_.write("small.toml", std::string(kTwoRanks) + "memory = \"1KB\"\n");
+  std::vector<BenchRow> rows = rows_of(instances(), {"program", "lhs"});
+  for (BenchRow& row : rows) row.planning_ms = 1.5;
+  const std::string csv = rows_csv(rows, {}), planning = planning_csv(rows);
+  std::vector<BenchRow> again = parse_rows(csv, "results.csv");
+  enter_planning(again, planning, "planning.csv");
+  ASSERT_EQ(again.size(), rows.size());
+  EXPECT_EQ(rows_csv(again, {}), csv);
+  EXPECT_EQ(planning_csv(again), planning);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(again[i].step, rows[i].step);
+    EXPECT_EQ(again[i].graph, rows[i].graph);
+    EXPECT_EQ(again[i].solved(), rows[i].solved());
+    EXPECT_EQ(again[i].step_ns, rows[i].step_ns);
+    EXPECT_EQ(again[i].bound_ns, rows[i].bound_ns);
+  }
+  EXPECT_THROW(parse_rows("instance\n", "results.csv"), UserError);
+  EXPECT_THROW(parse_rows(csv + "a,0x1\n", "results.csv"), UserError);
+}
+
+TEST(BenchRows, AreInTheOrderOfPoliciesAndOneEach) {
+  std::vector<BenchRow> rows;
+  for (const char* policy : {"mine.py:B", "lhs", "program", "lhs"}) {
+    BenchRow row{.instance = "a", .policy = policy};
+    row.step_ns = static_cast<double>(rows.size());
+    enter_row(rows, row);
+  }
+  sort_rows(rows);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].policy, "program");
+  EXPECT_EQ(rows[1].policy, "lhs");
+  EXPECT_EQ(rows[1].step_ns, 3) << "the last that was entered";
+  EXPECT_EQ(rows[2].policy, "mine.py:B");
 }
 
 const std::vector<BenchInstance> kTwo = {{"a", "a.toml"}, {"b", "b.toml"}};
-const std::vector<std::uint64_t> kSteps = {1, 2};
+const std::vector<BenchStep> kSteps = {{.fingerprint = 1}, {.fingerprint = 2}};
 
 BenchRow row_of(const char* instance, const char* policy, double step, double bound) {
-  return {.instance = instance, .policy = policy, .step_ns = step, .bound_ns = bound};
+  const std::uint64_t of = *instance == 'a' ? 1 : 2;
+  return {.instance = instance, .policy = policy, .step = of, .graph = of, .step_ns = step, .bound_ns = bound};
 }
 
-TEST(BestKnown, IsTheShortestStepAndTheLeastBound) {
-  const std::vector<BenchRow> rows = {row_of("a", "x", 30, 20), row_of("a", "y", 25, 21), row_of("b", "x", 9, 9)};
-  const std::vector<BestKnown> best = best_of(kTwo, kSteps, rows, {});
+TEST(BestKnown, IsTheShortestStepAndTheLeastBoundOfItsGraphs) {
+  std::vector<BenchRow> rows = {row_of("a", "x", 30, 20), row_of("a", "y", 25, 21), row_of("b", "x", 9, 9)};
+  std::vector<BestKnown> best = best_of(kTwo, kSteps, rows, {});
   ASSERT_EQ(best.size(), 2U);
   EXPECT_EQ(best[0].policy, "y");
   EXPECT_EQ(best[0].step_ns, 25);
-  EXPECT_EQ(best[0].bound_ns, 20);
-  EXPECT_DOUBLE_EQ(best[0].gap(), 0.25);
+  EXPECT_EQ(best[0].bound_ns, 21) << "two bounds of one graph";
+  EXPECT_DOUBLE_EQ(best[0].gap(), 25.0 / 21 - 1);
   EXPECT_EQ(best[1].gap(), 0);
+  rows[0].graph = 7;
+  best = best_of(kTwo, kSteps, rows, {});
+  EXPECT_EQ(best[0].bound_ns, 20) << "of another graph of the step";
+  EXPECT_EQ(best[0].graph, 7U);
 }
 
 TEST(BestKnown, EarlierRunsCountForTheSameStepAlone) {
   const std::vector<BenchRow> rows = {row_of("a", "x", 30, 20), row_of("b", "x", 9, 9)};
-  const std::vector<BestKnown> best =
-      best_of(kTwo, kSteps, rows, {{"a", 1, 24, "search", 20}, {"b", 7, 5, "old", 5}, {"c", 3, 1, "other", 1}});
+  const std::vector<BestKnown> best = best_of(
+      kTwo, kSteps, rows, {{"a", 1, 24, "search", 1, 22}, {"b", 7, 5, "old", 7, 5}, {"c", 3, 1, "other", 3, 1}});
   ASSERT_EQ(best.size(), 3U);
   EXPECT_EQ(best[0].policy, "search");
+  EXPECT_EQ(best[0].bound_ns, 22) << "a bound that a search proved stays";
   EXPECT_EQ(best[1].policy, "x") << "another step than before";
   EXPECT_EQ(best[2].policy, "other");
 }
 
 TEST(BestKnown, GoesThroughItsFile) {
-  const std::vector<BestKnown> best = {{"a", 77, 1234.5678, "anneal:iterations=9,seed=1", 1000}};
-  const std::vector<BestKnown> again = parse_best(best_csv(best), "best.csv");
+  const std::vector<BestKnown> best = {{"a", 77, 1234.5678, "anneal:iterations=9,seed=1", 78, 1000}};
+  const std::string text = best_csv(best);
+  const std::vector<BestKnown> again = parse_best(text, "best.csv");
   ASSERT_EQ(again.size(), 1U);
   EXPECT_EQ(again[0].step, 77U);
+  EXPECT_EQ(again[0].graph, 78U);
   EXPECT_NEAR(again[0].step_ns, 1234.5678, 1e-9);
   EXPECT_EQ(again[0].policy, best[0].policy);
-  for (const char* wrong : {"", "a,b\n", "instance,step,step_ms,policy,bound_ms\na,0x1,1,x,1\n",
-                            "instance,step,step_ms,policy,bound_ms\na,0x0000000000000001,x,x,1\n",
-                            "instance,step,step_ms,policy,bound_ms\na,0x0000000000000001,-1,x,1\n"}) {
+  EXPECT_EQ(best_csv(again), text);
+  const std::string head = text.substr(0, text.find('\n') + 1), number = "0x0000000000000001";
+  EXPECT_TRUE(parse_best(head, "best.csv").empty());
+  for (const std::string& wrong :
+       {std::string(), std::string("a,b\n"), head + "a,0x1,1,x," + number + ",1\n",
+        head + "a," + number + ",x,x," + number + ",1\n", head + "a," + number + ",-1,x," + number + ",1\n",
+        head + "a," + number + ",1,x,1,1\n", head + "a," + number + ",1,x," + number + "\n"}) {
     EXPECT_THROW(parse_best(wrong, "best.csv"), UserError) << wrong;
   }
 }
@@ -169,9 +282,10 @@ TEST(PolicyScores, AreGeometricMeansOverSolvedInstances) {
 TEST(BenchOutput, HasEveryPolicyAndInstance) {
   BenchResult result{kTwo, {row_of("a", "x", 2e6, 1e6), row_of("a", "y", 1e6, 1e6)}, {}};
   result.best = best_of(kTwo, kSteps, result.rows, {});
-  EXPECT_EQ(bench_csv(result),
-            "instance,policy,tasks,step_ms,bound_ms,above_best,exposed_ms,memory_bytes,reason\n"
-            "a,x,0,2,1,1.000000,0,0,\na,y,0,1,1,0.000000,0,0,\n");
+  EXPECT_EQ(rows_csv(result.rows, result.best),
+            "instance,step,policy,graph,tasks,step_ms,bound_ms,above_best,exposed_ms,memory_bytes,reason\n"
+            "a,0x0000000000000001,x,0x0000000000000001,0,2,1,1.000000,0,0,\n"
+            "a,0x0000000000000001,y,0x0000000000000001,0,1,1,0.000000,0,0,\n");
   const std::string markdown = bench_markdown(result);
   EXPECT_NE(markdown.find("100.0 %"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("no policy has a step"), std::string::npos) << "instance b";

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/critical_path.h"
@@ -73,11 +75,31 @@ TEST(AnnealPolicy, ASearchKeepsOnlySchedulesThatFit) {
   EXPECT_EQ(anneal(forward, rank, 30, 1, none).best, std::numeric_limits<double>::infinity());
   EXPECT_GT(asked, 0);
   const double start = forward.run(rank);
-  EXPECT_LE(search(forward, backward, rank, 60, 1).best, start);
+  const SearchEffort effort{.moves = 60, .sweeps = 30};
+  const double found = search(forward, backward, {&rank, 1}, effort, 1).best;
+  EXPECT_LE(found, start);
+  // A second start that is worse from the begin is dropped after its part.
+  const std::vector<std::vector<double>> starts = {rank, std::vector<double>(rank.size(), 0)};
+  EXPECT_LE(search(forward, backward, starts, effort, 1).best, start);
   const auto serial = make_policy("program:depth=0")->order(*graph, options);
   options.memory_limit = plan::make_plan(graph, serial, "program").scratch_bytes;
   const plan::Order order = make_policy("anneal:iterations=60")->order(*graph, options);
   EXPECT_LE(plan::make_plan(graph, order, "anneal").scratch_bytes, options.memory_limit);
+}
+
+TEST(Anneal, EffortFitsTheNumberOfTasks) {
+  const SearchEffort usual = search_effort(std::nullopt, 600, 10'000);
+  EXPECT_EQ(usual.moves, 600);
+  EXPECT_EQ(search_effort(std::nullopt, 600, 100).moves, 1800) << "a short step is searched longer";
+  EXPECT_EQ(search_effort(std::nullopt, 600, 100).sweeps, usual.sweeps);
+  for (const std::size_t tasks : {100'000U, 1'000'000U, 100'000'000U}) {
+    const SearchEffort less = search_effort(std::nullopt, 600, tasks), asked = search_effort(600, 1, tasks);
+    EXPECT_LT(less.moves, usual.moves);
+    EXPECT_GE(less.moves, 1);
+    EXPECT_GE(less.sweeps, 1);
+    EXPECT_EQ(asked.moves, 600);
+    EXPECT_EQ(asked.sweeps, usual.sweeps);
+  }
 }
 
 }  // namespace

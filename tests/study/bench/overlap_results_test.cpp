@@ -1,0 +1,68 @@
+// The results of OverlapBench in the repository: they belong to its instances, and no instance is one that a cheap
+// policy solves.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "study/bench/bench.h"
+#include "study/bench/bench_rows.h"
+#include "tests/base/temporary_folder.h"
+
+namespace weft::study {
+namespace {
+
+const std::filesystem::path kInstances = std::filesystem::path(WEFT_SOURCE_DIR) / "bench/overlap";
+
+constexpr std::array<std::string_view, 3> kCheap = {"program", "critical-path", "lhs"};
+constexpr std::array<std::string_view, 2> kCheapOfPipelines = {"gpipe", "1f1b"};
+
+bool is_cheap(std::string_view policy, bool pipeline) {
+  return pipeline ? std::ranges::find(kCheapOfPipelines, policy) != kCheapOfPipelines.end()
+                  : std::ranges::find(kCheap, policy) != kCheap.end();
+}
+
+class OverlapResults : public ::testing::Test {
+ protected:
+  static std::string read(const char* file) { return testing::TemporaryFolder::read(kInstances / "results" / file); }
+
+  const std::vector<BenchInstance> instances_ = bench_instances(kInstances);
+  const std::vector<BenchRow> rows_ = parse_rows(read("results.csv"), "results.csv");
+  const std::vector<BestKnown> best_ = parse_best(read("best.csv"), "best.csv");
+};
+
+TEST_F(OverlapResults, BelongToTheInstances) {
+  EXPECT_GE(instances_.size(), 40U);
+  ASSERT_EQ(best_.size(), instances_.size());
+  std::vector<policy::NamedPolicy> policies;
+  for (const std::string& name : policy::policy_names()) policies.push_back(policy::named_policy(name));
+  std::size_t rows_of_jobs = 0;
+  for (std::size_t i = 0; i < instances_.size(); ++i) {
+    const BenchStep step = step_of(instances_[i]);
+    EXPECT_EQ(best_[i].instance, instances_[i].name);
+    EXPECT_EQ(best_[i].step, step.fingerprint) << "run weft bench again: " << instances_[i].name;
+    for (const BenchJob& job : bench_jobs({&instances_[i], 1}, {&step, 1}, policies)) {
+      EXPECT_TRUE(stands(rows_, job)) << "run weft bench again: " << job.instance.name << " " << job.policy.name;
+      ++rows_of_jobs;
+    }
+    for (const BenchRow& row : rows_) {
+      if (row.instance != instances_[i].name || !row.solved()) continue;
+      EXPECT_GE(row.step_ns, best_[i].step_ns * (1 - 1e-6)) << row.instance << " " << row.policy;
+      if (!is_cheap(row.policy, step.pipeline)) continue;
+      EXPECT_GT(row.step_ns, 1.01 * best_[i].bound_ns) << row.instance << " is solved by " << row.policy;
+    }
+    EXPECT_GE(best_[i].gap(), -1e-6) << instances_[i].name;
+  }
+  EXPECT_GE(rows_.size(), rows_of_jobs);
+}
+
+TEST_F(OverlapResults, AreWrittenAsWeftWritesThem) {
+  EXPECT_EQ(rows_csv(rows_, best_), read("results.csv"));
+  EXPECT_EQ(best_csv(best_), read("best.csv"));
+}
+
+}  // namespace
+}  // namespace weft::study

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/text/hex.h"
 #include "study/bench/bench.h"
 #include "study/bench/bench_rows.h"
 #include "tests/base/temporary_folder.h"
@@ -57,6 +60,16 @@ TEST_F(OverlapResults, BelongToTheInstances) {
     EXPECT_GE(best_[i].gap(), -1e-6) << instances_[i].name;
   }
   EXPECT_GE(rows_.size(), rows_of_jobs);
+}
+
+TEST_F(OverlapResults, HaveTheBoundsThatCertificatesProve) {
+  for (const BestKnown& best : best_) {
+    const std::filesystem::path file = kInstances / "certificates" / (best.instance + ".json");
+    ASSERT_TRUE(std::filesystem::exists(file)) << "run weft bench --certify again: " << best.instance;
+    const auto certificate = nlohmann::json::parse(testing::TemporaryFolder::read(file));
+    EXPECT_EQ(certificate.at("step").get<std::string>(), hex_fingerprint(best.step)) << best.instance;
+    EXPECT_NEAR(certificate.at("bound_ns").get<double>() / best.bound_ns, 1, 1e-12) << best.instance;
+  }
 }
 
 TEST_F(OverlapResults, AreWrittenAsWeftWritesThem) {

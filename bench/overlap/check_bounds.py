@@ -20,7 +20,7 @@ import sys
 
 # Times are sums in another order than the search's; thresholds choose items whose times are equal but for rounding.
 ROUNDING = 1e-11
-PROVED = 1e-6  # a best known step this close to its bound is optimal
+PROVED = 1e-4  # a best known step this close to its bound is optimal: the usual tolerance of solvers (docs/bench.md)
 
 
 class Refused(Exception):

@@ -42,6 +42,8 @@ enum class ReasonKind : std::uint8_t {
   hides_before,  // reorder: a computation moved to hide the collective before it; ns: its cost, what was left to hide
   // deepcompile
   prefetched,  // numbers: bytes in flight beside it, of all that may be
+  // exact
+  reordered,  // numbers: tasks of a window
   // list schedules
   only_ready,          // no other task of its stream could start
   held_for_memory,     // the forecast was above the limit

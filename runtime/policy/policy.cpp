@@ -14,6 +14,7 @@
 #include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/builtin/ddp_bucket.h"
 #include "runtime/policy/builtin/deepcompile.h"
+#include "runtime/policy/builtin/exact.h"
 #include "runtime/policy/builtin/file.h"
 #include "runtime/policy/builtin/fsdp.h"
 #include "runtime/policy/builtin/inductor.h"
@@ -69,6 +70,7 @@ constexpr std::array kFactories = {
     Factory{"random", make<RandomPolicy>, Takes::both},
     Factory{"anneal", make<AnnealPolicy>, Takes::both},
     Factory{"portfolio", make<PortfolioPolicy>, Takes::both},
+    Factory{"exact", make<ExactPolicy>},
     Factory{"gpipe", make_plain<GpipePolicy>, Takes::pipelines},
     Factory{"1f1b", make_plain<OneForwardOneBackwardPolicy>, Takes::pipelines},
     Factory{"interleaved", make<InterleavedPolicy>, Takes::pipelines},

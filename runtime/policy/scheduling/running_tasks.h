@@ -2,6 +2,7 @@
 // evaluate thousands of orders.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,6 +27,11 @@ namespace weft::policy {
 class RunningTasks {
  public:
   static constexpr std::uint32_t kIdle = UINT32_MAX;
+  /// What a stream runs.
+  struct Slot {
+    std::uint32_t task = kIdle;
+    double remaining = 0, rate = 1, updated = 0, finish = 0;  // in ns alone; 1: as if alone
+  };
 
   RunningTasks(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                std::span<const plan::Stream> streams);
@@ -43,13 +49,17 @@ class RunningTasks {
   void settle(double now);
   /// The next time at which a task ends; infinity when nothing runs.
   double next() const;
+  /// The time that the stream's running task would still take alone.
+  double remaining(std::size_t stream, double now) const {
+    const Slot& slot = slots_[stream];
+    return std::max(0.0, slot.remaining - slot.rate * (now - slot.updated));
+  }
+
+  /// For searches that come back to an earlier state.
+  std::span<const Slot> state() const { return slots_; }
+  void restore(std::span<const Slot> state) { std::ranges::copy(state, slots_.begin()); }
 
  private:
-  struct Slot {
-    std::uint32_t task = kIdle;
-    double remaining = 0, rate = 1, updated = 0, finish = 0;  // in ns alone; 1: as if alone
-  };
-
   enum class Directions : std::uint8_t { both, out, in };  // of a link
 
   void use_link(std::size_t stream, double use);

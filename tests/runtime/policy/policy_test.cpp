@@ -14,7 +14,7 @@ namespace {
 TEST(Policies, AreMadeByTheirNames) {
   EXPECT_EQ(graph_policy_names(),
             (std::vector<std::string>{"serial", "program", "axonn", "ddp-bucket", "fsdp", "deepcompile", "inductor",
-                                      "critical-path", "lhs", "random", "anneal", "portfolio"}));
+                                      "critical-path", "lhs", "random", "anneal", "portfolio", "exact"}));
   EXPECT_EQ(
       pipeline_policy_names(),
       (std::vector<std::string>{"serial", "program", "critical-path", "lhs", "random", "anneal", "portfolio", "gpipe",
@@ -27,11 +27,12 @@ TEST(Policies, AMistypedNameIsAnsweredWithTheNearest) {
     make_policy("serail");
     FAIL() << "accepted";
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown policy \"serail\"; expected one of serial, program, axonn, ddp-bucket, fsdp, deepcompile, "
-                 "inductor, critical-path, lhs, random, anneal, portfolio, gpipe, 1f1b, interleaved, zb-h1, zb-v, "
-                 "dualpipe-v, pipe-list, "
-                 "pipe-search\n  fix: write \"serial\"");
+    EXPECT_STREQ(
+        error.what(),
+        "unknown policy \"serail\"; expected one of serial, program, axonn, ddp-bucket, fsdp, deepcompile, "
+        "inductor, critical-path, lhs, random, anneal, portfolio, exact, gpipe, 1f1b, interleaved, zb-h1, zb-v, "
+        "dualpipe-v, pipe-list, "
+        "pipe-search\n  fix: write \"serial\"");
   }
   EXPECT_THROW(make_policy(""), UserError);
 }
@@ -42,6 +43,7 @@ std::vector<std::string> quick_policies() {
   for (std::string& name : names) {
     if (name == "anneal") name += ":iterations=20";
     if (name == "portfolio") name += ":budget=20";
+    if (name == "exact") name += ":budget=20,nodes=2000";
   }
   for (const char* variant :
        {"program:depth=1", "axonn:oar=off,ors=off,oag=off", "axonn:lookahead=3",

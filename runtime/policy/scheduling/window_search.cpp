@@ -1,0 +1,459 @@
+#include "runtime/policy/scheduling/window_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "graph/analysis.h"
+
+namespace weft::policy {
+namespace {
+
+constexpr std::size_t kCheckpoints = 64;
+constexpr double kSameNs = 1e-3;    // states whose remaining times differ by less are the same
+constexpr double kShorter = 1e-10;  // an order is shorter by at least this share
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// Tasks that lead to no other, and take the same time and slow others down alike, may change places.
+std::vector<std::uint32_t> alike_tasks(const graph::Graph& graph, const cost::TaskCosts& costs,
+                                       std::span<const std::uint32_t> begin) {
+  std::vector<std::uint32_t> alike(costs.ns.size());
+  std::map<std::tuple<std::string_view, double, double, double>, std::uint32_t> known;
+  for (std::uint32_t task = 0; task < alike.size(); ++task) {
+    alike[task] = task;
+    if (begin[task] != begin[task + 1]) continue;
+    const auto key = std::tuple(graph::kind_name(graph.tasks()[task].operation), costs.ns[task], costs.cpu_ns[task],
+                                costs.on_link()[task]);
+    alike[task] = known.try_emplace(key, task).first->second;
+  }
+  return alike;
+}
+
+void append_bytes(std::string& key, std::uint64_t value) {
+  for (int byte = 0; byte < 8; ++byte) key.push_back(static_cast<char>(value >> (8 * byte)));
+}
+
+double root_bound(const cost::TaskCosts& costs, const plan::Order& order, const graph::CriticalPath& path,
+                  const RemainingWork& work) {
+  double bound = path.length, first = kNever;
+  std::vector<std::vector<graph::TaskId>> of_stream(order.streams.size());
+  for (const plan::Placement& placement : order.sequence) {
+    of_stream[placement.stream.index()].push_back(placement.task);
+    if (!order.streams[placement.stream.index()].compute || costs.ns[placement.task.index()] == 0) continue;
+    first = std::min(first, path.head[placement.task.index()]);
+  }
+  const auto computes = std::ranges::count_if(order.streams, [](const plan::Stream& stream) { return stream.compute; });
+  for (std::size_t s = 0; s < of_stream.size(); ++s) {
+    if (order.streams[s].compute && computes > 1) continue;  // a task may run on another stream
+    bound = std::max(bound, graph::one_machine_bound(of_stream[s], costs.ns, path));
+  }
+  return std::max({bound, work.least(work.all()), first == kNever ? 0 : work.least(work.all(), first)});
+}
+
+}  // namespace
+
+WindowSearch::WindowSearch(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
+                           plan::Order start, Accepts accepts)
+    : graph_(graph),
+      start_(std::move(start)),
+      accepts_(std::move(accepts)),
+      cost_(costs.ns),
+      lane_of_(cost_.size()),
+      first_place_(cost_.size()),
+      running_(graph, costs, options, start_.streams),
+      work_(graph, costs, options, graph::critical_path(graph, costs.ns).tail),
+      place_(cost_.size()),
+      ends_(cost_.size(), 0),
+      queue_tail_(cost_.size(), 0),
+      lanes_(start_.streams.size()),
+      in_window_(cost_.size(), 0),
+      placed_(cost_.size(), 0),
+      of_window_(lanes_.size()),
+      window_tail_(cost_.size(), 0) {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
+  for (const auto& of :
+       {std::span<const graph::Edge>(graph.edges()), std::span<const graph::Edge>(start_.added_edges)}) {
+    for (const graph::Edge& edge : of) {
+      if (edge.distance == 0) edges.emplace_back(edge.from.value, edge.to.value);
+    }
+  }
+  std::ranges::sort(edges);
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  begin_.assign(cost_.size() + 1, 0);
+  in_begin_.assign(cost_.size() + 1, 0);
+  for (const auto& [from, to] : edges) ++begin_[from + 1], ++in_begin_[to + 1];
+  for (std::size_t i = 0; i < cost_.size(); ++i) begin_[i + 1] += begin_[i], in_begin_[i + 1] += in_begin_[i];
+  predecessors_.resize(edges.size());
+  std::vector<std::uint32_t> place(in_begin_.begin(), in_begin_.end() - 1);
+  for (const auto& [from, to] : edges) {
+    successors_.push_back(to);
+    predecessors_[place[to]++] = from;
+  }
+  alike_ = alike_tasks(graph, costs, begin_);
+  const graph::CriticalPath path = graph::critical_path(graph, costs.ns);
+  tail_ = path.tail;
+  bound_ = root_bound(costs, start_, path, work_);
+  std::vector<std::size_t> size(lanes_.size(), 0);
+  for (const plan::Placement& placement : start_.sequence) {
+    sequence_.push_back(placement.task.value);
+    lane_of_[placement.task.index()] = placement.stream.value;
+    first_place_[placement.task.index()] = size[placement.stream.index()]++;
+  }
+  clock_ = static_cast<std::size_t>(std::ranges::max_element(size) - size.begin());
+  simulate_incumbent();
+}
+
+void WindowSearch::save(State& state) const {
+  state.now = now_;
+  state.slots.assign(running_.state().begin(), running_.state().end());
+  state.next.clear();
+  state.committed.clear();
+  for (const Lane& lane : lanes_) {
+    state.next.push_back(lane.next);
+    state.committed.push_back(lane.committed);
+  }
+  state.sums = sums_;
+  state.ended = ended_.size();
+  state.started = started_.size();
+}
+
+void WindowSearch::restore(const State& state) {
+  now_ = state.now;
+  running_.restore(state.slots);
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    lanes_[l].next = state.next[l];
+    lanes_[l].committed = state.committed[l];
+  }
+  sums_ = state.sums;
+  for (; ended_.size() > state.ended; ended_.pop_back()) {
+    for (std::uint32_t i = begin_[ended_.back()]; i < begin_[ended_.back() + 1]; ++i) ++missing_[successors_[i]];
+  }
+  started_.resize(state.started);
+}
+
+void WindowSearch::start(std::size_t lane, std::uint32_t task) {
+  running_.start(lane, task, now_);
+  work_.take(sums_, task, 1);
+  ++lanes_[lane].next;
+  lanes_[lane].committed = kNone;
+  ++nodes_;
+  if (in_window_[task] != 0) started_.push_back(task);
+}
+
+void WindowSearch::end_next(double now) {
+  now_ = now;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    if (running_.idle(l) || running_.finish(l) != now_) continue;
+    const std::uint32_t task = running_.end(l);
+    ended_.push_back(task);
+    for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) --missing_[successors_[i]];
+  }
+}
+
+/// From `sequence_`, whose restrictions are the queues.
+void WindowSearch::simulate_incumbent() {
+  for (Lane& lane : lanes_) lane = {};
+  for (const std::uint32_t task : sequence_) lanes_[lane_of_[task]].queue.push_back(task);
+  missing_.assign(cost_.size(), 0);
+  for (std::size_t i = 0; i < cost_.size(); ++i) missing_[i] = in_begin_[i + 1] - in_begin_[i];
+  running_.reset();
+  sums_ = work_.all();
+  ended_.clear();
+  started_.clear();
+  now_ = 0;
+  checkpoints_.clear();
+  passed_.assign(cost_.empty() ? 0 : lanes_[clock_].queue.size(), {});
+  std::vector<std::uint32_t> sequence;
+  const std::size_t apart = std::max<std::size_t>(1, cost_.size() / kCheckpoints);
+  for (;;) {
+    if (sequence.size() >= checkpoints_.size() * apart) {
+      checkpoints_.push_back({{}, missing_});
+      save(checkpoints_.back().state);
+      checkpoints_.back().state.ended = checkpoints_.back().state.started = 0;
+    }
+    bool clock = false;
+    for (std::size_t l = 0; l < lanes_.size(); ++l) {
+      if (!running_.idle(l) || lanes_[l].next == lanes_[l].queue.size()) continue;
+      const std::uint32_t task = lanes_[l].queue[lanes_[l].next];
+      if (missing_[task] > 0) continue;
+      start(l, task);
+      sequence.push_back(task);
+      clock = clock || l == clock_;
+    }
+    if (clock) {
+      Passed& passed = passed_[lanes_[clock_].next - 1];
+      passed.now = now_;
+      for (std::size_t l = 0; l < lanes_.size(); ++l) {
+        passed.next.push_back(lanes_[l].next);
+        passed.remaining.push_back(running_.idle(l) ? -1 : running_.remaining(l, now_));
+      }
+    }
+    running_.settle(now_);
+    const double next = running_.next();
+    if (next == kNever) break;
+    const std::size_t before = ended_.size();
+    end_next(next);
+    for (std::size_t i = before; i < ended_.size(); ++i) ends_[ended_[i]] = now_;
+  }
+  if (sequence.size() != cost_.size()) throw std::logic_error("an order deadlocks");
+  makespan_ = now_;
+  sequence_ = std::move(sequence);
+  for (std::uint32_t i = 0; i < sequence_.size(); ++i) place_[sequence_[i]] = i;
+  std::vector<std::uint32_t> behind(lanes_.size(), kNone);  // the task that follows in the queue
+  for (std::size_t i = sequence_.size(); i-- > 0;) {
+    const std::uint32_t task = sequence_[i];
+    double& tail = queue_tail_[task] = 0;
+    const auto follow = [&](std::uint32_t next) { tail = std::max(tail, cost_[next] + queue_tail_[next]); };
+    for (std::uint32_t e = begin_[task]; e < begin_[task + 1]; ++e) follow(successors_[e]);
+    if (behind[lane_of_[task]] != kNone) follow(behind[lane_of_[task]]);
+    behind[lane_of_[task]] = task;
+  }
+}
+
+double WindowSearch::set_window(std::size_t first, std::size_t count) {
+  first_ = first;
+  std::ranges::fill(in_window_, 0);
+  std::ranges::fill(placed_, 0);
+  for (std::size_t l = 0; l < lanes_.size(); ++l) of_window_[l].clear();
+  const std::span<const std::uint32_t> window = std::span(sequence_).subspan(first, count);
+  for (const std::uint32_t task : window) {
+    in_window_[task] = 1;
+    of_window_[lane_of_[task]].push_back(task);
+  }
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    Lane& lane = lanes_[l];
+    const auto before =
+        std::ranges::partition_point(lane.queue, [&](std::uint32_t task) { return place_[task] < first; });
+    lane.begin = static_cast<std::size_t>(before - lane.queue.begin());
+    lane.end = lane.begin + of_window_[l].size();
+  }
+  for (std::size_t i = count; i-- > 0;) {
+    const std::uint32_t task = window[i];
+    const Lane& lane = lanes_[lane_of_[task]];
+    double& tail = window_tail_[task] = 0;
+    const auto follow = [&](std::uint32_t next) {
+      tail = std::max(tail, cost_[next] + (in_window_[next] != 0 ? window_tail_[next] : queue_tail_[next]));
+    };
+    for (std::uint32_t e = begin_[task]; e < begin_[task + 1]; ++e) follow(successors_[e]);
+    if (lane.end < lane.queue.size()) follow(lane.queue[lane.end]);
+  }
+  double earliest = kNever;
+  for (const std::uint32_t task : window) {
+    const Lane& lane = lanes_[lane_of_[task]];
+    double ready = lane.begin == 0 ? 0 : ends_[lane.queue[lane.begin - 1]];
+    for (std::uint32_t e = in_begin_[task]; e < in_begin_[task + 1]; ++e) {
+      if (in_window_[predecessors_[e]] == 0) ready = std::max(ready, ends_[predecessors_[e]]);
+    }
+    earliest = std::min(earliest, ready);
+  }
+  return earliest;
+}
+
+double WindowSearch::least_end() {
+  sums_now_ = sums_;
+  double least = 0;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const Lane& lane = lanes_[l];
+    double free = now_;
+    if (!running_.idle(l)) {
+      const std::uint32_t task = running_.state()[l].task;
+      const double remaining = running_.remaining(l, now_);
+      free += remaining;
+      if (cost_[task] > 0) work_.take(sums_now_, task, -remaining / cost_[task]);
+      least = std::max(least, free + (in_window_[task] != 0 ? window_tail_[task] : tail_[task]));
+    }
+    if (in_window(lane)) {
+      double work = 0, tail = kNever;
+      const auto add = [&](std::uint32_t task) {
+        work += cost_[task];
+        tail = std::min(tail, window_tail_[task]);
+        least = std::max(least, free + cost_[task] + window_tail_[task]);
+      };
+      for (const std::uint32_t task : of_window_[l]) {
+        if (placed_[task] == 0 || task == lane.committed) add(task);
+      }
+      least = std::max(least, free + work + tail);
+    } else if (lane.next >= lane.end && lane.next < lane.queue.size()) {
+      const std::uint32_t task = lane.queue[lane.next];
+      least = std::max(least, free + cost_[task] + queue_tail_[task]);
+    }
+  }
+  return std::max(least, now_ + work_.least(sums_now_));
+}
+
+bool WindowSearch::passed(double& makespan) const {
+  const Passed& other = passed_[lanes_[clock_].next - 1];
+  if (other.next.empty()) return false;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    if (lanes_[l].next != other.next[l] || lanes_[l].next < lanes_[l].end) return false;
+    const double remaining = running_.idle(l) ? -1 : running_.remaining(l, now_);
+    if (std::abs(remaining - other.remaining[l]) > kSameNs) return false;
+    // The same place in a queue may hold another task of the window.
+    if (!running_.idle(l) && in_window_[running_.state()[l].task] != 0) return false;
+  }
+  makespan = makespan_ + (now_ - other.now);
+  return true;
+}
+
+bool WindowSearch::seen_before() {
+  std::string key;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    append_bytes(key, lanes_[l].next);
+    append_bytes(key, lanes_[l].committed);
+    append_bytes(key, running_.idle(l) ? kNone : running_.state()[l].task);
+    append_bytes(key, running_.idle(l) ? 0 : static_cast<std::uint64_t>(running_.remaining(l, now_) / kSameNs));
+    for (const std::uint32_t task : of_window_[l]) key.push_back(static_cast<char>(placed_[task]));
+  }
+  const auto [found, is_new] = seen_.try_emplace(std::move(key), now_);
+  if (!is_new && found->second <= now_) return true;
+  found->second = now_;
+  return false;
+}
+
+void WindowSearch::take_leaf(double makespan) {
+  if (makespan >= shortest_ * (1 - kShorter)) return;
+  std::vector<std::uint32_t> sequence = sequence_;
+  std::ranges::copy(started_, sequence.begin() + static_cast<std::ptrdiff_t>(first_));
+  if (accepts_ && !accepts_(order_of(sequence))) {
+    complete_ = false;
+    return;
+  }
+  shortest_ = makespan;
+  shortest_window_ = started_;
+}
+
+/// Runs on until a lane has a choice, and returns the lane; nullopt at the end or if nothing shorter can follow.
+std::optional<std::size_t> WindowSearch::advance() {
+  for (;;) {
+    if (nodes_ > most_nodes_) {
+      complete_ = false;
+      return std::nullopt;
+    }
+    bool clock = false;
+    for (std::size_t l = 0; l < lanes_.size(); ++l) {
+      Lane& lane = lanes_[l];
+      if (!running_.idle(l) || lane.next == lane.queue.size()) continue;
+      const bool chooses = in_window(lane);
+      if (chooses && lane.committed == kNone) {
+        const auto ready = [&](std::uint32_t task) { return placed_[task] == 0 && missing_[task] == 0; };
+        if (std::ranges::any_of(of_window_[l], ready)) return l;
+        continue;
+      }
+      const std::uint32_t task = chooses ? lane.committed : lane.queue[lane.next];
+      if (missing_[task] > 0) continue;
+      start(l, task);
+      clock = clock || l == clock_;
+    }
+    if (double makespan = 0; clock && left_in_window_ == 0 && passed(makespan)) {
+      take_leaf(makespan);
+      return std::nullopt;
+    }
+    running_.settle(now_);
+    const double next = running_.next();
+    if (next == kNever) {
+      if (std::ranges::all_of(lanes_, [](const Lane& lane) { return lane.next == lane.queue.size(); })) take_leaf(now_);
+      return std::nullopt;
+    }
+    if (least_end() >= shortest_ * (1 - kShorter)) return std::nullopt;
+    end_next(next);
+  }
+}
+
+bool WindowSearch::choice_is_new(std::size_t lane, std::uint32_t task) const {
+  for (std::uint32_t e = in_begin_[task]; e < in_begin_[task + 1]; ++e) {
+    const std::uint32_t before = predecessors_[e];
+    if (in_window_[before] != 0 && placed_[before] == 0 && lane_of_[before] == lane) return false;  // it would deadlock
+  }
+  for (const std::uint32_t other : of_window_[lane]) {
+    if (other == task) break;
+    if (placed_[other] == 0 && alike_[other] == alike_[task] && missing_[other] == 0 && missing_[task] == 0)
+      return false;
+  }
+  return true;
+}
+
+void WindowSearch::decide(std::size_t lane, std::size_t depth) {
+  if (seen_before()) return;
+  if (states_.size() <= depth) states_.resize(depth + 1);
+  save(states_[depth]);
+  for (std::size_t i = 0; i < of_window_[lane].size(); ++i) {
+    const std::uint32_t task = of_window_[lane][i];
+    if (placed_[task] != 0 || !choice_is_new(lane, task)) continue;
+    ++nodes_;  // choices of tasks that can't start yet count, too
+    placed_[task] = 1;
+    --left_in_window_;
+    if (missing_[task] == 0) {
+      start(lane, task);
+    } else {
+      lanes_[lane].committed = task;
+    }
+    descend(depth + 1);
+    restore(states_[depth]);
+    placed_[task] = 0;
+    ++left_in_window_;
+    if (nodes_ > most_nodes_) return;
+  }
+}
+
+void WindowSearch::descend(std::size_t depth) {
+  if (const std::optional<std::size_t> lane = advance()) decide(*lane, depth);
+}
+
+WindowSearch::Outcome WindowSearch::search(std::size_t first, std::size_t count, std::int64_t nodes) {
+  const double earliest = set_window(first, count);
+  const Checkpoint* from = &checkpoints_.front();
+  for (const Checkpoint& each : checkpoints_) {
+    if (each.state.now < earliest) from = &each;
+  }
+  ended_.clear();
+  started_.clear();
+  missing_ = from->missing;
+  restore(from->state);
+  left_in_window_ = count;
+  seen_.clear();
+  shortest_ = makespan_;
+  shortest_window_.clear();
+  complete_ = true;
+  nodes_ = 0;
+  most_nodes_ = nodes;
+  descend(0);
+  Outcome outcome{.complete = complete_, .nodes = nodes_};
+  if (shortest_window_.empty()) return outcome;
+  const std::vector<std::uint32_t> before = sequence_;
+  const double makespan = makespan_;
+  std::ranges::copy(shortest_window_, sequence_.begin() + static_cast<std::ptrdiff_t>(first));
+  simulate_incumbent();
+  if (makespan_ < makespan) {
+    outcome.shorter = true;
+    return outcome;
+  }
+  sequence_ = before;  // shorter by rounding alone
+  simulate_incumbent();
+  return outcome;
+}
+
+plan::Order WindowSearch::order_of(std::span<const std::uint32_t> sequence) const {
+  plan::Order order{start_.streams, {}, start_.added_edges, start_.reasons};
+  std::vector<std::uint32_t> reason_of(cost_.size());
+  for (const plan::Placement& placement : start_.sequence) reason_of[placement.task.index()] = placement.reason;
+  const auto moved = static_cast<std::uint32_t>(order.reasons.size());
+  order.reasons.push_back({.kind = plan::ReasonKind::reordered});
+  std::vector<std::size_t> place(lanes_.size(), 0);
+  for (const std::uint32_t task : sequence) {
+    const bool stays = first_place_[task] == place[lane_of_[task]]++;
+    order.sequence.push_back({graph::TaskId(std::size_t{task}), plan::StreamId(std::size_t{lane_of_[task]}),
+                              stays ? reason_of[task] : moved});
+  }
+  return order;
+}
+
+plan::Order WindowSearch::order() const {
+  return order_of(sequence_);
+}
+
+}  // namespace weft::policy

@@ -1,0 +1,143 @@
+// Exact search in a window of an order: all queues of the window's tasks, all other queues as they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/cost/costs.h"
+#include "runtime/plan/order.h"
+#include "runtime/policy/policy.h"
+#include "runtime/policy/scheduling/remaining_work.h"
+#include "runtime/policy/scheduling/running_tasks.h"
+
+namespace weft::policy {
+
+/// Holds an order of one graph, the incumbent, and makes it shorter. Times are those of makespan.h, contention
+/// included.
+///
+/// A window is a run of tasks, by their start in the incumbent. Branch and bound runs the step in thought. Whenever a
+/// stream is idle and one of the window's tasks that it has to run could start, each of them is tried as the next one,
+/// those that can't start yet too. So all orders of the window are tried, except where
+/// - a bound of the rest of the step isn't below the incumbent: longest paths, and work (remaining_work.h);
+/// - the same tasks ran before, no later, and left the same to do;
+/// - tasks are alike and lead to no other: they keep their order.
+/// Behind the window, the step ends as the incumbent does as soon as it is in a state that the incumbent was in.
+class WindowSearch {
+ public:
+  /// Whether an order may take the incumbent's place, apart from its time.
+  using Accepts = std::function<bool(const plan::Order&)>;
+
+  /// `start`'s added edges hold in all orders. The graph must outlive the object.
+  WindowSearch(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options, plan::Order start,
+               Accepts accepts);
+
+  std::size_t tasks() const { return cost_.size(); }
+  double makespan() const { return makespan_; }
+  /// No order with these added edges is shorter.
+  double bound() const { return bound_; }
+  /// The incumbent. Tasks that changed their place in a queue have the reason of kind reordered.
+  plan::Order order() const;
+
+  struct Outcome {
+    bool shorter = false;   // the incumbent is a new one
+    bool complete = false;  // all orders of the window were tried or excluded
+    std::int64_t nodes = 0;
+  };
+  /// Searches the window of `count` tasks from `first` on. A node is a start of a task in thought, or a choice; at most
+  /// about `nodes`.
+  Outcome search(std::size_t first, std::size_t count, std::int64_t nodes);
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+
+  struct Lane {
+    std::vector<std::uint32_t> queue;
+    std::size_t begin = 0, end = 0;  // the window's places in the queue
+    std::size_t next = 0;
+    std::uint32_t committed = kNone;  // the window's task that runs next, although it can't start yet
+  };
+  /// What the simulation has to restore. `missing_` is undone by the tasks that ended since.
+  struct State {
+    double now = 0;
+    std::vector<RunningTasks::Slot> slots;
+    std::vector<std::size_t> next;
+    std::vector<std::uint32_t> committed;
+    RemainingWork::Sums sums;
+    std::size_t ended = 0, started = 0;
+  };
+  struct Checkpoint {
+    State state;
+    std::vector<std::uint32_t> missing;
+  };
+  /// The incumbent's state when it started a task of the lane with most tasks.
+  struct Passed {
+    double now = 0;
+    std::vector<std::size_t> next;
+    std::vector<double> remaining;
+  };
+
+  void simulate_incumbent();
+  void save(State& state) const;
+  void restore(const State& state);
+  void start(std::size_t lane, std::uint32_t task);
+  void end_next(double now);
+  std::optional<std::size_t> advance();
+  void descend(std::size_t depth);
+  void decide(std::size_t lane, std::size_t depth);
+  bool choice_is_new(std::size_t lane, std::uint32_t task) const;
+  bool in_window(const Lane& lane) const { return lane.next >= lane.begin && lane.next < lane.end; }
+  double least_end();
+  bool seen_before();
+  bool passed(double& makespan) const;
+  void take_leaf(double makespan);
+  /// Returns the earliest time at which a task of the window could start.
+  double set_window(std::size_t first, std::size_t count);
+  plan::Order order_of(std::span<const std::uint32_t> sequence) const;
+
+  const graph::Graph& graph_;
+  plan::Order start_;
+  Accepts accepts_;
+  std::vector<double> cost_;
+  std::vector<std::uint32_t> begin_, successors_, in_begin_, predecessors_;
+  std::vector<std::uint32_t> lane_of_;    // by task
+  std::vector<std::uint32_t> alike_;      // by task: a number that tasks share which are alike and lead to no other
+  std::vector<std::size_t> first_place_;  // by task: its place in its queue in `start`
+  std::vector<double> tail_;              // by task, of the graph
+  RunningTasks running_;
+  RemainingWork work_;
+  double makespan_ = 0, bound_ = 0;
+
+  // of the incumbent
+  std::vector<std::uint32_t> sequence_;  // by start
+  std::vector<std::uint32_t> place_;     // by task, in `sequence_`
+  std::vector<double> ends_;             // by task
+  std::vector<double> queue_tail_;       // by task: the longest path behind it, its queue included
+  std::vector<Checkpoint> checkpoints_;
+  std::vector<Passed> passed_;  // by place in the clock's queue
+  std::size_t clock_ = 0;       // the lane with most tasks
+
+  // of a search
+  std::vector<Lane> lanes_;
+  std::vector<char> in_window_, placed_;               // by task; placed: it started, or its lane waits for it
+  std::vector<std::vector<std::uint32_t>> of_window_;  // by lane, in the incumbent's order
+  std::vector<double> window_tail_;                    // by task of the window
+  std::vector<std::uint32_t> missing_, ended_, started_;
+  std::size_t first_ = 0, left_in_window_ = 0;
+  double now_ = 0;
+  RemainingWork::Sums sums_, sums_now_;
+  std::vector<State> states_;  // by depth
+  std::unordered_map<std::string, double> seen_;
+  std::int64_t nodes_ = 0, most_nodes_ = 0;
+  double shortest_ = 0;                         // so far
+  std::vector<std::uint32_t> shortest_window_;  // the window's tasks by start; empty: as in the incumbent
+  bool complete_ = true;
+};
+
+}  // namespace weft::policy

@@ -1,0 +1,61 @@
+#include "runtime/policy/builtin/exact.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "runtime/plan/plan.h"
+#include "runtime/policy/scheduling/makespan.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/random_graph.h"
+
+namespace weft::policy {
+namespace {
+
+TEST(ExactPolicy, IsNeverLongerThanPortfolioAndTheSameTwice) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto graph = testing::random_graph(seed, {.channels = 3});
+    const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .seed = seed};
+    const std::vector<double> cost = costs_of(*graph, options).ns;
+    const auto order = [&](const char* name) { return make_policy(name)->order(*graph, options); };
+    const plan::Order exact = order("exact:budget=10,nodes=20000");
+    EXPECT_LE(makespan_of(*graph, exact, cost), makespan_of(*graph, order("portfolio:budget=10"), cost)) << seed;
+    EXPECT_EQ(exact, order("exact:budget=10,nodes=20000")) << seed;
+  }
+}
+
+TEST(ExactPolicy, KeepsTheMemoryLimit) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto graph = testing::random_graph(seed, {.channels = 3});
+    const std::int64_t limit = plan::make_plan(graph, make_policy("serial")->order(*graph, {}), "serial").scratch_bytes;
+    const plan::Order order = make_policy("exact:budget=10,nodes=20000")->order(*graph, {.memory_limit = limit});
+    EXPECT_LE(plan::make_plan(graph, order, "exact").scratch_bytes, limit) << seed;
+  }
+}
+
+// One computation waits for each collective, and nothing hides the first: 1 + 4 + 1 is the longest path.
+TEST(ExactPolicy, SaysWhatItProved) {
+  testing::ToyGraph toy;
+  const graph::View out = toy.tensor("out", 8, graph::Role::parameter), w = toy.tensor("w", 8);
+  toy.compute("a", {graph::write(w)});
+  toy.collective("g", graph::Channel::x, {graph::read_write(w)});
+  toy.compute("c", {graph::read(w), graph::read_write(out)});
+  const auto graph = toy.build();
+  const plan::Order order =
+      make_policy("exact:budget=10")->order(*graph, {.cost_model = testing::named_costs({{"g", 4}})});
+  const plan::Selection* selection = plan::selection_of(order.reasons);
+  ASSERT_NE(selection, nullptr);
+  EXPECT_EQ(selection->makespan_ns, 6);
+  EXPECT_TRUE(selection->order.ends_with(", proved optimal")) << selection->order;
+  const plan::Order without = make_policy("exact:budget=10,nodes=0")->order(*graph, {.compute_streams = 2});
+  EXPECT_FALSE(plan::selection_of(without.reasons)->order.empty());
+}
+
+TEST(ExactPolicy, RefusesPipelinesByName) {
+  const auto graph = testing::random_graph(1);
+  const std::vector<std::shared_ptr<const graph::Graph>> classes{graph, graph};
+  EXPECT_THROW(make_policy("exact")->orders(classes, {}), UserError);
+  EXPECT_THROW(make_policy("exact:window=1"), UserError);
+}
+
+}  // namespace
+}  // namespace weft::policy

@@ -1,0 +1,167 @@
+#include "runtime/policy/scheduling/window_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "runtime/policy/scheduling/makespan.h"
+#include "tests/runtime/links.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/random_graph.h"
+
+namespace weft::policy {
+namespace {
+
+/// Costs from 0 to 9, so that orders tie and tasks take no time.
+class DrawnCosts final : public cost::CostModel {
+ public:
+  explicit DrawnCosts(std::uint64_t seed) : seed_(seed) {}
+  cost::TaskCosts costs(const graph::Graph& graph) const override {
+    testing::Draws draws(seed_);
+    cost::TaskCosts costs;
+    for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+      costs.ns.push_back(static_cast<double>(draws.below(10)));
+      costs.cpu_ns.push_back(costs.ns.back() / 2);
+    }
+    return costs;
+  }
+  std::string source() const override { return "a test"; }
+
+ private:
+  std::uint64_t seed_;
+};
+
+/// Collectives make computations take half as long again, and all channels share a link.
+PolicyOptions contended(std::uint64_t seed) {
+  cost::Machine machine;
+  machine.slowdowns = {{"", "", 1.5}};
+  PolicyOptions options{.cost_model = std::make_shared<DrawnCosts>(seed),
+                        .machine = std::make_shared<const cost::Machine>(machine)};
+  options.link_of_channel = testing::one_link();
+  return options;
+}
+
+/// The least makespan of all topological orders, by trying each.
+class BruteForce {
+ public:
+  BruteForce(const graph::Graph& graph, const PolicyOptions& options)
+      : graph_(graph), options_(options), costs_(costs_of(graph, options)), done_(graph.tasks().size(), false) {
+    order_ = make_policy("program")->order(graph, options);
+    order_.added_edges.clear();
+    streams_.resize(done_.size());
+    for (const plan::Placement& placement : order_.sequence) streams_[placement.task.index()] = placement.stream;
+    order_.sequence.clear();
+    extend();
+  }
+  double least() const { return least_; }
+
+ private:
+  void extend() {
+    if (order_.sequence.size() == done_.size()) {
+      least_ = std::min(least_, timetable_of(graph_, order_, costs_, options_).makespan);
+      return;
+    }
+    for (std::size_t i = 0; i < done_.size(); ++i) {
+      const graph::TaskId id(i);
+      const bool ready = std::ranges::all_of(
+          graph_.in_edges(id), [&](const graph::Edge& edge) { return edge.distance != 0 || done_[edge.from.index()]; });
+      if (done_[i] || !ready) continue;
+      done_[i] = true;
+      order_.sequence.push_back({id, streams_[i], 0});
+      extend();
+      order_.sequence.pop_back();
+      done_[i] = false;
+    }
+  }
+
+  const graph::Graph& graph_;
+  PolicyOptions options_;
+  cost::TaskCosts costs_;
+  plan::Order order_;
+  std::vector<bool> done_;
+  std::vector<plan::StreamId> streams_;
+  double least_ = std::numeric_limits<double>::infinity();
+};
+
+plan::Order program(const graph::Graph& graph, const PolicyOptions& options) {
+  plan::Order order = make_policy("program")->order(graph, options);
+  order.added_edges.clear();
+  return order;
+}
+
+TEST(WindowSearch, OfAWholeStepFindsTheBestOfAllOrders) {
+  int improved = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const auto graph =
+        testing::random_graph(seed, {.tasks = 8, .tensors = 10, .channels = 1 + seed % 3, .collective_percent = 45});
+    const PolicyOptions options =
+        seed % 2 == 0 ? contended(seed) : PolicyOptions{.cost_model = contended(seed).cost_model};
+    const double least = BruteForce(*graph, options).least();
+    WindowSearch search(*graph, costs_of(*graph, options), options, program(*graph, options), {});
+    const double before = search.makespan();
+    EXPECT_LE(search.bound(), least * (1 + 1e-12)) << seed;
+    const WindowSearch::Outcome outcome = search.search(0, search.tasks(), 10'000'000);
+    EXPECT_TRUE(outcome.complete) << seed;
+    EXPECT_NEAR(search.makespan(), least, 2e-3) << seed;
+    EXPECT_EQ(outcome.shorter, search.makespan() < before) << seed;
+    EXPECT_NEAR(timetable_of(*graph, search.order(), costs_of(*graph, options), options).makespan, search.makespan(),
+                1e-9)
+        << seed;
+    improved += outcome.shorter ? 1 : 0;
+  }
+  EXPECT_GE(improved, 10) << "program order is nearly always the best: the graphs tell nothing";
+}
+
+TEST(WindowSearch, OfAPartNeverMakesTheStepLonger) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const auto graph = testing::random_graph(seed, {.tasks = 40, .channels = 3});
+    const PolicyOptions options = contended(seed);
+    WindowSearch search(*graph, costs_of(*graph, options), options, program(*graph, options), {});
+    for (std::size_t first = 0; first + 8 <= search.tasks(); first += 4) {
+      const double before = search.makespan();
+      const WindowSearch::Outcome outcome = search.search(first, 8, 100'000);
+      EXPECT_EQ(outcome.shorter, search.makespan() < before);
+      EXPECT_LE(search.makespan(), before);
+      EXPECT_NEAR(timetable_of(*graph, search.order(), costs_of(*graph, options), options).makespan, search.makespan(),
+                  1e-9);
+    }
+    EXPECT_GE(search.makespan(), search.bound() * (1 - 1e-12));
+  }
+}
+
+// g takes 4, and a and b, of 1 and 4, are free to run: b hides it, and c follows g.
+TEST(WindowSearch, TakesNoOrderThatIsRefused) {
+  testing::ToyGraph toy;
+  const graph::View out = toy.tensor("out", 8, graph::Role::parameter),
+                    other = toy.tensor("other", 8, graph::Role::parameter);
+  const graph::View w = toy.tensor("w", 8);
+  toy.compute("a", {graph::read_write(out)});
+  toy.collective("g", graph::Channel::z_gather, {graph::write(w)});
+  toy.compute("c", {graph::read(w)});
+  toy.compute("b", {graph::read_write(other)});
+  const auto graph = toy.build();
+  const PolicyOptions options{.cost_model = testing::named_costs({{"a", 1}, {"g", 4}, {"c", 1}, {"b", 4}})};
+  const auto searched = [&](const WindowSearch::Accepts& accepts) {
+    WindowSearch search(*graph, costs_of(*graph, options), options, program(*graph, options), accepts);
+    EXPECT_EQ(search.makespan(), 9);
+    const bool complete = search.search(0, 4, 1000).complete;
+    return std::pair(search.makespan(), complete);
+  };
+  EXPECT_EQ(searched({}), std::pair(6.0, true));
+  EXPECT_EQ(searched([](const plan::Order&) { return false; }), std::pair(9.0, false))
+      << "refused orders leave it open";
+}
+
+TEST(WindowSearch, EndsWithItsBudget) {
+  const auto graph = testing::random_graph(1, {.tasks = 60, .channels = 3});
+  const PolicyOptions options = contended(1);
+  WindowSearch search(*graph, costs_of(*graph, options), options, program(*graph, options), {});
+  const WindowSearch::Outcome outcome = search.search(0, search.tasks(), 500);
+  EXPECT_FALSE(outcome.complete);
+  EXPECT_LE(outcome.nodes, 510);
+}
+
+}  // namespace
+}  // namespace weft::policy

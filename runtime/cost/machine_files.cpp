@@ -1,5 +1,6 @@
 #include "runtime/cost/machine_files.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +17,12 @@ std::vector<fs::path> machine_folders() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) folders.push_back(program.parent_path().parent_path() / "share" / "weft" / "machines");
+  // The Python module is a library of another program, and has the files beside it.
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&machine_folders), &here) != 0 && here.dli_fname != nullptr) {
+    const fs::path library = here.dli_fname;
+    if (library.is_absolute() && library != program) folders.push_back(library.parent_path() / "machines");
+  }
   if (constexpr std::string_view tree = WEFT_MACHINES; !tree.empty()) folders.emplace_back(tree);
   return folders;
 }

@@ -47,7 +47,7 @@ constexpr KindText kKinds[] = {
     {ReasonKind::issued_in_turn, "issued after the computations that come before it"},
     {ReasonKind::hides_before, "reordered: {ms} ms that hide {ms} ms of the collective before it"},
     {ReasonKind::prefetched, "prefetched as far as memory allows: {} of {} bytes in flight"},
-    {ReasonKind::reordered, "its place in the best order of a window of {} tasks"},
+    {ReasonKind::reordered, "its place in the best order of a window of {} tasks or more"},
     {ReasonKind::only_ready, "the only task of its stream that could start"},
     {ReasonKind::held_for_memory, "held back until memory was free: the forecast was above the limit"},
     {ReasonKind::above_memory_limit, "above the memory limit: nothing fits, and this comes first in the program"},

@@ -26,7 +26,7 @@ class ExactPolicy final : public Policy {
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
-  static constexpr std::int64_t kWindow = 12, kNodes = 10'000'000, kBudget = 600;
+  static constexpr std::int64_t kWindow = 12, kNodes = 200'000, kBudget = 600;
 
   std::int64_t window_ = kWindow, nodes_ = kNodes, budget_ = kBudget;
   std::optional<std::uint64_t> seed_;

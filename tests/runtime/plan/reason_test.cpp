@@ -49,7 +49,7 @@ const std::vector<std::pair<Reason, std::string>>& known() {
        "reordered: 2.000 ms that hide 12.345 ms of the collective before it"},
       {{.kind = Kind::prefetched, .numbers = {1024, 4096}},
        "prefetched as far as memory allows: 1024 of 4096 bytes in flight"},
-      {{.kind = Kind::reordered, .numbers = {12}}, "its place in the best order of a window of 12 tasks"},
+      {{.kind = Kind::reordered, .numbers = {12}}, "its place in the best order of a window of 12 tasks or more"},
       {{.kind = Kind::only_ready}, "the only task of its stream that could start"},
       {{.kind = Kind::held_for_memory}, "held back until memory was free: the forecast was above the limit"},
       {{.kind = Kind::above_memory_limit}, "above the memory limit: nothing fits, and this comes first in the program"},

@@ -381,7 +381,7 @@ def check_certificate(certificate, graphs):
 
 
 def check_best(certificate, row):
-    """What best.csv says of the instance, in words."""
+    """How far the best known step is above the bound, as text."""
     if row["step"] != certificate["step"]:
         raise Refused(f"best.csv is about step {row['step']}, and the certificate about {certificate['step']}")
     bound, step = certificate["bound_ns"], float(row["step_ms"]) * 1e6
@@ -419,8 +419,12 @@ def main():
             except (KeyError, IndexError, TypeError) as error:
                 refused += 1
                 print(f"{path.name}: refused: its form is wrong ({type(error).__name__}: {error})", flush=True)
+    except FileNotFoundError as error:
+        print(f"error: {error.filename} is not there; expected a certificate, its graph or best.csv\n"
+              "  fix: write them by build/weft bench --certify bench/overlap/certificates -o bench/overlap/results", file=sys.stderr)
+        return 2
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
     return 1 if refused else 0
 

@@ -29,7 +29,6 @@ namespace {
 // between streams are for short tasks, and a yield costs as much as a short task.
 constexpr int kQuickLooks = 100;
 // Of a rank whose cores others need. On a virtual machine a look costs about 0.1 ms: the timer and two switches.
-// switches.
 constexpr std::chrono::milliseconds kLongestSleep{1};
 
 constexpr int kLooksBetweenSteps = 200;

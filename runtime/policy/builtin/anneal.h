@@ -34,15 +34,15 @@ struct Annealed {
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed,
                 const FitsMemory& fits = {});
 
-/// What a search may do.
+/// How much work a search does.
 struct SearchEffort {
   std::int64_t moves = 0;
   int sweeps = 0;  // after each of its parts
 };
 
-/// The `asked` moves. If none are asked for, `usual` moves, up to three times as many for a step of few tasks, and less
-/// of all for a step of so many that list schedules of them would take minutes. It depends on no clock, so that equal
-/// steps get equal orders.
+/// The `asked` moves. If none are asked for: `usual` moves; up to three times as many if the step has few tasks; fewer
+/// moves and sweeps if it has so many tasks that the search would take minutes. No clock is read, so that equal steps
+/// get equal orders.
 SearchEffort search_effort(std::optional<std::int64_t> asked, std::int64_t usual, std::size_t tasks);
 
 /// Anneals in parts, each followed by sweeps (sweep.h) of its result: annealing finds what sweeps then draw together.

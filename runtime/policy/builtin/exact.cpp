@@ -20,8 +20,7 @@ namespace {
 constexpr double kReached = 1e-9;           // an order this close to a bound has reached it
 constexpr std::int64_t kWindowShare = 500;  // of the nodes, for one window
 
-/// Slides a window over the step until none of its places makes the order shorter. Returns whether the order is proved
-/// optimal, as far as the search can tell.
+/// Slides a window over the step until none of its places makes the order shorter.
 class Slide {
  public:
   Slide(WindowSearch& search, std::int64_t nodes) : search_(search), most_(nodes), left_(nodes) {}

@@ -15,14 +15,14 @@ namespace weft::policy {
 /// With R the time of the computations that are left and L the speed that the collectives which are left take away from
 /// computations beside them, R + L is the least time to the end of the computations: a channel runs one collective at a
 /// time, the uses of a link add up to one at most, and each takes at least the least loss that it causes to any
-/// computation. This is the window argument of docs/bench.md, for a window that begins now. Some of L may fall
-/// behind the last computation, after which the step takes another B at least, the least tail: at most B times the
+/// computation. This is the window argument of docs/bench.md, for a window that begins now. Some of L may come
+/// after the last computation, and then the step takes another B at least, the least tail: at most B times the
 /// greatest loss. The same holds for each channel and link by itself. k streams count as one that is k times as fast.
 ///
 /// Thresholds choose computations and collectives with long tails only, in which case B is larger.
 class RemainingWork {
  public:
-  /// `tail`: by task, the longest path behind it.
+  /// `tail`: by task, the longest path out of it.
   RemainingWork(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                 std::span<const double> tail);
 

@@ -204,14 +204,14 @@ void WindowSearch::simulate_incumbent() {
   makespan_ = now_;
   sequence_ = std::move(sequence);
   for (std::uint32_t i = 0; i < sequence_.size(); ++i) place_[sequence_[i]] = i;
-  std::vector<std::uint32_t> behind(lanes_.size(), kNone);  // the task that follows in the queue
+  std::vector<std::uint32_t> following(lanes_.size(), kNone);  // the task that follows in the queue
   for (std::size_t i = sequence_.size(); i-- > 0;) {
     const std::uint32_t task = sequence_[i];
     double& tail = queue_tail_[task] = 0;
     const auto follow = [&](std::uint32_t next) { tail = std::max(tail, cost_[next] + queue_tail_[next]); };
     for (std::uint32_t e = begin_[task]; e < begin_[task + 1]; ++e) follow(successors_[e]);
-    if (behind[lane_of_[task]] != kNone) follow(behind[lane_of_[task]]);
-    behind[lane_of_[task]] = task;
+    if (following[lane_of_[task]] != kNone) follow(following[lane_of_[task]]);
+    following[lane_of_[task]] = task;
   }
 }
 

@@ -19,16 +19,16 @@
 
 namespace weft::policy {
 
-/// Holds an order of one graph, the incumbent, and makes it shorter. Times are those of makespan.h, contention
-/// included.
+/// Makes an order of one graph shorter: the incumbent, the best order so far. Its times are computed as makespan.h
+/// does, with contention.
 ///
 /// A window is a run of tasks, by their start in the incumbent. Branch and bound runs the step in thought. Whenever a
-/// stream is idle and one of the window's tasks that it has to run could start, each of them is tried as the next one,
-/// those that can't start yet too. So all orders of the window are tried, except where
+/// stream is idle and could start a task of the window, each task that the window has for this stream is tried as its
+/// next one, even a task that can't start yet. So all orders of the window are tried, except in three cases:
 /// - a bound of the rest of the step isn't below the incumbent: longest paths, and work (remaining_work.h);
 /// - the same tasks ran before, no later, and left the same to do;
 /// - tasks are alike and lead to no other: they keep their order.
-/// Behind the window, the step ends as the incumbent does as soon as it is in a state that the incumbent was in.
+/// After the window, a step that comes to a state of the incumbent ends as the incumbent does.
 class WindowSearch {
  public:
   /// Whether an order may take the incumbent's place, apart from its time.
@@ -63,7 +63,8 @@ class WindowSearch {
     std::size_t next = 0;
     std::uint32_t committed = kNone;  // the window's task that runs next, although it can't start yet
   };
-  /// What the simulation has to restore. `missing_` is undone by the tasks that ended since.
+  /// A moment of the simulation, to which it can go back. `missing_` isn't kept: it is counted back over the tasks that
+  /// have ended since.
   struct State {
     double now = 0;
     std::vector<RunningTasks::Slot> slots;
@@ -118,7 +119,7 @@ class WindowSearch {
   std::vector<std::uint32_t> sequence_;  // by start
   std::vector<std::uint32_t> place_;     // by task, in `sequence_`
   std::vector<double> ends_;             // by task
-  std::vector<double> queue_tail_;       // by task: the longest path behind it, its queue included
+  std::vector<double> queue_tail_;       // by task: the longest path out of it, its queue included
   std::vector<Checkpoint> checkpoints_;
   std::vector<Passed> passed_;  // by place in the clock's queue
   std::size_t clock_ = 0;       // the lane with most tasks

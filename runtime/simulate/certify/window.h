@@ -1,4 +1,4 @@
-// The argument behind every bound: work that can only be done in a window of the step doesn't fit into a shorter one.
+// The argument of every bound: work that can only be done in a window of the step doesn't fit into a shorter one.
 #pragma once
 
 #include <optional>

@@ -68,7 +68,7 @@ TEST_F(OverlapResults, HaveTheBoundsThatCertificatesProve) {
     ASSERT_TRUE(std::filesystem::exists(file)) << "run weft bench --certify again: " << best.instance;
     const auto certificate = nlohmann::json::parse(testing::TemporaryFolder::read(file));
     EXPECT_EQ(certificate.at("step").get<std::string>(), hex_fingerprint(best.step)) << best.instance;
-    EXPECT_NEAR(certificate.at("bound_ns").get<double>() / best.bound_ns, 1, 1e-9) << best.instance;
+    EXPECT_NEAR(certificate.at("bound_ns").get<double>() / best.bound_ns, 1, 1e-12) << best.instance;
   }
 }
 

@@ -113,11 +113,13 @@ std::string bounds_text(const Comparison& comparison) {
   const simulate::Bounds& b = comparison.problem.bounds;
   if (b.best() <= 0) return "";
   std::string text = fmt::format(
-      "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}); computing alone takes {} ms, "
+      "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}{}); computing alone takes {} "
+      "ms, "
       "communicating alone {} ms.\n",
       ms(b.best()), ms(b.critical_path), ms(b.work), ms(b.one_machine),
       b.energy > 0 ? fmt::format(", cores {}", ms(b.energy)) : "",
-      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "", ms(comparison.problem.alone.compute_ns),
+      b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "",
+      b.windows > 0 ? fmt::format(", windows {}", ms(b.windows)) : "", ms(comparison.problem.alone.compute_ns),
       ms(comparison.problem.alone.communication_ns));
   for (const simulate::PlanReport& report : comparison.reports) {
     if (!report.planned() || report.bounds.best() >= b.best()) continue;
@@ -252,7 +254,8 @@ JsonObject bounds_json(const simulate::Bounds& bounds) {
       .add("work", in_ms(bounds.work))
       .add("one_machine", in_ms(bounds.one_machine))
       .add("energy", in_ms(bounds.energy))
-      .add("contention", in_ms(bounds.contention));
+      .add("contention", in_ms(bounds.contention))
+      .add("windows", in_ms(bounds.windows));
 }
 
 JsonObject disturbed_json(const simulate::Robustness& disturbed) {

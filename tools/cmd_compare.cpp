@@ -18,6 +18,7 @@
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/profile.h"
 #include "runtime/policy/policy.h"
+#include "runtime/simulate/certify/window_bounds.h"
 #include "study/comparison.h"
 #include "study/comparison_folder.h"
 #include "study/comparison_output.h"
@@ -190,6 +191,7 @@ int simulate_only(const CompareOptions& options) {
   if (!run.profile) comparison.unsure = cost::unsure_numbers(problem.machine);
   comparison.problem = simulate::bounds_of(problem);
   comparison.reports = reports_of(problem, policies, *line);
+  simulate::prove_windows(problem, comparison.reports, &comparison.problem);
   if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
   comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);
   print(options, std::cref(config), problem, comparison, {});
@@ -220,6 +222,7 @@ int simulate_open(const CompareOptions& options) {
   comparison.summation_note = input.order_note;
   comparison.problem = simulate::bounds_of(input.problem);
   comparison.reports = reports_of(input.problem, policies, *line);
+  simulate::prove_windows(input.problem, comparison.reports, &comparison.problem);
   if (options.pareto) comparison.limited = front_of(input.problem, comparison.reports, *line);
   print(options, study::ComparedGraph{input.graph, flags_of(options)}, input.problem, comparison, {});
   return 0;
@@ -291,6 +294,7 @@ int simulate_and_measure(const CompareOptions& options) {
       }
     }
     comparison.problem = simulate::bounds_of(problem);
+    if (world.rank() == 0) simulate::prove_windows(problem, comparison.reports, &comparison.problem);
     comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
     std::vector<plan::StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);

@@ -16,6 +16,7 @@
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/plan_file.h"
+#include "runtime/simulate/certify/window_bounds.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/explanation_output.h"
@@ -108,8 +109,9 @@ int explain_step(const ExplainCommand& command) {
   ExplainInput input = command.open ? explain_input_of(*command.open) : explain_input_of(command.config);
   scale_costs(input.problem, command.scales);
   const simulate::PlanningProblem& problem = input.problem;
-  const simulate::PlanReport report = simulate::report_plan(problem, input.policy);
+  simulate::PlanReport report = simulate::report_plan(problem, input.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
+  simulate::prove_windows(problem, {&report, 1});
   const simulate::Explanation explanation = simulate::explain(problem, report, command.options);
   ExplainedStep step{report, explanation, command.options.only};
   if (!numbers.empty()) {

@@ -16,6 +16,7 @@
 #include "inspect/formats/graph_file.h"
 #include "inspect/report/report_page.h"
 #include "runtime/policy/policy.h"
+#include "runtime/simulate/certify/window_bounds.h"
 #include "study/comparison_folder.h"
 #include "study/run_page.h"
 #include "tools/commands.h"
@@ -55,6 +56,7 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
   comparison.source = problem.options.cost_model->source();
   for (const policy::NamedPolicy& policy : policies)
     comparison.reports.push_back(simulate::report_plan(problem, policy));
+  simulate::prove_windows(problem, comparison.reports);
   comparison.tells_planning = false;  // which is another thing than what the configuration says
   study::KeptComparison kept = study::keep_comparison(problem, comparison, {});
   if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
@@ -76,6 +78,7 @@ inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
   comparison.source = input.problem.options.cost_model->source();
   for (const policy::NamedPolicy& policy : policies)
     comparison.reports.push_back(simulate::report_plan(input.problem, policy));
+  simulate::prove_windows(input.problem, comparison.reports);
   comparison.tells_planning = false;
   study::KeptComparison kept = study::keep_comparison(input.problem, comparison, {});
   if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");

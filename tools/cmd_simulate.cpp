@@ -19,6 +19,7 @@
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/plan/recording.h"
+#include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/plan_report.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -47,11 +48,12 @@ constexpr std::int64_t kTracedRanks = 8;
 
 std::string bounds_text(const simulate::PlanReport& planned) {
   std::string text = fmt::format(
-      "bounds        critical path {}, work {}, one machine {}{}{}; the step is {:.1f} % above the best\n",
+      "bounds        critical path {}, work {}, one machine {}{}{}{}; the step is {:.1f} % above the greatest\n",
       format_time(planned.bounds.critical_path), format_time(planned.bounds.work),
       format_time(planned.bounds.one_machine),
       planned.bounds.contention > 0 ? ", contention " + format_time(planned.bounds.contention) : "",
-      planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "", 100 * planned.gap());
+      planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "",
+      planned.bounds.windows > 0 ? ", windows " + format_time(planned.bounds.windows) : "", 100 * planned.gap());
   text += fmt::format("computing     {}, {} of it because of communication beside it\n",
                       format_time(static_cast<double>(planned.overlap.compute)),
                       format_time(planned.simulation.ranks.front().contention_ns));
@@ -70,6 +72,8 @@ std::string order_text(const simulate::PlanReport& planned) {
   std::string text;
   if (const std::string order = planned.order_for_memory(); !order.empty())
     text += fmt::format("order         {}, since {}'s own takes too much memory\n", order, planned.policy.name);
+  if (!planned.messages.empty())
+    text += fmt::format("messages      {}, chosen by {}\n", planned.messages, planned.policy.name);
   if (const std::string rewrites = planned.rewrites_for_memory(); !rewrites.empty())
     text += fmt::format("rewrites      {}, chosen by {} to fit the memory\n", rewrites, planned.policy.name);
   return text;
@@ -94,6 +98,7 @@ void add_times(JsonObject& json, const simulate::PlanReport& planned) {
                                  .add("one_machine", in_seconds(bounds.one_machine))
                                  .add("energy", in_seconds(bounds.energy))
                                  .add("contention", in_seconds(bounds.contention))
+                                 .add("windows", in_seconds(bounds.windows))
                                  .add("best", in_seconds(bounds.best())))
       .add("gap", planned.gap())
       .add("compute_seconds", in_seconds(static_cast<double>(planned.overlap.compute)))
@@ -173,6 +178,7 @@ JsonObject json_of(const Report& report, const std::vector<std::string>& files) 
   return json.add("memory_bytes", report.memory.total())
       .add("fits", report.fits())
       .add("order_for_memory", planned.order_for_memory())
+      .add("messages", planned.messages)
       .add("rewrites_for_memory", planned.rewrites_for_memory())
       .add("summation_note", train::summation_note(report.config))
       .add("unsure_numbers", cost::unsure_numbers(report.machine))
@@ -247,8 +253,9 @@ int run_open(const SimulateOptions& options) {
   OpenInput input = open_input(*options.open);
   input.problem.simulation.steps = options.steps;
   scale_costs(input.problem, options.scales);
-  const simulate::PlanReport planned = simulate::report_plan(input.problem, input.policy);
+  simulate::PlanReport planned = simulate::report_plan(input.problem, input.policy);
   if (!planned.planned()) throw UserError(planned.refusal, "", "");
+  simulate::prove_windows(input.problem, {&planned, 1});
   const std::int64_t memory = plan::memory_report(*planned.plan).total();
   if (!input.order_note.empty()) input.graph.notes.push_back(input.order_note + ".");
   write_pictures(options, planned, std::nullopt);
@@ -300,6 +307,7 @@ int run(const SimulateOptions& options) {
                 .planned = simulate::report_plan(problem, run.policy),
                 .profiled = run.profile != nullptr};
   if (!report.planned.planned()) throw UserError(report.planned.refusal, "", "");
+  simulate::prove_windows(problem, {&report.planned, 1});
   report.memory = plan::memory_report(*report.planned.plan);
   write_pictures(options, report.planned, config.grid);
   if (options.json) {

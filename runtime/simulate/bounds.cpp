@@ -55,7 +55,7 @@ double contention_bound(const graph::Graph& graph, const cost::Machine& machine,
 }  // namespace
 
 double Bounds::best() const {
-  return std::max({critical_path, work, one_machine, energy, contention});
+  return std::max({critical_path, work, one_machine, energy, contention, windows});
 }
 
 Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,

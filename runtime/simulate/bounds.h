@@ -25,6 +25,9 @@ struct Bounds {
   /// and links (a link's cost is link_ns): for as long as a link is busy, computations go at 1/slowdown at best, the
   /// least that the machine has for the collective and any computation of the graph. 0 where nothing is slowed down.
   double contention = 0;
+  /// LB6: of windows of the step, after heads and tails were raised (certify/certificate.h); never below the others by
+  /// more than rounding. 0 where prove_windows() (certify/window_bounds.h) wasn't called: it takes longer.
+  double windows = 0;
   double best() const;
 };
 

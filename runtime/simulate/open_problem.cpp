@@ -27,11 +27,13 @@ class ChannelWriter {
 
   std::int32_t number_of(const graph::Graph& graph, graph::Channel channel) {
     const auto [found, is_new] = numbers_.emplace(channel, static_cast<std::int32_t>(out_.channels.size()));
-    if (is_new) {
-      out_.channels.push_back({std::string(graph.channel_name(channel)), graph::group_size(grid_, channel),
-                               graph::groups_of(grid_, channel),
-                               fmt::format("link {}", links_.at(static_cast<std::size_t>(channel)))});
-    }
+    if (!is_new) return found->second;
+    graph::OpenChannel& written = out_.channels.emplace_back();
+    written.name = graph.channel_name(channel);
+    written.link = fmt::format("link {}", links_.at(static_cast<std::size_t>(channel)));
+    if (graph.has_opaque_tasks()) return found->second;  // its channels are no axes of the grid
+    written.group_size = graph::group_size(grid_, channel);
+    written.groups = graph::groups_of(grid_, channel);
     return found->second;
   }
   const graph::Grid& grid() const { return grid_; }
@@ -110,7 +112,7 @@ class ClassWriter {
     task.kind = kind_of(from.operation);
     task.channel = channels_.number_of(graph_, *channel);
     // The ranks of a class meet different ones.
-    if (graph::is_message(*channel) && one_.ranks.size() == 1)
+    if (graph::is_message(*channel) && one_.ranks.size() == 1 && !graph_.has_opaque_tasks())
       task.peer = graph::peer_rank(channels_.grid(), *channel, one_.ranks.front());
     task.network_bytes = work.network_bytes;
     if (!costs_.beside_ns.empty()) task.beside_ns = costs_.beside_ns[index];

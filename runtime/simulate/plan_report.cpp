@@ -4,8 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
@@ -15,12 +18,24 @@
 namespace weft::simulate {
 namespace {
 
+std::string messages_chosen(std::span<const plan::Rewrite> all, std::span<const plan::Rewrite> users) {
+  std::vector<plan::Rewrite> chosen;
+  for (const plan::Rewrite& each : all) {
+    const bool on_messages = std::holds_alternative<plan::BucketAllReduces>(each) ||
+                             std::holds_alternative<plan::SplitAllReduces>(each) ||
+                             std::holds_alternative<plan::ReduceScatterAllGather>(each);
+    if (on_messages && std::ranges::find(users, each) == users.end()) chosen.push_back(each);
+  }
+  return plan::to_string(std::span<const plan::Rewrite>(chosen));
+}
+
 void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
   policy::Decision decision = policy::decide(problem.graph, *report.policy, problem.options, problem.rewrites);
   report.plan = std::make_shared<const plan::Plan>(
       plan::make_plan(std::move(decision.graph), decision.order, report.policy->name()));
   report.rewrites = std::move(decision.rewrites);
+  report.messages = messages_chosen(report.rewrites, problem.rewrites);
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<plan::Violation> violations = plan::check_plan(*report.plan, 1);
   if (!violations.empty()) throw std::runtime_error("the plan isn't safe: " + violations.front().message);
@@ -105,6 +120,8 @@ ProblemBounds bounds_of(const PlanningProblem& problem) {
   result.bounds = lower_bounds(*graph, costs, problem.machine, problem.options.compute_streams,
                                simulation_options(problem).link_of_channel);
   result.alone = alone_times(*graph, costs);
+  result.graph = graph;
+  result.costs = costs;
   return result;
 }
 

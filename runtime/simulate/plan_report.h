@@ -66,6 +66,8 @@ struct PlanReport {
   /// The order that was taken because the policy's own takes too much memory: "list schedule in axonn's order"; "" if
   /// it is the policy's own (runtime/policy/fit_memory.h).
   std::string order_for_memory() const;
+  /// How the policy joined or split messages, which the user didn't ask for: "bucket=26214400"; "" if it left them.
+  std::string messages = {};
   /// plan::rewrites_for_memory(); "" without a plan.
   std::string rewrites_for_memory() const { return plan == nullptr ? "" : plan::rewrites_for_memory(*plan); }
   const plan::StepTrace& step() const { return simulation.ranks.front().steps.back(); }
@@ -82,6 +84,8 @@ void simulate_again(PlanReport& report, const PlanningProblem& problem);
 struct ProblemBounds {
   Bounds bounds;
   AloneTimes alone;
+  std::shared_ptr<const graph::Graph> graph;
+  cost::TaskCosts costs;
 };
 
 ProblemBounds bounds_of(const PlanningProblem& problem);

@@ -38,7 +38,7 @@ TEST_F(SimulateCommand, TellsTimesBoundsAndMemory) {
   EXPECT_TRUE(testing::has_parts(
       result.output,
       {"custom on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program", "tokens/s", "critical path", "one machine",
-       "above the best", "exposed", "z_gather", "memory", "unverified or assumed", "compute0  |"}))
+       "above the greatest", "exposed", "z_gather", "memory", "unverified or assumed", "compute0  |"}))
       << result.output;
 }
 

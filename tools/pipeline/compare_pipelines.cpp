@@ -18,6 +18,7 @@
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "runtime/plan/trace.h"
+#include "runtime/simulate/certify/window_bounds.h"
 #include "tools/commands.h"
 #include "train/measure/measure_profile.h"
 #include "train/measure/policy_benchmark.h"
@@ -165,6 +166,7 @@ class MeasuredPipelines {
       const simulate::JointProblem problem = train::joint_problem(step.run);
       step.machine = problem.machine.name;
       step.report = simulate::report_together(problem, step.run.policy);
+      simulate::prove_windows(problem, step.report);
     }
     const bool planned = world_.all_gather(step.report.planned() ? 1 : 0).front() != 0;
     if (!planned && world_.rank() != 0) step.report.refusal = "refused by rank 0";

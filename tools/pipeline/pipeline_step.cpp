@@ -10,6 +10,7 @@
 #include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/pipeline_chart.h"
+#include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/joint_explain.h"
 #include "train/step/planning.h"
 
@@ -207,6 +208,7 @@ PipelineStep simulate_pipeline(train::RunConfig config, const std::string& polic
     problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, question.scales);
   }
   step.report = simulate::report_together(problem, step.run.policy);
+  simulate::prove_windows(problem, step.report);
   return step;
 }
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "runtime/plan/plan.h"
-#include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/scheduling/makespan.h"
 #include "runtime/policy/scheduling/window_search.h"
@@ -71,11 +70,21 @@ ExactPolicy::ExactPolicy(PolicyParameters& parameters)
     : window_(parameters.integer("window", kWindow, 2, 1'000'000)),
       nodes_(parameters.integer("nodes", kNodes, 0, 1'000'000'000'000)),
       budget_(parameters.integer("budget", kBudget, 0, 100'000'000)),
-      seed_(seed_parameter(parameters)) {}
+      seed_(seed_parameter(parameters)),
+      messages_(parameters.truth("messages", true)) {}
+
+PortfolioPolicy ExactPolicy::portfolio(const PolicyOptions& options) const {
+  PolicyParameters parameters("portfolio", fmt::format("budget={},seed={},messages={}", budget_,
+                                                       seed_.value_or(options.seed), messages_ ? "on" : "off"));
+  return PortfolioPolicy(parameters);
+}
+
+std::vector<plan::Rewrite> ExactPolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {
+  return portfolio(options).rewrites(graph, options);
+}
 
 plan::Order ExactPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  PolicyParameters parameters("portfolio", fmt::format("budget={},seed={}", budget_, seed_.value_or(options.seed)));
-  plan::Order start = PortfolioPolicy(parameters).order(graph, options);
+  plan::Order start = portfolio(options).order(graph, options);
   const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
   const WindowSearch::Accepts accepts = [&](const plan::Order& order) {
     return options.memory_limit <= 0 || plan::make_plan(borrowed, order, "tried").scratch_bytes <= options.memory_limit;

@@ -5,15 +5,17 @@
 #include <cstdint>
 #include <optional>
 
+#include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 
 namespace weft::policy {
 
-/// Starts from portfolio's order (`budget`, `seed`: of portfolio). Windows of `window` consecutive tasks, by their
-/// start, slide over the step with half overlap; each is ordered by branch and bound (scheduling/window_search.h). Then
-/// windows are twice as long, and so on, as long as `nodes` starts of tasks in thought are left. So the result is never
-/// longer than portfolio's order, and the same in every run. If the window holds the whole step, no order is left out.
+/// Starts from portfolio's order and rewrites (`budget`, `seed`, `messages`: of portfolio). Windows of `window`
+/// consecutive tasks, by their start, slide over the step with half overlap; each is ordered by branch and bound
+/// (scheduling/window_search.h). Then windows are twice as long, and so on, as long as `nodes` starts of tasks in
+/// thought are left. So the result is never longer than portfolio's order, and the same in every run. If the window
+/// holds the whole step, no order is left out.
 ///
 /// The reasons say that an order is proved optimal if it is as short as a lower bound of the step (RemainingWork, the
 /// longest path, one machine), or if a search left no order of it out.
@@ -23,6 +25,7 @@ class ExactPolicy final : public Policy {
   explicit ExactPolicy(PolicyParameters& parameters);
   std::string name() const override { return "exact"; }
   bool rewrites_to_fit() const override { return true; }
+  std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
  private:
@@ -30,6 +33,9 @@ class ExactPolicy final : public Policy {
 
   std::int64_t window_ = kWindow, nodes_ = kNodes, budget_ = kBudget;
   std::optional<std::uint64_t> seed_;
+  bool messages_ = true;
+
+  PortfolioPolicy portfolio(const PolicyOptions& options) const;
 };
 
 }  // namespace weft::policy

@@ -20,6 +20,7 @@
 #include "runtime/policy/builtin/fsdp.h"
 #include "runtime/policy/builtin/inductor.h"
 #include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/message_rewrites.h"
 #include "runtime/policy/builtin/program.h"
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/serial.h"
@@ -173,9 +174,19 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
 }
 
 PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
-    : seed_(seed_parameter(parameters)), chunks_(chunks_parameter(parameters)) {
+    : seed_(seed_parameter(parameters)),
+      messages_(parameters.truth("messages", true)),
+      chunks_(chunks_parameter(parameters)) {
   const std::int64_t budget = parameters.integer("budget", kNoBudget, 0, 100'000'000);
   if (budget != kNoBudget) budget_ = budget;
+}
+
+std::vector<plan::Rewrite> PortfolioPolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {
+  if (!messages_ || budget_ == 0 || !takes_message_rewrites(graph)) return {};
+  const std::vector<Member> all = members();
+  std::vector<const Policy*> quick;
+  for (const Member& member : all) quick.push_back(member.policy.get());
+  return message_rewrites(graph, options, quick);
 }
 
 plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {

@@ -16,11 +16,12 @@ namespace weft::policy {
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
 /// improves by sweeps (sweep.h) this order, that of critical-path and that of the best policy without a memory limit,
 /// and searches from all of them for `budget` moves (anneal.h; by default search_effort() of 600; 0: no sweeps either).
-/// The search also chooses how far ahead weights are gathered. The result is never
-/// longer than a member's order. All members order the same graph, without rewrites of their own; where memory is
-/// short, the graph may have layers computed again and weights gathered again (rewrite_to_fit.h), and each graph is
-/// searched with `budget` moves. Orders whose plans exceed the memory limit are dropped; if all do, the order that
-/// takes the least scratch wins, and its reasons say so. `seed`: of the search; by default the options' seed.
+/// The search also chooses how far ahead weights are gathered. The result is never longer than a member's order. All
+/// members order the same graph, without rewrites of their own. Messages are joined or split first where that makes a
+/// step shorter (message_rewrites.h; `messages=off` leaves them as they are). Where memory is short, the graph may have
+/// layers computed again and weights gathered again (rewrite_to_fit.h), and each graph is searched with `budget` moves.
+/// Orders whose plans exceed the memory limit are dropped; if all do, the order that takes the least scratch wins, and
+/// its reasons say so. `seed`: of the search; by default the options' seed.
 ///
 /// Of a pipeline, the members are the published schedules for its `chunks` and `placement`
 /// (pipeline/chunks_parameter.h), `pipe-list`, `pipe-search`, and list schedules of all stages together.
@@ -30,6 +31,7 @@ class PortfolioPolicy final : public Policy {
   explicit PortfolioPolicy(PolicyParameters& parameters);
   std::string name() const override { return "portfolio"; }
   bool rewrites_to_fit() const override { return true; }
+  std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
   struct Member {
@@ -47,6 +49,7 @@ class PortfolioPolicy final : public Policy {
 
   std::optional<std::int64_t> budget_;  // moves of the search
   std::optional<std::uint64_t> seed_;
+  bool messages_ = true;  // may they be joined or split?
   graph::PipelineChunks chunks_;
 };
 

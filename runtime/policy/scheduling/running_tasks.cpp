@@ -11,12 +11,16 @@ RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& cos
     : cost_(costs.ns),
       cores_(cost_.size(), 0),
       use_(cost_.size(), 1),
+      beside_(cost_.size(), 1),
       slowdowns_(graph, options.machine.get()),
       slots_(streams.size()) {
   for (std::size_t i = 0; i < cost_.size(); ++i) {
     if (cost_[i] == 0) continue;
     cores_[i] = costs.cpu_ns[i] / cost_[i];
     use_[i] = std::min(1.0, costs.on_link()[i] / cost_[i]);
+    if (costs.beside_ns.empty() || costs.beside_ns[i] <= cost_[i]) continue;
+    beside_[i] = cost_[i] / costs.beside_ns[i];
+    contends_ = true;
   }
   std::map<int, std::size_t> dense;
   for (const plan::Stream& stream : streams) {
@@ -35,7 +39,7 @@ RunningTasks::RunningTasks(const graph::Graph& graph, const cost::TaskCosts& cos
   }
   links_ = dense.size();
   on_link_ = cost::LinkShares(links_ * (has_messages_ ? 2 : 1));
-  contends_ = dense.size() < streams.size() - computes_;
+  contends_ = contends_ || dense.size() < streams.size() - computes_;
   if (options.machine == nullptr) return;
   contends_ = contends_ || !slowdowns_.none();
   shared_cores_ = options.machine->shared_cores;
@@ -100,21 +104,24 @@ void RunningTasks::settle(double now) {
     if (communicates(s)) use_link(s, use_[slots_[s].task]);
   }
   on_link_.divide();
+  double running = 0, wanted = 0, taken = 0;  // computations; cores that transports want, and get
+  for (std::size_t s = 0; s < computes_; ++s) running += slots_[s].task != kIdle ? 1 : 0;
   const auto rate = [&](std::size_t s) { return link_rate(s, use_[slots_[s].task]); };
-  double taken = 0, wanted = 0;  // cores
   for (std::size_t s = computes_; shared_cores_ && s < slots_.size(); ++s) {
-    if (communicates(s)) taken += cores_[slots_[s].task] * rate(s);
+    if (communicates(s)) wanted += cores_[slots_[s].task] * rate(s);
   }
-  const double granted = taken > machine_cores_ ? machine_cores_ / taken : 1;
+  const double granted = wanted > machine_cores_ ? machine_cores_ / wanted : 1;
   for (std::size_t s = computes_; s < slots_.size(); ++s) {
-    if (communicates(s)) set_rate(slots_[s], granted * rate(s), now);
+    if (!communicates(s)) continue;
+    const std::uint32_t task = slots_[s].task;
+    const double allowed = std::min(running > 0 ? beside_[task] : 1, granted) * rate(s);
+    set_rate(slots_[s], allowed, now);
+    taken += cores_[task] * allowed;
   }
   double share = 1;
-  if (shared_cores_) {
-    for (std::size_t s = 0; s < computes_; ++s) {
-      if (slots_[s].task != kIdle) wanted += machine_cores_ / static_cast<double>(computes_);
-    }
-    if (wanted > 0) share = std::min(1.0, std::max(0.0, machine_cores_ - taken * granted) / wanted);
+  if (shared_cores_ && running > 0) {
+    share = std::min(
+        1.0, std::max(0.0, machine_cores_ - taken) * static_cast<double>(computes_) / (machine_cores_ * running));
   }
   for (std::size_t s = 0; s < computes_; ++s) {
     if (slots_[s].task != kIdle) set_rate(slots_[s], share / slowdown(slots_[s].task), now);

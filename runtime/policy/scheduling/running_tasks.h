@@ -18,9 +18,9 @@
 namespace weft::policy {
 
 /// At most one task per stream. Rates follow the simulator's rules, for ranks that are all alike: collectives share
-/// their link, computations are slowed down by collectives beside them, and transports take cores from
-/// computations. Messages use one direction of a link, collectives both. With options without machine and links each
-/// task takes its cost.
+/// their link, computations and collectives slow each other down, and transports take cores from computations. Messages
+/// use one direction of a link, collectives both. With options without machine and links, and costs that are the same
+/// beside computations, each task takes its cost.
 ///
 ///   running.start(0, a, 0);  running.start(1, c, 0);  running.settle(0);   // after each start or end
 ///   running.finish(0)                                                    // when a ends if no rate changes
@@ -70,6 +70,7 @@ class RunningTasks {
 
   std::vector<double> cost_, cores_;    // by task; the cores that a collective's transport takes
   std::vector<double> use_;             // by task: the part of its link that a collective uses alone
+  std::vector<double> beside_;          // by task: the rate of a collective while computations run
   std::vector<std::size_t> link_;       // by stream; of communication streams
   std::vector<Directions> directions_;  // by stream
   std::size_t links_ = 0;               // each twice in on_link_ if there are messages: out, then in

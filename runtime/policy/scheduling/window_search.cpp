@@ -23,12 +23,12 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 std::vector<std::uint32_t> alike_tasks(const graph::Graph& graph, const cost::TaskCosts& costs,
                                        std::span<const std::uint32_t> begin) {
   std::vector<std::uint32_t> alike(costs.ns.size());
-  std::map<std::tuple<std::string_view, double, double, double>, std::uint32_t> known;
+  std::map<std::tuple<std::string_view, double, double, double, double>, std::uint32_t> known;
   for (std::uint32_t task = 0; task < alike.size(); ++task) {
     alike[task] = task;
     if (begin[task] != begin[task + 1]) continue;
     const auto key = std::tuple(graph::kind_name(graph.tasks()[task].operation), costs.ns[task], costs.cpu_ns[task],
-                                costs.on_link()[task]);
+                                costs.on_link()[task], costs.beside_ns.empty() ? 0 : costs.beside_ns[task]);
     alike[task] = known.try_emplace(key, task).first->second;
   }
   return alike;

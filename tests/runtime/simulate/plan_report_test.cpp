@@ -66,6 +66,22 @@ TEST(PlanReport, TellsTheRewritesThatAPolicyChoseForMemory) {
   }
 }
 
+TEST(PlanReport, TellsHowAPolicyJoinedMessages) {
+  testing::ReductionToy toy;
+  for (const char* name : {"a", "b"}) {
+    const graph::View gradient = toy.tensor(name, 16, graph::Role::gradient);
+    toy.compute(std::string("make ") + name, {graph::write(gradient)});
+    toy.reduce(std::string("sum ") + name, gradient);
+  }
+  PlanningProblem problem = problem_of(toy.build(), {});
+  EXPECT_EQ(report_plan(problem, policy::named_policy("program")).messages, "");
+  const PlanReport joined = report_plan(problem, policy::named_policy("ddp-bucket:bucket-mb=1"));
+  EXPECT_EQ(joined.messages, "bucket=1048576");
+  EXPECT_EQ(joined.plan->graph->tasks().size(), 3U);
+  problem.rewrites = plan::parse_rewrites("bucket=1MB");
+  EXPECT_EQ(report_plan(problem, policy::named_policy("program")).messages, "");
+}
+
 TEST(PlanReport, SerialAndProgramByHand) {
   const PlanningProblem problem = problem_of(fork(), kPrices);
   const PlanReport serial = report_plan(problem, policy::named_policy("serial")),

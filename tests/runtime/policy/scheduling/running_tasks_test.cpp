@@ -77,6 +77,20 @@ TEST(RunningTasks, TimetablesWithLatencyAreTheSimulators) {
   EXPECT_GE(faster, 15);
 }
 
+TEST(RunningTasks, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulators) {
+  int slower = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Contending c = contending(seed);
+    const plan::Order order = make_policy("random")->order(*c.graph, c.options);
+    const double without = expect_the_simulators(c, order, seed);
+    testing::Draws draws(seed);
+    c.costs.beside_ns = c.costs.ns;
+    for (double& ns : c.costs.beside_ns) ns *= static_cast<double>(draws.between(2, 8)) / 2;
+    slower += expect_the_simulators(c, order, seed) > 1.01 * without ? 1 : 0;
+  }
+  EXPECT_GE(slower, 30);
+}
+
 TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Contending c = contending(seed);

@@ -20,7 +20,12 @@ import sys
 
 # Times are sums in another order than the search's; thresholds choose items whose times are equal but for rounding.
 ROUNDING = 1e-11
+VERSIONS = (1, 2)  # 2: with milestones
 PROVED = 1e-4  # the gap at which solvers of mixed-integer programs stop: such a step is called optimal
+
+
+ALL_PARTS, WAITS = -1, -2  # of a charge, in place of a milestone
+SLOWING = ("channel", "link", "link_out", "link_in", "cores")
 
 
 class Refused(Exception):
@@ -119,6 +124,10 @@ class Step:
                 queues.append(("channel", task["channel"]))
         return queues[0] == queues[1] and (queues[0][0] != "computations" or self.streams == 1)
 
+    def queues_of(self, node):
+        """The queues that serve a node, and no other node at the same time."""
+        return self._queues.get(node, ())
+
     def in_order(self, number, first, second):
         """This step with one more edge."""
         step = copy.copy(self)
@@ -195,6 +204,13 @@ class Step:
                 if self.cores:
                     add("cores", -1, Item(node, task.get("cpu_ns", 0) / self.cores, 1.0))
 
+        queues = {}
+        for key, items in sorted(self.resources.items()):
+            if key[1] in ("channel", "local") or (key[1] == "computations" and self.streams == 1):
+                for item in items:
+                    queues.setdefault(item.node, []).append(key)
+        self._queues = {node: tuple(keys) for node, keys in queues.items()}
+
     def fingerprint(self):
         """Of all that a bound rests on."""
         mark = Fingerprint()
@@ -243,6 +259,66 @@ class Sums:
             self.ns = math.fsum(item.ns for item in items)
             self.lost = math.fsum(item.ns * item.loss for item in items)
             self.loss = max(item.loss for item in items)
+
+
+class Parts:
+    """A step that a chain of tasks divides: part 2k + 1 is the time in which milestone k runs, part 2k that before it."""
+
+    def __init__(self, step, chain):
+        self.step, self.chain = step, chain
+        if not chain:
+            raise Refused("there are no milestones")
+        place = {node: k for k, node in enumerate(chain)}
+        if len(place) < len(chain):
+            raise Refused("a task is a milestone twice")
+        count = len(step.cost)
+        self.first, self.last = [0] * count, [2 * len(chain)] * count
+        for node in step.order:
+            for source in step.before[node]:
+                self.first[node] = max(self.first[node], 2 * place[source] + 2 if source in place else self.first[source])
+        for node in reversed(step.order):
+            for target in step.after[node]:
+                self.last[node] = min(self.last[node], 2 * place[target] if target in place else self.last[target])
+        for k, node in enumerate(chain):
+            if (self.first[node], self.last[node]) != (2 * k, 2 * k + 2):
+                raise Refused(f"milestone {k} doesn't come after the one before it, or before the one after it")
+        for k, node in enumerate(chain):
+            self.first[node] = self.last[node] = 2 * k + 1
+        self.queues = [step.queues_of(node) for node in chain]
+
+    def paying(self, first, last, during):
+        if during == ALL_PARTS:
+            return range(first, last + 1)
+        if during == WAITS:
+            return [part for part in range(first, last + 1) if part % 2 == 0]
+        queue = self.queues[during][:1]
+        return [part for part in range(first, last + 1) if part % 2 and self.queues[part // 2][:1] == queue]
+
+    def held(self, part):
+        """The queues that a milestone has for itself."""
+        if part % 2 == 0 or self.step.cost[self.chain[part // 2]] == 0:
+            return ()
+        return self.queues[part // 2]
+
+
+class Cheapest:
+    """The least price of a node's work over the parts in which it can run."""
+
+    def __init__(self, parts, prices):
+        self.parts, self.prices, self.samples = parts, prices, {}
+        kinds = {}
+        self.kind = [kinds.setdefault((parts.held(part), *(price[part] for price in prices)), len(kinds))
+                     for part in range(2 * len(parts.chain) + 1)]
+
+    def of(self, node, uses):
+        parts = self.parts
+        bounds = parts.first[node], parts.last[node]
+        if bounds not in self.samples:
+            # One part of each kind stands for all: they have equal prices and queues.
+            self.samples[bounds] = list({self.kind[part]: part for part in range(bounds[0], bounds[1] + 1)}.values())
+        own = parts.step.queues_of(node)
+        return min(math.fsum(ns * self.prices[load][part] for load, ns in uses) for part in self.samples[bounds]
+                   if bounds[0] == bounds[1] or not any(queue in parts.held(part) for queue in own))
 
 
 class Checker:
@@ -307,13 +383,75 @@ class Checker:
         if "beside" in window:
             if work["kind"] != "computations":
                 raise Refused("only computations are slowed down by what runs beside them")
-            if window["beside"]["kind"] not in ("channel", "link", "link_out", "link_in", "cores"):
+            if window["beside"]["kind"] not in SLOWING:
                 raise Refused(f"{window['beside']['kind']} slows nothing down")
             beside = Sums(self._items(number, window["beside"]), limits, window["beside"])
             if not beside.none:
                 outside = max(0.0, chosen.head - beside.head) + max(0.0, chosen.tail - beside.tail)
                 bound += max(0.0, beside.lost - outside * beside.loss)
         return bound
+
+    def priced(self, milestones):
+        """The bound that milestones prove: the sum of what the parts of the step pay at least."""
+        tasks = milestones["tasks"]
+        parts = Parts(self.step, [self.step.node_of[number][task] for number, task in zip(tasks[::2], tasks[1::2], strict=True)])
+        heads, tails, cost = self.limits["head"], self.limits["tail"], self.step.cost
+        end, bound = 2 * len(parts.chain), []
+        paid, prices, work = [0.0] * (end + 1), [], {}
+        for load in milestones["loads"]:
+            chosen = self._chosen_work(load)
+            for node, ns in chosen:
+                work.setdefault(node, []).append((len(prices), ns))
+            head = min((heads[node] for node, _ in chosen), default=0.0)
+            tail = min((tails[node] for node, _ in chosen), default=0.0)
+            of_chain = load["work"]["kind"] == "task"
+            price, charges = [0.0] * (end + 1), load["charges"]
+            for first, last, during, each in zip(charges[::4], charges[1::4], charges[2::4], charges[3::4], strict=True):
+                if not (each >= 0 and 0 <= first <= last <= end):
+                    raise Refused("a charge has a negative price, or is of parts that the step lacks")
+                for part in parts.paying(first, last, during):
+                    price[part] += each
+                    paid[part] += each
+                if during != ALL_PARTS:
+                    continue
+                if first == 0 and last == end:
+                    bound.append(each * (head + tail))
+                elif first == 0:
+                    # The part is before a milestone, or is the one in which it runs.
+                    milestone = parts.chain[last // 2]
+                    least = heads[milestone] + (cost[milestone] if last % 2 else 0.0)
+                    bound.append(each * (least if of_chain else head if head <= least else 0.0))
+                elif last == end:
+                    milestone = parts.chain[(first - 1) // 2]
+                    least = tails[milestone] + (cost[milestone] if first % 2 else 0.0)
+                    bound.append(each * (least if of_chain else tail if tail <= least else 0.0))
+            prices.append(price)
+        if max(paid) > 1 + ROUNDING:
+            raise Refused(f"a part of the step pays {max(paid)}, which is more than 1")
+        for number, milestone in enumerate(parts.chain):
+            bound.append(cost[milestone] * (1 - paid[2 * number + 1]))
+        cheapest = Cheapest(parts, prices)
+        for node, uses in work.items():
+            bound.append(cheapest.of(node, uses))
+        return math.fsum(bound)
+
+    def _chosen_work(self, load):
+        """Nodes with the time that they take of a load's resource."""
+        number, named = load["class"], load["work"]
+        if named["kind"] == "task":
+            return []
+        if named["kind"] == "cores":
+            raise Refused("cores serve several collectives at once, so they bound nothing by themselves")
+        chosen = [(item, item.ns) for item in self._items(number, named)]
+        if "beside" in load:
+            if named["kind"] != "computations" or load["beside"]["kind"] not in SLOWING:
+                raise Refused("a load counts work beside other work that it doesn't slow down")
+            chosen += [(item, item.ns * item.loss) for item in self._items(number, load["beside"])]
+        least_head, least_tail = named["least_head"] * (1 - ROUNDING), named["least_tail"] * (1 - ROUNDING)
+        heads, tails = self.limits["head"], self.limits["tail"]
+        return [(item.node, ns) for item, ns in chosen
+                if ns > 0 and self.step.cost[item.node] > 0 and heads[item.node] >= least_head and
+                tails[item.node] >= least_tail]
 
     def _bounds_of_branches(self, graph):
         if len(graph["branches"]) != 2:
@@ -352,9 +490,12 @@ class Checker:
             return
         for adjustment in graph["adjustments"]:
             self.adjust(adjustment)
-        found = self.proved(graph["window"], (self.limits["head"], self.limits["tail"]))
+        if "milestones" in graph:
+            found = self.priced(graph["milestones"])
+        else:
+            found = self.proved(graph["window"], (self.limits["head"], self.limits["tail"]))
         if not graph["bound_ns"] <= found:
-            raise Refused(f"the bound is {graph['bound_ns']} ns, and its window proves {found} ns")
+            raise Refused(f"the bound is {graph['bound_ns']} ns, and its argument proves {found} ns")
 
 
 def read(path):
@@ -363,8 +504,8 @@ def read(path):
 
 
 def check_certificate(certificate, graphs):
-    if certificate.get("format") != "weft-bounds" or certificate.get("version") != 1:
-        raise Refused("not of format weft-bounds, version 1")
+    if certificate.get("format") != "weft-bounds" or certificate.get("version") not in VERSIONS:
+        raise Refused(f"not of format weft-bounds, version {' or '.join(map(str, VERSIONS))}")
     if not certificate["graphs"]:
         raise Refused("it names no graph")
     for graph in certificate["graphs"]:

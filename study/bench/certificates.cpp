@@ -13,7 +13,8 @@
 namespace weft::study {
 namespace {
 
-constexpr int kCertificateVersion = 1;
+// A file names the least version that describes it, so that a reader of an older one takes what it knows.
+constexpr int kCertificateVersion = 1, kVersionWithMilestones = 2;
 
 JsonObject resource_json(const simulate::ResourceName& name, const simulate::Thresholds& chosen) {
   JsonObject json;
@@ -37,13 +38,42 @@ JsonObject adjustment_json(const simulate::Adjustment& adjustment) {
       .add("window", window_json(adjustment.window));
 }
 
-/// The members of a proof: a window with its adjustments, or a split with a proof of each case.
+/// Milestones as classes and tasks in turn, charges as four numbers each: many of both would fill a file otherwise.
+JsonObject milestones_json(const simulate::MilestoneProof& proof) {
+  std::vector<std::uint32_t> tasks;
+  for (const simulate::StepModel::Task& each : proof.milestones) {
+    tasks.push_back(each.class_index);
+    tasks.push_back(each.task);
+  }
+  std::vector<JsonObject> loads;
+  for (const simulate::PricedLoad& load : proof.loads) {
+    JsonObject& json = loads.emplace_back();
+    json.add("class", load.resource.class_index).add("work", resource_json(load.resource, load.chosen));
+    if (load.beside) json.add("beside", resource_json(*load.beside, load.chosen));
+    JsonArray charges;
+    for (const simulate::Charge& each : load.charges)
+      charges.add(each.first).add(each.last).add(each.during).add(each.price);
+    json.add("charges", charges);
+  }
+  return JsonObject().add("tasks", tasks).add("loads", loads);
+}
+
+bool has_milestones(const simulate::GraphCertificate& proof) {
+  return proof.milestones || std::ranges::any_of(proof.branches, has_milestones);
+}
+
+/// The members of a proof: a window or milestones with the adjustments, or a split with a proof of each case.
 void add_proof(JsonObject& json, const simulate::GraphCertificate& proof) {
   json.add("bound_ns", proof.bound_ns);
   if (!proof.split) {
     std::vector<JsonObject> adjustments;
     for (const simulate::Adjustment& adjustment : proof.adjustments) adjustments.push_back(adjustment_json(adjustment));
-    json.add("adjustments", adjustments).add("window", window_json(proof.window));
+    json.add("adjustments", adjustments);
+    if (proof.milestones) {
+      json.add("milestones", milestones_json(*proof.milestones));
+    } else {
+      json.add("window", window_json(proof.window));
+    }
     return;
   }
   std::vector<JsonObject> branches;
@@ -121,14 +151,16 @@ std::string graph_file_name(std::uint64_t graph) {
 
 std::string certificate_json(const InstanceCertificate& certificate) {
   std::vector<JsonObject> graphs;
+  int version = kCertificateVersion;
   for (const InstanceCertificate::Graph& each : certificate.graphs) {
+    if (has_milestones(each.proof)) version = kVersionWithMilestones;
     JsonObject& json = graphs.emplace_back();
     json.add("graph", hex_fingerprint(each.proof.graph)).add("policies", each.policies);
     add_proof(json, each.proof);
   }
   return json_lines(JsonObject()
                         .add("format", "weft-bounds")
-                        .add("version", kCertificateVersion)
+                        .add("version", version)
                         .add("instance", certificate.instance)
                         .add("step", hex_fingerprint(certificate.step))
                         .add("bound_ns", certificate.bound_ns())

@@ -115,12 +115,13 @@ bool split_case(const LeastCase& one) {
   for (const OpenPair& pair : open_pairs(one.open)) {
     GraphCertificate trial = {.graph = one.proof->graph, .bound_ns = one.proof->bound_ns, .split = pair.split};
     for (const bool forward : {true, false}) {
-      GraphCertificate branch = certify(in_order(one.open, pair.split, forward));
+      GraphCertificate branch = certify_by_windows(in_order(one.open, pair.split, forward));
       // The case holds what held before it was split off.
       if (branch.bound_ns < one.proof->bound_ns) {
         branch.bound_ns = one.proof->bound_ns;
         branch.adjustments = one.proof->adjustments;
         branch.window = one.proof->window;
+        branch.milestones = one.proof->milestones;
       }
       trial.branches.push_back(std::move(branch));
     }

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/simulate/certify/price_search.h"
+
 namespace weft::simulate {
 namespace {
 
@@ -145,6 +147,26 @@ class Needs {
     items(*std::ranges::find(slowing, *window.beside, &StepResource::name), window.beside_chosen, limits);
   }
 
+  /// The same of a proof by milestones, and of the milestones whose heads or tails it takes.
+  void of(const MilestoneProof& proof, const Limits& limits) {
+    const StepModel& model = direction_.model();
+    for (const PricedLoad& load : proof.loads) {
+      for (const ResourceItem& item : work_of(load, model, limits).items)
+        need(item.node, direction_.threshold(load.chosen));
+    }
+    const auto end = static_cast<std::uint32_t>(2 * proof.milestones.size());
+    for (const PricedLoad& load : proof.loads) {
+      for (const Charge& charge : load.charges) {
+        const bool heads = direction_.side() == Side::head;
+        if (charge.during != Charge::kAll || (charge.first > 0) == (charge.last < end)) continue;
+        if (heads != (charge.first == 0)) continue;
+        const StepModel::Task& at = proof.milestones[heads ? charge.last / 2 : (charge.first - 1) / 2];
+        const std::uint32_t node = model.node_of(at.class_index, at.task);
+        need(node, heads ? limits.head[node] : limits.tail[node]);
+      }
+    }
+  }
+
   /// In an order of proof.
   std::vector<Adjustment> adjustments() {
     std::vector<Adjustment> result;
@@ -199,27 +221,63 @@ ProvedWindow longest_path_window(const StepModel& model, const Limits& limits) {
 
 }  // namespace
 
-GraphCertificate certify(const graph::OpenGraph& open) {
+namespace {
+
+/// Heads and tails of a step, as high as whole windows raise them.
+struct RaisedStep {
+  StepModel model;
+  GraphSide forward, backward;
+  Raised heads, tails;
+
+  explicit RaisedStep(const graph::OpenGraph& open)
+      : model(open),
+        forward(model, Side::head),
+        backward(model, Side::tail),
+        heads(raise(forward)),
+        tails(raise(backward)) {}
+  Limits limits() const { return {heads.value, tails.value}; }
+
+  template <typename Argument>
+  std::vector<Adjustment> adjustments_for(const Argument& argument) const {
+    Needs of_heads(forward, heads), of_tails(backward, tails);
+    of_heads.of(argument, limits());
+    of_tails.of(argument, limits());
+    std::vector<Adjustment> adjustments = of_heads.adjustments();
+    const std::vector<Adjustment> more = of_tails.adjustments();
+    adjustments.insert(adjustments.end(), more.begin(), more.end());
+    return adjustments;
+  }
+};
+
+GraphCertificate best_by_windows(const RaisedStep& step, const graph::OpenGraph& open) {
   constexpr std::size_t kMostThresholds = 400;
-  const StepModel model(open);
-  const GraphSide forward(model, Side::head), backward(model, Side::tail);
-  const Raised heads = raise(forward), tails = raise(backward);
-  const Limits limits{heads.value, tails.value};
-  ProvedWindow best = longest_path_window(model, limits);
-  for (const StepResource& resource : model.resources()) {
-    const ProvedWindow found = best_window(resource, model, limits, kMostThresholds);
+  ProvedWindow best = longest_path_window(step.model, step.limits());
+  for (const StepResource& resource : step.model.resources()) {
+    const ProvedWindow found = best_window(resource, step.model, step.limits(), kMostThresholds);
     if (found.ns > best.ns) best = found;
   }
-  GraphCertificate certificate{.graph = bound_fingerprint(open)};
-  certificate.bound_ns = rounded_down(proved_by(best.window, model, limits));
-  certificate.window = best.window;
-  Needs of_heads(forward, heads), of_tails(backward, tails);
-  of_heads.of(best.window, limits);
-  of_tails.of(best.window, limits);
-  certificate.adjustments = of_heads.adjustments();
-  const std::vector<Adjustment> more = of_tails.adjustments();
-  certificate.adjustments.insert(certificate.adjustments.end(), more.begin(), more.end());
-  return certificate;
+  return {.graph = bound_fingerprint(open),
+          .bound_ns = rounded_down(proved_by(best.window, step.model, step.limits())),
+          .adjustments = step.adjustments_for(best.window),
+          .window = best.window};
+}
+
+}  // namespace
+
+GraphCertificate certify_by_windows(const graph::OpenGraph& open) {
+  return best_by_windows(RaisedStep(open), open);
+}
+
+GraphCertificate certify(const graph::OpenGraph& open) {
+  constexpr double kWorthIts = 1 + 1e-7, kRounding = 1 - 1e-10;  // a proof by milestones adds up many prices
+  const RaisedStep step(open);
+  GraphCertificate by_window = best_by_windows(step, open);
+  std::optional<MilestoneProof> proof = search_prices(step.model, step.limits(), by_window.bound_ns);
+  if (!proof) return by_window;
+  GraphCertificate certificate{.graph = by_window.graph, .adjustments = step.adjustments_for(*proof)};
+  certificate.milestones = std::move(proof);
+  certificate.bound_ns = proved_by(certificate, open) * kRounding;
+  return certificate.bound_ns > by_window.bound_ns * kWorthIts ? certificate : by_window;
 }
 
 graph::OpenGraph in_order(graph::OpenGraph open, const Split& split, bool first_before_second) {
@@ -256,7 +314,9 @@ double proved_by(const GraphCertificate& certificate, const graph::OpenGraph& op
     raised[side][node] = std::max(raised[side][node], each.ns);
     settle(side);
   }
-  return proved_by(certificate.window, model, {values[0], values[1]});
+  const Limits limits{values[0], values[1]};
+  return certificate.milestones ? proved_by(*certificate.milestones, model, limits)
+                                : proved_by(certificate.window, model, limits);
 }
 
 }  // namespace weft::simulate

@@ -168,6 +168,7 @@ void StepModel::add_edges(const graph::OpenGraph& open) {
 }
 
 void StepModel::add_resources(const graph::OpenGraph& open) {
+  queues_.resize(cost_.size());
   const bool messages = std::ranges::any_of(open.classes, [](const graph::OpenClass& one) {
     return std::ranges::any_of(one.tasks, [](const graph::OpenTask& task) { return task.message >= 0; });
   });
@@ -205,7 +206,13 @@ void StepModel::add_resources(const graph::OpenGraph& open) {
     for (const auto& [name, resource] : own) {
       if (std::ranges::any_of(resource.items, [](const ResourceItem& item) { return item.ns * item.loss > 0; }))
         slowing.push_back(resource);
-      if (name.kind != ResourceKind::cores) resources_.push_back(resource);
+      if (name.kind == ResourceKind::cores) continue;
+      const bool queue = name.kind == ResourceKind::channel || name.kind == ResourceKind::local ||
+                         (name.kind == ResourceKind::computations && streams == 1);
+      for (const ResourceItem& item : resource.items) {
+        if (queue) queues_[item.node].push_back(static_cast<std::uint32_t>(resources_.size()));
+      }
+      resources_.push_back(resource);
     }
   }
 }

@@ -63,6 +63,8 @@ class StepModel {
 
   /// Resources that bound a step by their work; not `cores`.
   const std::vector<StepResource>& resources() const { return resources_; }
+  /// Numbers of the queues that serve the node: a class's one compute stream, channels and local streams.
+  const std::vector<std::uint32_t>& queues(std::uint32_t node) const { return queues_[node]; }
   /// What slows the computations of a class down: its channels, links and cores.
   const std::vector<StepResource>& slowing(std::size_t class_index) const { return slowing_[class_index]; }
 
@@ -78,6 +80,7 @@ class StepModel {
   std::vector<std::uint32_t> order_;
   std::vector<StepResource> resources_;
   std::vector<std::vector<StepResource>> slowing_;
+  std::vector<std::vector<std::uint32_t>> queues_;  // by node; a queue's number is that of its resource
 };
 
 /// Whether a queue serves both tasks, one at a time: one compute stream, a channel, or a local stream.

@@ -24,6 +24,9 @@ class CheckBounds : public ::testing::Test {
     folder_.write("steps/stages.toml",
                   "model = \"tiny\"\ngrid = \"pipe=2\"\nmachine = \"dgx-h100\"\nglobal-batch = 4\nmicro-batch = 1\n");
     folder_.write("steps/cores.toml", "model = \"tiny\"\ngrid = \"data=2\"\nmachine = \"laptop\"\nglobal-batch = 4\n");
+    folder_.write("steps/gathered.toml",
+                  "model = \"tiny\"\ngrid = \"z=4\"\nmachine = \"perlmutter\"\nglobal-batch = 4\n"
+                  "reshard-after-forward = true\n");
     const testing::CommandResult made = testing::run_weft({"bench", "--instances", "steps", "--policies", "program",
                                                            "fsdp", "1f1b", "-o", "results", "--certify", "proof"},
                                                           folder_.path().string());
@@ -50,7 +53,7 @@ class CheckBounds : public ::testing::Test {
 };
 
 TEST_F(CheckBounds, CertificatesHold) {
-  for (const char* name : {"sharded", "stages", "cores"}) {
+  for (const char* name : {"sharded", "stages", "cores", "gathered"}) {
     const testing::CommandResult result = check("proof/" + std::string(name) + ".json", {"--best", "results/best.csv"});
     EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
     EXPECT_GT(certificate(name)["bound_ns"].get<double>(), 0);
@@ -63,7 +66,7 @@ TEST_F(CheckBounds, FalseCertificatesAreRefused) {
     EXPECT_EQ(result.exit_code, 1) << result.output << result.errors;
     EXPECT_NE(result.output.find("refused"), std::string::npos);
   };
-  for (const char* name : {"sharded", "stages", "cores"}) {
+  for (const char* name : {"sharded", "stages", "cores", "gathered"}) {
     EXPECT_EQ(changed(name, [](json&) {}).exit_code, 0);
     refused(name, [](json& all) { all["bound_ns"] = all["bound_ns"].get<double>() * (1 + 1e-8); });
     refused(name, [](json& all) {
@@ -71,8 +74,15 @@ TEST_F(CheckBounds, FalseCertificatesAreRefused) {
       graph["bound_ns"] = graph["bound_ns"].get<double>() * (1 + 1e-8);
     });
     refused(name, [](json& all) { all["graphs"] = json::array(); });
-    refused(name, [](json& all) { all["graphs"][0].erase("window"); });
-    refused(name, [](json& all) { all["graphs"][0]["window"]["work"]["kind"] = "cores"; });
+    refused(name, [](json& all) { all["version"] = 3; });
+    refused(name, [](json& all) {
+      all["graphs"][0].erase("window");
+      all["graphs"][0].erase("milestones");
+    });
+    refused(name, [](json& all) {
+      json& graph = all["graphs"][0];
+      (graph.contains("window") ? graph["window"] : graph["milestones"]["loads"][0])["work"]["kind"] = "cores";
+    });
   }
   // A set that lacks work proves less, and so does an enlarged one, which begins earlier.
   refused("sharded", [](json& all) {
@@ -91,6 +101,37 @@ TEST_F(CheckBounds, FalseCertificatesAreRefused) {
   refused("sharded", [](json& all) {
     json& graph = all["graphs"][0];
     graph["adjustments"].push_back({{"class", 0}, {"task", 40}, {"head_ns", 1e12}, {"window", graph["window"]}});
+  });
+}
+
+TEST_F(CheckBounds, FalseMilestonesAreRefused) {
+  const json truth = certificate("gathered");
+  ASSERT_EQ(truth["version"], 2);
+  ASSERT_TRUE(truth["graphs"][0].contains("milestones"));
+  const auto refused = [&](const char* what, const std::function<void(json&)>& change) {
+    const testing::CommandResult result =
+        changed("gathered", [&](json& all) { change(all["graphs"][0]["milestones"]); });
+    EXPECT_EQ(result.exit_code, 1) << what << result.output << result.errors;
+    EXPECT_NE(result.output.find("refused"), std::string::npos) << what;
+  };
+  refused("a task that doesn't precede the next one", [](json& proof) {
+    json& tasks = proof["tasks"];
+    std::swap(tasks[1], tasks[tasks.size() - 1]);
+  });
+  refused("a milestone twice", [](json& proof) { proof["tasks"][3] = proof["tasks"][1]; });
+  refused("no milestones", [](json& proof) { proof["tasks"] = json::array(); });
+  refused("half a milestone", [](json& proof) { proof["tasks"].erase(0); });
+  refused("parts that pay more than 1", [](json& proof) {
+    for (json& load : proof["loads"]) load["charges"][3] = load["charges"][3].get<double>() + 1;
+  });
+  refused("a price below 0", [](json& proof) { proof["loads"][0]["charges"][3] = -0.1; });
+  refused("a part that isn't there", [](json& proof) { proof["loads"][0]["charges"][1] = 1000000; });
+  refused("no prices", [](json& proof) { proof["loads"] = json::array(); });
+  refused("less work", [](json& proof) {
+    for (json& load : proof["loads"]) load["work"]["least_head"] = 1e12;
+  });
+  refused("another resource", [](json& proof) {
+    for (json& load : proof["loads"]) load["work"]["number"] = 77;
   });
 }
 

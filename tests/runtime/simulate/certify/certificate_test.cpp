@@ -8,6 +8,7 @@
 
 #include "runtime/policy/scheduling/makespan.h"
 #include "runtime/simulate/certify/branch.h"
+#include "runtime/simulate/certify/price_search.h"
 #include "runtime/simulate/open_problem.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
@@ -142,6 +143,107 @@ TEST(Certificate, IsNeverAboveTheBestOrderNorBelowOtherBounds) {
   }
   EXPECT_GE(attained, 200);
   EXPECT_GE(better, 10);
+}
+
+TEST(Certificate, MilestonesAreNeverAboveTheBestOrder) {
+  int better = 0, attained = 0;
+  for (std::uint64_t seed = 1000; seed < 1400; ++seed) {
+    const SlowedStep step(seed, seed % 4);
+    const graph::OpenGraph open = step.open();
+    const StepModel model(open);
+    std::vector<double> head(model.nodes(), 0), tail(model.nodes(), 0);
+    for (const std::uint32_t node : model.order()) {
+      for (const std::uint32_t source : model.before(node))
+        head[node] = std::max(head[node], head[source] + model.cost(source));
+    }
+    for (auto node = model.order().rbegin(); node != model.order().rend(); ++node) {
+      for (const std::uint32_t target : model.after(*node))
+        tail[*node] = std::max(tail[*node], tail[target] + model.cost(target));
+    }
+    const Limits limits{head, tail};
+    const double best = step.best_step();
+    const GraphCertificate by_windows = certify_by_windows(open), either = certify(open);
+    const std::optional<MilestoneProof> proof = search_prices(model, limits, std::max(1.0, by_windows.bound_ns));
+    if (proof) {
+      EXPECT_LE(proved_by(*proof, model, limits), best * (1 + 1e-9)) << seed;
+    }
+    EXPECT_LE(either.bound_ns, best * (1 + 1e-9)) << seed;
+    EXPECT_GE(either.bound_ns, by_windows.bound_ns) << seed;
+    EXPECT_GE(proved_by(either, open), either.bound_ns) << seed;
+    if (!either.milestones) continue;
+    ++better;
+    attained += either.bound_ns >= best * (1 - 1e-6) ? 1 : 0;
+  }
+  EXPECT_GE(better, 5);
+  EXPECT_GE(attained, 1);
+}
+
+TEST(Certificate, AnyPricesOfAnyChainProveNoMoreThanTheBestOrder) {
+  int positive = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const SlowedStep step(seed, seed % 3);
+    const graph::OpenGraph open = step.open();
+    const StepModel model(open);
+    const std::vector<double> zero(model.nodes(), 0);
+    const double best = step.best_step();
+    testing::Draws draws(seed + 77);
+    for (int trial = 0; trial < 20; ++trial) {
+      MilestoneProof proof;
+      // A walk along edges, some of whose tasks are milestones.
+      std::uint32_t node = model.order()[0];
+      while (true) {
+        if (proof.milestones.empty() || draws.chance(60)) proof.milestones.push_back(model.task_of(node));
+        if (model.after(node).empty()) break;
+        node = model.after(node)[static_cast<std::size_t>(draws.between(0, std::ssize(model.after(node)) - 1))];
+      }
+      const auto end = static_cast<std::int64_t>(2 * proof.milestones.size());
+      std::vector<double> left(static_cast<std::size_t>(end) + 1, 1);
+      for (const StepResource& resource : model.resources()) {
+        PricedLoad load{.resource = resource.name};
+        if (draws.chance(30)) load.chosen = {static_cast<double>(draws.between(0, 10)), 0};
+        const std::vector<StepResource>& slowing = model.slowing(0);
+        if (resource.name.kind == ResourceKind::computations && !slowing.empty() && draws.chance(70))
+          load.beside = slowing[static_cast<std::size_t>(draws.between(0, std::ssize(slowing) - 1))].name;
+        for (int charges = 0; charges < 3; ++charges) {
+          const std::int64_t first = draws.chance(50) ? 0 : draws.between(0, end), last = draws.between(first, end);
+          const auto during = static_cast<std::int32_t>(draws.chance(50) ? -1 : draws.between(-2, end / 2 - 1));
+          Charge charge{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last), during, 1};
+          for (std::int64_t part = first; part <= last; ++part)
+            charge.price = std::min(charge.price, left[static_cast<std::size_t>(part)]);
+          if (draws.chance(50)) charge.price /= 2;
+          for (std::int64_t part = first; part <= last; ++part) left[static_cast<std::size_t>(part)] -= charge.price;
+          load.charges.push_back(charge);
+        }
+        proof.loads.push_back(load);
+      }
+      const double proved = proved_by(proof, model, {zero, zero});
+      EXPECT_LE(proved, best * (1 + 1e-9)) << seed;
+      positive += proved > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(positive, 2000);
+}
+
+TEST(Certificate, MilestonesCountWhatMustRunBesideAChain) {
+  // Three computations of 10 with a sum of 10 between two of them, and five sums of 6 on another channel, beside which
+  // computations run at half of their speed. The path takes 50, and all computations 30 + 15. But only 20 of the five
+  // sums fit beside the chain's sums, and the other 10 cost the computations 5.
+  OpenSteps step;
+  step.open.contention.emplace().slowdowns.push_back({.compute = "", .collective = "slow", .factor = 2});
+  std::uint32_t last = step.add(10, -1, {});
+  for (int i = 0; i < 2; ++i) last = step.add(10, -1, {step.add(10, 0, {last})});
+  for (int i = 0; i < 5; ++i) step.open.classes[0].tasks[step.add(6, 1, {})].operation = "slow";
+  const GraphCertificate windows = certify_by_windows(step.open), certificate = certify(step.open);
+  EXPECT_NEAR(windows.bound_ns, 50, 1e-6);
+  ASSERT_TRUE(certificate.milestones);
+  EXPECT_NEAR(certificate.bound_ns, 55, 1e-4);
+
+  GraphCertificate changed = certificate;
+  changed.milestones->loads[0].charges[0].price += 0.5;
+  EXPECT_LT(proved_by(changed, step.open), certificate.bound_ns) << "parts pay more than 1";
+  changed = certificate;
+  std::ranges::reverse(changed.milestones->milestones);
+  EXPECT_EQ(proved_by(changed, step.open), 0) << "no chain";
 }
 
 TEST(Branch, DecidesAnOrderThatWindowsLeaveOpen) {

@@ -19,7 +19,7 @@ void prove_windows(const PlanningProblem& problem, std::span<PlanReport> reports
   const auto prove = [&](const graph::Graph& graph, const cost::TaskCosts& costs) {
     if (graph.tasks().size() > kMostProvedTasks) return 0.0;
     const auto [found, is_new] = proved.try_emplace(graph.fingerprint(), 0);
-    if (is_new) found->second = certify(open_graph_of(graph, costs, problem, "")).bound_ns;
+    if (is_new) found->second = certify_by_windows(open_graph_of(graph, costs, problem, "")).bound_ns;
     return found->second;
   };
   if (own != nullptr) own->bounds.windows = prove(*own->graph, own->costs);
@@ -32,7 +32,8 @@ void prove_windows(const JointProblem& problem, JointReport& report) {
   if (!report.planned()) return;
   std::size_t tasks = 0;
   for (const auto& plan : report.plans) tasks += plan->graph->tasks().size();
-  if (tasks <= kMostProvedTasks) report.bounds.step.windows = certify(open_graph_of(report, problem, "")).bound_ns;
+  if (tasks <= kMostProvedTasks)
+    report.bounds.step.windows = certify_by_windows(open_graph_of(report, problem, "")).bound_ns;
 }
 
 }  // namespace weft::simulate

@@ -8,8 +8,8 @@
 
 namespace weft::simulate {
 
-/// Sets Bounds::windows of the reports' graphs and of the problem's own graph: what certify() proves, once for each
-/// graph. Graphs of more than 20,000 tasks are left out, since their proofs take more than a few seconds.
+/// Sets Bounds::windows of the reports' graphs and of the problem's own graph: what certify_by_windows() proves, once
+/// for each graph. Graphs of more than 20,000 tasks are left out, since their proofs take more than a few seconds.
 void prove_windows(const PlanningProblem& problem, std::span<PlanReport> reports, ProblemBounds* own = nullptr);
 void prove_windows(const JointProblem& problem, JointReport& report);
 

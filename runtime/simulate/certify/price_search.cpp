@@ -335,7 +335,7 @@ class PriceProgram {
 }  // namespace
 
 std::optional<MilestoneProof> search_prices(const StepModel& model, const Limits& limits, double about_ns) {
-  constexpr std::size_t kMostMilestones = 600, kMostRows = 900;
+  constexpr std::size_t kMostMilestones = 1200, kMostRows = 1200;
   if (model.nodes() == 0 || !(about_ns > 0)) return std::nullopt;
   const MilestoneParts parts(model, longest_chain(model, kMostMilestones));
   if (parts.chain().empty()) return std::nullopt;

@@ -307,8 +307,8 @@ TEST(Certificate, HeadsAfterAMeetingHoldWhatPrecedesIt) {
   // Two computations of 10 and a sum of 5 of each meet in a task of 1, after which two sums of 10 share the channel.
   // Longest paths alone give heads of 16 after the meeting and tails of 16 before it.
   OpenSteps step;
-  const auto add = [&](double ns, bool sum, std::vector<std::uint32_t> after) {
-    return step.add(ns, sum ? 0 : -1, std::move(after));
+  const auto add = [&](double ns, bool sum, const std::vector<std::uint32_t>& after) {
+    return step.add(ns, sum ? 0 : -1, after);
   };
   const auto a = add(10, false, {}), b = add(10, false, {});
   const auto meeting = add(1, false, {add(5, true, {a}), add(5, true, {b})});

@@ -219,10 +219,6 @@ ProvedWindow longest_path_window(const StepModel& model, const Limits& limits) {
   return best;
 }
 
-}  // namespace
-
-namespace {
-
 /// Heads and tails of a step, as high as whole windows raise them.
 struct RaisedStep {
   StepModel model;

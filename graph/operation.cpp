@@ -1,6 +1,67 @@
 #include "graph/operation.h"
 
+#include <utility>
+
 namespace weft::graph {
+
+Operation::Operation() = default;
+Operation::Operation(const Operation& other) = default;
+Operation::Operation(Operation&& other) noexcept = default;
+Operation& Operation::operator=(const Operation& other) = default;
+Operation& Operation::operator=(Operation&& other) noexcept = default;
+Operation::~Operation() = default;
+
+template <class Op>
+requires is_alternative_of<Op, OperationVariant> Operation::Operation(Op op) : OperationVariant(std::move(op)) {}
+
+template Operation::Operation(Gemm);
+template Operation::Operation(PackWeight);
+template Operation::Operation(BiasGradient);
+template Operation::Operation(AddBias);
+template Operation::Operation(LayerNormForward);
+template Operation::Operation(LayerNormBackward);
+template Operation::Operation(RmsNormForward);
+template Operation::Operation(RmsNormBackward);
+template Operation::Operation(HeadNormForward);
+template Operation::Operation(HeadNormBackward);
+template Operation::Operation(NormStatistics);
+template Operation::Operation(NormForwardOfParts);
+template Operation::Operation(NormBackwardSums);
+template Operation::Operation(NormBackwardOfParts);
+template Operation::Operation(TakeColumns);
+template Operation::Operation(PutColumns);
+template Operation::Operation(EmbeddingForward);
+template Operation::Operation(EmbeddingBackward);
+template Operation::Operation(PositionBackward);
+template Operation::Operation(Rope);
+template Operation::Operation(AttentionForward);
+template Operation::Operation(AttentionBackward);
+template Operation::Operation(CacheStore);
+template Operation::Operation(AttentionDecode);
+template Operation::Operation(GeluForward);
+template Operation::Operation(GeluBackward);
+template Operation::Operation(SwiGluForward);
+template Operation::Operation(SwiGluBackward);
+template Operation::Operation(Add);
+template Operation::Operation(Scale);
+template Operation::Operation(Zero);
+template Operation::Operation(Cast);
+template Operation::Operation(Dropout);
+template Operation::Operation(CrossEntropy);
+template Operation::Operation(VocabStatistics);
+template Operation::Operation(VocabCrossEntropy);
+template Operation::Operation(LossSum);
+template Operation::Operation(SumSquares);
+template Operation::Operation(ClipFactor);
+template Operation::Operation(AdamW);
+template Operation::Operation(SelectRow);
+template Operation::Operation(AllReduce);
+template Operation::Operation(ReduceScatter);
+template Operation::Operation(AllGather);
+template Operation::Operation(Broadcast);
+template Operation::Operation(Send);
+template Operation::Operation(Receive);
+template Operation::Operation(Opaque);
 
 std::string_view to_string(Channel channel) {
   switch (channel) {

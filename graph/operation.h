@@ -7,6 +7,7 @@
 
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 
 #include "graph/operations/attention.h"
@@ -22,7 +23,7 @@
 
 namespace weft::graph {
 
-using Operation =
+using OperationVariant =
     std::variant<Gemm, PackWeight, BiasGradient, AddBias, LayerNormForward, LayerNormBackward, RmsNormForward,
                  RmsNormBackward, HeadNormForward, HeadNormBackward, NormStatistics, NormForwardOfParts,
                  NormBackwardSums, NormBackwardOfParts, TakeColumns, PutColumns, EmbeddingForward, EmbeddingBackward,
@@ -30,6 +31,27 @@ using Operation =
                  GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Zero, Cast, Dropout, CrossEntropy,
                  VocabStatistics, VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce,
                  ReduceScatter, AllGather, Broadcast, Send, Receive, Opaque>;
+
+template <class Op, class Variant>
+inline constexpr bool is_alternative_of = false;
+template <class Op, class... Ops>
+inline constexpr bool is_alternative_of<Op, std::variant<Ops...>> = (std::is_same_v<Op, Ops> || ...);
+
+/// One of the operations, for std::visit(), std::get() and the like. Its construction, copies and destruction are
+/// compiled in operation.cpp: as inline functions of a variant of so many types they were a third of the code of every
+/// file that holds tasks.
+class Operation : public OperationVariant {
+ public:
+  Operation();
+  // Not explicit: a task's operation is written as one of the structs. Instantiated in operation.cpp for each of them.
+  template <class Op>
+  requires is_alternative_of<Op, OperationVariant> Operation(Op op);  // NOLINT(google-explicit-constructor)
+  Operation(const Operation& other);
+  Operation(Operation&& other) noexcept;
+  Operation& operator=(const Operation& other);
+  Operation& operator=(Operation&& other) noexcept;
+  ~Operation();
+};
 
 /// The operation's name in drawings, traces and profiles: "gemm", "all_reduce", …
 std::string_view kind_name(const Operation& operation);

@@ -83,13 +83,13 @@ std::vector<std::string> kinds(bool collectives, std::index_sequence<Index...> /
     if (std::holds_alternative<graph::Opaque>(operation)) return;
     if (graph::is_collective(operation) == collectives) names.emplace_back(graph::kind_name(operation));
   };
-  (add(std::variant_alternative_t<Index, graph::Operation>{}), ...);
+  (add(std::variant_alternative_t<Index, graph::OperationVariant>{}), ...);
   return names;
 }
 
 /// The names of all computations, or of all collectives.
 std::vector<std::string> operation_kinds(bool collectives) {
-  return kinds(collectives, std::make_index_sequence<std::variant_size_v<graph::Operation>>{});
+  return kinds(collectives, std::make_index_sequence<std::variant_size_v<graph::OperationVariant>>{});
 }
 
 /// The values of machine_keys() in one table.

@@ -14,10 +14,10 @@ namespace {
 TEST(Operation, KindNamesAreUnique) {
   std::set<std::string_view> names;
   const auto add = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (names.insert(kind_name(Operation(std::in_place_index<I>))), ...);
+    (names.insert(kind_name(Operation(std::variant_alternative_t<I, OperationVariant>{}))), ...);
   };
-  add(std::make_index_sequence<std::variant_size_v<Operation>>());
-  EXPECT_EQ(names.size(), std::variant_size_v<Operation>);
+  add(std::make_index_sequence<std::variant_size_v<OperationVariant>>());
+  EXPECT_EQ(names.size(), std::variant_size_v<OperationVariant>);
 }
 
 TEST(Operation, CollectivesKnowTheirChannel) {

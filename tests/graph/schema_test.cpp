@@ -25,9 +25,9 @@ using testing::every_operation;
 template <class F>
 void for_each_operation(F&& f) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (f(std::variant_alternative_t<I, Operation>{}), ...);
+    (f(std::variant_alternative_t<I, OperationVariant>{}), ...);
   }
-  (std::make_index_sequence<std::variant_size_v<Operation>>());
+  (std::make_index_sequence<std::variant_size_v<OperationVariant>>());
 }
 
 Graph graph_of_every_operation() {
@@ -90,7 +90,7 @@ TEST(Schema, WhatFilesKnowStaysAsItIs) {
 TEST(Schema, EveryOperationIsAmongTheSamples) {
   std::set<std::size_t> sampled;
   for (const Operation& operation : every_operation()) sampled.insert(operation.index());
-  EXPECT_EQ(sampled.size() + 1, std::variant_size_v<Operation>);  // Opaque has no schema to sample
+  EXPECT_EQ(sampled.size() + 1, std::variant_size_v<OperationVariant>);  // Opaque has no schema to sample
 }
 
 TEST(Schema, KindsAreUnique) {

@@ -154,7 +154,7 @@ TEST(CpuExecutor, StreamsThreadsAndPoliciesChangeNothing) {
 }
 
 TEST(ExecutableGraph, StaysFiniteAndUsesEveryCollective) {
-  std::array<int, std::variant_size_v<graph::Operation>> uses{};
+  std::array<int, std::variant_size_v<graph::OperationVariant>> uses{};
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     const auto graph = executable_graph(seed, 2);
     for (const graph::Task& task : graph->tasks()) ++uses[task.operation.index()];

@@ -12,7 +12,7 @@ namespace weft {
 namespace {
 
 template <class Read>
-std::string refusal(std::string_view text, Read read, TomlKeys keys = TomlKeys::as_written) {
+std::string toml_refusal(std::string_view text, Read read, TomlKeys keys = TomlKeys::as_written) {
   return testing::message_of<UserError>([&] {
     const Document document = read_toml(text, "f.toml", "mend it", keys);
     read(document.root());
@@ -33,29 +33,30 @@ TEST(TomlDocument, HasTheValuesOfTheFile) {
 }
 
 TEST(TomlDocument, RefusalsNameTheLine) {
-  EXPECT_EQ(refusal("a = 1\n\n[b]\nc = 2\n", [](auto in) { in["b"]["c"].text(); }),
+  EXPECT_EQ(toml_refusal("a = 1\n\n[b]\nc = 2\n", [](auto in) { in["b"]["c"].text(); }),
             "f.toml line 4: b.c is 2; expected a text\n  fix: mend it");
-  EXPECT_TRUE(testing::has_parts(refusal("a = inf\n", [](auto in) { in["a"].number(); }), {"line 1: a is inf"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal("a = 1979-05-27\n", [](auto in) { in["a"].text(); }), {"a is 1979-05-27", "a text"}));
-  EXPECT_TRUE(testing::has_parts(refusal("[a]\n[[b]]\nc = 1\n", [](auto in) { in["b"].items()[0].only({"d"}); }),
+  EXPECT_TRUE(testing::has_parts(toml_refusal("a = inf\n", [](auto in) { in["a"].number(); }), {"line 1: a is inf"}));
+  EXPECT_TRUE(testing::has_parts(toml_refusal("a = 1979-05-27\n", [](auto in) { in["a"].text(); }),
+                                 {"a is 1979-05-27", "a text"}));
+  EXPECT_TRUE(testing::has_parts(toml_refusal("[a]\n[[b]]\nc = 1\n", [](auto in) { in["b"].items()[0].only({"d"}); }),
                                  {"line 3: unknown key b[0].c"}));
-  EXPECT_TRUE(testing::has_parts(refusal("a = \n", nothing), {"f.toml line 1: ", "mend it"}));
-  EXPECT_TRUE(testing::has_parts(refusal(std::string(70'000, '#'), nothing), {"is larger than 65536 bytes"}));
+  EXPECT_TRUE(testing::has_parts(toml_refusal("a = \n", nothing), {"f.toml line 1: ", "mend it"}));
+  EXPECT_TRUE(testing::has_parts(toml_refusal(std::string(70'000, '#'), nothing), {"is larger than 65536 bytes"}));
 }
 
 TEST(TomlDocument, KeysMayBeWrittenWithDashesOrNot) {
   const auto one = [](const DocumentValue& in) { in["a-b"].integer(1, 1); };
-  EXPECT_EQ(refusal("a_b = 1\n", one, TomlKeys::with_dashes), "");
-  EXPECT_TRUE(testing::has_parts(refusal("a_b = 1\n", one), {"has no a-b"}));
-  EXPECT_TRUE(testing::has_parts(refusal("a_b = 1\na-b = 1\n", one, TomlKeys::with_dashes), {"a-b is given twice"}));
-  EXPECT_NE(refusal("a = 1\na = 1\n", nothing), "");
+  EXPECT_EQ(toml_refusal("a_b = 1\n", one, TomlKeys::with_dashes), "");
+  EXPECT_TRUE(testing::has_parts(toml_refusal("a_b = 1\n", one), {"has no a-b"}));
+  EXPECT_TRUE(
+      testing::has_parts(toml_refusal("a_b = 1\na-b = 1\n", one, TomlKeys::with_dashes), {"a-b is given twice"}));
+  EXPECT_NE(toml_refusal("a = 1\na = 1\n", nothing), "");
 }
 
 TEST(TomlDocument, DeepTablesAreRefused) {
   std::string deep = "a";
   for (int i = 0; i < 30'000; ++i) deep += ".a";
-  EXPECT_TRUE(testing::has_parts(refusal(deep + " = 1\n", nothing), {"line 1: values nest more than 64 deep"}));
+  EXPECT_TRUE(testing::has_parts(toml_refusal(deep + " = 1\n", nothing), {"line 1: values nest more than 64 deep"}));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ constexpr std::string_view kWholeGraph = R"({"format": "weft-graph", "version": 
    {"name": "only"}]}]}
 )";
 
-std::string written(const graph::OpenGraph& graph) {
+std::string written_graph(const graph::OpenGraph& graph) {
   std::string text;
   write_graph(graph, [&](std::string_view piece) { text += piece; });
   return text;
@@ -72,7 +72,7 @@ std::string class_refusal(std::string_view members) {
 
 TEST(GraphFile, WritesWhatItReads) {
   const graph::OpenGraph graph = parse_graph_file(kWholeGraph, "g");
-  EXPECT_EQ(written(graph), kWholeGraph);
+  EXPECT_EQ(written_graph(graph), kWholeGraph);
   EXPECT_EQ(graph.world, 4);
   EXPECT_EQ(graph.channels[0].groups[1], (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(graph.contention->compute_streams, 2);
@@ -101,7 +101,7 @@ TEST(GraphFile, IsPackedByItsName) {
   write_graph_file(folder.path("a.graph.json.gz"), graph);
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a.graph.json")), kWholeGraph);
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a.graph.json.gz")).substr(0, 2), "\x1f\x8b");
-  EXPECT_EQ(written(read_graph_file(folder.path("a.graph.json.gz"))), kWholeGraph);
+  EXPECT_EQ(written_graph(read_graph_file(folder.path("a.graph.json.gz"))), kWholeGraph);
   EXPECT_TRUE(is_graph_file("x/a.graph.json"));
   EXPECT_TRUE(is_graph_file("a.graph.json.gz"));
   EXPECT_FALSE(is_graph_file("a.json"));

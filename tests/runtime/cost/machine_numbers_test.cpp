@@ -7,7 +7,7 @@
 namespace weft::cost {
 namespace {
 
-Machine machine_of(const std::string& more) {
+Machine machine_with(const std::string& more) {
   return parse_machine(R"(name = "box"
 source = "a page"
 devices-per-node = 2
@@ -33,7 +33,7 @@ MachineNumber number_of(const Machine& machine, const std::string& key) {
 }
 
 TEST(MachineNumbers, SayWhatEachRestsOn) {
-  const Machine machine = machine_of("");
+  const Machine machine = machine_with("");
   EXPECT_EQ(number_of(machine, "device.flops-bf16"),
             (MachineNumber{"device.flops-bf16", 271.2e12, MachineUnit::operations_a_second, "unverified", "a paper"}));
   EXPECT_EQ(number_of(machine, "node.latency"),
@@ -45,7 +45,7 @@ TEST(MachineNumbers, SayWhatEachRestsOn) {
 }
 
 TEST(MachineNumbers, NameItemsOfListsByTheirMeaning) {
-  const Machine machine = machine_of(R"([[node.group]]
+  const Machine machine = machine_with(R"([[node.group]]
 ranks = 2
 stride = 1
 bandwidth = 3e9
@@ -80,9 +80,9 @@ TEST(MachineNumbers, AreShownWithUnitsOfASuitableSize) {
 }
 
 TEST(MachineNumbers, TellTheUnsureOnesInOneLine) {
-  EXPECT_EQ(unsure_numbers(machine_of("")), (std::vector<std::string>{"device.flops-bf16", "node.latency"}));
+  EXPECT_EQ(unsure_numbers(machine_with("")), (std::vector<std::string>{"device.flops-bf16", "node.latency"}));
   const std::string slow = "[[slowdown]]\nfactor = { value = 1.5, status = \"assumed\" }\n";
-  EXPECT_EQ(unsure_numbers(machine_of(slow + slow)).size(), 3U);
+  EXPECT_EQ(unsure_numbers(machine_with(slow + slow)).size(), 3U);
   EXPECT_EQ(unsure_text({}), "");
   EXPECT_EQ(unsure_text(std::vector<std::string>{"a"}), "1 of its numbers is unverified or assumed: a");
   EXPECT_EQ(unsure_text(std::vector<std::string>{"a", "b", "c", "d", "e"}),

@@ -40,7 +40,7 @@ std::shared_ptr<const graph::Graph> three_tasks() {
   return toy.build();
 }
 
-std::string refusal_of(const std::string& text) {
+std::string refusal_of_policy(const std::string& text) {
   try {
     of_file(text)->order(*three_tasks(), {});
   } catch (const UserError& error) {
@@ -87,8 +87,9 @@ TEST_F(PythonPolicies, SeesTheWholeProblem) {
 }
 
 TEST_F(PythonPolicies, LateAnswersAreRefused) {
-  EXPECT_NE(refusal_of("endless:seconds=0.5").find("endless has no answer after 0.5 seconds"), std::string::npos);
-  EXPECT_NE(refusal_of("late_simulations:seconds=1").find("no answer after 1 seconds"), std::string::npos);
+  EXPECT_NE(refusal_of_policy("endless:seconds=0.5").find("endless has no answer after 0.5 seconds"),
+            std::string::npos);
+  EXPECT_NE(refusal_of_policy("late_simulations:seconds=1").find("no answer after 1 seconds"), std::string::npos);
 }
 
 TEST_F(PythonPolicies, WrongAnswersAreRefused) {
@@ -105,8 +106,8 @@ TEST_F(PythonPolicies, WrongAnswersAreRefused) {
                             Case{"changes_costs", "ValueError"}, Case{"liar", "contradicts an edge"},
                             Case{"missing", "no function or class missing"}, Case{"NoOrder", "no method order"},
                             Case{"longest_way:speed=3", "TypeError"}}) {
-    EXPECT_NE(refusal_of(wrong.text).find(wrong.part), std::string::npos)
-        << wrong.text << ": " << refusal_of(wrong.text);
+    EXPECT_NE(refusal_of_policy(wrong.text).find(wrong.part), std::string::npos)
+        << wrong.text << ": " << refusal_of_policy(wrong.text);
   }
 }
 

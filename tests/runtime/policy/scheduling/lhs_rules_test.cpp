@@ -15,7 +15,7 @@ namespace {
 
 using Rules = std::vector<LhsRule>;
 
-std::string refusal_of(const std::string& text) {
+std::string refusal_of_rules(const std::string& text) {
   const testing::TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "mine.toml";
   std::ofstream(file) << text;
@@ -41,16 +41,17 @@ TEST(LhsRules, TheExampleIsTheDefault) {
 }
 
 TEST(LhsRules, RefusesFilesByLine) {
-  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\n\"memory\",\n\"relase\"]"),
+  EXPECT_TRUE(testing::has_parts(refusal_of_rules("rules = [\n\"memory\",\n\"relase\"]"),
                                  {"line 3: unknown rule \"relase\"", "release"}));
-  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\"near\",\n\"near\"]"), {"line 2: rule near occurs twice"}));
-  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [1]"), {"line 1: rules[0] is 1", "a text"}));
-  EXPECT_TRUE(testing::has_parts(refusal_of("rules = \"near\""), {"line 1: rules is \"near\"", "a list"}));
-  EXPECT_TRUE(testing::has_parts(refusal_of(""), {"has no rules"}));
-  EXPECT_TRUE(testing::has_parts(refusal_of("rules = [\"near\"]\nrule = 1"),
+  EXPECT_TRUE(
+      testing::has_parts(refusal_of_rules("rules = [\"near\",\n\"near\"]"), {"line 2: rule near occurs twice"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of_rules("rules = [1]"), {"line 1: rules[0] is 1", "a text"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of_rules("rules = \"near\""), {"line 1: rules is \"near\"", "a list"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of_rules(""), {"has no rules"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of_rules("rules = [\"near\"]\nrule = 1"),
                                  {"line 2: unknown key rule", "did you mean rules?"}));
-  EXPECT_TRUE(testing::has_parts(refusal_of("rules = ["), {"line 1: "}));
-  EXPECT_TRUE(testing::has_parts(refusal_of(std::string(70'000, '#')), {"larger than"}));
+  EXPECT_TRUE(testing::has_parts(refusal_of_rules("rules = ["), {"line 1: "}));
+  EXPECT_TRUE(testing::has_parts(refusal_of_rules(std::string(70'000, '#')), {"larger than"}));
 }
 
 TEST(LhsRules, AMissingFileIsNamed) {

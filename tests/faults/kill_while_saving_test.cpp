@@ -30,7 +30,7 @@ std::size_t leftovers(const fs::path& run_dir) {
 }
 
 TEST(KillWhileSaving, TheLastCompleteCheckpointAlwaysLoads) {
-  constexpr int kKills = 100;
+  constexpr int kKills = 40;
   constexpr int kLongestWait =
       100'000;  // µs after the first checkpoint of a round: longer than a save, even on a slow disk
   const testing::TemporaryFolder folder;
@@ -111,7 +111,7 @@ class KillGridWhileSaving : public ::testing::Test {
 };
 
 TEST_F(KillGridWhileSaving, AllRanksAtOnce) {
-  constexpr int kKills = 40;
+  constexpr int kKills = 20;
   for (int kill = 0; kill < kKills; ++kill) {
     testing::ChildProcess child(command(static_cast<std::size_t>(kill), 1'000'000));
     wait_for_an_instant(child, 100'000);

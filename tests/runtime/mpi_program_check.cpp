@@ -20,6 +20,7 @@
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/odd_world.h"
+#include "tests/runtime/policy/quick_policies.h"
 
 namespace weft::testing {
 namespace {
@@ -59,7 +60,7 @@ int check(comm::World& world) {
     const auto graph = testing::executable_graph(seed, world.size());
     const auto expected =
         testing::reference_states(graph, world.size(), kSteps)[static_cast<std::size_t>(world.rank())];
-    for (const std::string& policy : policy::graph_policy_names()) {
+    for (const std::string& policy : testing::quick_graph_policies()) {
       const int streams = 1 + static_cast<int>(seed % 3), threads = 1 + static_cast<int>(seed % 2);
       execute::ProgramOptions options{
           .policy = policy::make_policy(policy), .policy_options = {.compute_streams = streams}, .threads = threads};

@@ -35,6 +35,7 @@
 #include "tests/runtime/layered_graph.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/odd_world.h"
+#include "tests/runtime/policy/quick_policies.h"
 
 namespace weft::testing {
 namespace {
@@ -117,9 +118,7 @@ std::vector<std::string> policies(std::uint64_t seed) {
                                     "lhs:rules=memory+communication+critical",
                                     "lhs:rules=less-memory+hide+near+consumer",
                                     fmt::format("random:seed={}", seed)};
-  for (const std::string& name : policy::graph_policy_names()) {
-    names.push_back(name == "anneal" ? "anneal:iterations=12" : name == "portfolio" ? "portfolio:budget=6" : name);
-  }
+  for (const std::string& name : quick_graph_policies()) names.push_back(name);
   return names;
 }
 

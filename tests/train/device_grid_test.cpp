@@ -6,6 +6,7 @@
 #include "runtime/policy/policy.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/execute/device/watched_device.h"
+#include "tests/runtime/policy/quick_policies.h"
 #include "tests/train/device_run.h"
 
 namespace weft::train {
@@ -28,7 +29,7 @@ TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
   const testing::GridRun run = tiny_run(GetParam(), kInterleavings);
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy::graph_policy_names()) {
+  for (const std::string& policy : testing::quick_graph_policies()) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;
@@ -63,7 +64,7 @@ TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
   const testing::GridRun run = tiny_run(GetParam(), 10);
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy::graph_policy_names()) {
+  for (const std::string& policy : testing::quick_graph_policies()) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;
@@ -77,7 +78,7 @@ TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
   run.step.gradient_reduction = ops::GradientReduction::micro_batch;
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
-  for (const std::string& policy : policy::graph_policy_names()) {
+  for (const std::string& policy : testing::quick_graph_policies()) {
     SCOPED_TRACE(policy);
     testing::GridRun of_policy = run;
     of_policy.policy = policy;

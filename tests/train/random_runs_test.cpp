@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/policy/policy.h"
+#include "tests/runtime/policy/quick_policies.h"
 #include "tests/train/tiny_run.h"
 
 namespace weft::train {
@@ -58,7 +59,7 @@ TEST(RandomRuns, EveryPolicyComputesTheBitsOfSerial) {
     config.policy = "serial";
     const testing::RunOutcome expected = testing::train_run(config);
     ASSERT_EQ(expected.exit_code, 0) << expected.errors;
-    for (const std::string& policy : policy::graph_policy_names()) {
+    for (const std::string& policy : testing::quick_graph_policies()) {
       config.policy = policy;
       config.threads = 1 + trial % 3;
       const testing::RunOutcome found = testing::train_run(config);

@@ -12,6 +12,7 @@
 #include "runtime/comm/launch.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
+#include "tests/runtime/policy/quick_policies.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::execute {
@@ -25,7 +26,7 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
   const std::vector<ProgramGraph> graphs = {{"train", executable_graph(21, kRanks)},
                                             {"eval", executable_graph(21, kRanks, {.tasks = 12, .channels = 1})}};
   std::vector<testing::StateBytes> first;
-  for (const std::string& policy : policy::graph_policy_names()) {
+  for (const std::string& policy : testing::quick_graph_policies()) {
     for (const int threads : {1, 2}) {
       std::vector<testing::StateBytes> states(kRanks);
       const int code = comm::run_ranks(kRanks, [&](comm::World& world) {

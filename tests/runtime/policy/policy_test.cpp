@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
+#include "tests/runtime/policy/quick_policies.h"
 #include "tests/runtime/random_graph.h"
 
 namespace weft::policy {
@@ -37,14 +38,8 @@ TEST(Policies, AMistypedNameIsAnsweredWithTheNearest) {
   EXPECT_THROW(make_policy(""), UserError);
 }
 
-// The searches with few moves: their plans are like the plans of many moves.
 std::vector<std::string> quick_policies() {
-  std::vector<std::string> names = policy_names();
-  for (std::string& name : names) {
-    if (name == "anneal") name += ":iterations=20";
-    if (name == "portfolio") name += ":budget=20";
-    if (name == "exact") name += ":budget=20,nodes=2000";
-  }
+  std::vector<std::string> names = testing::with_short_searches(policy_names());
   for (const char* variant :
        {"program:depth=1", "axonn:oar=off,ors=off,oag=off", "axonn:lookahead=3",
         "ddp-bucket:bucket-mb=0.001,first-mb=0", "fsdp:backward=post,max-gathered=1", "deepcompile:max-buffered=0",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/policy/policy.h"
+#include "tests/runtime/policy/quick_policies.h"
 #include "tests/train/benchmark_run.h"
 
 namespace weft::train {
@@ -28,7 +29,7 @@ std::vector<std::uint64_t> ends(PolicyBenchmark& benchmark) {
 }
 
 std::vector<std::string> all_policies() {
-  std::vector<std::string> policies = policy::graph_policy_names();
+  std::vector<std::string> policies = testing::quick_graph_policies();
   for (const char* oar : {"on", "off"}) {
     for (const char* ors : {"on", "off"}) {
       for (const char* oag : {"on", "off"}) {

@@ -7,6 +7,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/policy/compile_plan.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
+#include "tests/runtime/policy/quick_policies.h"
 
 namespace weft::plan {
 namespace {
@@ -199,7 +200,7 @@ TEST(PackWeights, PlansHoldWhatIsPackedUntilItsLastProduct) {
   if (!packs_forward()) GTEST_SKIP() << "no product of this CPU packs by default";
   const auto plain = passes(3).build();
   const std::vector<Rewrite> pack = {PackWeights{}};
-  for (const std::string& name : policy::graph_policy_names()) {
+  for (const std::string& name : testing::quick_graph_policies()) {
     if (name.starts_with("file")) continue;
     SCOPED_TRACE(name);
     const Plan plan =

@@ -84,8 +84,8 @@ void simulate_again(PlanReport& report, const PlanningProblem& problem);
 struct ProblemBounds {
   Bounds bounds;
   AloneTimes alone;
-  std::shared_ptr<const graph::Graph> graph;
-  cost::TaskCosts costs;
+  std::shared_ptr<const graph::Graph> graph = nullptr;
+  cost::TaskCosts costs = {};
 };
 
 ProblemBounds bounds_of(const PlanningProblem& problem);

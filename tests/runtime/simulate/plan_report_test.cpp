@@ -71,7 +71,7 @@ TEST(PlanReport, TellsHowAPolicyJoinedMessages) {
   for (const char* name : {"a", "b"}) {
     const graph::View gradient = toy.tensor(name, 16, graph::Role::gradient);
     toy.compute(std::string("make ") + name, {graph::write(gradient)});
-    toy.reduce(std::string("sum ") + name, gradient);
+    toy.reduce(std::string("sum ") + name, gradient, graph::Channel::data, graph::Phase::backward);
   }
   PlanningProblem problem = problem_of(toy.build(), {});
   EXPECT_EQ(report_plan(problem, policy::named_policy("program")).messages, "");

@@ -17,11 +17,16 @@ namespace weft::testing {
 class ReductionToy : public ToyGraph {
  public:
   /// An all-reduce of the whole tensor with a workspace of its own.
-  graph::TaskId reduce(const std::string& name, const graph::View& x, graph::Channel channel = graph::Channel::data) {
+  graph::TaskId reduce(const std::string& name, const graph::View& x, graph::Channel channel = graph::Channel::data,
+                       graph::Phase phase = graph::Phase::forward) {
     const std::int64_t n = x.elements(), work = graph::all_reduce_workspace(n, 2);
     const graph::View workspace = tensor(name + ".workspace", work, graph::Role::workspace);
-    return add(
-        {name, graph::AllReduce{channel, 2, n}, {graph::read_write({x.tensor, 0, 1, n, n}), graph::write(workspace)}});
+    return add({name,
+                graph::AllReduce{channel, 2, n},
+                {graph::read_write({x.tensor, 0, 1, n, n}), graph::write(workspace)},
+                -1,
+                -1,
+                phase});
   }
 };
 

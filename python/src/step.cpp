@@ -16,6 +16,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/library/library_call.h"
+#include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/explain.h"
 #include "runtime/simulate/open_problem.h"
 #include "tools/input/open_input.h"
@@ -50,6 +51,7 @@ py::dict times_of(const simulate::Bounds& bounds) {
   result["one_machine_ns"] = bounds.one_machine;
   result["energy_ns"] = bounds.energy;
   result["contention_ns"] = bounds.contention;
+  result["windows_ns"] = bounds.windows;
   result["best_ns"] = bounds.best();
   return result;
 }
@@ -145,7 +147,9 @@ std::shared_ptr<Step> Step::with_memory(std::int64_t bytes) const {
 }
 
 py::dict Step::bounds() const {
-  return times_of(simulate::bounds_of(problem).bounds);
+  simulate::ProblemBounds own = simulate::bounds_of(problem);
+  simulate::prove_windows(problem, {}, &own);
+  return times_of(own.bounds);
 }
 
 void Step::write_graph(const std::string& path) const {
@@ -162,6 +166,7 @@ void Step::write_graph(const std::string& path) const {
 
 Report::Report(std::shared_ptr<Step> step, const py::object& policy)
     : step_(std::move(step)), report_(simulate::report_plan(step_->problem, policy_of(policy))) {
+  simulate::prove_windows(step_->problem, {&report_, 1});
   if (report_.planned()) return;
   raise_failure_of(report_.policy);
   throw UserError(report_.refusal, "", "");

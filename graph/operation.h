@@ -37,9 +37,9 @@ inline constexpr bool is_alternative_of = false;
 template <class Op, class... Ops>
 inline constexpr bool is_alternative_of<Op, std::variant<Ops...>> = (std::is_same_v<Op, Ops> || ...);
 
-/// One of the operations, for std::visit(), std::get() and the like. Its construction, copies and destruction are
-/// compiled in operation.cpp: as inline functions of a variant of so many types they were a third of the code of every
-/// file that holds tasks.
+/// One of the operations; std::visit() and std::get() take it as a variant. Its constructors, copies and destructor are
+/// compiled in operation.cpp alone: a variant of so many types has long ones, and every file that holds tasks would
+/// compile them again.
 class Operation : public OperationVariant {
  public:
   Operation();

@@ -110,7 +110,7 @@ class ExecutableGraph {
   }
 
   void add(std::string name, graph::Operation operation, std::vector<graph::Access> accesses) {
-    builder_.add_task({std::move(name), operation, std::move(accesses)});
+    builder_.add_task({std::move(name), std::move(operation), std::move(accesses)});
   }
 
   void add_random_task() {

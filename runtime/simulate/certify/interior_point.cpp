@@ -120,7 +120,7 @@ class InteriorPoint {
     return group < 0 ? 0 : v[static_cast<std::size_t>(group)];
   }
 
-  /// What the point misses of the constraints, and the mean of its products.
+  /// By how much the point misses the constraints, and the mean of its products.
   void measure() {
     missing_rows_ = row_sums(at_.x);
     for (std::size_t i = 0; i < rows_; ++i) missing_rows_[i] = program_.least[i] + at_.s[i] - missing_rows_[i];

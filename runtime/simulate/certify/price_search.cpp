@@ -13,7 +13,7 @@
 namespace weft::simulate {
 namespace {
 
-/// A longest path, without tasks that take no time: at most `most` of its tasks, those that take longest.
+/// The `most` longest tasks of a longest path, or all of its tasks that take any time.
 std::vector<std::uint32_t> longest_chain(const StepModel& model, std::size_t most) {
   std::vector<double> head(model.nodes(), 0);
   std::uint32_t end = 0;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/runtime/pipeline_toy.h"
 
 namespace weft::policy {
@@ -60,7 +62,7 @@ TEST(ClassUnits, GradientsOfEmbeddingsAreOfWeights) {
   const graph::View dy = tensor("dy"), dx = tensor("dx"), dw = tensor("dw"), dwte = tensor("dwte");
   const auto add = [&](const char* name, graph::Operation operation, std::vector<graph::Access> accesses) {
     builder.add_task({.name = name,
-                      .operation = operation,
+                      .operation = std::move(operation),
                       .accesses = std::move(accesses),
                       .micro_batch = 0,
                       .phase = graph::Phase::backward,

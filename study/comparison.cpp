@@ -113,9 +113,8 @@ std::string bounds_text(const Comparison& comparison) {
   const simulate::Bounds& b = comparison.problem.bounds;
   if (b.best() <= 0) return "";
   std::string text = fmt::format(
-      "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}{}); computing alone takes {} "
-      "ms, "
-      "communicating alone {} ms.\n",
+      "No order can take less than {} ms (critical path {}, work {}, one machine {}{}{}{}); "
+      "computing alone takes {} ms, communicating alone {} ms.\n",
       ms(b.best()), ms(b.critical_path), ms(b.work), ms(b.one_machine),
       b.energy > 0 ? fmt::format(", cores {}", ms(b.energy)) : "",
       b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "",

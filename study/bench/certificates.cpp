@@ -13,7 +13,7 @@
 namespace weft::study {
 namespace {
 
-// A file names the least version that describes it, so that a reader of an older one takes what it knows.
+// A file names the least version that describes it, so that an older reader takes the files that it understands.
 constexpr int kCertificateVersion = 1, kVersionWithMilestones = 2;
 
 JsonObject resource_json(const simulate::ResourceName& name, const simulate::Thresholds& chosen) {

@@ -23,8 +23,9 @@ constexpr std::int64_t kMebibyte = 1 << 20;
 constexpr std::int64_t kBuckets[] = {4 * kMebibyte,  10 * kMebibyte,  25 * kMebibyte,
                                      50 * kMebibyte, 100 * kMebibyte, 200 * kMebibyte};
 constexpr std::int64_t kPieces[] = {16 * kMebibyte, 4 * kMebibyte};
-constexpr std::size_t kMostGrowth = 2;  // times the tasks of the graph
-constexpr double kWorthIt = 1 - 2e-3;   // of the step without a rewrite; a search makes up for less
+constexpr std::size_t kMostTasks = 30'000;  // of a graph: more would take minutes, and leave a search too few sweeps
+constexpr std::size_t kMostGrowth = 2;      // times the tasks of the graph
+constexpr double kWorthIt = 1 - 2e-3;       // of the step without a rewrite; a search makes up for less
 constexpr double kTooLarge = std::numeric_limits<double>::infinity();
 
 /// The makespan of the shortest of a few orders; infinite if its plan exceeds the memory.
@@ -59,6 +60,7 @@ std::vector<plan::Rewrite> candidates() {
 }  // namespace
 
 bool takes_message_rewrites(const graph::Graph& graph) {
+  if (graph.tasks().size() > kMostTasks) return false;
   bool sums = false;
   for (const graph::Task& task : graph.tasks()) {
     const graph::Channel* channel = graph::channel_of(task.operation);

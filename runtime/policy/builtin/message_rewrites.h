@@ -10,7 +10,8 @@
 
 namespace weft::policy {
 
-/// Whether the graph has sums that could be joined or split, and no messages that other stages have to match.
+/// Whether the graph has sums that could be joined or split, no messages that other stages have to match, and at most
+/// 30,000 tasks.
 bool takes_message_rewrites(const graph::Graph& graph);
 
 /// The rewrite of the shortest step: plan::BucketAllReduces or plan::SplitAllReduces of several sizes, or

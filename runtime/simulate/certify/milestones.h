@@ -42,7 +42,7 @@ struct PricedLoad {
 ///   the chosen items and no more than that of this end: none of the work is done before A. The same for tails B. If
 ///   the parts are the whole step, p·(A + B) more, as in a window;
 /// - of kind `task`, p times the least head or tail that the milestone at the charge's end gives.
-/// What a part pays less than 1 is paid for the milestone that runs in it: for the time of the milestone alone.
+/// If a part pays less than 1, the rest goes to the milestone that runs in it, for the time of the milestone alone.
 /// So the step takes at least these sums and, for each task, its work at the prices of the part in which the task is
 /// cheapest, of all parts in which it can run: after the milestones that precede it, before those that it precedes, and
 /// not while another milestone of its queue runs. A task's uses of all resources proceed alike, so they are paid for in
@@ -69,8 +69,8 @@ class MilestoneParts {
   bool taken(std::uint32_t node, std::uint32_t part) const;
   bool in(const Charge& charge, std::uint32_t part) const;
 
-  /// What the time of parts 0 to `last` is at least, by the head of the milestone at their end; of parts `first` to the
-  /// last one, by a tail.
+  /// The least time of parts 0 to `last`, by the head of the milestone at their end; and of parts `first` to the end,
+  /// by a tail.
   double least_until(std::uint32_t last, const Limits& limits) const;
   double least_since(std::uint32_t first, const Limits& limits) const;
 
@@ -81,7 +81,7 @@ class MilestoneParts {
   bool is_chain_ = true;
 };
 
-/// What the proof shows; 0 if its milestones are no chain or a part pays more than 1.
+/// The bound that the proof shows; 0 if its milestones are no chain or a part pays more than 1.
 double proved_by(const MilestoneProof& proof, const StepModel& model, const Limits& limits);
 
 /// A resource's work, by node. Items that are below a threshold are left out.

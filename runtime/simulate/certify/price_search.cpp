@@ -38,7 +38,7 @@ std::vector<std::uint32_t> longest_chain(const StepModel& model, std::size_t mos
   return chain;
 }
 
-/// Parts that get equal prices: of a section, those that wait, or those whose milestones a queue serves.
+/// Parts of one section that get equal prices: the waits, or the parts whose milestones one queue serves.
 struct AlikeParts {
   std::uint32_t section = 0;
   Charge charge;

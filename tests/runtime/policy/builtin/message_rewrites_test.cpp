@@ -111,6 +111,19 @@ TEST(MessageRewrites, LeaveStagesOfPipelinesAlone) {
   EXPECT_EQ(found(true), 0U);
 }
 
+TEST(MessageRewrites, LeaveGraphsOfManyTasksAlone) {
+  const auto taken = [](int tasks) {
+    testing::ReductionToy toy;
+    const graph::View a = toy.tensor("a", 16);
+    toy.compute("make", {graph::write(a)});
+    toy.reduce("sum", a);
+    for (int i = 2; i < tasks; ++i) toy.compute("use" + std::to_string(i), {graph::read_write(a)});
+    return takes_message_rewrites(*toy.build());
+  };
+  EXPECT_TRUE(taken(30'000));
+  EXPECT_FALSE(taken(30'001));
+}
+
 TEST(MessageRewrites, ArePortfoliosUnlessItIsToldNotTo) {
   const auto graph = gradients();
   const PolicyOptions options = options_of(50'000, 1);

@@ -58,11 +58,12 @@ int run_and_report(int ranks, const RankBody& body, const Report& report) {
   const auto run = [&](std::size_t rank) {
     Outcome& outcome = outcomes[rank];
     outcome = run_rank(body, *worlds[rank]);
-    if (!outcome.failure || outcome.failure->peer_lost) return;
-    {
+    if (!outcome.failure) return;
+    if (!outcome.failure->peer_lost) {
       const std::lock_guard lock(mutex);
       if (!first) first = rank;
     }
+    // A rank that lost a peer may be the only one that noticed, by an error of its transport.
     worlds[rank]->abort(fmt::format("rank {} failed: {}", rank, outcome.failure->message), outcome.exit_code);
   };
   {

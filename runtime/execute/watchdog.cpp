@@ -44,6 +44,14 @@ void Watchdog::watch(double timeout_seconds) {
   }
 }
 
+Watchdog exit_after(double seconds, std::string text) {
+  return {seconds, [] { return std::uint64_t{0}; },
+          [text = std::move(text)] {
+            Log(LogTopic::watchdog).error("{}", text);
+            std::_Exit(3);
+          }};
+}
+
 std::function<void()> report_and_exit(std::function<std::string()> describe, comm::World& world, double grace_seconds) {
   return [describe = std::move(describe), &world, grace_seconds] {
     const Log log(LogTopic::watchdog, world.rank());

@@ -39,6 +39,14 @@ class Watchdog {
   std::thread thread_;
 };
 
+/// A limit for the end of a run that has failed, which may wait for ever for a device or a peer: a process that still
+/// has the result after `seconds` prints `text` and ends with exit code 3. The result must be destroyed in the same
+/// scope.
+///
+///   const Watchdog limit = exit_after(30, "rank 0: no peers; the GPU didn't leave its collectives within 30 s");
+///   transport.stop();
+Watchdog exit_after(double seconds, std::string text);
+
 /// The usual `on_stuck`: prints the text of `describe` (one rank's streams, tasks and pending collectives) to stderr
 /// and to the log, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well can report
 /// too, and ends the process, with MPI all processes, with exit code 3.

@@ -47,6 +47,7 @@ struct GridRun {
   std::shared_ptr<const execute::GemmTuning> gemm_tuning = nullptr;
   std::uint64_t seed = 7;
   execute::MakeExecutor make_executor = nullptr;  // null: the CPU
+  double watchdog_seconds = 0;                    // 0: no watchdog
 
   /// Sequences of a step, over all ranks.
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
@@ -113,6 +114,7 @@ inline GridOutcome run_grid(const GridRun& run) {
     options.gemm_tuning = run.gemm_tuning;
     options.grid = grid;
     options.make_executor = run.make_executor;
+    options.watchdog_seconds = run.watchdog_seconds;
     const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
     execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
     const execute::State& state = program.state();

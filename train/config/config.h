@@ -87,6 +87,7 @@ struct RunConfig {
   std::optional<PackedUnit> bf16_products;  // unit that multiplies bf16 on CPUs; nullopt: see bf16_of_run()
   bool check_nan = false;                   // look for NaN and infinity in every task's results
   double watchdog = 120;                    // seconds without progress until the run is ended; 0: never
+  double peer_timeout = 120;                // seconds that NCCL waits for other ranks at a start or a first collective
   // data
   PathList data;      // text files, .bin token files, folders or patterns; empty: /usr/share/common-licenses
   PathList val_data;  // held-out data; empty: TokenSource holds out a part of the data

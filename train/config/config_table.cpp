@@ -162,6 +162,10 @@ void add_products(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::run,
       {number_key("watchdog", "end the run after this many seconds without progress; 0: never", &RunConfig::watchdog, 0,
                   1e9),
+       number_key(
+           "peer-timeout",
+           "with communicator nccl: seconds that a rank waits for the others at a start and at a first collective",
+           &RunConfig::peer_timeout, 1, 1e9),
        boolean_key("check-nan",
                    "name the first task that writes a NaN or an infinity; every result is read once more, which takes "
                    "a few % of a step",

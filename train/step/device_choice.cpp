@@ -48,7 +48,8 @@ std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig
   own.memory_bytes = share_of_memory(world, *device);
   std::unique_ptr<execute::DeviceTransport> transport;
   if (kind == CommunicatorKind::nccl) {
-    transport = execute::make_nccl_transport(world, config.grid, *device);
+    transport = execute::make_nccl_transport(world, config.grid, *device,
+                                             {.peers_come = config.peer_timeout});
   } else {
     transport = std::make_unique<execute::StagedTransport>(world, config.grid);
   }

@@ -250,6 +250,12 @@ DeviceGraph CudaDevice::end_capture(DeviceStream origin) {
   return DeviceGraph(graphs_.size() - 1);
 }
 
+void CudaDevice::abandon_capture(DeviceStream origin) noexcept {
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(native(origin), &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+}
+
 void CudaDevice::launch(DeviceStream stream, DeviceGraph graph) {
   check(cudaGraphLaunch(graphs_[graph.index()], native(stream)), "cudaGraphLaunch");
 }

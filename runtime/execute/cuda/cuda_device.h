@@ -47,6 +47,7 @@ class CudaDevice final : public Device {
   std::int64_t elapsed_ns(DeviceEvent from, DeviceEvent to) override;
   void begin_capture(DeviceStream origin) override;
   DeviceGraph end_capture(DeviceStream origin) override;
+  void abandon_capture(DeviceStream origin) noexcept override;
   void launch(DeviceStream stream, DeviceGraph graph) override;
   void destroy(DeviceGraph graph) override;
   void push_range(const std::string& name) override;

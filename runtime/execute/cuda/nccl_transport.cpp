@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
-#include <thread>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,13 +19,16 @@
 #include "runtime/comm/slices.h"
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/device/devices.h"
+#include "runtime/execute/watchdog.h"
 
 namespace weft::execute {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kPeersCome{120};  // to a start, a split, a first collective
-constexpr std::chrono::seconds kPeersLeave{10};
+
+Clock::time_point after(double seconds) {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
 
 // NCCL 2.28 reads these settings only from the environment, once, at the first call that needs them. Values that a user
 // has set are kept.
@@ -64,7 +67,7 @@ ncclDataType_t type_of(DType dtype) {
   throw std::logic_error("a collective of an unknown type");
 }
 
-[[noreturn]] void fail(ncclResult_t result, const char* what, ncclComm_t communicator) {
+[[noreturn]] void fail(ncclResult_t result, std::string_view what, ncclComm_t communicator) {
   const char* const detail = ncclGetLastError(communicator);
   const std::string text =
       fmt::format("NCCL: {}: {}{}{}", what, ncclGetErrorString(result),
@@ -75,47 +78,52 @@ ncclDataType_t type_of(DType dtype) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const ncclUniqueId& id, comm::World& world) : world_(world), rank_(world.rank()) {
-  ncclConfig_t config = non_blocking();
-  const ncclResult_t result = ncclCommInitRankConfig(&communicator_, world.size(), id, rank_, &config);
-  try {
-    wait(result, "ncclCommInitRankConfig");
-    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
-  } catch (...) {
-    abort_alone();
-    throw;
-  }
-}
-
-NcclCommunicator::NcclCommunicator(NcclCommunicator& parent, int color) : world_(parent.world_), rank_(parent.rank_) {
-  ncclConfig_t config = non_blocking();
-  const ncclResult_t result = ncclCommSplit(parent.communicator_, color, parent.rank_, &communicator_, &config);
-  try {
-    // A thread of NCCL's makes the child, which exists some time after the call and may be used once its state is
-    // ncclSuccess.
-    parent.wait(result, "ncclCommSplit");
-    const Clock::time_point limit = Clock::now() + kPeersCome;
-    for (comm::Backoff backoff; std::atomic_ref(communicator_).load() == nullptr; backoff.pause()) {
-      parent.check();
-      world_.expect_peers();
-      if (Clock::now() > limit) throw comm::PeerLost("NCCL: ncclCommSplit: the other ranks didn't come");
-    }
-    wait(ncclInProgress, "ncclCommSplit");
-    check(ncclCommCount(communicator_, &ranks_), "ncclCommCount");
-  } catch (...) {
-    abort_alone();
-    throw;
-  }
-}
-
-void NcclCommunicator::take_part(NcclCommunicator& parent) {
-  ncclConfig_t config = non_blocking();
-  ncclComm_t none = nullptr;
-  parent.wait(ncclCommSplit(parent.communicator_, NCCL_SPLIT_NOCOLOR, parent.rank_, &none, &config), "ncclCommSplit");
-}
-
 NcclCommunicator::~NcclCommunicator() {
-  if (!finish()) abort_alone();
+  NcclCommunicator* const own = this;
+  if (!finish()) abort({&own, 1}, limits_);
+}
+
+template <class What>
+void NcclCommunicator::wait(ncclResult_t result, const What& what) {
+  const Clock::time_point limit = after(limits_.peers_come);
+  expect(result, what);
+  for (comm::Backoff backoff; result == ncclInProgress; backoff.pause()) {
+    expect(ncclCommGetAsyncError(communicator_, &result), what);
+    expect(result, what);
+    world_.expect_peers();
+    if (Clock::now() > limit) {
+      throw comm::PeerLost(
+          fmt::format("NCCL: {}: the other ranks didn't come within {:g} s", what(), limits_.peers_come));
+    }
+  }
+}
+
+template <class What>
+void NcclCommunicator::expect(ncclResult_t result, const What& what) {
+  if (result != ncclSuccess && result != ncclInProgress) fail(result, what(), communicator_);
+}
+
+ncclComm_t NcclCommunicator::usable() const {
+  if (communicator_ == nullptr) throw std::logic_error("a call of a communicator that was aborted");
+  return communicator_;
+}
+
+void NcclCommunicator::init(const ncclUniqueId& id) {
+  ncclConfig_t config = non_blocking();
+  wait(ncclCommInitRankConfig(&communicator_, world_.size(), id, world_.rank(), &config),
+       [] { return "ncclCommInitRankConfig"; });
+  expect(ncclCommCount(communicator_, &ranks_), [] { return "ncclCommCount"; });
+}
+
+// The parent's state tells when the split is over; the child has been written by then.
+void NcclCommunicator::split(NcclCommunicator& parent, std::optional<int> color) {
+  const auto what = [] { return "ncclCommSplit"; };
+  ncclConfig_t config = non_blocking();
+  parent.wait(
+      ncclCommSplit(parent.usable(), color.value_or(NCCL_SPLIT_NOCOLOR), world_.rank(), &communicator_, &config), what);
+  if (!color) return;
+  wait(ncclInProgress, what);
+  expect(ncclCommCount(communicator_, &ranks_), [] { return "ncclCommCount"; });
 }
 
 bool NcclCommunicator::finish() noexcept {
@@ -123,7 +131,7 @@ bool NcclCommunicator::finish() noexcept {
   // ncclCommFinalize() waits for the collectives in flight on all ranks. If a rank is lost it never ends, so there is a
   // limit.
   ncclResult_t result = ncclCommFinalize(communicator_);
-  const Clock::time_point limit = Clock::now() + kPeersLeave;
+  const Clock::time_point limit = after(limits_.peers_leave);
   for (comm::Backoff backoff; result == ncclInProgress && Clock::now() < limit; backoff.pause()) {
     if (ncclCommGetAsyncError(communicator_, &result) != ncclSuccess) break;
   }
@@ -133,47 +141,46 @@ bool NcclCommunicator::finish() noexcept {
 }
 
 void NcclCommunicator::enqueue_message(const comm::CollectiveCall& call, bool sends, cudaStream_t stream) {
-  if (communicator_ == nullptr) throw std::logic_error("a message on a communicator that was aborted");
   const auto count = static_cast<std::size_t>(call.count);
   const int sender = static_cast<int>(call.root), receiver = 1 - sender;
-  const ncclResult_t result = sends ? ncclSend(call.out, count, type_of(call.dtype), receiver, communicator_, stream)
-                                    : ncclRecv(call.out, count, type_of(call.dtype), sender, communicator_, stream);
-  wait(result, sends ? "ncclSend" : "ncclRecv");
+  const ncclResult_t result = sends ? ncclSend(call.out, count, type_of(call.dtype), receiver, usable(), stream)
+                                    : ncclRecv(call.out, count, type_of(call.dtype), sender, usable(), stream);
+  wait(result, [sends] { return sends ? "ncclSend" : "ncclRecv"; });
 }
 
 void NcclCommunicator::enqueue(const comm::CollectiveCall& call, cudaStream_t stream) {
-  if (communicator_ == nullptr) throw std::logic_error("a collective on a communicator that was aborted");
   const auto count = static_cast<std::size_t>(call.count);
   const ncclDataType_t type = type_of(call.dtype);
-  const std::string what = comm::describe(call);
   ncclResult_t result = ncclInvalidArgument;
   switch (call.kind) {
     case comm::CollectiveKind::all_reduce:
-      result = ncclAllReduce(call.out, call.out, count, type, ncclSum, communicator_, stream);
+      result = ncclAllReduce(call.out, call.out, count, type, ncclSum, usable(), stream);
       break;
     case comm::CollectiveKind::reduce_scatter:
-      result = ncclReduceScatter(call.in, call.out, count, type, ncclSum, communicator_, stream);
+      result = ncclReduceScatter(call.in, call.out, count, type, ncclSum, usable(), stream);
       break;
     case comm::CollectiveKind::all_gather:
-      result = ncclAllGather(call.in, call.out, count, type, communicator_, stream);
+      result = ncclAllGather(call.in, call.out, count, type, usable(), stream);
       break;
     case comm::CollectiveKind::broadcast:
-      result = ncclBroadcast(call.out, call.out, count, type, static_cast<int>(call.root), communicator_, stream);
+      result = ncclBroadcast(call.out, call.out, count, type, static_cast<int>(call.root), usable(), stream);
       break;
   }
   // A thread of NCCL launches the kernel, which must be on the stream before the caller enqueues more work.
-  wait(result, what.c_str());
+  wait(result, [&call] { return comm::describe(call); });
 }
 
 void NcclCommunicator::check() {
-  if (communicator_ == nullptr) throw std::logic_error("a communicator that was aborted");
   ncclResult_t state = ncclSuccess;
-  check(ncclCommGetAsyncError(communicator_, &state), "ncclCommGetAsyncError");
-  check(state, "a collective");
+  expect(ncclCommGetAsyncError(usable(), &state), [] { return "ncclCommGetAsyncError"; });
+  expect(state, [] { return "a collective"; });
 }
 
-void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators) noexcept {
-  // Within a group each call ends its collectives at once, and none frees anything before the group's end.
+void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators, const TransportLimits& limits) noexcept {
+  const Watchdog limit =
+      exit_after(limits.release, fmt::format("NCCL: the abort of the communicators took over {:g} s", limits.release));
+  // Within a group each call ends its collectives at once, and none frees anything before the group's end. When the
+  // parent's call returns, no thread of NCCL writes a child any more.
   ncclGroupStart();
   for (NcclCommunicator* const each : communicators) {
     if (each->communicator_ != nullptr) ncclCommAbort(std::exchange(each->communicator_, nullptr));
@@ -181,30 +188,9 @@ void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators) n
   ncclGroupEnd();
 }
 
-void NcclCommunicator::abort_alone() noexcept {
-  NcclCommunicator* const own = this;
-  abort({&own, 1});
-}
-
-void NcclCommunicator::wait(ncclResult_t result, const char* what) {
-  const Clock::time_point limit = Clock::now() + kPeersCome;
-  check(result, what);
-  for (comm::Backoff backoff; result == ncclInProgress; backoff.pause()) {
-    check(ncclCommGetAsyncError(communicator_, &result), what);
-    check(result, what);
-    world_.expect_peers();
-    if (Clock::now() > limit) {
-      throw comm::PeerLost(fmt::format("NCCL: {}: the other ranks didn't come within {} s", what, kPeersCome.count()));
-    }
-  }
-}
-
-void NcclCommunicator::check(ncclResult_t result, const char* what) {
-  if (result != ncclSuccess && result != ncclInProgress) fail(result, what, communicator_);
-}
-
-NcclTransport::NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device)
-    : world_(world), grid_(grid), device_(device) {
+NcclTransport::NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device,
+                             const TransportLimits& limits)
+    : world_(world), grid_(grid), device_(device), limits_(limits) {
   set_environment();
   std::vector<std::byte> bytes(sizeof(ncclUniqueId));
   if (world.rank() == 0) {
@@ -218,39 +204,42 @@ NcclTransport::NcclTransport(comm::World& world, std::optional<graph::Grid> grid
   ncclUniqueId id{};
   std::memcpy(&id, bytes.data(), sizeof id);
   device.use();
-  all_ = std::make_unique<NcclCommunicator>(id, world);
+  communicators_.push_back(std::make_unique<NcclCommunicator>(world_, limits_));
+  try {
+    communicators_.front()->init(id);
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 NcclTransport::~NcclTransport() {
-  // After a failure the other ranks may not take part in finish().
-  const bool over = std::uncaught_exceptions() == 0 && std::ranges::all_of(communicators(), &NcclCommunicator::finish);
+  // After a failure the other ranks may not take part in finish(). Children leave before their parent.
+  const bool over =
+      std::uncaught_exceptions() == 0 && std::ranges::all_of(communicators_.rbegin(), communicators_.rend(),
+                                                             [](const auto& each) { return each->finish(); });
   if (!over) stop();
-}
-
-std::vector<NcclCommunicator*> NcclTransport::communicators() const {
-  std::vector<NcclCommunicator*> all;
-  for (const auto& channel : channels_) {
-    if (channel != nullptr) all.push_back(channel.get());
-  }
-  if (all_ != nullptr) all.push_back(all_.get());
-  return all;
 }
 
 void NcclTransport::join(graph::Channel channel) {
   if (channels_[static_cast<std::size_t>(channel)] != nullptr) return;
   device_.use();
-  for (const GroupSplit& split : splits_of(grid_, channel, world_.rank())) {
-    if (split.channel) {
-      channels_[static_cast<std::size_t>(*split.channel)] = std::make_unique<NcclCommunicator>(*all_, split.color);
-    } else {
-      NcclCommunicator::take_part(*all_);
+  try {
+    for (const GroupSplit& split : splits_of(grid_, channel, world_.rank())) {
+      communicators_.push_back(std::make_unique<NcclCommunicator>(world_, limits_));
+      NcclCommunicator& child = *communicators_.back();
+      child.split(*communicators_.front(), split.channel ? std::optional(split.color) : std::nullopt);
+      if (split.channel) channels_[static_cast<std::size_t>(*split.channel)] = &child;
     }
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 
 // The world's communicator only serves to split the others: it runs no collective and opens no connections.
 std::int64_t NcclTransport::device_bytes(graph::Channel channel) const {
-  const auto& communicator = channels_[static_cast<std::size_t>(channel)];
+  const NcclCommunicator* const communicator = channels_[static_cast<std::size_t>(channel)];
   return communicator != nullptr && communicator->ranks() > 1 ? kNcclCommunicatorBytes : 0;
 }
 
@@ -262,7 +251,7 @@ void NcclTransport::begin_step(bool /*loads*/) {}
 
 void NcclTransport::enqueue(Device& /*device*/, graph::Channel channel, DeviceStream stream,
                             const comm::CollectiveCall& call) {
-  const auto& communicator = channels_[static_cast<std::size_t>(channel)];
+  NcclCommunicator* const communicator = channels_[static_cast<std::size_t>(channel)];
   if (communicator == nullptr) throw std::logic_error("a collective on a channel that nobody joined");
   if (graph::is_message(channel)) {
     communicator->enqueue_message(call, is_send(channel), device_.native(stream));
@@ -274,18 +263,20 @@ void NcclTransport::enqueue(Device& /*device*/, graph::Channel channel, DeviceSt
 void NcclTransport::check() {
   // NCCL notices a lost rank only by its sockets; a kernel that reads a lost peer's memory waits for ever.
   world_.expect_peers();
-  for (const auto& channel : channels_) {
+  for (NcclCommunicator* const channel : channels_) {
     if (channel != nullptr) channel->check();
   }
 }
 
 void NcclTransport::stop() noexcept {
-  NcclCommunicator::abort(communicators());
+  std::vector<NcclCommunicator*> all;
+  for (const auto& each : communicators_) all.push_back(each.get());
+  NcclCommunicator::abort(all, limits_);
 }
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& world, std::optional<graph::Grid> grid,
-                                                     Device& device) {
-  return std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device));
+                                                     Device& device, const TransportLimits& limits) {
+  return std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device), limits);
 }
 
 }  // namespace weft::execute

@@ -13,24 +13,31 @@
 #include "graph/grid.h"
 #include "runtime/execute/cuda/cuda_device.h"
 #include "runtime/execute/device/transport.h"
+#include "runtime/execute/device/transport_limits.h"
 
 namespace weft::execute {
 
-/// An NCCL communicator with one owner. It never blocks for longer than a limit, and is freed after an error.
+/// An NCCL communicator with one owner. It never blocks for longer than a limit.
+///
+/// NCCL goes on with a call on a thread of its own, and keeps the address of the ncclComm_t that a split makes: it
+/// writes there when the split is over, also when that failed or was aborted. So an object outlives a split that threw,
+/// until its parent is aborted.
 class NcclCommunicator {
  public:
-  /// Collective over the world, which must outlive it and whose ranks have the same `id`. The current device becomes
-  /// the communicator's. Throws RuntimeFault naming NCCL's reason, also when the other ranks don't take part within two
-  /// minutes; PeerLost as soon as a rank has given up.
-  NcclCommunicator(const ncclUniqueId& id, comm::World& world);
-  /// Ranks of one color become a group, in the parent's order; collective over the parent.
-  NcclCommunicator(NcclCommunicator& parent, int color);
-  /// Takes part in such a call of other ranks, without becoming a member of a group.
-  static void take_part(NcclCommunicator& parent);
+  /// Both must outlive it. It has no members until init() or split().
+  NcclCommunicator(comm::World& world, const TransportLimits& limits) : world_(world), limits_(limits) {}
   /// finish(), or else abort().
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  /// Collective over the world, whose ranks have the same `id`. The current device becomes the communicator's. Throws
+  /// RuntimeFault naming NCCL's reason, PeerLost when the other ranks don't come in time or as soon as one has given
+  /// up.
+  void init(const ncclUniqueId& id);
+  /// Ranks of one color become a group, in the parent's order; collective over the parent. Without a color the rank
+  /// only takes part. Throws the same; then only abort(), with the parent, may follow.
+  void split(NcclCommunicator& parent, std::optional<int> color);
 
   int ranks() const { return ranks_; }
 
@@ -40,21 +47,26 @@ class NcclCommunicator {
   void enqueue_message(const comm::CollectiveCall& call, bool sends, cudaStream_t stream);
   /// Throws an error of a background operation: PeerLost or RuntimeFault.
   void check();
-  /// Waits some seconds for the other ranks and closes the communicator; false: they didn't take part, so call abort().
+  /// Waits for the other ranks, as long as `peers_leave`, and closes the communicator; false: they didn't take part, so
+  /// call abort().
   bool finish() noexcept;
   /// Aborts the collectives in flight on all communicators and frees these; no call may follow. Takes all communicators
-  /// of a process at once, because NCCL waits for the device when it frees one, while the device may wait in another.
-  static void abort(std::span<NcclCommunicator* const> communicators) noexcept;
+  /// of a process at once, parents before the communicators split from them, because NCCL waits for the device when it
+  /// frees one, while the device may wait in another. Ends the process if NCCL doesn't come back within `release`.
+  static void abort(std::span<NcclCommunicator* const> communicators, const TransportLimits& limits) noexcept;
 
  private:
-  // Waits for the end of the last call, whose result was `result`.
-  void wait(ncclResult_t result, const char* what);
-  void check(ncclResult_t result, const char* what);
-  void abort_alone() noexcept;
+  // Waits for the end of the last call, whose result was `result`. what(): its name, for errors.
+  template <class What>
+  void wait(ncclResult_t result, const What& what);
+  template <class What>
+  void expect(ncclResult_t result, const What& what);
+  ncclComm_t usable() const;
 
   comm::World& world_;
-  ncclComm_t communicator_ = nullptr;
-  int rank_ = 0, ranks_ = 0;
+  const TransportLimits& limits_;
+  ncclComm_t communicator_ = nullptr;  // NCCL's threads write it
+  int ranks_ = 0;
 };
 
 /// Device memory that NCCL 2.28 takes for a communicator of two ranks or more, estimated from its source, not measured.
@@ -79,8 +91,9 @@ inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 2
 /// one queue a rank: plan::check_together() proves that (Kind::one_queue).
 class NcclTransport final : public DeviceTransport {
  public:
-  /// Collective over the world. `world` and `device` must outlive the transport. Throws RuntimeFault.
-  NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device);
+  /// Collective over the world. `world` and `device` must outlive the transport. Throws PeerLost, RuntimeFault.
+  NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device,
+                const TransportLimits& limits = {});
   ~NcclTransport() override;
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
@@ -99,14 +112,13 @@ class NcclTransport final : public DeviceTransport {
 
  private:
   static constexpr std::size_t kChannels = graph::kAxisChannels;
-  // Children before their parent.
-  std::vector<NcclCommunicator*> communicators() const;
 
   comm::World& world_;
   std::optional<graph::Grid> grid_;
   CudaDevice& device_;
-  std::unique_ptr<NcclCommunicator> all_;  // outlives those split from it
-  std::array<std::unique_ptr<NcclCommunicator>, kChannels> channels_;
+  const TransportLimits limits_;
+  std::vector<std::unique_ptr<NcclCommunicator>> communicators_;  // the world's, then those split from it
+  std::array<NcclCommunicator*, kChannels> channels_ = {};
 };
 
 }  // namespace weft::execute

@@ -116,6 +116,8 @@ class Device {
   /// of running. All of these streams must be joined to the origin again before the end.
   virtual void begin_capture(DeviceStream origin) = 0;
   virtual DeviceGraph end_capture(DeviceStream origin) = 0;
+  /// Ends a capture that failed half-way, whatever its state, and drops its work: the streams run again.
+  virtual void abandon_capture(DeviceStream origin) noexcept = 0;
   /// Runs the graph after the work that is on the stream.
   virtual void launch(DeviceStream stream, DeviceGraph graph) = 0;
   /// Frees the graph, after it has ended if it runs. It must not be launched again.

@@ -23,6 +23,7 @@ struct DeviceExecutorOptions {
   std::int64_t trace_every = 16;  // one step in this many is traced, with an event before and after each task
   std::int64_t memory_bytes = 0;  // limit of device memory for each rank; 0: all that is free
   bool graphs = false;            // replay a step that isn't traced as one graph
+  double release_seconds = 30;    // for the device to end what it has begun, after a failure
   // If a plan's second step takes longer, its steps get marks for the watchdog and aren't started ahead.
   std::int64_t long_step_ns = 100'000'000;
 };

@@ -1,12 +1,44 @@
 // One step of a team: the order of enqueueing, the wait for its end, and its results.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "runtime/execute/device/device_team_impl.h"
+#include "runtime/execute/watchdog.h"
 
 namespace weft::execute {
+namespace {
+
+// A capture that an exception leaves is abandoned, so that its streams run again.
+class Capture {
+ public:
+  Capture(Device& device, DeviceStream origin) : device_(&device), origin_(origin) { device.begin_capture(origin); }
+  ~Capture() {
+    if (device_ != nullptr) device_->abandon_capture(origin_);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  DeviceGraph end() { return std::exchange(device_, nullptr)->end_capture(origin_); }
+
+ private:
+  Device* device_;
+  DeviceStream origin_;
+};
+
+std::string text_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
 
 void DeviceTeam::Impl::destroy_graphs() {
   for (const Captured& graph : captured) device->destroy(graph.graph);
@@ -156,14 +188,24 @@ DeviceGraph DeviceTeam::Impl::graph_of(std::size_t plan_index, const std::vector
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
   // The capture records events of the last step's marks, and a watchdog's query of one would invalidate the capture.
   watch.clear(StepWatch::Marking::none);
-  device->begin_capture(origin);
+  Capture capture(*device, origin);
   enqueue(plan_index, of_ranks, false);
-  captured.push_back({plan_index, of_ranks, device->end_capture(origin)});
+  captured.push_back({plan_index, of_ranks, capture.end()});
   return captured.back().graph;
 }
 
-// The transfers around the tasks aren't part of a captured graph, because their copies change from step to step.
 Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step) {
+  try {
+    return enqueue_step(plan_index, of_ranks, step);
+  } catch (...) {
+    give_up(std::current_exception());
+    throw;
+  }
+}
+
+// The transfers around the tasks aren't part of a captured graph, because their copies change from step to step.
+Started DeviceTeam::Impl::enqueue_step(std::size_t plan_index, const std::vector<std::size_t>& of_ranks,
+                                       std::int64_t step) {
   if (!prepared) prepare();
   Rank& leader = ranks[of_ranks.front()];
   if (leader.under_way.size() == kMostUnderWay) throw std::logic_error("a third step, with none of two finished");
@@ -186,20 +228,15 @@ Started DeviceTeam::Impl::start(std::size_t plan_index, const std::vector<std::s
   watch.begin(now.begin, replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
   for (const std::size_t r : of_ranks) ++ranks[r].plans[plan_index]->runs;
   watch.clear(long_step ? StepWatch::Marking::all : StepWatch::Marking::signals);
-  try {
-    if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
-    if (timed) device->record(step_begin_time, origin);
-    enqueue_uploads(plan_index, of_ranks, now.copy());
-    if (replay) {
-      device->launch(origin, graph);
-    } else {
-      enqueue(plan_index, of_ranks, timed);
-    }
-    enqueue_downloads(plan_index, of_ranks, now);
-  } catch (...) {
-    give_up();
-    throw;
+  if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
+  if (timed) device->record(step_begin_time, origin);
+  enqueue_uploads(plan_index, of_ranks, now.copy());
+  if (replay) {
+    device->launch(origin, graph);
+  } else {
+    enqueue(plan_index, of_ranks, timed);
   }
+  enqueue_downloads(plan_index, of_ranks, now);
   if (!ahead) {
     await(now);
     if (timed) {
@@ -257,14 +294,9 @@ void DeviceTeam::Impl::enqueue_downloads(std::size_t plan_index, const std::vect
 void DeviceTeam::Impl::await(UnderWay& step) {
   if (step.ns > 0) return;
   const Rank& leader = ranks[step.ranks.front()];
-  try {
-    const DeviceEvent delivered = leader.delivered[step.copy()];
-    if (transport != nullptr) wait_for(*device, delivered, *transport);
-    device->synchronize(delivered);
-  } catch (...) {
-    give_up();
-    throw;
-  }
+  const DeviceEvent delivered = leader.delivered[step.copy()];
+  if (transport != nullptr) wait_for(*device, delivered, *transport);
+  device->synchronize(delivered);
   // The time at which the host sees the end tells nothing about a step that follows another at once.
   step.ns = step.follows ? device->elapsed_ns(leader.end_of(step.number - 1), leader.end_of(step.number))
                          : steady_now() - step.begin;
@@ -276,25 +308,36 @@ void DeviceTeam::Impl::await(UnderWay& step) {
 void DeviceTeam::Impl::finish(std::size_t leader) {
   std::deque<UnderWay>& under_way = ranks[leader].under_way;
   if (under_way.empty()) throw std::logic_error("no step was started");
-  await(under_way.front());
+  try {
+    await(under_way.front());
+  } catch (...) {
+    give_up(std::current_exception());
+    throw;
+  }
   under_way.pop_front();
   watch.finish(under_way.empty());
 }
 
-// A peer is lost, and streams may wait for it: releases the streams, so that they end.
-void DeviceTeam::Impl::give_up() {
-  watch.stop();
-  if (transport == nullptr) return;
-  destroy_graphs();
-  transport->stop();
-  for (const auto* streams : {&ranks.front().compute, &ranks.front().channel}) {
-    for (const DeviceStream stream : *streams) {
-      try {
-        if (stream.valid()) device->synchronize(stream);
-      } catch (const std::exception&) {  // the first exception is already being thrown to the caller
+// After a failure of this rank or of a peer: releases the streams that wait for peers, so that they end. Neither the
+// device nor NCCL may answer any more. Then a limit ends the process, whether a watchdog watches or not; until then the
+// step counts as running.
+void DeviceTeam::Impl::give_up(const std::exception_ptr& failure) {
+  if (transport != nullptr) {
+    const Watchdog limit = exit_after(options.release_seconds,
+                                      fmt::format("rank {}: {}; the device didn't end what it had begun within {:g} s",
+                                                  ranks.front().world_rank, text_of(failure), options.release_seconds));
+    destroy_graphs();
+    transport->stop();
+    for (const auto* streams : {&ranks.front().compute, &ranks.front().channel}) {
+      for (const DeviceStream stream : *streams) {
+        try {
+          if (stream.valid()) device->synchronize(stream);
+        } catch (const std::exception&) {  // the first exception is already being thrown to the caller
+        }
       }
     }
   }
+  watch.stop();
 }
 
 // Between steps: the whole state in either direction.

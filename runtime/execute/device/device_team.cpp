@@ -9,6 +9,7 @@
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/device/device_team_impl.h"
 #include "runtime/execute/task_arguments.h"
+#include "runtime/execute/watchdog.h"
 
 namespace weft::execute {
 namespace {
@@ -34,9 +35,16 @@ DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<graph
   group_of.resize(kChannels);
 }
 
-// A transport's communicators must outlive the graphs that hold its collectives.
+// A transport's communicators must outlive the graphs that hold its collectives, and the device the tasks. The end of
+// either waits for the device.
 DeviceTeam::Impl::~Impl() {
+  const Watchdog limit = exit_after(
+      options.release_seconds,
+      fmt::format("rank {}: the device's end took over {:g} s", ranks.front().world_rank, options.release_seconds));
   destroy_graphs();
+  ranks.clear();
+  transport.reset();
+  device.reset();
 }
 
 DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const plan::Stream& stream,

@@ -127,6 +127,7 @@ struct DeviceTeam::Impl {
 
   // Running: device_step.cpp.
   Started start(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
+  Started enqueue_step(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::int64_t step);
   void enqueue_uploads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, std::size_t copy);
   void enqueue_downloads(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, const UnderWay& step);
   void await(UnderWay& step);
@@ -140,7 +141,7 @@ struct DeviceTeam::Impl {
   void launch_collective(std::size_t plan_index, Group& group, std::span<const std::size_t> next, bool timed);
   DeviceGraph graph_of(std::size_t plan_index, const std::vector<std::size_t>& of_ranks);
   void destroy_graphs();
-  void give_up();
+  void give_up(const std::exception_ptr& failure);
   void move_state(const Rank& rank, bool to_device);
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/grid.h"
+#include "runtime/execute/device/transport_limits.h"
 
 namespace weft::comm {
 class World;
@@ -42,6 +43,6 @@ std::uint64_t device_identity(int ordinal);
 /// The collectives of a rank that has this GPU for itself. Collective over the world, which must outlive the transport,
 /// as must the device. Throws RuntimeFault naming NCCL's reason, UserError in a program without CUDA.
 std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& world, std::optional<graph::Grid> grid,
-                                                     Device& device);
+                                                     Device& device, const TransportLimits& limits = {});
 
 }  // namespace weft::execute

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/gemm/cublas_lt_functions.h"
+#include "tests/gpu/emulator/failures.h"
 #include "tests/gpu/emulator/gpu.h"
 
 struct cublasLtContext {};
@@ -356,7 +357,7 @@ cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descript
   const auto addresses =
       reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(d);
   if (addresses % known->alignment != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const cudaError_t error = enqueue(stream, "a product", [=, bytes = workspace_of(*known)] {
+  const cudaError_t error = enqueue_fallible("cublasLtMatmul", stream, "a product", [=, bytes = workspace_of(*known)] {
     // The contents of the workspace afterwards are undefined.
     if (bytes > 0) std::memset(workspace, 0xff, bytes);
     product.run();

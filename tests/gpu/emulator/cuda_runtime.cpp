@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/gpu/emulator/failures.h"
 #include "tests/gpu/emulator/gpu.h"
 
 struct CUgraph_st {
@@ -111,27 +112,33 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *version = CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *count = kDevices;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *device = current_device();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (device < 0 || device >= kDevices) return told(cudaErrorInvalidDevice);
   current_device() = device;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (device < 0 || device >= kDevices) return told(cudaErrorInvalidDevice);
   *properties = {};
   fmt::format_to_n(properties->name, sizeof properties->name - 1, "emulated GPU {}", device);
@@ -143,25 +150,30 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return told(cudaErrorNotSupported);
   *value = kSharedBytes;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *least = 0;
   *greatest = -5;
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* /*function*/, cudaFuncAttribute attribute, int value) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const bool fits = attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value <= kSharedBytes;
   return told(fits ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaDeviceSynchronize() {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
   return told(run_until([device = current_device()] { return idle_device(device); }));
 }
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned /*version*/,
                                              unsigned long long /*flags*/, cudaDriverEntryPointQueryResult* status) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const bool known = std::string(symbol) == "cuStreamWaitValue32";
   *function = known ? reinterpret_cast<void*>(&wait_value) : nullptr;
   if (status != nullptr) *status = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
@@ -169,6 +181,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
 }
 
 cudaError_t cudaMalloc(void** to, std::size_t bytes) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
   const std::lock_guard lock(mutex());
   std::size_t& used = memory().used[current_device()];
@@ -180,6 +193,7 @@ cudaError_t cudaMalloc(void** to, std::size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* from) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (from == nullptr) return cudaSuccess;
   if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
   std::unique_lock lock(mutex());
@@ -194,12 +208,14 @@ cudaError_t cudaFree(void* from) {
   return told(error);
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const std::lock_guard lock(mutex());
   *total = kMemoryBytes;
   *free = kMemoryBytes - memory().used[current_device()];
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned /*flags*/) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *to = aligned(bytes);
   if (*to == nullptr) return told(cudaErrorMemoryAllocation);
   const std::lock_guard lock(mutex());
@@ -207,6 +223,7 @@ cudaError_t cudaHostAlloc(void** to, std::size_t bytes, unsigned /*flags*/) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* from) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const std::lock_guard lock(mutex());
   memory().pinned.erase(from);
   std::free(from);
@@ -215,6 +232,7 @@ cudaError_t cudaFreeHost(void* from) {
 // Runs on the default stream, and the host waits for it. From pageable memory to a device, however, the host waits only
 // until the bytes are staged; only the default stream is ordered after their arrival.
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
   const cudaStream_t stream = stream_of(nullptr);
   const bool late = staged(to, from);
@@ -229,55 +247,65 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 }
 // The host doesn't wait for a fill of device memory.
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (const cudaError_t error = outside_captures(); error != cudaSuccess) return told(error);
   return told(enqueue_late(stream_of(nullptr), "a fill", [=] { std::memset(to, value, bytes); }));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
                             cudaStream_t stream) {
-  return told(enqueue(stream_of(stream), "a copy", [=] { std::memmove(to, from, bytes); }));
+  return told(enqueue_fallible(__func__, stream_of(stream), "a copy", [=] { std::memmove(to, from, bytes); }));
 }
 cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
                               cudaStream_t stream) {
-  return told(enqueue(stream_of(stream), "a fill", [=] {
+  return told(enqueue_fallible(__func__, stream_of(stream), "a fill", [=] {
     for (std::size_t row = 0; row < height; ++row) std::memset(static_cast<std::byte*>(to) + row * pitch, value, width);
   }));
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (flags != cudaStreamNonBlocking) return told(cudaErrorNotSupported);
   *stream = make_stream(current_device(), fmt::format("a stream of priority {}", priority));
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const cudaError_t error = run_until([&] { return idle(stream); });
   destroy_stream(stream);
   return told(error);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const cudaStream_t of = stream_of(stream);
   if (const cudaError_t error = may_ask(of); error != cudaSuccess) return told(error);
   return told(run_until([&] { return idle(of); }));
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   return told(wait(stream_of(stream), event));
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *event = make_event(true);
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   *event = make_event((flags & cudaEventDisableTiming) == 0);
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   destroy_event(event);
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   return told(record(event, stream_of(stream)));
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const std::lock_guard lock(mutex());
   if (const cudaError_t error = may_ask(event); error != cudaSuccess) return told(error);
   run_one();
@@ -285,10 +313,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return passed(event) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (const cudaError_t error = may_ask(event); error != cudaSuccess) return told(error);
   return told(run_until([&] { return passed(event); }));
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   const std::lock_guard lock(mutex());
   const auto *begin = time_of(from), *end = time_of(to);
   if (begin == nullptr || end == nullptr) return told(cudaErrorInvalidResourceHandle);
@@ -297,30 +327,38 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   return told(stream == nullptr ? cudaErrorStreamCaptureUnsupported : begin_capture(stream));
 }
+// Ends the capture also where it answers with an error.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const cudaError_t refused = refusal(__func__);
   std::shared_ptr<const Recording> recording;
   *graph = nullptr;
-  if (const cudaError_t error = end_capture(stream, recording); error != cudaSuccess) return told(error);
+  const cudaError_t error = end_capture(stream, recording);
+  if (refused != cudaSuccess || error != cudaSuccess) return told(refused != cudaSuccess ? refused : error);
   *graph = new CUgraph_st{std::move(recording)};
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph,
                                           unsigned long long /*flags*/) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   if (graph == nullptr) return told(cudaErrorInvalidValue);
   *executable = new CUgraphExec_st{graph->recording};
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   delete graph;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   delete executable;
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
   return told(enqueue_graph(stream_of(stream), executable->recording));
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <deque>
 #include <exception>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "tests/gpu/emulator/block.h"
+#include "tests/gpu/emulator/failures.h"
 
 namespace weft::emulator {
 namespace {
@@ -79,8 +81,12 @@ struct Gpus {
   std::mt19937_64 random{1};
   std::vector<std::unique_ptr<CUstream_st>> streams;
   std::vector<std::unique_ptr<CUevent_st>> events;
-  cudaError_t error = cudaSuccess;
-  std::string text = "no error";
+  struct Failure {
+    cudaError_t error = cudaSuccess;
+    std::string text = "no error";
+  };
+  std::array<Failure, kDevices> failures;  // by device
+  std::size_t misuses = 0;
   bool inside = false;  // inside run_one()
 
   Gpus() {
@@ -99,7 +105,7 @@ thread_local int captures_of_thread = 0;
 
 cudaError_t append(cudaStream_t stream, Node node) {
   const std::lock_guard lock(mutex());
-  if (state() != cudaSuccess) return state();
+  if (const cudaError_t error = state(stream->device); error != cudaSuccess) return error;
   if (stream->capture != nullptr) {
     if (stream->capture->spoiled) return cudaErrorStreamCaptureInvalidated;
     node.after = stream->last;
@@ -116,8 +122,20 @@ struct Candidate {
   std::size_t node;  // in its graph
 };
 
-bool can_go_on(const Node& node) {
-  return !node.ready || node.ready();
+// Calls a part of a stream's work; false: it failed, and so has the stream's device.
+bool ends_well(const CUstream_st& stream, const std::function<void()>& part) {
+  try {
+    part();
+    return true;
+  } catch (const std::exception& error) {
+    fail(stream.device, cudaErrorLaunchFailure, error.what());
+    return false;
+  }
+}
+
+bool can_go_on(const CUstream_st& stream, const Node& node) {
+  bool ready = true;
+  return !node.ready || (ends_well(stream, [&] { ready = node.ready(); }) && ready);
 }
 
 // Runs one of the entries that can run.
@@ -127,18 +145,22 @@ bool run_candidate(Gpus& all) {
     if (stream->queue.empty()) continue;
     const Entry& entry = stream->queue.front();
     if (!entry.graph) {
-      if (can_go_on(entry.node)) (entry.node.late ? late : candidates).push_back({stream.get(), 0});
+      if (can_go_on(*stream, entry.node)) (entry.node.late ? late : candidates).push_back({stream.get(), 0});
       continue;
     }
-    for (const std::size_t node : entry.graph->ready) {
-      if (can_go_on(entry.graph->graph->nodes[node])) candidates.push_back({stream.get(), node});
+    const std::vector<std::size_t> ready = entry.graph->ready;
+    for (const std::size_t node : ready) {
+      if (stream->queue.empty()) break;  // dropped by a failure
+      if (can_go_on(*stream, entry.graph->graph->nodes[node])) candidates.push_back({stream.get(), node});
     }
   }
   if (candidates.empty()) candidates = std::move(late);
+  std::erase_if(candidates, [](const Candidate& each) { return each.stream->queue.empty(); });
   if (candidates.empty()) return false;
   const auto [stream, node] = candidates[all.random() % candidates.size()];
   Entry& entry = stream->queue.front();
-  (entry.graph ? entry.graph->graph->nodes[node] : entry.node).work();
+  const Node& chosen = entry.graph ? entry.graph->graph->nodes[node] : entry.node;
+  if (!ends_well(*stream, chosen.work)) return true;
   if (entry.graph) entry.graph->end(node);
   if (!entry.graph || entry.graph->ready.empty()) stream->queue.pop_front();
   return true;
@@ -171,26 +193,40 @@ void set_seed(std::uint64_t seed) {
   gpus().random.seed(seed);
 }
 
-cudaError_t state() {
+cudaError_t state(int device) {
   const std::lock_guard lock(mutex());
-  return gpus().error;
+  return gpus().failures[static_cast<std::size_t>(device)].error;
+}
+cudaError_t state() {
+  return state(current_device());
 }
 void forget_error() {
   const std::lock_guard lock(mutex());
   for (const auto& stream : gpus().streams) stream->queue.clear();
-  gpus().error = cudaSuccess;
-  gpus().text = "no error";
+  gpus().failures = {};
 }
-void fail(cudaError_t error, const std::string& text) {
+void fail(int device, cudaError_t error, const std::string& text) {
   const std::lock_guard lock(mutex());
-  if (gpus().error != cudaSuccess) return;
-  gpus().error = error;
-  gpus().text = text;
-  std::fprintf(stderr, "emulated GPU: %s\n", text.c_str());
+  Gpus::Failure& of_device = gpus().failures[static_cast<std::size_t>(device)];
+  if (of_device.error != cudaSuccess) return;
+  of_device = {error, text};
+  for (const auto& stream : gpus().streams) {
+    if (stream->device == device) stream->queue.clear();
+  }
+  std::fprintf(stderr, "emulated GPU %d: %s\n", device, text.c_str());
+}
+void misuse(int device, const std::string& text) {
+  const std::lock_guard lock(mutex());
+  ++gpus().misuses;
+  fail(device, cudaErrorIllegalState, text);
+}
+std::size_t misuses() {
+  const std::lock_guard lock(mutex());
+  return gpus().misuses;
 }
 std::string state_text() {
   const std::lock_guard lock(mutex());
-  return gpus().text;
+  return gpus().failures[static_cast<std::size_t>(current_device())].text;
 }
 
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work) {
@@ -214,7 +250,7 @@ cudaError_t enqueue_kernel(cudaStream_t stream, const char* name, dim3 blocks, d
       blocks.y > kMostBlocksDown || blocks.z > kMostBlocksDown || shared_bytes > kSharedBytes) {
     return cudaErrorInvalidConfiguration;
   }
-  return enqueue(stream, name, [=, kernel = std::string(name), body = std::move(body)] {
+  return enqueue_fallible(name, stream, name, [=, kernel = std::string(name), body = std::move(body)] {
     run_grid(kernel, blocks, threads, shared_bytes, gpus().random(), body);
   });
 }
@@ -223,13 +259,8 @@ bool run_one() {
   const std::lock_guard lock(mutex());
   Gpus& all = gpus();
   // Work may ask to run more work, but the queue entry that contains it must not move.
-  if (all.error != cudaSuccess || std::exchange(all.inside, true)) return false;
-  bool ran = false;
-  try {
-    ran = run_candidate(all);
-  } catch (const std::exception& error) {
-    fail(cudaErrorLaunchFailure, error.what());
-  }
+  if (std::exchange(all.inside, true)) return false;
+  const bool ran = run_candidate(all);
   all.inside = false;
   return ran;
 }
@@ -245,7 +276,9 @@ cudaError_t run_until(const std::function<bool()>& over) {
         limit = Clock::now() + kPatience;
         continue;
       }
-      if (Clock::now() > limit) fail(cudaErrorLaunchTimeout, "no work can continue" + heads_of_streams());
+      if (Clock::now() > limit) {
+        fail(current_device(), cudaErrorLaunchTimeout, "no work can continue" + heads_of_streams());
+      }
     }
     // Another thread must act first.
     std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -259,6 +292,7 @@ cudaStream_t make_stream(int device, std::string name) {
 }
 void destroy_stream(cudaStream_t stream) {
   const std::lock_guard lock(mutex());
+  if (stream->capture != nullptr) misuse(stream->device, "a stream was destroyed in a capture");
   std::erase_if(gpus().streams, [&](const auto& each) { return each.get() == stream; });
 }
 cudaStream_t stream_of(cudaStream_t stream) {
@@ -323,10 +357,14 @@ cudaError_t may_ask(cudaEvent_t event) {
 bool thread_captures() {
   return captures_of_thread > 0;
 }
+bool captured(cudaStream_t stream) {
+  const std::lock_guard lock(mutex());
+  return stream->capture != nullptr;
+}
 
 cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> graph) {
   const std::lock_guard lock(mutex());
-  if (state() != cudaSuccess) return state();
+  if (const cudaError_t error = state(stream->device); error != cudaSuccess) return error;
   if (graph->nodes.empty()) return cudaSuccess;
   stream->queue.push_back({{"a graph", nullptr, nullptr}, GraphRun(std::move(graph))});
   return cudaSuccess;

@@ -48,12 +48,17 @@ bool run_one();
 /// reports the head of every stream.
 cudaError_t run_until(const std::function<bool()>& over);
 
-/// The first error, or success. The error's text describes it.
+/// The first error of a device, or success. A device with an error does nothing any more, and every later call on it
+/// answers with the error. Without a device: the calling thread's.
+cudaError_t state(int device);
 cudaError_t state();
 std::string state_text();
-/// Records an error, unless there is one already.
-void fail(cudaError_t error, const std::string& text);
-/// Clears the error and all enqueued work, for tests that caused an error on purpose.
+/// Records an error of a device, unless it has one already, and drops the device's work.
+void fail(int device, cudaError_t error, const std::string& text);
+/// The same for a use that would go wrong on a GPU without a word; a test must find none.
+void misuse(int device, const std::string& text);
+std::size_t misuses();
+/// Clears all errors and all enqueued work, for tests that caused an error on purpose.
 void forget_error();
 
 /// Guards everything here and the shared state of the libraries: any thread may call CUDA's functions.
@@ -92,6 +97,8 @@ cudaError_t may_ask(cudaStream_t stream);
 cudaError_t may_ask(cudaEvent_t event);
 /// Whether this thread is capturing a stream. If so, functions that affect the whole device are refused.
 bool thread_captures();
+/// Whether work for the stream becomes part of a graph, whichever thread enqueues it.
+bool captured(cudaStream_t stream);
 cudaError_t enqueue_graph(cudaStream_t stream, std::shared_ptr<const Recording> graph);
 
 cudaEvent_t make_event(bool timed);

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weft::emulator {
@@ -203,54 +205,112 @@ class EmulatedNccl : public EmulatedGpu {
     EmulatedGpu::SetUp();
     ncclUniqueId id;
     ncclGetUniqueId(&id);
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
     for (int rank = 0; rank < 2; ++rank) {  // each with a GPU, as NCCL demands
       EXPECT_EQ(cudaSetDevice(rank), cudaSuccess);
-      EXPECT_EQ(ncclCommInitRankConfig(&ranks_[rank], 2, id, rank, &config), rank == 0 ? ncclInProgress : ncclSuccess);
+      EXPECT_EQ(ncclCommInitRankConfig(&ranks_[rank], 2, id, rank, &config_), ncclInProgress);
     }
     EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    for (ncclComm_t rank : ranks_) EXPECT_EQ(end_of(rank), ncclSuccess);
   }
   void TearDown() override {
     for (ncclComm_t rank : ranks_) ncclCommAbort(rank);
     EmulatedGpu::TearDown();
   }
 
+  static ncclConfig_t non_blocking() {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return config;
+  }
+  // The result of the communicator's last call.
+  static ncclResult_t end_of(ncclComm_t communicator) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) EXPECT_EQ(ncclCommGetAsyncError(communicator, &state), ncclSuccess);
+    return state;
+  }
+  // One call of each rank, of which each must be in progress.
+  void both(const std::function<ncclResult_t(int)>& call) {
+    for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(call(rank), ncclInProgress);
+    for (ncclComm_t rank : ranks_) EXPECT_EQ(end_of(rank), ncclSuccess);
+  }
+
+  ncclConfig_t config_ = non_blocking();
   ncclComm_t ranks_[2] = {};
   std::vector<float> in_[2] = {{1, 2, 3, 4}, {10, 20, 30, 40}},
                      out_[2] = {std::vector<float>(8), std::vector<float>(8)};
 };
 
 TEST_F(EmulatedNccl, MovesOnceAllHaveCome) {
-  ncclAllGather(in_[0].data(), out_[0].data(), 4, ncclFloat32, ranks_[0], streams_[0]);
-  while (run_one()) {
-  }
-  EXPECT_EQ(out_[0][0], 0);
-  ncclAllGather(in_[1].data(), out_[1].data(), 4, ncclFloat32, ranks_[1], streams_[1]);
-  ncclAllReduce(in_[0].data(), in_[0].data(), 4, ncclFloat32, ncclSum, ranks_[0], streams_[0]);
-  ncclAllReduce(in_[1].data(), in_[1].data(), 4, ncclFloat32, ncclSum, ranks_[1], streams_[1]);
+  both([&](int r) { return ncclAllGather(in_[r].data(), out_[r].data(), 4, ncclFloat32, ranks_[r], streams_[r]); });
+  EXPECT_EQ(out_[0][0], 0) << "nobody has waited yet";
+  both([&](int r) {
+    return ncclAllReduce(in_[r].data(), in_[r].data(), 4, ncclFloat32, ncclSum, ranks_[r], streams_[r]);
+  });
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(out_[0], (std::vector<float>{1, 2, 3, 4, 10, 20, 30, 40}));
   EXPECT_EQ(out_[1], out_[0]);
   EXPECT_EQ(in_[0], (std::vector<float>{11, 22, 33, 44}));
   EXPECT_EQ(in_[1], in_[0]);
-  ncclReduceScatter(out_[0].data(), in_[0].data(), 4, ncclFloat32, ncclSum, ranks_[0], streams_[0]);
-  ncclReduceScatter(out_[1].data(), in_[1].data(), 4, ncclFloat32, ncclSum, ranks_[1], streams_[1]);
+  both([&](int r) {
+    return ncclReduceScatter(out_[r].data(), in_[r].data(), 4, ncclFloat32, ncclSum, ranks_[r], streams_[r]);
+  });
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(in_[0], (std::vector<float>{2, 4, 6, 8}));
   EXPECT_EQ(in_[1], (std::vector<float>{20, 40, 60, 80}));
+}
+
+// A first collective connects the ranks, so its call isn't over before all have come.
+TEST_F(EmulatedNccl, ACallInProgressTakesNoOther) {
+  const auto reduce = [&](int r) {
+    return ncclAllReduce(in_[r].data(), in_[r].data(), 4, ncclFloat32, ncclSum, ranks_[r], streams_[r]);
+  };
+  EXPECT_EQ(reduce(0), ncclInProgress);
+  EXPECT_EQ(reduce(0), ncclInvalidArgument);
+  EXPECT_TRUE(idle(streams_[0])) << "launched before the peer has come";
+  EXPECT_EQ(reduce(1), ncclInProgress);
+  for (ncclComm_t rank : ranks_) EXPECT_EQ(end_of(rank), ncclSuccess);
+  EXPECT_FALSE(idle(streams_[0])) << "a thread of NCCL has launched it";
+}
+
+// The address of a split's child belongs to NCCL until the split is over, or its parent aborted.
+TEST_F(EmulatedNccl, AnAbortedSplitWritesItsChild) {
+  ncclComm_t child = nullptr;
+  EXPECT_EQ(ncclCommSplit(ranks_[0], 0, 0, &child, &config_), ncclInProgress);
+  EXPECT_EQ(ncclCommAbort(ranks_[0]), ncclSuccess);
+  EXPECT_NE(child, nullptr);
+  EXPECT_EQ(end_of(child), ncclInternalError);
+  EXPECT_EQ(ncclCommAbort(child), ncclSuccess);
+  ranks_[0] = nullptr;
+}
+
+TEST_F(EmulatedNccl, AChildWithANewOwnerIsFound) {
+  ncclComm_t child = nullptr;
+  EXPECT_EQ(ncclCommSplit(ranks_[0], 0, 0, &child, &config_), ncclInProgress);
+  const ncclComm_t other = ranks_[1];
+  child = other;
+  EXPECT_EQ(ncclCommAbort(ranks_[0]), ncclUnhandledCudaError);
+  EXPECT_EQ(ncclCommAbort(std::exchange(child, nullptr)), ncclUnhandledCudaError);
+  EXPECT_EQ(misuses(), 1U);
+  ranks_[0] = nullptr;
 }
 
 // Each rank aborts its two communicators. If a peer is lost on both, aborting the first would wait for the second.
 TEST_F(EmulatedNccl, OneAbortWaitsForTheOthers) {
   for (const bool grouped : {true, false}) {
     ncclComm_t children[2][2] = {};
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     for (auto& of_split : children) {
-      for (int rank = 0; rank < 2; ++rank) ncclCommSplit(ranks_[rank], 0, rank, &of_split[rank], &config);
+      both([&](int r) { return ncclCommSplit(ranks_[r], 0, r, &of_split[r], &config_); });
+      for (int r = 0; r < 2; ++r) {  // connects them
+        EXPECT_EQ(ncclAllReduce(in_[r].data(), in_[r].data(), 4, ncclFloat32, ncclSum, of_split[r], streams_[r]),
+                  ncclInProgress);
+      }
+      for (ncclComm_t child : of_split) EXPECT_EQ(end_of(child), ncclSuccess);
     }
-    ncclAllReduce(in_[0].data(), in_[0].data(), 4, ncclFloat32, ncclSum, children[0][0], streams_[0]);
-    ncclAllReduce(out_[0].data(), out_[0].data(), 4, ncclFloat32, ncclSum, children[1][0], streams_[1]);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    for (int i = 0; i < 2; ++i) {
+      ncclAllReduce(in_[i].data(), in_[i].data(), 4, ncclFloat32, ncclSum, children[i][0], streams_[i]);
+      EXPECT_EQ(end_of(children[i][0]), ncclSuccess);
+    }
     if (grouped) ncclGroupStart();
     EXPECT_EQ(ncclCommAbort(children[0][0]), grouped ? ncclSuccess : ncclUnhandledCudaError);
     ncclCommAbort(children[1][0]);
@@ -262,10 +322,23 @@ TEST_F(EmulatedNccl, OneAbortWaitsForTheOthers) {
 }
 
 TEST_F(EmulatedNccl, RanksMustAgree) {
-  ncclAllReduce(in_[0].data(), in_[0].data(), 4, ncclFloat32, ncclSum, ranks_[0], streams_[0]);
-  ncclAllReduce(in_[1].data(), in_[1].data(), 3, ncclFloat32, ncclSum, ranks_[1], streams_[1]);
+  both([&](int r) {
+    const std::size_t count = r == 0 ? 4 : 3;
+    return ncclAllReduce(in_[r].data(), in_[r].data(), count, ncclFloat32, ncclSum, ranks_[r], streams_[r]);
+  });
   EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorLaunchFailure);
   EXPECT_EQ(in_[0][0], 1);
+}
+
+TEST_F(EmulatedNccl, AFailedGpuLeavesTheOthers) {
+  fail(1, cudaErrorIllegalAddress, "on purpose");
+  say(0, 'a');
+  EXPECT_EQ(cudaStreamSynchronize(streams_[0]), cudaSuccess);
+  EXPECT_EQ(said_, "a");
+  void* memory = nullptr;
+  EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&memory, 1), cudaErrorIllegalAddress);
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
 }  // namespace

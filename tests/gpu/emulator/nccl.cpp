@@ -1,27 +1,34 @@
-// The functions of NCCL that Weft calls, between the emulated GPUs of one process. A collective moves its bytes once it
-// is at the head of a stream on every rank, and first in the launch order of each rank's GPU. Ranks that disagree on
-// the order of collectives therefore wait forever, as with NCCL.
+// The functions of NCCL that Weft calls, between the emulated GPUs of one process, as non-blocking communicators have
+// them: a call answers ncclInProgress, and a thread of its own goes on with it, until the peers have come or the
+// communicator is aborted. A collective moves its bytes once it is at the head of a stream on every rank, and first in
+// the launch order of each rank's GPU. Ranks that disagree on the order of collectives therefore wait forever, as with
+// NCCL.
 #include <cuda_bf16.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "tests/gpu/emulator/failures.h"
 #include "tests/gpu/emulator/gpu.h"
 
 namespace weft::emulator {
 namespace {
 
-struct Call {
+struct Collective {
   enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, message } kind;
   const std::byte* in;  // null at a message's receiver
   std::byte* out;       // null at its sender
@@ -29,7 +36,7 @@ struct Call {
   ncclDataType_t type;
   int root = 0;
 
-  bool matches(const Call& other) const {
+  bool matches(const Collective& other) const {
     return kind == other.kind && count == other.count && type == other.type && root == other.root;
   }
 };
@@ -37,20 +44,23 @@ struct Call {
 // The collective at the head of a rank's stream.
 struct Arrival {
   bool here = false, over = false, aborted = false;
-  Call call{};
+  Collective call{};
 };
 
 // Ranks that share a communicator.
 struct Group {
-  int expected = 0;
-  std::vector<Arrival> arrivals;
-  int present = 0;  // number of ranks that made their communicator
-  struct Split {
-    std::vector<std::pair<int, ncclComm_t*>> calls;  // a rank's color, and the address for its child
-    std::vector<ncclComm_t> parents;
-  } split;
+  explicit Group(int ranks) : expected(ranks), arrivals(static_cast<std::size_t>(ranks)) {}
 
-  bool complete() const { return present == expected; }
+  const int expected;
+  std::vector<Arrival> arrivals;
+  int present = 0;          // number of ranks that made their communicator
+  std::set<int> connected;  // ranks that came to their first collective
+  // The colors of each split's ranks, and the group of each color.
+  struct Split {
+    std::map<int, int> color_of;
+    std::map<int, std::shared_ptr<Group>> groups;
+  };
+  std::map<std::uint64_t, Split> splits;  // by number
 };
 
 std::map<std::string, std::shared_ptr<Group>>& groups_by_id() {
@@ -103,7 +113,7 @@ void add(ncclDataType_t type, const std::vector<Arrival>& ranks, std::size_t at,
 
 // Reads from copies, since outputs may be inputs.
 void move_bytes(std::vector<Arrival>& ranks) {
-  const Call& first = ranks.front().call;
+  const Collective& first = ranks.front().call;
   for (const Arrival& rank : ranks) {
     if (!rank.call.matches(first)) throw std::logic_error("NCCL: ranks met with different collectives");
   }
@@ -111,28 +121,28 @@ void move_bytes(std::vector<Arrival>& ranks) {
   std::vector<std::vector<std::byte>> out(n);
   for (std::size_t r = 0; r < n; ++r) {
     switch (first.kind) {
-      case Call::Kind::all_reduce:
+      case Collective::Kind::all_reduce:
         out[r].resize(bytes);
         // One chunk for each rank, summed around the ring.
         for (std::size_t i = 0; i < first.count; ++i) {
           add(first.type, ranks, i, i * n / first.count, out[r].data() + i * element);
         }
         break;
-      case Call::Kind::reduce_scatter:
+      case Collective::Kind::reduce_scatter:
         out[r].resize(bytes);
         for (std::size_t i = 0; i < first.count; ++i) {
           add(first.type, ranks, r * first.count + i, r, out[r].data() + i * element);
         }
         break;
-      case Call::Kind::all_gather:
+      case Collective::Kind::all_gather:
         for (const Arrival& from : ranks) out[r].insert(out[r].end(), from.call.in, from.call.in + bytes);
         break;
-      case Call::Kind::broadcast: {
+      case Collective::Kind::broadcast: {
         const std::byte* const from = ranks[static_cast<std::size_t>(first.root)].call.in;
         out[r].assign(from, from + bytes);
         break;
       }
-      case Call::Kind::message: {
+      case Collective::Kind::message: {
         const std::byte* const from = ranks[static_cast<std::size_t>(first.root)].call.in;
         if (ranks[r].call.out != nullptr) out[r].assign(from, from + bytes);
       }
@@ -145,31 +155,88 @@ void move_bytes(std::vector<Arrival>& ranks) {
 }  // namespace weft::emulator
 
 struct ncclComm {
-  std::shared_ptr<weft::emulator::Group> group;
-  int rank = 0;
-  int device = 0;
+  ncclComm(std::shared_ptr<weft::emulator::Group> of, int in_group, int on)
+      : group(std::move(of)), rank(in_group), device(on) {}
+  ~ncclComm() {
+    if (thread.joinable()) thread.join();
+  }
+  ncclComm(const ncclComm&) = delete;
+  ncclComm& operator=(const ncclComm&) = delete;
+
+  std::shared_ptr<weft::emulator::Group> group;  // of a split's child: null until all ranks have come
+  int rank;
+  int device;
+  std::uint64_t splits = 0;
+  std::atomic<bool> aborted = false;
+  std::atomic<ncclResult_t> state = ncclSuccess;
+  std::thread thread;  // goes on with the last call
 };
 
 namespace weft::emulator {
 namespace {
 
-// When all ranks of a parent have passed their colors, each that has one gets its child.
-void end_split(Group& parent) {
-  auto& [calls, parents] = parent.split;
-  std::map<int, std::shared_ptr<Group>> groups;
-  for (const auto& [color, child] : calls) {
-    if (color == NCCL_SPLIT_NOCOLOR) continue;
-    auto& group = groups[color];
-    if (group == nullptr) group = std::make_shared<Group>();
-    ++group->expected;
+constexpr std::chrono::microseconds kPause{20};
+
+// Ends with ncclInternalError where the communicator is aborted first.
+ncclResult_t wait_until(const ncclComm& communicator, const std::function<bool()>& over) {
+  for (;; std::this_thread::sleep_for(kPause)) {
+    if (communicator.aborted) return ncclInternalError;
+    const std::lock_guard lock(mutex());
+    if (over()) return ncclSuccess;
   }
-  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
-    if (calls[rank].first == NCCL_SPLIT_NOCOLOR) continue;
-    auto& group = groups[calls[rank].first];
-    group->arrivals.resize(static_cast<std::size_t>(group->expected));
-    *calls[rank].second = new ncclComm{group, group->present++, parents[rank]->device};
+}
+
+// A call of a ready communicator: `work` runs on a thread of its own, and its result becomes the communicator's state.
+ncclResult_t go_on(const char* name, ncclComm_t communicator, std::function<ncclResult_t()> work) {
+  if (communicator->state != ncclSuccess) return ncclInvalidArgument;  // or it isn't ready
+  const std::optional<FailureMode> failure = failure_of(name, CallKind::nccl);
+  if (failure == FailureMode::once) return ncclSystemError;
+  if (failure == FailureMode::sticky) {
+    fail(communicator->device, cudaErrorIllegalAddress, std::string("the test made ") + name + " fail");
+    return ncclUnhandledCudaError;
   }
-  parent.split = {};
+  if (communicator->thread.joinable()) communicator->thread.join();
+  communicator->state = ncclInProgress;
+  communicator->thread = std::thread([communicator, failure, work = std::move(work)] {
+    current_device() = communicator->device;
+    std::this_thread::sleep_for(kPause);  // the caller sees that the call is in progress
+    if (failure == FailureMode::never) wait_until(*communicator, [] { return false; });
+    const ncclResult_t result = work();
+    communicator->state = failure == FailureMode::late ? ncclRemoteError : result;
+  });
+  return ncclInProgress;
+}
+
+// As NCCL: the address is written when the call is over, also when it failed or was aborted.
+void hand_over(ncclComm_t* to, ncclComm_t child, int device) {
+  if (std::atomic_ref(*to).exchange(child) != nullptr) {
+    misuse(device, "ncclCommSplit wrote its result to memory that had another owner by then");
+  }
+}
+
+ncclResult_t split(const std::shared_ptr<Group>& parent, std::uint64_t number, int rank, int color,
+                   const ncclComm& parent_of, ncclComm_t child) {
+  Group::Split* calls = nullptr;
+  {
+    const std::lock_guard lock(mutex());
+    calls = &parent->splits[number];
+    calls->color_of[rank] = color;
+  }
+  const ncclResult_t met =
+      wait_until(parent_of, [&] { return calls->color_of.size() == static_cast<std::size_t>(parent->expected); });
+  if (met != ncclSuccess || child == nullptr) return met;
+  const std::lock_guard lock(mutex());
+  std::vector<int> members;
+  for (const auto& [each, of] : calls->color_of) {
+    if (of == color) members.push_back(each);
+  }
+  std::shared_ptr<Group>& group = calls->groups[color];
+  if (group == nullptr) group = std::make_shared<Group>(static_cast<int>(members.size()));
+  ++group->present;
+  child->group = group;
+  child->rank = static_cast<int>(std::ranges::find(members, rank) - members.begin());
+  child->state = ncclSuccess;
+  return ncclSuccess;
 }
 
 // The communicators that a thread aborts in one group. ncclCommAbort() itself ends collectives; the group's end frees
@@ -184,12 +251,16 @@ thread_local AbortGroup abort_group;
 // runnable has run waits for communicators that the calling thread hasn't aborted. If a peer is lost, it would wait
 // forever.
 ncclResult_t reclaim(const std::vector<ncclComm_t>& communicators) {
+  if (thread_captures()) {
+    misuse(current_device(), "ncclCommAbort freed memory while its thread captured");
+  }
   while (run_one()) {
   }
   ncclResult_t result = state() == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
   for (const ncclComm_t communicator : communicators) {
     if (result == ncclSuccess && !idle_device(communicator->device)) {
-      fail(cudaErrorLaunchTimeout, "ncclCommAbort waits for a device that waits for a communicator not aborted yet");
+      fail(communicator->device, cudaErrorLaunchTimeout,
+           "ncclCommAbort waits for a device that waits for a communicator not aborted yet");
       result = ncclUnhandledCudaError;
     }
     delete communicator;
@@ -221,17 +292,16 @@ bool comes_next(int device, const std::shared_ptr<Turn>& turn) {
   return !order.empty() && order.front().lock() == turn;
 }
 
-ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t stream) {
+ncclResult_t launch(const Collective& call, const std::shared_ptr<Group>& group, int in_group, int device,
+                    cudaStream_t stream) {
   const std::lock_guard lock(mutex());
-  const std::shared_ptr<Group> group = communicator->group;
-  if (!group->complete()) return ncclInvalidUsage;
-  const auto rank = static_cast<std::size_t>(communicator->rank);
+  const auto rank = static_cast<std::size_t>(in_group);
   std::shared_ptr<Turn> turn;  // null in a capture
-  if (!thread_captures()) {
+  if (!captured(stream_of(stream))) {
     turn = std::make_shared<Turn>();
-    launch_order(communicator->device).push_back(turn);
+    launch_order(device).push_back(turn);
   }
-  const auto arrive = [=, device = communicator->device] {
+  const auto arrive = [=] {
     Arrival& mine = group->arrivals[rank];
     if (turn != nullptr && !mine.aborted && !comes_next(device, turn)) return false;
     if (!std::exchange(mine.here, true)) mine.call = call, mine.over = false;
@@ -251,6 +321,25 @@ ncclResult_t enqueue(const Call& call, ncclComm_t communicator, cudaStream_t str
       stream, fmt::format("{} of rank {} of {}", kNames[static_cast<std::size_t>(call.kind)], rank, group->expected),
       arrive, leave);
   return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+// A thread of NCCL's launches the kernel. Before a communicator's first one it connects to the peers, and so waits for
+// them.
+ncclResult_t enqueue(const char* name, const Collective& call, ncclComm_t communicator, cudaStream_t stream) {
+  return go_on(name, communicator, [=] {
+    const std::shared_ptr<Group> group = communicator->group;
+    {
+      const std::lock_guard lock(mutex());
+      group->connected.insert(communicator->rank);
+    }
+    const ncclResult_t met =
+        wait_until(*communicator, [&] { return group->connected.size() == static_cast<std::size_t>(group->expected); });
+    return met != ncclSuccess ? met : launch(call, group, communicator->rank, communicator->device, stream);
+  });
+}
+
+ncclResult_t refused(const char* name) {
+  return refusal(name) == cudaSuccess ? ncclSuccess : ncclInternalError;
 }
 
 }  // namespace
@@ -273,6 +362,7 @@ const char* ncclGetLastError(ncclComm_t /*communicator*/) {
   return "";
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
   static int count = 0;
   const std::lock_guard lock(mutex());
   *id = {};
@@ -281,64 +371,81 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
+  *communicator = nullptr;
   if (config == nullptr || config->blocking != 0) return ncclInvalidArgument;
-  const std::lock_guard lock(mutex());
-  auto& group = groups_by_id()[id.internal];
-  if (group == nullptr) {
-    group = std::make_shared<Group>();
-    group->expected = ranks;
-    group->arrivals.resize(static_cast<std::size_t>(ranks));
+  std::shared_ptr<Group> group;
+  {
+    const std::lock_guard lock(mutex());
+    auto& known = groups_by_id()[id.internal];
+    if (known == nullptr) known = std::make_shared<Group>(ranks);
+    group = known;
   }
-  ++group->present;
-  *communicator = new ncclComm{group, rank, current_device()};
-  return group->complete() ? ncclSuccess : ncclInProgress;
+  auto made = std::make_unique<ncclComm>(group, rank, current_device());
+  const ncclResult_t result = go_on(__func__, made.get(), [group, own = made.get()] {
+    {
+      const std::lock_guard lock(mutex());
+      ++group->present;
+    }
+    return wait_until(*own, [&] { return group->present == group->expected; });
+  });
+  if (result == ncclInProgress) *communicator = made.release();
+  return result;
 }
 ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* child, ncclConfig_t* /*config*/) {
-  const std::lock_guard lock(mutex());
   if (key != parent->rank) return ncclInvalidArgument;  // children are ordered like their parent's ranks
   *child = nullptr;
-  Group& group = *parent->group;
-  auto& [calls, parents] = group.split;
-  calls.resize(static_cast<std::size_t>(group.expected));
-  parents.resize(calls.size());
-  calls[static_cast<std::size_t>(parent->rank)] = {color, child};
-  parents[static_cast<std::size_t>(parent->rank)] = parent;
-  if (std::ranges::find(parents, nullptr) == parents.end()) end_split(group);
-  return ncclInProgress;
+  const std::uint64_t number = parent->splits;
+  const ncclResult_t result = go_on(__func__, parent, [=] {
+    const ncclComm_t made = color == NCCL_SPLIT_NOCOLOR ? nullptr : new ncclComm(nullptr, 0, parent->device);
+    if (made != nullptr) made->state = ncclInternalError;
+    const ncclResult_t ended = split(parent->group, number, parent->rank, color, *parent, made);
+    hand_over(child, made, parent->device);
+    return ended;
+  });
+  if (result == ncclInProgress) ++parent->splits;
+  return result;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
-  const std::lock_guard lock(mutex());
-  const Group& group = *communicator->group;
-  const bool splits =
-      !group.split.parents.empty() && group.split.parents[static_cast<std::size_t>(communicator->rank)] == communicator;
-  *state = group.complete() && !splits ? ncclSuccess : ncclInProgress;
+  if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
+  *state = communicator->state;
   return ncclSuccess;
 }
 ncclResult_t ncclCommCount(ncclComm_t communicator, int* count) {
-  const std::lock_guard lock(mutex());
+  if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
   *count = communicator->group->expected;
   return ncclSuccess;
 }
-ncclResult_t ncclCommFinalize(ncclComm_t /*communicator*/) {
-  return ncclSuccess;
+ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
+  return go_on(__func__, communicator, [] { return ncclSuccess; });
 }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
+  if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
   delete communicator;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t communicator) {
+  if (communicator == nullptr) return ncclSuccess;
+  const std::optional<FailureMode> failure = failure_of(__func__, CallKind::nccl);
+  while (failure == FailureMode::never) std::this_thread::sleep_for(kPause);
+  if (failure) return ncclSystemError;
+  communicator->aborted = true;
+  if (communicator->thread.joinable()) communicator->thread.join();
   const std::lock_guard lock(mutex());
-  communicator->group->arrivals[static_cast<std::size_t>(communicator->rank)].aborted = true;
+  if (communicator->group != nullptr) {
+    communicator->group->arrivals[static_cast<std::size_t>(communicator->rank)].aborted = true;
+  }
   if (abort_group.depth == 0) return reclaim({communicator});
   abort_group.aborted.push_back(communicator);
   return ncclSuccess;
 }
 
 ncclResult_t ncclGroupStart() {
+  if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
   ++abort_group.depth;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
+  if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
   if (abort_group.depth == 0) return ncclInvalidUsage;
   if (--abort_group.depth > 0) return ncclSuccess;
   const std::lock_guard lock(mutex());
@@ -348,41 +455,48 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t communicator, cudaStream_t stream) {
   if (operation != ncclSum) return ncclInvalidArgument;
-  return enqueue(
-      Call{Call::Kind::all_reduce, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type},
-      communicator, stream);
+  return enqueue(__func__,
+                 Collective{Collective::Kind::all_reduce, static_cast<const std::byte*>(in),
+                            static_cast<std::byte*>(out), count, type},
+                 communicator, stream);
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
                                ncclComm_t communicator, cudaStream_t stream) {
   if (operation != ncclSum) return ncclInvalidArgument;
-  return enqueue(
-      Call{Call::Kind::reduce_scatter, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type},
-      communicator, stream);
+  return enqueue(__func__,
+                 Collective{Collective::Kind::reduce_scatter, static_cast<const std::byte*>(in),
+                            static_cast<std::byte*>(out), count, type},
+                 communicator, stream);
 }
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
                            cudaStream_t stream) {
-  return enqueue(
-      Call{Call::Kind::all_gather, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type},
-      communicator, stream);
+  return enqueue(__func__,
+                 Collective{Collective::Kind::all_gather, static_cast<const std::byte*>(in),
+                            static_cast<std::byte*>(out), count, type},
+                 communicator, stream);
 }
 // Weft sends in communicators of two ranks alone, where a message has both ranks as its members.
 ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
-  return enqueue(Call{Call::Kind::message, static_cast<const std::byte*>(in), nullptr, count, type, 1 - peer},
-                 communicator, stream);
+  return enqueue(
+      __func__,
+      Collective{Collective::Kind::message, static_cast<const std::byte*>(in), nullptr, count, type, 1 - peer},
+      communicator, stream);
 }
 ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
-  return enqueue(Call{Call::Kind::message, nullptr, static_cast<std::byte*>(out), count, type, peer}, communicator,
-                 stream);
+  return enqueue(__func__,
+                 Collective{Collective::Kind::message, nullptr, static_cast<std::byte*>(out), count, type, peer},
+                 communicator, stream);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return enqueue(
-      Call{Call::Kind::broadcast, static_cast<const std::byte*>(in), static_cast<std::byte*>(out), count, type, root},
-      communicator, stream);
+  return enqueue(__func__,
+                 Collective{Collective::Kind::broadcast, static_cast<const std::byte*>(in),
+                            static_cast<std::byte*>(out), count, type, root},
+                 communicator, stream);
 }
 
 }  // extern "C"

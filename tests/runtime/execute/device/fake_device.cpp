@@ -282,6 +282,12 @@ class FakeDeviceImpl final : public FakeDevice {
     return execute::DeviceGraph(captured_.size() - 1);
   }
 
+  void abandon_capture(execute::DeviceStream /*origin*/) noexcept override {
+    for (const execute::DeviceStream member : capture_members_) at(member).capturing = false;
+    if (capturing_) captured_.back().clear();
+    capturing_ = false;
+  }
+
   void launch(execute::DeviceStream stream, execute::DeviceGraph graph) override {
     ++counts_.graphs_launched;
     // The graph's streams begin after the launching stream's work, and this stream continues after all of them.

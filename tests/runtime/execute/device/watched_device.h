@@ -61,6 +61,7 @@ class WatchedDevice : public execute::Device {
     look_();
     return inner_->end_capture(origin);
   }
+  void abandon_capture(execute::DeviceStream origin) noexcept override { inner_->abandon_capture(origin); }
   void launch(execute::DeviceStream stream, execute::DeviceGraph graph) override { inner_->launch(stream, graph); }
   void destroy(execute::DeviceGraph graph) override { inner_->destroy(graph); }
   void push_range(const std::string& name) override { inner_->push_range(name); }

@@ -1,0 +1,411 @@
+// Training on emulated GPUs in which calls of CUDA, cuBLASLt and NCCL fail: each run must end in time, with a cause
+// that is told, or with the losses of a run without a failure. Every run is a process of its own.
+//
+//   gpu_failures --trials 1000 --seed 1        random failures; prints how often each function failed
+//   gpu_failures --fault abort-hangs           one of the named faults; --fault all: each of them
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "ops/pipeline_layout.h"
+#include "runtime/policy/policy.h"
+#include "tests/gpu/emulator/failures.h"
+#include "tests/gpu/emulator/gpu.h"
+#include "tests/gpu/gpu_run.h"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using emulator::Failure;
+using emulator::FailureMode;
+
+constexpr double kPeersCome = 3, kPeersLeave = 1, kRelease = 3, kWatchdog = 4;  // seconds
+constexpr std::chrono::seconds kMost{90};  // of a trial; sanitizers on a busy machine take most of it
+
+testing::GridRun with_limits(testing::GridRun run, bool graphs) {
+  run.make_executor = [grid = run.step.grid, graphs](comm::World& world, const execute::State& state) {
+    auto device = execute::make_cuda_device(world.rank());
+    auto transport = execute::make_nccl_transport(
+        world, grid, *device, {.peers_come = kPeersCome, .peers_leave = kPeersLeave, .release = kRelease});
+    const execute::DeviceExecutorOptions options{
+        .kept_steps = 1, .trace_every = 4, .graphs = graphs, .release_seconds = kRelease};
+    auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
+    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+  };
+  return run;
+}
+
+// Two timed steps, one that is captured or runs ahead, a timed step, and one more.
+testing::GridRun tiny_run(const graph::Grid& grid) {
+  testing::GridRun run = testing::narrow_run(grid);
+  run.model.layers = grid.pipe > 1 ? 2 : 1;
+  run.steps = 5;
+  run.warmup = 2;
+  run.step.dtype = DType::bf16;
+  if (grid.pipe > 1) {
+    run.model.tied = false;
+    run.policy = "1f1b";
+    run.step.micro_batches = 2;
+    run.step.pipeline =
+        ops::balanced_layout(run.model, run.step.seq_len, grid.pipe, policy::make_policy(run.policy)->chunks());
+  }
+  return run;
+}
+
+struct Scenario {
+  std::string_view name;
+  testing::GridRun run;
+};
+
+std::vector<Scenario> scenarios() {
+  graph::Grid shards, stages, columns;
+  shards.z = 2, stages.pipe = 2, columns.x = 2;
+  return {{"z=2, replayed", with_limits(tiny_run(shards), true)},
+          {"x=2", with_limits(tiny_run(columns), false)},
+          {"pipe=2, replayed", with_limits(tiny_run(stages), true)},
+          {"z=2 in one process", testing::on_gpu(tiny_run(shards), true)},
+          {"x=2 through the host", testing::on_gpu_staged(tiny_run(columns))}};
+}
+
+// What a process tells of its run on its standard output, as its last line.
+struct Outcome {
+  int exit_code = 0;
+  std::size_t came = 0;      // failures
+  std::uint64_t losses = 0;  // their fingerprint
+  std::size_t misuses = 0;   // of the emulated GPUs
+  std::string text;          // everything that the process printed
+  double seconds = 0;
+  bool in_time = true;
+  int signal = 0;
+};
+
+std::uint64_t fingerprint(const testing::GridOutcome& outcome) {
+  Fingerprint print;
+  for (const double loss : outcome.losses)
+    print.add(std::string_view(reinterpret_cast<const char*>(&loss), sizeof loss));
+  return print.value();
+}
+
+// In a process of its own; doesn't return.
+[[noreturn]] void run_here(const testing::GridRun& run, const std::vector<Failure>& failures, std::uint64_t seed,
+                           bool count) {
+  emulator::set_seed(seed);
+  emulator::ask_for(failures);
+  const testing::GridOutcome outcome = testing::run_grid(run);
+  if (count) {
+    for (const auto& [call, of] : emulator::calls()) {
+      fmt::print("call {} {} {} {}\n", call.name, call.device, static_cast<int>(of.kind), of.count);
+    }
+  }
+  fmt::print("{}ended {} {} {} {}\n", outcome.errors, outcome.exit_code, emulator::failures_came(),
+             fingerprint(outcome), emulator::misuses());
+  std::fflush(stdout);
+  std::_Exit(outcome.exit_code);
+}
+
+struct Child {
+  pid_t id = 0;
+  int output = -1;
+  Clock::time_point begin = Clock::now();
+  std::string text;
+};
+
+Child start(const testing::GridRun& run, const std::vector<Failure>& failures, std::uint64_t seed, bool count = false) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+  std::fflush(stdout);
+  const pid_t id = fork();
+  if (id < 0) throw std::runtime_error("no process");
+  if (id == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    run_here(run, failures, seed, count);
+  }
+  close(ends[1]);
+  return {id, ends[0], Clock::now(), {}};
+}
+
+// Reads what the child prints; true once it has ended or its time is over, with its outcome.
+bool advance(Child& child, Outcome& outcome) {
+  pollfd ready{child.output, POLLIN, 0};
+  bool ended = false;
+  if (poll(&ready, 1, 20) > 0) {
+    std::array<char, 4096> bytes;
+    const ssize_t count = read(child.output, bytes.data(), bytes.size());
+    if (count > 0) child.text.append(bytes.data(), static_cast<std::size_t>(count));
+    ended = count <= 0;
+  }
+  const bool late = !ended && Clock::now() - child.begin > kMost;
+  if (!ended && !late) return false;
+  if (late) kill(child.id, SIGKILL);
+  int status = 0;
+  waitpid(child.id, &status, 0);
+  close(child.output);
+  outcome.in_time = !late;
+  outcome.seconds = std::chrono::duration<double>(Clock::now() - child.begin).count();
+  outcome.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  outcome.text = std::move(child.text);
+  const std::size_t last = outcome.text.rfind("ended ");
+  if (last != std::string::npos) {
+    std::istringstream(outcome.text.substr(last + 6)) >> outcome.exit_code >> outcome.came >> outcome.losses >>
+        outcome.misuses;
+  }
+  return true;
+}
+
+Outcome outcome_of(Child child) {
+  Outcome outcome;
+  while (!advance(child, outcome)) {
+  }
+  return outcome;
+}
+
+// A function that a scenario calls on one GPU.
+struct Target {
+  emulator::Call call;
+  emulator::CallCount calls;
+};
+
+struct Reference {
+  std::uint64_t losses = 0;
+  std::vector<std::string> names;                      // of the functions
+  std::map<std::string, std::vector<Target>> targets;  // by name
+};
+
+Reference reference_of(const Scenario& scenario) {
+  const Outcome outcome = outcome_of(start(scenario.run, {}, 1, true));
+  Reference reference{outcome.losses, {}, {}};
+  std::istringstream lines(outcome.text);
+  for (std::string line; std::getline(lines, line);) {
+    Target target;
+    std::string word;
+    int kind = 0;
+    // A kernel's name may have blanks.
+    if (!line.starts_with("call ")) continue;
+    std::istringstream words(line.substr(5));
+    std::vector<std::string> all;
+    while (words >> word) all.push_back(word);
+    for (std::size_t i = 0; i + 3 < all.size(); ++i) target.call.name += (i > 0 ? " " : "") + all[i];
+    target.call.device = std::stoi(all[all.size() - 3]);
+    kind = std::stoi(all[all.size() - 2]);
+    target.calls = {static_cast<emulator::CallKind>(kind), std::stoull(all.back())};
+    if (!reference.targets.contains(target.call.name)) reference.names.push_back(target.call.name);
+    reference.targets[target.call.name].push_back(target);
+  }
+  if (outcome.exit_code != 0 || reference.names.empty()) {
+    fmt::print(stderr, "{} fails by itself:\n{}", scenario.name, outcome.text);
+    std::exit(1);
+  }
+  return reference;
+}
+
+// What is wrong about the end of a run; empty: nothing.
+std::string fault_of(const Outcome& outcome, const Reference& reference) {
+  if (!outcome.in_time) return fmt::format("hung for {} s", kMost.count());
+  if (outcome.signal != 0) return fmt::format("ended by signal {}", outcome.signal);
+  if (outcome.misuses > 0) return "used the GPU wrongly";
+  if (outcome.exit_code == 0) return outcome.losses == reference.losses ? "" : "other losses, without an error";
+  if (outcome.exit_code != 2 && outcome.exit_code != 3) return fmt::format("exit code {}", outcome.exit_code);
+  const auto says = [&](const char* words) { return outcome.text.find(words) != std::string::npos; };
+  if (!says("error:") && !says("no progress")) return "no cause is told";
+  return says("exception of unknown type") ? "a cause without a name" : "";
+}
+
+template <class T>
+const T& any_of(const std::vector<T>& all, std::mt19937_64& random) {
+  return all[random() % all.size()];
+}
+
+// Calls with which a run ends after a failure; a second failure hits one of them.
+constexpr std::array kLast = {"ncclCommAbort",
+                              "ncclGroupStart",
+                              "ncclGroupEnd",
+                              "cudaStreamSynchronize",
+                              "cudaStreamEndCapture in a capture",
+                              "cudaGraphDestroy",
+                              "cudaEventQuery",
+                              "cudaGraphExecDestroy",
+                              "cudaDeviceSynchronize",
+                              "cudaFree",
+                              "cudaEventDestroy",
+                              "cudaStreamDestroy",
+                              "ncclCommGetAsyncError",
+                              "cudaSetDevice"};
+
+struct Trial {
+  std::size_t scenario = 0;
+  std::uint64_t seed = 0;
+  std::vector<Failure> failures;
+  bool watched = false;
+};
+
+FailureMode mode_of(emulator::CallKind kind, std::mt19937_64& random) {
+  const std::size_t modes = kind == emulator::CallKind::host ? 2 : 4;
+  return static_cast<FailureMode>(random() % modes);
+}
+
+Trial random_trial(const std::vector<Reference>& references, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Trial trial{random() % references.size(), seed, {}, false};
+  const Reference& reference = references[trial.scenario];
+  const Target& target = any_of(reference.targets.at(any_of(reference.names, random)), random);
+  trial.failures.push_back({target.call, random() % target.calls.count, mode_of(target.calls.kind, random)});
+  // Work that never ends is the watchdog's to notice.
+  trial.watched = target.calls.kind == emulator::CallKind::work && trial.failures.front().mode == FailureMode::never;
+  if (random() % 3 == 0) {
+    const std::string name = kLast[random() % kLast.size()];
+    const FailureMode mode =
+        mode_of(name == "ncclCommAbort" ? emulator::CallKind::nccl : emulator::CallKind::host, random);
+    trial.failures.push_back({{name, static_cast<int>(random() % 2)}, random() % 3, mode});
+  }
+  return trial;
+}
+
+std::string describe(const Trial& trial, const std::vector<Scenario>& all) {
+  constexpr std::array kModes = {"once", "sticky", "late", "never"};
+  std::string text = fmt::format("seed {}, {}:", trial.seed, all[trial.scenario].name);
+  for (const Failure& failure : trial.failures) {
+    text += fmt::format(" {} of GPU {}, call {}, {};", failure.call.name, failure.call.device, failure.occurrence,
+                        kModes[static_cast<std::size_t>(failure.mode)]);
+  }
+  return text;
+}
+
+struct Row {
+  int trials = 0, came = 0, told = 0, harmless = 0;
+  double longest = 0;
+};
+
+Child start(const Trial& trial, const std::vector<Scenario>& all) {
+  testing::GridRun run = all[trial.scenario].run;
+  if (trial.watched) run.watchdog_seconds = kWatchdog;
+  return start(run, trial.failures, trial.seed);
+}
+
+int random_trials(int count, std::uint64_t seed, std::size_t jobs, const std::vector<Scenario>& all) {
+  std::vector<Reference> references;
+  for (const Scenario& scenario : all) references.push_back(reference_of(scenario));
+  std::map<std::string, Row> rows;
+  for (const Reference& reference : references) {
+    for (const std::string& name : reference.names) rows[name];
+  }
+  struct Running {
+    Trial trial;
+    Child child;
+  };
+  std::vector<Running> running;
+  int begun = 0, wrong = 0;
+  while (begun < count || !running.empty()) {
+    while (begun < count && running.size() < jobs) {
+      Trial trial = random_trial(references, seed + static_cast<std::uint64_t>(begun++));
+      running.push_back({trial, start(trial, all)});
+    }
+    std::erase_if(running, [&](Running& each) {
+      Outcome outcome;
+      if (!advance(each.child, outcome)) return false;
+      const std::string fault = fault_of(outcome, references[each.trial.scenario]);
+      if (!fault.empty()) {
+        ++wrong;
+        fmt::print("WRONG {}: {}\n{}\n", describe(each.trial, all), fault, outcome.text);
+      }
+      Row& row = rows[each.trial.failures.front().call.name];
+      ++row.trials;
+      row.came += outcome.came > 0 || outcome.exit_code != 0 ? 1 : 0;
+      ++(outcome.exit_code == 0 ? row.harmless : row.told);
+      row.longest = std::max(row.longest, outcome.seconds);
+      return true;
+    });
+    if (begun % 500 == 0 && running.size() == jobs) fmt::print(stderr, "\r{} of {} ", begun, count);
+  }
+  fmt::print("{:<44} {:>7} {:>7} {:>12} {:>14} {:>10}\n", "function", "trials", "failed", "cause told", "losses equal",
+             "longest, s");
+  int missed = 0;
+  for (const auto& [name, row] : rows) {
+    fmt::print("{:<44} {:>7} {:>7} {:>12} {:>14} {:>10.2f}\n", name, row.trials, row.came, row.told, row.harmless,
+               row.longest);
+    if (row.came == 0) ++missed;
+  }
+  fmt::print("{} trials, {} wrong, {} of {} functions never failed\n", count, wrong, missed, rows.size());
+  return wrong == 0 ? 0 : 1;
+}
+
+// One of the faults that were found by reading, each by the failures that showed it.
+struct Named {
+  std::string_view name;
+  std::size_t scenario;
+  std::vector<Failure> failures;
+};
+
+std::vector<Named> named_faults() {
+  constexpr FailureMode once = FailureMode::once, late = FailureMode::late, never = FailureMode::never;
+  return {
+      // The peers of a captured collective never come, and then NCCL doesn't come back from its abort.
+      {"abort-hangs", 0, {{{"ncclAllGather in a capture", 0}, 0, never}, {{"ncclCommAbort", 0}, 0, never}}},
+      {"capture-fails", 0, {{{"cudaStreamWaitEvent in a capture", 0}, 1, once}}},
+      // The other rank leaves its split while NCCL goes on with it.
+      {"split-loses-a-peer", 0, {{{"ncclCommSplit", 1}, 1, once}}},
+      {"split-fails-late", 0, {{{"ncclCommSplit", 1}, 1, late}}},
+      {"split-never-ends", 0, {{{"ncclCommSplit", 1}, 1, never}}},
+      {"collective-fails-late", 1, {{{"ncclAllReduce", 1}, 3, late}}},
+      {"peers-never-come", 2, {{{"ncclSend", 0}, 0, never}}},
+  };
+}
+
+int named_trials(std::string_view asked, const std::vector<Scenario>& all) {
+  int wrong = 0;
+  for (const Named& fault : named_faults()) {
+    if (asked != "all" && asked != fault.name) continue;
+    const Reference reference = reference_of(all[fault.scenario]);
+    const Outcome outcome = outcome_of(start(all[fault.scenario].run, fault.failures, 1));
+    std::string found = fault_of(outcome, reference);
+    if (found.empty() && outcome.exit_code == 0) found = "the failure was not noticed";
+    fmt::print("{}: {} after {:.1f} s\n", fault.name, found.empty() ? "ends with a cause" : found, outcome.seconds);
+    if (!found.empty()) fmt::print("{}\n", outcome.text);
+    wrong += found.empty() ? 0 : 1;
+  }
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  int trials = 0;
+  std::uint64_t seed = 1;
+  std::size_t jobs = 4;
+  std::string fault;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view flag = argv[i];
+    if (flag == "--trials") trials = std::atoi(argv[i + 1]);
+    if (flag == "--seed") seed = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--jobs") jobs = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--fault") fault = argv[i + 1];
+  }
+  if ((trials <= 0 && fault.empty()) || jobs == 0 || argc % 2 == 0) {
+    fmt::print(stderr, "Usage: gpu_failures --trials N [--seed N] [--jobs N] | --fault NAME|all\n");
+    return 2;
+  }
+  const auto all = weft::scenarios();
+  return fault.empty() ? weft::random_trials(trials, seed, jobs, all) : weft::named_trials(fault, all);
+}

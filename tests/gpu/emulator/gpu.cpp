@@ -281,7 +281,7 @@ cudaError_t run_until(const std::function<bool()>& over) {
       }
     }
     // Another thread must act first.
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 

@@ -175,7 +175,7 @@ struct ncclComm {
 namespace weft::emulator {
 namespace {
 
-constexpr std::chrono::microseconds kPause{20};
+constexpr std::chrono::microseconds kPause{100};
 
 // Ends with ncclInternalError where the communicator is aborted first.
 ncclResult_t wait_until(const ncclComm& communicator, const std::function<bool()>& over) {

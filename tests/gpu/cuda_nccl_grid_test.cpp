@@ -120,7 +120,8 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
   testing::expect_equal(testing::run_grid(testing::on_gpus(run, true)), first);
 }
 
-// Collectives on two channels wait for a peer that never arrives. Each must be abortable while the other waits.
+// A second collective on each of two channels waits for a peer that never arrives; at a first one the host itself would
+// wait. Each must be abortable while the other waits.
 TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
   const graph::Grid grid = testing::grid_of(2, 1, 1, 2);
   std::ostringstream errors;
@@ -133,7 +134,7 @@ TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
       transport.join(channel);
       const execute::DeviceStream stream = device.add_stream("collectives", execute::StreamPriority::high);
       std::byte* const out = memory + (channel == graph::Channel::x ? 0 : kCount * 4);
-      if (world.rank() == 0) {
+      for (int call = 0; call < (world.rank() == 0 ? 2 : 1); ++call) {
         transport.enqueue(device, channel, stream,
                           {comm::CollectiveKind::all_reduce, DType::i32, kCount, 0, nullptr, out, nullptr});
       }
@@ -145,6 +146,23 @@ TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
     return 0;
   };
   EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+}
+
+// The other rank takes the communicator's id and then goes another way.
+TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
+  std::ostringstream errors;
+  const auto body = [&](comm::World& world) {
+    if (world.rank() == 0) {
+      execute::CudaDevice device(0);
+      EXPECT_THROW(execute::NcclTransport(world, std::nullopt, device, {.peers_come = 0.05}), comm::PeerLost);
+    } else {
+      std::vector<std::byte> id;
+      world.broadcast(id, 0);
+    }
+    world.barrier();
+    return 0;
+  };
+  EXPECT_EQ(comm::run_ranks(2, body, errors), 0) << errors.str();
 }
 
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {

@@ -6,6 +6,9 @@
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -28,6 +31,38 @@ class Block;
 // Belongs to the CPU thread that runs kernels; kernel code has no parameter for it.
 thread_local Block* running = nullptr;
 
+// The thread sanitizer follows one stack a thread, and must be told of each switch to another.
+class WatchedStack {
+ public:
+#ifdef __SANITIZE_THREAD__
+  using Handle = void*;
+  static Handle current() {
+    return __tsan_get_current_fiber();
+  }
+  // Inline, because the sanitizer counts the ends of functions by stack.
+  [[gnu::always_inline]] static void switch_to(Handle stack) {
+    __tsan_switch_to_fiber(stack, 0);
+  }
+
+  WatchedStack() : handle(__tsan_create_fiber(0)) {}
+  ~WatchedStack() {
+    __tsan_destroy_fiber(handle);
+  }
+#else
+  struct Handle {};
+  static Handle current() {
+    return {};
+  }
+  static void switch_to(Handle /*stack*/) {}
+
+  WatchedStack() = default;
+#endif
+  WatchedStack(const WatchedStack&) = delete;
+  WatchedStack& operator=(const WatchedStack&) = delete;
+
+  const Handle handle{};
+};
+
 // A stack and a position on it. The system's context functions create it; switching is by jumps, which don't change
 // signal masks.
 class Fiber {
@@ -45,6 +80,7 @@ class Fiber {
   // Continues this fiber, or begins it. `from` gets the position to return to.
   void enter(jmp_buf& from) {
     if (_setjmp(from) != 0) return;
+    WatchedStack::switch_to(watched_.handle);
     if (std::exchange(begun_, true)) _longjmp(here, 1);
     begin();
   }
@@ -67,6 +103,7 @@ class Fiber {
   void* memory_ = nullptr;
   std::size_t offset_;
   bool begun_ = false;
+  WatchedStack watched_;
 };
 
 struct Copy {
@@ -134,6 +171,7 @@ class Block {
     for (Thread& thread : threads_) thread.ended = false, thread.copies.clear();
     left_ = static_cast<unsigned>(threads_.size());
     ready_.assign(order_.begin(), order_.end());
+    scheduler_stack_ = WatchedStack::current();
     while (!ready_.empty()) {
       enter_next(scheduler_);
       if (current().ended) spare_fibers().push_back(std::move(current().fiber));
@@ -210,7 +248,7 @@ class Block {
     --left_;
     if (at_barrier_.threads.size() == left_) wake(at_barrier_);
     if (ready_.empty() || threads_[ready_.front()].fiber != nullptr) {
-      if (_setjmp(current().fiber->here) == 0) _longjmp(scheduler_, 1);
+      if (_setjmp(current().fiber->here) == 0) return_to_scheduler();
     } else {
       const unsigned next = ready_.front();
       ready_.pop_front();
@@ -238,8 +276,12 @@ class Block {
     if (!ready_.empty()) {
       enter_next(here);
     } else if (_setjmp(here) == 0) {
-      _longjmp(scheduler_, 1);
+      return_to_scheduler();
     }
+  }
+  [[noreturn]] void return_to_scheduler() {
+    WatchedStack::switch_to(scheduler_stack_);
+    _longjmp(scheduler_, 1);
   }
 
   // Kept for following blocks, for each CPU thread, because a fiber belongs to the CPU thread that runs it.
@@ -277,6 +319,7 @@ class Block {
   Meeting at_barrier_;
   std::array<Meeting, 16> numbered_;
   jmp_buf scheduler_;
+  WatchedStack::Handle scheduler_stack_{};
 };
 
 void Fiber::run() {

@@ -62,6 +62,18 @@ TEST(RunRanks, ReportsAWorldThatWasGivenUp) {
   EXPECT_EQ(errors.str(), "weft: error: stuck\n");
 }
 
+// A rank may be the only one whose transport noticed that a peer is lost.
+TEST(RunRanks, ALostPeerEndsTheOthers) {
+  std::ostringstream errors;
+  const auto body = [](World& world) {
+    if (world.rank() == 1) throw PeerLost("no answer");
+    world.barrier();
+    return 0;
+  };
+  EXPECT_EQ(run_ranks(3, body, errors), 3);
+  EXPECT_EQ(errors.str(), "weft: error: rank 1 failed: no answer\n");
+}
+
 TEST(LaunchedByMpi, LooksForALauncher) {
   if (launched_by_mpi()) GTEST_SKIP() << "the test itself runs under a launcher";
   ASSERT_EQ(setenv("PMIX_RANK", "0", 1), 0);

@@ -40,7 +40,7 @@ bool all_numbered(const graph::OpenGraph& graph, const std::vector<GroupTasks>& 
 
 void match_group(const graph::OpenGraph& graph, const std::vector<GroupTasks>& members, MatchedCollectives& out) {
   const bool numbered = all_numbered(graph, members);
-  std::map<std::int64_t, std::vector<ClassTask>> by_number;
+  std::map<std::int64_t, std::vector<graph::ClassTask>> by_number;
   for (const GroupTasks& member : members) {
     for (std::size_t i = 0; i < member.tasks.size(); ++i) {
       const graph::OpenTask& task = graph.classes[member.of_class].tasks[member.tasks[i]];
@@ -49,7 +49,7 @@ void match_group(const graph::OpenGraph& graph, const std::vector<GroupTasks>& m
   }
   for (auto& [number, tasks] : by_number) {
     const auto& first = graph.classes[tasks[0].of_class].tasks[tasks[0].task];
-    const bool same = std::ranges::all_of(tasks, [&](const ClassTask& one) {
+    const bool same = std::ranges::all_of(tasks, [&](const graph::ClassTask& one) {
       return graph.classes[one.of_class].tasks[one.task].operation == first.operation;
     });
     if (same && tasks.size() > 1) {
@@ -73,7 +73,7 @@ std::int64_t peer_of(const graph::OpenGraph& graph, const graph::OpenClass& step
 
 /// The messages from one rank to another on one channel, in order.
 struct Transfers {
-  std::vector<ClassTask> sends, receives;
+  std::vector<graph::ClassTask> sends, receives;
 };
 
 /// The k-th send from a rank to another meets the k-th receive there from it.
@@ -135,22 +135,22 @@ MatchedCollectives match_collectives(const graph::OpenGraph& graph) {
 }
 
 void set_net_times(graph::OpenGraph& graph, const MatchedCollectives& matched) {
-  for (const std::vector<ClassTask>& meeting : matched.meetings) {
+  for (const std::vector<graph::ClassTask>& meeting : matched.meetings) {
     std::optional<double> least;
-    for (const ClassTask& one : meeting) {
+    for (const graph::ClassTask& one : meeting) {
       const std::optional<double>& ns = graph.classes[one.of_class].tasks[one.task].ns;
       if (ns && (!least || *ns < *least)) least = ns;
     }
-    for (const ClassTask& one : meeting) graph.classes[one.of_class].tasks[one.task].ns = least;
+    for (const graph::ClassTask& one : meeting) graph.classes[one.of_class].tasks[one.task].ns = least;
   }
 }
 
 std::vector<double> clock_offsets(const graph::OpenGraph& graph, const MatchedCollectives& matched) {
   std::vector<std::vector<double>> differences(graph.classes.size());
-  for (const std::vector<ClassTask>& meeting : matched.meetings) {
+  for (const std::vector<graph::ClassTask>& meeting : matched.meetings) {
     if (meeting[0].of_class != 0) continue;
     const std::optional<double>& first = graph.classes[0].tasks[meeting[0].task].end_ns;
-    for (const ClassTask& one : meeting) {
+    for (const graph::ClassTask& one : meeting) {
       const std::optional<double>& end = graph.classes[one.of_class].tasks[one.task].end_ns;
       if (first && end) differences[one.of_class].push_back(*end - *first);
     }

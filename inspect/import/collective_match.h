@@ -7,17 +7,13 @@
 #include <vector>
 
 #include "graph/open_graph.h"
+#include "graph/rank_classes.h"
 
 namespace weft::inspect {
 
-/// A task of a class.
-struct ClassTask {
-  std::uint32_t of_class = 0, task = 0;
-};
-
 struct MatchedCollectives {
   /// Tasks of two classes at least, which begin together.
-  std::vector<std::vector<ClassTask>> meetings;
+  std::vector<std::vector<graph::ClassTask>> meetings;
   std::int64_t transfers = 0;  // of the meetings: a send with its receive
   std::int64_t unmatched = 0;  // collectives, sends and receives of recorded ranks that met no other
 };

@@ -30,7 +30,7 @@ class JointReplay {
     index_edges();
     for (std::uint32_t i = 0; i < matched.meetings.size(); ++i) {
       missing_.push_back(matched.meetings[i].size());
-      for (const ClassTask& one : matched.meetings[i]) meeting_[first_[one.of_class] + one.task] = i;
+      for (const graph::ClassTask& one : matched.meetings[i]) meeting_[first_[one.of_class] + one.task] = i;
     }
   }
 
@@ -122,10 +122,10 @@ class JointReplay {
         start(task, ready_[task]);
       } else if (--missing_[meeting] == 0) {
         double latest = 0;
-        for (const ClassTask& one : matched_.meetings[meeting]) {
+        for (const graph::ClassTask& one : matched_.meetings[meeting]) {
           latest = std::max(latest, ready_[first_[one.of_class] + one.task]);
         }
-        for (const ClassTask& one : matched_.meetings[meeting]) start(first_[one.of_class] + one.task, latest);
+        for (const graph::ClassTask& one : matched_.meetings[meeting]) start(first_[one.of_class] + one.task, latest);
       }
     }
   }
@@ -133,7 +133,7 @@ class JointReplay {
   /// Lets the members of a meeting begin by themselves: the ones that are there, and the others once they come.
   void give_up(std::uint32_t meeting) {
     missing_[meeting] = 0;
-    for (const ClassTask& one : matched_.meetings[meeting]) {
+    for (const graph::ClassTask& one : matched_.meetings[meeting]) {
       const std::uint32_t task = first_[one.of_class] + one.task;
       meeting_[task] = kAlone;
       if (waiting_for_[task] == 0) free_.push_back(task);

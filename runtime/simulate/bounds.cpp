@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -10,6 +11,11 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <variant>
+
+#include "graph/analysis.h"
+#include "graph/meetings.h"
+#include "runtime/simulate/class_paths.h"
 
 namespace weft::simulate {
 namespace {
@@ -52,22 +58,8 @@ double contention_bound(const graph::Graph& graph, const cost::Machine& machine,
   return most > 0 ? computing + most : 0;
 }
 
-}  // namespace
-
-double Bounds::best() const {
-  return std::max({critical_path, work, one_machine, energy, contention, windows});
-}
-
-Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
-                    int compute_streams, const std::vector<int>& link_of_channel) {
-  return lower_bounds(graph, costs, machine, compute_streams, link_of_channel, graph::critical_path(graph, costs.ns));
-}
-
-Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
-                    int compute_streams, const std::vector<int>& link_of_channel, const graph::CriticalPath& path) {
-  if (costs.ns.size() != graph.tasks().size() || costs.cpu_ns.size() != graph.tasks().size() || compute_streams < 1) {
-    throw std::logic_error("bounds need a cost for each task and a compute stream");
-  }
+Bounds bounds_of_class(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
+                       int compute_streams, const std::vector<int>& link_of_channel, const graph::CriticalPath& path) {
   std::vector<graph::TaskId> computations;
   std::map<int, std::vector<graph::TaskId>> channels, links, local;
   double transport = 0;  // core-nanoseconds
@@ -105,6 +97,79 @@ Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, con
   if (machine.shared_cores) bounds.energy = sum_of(computations, shared) + transport / machine.cores;
   bounds.contention = contention_bound(graph, machine, costs.ns, sum_of(computations, shared), communication);
   return bounds;
+}
+
+/// The costs of a class, in which a Receive occupies its channel and its link for its Send's time.
+cost::TaskCosts with_receives(std::size_t of_class, graph::Classes classes, const graph::Meetings& meetings,
+                              std::span<const cost::TaskCosts> costs) {
+  cost::TaskCosts own = costs[of_class];
+  if (meetings.all().empty()) return own;
+  own.link_ns = own.on_link();
+  for (std::size_t i = 0; i < own.ns.size(); ++i) {
+    if (!std::holds_alternative<graph::Receive>(classes[of_class]->tasks()[i].operation)) continue;
+    const graph::ClassTask send = meetings.all()[meetings.of(of_class, i)].members.front();
+    own.ns[i] = costs[send.of_class].ns[send.task];
+    own.link_ns[i] = costs[send.of_class].on_link()[send.task];
+  }
+  return own;
+}
+
+void take_greatest(Bounds& of, const Bounds& other) {
+  for (double Bounds::*const bound :
+       {&Bounds::critical_path, &Bounds::work, &Bounds::one_machine, &Bounds::energy, &Bounds::contention})
+    of.*bound = std::max(of.*bound, other.*bound);
+}
+
+/// The links of a class in which channels of one direction have links of their own.
+std::vector<int> without(std::initializer_list<graph::Channel> direction, std::vector<int> links) {
+  if (links.empty()) return links;
+  int next = *std::ranges::max_element(links);
+  for (const graph::Channel channel : direction) links.at(static_cast<std::size_t>(channel)) = ++next;
+  return links;
+}
+
+}  // namespace
+
+double Bounds::best() const {
+  return std::max({critical_path, work, one_machine, energy, contention, windows});
+}
+
+std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost::TaskCosts> costs,
+                                    const cost::Machine& machine, int compute_streams,
+                                    const std::vector<int>& link_of_channel) {
+  const graph::Meetings meetings(classes);
+  const std::vector<graph::CriticalPath> paths = critical_paths(classes, meetings, costs);
+  const bool complete =
+      std::ranges::all_of(costs, [](const cost::TaskCosts& each) { return each.cpu_ns.size() == each.ns.size(); });
+  if (!complete || compute_streams < 1) throw std::logic_error("bounds need a cost for each task and a compute stream");
+  // A link carries both directions at once, so that the messages of one share nothing with those of the other.
+  const std::vector<int> leaving =
+                             without({graph::Channel::receive_previous, graph::Channel::receive_next}, link_of_channel),
+                         arriving =
+                             without({graph::Channel::send_next, graph::Channel::send_previous}, link_of_channel);
+  std::vector<Bounds> bounds;
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    const cost::TaskCosts own = with_receives(k, classes, meetings, costs);
+    const auto with_links = [&](const std::vector<int>& links) {
+      return bounds_of_class(*classes[k], own, machine, compute_streams, links, paths[k]);
+    };
+    if (meetings.all().empty()) {
+      bounds.push_back(with_links(link_of_channel));
+    } else {
+      bounds.push_back(with_links(leaving));
+      take_greatest(bounds.back(), with_links(arriving));
+    }
+  }
+  return bounds;
+}
+
+Bounds lower_bounds(graph::Classes classes, std::span<const cost::TaskCosts> costs, const cost::Machine& machine,
+                    int compute_streams, const std::vector<int>& link_of_channel) {
+  Bounds greatest;
+  for (const Bounds& each : bounds_by_class(classes, costs, machine, compute_streams, link_of_channel)) {
+    take_greatest(greatest, each);
+  }
+  return greatest;
 }
 
 }  // namespace weft::simulate

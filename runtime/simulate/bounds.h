@@ -1,18 +1,18 @@
-// Lower bounds on the time of a step under any order of one graph.
+// Lower bounds on the time of a step under any orders of its rank classes.
 #pragma once
 
+#include <span>
 #include <vector>
 
-#include "graph/analysis.h"
-#include "graph/graph.h"
+#include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 
 namespace weft::simulate {
 
-/// All in nanoseconds. They use the graph's own edges alone, anti-dependencies on one tensor included (an update in
+/// All in nanoseconds. They use the graphs' own edges alone, anti-dependencies on one tensor included (an update in
 /// place is part of the mathematics), and no edges of a policy or a memory plan, so they hold for every order of the
-/// graph. They bound the steps of simulate() without noise. All but `contention` also hold without contention, which
+/// graphs. They bound the steps of simulate() without noise. All but `contention` also hold without contention, which
 /// only lengthens a step.
 struct Bounds {
   double critical_path = 0;  // LB1: max of head + cost + tail
@@ -31,17 +31,26 @@ struct Bounds {
   double best() const;
 };
 
-/// Resources are the computations, of which `compute_streams` run at a time; each channel, whose collectives run one at
-/// a time; and each link, for the time that bytes occupy it (TaskCosts::link_ns). `link_of_channel` is that of the
-/// simulator: channels with equal numbers share a link; empty: each channel has a link of its own. k streams
-/// count as one that is k times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k + min
-/// tail(S). Throws std::logic_error if the costs are of another graph.
-Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
-                    int compute_streams, const std::vector<int>& link_of_channel);
+/// By class: the bounds that its resources give on the whole step. Resources of a class are its computations, of which
+/// `compute_streams` run at a time; each channel, whose collectives run one at a time; and each link, for the time that
+/// bytes occupy it (TaskCosts::link_ns). `link_of_channel` is that of the simulator: channels with equal numbers share
+/// a link; empty: each channel has a link of its own. The messages of one direction of a link share nothing with those
+/// of the other; a Receive occupies its channel and its link for its Send's time. k streams count as one that is k
+/// times as fast, a relaxation whose bound is max over S of min head(S) + Σ cost(S)/k + min tail(S). Throws
+/// std::logic_error if the costs are of other graphs.
+///
+/// Proof, for several classes. Whatever the orders, a task starts after its head and ends at least its tail before the
+/// step does (heads and tails of critical_paths()): induction over edges, where the members of a meeting begin and end
+/// together. So a resource that serves a set S of tasks one at a time needs min head(S) + Σ cost(S) + min tail(S). Of
+/// the last of p stages, with work F forward and B backward on each of m micro-batches, that is the warm-up (p − 1)F,
+/// the work m(F + B) and the tail (p − 1)B. Gradients of weights that are tasks of their own can fill the tail, so that
+/// the warm-up alone remains.
+std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost::TaskCosts> costs,
+                                    const cost::Machine& machine, int compute_streams,
+                                    const std::vector<int>& link_of_channel);
 
-/// The same with heads, tails and length of a longest path that goes through other graphs, too
-/// (runtime/simulate/joint_bounds.h).
-Bounds lower_bounds(const graph::Graph& graph, const cost::TaskCosts& costs, const cost::Machine& machine,
-                    int compute_streams, const std::vector<int>& link_of_channel, const graph::CriticalPath& path);
+/// The greatest of each bound over all classes.
+Bounds lower_bounds(graph::Classes classes, std::span<const cost::TaskCosts> costs, const cost::Machine& machine,
+                    int compute_streams, const std::vector<int>& link_of_channel);
 
 }  // namespace weft::simulate

@@ -14,9 +14,9 @@ namespace weft::simulate {
 namespace {
 
 /// A simulated step of all stages, with times by task.
-class JointStep {
+class PlayedStep {
  public:
-  explicit JointStep(const JointReport& report) : plans_(report.plan_pointers()), steps_(report.steps()) {}
+  explicit PlayedStep(const JointReport& report) : plans_(report.plan_pointers()), steps_(report.steps()) {}
 
   std::size_t stages() const { return plans_.size(); }
   const plan::Plan& plan(std::size_t stage) const { return *plans_[stage]; }
@@ -85,7 +85,7 @@ class JointStep {
 };
 
 /// A stage's computations by begin, without those that take no time.
-std::vector<graph::TaskId> computations_of(const JointStep& step, std::size_t stage) {
+std::vector<graph::TaskId> computations_of(const PlayedStep& step, std::size_t stage) {
   std::vector<graph::TaskId> tasks;
   for (const graph::TaskId task : step.plan(stage).sequence) {
     const plan::TaskTime time = step.time(stage, task);
@@ -106,7 +106,8 @@ std::pair<BubbleCause, BubbleCause> causes_of(const graph::Task& task) {
 }
 
 /// Adds the gap from `begin` to `end`, on the trace's clock, divided by cause.
-void add_gap(const JointStep& step, std::size_t stage, Interval gap, graph::TaskId next, std::vector<BubbleGap>& gaps) {
+void add_gap(const PlayedStep& step, std::size_t stage, Interval gap, graph::TaskId next,
+             std::vector<BubbleGap>& gaps) {
   const std::int64_t origin = step.step(stage).begin;
   BubbleGap base;
   base.stage = base.other_stage = stage;
@@ -141,7 +142,7 @@ void add_gap(const JointStep& step, std::size_t stage, Interval gap, graph::Task
 }
 
 /// Finds for each gap of a stage the computations that could have run in it.
-void find_fillers(const JointStep& step, std::size_t stage, const std::vector<graph::TaskId>& computations,
+void find_fillers(const PlayedStep& step, std::size_t stage, const std::vector<graph::TaskId>& computations,
                   std::span<BubbleGap> gaps) {
   const graph::Graph& graph = *step.plan(stage).graph;
   const std::int64_t origin = step.step(stage).begin;
@@ -204,7 +205,7 @@ std::string_view to_string(BubbleCause cause) {
 }
 
 std::vector<BubbleGap> bubble_gaps(const JointReport& report) {
-  const JointStep step(report);
+  const PlayedStep step(report);
   std::vector<BubbleGap> gaps;
   for (std::size_t stage = 0; stage < step.stages(); ++stage) {
     const std::size_t first = gaps.size();

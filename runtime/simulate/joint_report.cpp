@@ -175,7 +175,7 @@ void simulate_again(JointReport& report, const JointProblem& problem) {
   }
   report.simulation = simulate_together(report.plan_pointers(), report.costs, problem.machine, options);
   report.bounds =
-      joint_bounds(graphs, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
+      lower_bounds(graphs, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
   report.times = stage_times(report.plan_pointers(), report.steps());
 }
 

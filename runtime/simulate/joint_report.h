@@ -16,7 +16,7 @@
 #include "runtime/plan/rewrite.h"
 #include "runtime/plan/trace.h"
 #include "runtime/policy/policy.h"
-#include "runtime/simulate/joint_bounds.h"
+#include "runtime/simulate/bounds.h"
 #include "runtime/simulate/simulator.h"
 
 namespace weft::simulate {
@@ -66,7 +66,7 @@ struct JointReport {
   std::vector<StageTimes> times;
   std::vector<plan::MemoryReport> memory;
   Simulation simulation;
-  JointBounds bounds;  // of the plans' graphs
+  Bounds bounds;  // of the plans' graphs
   graph::Grid grid;
   double planning_ms = 0;
 

@@ -71,8 +71,8 @@ void simulate_again(PlanReport& report, const PlanningProblem& problem) {
   report.costs = policy::costs_of(graph, problem.options);
   const SimulationOptions options = simulation_options(problem);
   report.simulation = simulate(*report.plan, report.costs, problem.machine, options);
-  report.bounds =
-      lower_bounds(graph, report.costs, problem.machine, problem.options.compute_streams, options.link_of_channel);
+  report.bounds = lower_bounds({&report.plan->graph, 1}, {&report.costs, 1}, problem.machine,
+                               problem.options.compute_streams, options.link_of_channel);
   report.overlap = plan::summarize(*report.plan, report.step());
   report.channels = channel_times(*report.plan, report.step());
   report.alone = alone_times(graph, report.costs);
@@ -117,7 +117,7 @@ ProblemBounds bounds_of(const PlanningProblem& problem) {
   const auto graph = plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts);
   const cost::TaskCosts costs = policy::costs_of(*graph, problem.options);
   ProblemBounds result;
-  result.bounds = lower_bounds(*graph, costs, problem.machine, problem.options.compute_streams,
+  result.bounds = lower_bounds({&graph, 1}, {&costs, 1}, problem.machine, problem.options.compute_streams,
                                simulation_options(problem).link_of_channel);
   result.alone = alone_times(*graph, costs);
   result.graph = graph;

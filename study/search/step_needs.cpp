@@ -133,7 +133,7 @@ StepNeeds StepFamily::needs(const std::array<graph::Axis, 4>& order) const {
     }
   }
   const simulate::Bounds bounds =
-      simulate::lower_bounds(*kinds_, costs, problem.machine, problem.options.compute_streams,
+      simulate::lower_bounds({&kinds_, 1}, {&costs, 1}, problem.machine, problem.options.compute_streams,
                              simulate::simulation_options(problem).link_of_channel);
   // Not the critical path: a kind's tasks are summed up here, although streams may share them.
   needs.least_ns = std::max({bounds.work, bounds.energy, bounds.contention});

@@ -188,7 +188,7 @@ void simulate_plan(const plan::Plan& plan, const policy::PolicyOptions& options,
   if (draws.chance(50)) machine.slowdowns = {{"", "", 1.3}};
   const double step = simulate::simulate(plan, costs, machine, alone).step_ns;
   const simulate::Bounds bounds =
-      simulate::lower_bounds(*plan.graph, costs, machine, options.compute_streams, alone.link_of_channel);
+      simulate::lower_bounds({&plan.graph, 1}, {&costs, 1}, machine, options.compute_streams, alone.link_of_channel);
   require(step >= bounds.best() * (1 - 1e-9), fmt::format("{} ns is below the bound of {}", step, bounds.best()));
 
   constexpr std::array kGrids = {graph::Grid{2, 1, 1, 1}, graph::Grid{1, 1, 2, 2}, graph::Grid{2, 1, 2, 2},

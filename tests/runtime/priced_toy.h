@@ -62,8 +62,8 @@ inline simulate::PlanReport report_of(const simulate::PlanningProblem& problem, 
   simulate::SimulationOptions options = problem.simulation;
   options.grid = problem.grid;
   report.simulation = simulate::simulate(*report.plan, report.costs, problem.machine, options);
-  report.bounds = simulate::lower_bounds(*problem.graph, report.costs, problem.machine, problem.options.compute_streams,
-                                         options.link_of_channel);
+  report.bounds = simulate::lower_bounds({&problem.graph, 1}, {&report.costs, 1}, problem.machine,
+                                         problem.options.compute_streams, options.link_of_channel);
   report.overlap = plan::summarize(*report.plan, report.step());
   report.channels = simulate::channel_times(*report.plan, report.step());
   return report;

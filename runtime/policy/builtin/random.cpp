@@ -48,9 +48,9 @@ std::vector<plan::Order> RandomPolicy::orders(std::span<const std::shared_ptr<co
     const bool computes = graph::channel_of(tasks.task(node).operation) == nullptr;
     const std::size_t drawn = computes ? numbers.below(static_cast<std::size_t>(options.compute_streams)) : 0;
     const std::size_t lane = tasks.resource_of(node) + drawn;
-    for (const ClassTask& member : tasks.members(node)) {
+    for (const graph::ClassTask& member : tasks.members(node)) {
       const plan::StreamId stream(tasks.stream_on(lane, member));
-      orders[member.rank].sequence.push_back({graph::TaskId(std::size_t{member.task}), stream, 0});
+      orders[member.of_class].sequence.push_back({graph::TaskId(std::size_t{member.task}), stream, 0});
     }
     tasks.each_after(node, [&](std::uint32_t after) {
       if (--missing[after] == 0) ready.push_back(after);

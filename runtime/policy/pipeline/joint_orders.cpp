@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/policy/pipeline/joint_steps.h"
+#include "graph/meetings.h"
 
 namespace weft::policy {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::uint32_t kNoTask = UINT32_MAX;
 
 /// The tasks that a rank starts by itself, each after all that it depends on, otherwise as wanted.
 std::vector<std::uint32_t> own_sequence(const graph::Graph& graph, const WantedSequence& wanted, std::uint32_t rank,
-                                        const JointSteps& steps) {
+                                        const graph::Meetings& steps) {
   std::vector<std::uint32_t> sequence, open;
   std::vector<char> seen(graph.tasks().size(), 0);
   sequence.reserve(seen.size());
@@ -38,7 +38,7 @@ std::vector<std::uint32_t> own_sequence(const graph::Graph& graph, const WantedS
       }
       open.pop_back();
       seen[top] = 1;
-      if (steps.of(rank, top) == JointSteps::kNone) sequence.push_back(top);
+      if (steps.of(rank, top) == graph::Meetings::kNone) sequence.push_back(top);
     }
   }
   return sequence;
@@ -52,7 +52,7 @@ graph::Edge wait_edge(graph::TaskId from, graph::TaskId to) {
 class ReplayedRank {
  public:
   ReplayedRank(const graph::Graph& graph, const cost::TaskCosts& costs, const WantedSequence& wanted,
-               std::uint32_t rank, const JointSteps& steps, int compute_streams)
+               std::uint32_t rank, const graph::Meetings& steps, int compute_streams)
       : graph_(graph),
         cost_(costs.ns),
         item_(wanted.item),
@@ -178,13 +178,13 @@ class ReplayedRank {
 
 class Replay {
  public:
-  Replay(PipelineClasses classes, std::span<const cost::TaskCosts> costs, const std::vector<WantedSequence>& wanted,
+  Replay(graph::Classes classes, std::span<const cost::TaskCosts> costs, const std::vector<WantedSequence>& wanted,
          const PolicyOptions& options)
-      : steps_(classes), step_missing_(steps_.steps().size(), 0), ready_(classes.size()) {
+      : steps_(classes), step_missing_(steps_.all().size(), 0), ready_(classes.size()) {
     for (std::uint32_t k = 0; k < classes.size(); ++k)
       ranks_.emplace_back(*classes[k], costs[k], wanted[k], k, steps_, options.compute_streams);
     for (std::uint32_t s = 0; s < step_missing_.size(); ++s) {
-      const JointStep& step = steps_.steps()[s];
+      const graph::Meeting& step = steps_.all()[s];
       step_missing_[s] = static_cast<std::uint32_t>(step.members.size()) + (step.has_previous ? 1 : 0);
     }
     for (std::uint32_t k = 0; k < ranks_.size(); ++k) {
@@ -227,7 +227,7 @@ class Replay {
 
   void release(std::uint32_t k, std::uint32_t task) {
     const std::uint32_t step = steps_.of(k, task);
-    if (step == JointSteps::kNone) {
+    if (step == graph::Meetings::kNone) {
       ready_[k].push(task);
     } else {
       release_step(step);
@@ -240,8 +240,8 @@ class Replay {
 
   double time_of(std::uint32_t step) const {
     double time = 0;
-    for (const ClassTask& member : steps_.steps()[step].members)
-      time = std::max(time, ranks_[member.rank].start_of(member.task));
+    for (const graph::ClassTask& member : steps_.all()[step].members)
+      time = std::max(time, ranks_[member.of_class].start_of(member.task));
     return time;
   }
 
@@ -268,11 +268,12 @@ class Replay {
   void start_step(const Candidate& candidate) {
     const double time = time_of(candidate.index);  // another step may have taken the channel meanwhile
     if (time > candidate.time) return candidates_.push({time, kJoint, candidate.index});
-    const JointStep& step = steps_.steps()[candidate.index];
+    const graph::Meeting& step = steps_.all()[candidate.index];
     double cost = 0;
-    for (const ClassTask& member : step.members) cost = std::max(cost, ranks_[member.rank].cost(member.task));
-    for (const ClassTask& member : step.members) place(member.rank, member.task, time, cost, true);
-    if (step.next != JointSteps::kNone) release_step(step.next);
+    for (const graph::ClassTask& member : step.members)
+      cost = std::max(cost, ranks_[member.of_class].cost(member.task));
+    for (const graph::ClassTask& member : step.members) place(member.of_class, member.task, time, cost, true);
+    if (step.next != graph::Meetings::kNone) release_step(step.next);
   }
 
   /// Breaks a circle of heads. Program order has none, so some task that isn't placed is ready.
@@ -286,7 +287,7 @@ class Replay {
     place(rank, task, ranks_[rank].start_of(task), ranks_[rank].cost(task), false);
   }
 
-  JointSteps steps_;
+  graph::Meetings steps_;
   std::vector<std::uint32_t> step_missing_;  // members that aren't ready, and the step before it
   std::vector<ReplayedRank> ranks_;
   std::vector<std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, std::greater<>>> ready_;  // own, by rank
@@ -296,12 +297,12 @@ class Replay {
 
 }  // namespace
 
-std::vector<plan::Order> joint_orders(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
+std::vector<plan::Order> joint_orders(graph::Classes classes, std::span<const cost::TaskCosts> costs,
                                       const std::vector<WantedSequence>& wanted, const PolicyOptions& options) {
   return Replay(classes, costs, wanted, options).run();
 }
 
-std::vector<std::vector<graph::TaskId>> joint_sequences(PipelineClasses classes,
+std::vector<std::vector<graph::TaskId>> joint_sequences(graph::Classes classes,
                                                         const std::vector<std::vector<graph::TaskId>>& wanted,
                                                         const PolicyOptions& options) {
   std::vector<cost::TaskCosts> costs;

@@ -33,11 +33,11 @@ struct WantedSequence {
 ///
 /// Added edges give the memory planner buffers to use again: a receive waits for the last entry that was over when its
 /// message could begin, and an entry waits for sends that were over one entry before.
-std::vector<plan::Order> joint_orders(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
+std::vector<plan::Order> joint_orders(graph::Classes classes, std::span<const cost::TaskCosts> costs,
                                       const std::vector<WantedSequence>& wanted, const PolicyOptions& options);
 
 /// The sequences of such orders, for policies that order each class by itself: without reasons and added edges.
-std::vector<std::vector<graph::TaskId>> joint_sequences(PipelineClasses classes,
+std::vector<std::vector<graph::TaskId>> joint_sequences(graph::Classes classes,
                                                         const std::vector<std::vector<graph::TaskId>>& wanted,
                                                         const PolicyOptions& options);
 

@@ -13,7 +13,7 @@ namespace weft::policy {
 
 namespace {
 
-std::vector<std::vector<plan::Stream>> streams_of_all(PipelineClasses classes, int compute_streams) {
+std::vector<std::vector<plan::Stream>> streams_of_all(graph::Classes classes, int compute_streams) {
   std::vector<std::vector<plan::Stream>> streams;
   for (const auto& graph : classes) streams.push_back(plan::streams_of(*graph, compute_streams));
   return streams;
@@ -21,10 +21,10 @@ std::vector<std::vector<plan::Stream>> streams_of_all(PipelineClasses classes, i
 
 }  // namespace
 
-JointTasks::JointTasks(PipelineClasses classes, std::span<const cost::TaskCosts> costs, int compute_streams)
+JointTasks::JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams)
     : JointTasks(classes, costs, streams_of_all(classes, compute_streams)) {}
 
-JointTasks::JointTasks(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
+JointTasks::JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
                        std::vector<std::vector<plan::Stream>> streams)
     : costs_(costs.begin(), costs.end()), steps_(classes), streams_(std::move(streams)) {
   for (std::uint32_t k = 0; k < classes.size(); ++k) {
@@ -38,29 +38,29 @@ JointTasks::JointTasks(PipelineClasses classes, std::span<const cost::TaskCosts>
 }
 
 void JointTasks::join_steps() {
-  if (steps_.steps().empty()) return;
-  next_.assign(size(), JointSteps::kNone);
-  previous_.assign(size(), JointSteps::kNone);
-  const auto node = [&](const JointStep& step) {
-    std::uint32_t least = JointSteps::kNone;
-    for (const ClassTask& member : step.members) least = std::min(least, first_[member.rank] + member.task);
+  if (steps_.all().empty()) return;
+  next_.assign(size(), graph::Meetings::kNone);
+  previous_.assign(size(), graph::Meetings::kNone);
+  const auto node = [&](const graph::Meeting& step) {
+    std::uint32_t least = graph::Meetings::kNone;
+    for (const graph::ClassTask& member : step.members) least = std::min(least, first_[member.of_class] + member.task);
     return least;
   };
-  for (const JointStep& step : steps_.steps()) {
+  for (const graph::Meeting& step : steps_.all()) {
     double ns = 0, link_ns = 0;
-    for (const ClassTask& member : step.members) {
-      node_of_[first_[member.rank] + member.task] = node(step);
-      const double each = costs_[member.rank].ns[member.task];
-      if (each >= ns) link_ns = costs_[member.rank].on_link()[member.task];
+    for (const graph::ClassTask& member : step.members) {
+      node_of_[first_[member.of_class] + member.task] = node(step);
+      const double each = costs_[member.of_class].ns[member.task];
+      if (each >= ns) link_ns = costs_[member.of_class].on_link()[member.task];
       ns = std::max(ns, each);
     }
-    for (const ClassTask& member : step.members) {
-      costs_[member.rank].ns[member.task] = ns;
-      if (!costs_[member.rank].link_ns.empty()) costs_[member.rank].link_ns[member.task] = link_ns;
+    for (const graph::ClassTask& member : step.members) {
+      costs_[member.of_class].ns[member.task] = ns;
+      if (!costs_[member.of_class].link_ns.empty()) costs_[member.of_class].link_ns[member.task] = link_ns;
     }
-    if (step.next == JointSteps::kNone) continue;
-    next_[node(step)] = node(steps_.steps()[step.next]);
-    previous_[node(steps_.steps()[step.next])] = node(step);
+    if (step.next == graph::Meetings::kNone) continue;
+    next_[node(step)] = node(steps_.all()[step.next]);
+    previous_[node(steps_.all()[step.next])] = node(step);
   }
 }
 
@@ -72,7 +72,7 @@ void JointTasks::make_lanes() {
     return static_cast<std::uint32_t>(graph::peer_stage(channel, rank, static_cast<std::int64_t>(classes())));
   };
   for (std::uint32_t k = 0; k < classes(); ++k) {
-    std::uint32_t first_compute = JointSteps::kNone;
+    std::uint32_t first_compute = graph::Meetings::kNone;
     for (std::size_t s = 0; s < streams_[k].size(); ++s) {
       const plan::Stream& stream = streams_[k][s];
       auto lane = static_cast<std::uint32_t>(lanes_.size());
@@ -81,7 +81,7 @@ void JointTasks::make_lanes() {
         const bool receives = channel == graph::Channel::receive_next || channel == graph::Channel::receive_previous;
         if (receives) {
           lane = shared.try_emplace({peer(k, channel), graph::other_end(channel)}, lane).first->second;
-        } else if (graph::is_message(channel) || is_shared_by_stages(channel)) {
+        } else if (graph::is_message(channel) || graph::is_shared_by_classes(channel)) {
           lane = shared.try_emplace({graph::is_message(channel) ? k : 0, channel}, lane).first->second;
         }
       }

@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/meetings.h"
 #include "runtime/cost/costs.h"
 #include "runtime/plan/stream.h"
-#include "runtime/policy/pipeline/joint_steps.h"
 #include "runtime/policy/pipeline/pipeline.h"
 
 namespace weft::policy {
 
-/// A class's tasks are numbered from first(class) on, in program order. Tasks that start together (joint_steps.h) are
-/// one *node*, which has the number of its first member; any other task is a node by itself. Of one class, tasks, nodes
-/// and numbers are the same.
+/// A class's tasks are numbered from first(class) on, in program order. Tasks that start together (graph/meetings.h)
+/// are one *node*, which has the number of its first member; any other task is a node by itself. Of one class, tasks,
+/// nodes and numbers are the same.
 ///
 /// A lane runs one node at a time: a compute stream of a class, a channel of a class, or a channel whose nodes have
 /// members in several classes, such as the two ends of a message. Of one class, lanes are streams.
@@ -24,9 +24,9 @@ namespace weft::policy {
 /// The graphs must outlive the object.
 class JointTasks {
  public:
-  JointTasks(PipelineClasses classes, std::span<const cost::TaskCosts> costs, int compute_streams);
+  JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams);
   /// With the streams of each class's order.
-  JointTasks(PipelineClasses classes, std::span<const cost::TaskCosts> costs,
+  JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
              std::vector<std::vector<plan::Stream>> streams);
 
   std::size_t classes() const { return graphs_.size(); }
@@ -35,21 +35,21 @@ class JointTasks {
   const graph::Graph& graph(std::size_t rank) const { return *graphs_[rank]; }
   std::span<const plan::Stream> streams(std::size_t rank) const { return streams_[rank]; }
   std::uint32_t first(std::size_t rank) const { return first_[rank]; }
-  std::uint32_t rank_of(std::uint32_t number) const { return members_[number].rank; }
+  std::uint32_t rank_of(std::uint32_t number) const { return members_[number].of_class; }
   const graph::Task& task(std::uint32_t number) const {
-    return graphs_[members_[number].rank]->tasks()[members_[number].task];
+    return graphs_[members_[number].of_class]->tasks()[members_[number].task];
   }
   std::uint32_t node_of(std::uint32_t number) const { return node_of_[number]; }
   bool is_node(std::uint32_t number) const { return node_of_[number] == number; }
-  std::span<const ClassTask> members(std::uint32_t node) const {
-    if (steps_.steps().empty()) return {&members_[node], 1};
-    const std::uint32_t step = steps_.of(members_[node].rank, members_[node].task);
-    return step == JointSteps::kNone ? std::span(&members_[node], 1) : std::span(steps_.steps()[step].members);
+  std::span<const graph::ClassTask> members(std::uint32_t node) const {
+    if (steps_.all().empty()) return {&members_[node], 1};
+    const std::uint32_t step = steps_.of(members_[node].of_class, members_[node].task);
+    return step == graph::Meetings::kNone ? std::span(&members_[node], 1) : std::span(steps_.all()[step].members);
   }
 
   /// The costs of a class, in which all members of a node have the node's time, on their links too.
   const cost::TaskCosts& costs(std::size_t rank) const { return costs_[rank]; }
-  double cost(std::uint32_t node) const { return costs_[members_[node].rank].ns[members_[node].task]; }
+  double cost(std::uint32_t node) const { return costs_[members_[node].of_class].ns[members_[node].task]; }
   /// By number.
   std::vector<double> all_costs() const;
 
@@ -64,31 +64,31 @@ class JointTasks {
   std::uint32_t resource_of(std::uint32_t node) const { return resource_[node]; }
   std::uint32_t lane_of(std::size_t rank, plan::StreamId stream) const { return lane_of_stream_[rank][stream.index()]; }
   /// The stream of a node's member on a lane.
-  std::size_t stream_on(std::size_t lane, const ClassTask& member) const {
+  std::size_t stream_on(std::size_t lane, const graph::ClassTask& member) const {
     const Lane& at = lanes_[lane];
-    return (at.classes.size() == 1 ? at.stream : channel_stream_[first_[member.rank] + member.task]).index();
+    return (at.classes.size() == 1 ? at.stream : channel_stream_[first_[member.of_class] + member.task]).index();
   }
 
   /// Calls visit(node) for each edge within a step out of a node, or into it.
   template <class F>
   void each_after(std::uint32_t node, F&& visit) const {
-    for (const ClassTask& member : members(node)) {
-      const graph::Graph& graph = *graphs_[member.rank];
+    for (const graph::ClassTask& member : members(node)) {
+      const graph::Graph& graph = *graphs_[member.of_class];
       for (const std::uint32_t index : graph.out_edges(graph::TaskId(std::size_t{member.task}))) {
         const graph::Edge& edge = graph.edges()[index];
-        if (edge.distance == 0) visit(node_of_[first_[member.rank] + edge.to.value]);
+        if (edge.distance == 0) visit(node_of_[first_[member.of_class] + edge.to.value]);
       }
     }
-    if (!next_.empty() && next_[node] != JointSteps::kNone) visit(next_[node]);
+    if (!next_.empty() && next_[node] != graph::Meetings::kNone) visit(next_[node]);
   }
   template <class F>
   void each_before(std::uint32_t node, F&& visit) const {
-    for (const ClassTask& member : members(node)) {
-      for (const graph::Edge& edge : graphs_[member.rank]->in_edges(graph::TaskId(std::size_t{member.task}))) {
-        if (edge.distance == 0) visit(node_of_[first_[member.rank] + edge.from.value]);
+    for (const graph::ClassTask& member : members(node)) {
+      for (const graph::Edge& edge : graphs_[member.of_class]->in_edges(graph::TaskId(std::size_t{member.task}))) {
+        if (edge.distance == 0) visit(node_of_[first_[member.of_class] + edge.from.value]);
       }
     }
-    if (!previous_.empty() && previous_[node] != JointSteps::kNone) visit(previous_[node]);
+    if (!previous_.empty() && previous_[node] != graph::Meetings::kNone) visit(previous_[node]);
   }
 
   /// All nodes, each after all that it depends on; of one class in program order. Throws std::logic_error if the
@@ -101,9 +101,9 @@ class JointTasks {
 
   std::vector<const graph::Graph*> graphs_;
   std::vector<cost::TaskCosts> costs_;
-  JointSteps steps_;
+  graph::Meetings steps_;
   std::vector<std::uint32_t> first_;
-  std::vector<ClassTask> members_;                  // by number
+  std::vector<graph::ClassTask> members_;           // by number
   std::vector<std::uint32_t> node_of_, resource_;   // by number
   std::vector<std::uint32_t> next_, previous_;      // by node, on a shared channel; empty with one class
   std::vector<plan::StreamId> channel_stream_;      // by number; invalid for computations

@@ -32,13 +32,13 @@ std::string_view to_string(Work work) {
   return "";
 }
 
-bool has_stages(PipelineClasses classes) {
+bool has_stages(graph::Classes classes) {
   return std::ranges::any_of(classes, [](const auto& graph) {
     return std::ranges::any_of(graph->tasks(), [](const graph::Task& task) { return task.stage >= 0; });
   });
 }
 
-PipelineShape shape_of(PipelineClasses classes, const graph::PipelineChunks& chunks, std::string_view policy) {
+PipelineShape shape_of(graph::Classes classes, const graph::PipelineChunks& chunks, std::string_view policy) {
   PipelineShape shape{static_cast<std::int32_t>(classes.size()), chunks, 0};
   for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
     std::set<std::int32_t> found, wanted;

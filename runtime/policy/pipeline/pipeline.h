@@ -12,11 +12,9 @@
 
 #include "graph/graph.h"
 #include "graph/pipeline_chunks.h"
+#include "graph/rank_classes.h"
 
 namespace weft::policy {
-
-/// The graphs of a program's rank classes, by pipeline rank.
-using PipelineClasses = std::span<const std::shared_ptr<const graph::Graph>>;
 
 /// The work of one virtual stage on one micro-batch. `input` is the part of the backward pass that the previous stage
 /// waits for, `weight` the rest, and `backward` both in program order.
@@ -55,10 +53,10 @@ struct PipelineShape {
 };
 
 /// Whether any task belongs to a virtual stage.
-bool has_stages(PipelineClasses classes);
+bool has_stages(graph::Classes classes);
 
 /// The shape of a program. Throws UserError in the name of `policy` unless each rank holds the virtual stages that
 /// `chunks` gives it.
-PipelineShape shape_of(PipelineClasses classes, const graph::PipelineChunks& chunks, std::string_view policy);
+PipelineShape shape_of(graph::Classes classes, const graph::PipelineChunks& chunks, std::string_view policy);
 
 }  // namespace weft::policy

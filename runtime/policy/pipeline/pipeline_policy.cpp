@@ -70,7 +70,7 @@ constexpr int kMostTries = 4;     // of schedules whose plans may keep a memory 
 constexpr double kMargin = 0.99;  // of what a smaller limit leaves
 
 /// The largest share of its limit that a class's plan takes.
-double largest_excess(PipelineClasses classes, const std::vector<plan::Order>& orders, const PolicyOptions& options) {
+double largest_excess(graph::Classes classes, const std::vector<plan::Order>& orders, const PolicyOptions& options) {
   double most = 0;
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const std::int64_t bytes = plan::make_plan(classes[k], orders[k], "tried").scratch_bytes;
@@ -86,7 +86,7 @@ plan::Order PipelinePolicy::order(const graph::Graph& graph, const PolicyOptions
   return std::move(orders({&borrowed, 1}, options).front());
 }
 
-std::vector<plan::Order> PipelinePolicy::orders(PipelineClasses classes, const PolicyOptions& options) const {
+std::vector<plan::Order> PipelinePolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   if (!has_stages(classes)) return ProgramPolicy().orders(classes, options);
   PipelineProgram program{.classes = classes, .shape = shape_of(classes, chunks(), name())};
   for (const auto& graph : classes) {

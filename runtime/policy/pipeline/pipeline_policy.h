@@ -14,7 +14,7 @@ namespace weft::policy {
 
 /// A program, its units and its costs; each list is by pipeline rank.
 struct PipelineProgram {
-  PipelineClasses classes;
+  graph::Classes classes;
   PipelineShape shape;
   std::vector<ClassUnits> units = {};
   std::vector<cost::TaskCosts> costs = {};
@@ -32,7 +32,7 @@ struct PipelineSchedules {
 class PipelinePolicy : public Policy {
  public:
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const final;
-  std::vector<plan::Order> orders(PipelineClasses classes, const PolicyOptions& options) const final;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
 
  protected:
   /// A schedule of each rank, which has each of its units once.

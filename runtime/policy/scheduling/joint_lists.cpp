@@ -23,13 +23,13 @@ bool LimitedOrders::better_than(const LimitedOrders& other) const {
   return fits() ? makespan < other.makespan : excess < other.excess;
 }
 
-std::vector<cost::TaskCosts> costs_of_each(PipelineClasses classes, const PolicyOptions& options) {
+std::vector<cost::TaskCosts> costs_of_each(graph::Classes classes, const PolicyOptions& options) {
   std::vector<cost::TaskCosts> costs;
   for (const auto& graph : classes) costs.push_back(costs_of(*graph, options));
   return costs;
 }
 
-JointLists::JointLists(PipelineClasses classes, const PolicyOptions& options)
+JointLists::JointLists(graph::Classes classes, const PolicyOptions& options)
     : classes_(classes), options_(options), tasks_(classes, costs_of_each(classes, options), options.compute_streams) {
   for (const auto& graph : classes) {
     limits_.push_back(scratch_limit(*graph, options));

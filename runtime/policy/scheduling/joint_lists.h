@@ -31,7 +31,7 @@ struct LimitedOrders {
 /// What within_limit.h is to one graph. A class's limit is scratch_limit() of its graph.
 class JointLists {
  public:
-  JointLists(PipelineClasses classes, const PolicyOptions& options);
+  JointLists(graph::Classes classes, const PolicyOptions& options);
 
   const JointTasks& tasks() const { return tasks_; }
   bool limited() const { return limited_; }
@@ -53,7 +53,7 @@ class JointLists {
  private:
   double excess_of(std::span<const plan::Order> orders) const;
 
-  PipelineClasses classes_;
+  graph::Classes classes_;
   PolicyOptions options_;
   JointTasks tasks_;
   std::vector<std::int64_t> limits_;  // by class; 0: none
@@ -61,6 +61,6 @@ class JointLists {
 };
 
 /// The costs of each class by the options' cost model.
-std::vector<cost::TaskCosts> costs_of_each(PipelineClasses classes, const PolicyOptions& options);
+std::vector<cost::TaskCosts> costs_of_each(graph::Classes classes, const PolicyOptions& options);
 
 }  // namespace weft::policy

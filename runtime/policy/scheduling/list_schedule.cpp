@@ -43,7 +43,7 @@ graph::TaskId task_id(std::uint32_t task) {
 
 JointTasks tasks_of_one(const graph::Graph& graph, const cost::TaskCosts& costs, int compute_streams) {
   const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  return {PipelineClasses(&borrowed, 1), std::span(&costs, 1), compute_streams};
+  return {graph::Classes(&borrowed, 1), std::span(&costs, 1), compute_streams};
 }
 
 }  // namespace
@@ -82,8 +82,8 @@ ListScheduler::ListScheduler(JointTasks joint_tasks, const PolicyOptions& option
     if (tasks_.is_node(node)) {
       if (direction == Direction::forward) {
         tasks_.each_after(node, add);
-        for (const ClassTask& member : tasks_.members(node))
-          std::ranges::for_each(gathers[tasks_.first(member.rank) + member.task], add);
+        for (const graph::ClassTask& member : tasks_.members(node))
+          std::ranges::for_each(gathers[tasks_.first(member.of_class) + member.task], add);
       } else {
         tasks_.each_before(node, add);
       }
@@ -181,9 +181,9 @@ void ListScheduler::release(std::uint32_t task) {
 
 bool ListScheduler::fits(std::uint32_t task) {
   if (!limited_) return true;
-  for (const ClassTask& member : tasks_.members(task)) {
-    const std::int64_t limit = limits_[member.rank];
-    const MemoryForecast& memory = memory_[member.rank];
+  for (const graph::ClassTask& member : tasks_.members(task)) {
+    const std::int64_t limit = limits_[member.of_class];
+    const MemoryForecast& memory = memory_[member.of_class];
     if (limit <= 0 || memory.adds(member.task) == 0 || memory.peak_with(member.task) <= limit) continue;
     held_[task] = 1;
     return false;
@@ -271,8 +271,9 @@ bool ListScheduler::start_the_front() {
     const std::size_t front = memory_[k].front();
     if (front >= tasks_.graph(k).tasks().size()) continue;
     const std::uint32_t task = tasks_.node_of(tasks_.first(k) + static_cast<std::uint32_t>(front));
-    const bool at_front = std::ranges::all_of(
-        tasks_.members(task), [&](const ClassTask& member) { return memory_[member.rank].front() == member.task; });
+    const bool at_front = std::ranges::all_of(tasks_.members(task), [&](const graph::ClassTask& member) {
+      return memory_[member.of_class].front() == member.task;
+    });
     if (missing_[task] == 0 && at_front) chosen = task;
   }
   if (chosen == kIdle) {  // the programs of several classes don't run in step
@@ -292,10 +293,10 @@ bool ListScheduler::start_the_front() {
 
 void ListScheduler::start(std::size_t lane, std::uint32_t task, std::uint32_t reason) {
   if (limited_ && reason != kOverLimit && held_[task] != 0) reason = kHeld;
-  for (const ClassTask& member : tasks_.members(task)) {
+  for (const graph::ClassTask& member : tasks_.members(task)) {
     if (!visits_.empty()) wait_for_buffers(tasks_.stream_on(lane, member), member);
-    if (limits_[member.rank] > 0) wait_for_freed_memory(tasks_.stream_on(lane, member), member);
-    if (limited_ || watches_memory_) memory_[member.rank].start(member.task);
+    if (limits_[member.of_class] > 0) wait_for_freed_memory(tasks_.stream_on(lane, member), member);
+    if (limited_ || watches_memory_) memory_[member.of_class].start(member.task);
   }
   running_.start(lane, task, now_);
   sequence_.push_back(task);
@@ -305,22 +306,22 @@ void ListScheduler::start(std::size_t lane, std::uint32_t task, std::uint32_t re
 
 void ListScheduler::finish(std::size_t lane, std::uint32_t task) {
   finish_[task] = now_;
-  for (const ClassTask& member : tasks_.members(task)) {
+  for (const graph::ClassTask& member : tasks_.members(task)) {
     if (!visits_.empty()) {
-      BufferWaits& visit = visits_[member.rank];
+      BufferWaits& visit = visits_[member.of_class];
       if (tasks_.lanes()[lane].compute) {
         visit.last_computed = member.task;
-      } else if (std::holds_alternative<graph::Send>(tasks_.graph(member.rank).tasks()[member.task].operation)) {
+      } else if (std::holds_alternative<graph::Send>(tasks_.graph(member.of_class).tasks()[member.task].operation)) {
         visit.sent[tasks_.stream_on(lane, member)] = member.task;
       }
     }
     if (!limited_ && !watches_memory_) continue;
-    MemoryForecast& memory = memory_[member.rank];
+    MemoryForecast& memory = memory_[member.of_class];
     const std::size_t front = memory.front();
     const bool freed = memory.finish(member.task) > 0;
     if (!limited_) continue;
-    if (freed) last_free_[member.rank][tasks_.stream_on(lane, member)] = member.task;
-    if (freed || memory.front() != front) release_those_that_fit(member.rank);
+    if (freed) last_free_[member.of_class][tasks_.stream_on(lane, member)] = member.task;
+    if (freed || memory.front() != front) release_those_that_fit(member.of_class);
   }
   for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) {
     if (--missing_[successors_[i]] == 0) release(successors_[i]);
@@ -329,23 +330,23 @@ void ListScheduler::finish(std::size_t lane, std::uint32_t task) {
 
 // A plan reuses bytes only if its waits imply that their last user is done (plan_memory.h). This schedule knows that
 // from its clock; an added edge tells the plan. The edge costs no time here, since its source is already done.
-void ListScheduler::wait_for_freed_memory(std::size_t stream, const ClassTask& member) {
-  const MemoryForecast& memory = memory_[member.rank];
+void ListScheduler::wait_for_freed_memory(std::size_t stream, const graph::ClassTask& member) {
+  const MemoryForecast& memory = memory_[member.of_class];
   const std::int64_t bytes = memory.adds(member.task);
-  if (bytes == 0 || memory.allocated() + bytes <= limits_[member.rank]) return;
-  const std::vector<std::uint32_t>& last_free = last_free_[member.rank];
+  if (bytes == 0 || memory.allocated() + bytes <= limits_[member.of_class]) return;
+  const std::vector<std::uint32_t>& last_free = last_free_[member.of_class];
   for (std::size_t other = 0; other < last_free.size(); ++other) {
-    std::uint32_t& waited = waited_[member.rank][stream * last_free.size() + other];
+    std::uint32_t& waited = waited_[member.of_class][stream * last_free.size() + other];
     if (other == stream || last_free[other] == waited) continue;
     waited = last_free[other];
-    memory_edges_[member.rank].push_back(policy_edge(task_id(waited), task_id(member.task)));
+    memory_edges_[member.of_class].push_back(policy_edge(task_id(waited), task_id(member.task)));
   }
 }
 
-void ListScheduler::wait_for_buffers(std::size_t stream, const ClassTask& member) {
-  const graph::Task& task = tasks_.graph(member.rank).tasks()[member.task];
-  BufferWaits& visit = visits_[member.rank];
-  std::vector<graph::Edge>& edges = memory_edges_[member.rank];
+void ListScheduler::wait_for_buffers(std::size_t stream, const graph::ClassTask& member) {
+  const graph::Task& task = tasks_.graph(member.of_class).tasks()[member.task];
+  BufferWaits& visit = visits_[member.of_class];
+  std::vector<graph::Edge>& edges = memory_edges_[member.of_class];
   const graph::Channel* channel = graph::channel_of(task.operation);
   if (channel == nullptr) {
     const bool same = visit.micro_batch == task.micro_batch && visit.stage == task.stage && visit.phase == task.phase;
@@ -397,8 +398,8 @@ std::optional<double> ListScheduler::end_of_collectives(std::uint32_t task) cons
 
 std::int64_t ListScheduler::frees(std::uint32_t node) const {
   std::int64_t bytes = 0;
-  for (const ClassTask& member : tasks_.members(node))
-    bytes += memory_[member.rank].frees(member.task) - memory_[member.rank].adds(member.task);
+  for (const graph::ClassTask& member : tasks_.members(node))
+    bytes += memory_[member.of_class].frees(member.task) - memory_[member.of_class].adds(member.task);
   return bytes;
 }
 
@@ -416,9 +417,9 @@ std::vector<plan::Order> ListScheduler::orders_with(std::span<const plan::Reason
     order.added_edges.insert(order.added_edges.end(), prefetch_edges_[k].begin(), prefetch_edges_[k].end());
   }
   for (const std::uint32_t node : sequence_) {
-    for (const ClassTask& member : tasks_.members(node)) {
+    for (const graph::ClassTask& member : tasks_.members(node)) {
       const plan::StreamId stream(tasks_.stream_on(lane_of_[node], member));
-      orders[member.rank].sequence.push_back({task_id(member.task), stream, reason_[node]});
+      orders[member.of_class].sequence.push_back({task_id(member.task), stream, reason_[node]});
     }
   }
   return orders;

@@ -131,8 +131,8 @@ class ListScheduler {
   void hold(std::uint32_t task);
   void release_those_that_fit(std::size_t rank);
   bool release_all_held();
-  void wait_for_freed_memory(std::size_t stream, const ClassTask& member);
-  void wait_for_buffers(std::size_t stream, const ClassTask& member);
+  void wait_for_freed_memory(std::size_t stream, const graph::ClassTask& member);
+  void wait_for_buffers(std::size_t stream, const graph::ClassTask& member);
   std::vector<plan::Order> orders_with(std::span<const plan::Reason> reasons) const;
 
   JointTasks tasks_;

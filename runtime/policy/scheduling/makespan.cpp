@@ -98,7 +98,7 @@ Timetable timetable_of(const JointTasks& tasks, std::span<const plan::Order> ord
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
                        const PolicyOptions& options) {
   const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  const JointTasks tasks(PipelineClasses(&borrowed, 1), std::span(&costs, 1), {order.streams});
+  const JointTasks tasks(graph::Classes(&borrowed, 1), std::span(&costs, 1), {order.streams});
   return timetable_of(tasks, {&order, 1}, options);
 }
 

@@ -24,8 +24,8 @@ void RunningLanes::reset() {
 
 double RunningLanes::finish(std::size_t lane) const {
   double last = 0;
-  for (const ClassTask& member : tasks_.members(lanes_[lane].node)) {
-    const RunningTasks& running = classes_[member.rank].running;
+  for (const graph::ClassTask& member : tasks_.members(lanes_[lane].node)) {
+    const RunningTasks& running = classes_[member.of_class].running;
     const std::size_t stream = tasks_.stream_on(lane, member);
     if (!running.idle(stream)) last = std::max(last, running.finish(stream));
   }
@@ -33,10 +33,10 @@ double RunningLanes::finish(std::size_t lane) const {
 }
 
 void RunningLanes::start(std::size_t lane, std::uint32_t node, double now) {
-  const std::span<const ClassTask> members = tasks_.members(node);
+  const std::span<const graph::ClassTask> members = tasks_.members(node);
   lanes_[lane] = {node, static_cast<std::uint32_t>(members.size())};
-  for (const ClassTask& member : members) {
-    Class& each = classes_[member.rank];
+  for (const graph::ClassTask& member : members) {
+    Class& each = classes_[member.of_class];
     const std::size_t stream = tasks_.stream_on(lane, member);
     each.running.start(stream, member.task, now);
     each.lane_of_stream[stream] = static_cast<std::uint32_t>(lane);

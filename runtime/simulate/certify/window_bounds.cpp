@@ -33,7 +33,7 @@ void prove_windows(const JointProblem& problem, JointReport& report) {
   std::size_t tasks = 0;
   for (const auto& plan : report.plans) tasks += plan->graph->tasks().size();
   if (tasks <= kMostProvedTasks)
-    report.bounds.step.windows = certify_by_windows(open_graph_of(report, problem, "")).bound_ns;
+    report.bounds.windows = certify_by_windows(open_graph_of(report, problem, "")).bound_ns;
 }
 
 }  // namespace weft::simulate

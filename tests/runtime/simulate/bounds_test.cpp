@@ -98,7 +98,7 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
     const int streams = static_cast<int>(draws.between(1, 2));
     const std::vector<int> links = draws.chance(50) ? testing::own_links() : testing::one_link();
     const double optimum = Exhaustive(*graph, costs, static_cast<std::size_t>(streams), links).best();
-    const Bounds bounds = lower_bounds(*graph, costs, {}, streams, links);
+    const Bounds bounds = lower_bounds({&graph, 1}, {&costs, 1}, {}, streams, links);
     for (const double bound : {bounds.critical_path, bounds.work, bounds.one_machine, bounds.energy, bounds.best()}) {
       EXPECT_LE(bound, optimum + 1e-9) << seed;
     }
@@ -166,7 +166,7 @@ TEST(Bounds, ContentionIsNeverAboveTheOptimumOfSmallGraphs) {
     const std::vector<int> links = draws.chance(50) ? testing::own_links() : testing::one_link();
     cost::Machine machine;
     machine.slowdowns = {{"add", "all_reduce", draws.chance(50) ? 1.25 : 3.0}};
-    const Bounds bounds = lower_bounds(*graph, costs, machine, 1, links);
+    const Bounds bounds = lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, links);
     const double optimum = shortest_simulated(graph, costs, machine, links);
     EXPECT_LE(bounds.best(), optimum * (1 + 1e-9)) << seed;
     attained += bounds.contention >= optimum * (1 - 1e-9) ? 1 : 0;
@@ -186,12 +186,12 @@ TEST(Bounds, LatenciesOfChannelsThatShareALinkOverlap) {
   const auto graph = toy.build();
   cost::TaskCosts costs{{10, 20, 30}, {0, 0, 0}, {}, {0, 0, 0}};
   const std::vector<int> one_link = testing::one_link();
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, one_link).best(), 30);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, one_link).best(), 30);
   EXPECT_EQ(shortest_simulated(graph, costs, {}, one_link), 30);
   costs.link_ns = {8, 16, 24};
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, one_link).best(), 48);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, one_link).best(), 48);
   costs.link_ns = {};
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, one_link).best(), 60);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, one_link).best(), 60);
   EXPECT_EQ(shortest_simulated(graph, costs, {}, one_link), 60);
 }
 
@@ -205,10 +205,10 @@ TEST(Bounds, ContentionCountsWhatLinksTakeFromComputations) {
   const auto graph = toy.build();
   const cost::TaskCosts costs{{100, 20, 30}, {0, 0, 0}};
   cost::Machine machine;
-  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).contention, 0);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {}).contention, 0);
   machine.slowdowns = {{"", "", 2}};
-  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).contention, 115);              // at one time
-  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {0, 0, 0, 0, 0, 0}).best(), 125);  // one after the other
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {}).contention, 115);              // at one time
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {0, 0, 0, 0, 0, 0}).best(), 125);  // one after the other
   EXPECT_EQ(shortest_simulated(graph, costs, machine, {0, 0, 0, 0, 0, 0}), 125);
 }
 
@@ -234,7 +234,7 @@ Costed backward_pass() {
 
 TEST(Bounds, OneMachineSeesHeadsAndTails) {
   const Costed pass = backward_pass();
-  const Bounds bounds = lower_bounds(*pass.graph, pass.costs, {}, 1, {});
+  const Bounds bounds = lower_bounds({&pass.graph, 1}, {&pass.costs, 1}, {}, 1, {});
   EXPECT_EQ(bounds.critical_path, 14);
   EXPECT_EQ(bounds.work, 30);
   EXPECT_EQ(bounds.one_machine, 32);  // no sum before the shortest computation
@@ -250,9 +250,9 @@ TEST(Bounds, ChannelsOfOneLinkAreOneResource) {
   toy.collective("d", graph::Channel::data, {graph::read_write(q)});
   const auto graph = toy.build();
   const cost::TaskCosts costs{{10, 7}, {0, 0}};
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {0, 1, 2, 3, 4, 5}).best(), 10);
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {}).best(), 10);
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {0, 0, 0, 0, 0, 0}).best(), 17);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, {0, 1, 2, 3, 4, 5}).best(), 10);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, {}).best(), 10);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, {0, 0, 0, 0, 0, 0}).best(), 17);
 }
 
 TEST(Bounds, StreamsShareTheComputations) {
@@ -261,9 +261,9 @@ TEST(Bounds, StreamsShareTheComputations) {
     toy.compute(name, {graph::write(toy.tensor(std::string("of ") + name, 8))});
   const auto graph = toy.build();
   const cost::TaskCosts costs{{5, 5, 5, 5}, {0, 0, 0, 0}};
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 1, {}).best(), 20);
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 2, {}).best(), 10);
-  EXPECT_EQ(lower_bounds(*graph, costs, {}, 8, {}).best(), 5);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, {}).best(), 20);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 2, {}).best(), 10);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 8, {}).best(), 5);
 }
 
 TEST(Bounds, EnergyCountsTheCoresThatTransportsTake) {
@@ -275,9 +275,9 @@ TEST(Bounds, EnergyCountsTheCoresThatTransportsTake) {
   const cost::TaskCosts costs{{30, 20}, {0, 20}};
   cost::Machine machine;
   machine.cores = 2;
-  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).best(), 30);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {}).best(), 30);
   machine.shared_cores = true;
-  EXPECT_EQ(lower_bounds(*graph, costs, machine, 1, {}).energy, 40);
+  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {}).energy, 40);
   const plan::Plan plan =
       plan::make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
   EXPECT_EQ(simulate(plan, costs, machine, {}).step_ns, 40);
@@ -285,8 +285,10 @@ TEST(Bounds, EnergyCountsTheCoresThatTransportsTake) {
 
 TEST(Bounds, RefuseCostsOfAnotherGraph) {
   const Costed pass = backward_pass();
-  EXPECT_THROW(lower_bounds(*pass.graph, {}, {}, 1, {}), std::logic_error);
-  EXPECT_THROW(lower_bounds(*pass.graph, pass.costs, {}, 0, {}), std::logic_error);
+  const cost::TaskCosts none;
+  EXPECT_THROW(lower_bounds({&pass.graph, 1}, {}, {}, 1, {}), std::logic_error);
+  EXPECT_THROW(lower_bounds({&pass.graph, 1}, {&none, 1}, {}, 1, {}), std::logic_error);
+  EXPECT_THROW(lower_bounds({&pass.graph, 1}, {&pass.costs, 1}, {}, 0, {}), std::logic_error);
 }
 
 }  // namespace

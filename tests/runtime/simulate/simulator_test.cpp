@@ -350,7 +350,7 @@ TEST(Simulator, IsNeverFasterThanAnyLowerBound) {
     const cost::TaskCosts costs = random_costs(*graph, draws);
     const cost::Machine machine = random_machine(draws);
     SimulationOptions options = draws.chance(50) ? options_of() : options_of({0, 0, 0, 0, 1, 1});
-    const Bounds bounds = lower_bounds(*graph, costs, machine, streams, options.link_of_channel);
+    const Bounds bounds = lower_bounds({&graph, 1}, {&costs, 1}, machine, streams, options.link_of_channel);
     const double step = simulate(plan, costs, machine, options).step_ns;
     for (const double bound : {bounds.critical_path, bounds.work, bounds.one_machine, bounds.energy}) {
       EXPECT_GE(step, bound * (1 - 1e-9)) << seed;

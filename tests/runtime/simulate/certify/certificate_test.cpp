@@ -103,7 +103,7 @@ struct SlowedStep {
   graph::OpenGraph open() const { return open_graph_of(*problem.graph, costs, problem, "small"); }
   double best_step() const { return AllOrders(*problem.graph, costs, problem.options).best(); }
   Bounds bounds() const {
-    return lower_bounds(*problem.graph, costs, problem.machine, 1, problem.options.link_of_channel);
+    return lower_bounds({&problem.graph, 1}, {&costs, 1}, problem.machine, 1, problem.options.link_of_channel);
   }
 };
 

@@ -1,5 +1,3 @@
-#include "runtime/simulate/joint_bounds.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <variant>
 
 #include "runtime/plan/joint_check.h"
+#include "runtime/simulate/bounds.h"
+#include "runtime/simulate/class_paths.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/random_graph.h"
@@ -28,35 +28,35 @@ std::vector<int> links_apart() {
 }
 
 Bounds bounds_of_toy(const PipelineToy& toy, const std::vector<int>& links = links_apart()) {
-  return joint_bounds(toy.classes(), toy.costs(), {}, 1, links).step;
+  return lower_bounds(toy.classes(), toy.costs(), {}, 1, links);
 }
 
-TEST(JointBounds, OneStageHasTheBoundsOfItsGraph) {
+TEST(ClassBounds, OneStageHasTheBoundsOfItsGraph) {
   const PipelineToy toy({.stages = 1, .micro_batches = 3, .update = 10, .pieces = 2});
-  const Bounds one = lower_bounds(*toy.classes()[0], toy.costs()[0], {}, 1, links_apart()), joint = bounds_of_toy(toy);
-  EXPECT_EQ(joint.critical_path, one.critical_path);
-  EXPECT_EQ(joint.work, one.work);
-  EXPECT_EQ(joint.one_machine, one.one_machine);
-  EXPECT_EQ(joint.best(), 9010);
+  const Bounds bounds = bounds_of_toy(toy);
+  EXPECT_EQ(bounds.critical_path, graph::critical_path(*toy.classes()[0], toy.costs()[0].ns).length);
+  EXPECT_EQ(bounds.work, 9010);
+  EXPECT_EQ(bounds.best(), 9010);
 }
 
-TEST(JointBounds, LeadInAndTailGoThroughOtherStages) {
+TEST(ClassBounds, WarmUpAndTailGoThroughOtherStages) {
   for (const std::int64_t stages : {2, 4, 8}) {
     const PipelineToy toy(
         {.stages = stages, .micro_batches = 5, .forward = 1000, .input = 900, .weight = 700, .message = 50});
     const auto before = static_cast<double>(stages - 1);
-    const JointBounds bounds = joint_bounds(toy.classes(), toy.costs(), {}, 1, links_apart());
+    const Bounds step = bounds_of_toy(toy);
+    const std::vector<Bounds> bounds = bounds_by_class(toy.classes(), toy.costs(), {}, 1, links_apart());
     // Down, up, and then the gradients of weights, which are added up in order.
-    EXPECT_EQ(bounds.step.critical_path, 1000 + before * 1050 + before * 950 + 5 * 700) << stages;
-    EXPECT_EQ(bounds.stages[0].work, 5 * 2600);
+    EXPECT_EQ(step.critical_path, 1000 + before * 1050 + before * 950 + 5 * 700) << stages;
+    EXPECT_EQ(bounds.front().work, 5 * 2600);
     // All work of the last stage, whose gradients of weights can fill its tail, or what its tail has to wait for.
     const double last = std::max(before * 1050 + 5 * 2600, before * 1050 + 5 * 1900 + before * 950);
-    EXPECT_EQ(bounds.stages[static_cast<std::size_t>(stages - 1)].one_machine, last);
-    EXPECT_EQ(bounds.best(), last);
+    EXPECT_EQ(bounds.back().one_machine, last);
+    EXPECT_EQ(step.best(), last);
   }
 }
 
-TEST(JointBounds, AreReachedBy1F1BWhereTheBackwardWorkIsOneTask) {
+TEST(ClassBounds, AreReachedBy1F1BWhereTheBackwardWorkIsOneTask) {
   for (const std::int64_t stages : {2, 3, 4, 8}) {
     for (const std::int64_t micro_batches : {8, 20}) {
       const PipelineToy toy({.stages = stages, .micro_batches = micro_batches, .input = 2000, .weight = 0});
@@ -72,9 +72,10 @@ TEST(JointBounds, AreReachedBy1F1BWhereTheBackwardWorkIsOneTask) {
   }
 }
 
-TEST(JointBounds, ALongestPathIsToldByStage) {
+TEST(ClassBounds, ALongestPathIsToldByStage) {
   const PipelineToy toy({.stages = 2, .micro_batches = 1, .message = 5000});
-  const std::vector<graph::CriticalPath> paths = joint_paths(toy.classes(), toy.costs());
+  const std::vector<graph::CriticalPath> paths =
+      critical_paths(toy.classes(), graph::Meetings(toy.classes()), toy.costs());
   const auto names = [&](std::size_t stage) {
     std::vector<std::string> found;
     for (const graph::TaskId task : paths[stage].tasks) found.push_back(toy.classes()[stage]->task(task).name);
@@ -89,7 +90,7 @@ TEST(JointBounds, ALongestPathIsToldByStage) {
 }
 
 // A middle stage sends an activation and a gradient for each micro-batch, and receives both.
-TEST(JointBounds, DirectionsOfALinkAreToldApart) {
+TEST(ClassBounds, DirectionsOfALinkAreToldApart) {
   const PipelineToy toy({.stages = 3, .micro_batches = 10, .forward = 1, .input = 1, .weight = 1, .message = 1000});
   const double one_link = bounds_of_toy(toy, std::vector<int>(graph::kAxisChannels, 0)).work;
   EXPECT_EQ(one_link, 20 * 1000);
@@ -159,7 +160,7 @@ std::vector<plan::Plan> random_plans(const PipelineToy& toy, Draws& draws) {
   return plans;
 }
 
-TEST(JointBounds, NoRandomOrderIsShorter) {
+TEST(ClassBounds, NoRandomOrderIsShorter) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Draws draws(seed);
     const auto cost = [&] { return static_cast<double>(draws.between(0, 30)); };
@@ -195,16 +196,16 @@ TEST(JointBounds, NoRandomOrderIsShorter) {
         costs[k].cpu_ns[i] = 0.5 * shape.message;
       }
     }
-    const double bound = joint_bounds(toy.classes(), costs, machine, 1, options.link_of_channel).best();
+    const double bound = lower_bounds(toy.classes(), costs, machine, 1, options.link_of_channel).best();
     const double step = simulate_together(pointers_to(plans), costs, machine, options).step_ns;
     EXPECT_LE(bound, step * (1 + 1e-9)) << "seed " << seed;
   }
 }
 
-TEST(JointBounds, RefusesOtherCosts) {
+TEST(ClassBounds, RefusesOtherCosts) {
   const PipelineToy toy({.stages = 2}), other({.stages = 2, .micro_batches = 3});
-  EXPECT_THROW((void)joint_bounds(toy.classes(), other.costs(), {}, 1, links_apart()), std::logic_error);
-  EXPECT_THROW((void)joint_bounds(toy.classes(), {}, {}, 1, links_apart()), std::logic_error);
+  EXPECT_THROW((void)lower_bounds(toy.classes(), other.costs(), {}, 1, links_apart()), std::logic_error);
+  EXPECT_THROW((void)lower_bounds(toy.classes(), {}, {}, 1, links_apart()), std::logic_error);
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
   std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
-    testing::NcclCalls calls(world, grid, device,
-                             {graph::Channel::x, graph::Channel::z_gather, graph::Channel::z_scatter,
-                              graph::Channel::data});
+    testing::NcclCalls calls(
+        world, grid, device,
+        {graph::Channel::x, graph::Channel::z_gather, graph::Channel::z_scatter, graph::Channel::data});
     calls.write(0);
     calls.enqueue();
     calls.expect(0);

@@ -56,7 +56,9 @@ class NcclCalls {
   }
 
   /// The calls of every channel, between two waits of the origin.
-  void enqueue() { enqueue_where([](std::size_t /*call*/) { return true; }); }
+  void enqueue() {
+    enqueue_where([](std::size_t /*call*/) { return true; });
+  }
   void enqueue_first_of_each_channel() {
     enqueue_where([this](std::size_t c) { return c == 0 || calls_[c].stream != calls_[c - 1].stream; });
   }
@@ -120,9 +122,11 @@ class NcclCalls {
       if (!wanted(c)) continue;
       const Call& call = calls_[c];
       const auto at = static_cast<std::int64_t>(c) * kSlot;
-      const bool in_place = call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
-      transport_.enqueue(device_, call.channel, ends_[call.stream].stream,
-                         {call.kind, call.dtype, kCount, call.root, in_place ? nullptr : from_ + at, to_ + at, nullptr});
+      const bool in_place =
+          call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
+      transport_.enqueue(
+          device_, call.channel, ends_[call.stream].stream,
+          {call.kind, call.dtype, kCount, call.root, in_place ? nullptr : from_ + at, to_ + at, nullptr});
     }
     for (const auto& [stream, event] : ends_) {
       device_.record(event, stream);

@@ -181,8 +181,8 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
   execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
   const execute::State& state = program.state();
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);
-  const auto shards = ops::shards_of_stage(
-      run.model, run.step.pipeline, ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
+  const auto shards = ops::shards_of_stage(run.model, run.step.pipeline,
+                                           ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
   for (const ops::ParameterShard& shard : shards) {
     const std::string& name = shard.spec->name;
     float* master = state.contains(name + ".master") ? state.get<float>(name + ".master").data() : nullptr;

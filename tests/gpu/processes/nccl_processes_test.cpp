@@ -71,9 +71,8 @@ class NcclProcesses : public ::testing::TestWithParam<int> {
  protected:
   // A GPU that this process had opened would be of no use to the ranks.
   static void SetUpTestSuite() {
-    const auto ends = run_ranks(1, [](comm::World&) {
-      return std::vector<double>{execute::report_devices().missing.empty() ? 1.0 : 0.0};
-    });
+    const auto ends = run_ranks(
+        1, [](comm::World&) { return std::vector<double>{execute::report_devices().missing.empty() ? 1.0 : 0.0}; });
     has_gpu_ = ends.front().values == std::vector{1.0};
   }
   void SetUp() override {
@@ -116,7 +115,7 @@ graph::Grid flat_grid(int ranks) {
 }
 std::vector<Channel> flat_channels(const comm::World& world) {
   return world.size() == 2 ? std::vector{Channel::z_gather, Channel::z_scatter, Channel::world}
-                    : std::vector{Channel::x, Channel::data, Channel::world};
+                           : std::vector{Channel::x, Channel::data, Channel::world};
 }
 
 TEST_P(NcclProcesses, Collectives) {
@@ -149,7 +148,8 @@ testing::GridRun training_run(const graph::Grid& grid) {
   run.steps = testing::kEmulated ? 3 : 5;  // a replay begins with the third
   if (grid.pipe > 1) {
     run.policy = "1f1b";
-    run.step.pipeline = ops::balanced_layout(run.model, run.step.seq_len, grid.pipe, policy::make_policy("1f1b")->chunks());
+    run.step.pipeline =
+        ops::balanced_layout(run.model, run.step.seq_len, grid.pipe, policy::make_policy("1f1b")->chunks());
   }
   return run;
 }
@@ -171,7 +171,8 @@ void expect_losses_of_one_rank(const graph::Grid& grid, bool replayed) {
   expect_all_returned(together);
   const std::vector<double>&actual = together.front().values, &expected = alone.front().values;
   ASSERT_EQ(actual.size(), expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5 * expected[i]) << "step " << i;
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    EXPECT_NEAR(actual[i], expected[i], 1e-5 * expected[i]) << "step " << i;
 }
 
 graph::Grid stages(int ranks) {

@@ -84,7 +84,8 @@ class ForkedWorld final : public comm::World {
     }
   }
   void broadcast(std::vector<std::byte>& bytes, int root) override {
-    bytes = std::move(all_gather_bytes(rank_ == root ? bytes : std::vector<std::byte>())[static_cast<std::size_t>(root)]);
+    bytes =
+        std::move(all_gather_bytes(rank_ == root ? bytes : std::vector<std::byte>())[static_cast<std::size_t>(root)]);
   }
   std::vector<std::uint64_t> all_gather(std::uint64_t value) override {
     std::vector<std::uint64_t> all;
@@ -100,7 +101,9 @@ class ForkedWorld final : public comm::World {
     std::size_t longest = 1;  // so that a barrier follows the reading of sizes
     for (const SharedRank& each : ranks_) longest = std::max(longest, all.emplace_back(each.bytes).size());
     for (std::size_t begin = 0; begin < longest; begin += SharedRank::kPiece) {
-      const auto length = [begin](std::size_t size) { return std::min(SharedRank::kPiece, size - std::min(size, begin)); };
+      const auto length = [begin](std::size_t size) {
+        return std::min(SharedRank::kPiece, size - std::min(size, begin));
+      };
       std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(std::min(begin, bytes.size())), length(bytes.size()),
                   own().piece.begin());
       barrier();
@@ -114,7 +117,8 @@ class ForkedWorld final : public comm::World {
 
   void expect_peers() override {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (static_cast<int>(r) != rank_ && ranks_[r].lost.load()) throw comm::PeerLost(fmt::format("rank {} is gone", r));
+      if (static_cast<int>(r) != rank_ && ranks_[r].lost.load())
+        throw comm::PeerLost(fmt::format("rank {} is gone", r));
     }
   }
   void abort(const std::string& /*reason*/, int /*exit_code*/) override { own().lost = true; }

@@ -83,7 +83,7 @@ class Rate {
       double at = 0, taken = 0;
       int count = 0;
       for (const double time : times) {
-        if (at >= from && at < to) taken += time, count += kCount;
+        if (at + time > from && at < to) taken += time, count += kCount;
         at += time;
       }
       return rate(count, taken);

@@ -77,7 +77,7 @@ class GemmSides : public testing::GpuTest {
     key.strides = {a.row_stride, b.row_stride, c.row_stride};
     return key;
   }
-  cuda::Launch launch() { return {nullptr, memory_.poisoned(2 * cuda::kGemmWorkspace), nullptr}; }
+  cuda::Launch launch() { return {nullptr, memory_.poisoned(cuda::kGemmWorkspace), nullptr}; }
 
   std::vector<float> values(const Matrix& matrix) {
     memory_.synchronize();

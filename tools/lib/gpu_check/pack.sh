@@ -4,14 +4,15 @@
 # build_programs ARCHITECTURE
 build_programs() {
   cmake -S "$root" -B "$root/build-gpu" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGPU=ON -DWEFT_BENCH=ON -DWEFT_ARCH="$1"
-  cmake --build "$root/build-gpu" --target weft gpu_test bench_gpu
+  cmake --build "$root/build-gpu" --target weft gpu_test nccl_processes bench_gpu
 }
 
 make_pack() {
   local folder=$1 built=() name library size
   # For any x86-64 of the last ten years, because the machine with the GPU is another machine.
   build_programs x86-64-v3
-  built=("$root/build-gpu/weft" "$root/build-gpu/tests/gpu_test" "$root/build-gpu/bench/bench_gpu")
+  built=("$root/build-gpu/weft" "$root/build-gpu/tests/gpu_test" "$root/build-gpu/tests/nccl_processes"
+    "$root/build-gpu/bench/bench_gpu")
   mkdir -p "$folder/bin" "$folder/lib" "$folder/bench/peers" "$folder/gpu_check"
   for name in "${built[@]}"; do
     strip -o "$folder/bin/$(basename "$name")" "$name"

@@ -299,11 +299,11 @@ run_pairs() {
   tabbed_figures "" "$bench_gpu" --pairs ${quick[@]+"${quick[@]}"}
 }
 
-# Each case ends ranks that hang. What remains after two minutes is left.
+# In a process of their own, which opens no GPU before it forks ranks. Each case ends ranks that hang. What remains after two minutes is left.
 run_nccl() {
   local filter='*NcclProcesses*' longest=120 failed=0
   if $dry_run; then filter='*NcclProcesses*/2Ranks' longest=$limit; fi
-  timeout --foreground "$longest" "$nccl_processes" --gtest_filter="$filter" 2>&1 | tee cases.txt || failed=$?
+  timeout --foreground "$longest" "$gpu_test" --gtest_filter="$filter" 2>&1 | tee cases.txt || failed=$?
   # "[       OK ] Of/NcclProcesses.Collectives/2Ranks (1234 ms)"
   while read -r name ms; do figure "$name" "$(awk "BEGIN { print $ms / 1e3 }")" s; done < <(
     sed -n 's/^\[       OK \] [^.]*\.\([^ ]*\) (\([0-9]*\) ms)$/\1 \2/p' cases.txt)
@@ -355,7 +355,7 @@ in_units() {
 }
 
 run_tests() {
-  local filter='*' failed=0
+  local filter='-*NcclProcesses*' failed=0
   if $dry_run; then filter='CudaNccl.*'; fi
   "$gpu_test" --gtest_brief=1 --gtest_filter="$filter" 2>&1 | tee tests.txt || failed=$?
   figure "tests passed" "$(awk '/^\[  PASSED  \]/ { n += $4 } END { print n + 0 }' tests.txt)" tests

@@ -89,9 +89,8 @@ write_json() {
   mv "$out/results.json.new" "$out/results.json"
 }
 
-# Everything that a later lease or a reader needs, as one file beside the folder.
-save_results() {
-  write_json
+# Everything that a later lease or a reader needs, as one file beside the folder. --table makes results.json of it.
+archive_results() {
   tar -C "$out" --exclude=./programs --exclude=./lock --exclude=./tokens.bin -czf "$out.tar.gz.new" .
   mv "$out.tar.gz.new" "$out.tar.gz"
 }

@@ -50,8 +50,6 @@ list_parts() {
 program() {
   local folder prefix="" folders=("$root/bin" "$root/build-gpu" "$root/build-gpu/tests" "$root/build-gpu/bench")
   if $dry_run; then prefix=emulated_ folders=("$root/build/tests"); fi
-  # On emulated GPUs the ranks are threads of the test's process.
-  if $dry_run && [[ "$1" == nccl_processes ]]; then set -- gpu_test; fi
   if [[ -n "$programs" ]]; then folders=("$programs"); fi
   for folder in "${folders[@]}"; do
     if [[ -x "$folder/$prefix$1" ]]; then
@@ -117,14 +115,13 @@ prepare_run() {
     fail "$out holds the results of a $(<"$out/kind") and this is a $kind: --out names another folder"
   echo "$kind" >"$out/kind"
   echo "$peak" >"$out/peak"
-  if [[ -f "$root/lib.tar.gz" && ! -d "$root/lib" ]]; then tar -C "$root" -xzf "$root/lib.tar.gz"; fi
+  if [[ -f "$root/programs.tar.gz" && ! -d "$root/lib" ]]; then tar -C "$root" -xzf "$root/programs.tar.gz"; fi
   if ! $dry_run; then libraries=$(cuda_libraries); fi
-  for name in weft gpu_test nccl_processes bench_gpu; do
+  for name in weft gpu_test bench_gpu; do
     path=$(program "$name") || exit 2
     wrapper "$out/programs/$name" "$path"
   done
   weft="$out/programs/weft" gpu_test="$out/programs/gpu_test" bench_gpu="$out/programs/bench_gpu"
-  nccl_processes="$out/programs/nccl_processes"
   "$weft" --version >"$out/version" 2>"$out/version.errors" || fail "weft doesn't start: $(tail -n 1 "$out/version.errors")"
   rm -f "$out/device"
   if command -v nvidia-smi >/dev/null; then
@@ -240,7 +237,7 @@ run_parts() {
       rm -f "$out/doctor/status"
       fail "no usable GPU on this machine; $out/doctor/log has the details"
     fi
-    save_results # so that a call that is ended from outside leaves them
+    archive_results # so that a call that is ended from outside leaves them
   done
   say_what_is_left "${order[@]}"
 }

@@ -1,6 +1,7 @@
 // NCCL between processes that share a GPU. Each calls itself another host, so that NCCL accepts their common device,
-// and they talk by sockets. This shows that the calls are legal, end, and give the right values; nothing of speed.
-// Emulated GPUs know NCCL within a process alone: there the ranks are threads with a GPU each.
+// and they talk by sockets. The test's own process opens no GPU, because the ranks that it forks couldn't use one then.
+// This shows that the calls are legal, end, and give the right values; nothing of speed. Emulated GPUs know NCCL within
+// a process alone: there the ranks are threads with a GPU each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,14 +70,21 @@ void expect_all_returned(const std::vector<RankEnd>& ends) {
 
 class NcclProcesses : public ::testing::TestWithParam<int> {
  protected:
-  // A GPU that this process had opened would be of no use to the ranks.
   static void SetUpTestSuite() {
+    if (!is_alone()) return;
     const auto ends = run_ranks(
         1, [](comm::World&) { return std::vector<double>{execute::report_devices().missing.empty() ? 1.0 : 0.0}; });
     has_gpu_ = ends.front().values == std::vector{1.0};
   }
   void SetUp() override {
+    if (!is_alone()) GTEST_SKIP() << "run it alone, by --gtest_filter: other tests open the GPU in this process";
     if (!has_gpu_) GTEST_SKIP() << "no GPU";
+  }
+
+  // A process that has opened a GPU can't fork ranks that use it.
+  static bool is_alone() {
+    const auto& all = *::testing::UnitTest::GetInstance();
+    return testing::kEmulated || all.test_to_run_count() == all.current_test_suite()->test_to_run_count();
   }
 
   // Rounds of calls: enqueued each time, or captured once and launched. The channels may depend on the rank.

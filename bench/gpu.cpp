@@ -7,15 +7,15 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
-#include "base/median.h"
+#include "bench/gpu_pairs.h"
+#include "bench/gpu_rate.h"
+#include "bench/gpu_timing.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/elementwise/optimizer.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
@@ -25,123 +25,25 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: bench_gpu [--filter TEXT] [--tokens N] [--hidden N] [--quick]\n"
+    "       bench_gpu --rate SECONDS | --pairs [--quick]\n"
     "\n"
     "  --filter TEXT  only lines whose name contains TEXT\n"
     "  --tokens N     rows of the activations; default: 32768\n"
     "  --hidden N     width of the activations; default: 768\n"
     "  --quick        run every kernel once, without filling the cache: tests that it runs, not its speed\n"
+    "  --rate SECONDS one product of 8192x8192x8192: in a burst after a rest, and for so long\n"
+    "  --pairs        ways to compute the same: attention engines, and work within products or after them\n"
     "\n"
     "columns: time (median of 20 runs, over buffers larger than the cache), bytes moved over that time, and that over "
     "the\n"
     "rate of a device-to-device copy of 1 GiB, counted the same way: bytes read and written, each once.\n";
 
-constexpr int kRuns = 20;
-
-// Device memory for one line's arguments, filled with random numbers.
-class Pool {
- public:
-  ~Pool() { clear(); }
-  void clear() {
-    for (void* memory : memory_) cudaFree(memory);
-    memory_.clear();
-  }
-
-  cpu::Matrix matrix(DType dtype, std::int64_t rows, std::int64_t cols) {
-    const auto bytes = static_cast<std::size_t>(rows * cols) * size_of(dtype);
-    std::vector<std::byte> pattern(std::min<std::size_t>(bytes, 1 << 22));
-    for (std::size_t i = 0; i < pattern.size() / size_of(dtype); ++i) {
-      const float value = normal_(random_);
-      if (dtype == DType::f32) reinterpret_cast<float*>(pattern.data())[i] = value;
-      if (dtype == DType::bf16) reinterpret_cast<bf16*>(pattern.data())[i] = bf16(value);
-    }
-    std::byte* const memory = allocate(bytes);
-    for (std::size_t at = 0; at < bytes; at += pattern.size()) {
-      cuda::check(cudaMemcpy(memory + at, pattern.data(), std::min(pattern.size(), bytes - at), cudaMemcpyDefault),
-                  "cudaMemcpy");
-    }
-    return {memory, rows, cols, cols, dtype};
-  }
-  cpu::Matrix tokens(std::int64_t count, std::int64_t below) {
-    std::vector<std::int32_t> values(static_cast<std::size_t>(count));
-    for (auto& value : values) value = static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(below));
-    std::byte* const memory = allocate(values.size() * 4);
-    cuda::check(cudaMemcpy(memory, values.data(), values.size() * 4, cudaMemcpyDefault), "cudaMemcpy");
-    return {memory, 1, count, count, DType::i32};
-  }
-  std::byte* allocate(std::size_t bytes) {
-    void* memory = nullptr;
-    cuda::check(cudaMalloc(&memory, std::max<std::size_t>(bytes, 256)), "cudaMalloc");
-    memory_.push_back(memory);
-    return static_cast<std::byte*>(memory);
-  }
-
- private:
-  std::mt19937_64 random_{1};
-  std::normal_distribution<float> normal_{0.0F, 1.0F};
-  std::vector<void*> memory_;
-};
-
-class Timer {
- public:
-  explicit Timer(bool quick) : runs_(quick ? 1 : kRuns), first_runs_(quick ? 0 : 3) {
-    cuda::check(cudaEventCreate(&begin_), "cudaEventCreate");
-    cuda::check(cudaEventCreate(&end_), "cudaEventCreate");
-    busy_ = matrix(quick ? 1 << 10 : kBusyElements);
-    partial_ = matrix(1);
-    launch_.scratch = static_cast<std::byte*>(matrix(cuda::sum_squares_scratch_bytes(busy_)).data);
-  }
-  ~Timer() {
-    for (void* memory : memory_) cudaFree(memory);
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
-  /// Median milliseconds of a run.
-  double operator()(const std::function<void()>& run) const {
-    for (int i = 0; i < first_runs_; ++i) run();
-    std::vector<double> times;
-    for (int i = 0; i < runs_; ++i) {
-      // Fills the cache with other data, and keeps the GPU busy until the following launches are made. It only reads:
-      // written data would still be on its way to memory while the kernel is timed.
-      cuda::sum_squares(launch_, busy_, partial_, nullptr);
-      cuda::check(cudaEventRecord(begin_, nullptr), "cudaEventRecord");
-      run();
-      cuda::check(cudaEventRecord(end_, nullptr), "cudaEventRecord");
-      cuda::check(cudaEventSynchronize(end_), "a kernel");
-      float ms = 0;
-      cuda::check(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime");
-      times.push_back(static_cast<double>(ms));
-    }
-    return median(times);
-  }
-
- private:
-  static constexpr std::int64_t kBusyElements = 96 << 20;
-
-  cpu::Matrix matrix(std::int64_t elements) {
-    void* memory = nullptr;
-    const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
-    cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
-    memory_.push_back(memory);
-    cuda::check(cudaMemset(memory, 0, bytes), "cudaMemset");
-    return {memory, 1, elements, elements, DType::f32};
-  }
-
-  int runs_, first_runs_;
-  std::vector<void*> memory_;
-  cpu::Matrix busy_, partial_;
-  cuda::Launch launch_;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
-
 struct Bench {
   std::string filter;
   std::int64_t tokens, hidden;
   bool quick;
-  Pool pool{};
-  Timer timer{quick};
+  bench::GpuPool pool{};
+  bench::GpuTimer timer{quick};
   execute::CudaLibraries libraries{};
   std::unique_ptr<execute::DeviceGemmTrials> trials = execute::make_device_gemm_trials({.rounds = quick ? 1 : 7});
   double copy = 0;  // bytes per millisecond
@@ -370,11 +272,12 @@ void run_all(Bench& bench) {
 int bench_main(int argc, char** argv) {
   std::string filter;
   std::int64_t tokens = 32768, hidden = 768;
-  bool quick = false;
+  bool quick = false, pairs = false;
+  double rate_seconds = 0;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
-    if (flag == "--quick") {
-      quick = true;
+    if (flag == "--quick" || flag == "--pairs") {
+      (flag == "--quick" ? quick : pairs) = true;
       continue;
     }
     if (flag == "--help" || i + 1 == argc) {
@@ -388,13 +291,18 @@ int bench_main(int argc, char** argv) {
       tokens = std::atoll(value);
     } else if (flag == "--hidden") {
       hidden = std::atoll(value);
+    } else if (flag == "--rate") {
+      rate_seconds = std::atof(value);
     } else {
       fmt::print(stderr, "unknown flag {}\n{}", flag, kUsage);
       return 2;
     }
   }
-  Bench bench{.filter = filter, .tokens = tokens, .hidden = hidden, .quick = quick};
   fmt::print("{}\n", fmt::join(execute::report_devices().devices, "\n"));
+  if (rate_seconds > 0) bench::print_rate(rate_seconds, quick);
+  if (pairs) bench::print_pairs(quick);
+  if (rate_seconds > 0 || pairs) return 0;
+  Bench bench{.filter = filter, .tokens = tokens, .hidden = hidden, .quick = quick};
   run_all(bench);
   return 0;
 }

@@ -2,7 +2,7 @@
 """Times training steps of a GPT-2 in PyTorch on a GPU; prints one JSON line.
 
 The peer of tools/gpu-check's training steps: bf16 by autocast, torch.compile, PyTorch's own choice of fused attention,
-fused AdamW, no clipping. A step's time is the wall-clock time between synchronisations that are several steps apart,
+fused AdamW, no clipping. A step adds the gradients of --accumulate batches. Its time is the wall-clock time between synchronisations that are several steps apart,
 divided by the steps.
 """
 
@@ -18,7 +18,7 @@ from pytorch_step import Gpt2, make_optimizer
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("layers", 12), ("hidden", 768), ("heads", 12), ("vocab", 50304), ("context", 1024),
-                          ("batch", 16), ("seq", 1024), ("steps", 20), ("warmup", 10)):  # fmt: skip
+                          ("batch", 16), ("accumulate", 1), ("seq", 1024), ("steps", 20), ("warmup", 10)):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     options = parser.parse_args()
@@ -37,18 +37,23 @@ def main():
     def loss_of(tokens, targets):
         with torch.autocast("cuda", dtype=torch.bfloat16):
             logits = model(tokens)
-            return F.cross_entropy(logits.view(-1, options.vocab).float(), targets.view(-1))
+            loss = F.cross_entropy(logits.view(-1, options.vocab).float(), targets.view(-1))
+            return loss / options.accumulate
 
     step_loss = torch.compile(loss_of) if options.compile else loss_of
-    tokens = torch.randint(options.vocab, (options.batch, options.seq), device=device)
-    targets = torch.randint(options.vocab, (options.batch, options.seq), device=device)
+    shape = (options.accumulate, options.batch, options.seq)
+    tokens = torch.randint(options.vocab, shape, device=device)
+    targets = torch.randint(options.vocab, shape, device=device)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss = step_loss(tokens, targets)
-        loss.backward()
+        total = 0
+        for part in range(options.accumulate):
+            loss = step_loss(tokens[part], targets[part])
+            loss.backward()
+            total += loss.detach()
         optimizer.step()
-        return loss
+        return total
 
     for _ in range(options.warmup):
         loss = step()

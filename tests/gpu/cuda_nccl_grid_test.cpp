@@ -12,6 +12,7 @@
 #include "runtime/execute/cuda/nccl_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/gpu/nccl_calls.h"
 
 namespace weft {
 namespace {
@@ -27,52 +28,17 @@ class CudaNcclGrid : public testing::GpuTest {
   }
 };
 
-// Every kind of collective among the ranks of a channel, with numbers that show their origin.
 TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
-  constexpr std::int64_t kCount = 5;
   const graph::Grid grid = testing::grid_of(2, 1, 2, 2);
-  const auto value = [](int rank, std::int64_t i) { return static_cast<std::int32_t>(1000 * rank + i); };
   std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
-    const execute::DeviceStream stream = device.add_stream("collectives", execute::StreamPriority::high);
-    const auto bytes = [](std::int64_t count) { return count * static_cast<std::int64_t>(sizeof(std::int32_t)); };
-    auto* const host = reinterpret_cast<std::int32_t*>(device.allocate_pinned(bytes(2 * kCount)));
-    std::byte* const from = device.allocate(bytes(2 * kCount));
-    std::byte* const to = device.allocate(bytes(2 * kCount));
-    execute::NcclTransport transport(world, grid, device);
-    for (const graph::Channel channel :
-         {graph::Channel::x, graph::Channel::z_gather, graph::Channel::z_scatter, graph::Channel::data}) {
-      transport.join(channel);
-      std::vector<int> group;
-      for (int rank = 0; rank < world.size(); ++rank) {
-        if (graph::group_color(grid, channel, rank) == graph::group_color(grid, channel, world.rank()))
-          group.push_back(rank);
-      }
-      EXPECT_EQ(group.size(), 2U);
-      const int first = group.front(), second = group.back(), own = world.rank() == second ? 1 : 0;
-      // A collective of all ranks' numbers: `expected` returns element i of this rank's result; the first `count` are
-      // checked.
-      const auto expect = [&](comm::CollectiveKind kind, std::int64_t count, const auto& expected) {
-        SCOPED_TRACE(std::to_string(static_cast<int>(kind)) + " on rank " + std::to_string(world.rank()));
-        for (std::int64_t i = 0; i < 2 * kCount; ++i) host[i] = value(world.rank(), i);
-        device.copy(stream, from, host, bytes(2 * kCount));
-        device.copy(stream, to, host, bytes(2 * kCount));
-        const bool in_place = kind == comm::CollectiveKind::all_reduce || kind == comm::CollectiveKind::broadcast;
-        const int root = kind == comm::CollectiveKind::broadcast ? 1 : 0;
-        transport.enqueue(device, channel, stream,
-                          {kind, DType::i32, kCount, root, in_place ? nullptr : from, to, nullptr});
-        device.copy(stream, host, to, bytes(2 * kCount));
-        device.synchronize(stream);
-        for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(host[i], expected(i)) << "element " << i;
-      };
-      const auto sum = [&](std::int64_t i) { return value(first, i) + value(second, i); };
-      expect(comm::CollectiveKind::all_reduce, kCount, sum);
-      expect(comm::CollectiveKind::broadcast, kCount, [&](std::int64_t i) { return value(second, i); });
-      expect(comm::CollectiveKind::reduce_scatter, kCount, [&](std::int64_t i) { return sum(own * kCount + i); });
-      expect(comm::CollectiveKind::all_gather, 2 * kCount,
-             [&](std::int64_t i) { return value(i < kCount ? first : second, i % kCount); });
-    }
+    testing::NcclCalls calls(
+        world, grid, device,
+        {graph::Channel::x, graph::Channel::z_gather, graph::Channel::z_scatter, graph::Channel::data});
+    calls.write(0);
+    calls.enqueue();
+    calls.expect(0);
     return 0;
   };
   EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();

@@ -3,6 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "kernels/cuda/elementwise/activation.h"
+#include "kernels/cuda/elementwise/elementwise.h"
+#include "kernels/cuda/gemm/bias_gradient.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace weft {
@@ -44,6 +53,121 @@ TEST_F(GemmEpilogues, OfOddRowsRunBehindTheProduct) {
   key.epilogue = Epilogue::gelu_gradient;
   EXPECT_FALSE(cuda::GemmWithEpilogue(library, key, a, b, c, nullptr, &other, nullptr).fused());
   EXPECT_THROW(cuda::GemmWithEpilogue(library, key, a, b, c, nullptr, nullptr, nullptr), std::logic_error);
+}
+
+// Side matrices that no plan uses yet: their values are those of kernels after the product. A library need not have
+// them.
+class GemmSides : public testing::GpuTest {
+ protected:
+  static constexpr std::int64_t kM = 48, kN = 64, kK = 40;
+
+  Matrix matrix(std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(rows * cols) * size_of(dtype));
+    for (std::size_t i = 0; i < bytes.size() / size_of(dtype); ++i) {
+      state_ = state_ * 1664525U + 1013904223U;
+      const float value = static_cast<float>(state_ >> 8) * 0x1p-23F - 1.0F;
+      const bf16 narrow(value);
+      std::memcpy(bytes.data() + i * size_of(dtype), dtype == DType::f32 ? static_cast<const void*>(&value) : &narrow,
+                  size_of(dtype));
+    }
+    return {memory_.upload(bytes), rows, cols, cols, dtype};
+  }
+  static cuda::GemmKey key_of(const Matrix& a, const Matrix& b, const Matrix& c, bool trans_a) {
+    cuda::GemmKey key{.m = kM, .n = kN, .k = kK, .trans_a = trans_a, .inputs = a.dtype, .output = c.dtype};
+    key.strides = {a.row_stride, b.row_stride, c.row_stride};
+    return key;
+  }
+  cuda::Launch launch() { return {nullptr, memory_.poisoned(cuda::kGemmWorkspace), nullptr}; }
+
+  std::vector<float> values(const Matrix& matrix) {
+    memory_.synchronize();
+    const auto count = static_cast<std::size_t>(matrix.rows * matrix.cols);
+    const auto bytes = memory_.download(static_cast<const std::byte*>(matrix.data),
+                                        static_cast<std::int64_t>(count * size_of(matrix.dtype)));
+    std::vector<float> all(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      all[i] = matrix.dtype == DType::f32 ? reinterpret_cast<const float*>(bytes.data())[i]
+                                          : static_cast<float>(reinterpret_cast<const bf16*>(bytes.data())[i]);
+    }
+    return all;
+  }
+  void expect_near(const Matrix& actual, const Matrix& expected) {
+    const std::vector<float> a = values(actual), e = values(expected);
+    ASSERT_EQ(a.size(), e.size());
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(e[i]), 2);
+      norm += std::pow(static_cast<double>(e[i]), 2);
+    }
+    EXPECT_GT(norm, 0);
+    EXPECT_LT(std::sqrt(difference / norm), 0.01);
+  }
+  // Whether the library has the product.
+  static bool is_there(const std::optional<cuda::PreparedGemm>& product) {
+    EXPECT_TRUE(product || !testing::kEmulated);
+    return product.has_value();
+  }
+
+  testing::GpuMemory memory_;
+  cuda::CublasLt library_;
+
+ private:
+  std::uint32_t state_ = 1;
+};
+
+TEST_F(GemmSides, AWeightGradientSumsItsRows) {
+  const Matrix a = matrix(kK, kM), b = matrix(kK, kN), c = matrix(kM, kN, DType::f32), c2 = matrix(kM, kN, DType::f32);
+  const Matrix sums = matrix(1, kM, DType::f32), sums2 = matrix(1, kM, DType::f32);
+  const cuda::GemmKey key = key_of(a, b, c, true);
+  const auto product = cuda::PreparedGemm::with_epilogue(library_, key, a, b, c2, {.bias_gradient = &sums2}, nullptr);
+  if (!is_there(product)) GTEST_SKIP() << "the library has no BGRADB here";
+  product->run(launch());
+  cuda::PreparedGemm(library_, key, a, b, c, nullptr, nullptr).run(launch());
+  cuda::bias_gradient(launch(), a, sums, false);
+  expect_near(c2, c);
+  expect_near(sums2, sums);
+}
+
+TEST_F(GemmSides, GelusGradientSumsItsColumns) {
+  const Matrix a = matrix(kM, kK), b = matrix(kK, kN), c = matrix(kM, kN), c2 = matrix(kM, kN), x = matrix(kM, kN);
+  const Matrix sums = matrix(1, kN, DType::f32), sums2 = matrix(1, kN);
+  cuda::GemmKey key = key_of(a, b, c, false);
+  cuda::PreparedGemm(library_, key, a, b, c, nullptr, nullptr).run(launch());
+  cuda::gelu_backward(launch(), x, c, c);
+  cuda::bias_gradient(launch(), c, sums, false);
+  key.epilogue = Epilogue::gelu_gradient;
+  const auto product =
+      cuda::PreparedGemm::with_epilogue(library_, key, a, b, c2, {.second = &x, .bias_gradient = &sums2}, nullptr);
+  if (!is_there(product)) GTEST_SKIP() << "the library has no DGELU_BGRAD here";
+  product->run(launch());
+  expect_near(c2, c);
+  expect_near(sums2, sums);
+}
+
+TEST_F(GemmSides, AProductIsAddedToAnotherMatrix) {
+  const Matrix a = matrix(kM, kK), b = matrix(kK, kN), c = matrix(kM, kN), c2 = matrix(kM, kN);
+  const Matrix addend = matrix(kM, kN), bias = matrix(1, kN);
+  cuda::GemmKey key = key_of(a, b, c, false);
+  key.has_bias = true;
+  cuda::PreparedGemm(library_, key, a, b, c, &bias, nullptr).run(launch());
+  cuda::add(launch(), c, addend, c);
+  key.accumulate = true;
+  const auto product =
+      cuda::PreparedGemm::with_epilogue(library_, key, a, b, c2, {.bias = &bias, .addend = &addend}, nullptr);
+  if (!is_there(product)) GTEST_SKIP() << "the library adds no other matrix here";
+  product->run(launch());
+  expect_near(c2, c);
+}
+
+TEST_F(GemmSides, OnesThatDontFitAreRefused) {
+  const Matrix a = matrix(kM, kK), b = matrix(kK, kN), c = matrix(kM, kN), short_sums = matrix(1, kN);
+  const cuda::GemmKey key = key_of(a, b, c, false);
+  const auto make = [&](const cuda::GemmSideMatrices& side) {
+    return cuda::PreparedGemm::with_epilogue(library_, key, a, b, c, side, nullptr);
+  };
+  EXPECT_THROW(make({.bias_gradient = &short_sums}), std::logic_error);
+  EXPECT_THROW(make({.addend = &c}), std::logic_error) << "the key doesn't accumulate";
+  EXPECT_THROW(make({.second = &c}), std::logic_error) << "the key has no epilogue";
 }
 
 }  // namespace

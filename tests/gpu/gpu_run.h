@@ -57,11 +57,11 @@ inline GridRun on_gpu_staged(GridRun run) {
   return run;
 }
 
-/// A run whose ranks have a GPU each, with NCCL's collectives.
-inline GridRun on_gpus(GridRun run, bool graphs = false) {
-  run.make_executor = [grid = run.step.grid, graphs](comm::World& world, const execute::State& state) {
+/// A run whose ranks have a GPU each, or processes of their own that share the first one, with NCCL's collectives.
+inline GridRun on_gpus(GridRun run, bool graphs = false, bool share_a_gpu = false) {
+  run.make_executor = [grid = run.step.grid, graphs, share_a_gpu](comm::World& world, const execute::State& state) {
     const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
-    auto device = execute::make_cuda_device(world.rank());
+    auto device = execute::make_cuda_device(share_a_gpu ? 0 : world.rank());
     auto transport = execute::make_nccl_transport(world, grid, *device);
     auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
     return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);

@@ -48,9 +48,18 @@ struct GridRun {
   std::uint64_t seed = 7;
   execute::MakeExecutor make_executor = nullptr;  // null: the CPU
   double watchdog_seconds = 0;                    // 0: no watchdog
+  std::function<void(const comm::World&, std::int64_t step)> before_step = nullptr;
 
   /// Sequences of a step, over all ranks.
   std::int64_t sequences() const { return step.grid.batch_ranks() * step.micro_batches * step.micro_batch; }
+  /// Targets of a step that count, over all ranks.
+  std::int64_t counted_targets() const {
+    std::int64_t counted = 0;
+    for (std::int64_t s = 0; s < sequences(); ++s) {
+      for (std::int64_t t = 0; t < step.seq_len; ++t) counted += (s + t) % 7 != 3;
+    }
+    return counted;
+  }
 };
 
 /// One step of a GPT-2 of one narrow block over four tokens: for tests that aren't about the numbers.
@@ -98,115 +107,126 @@ inline std::int32_t grid_token(const ops::ModelConfig& model, std::int64_t k, st
   return static_cast<std::int32_t>((mixed >> 33) % static_cast<std::uint64_t>(model.vocab));
 }
 
+/// Adds a shard's part of its parameter to the whole.
+inline void put_arrays(const execute::State& state, const ops::ParameterShard& shard, GridOutcome& outcome) {
+  const ops::ParameterSpec& spec = *shard.spec;
+  const auto put = [&](const std::string& name, std::int64_t begin, std::int64_t end) {
+    std::vector<float>& whole = outcome.arrays[name];
+    whole.resize(static_cast<std::size_t>(spec.rows * spec.cols), std::nanf(""));
+    const std::vector<float> values = values_of(state, name);
+    for (const ops::ElementRun& piece : shard.runs_within(begin, end)) {
+      for (std::int64_t i = 0; i < piece.count && piece.global >= 0; ++i) {
+        float& to = whole[static_cast<std::size_t>(piece.global + i)];
+        const float from = values[static_cast<std::size_t>(piece.local + i)];
+        if (!std::isnan(to) && to != from) ADD_FAILURE() << name << " differs between replicas";
+        to = from;
+      }
+      for (std::int64_t i = 0; i < piece.count && piece.global < 0; ++i) {
+        if (values[static_cast<std::size_t>(piece.local + i)] != 0) ADD_FAILURE() << name << " has padding";
+      }
+    }
+  };
+  put(spec.name, shard.begin, shard.end);
+  if (!spec.frozen) put(spec.name + ".m", shard.update_begin, shard.update_end);
+}
+
+/// Writes this rank's inputs of step `k`: tokens, targets and what they depend on.
+inline void write_inputs(const GridRun& run, const execute::State& state, std::int64_t rank, std::int64_t k) {
+  const graph::Coordinates at = graph::coordinates_of(run.step.grid, rank);
+  const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;
+  const std::int64_t first = graph::batch_rank(run.step.grid, at) * own;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(own * seq)), targets(tokens.size());
+  for (std::int64_t s = 0; s < own; ++s) {
+    for (std::int64_t t = 0; t < seq; ++t) {
+      const auto i = static_cast<std::size_t>(s * seq + t);
+      tokens[i] = grid_token(run.model, k, first + s, t);
+      targets[i] = (first + s + t) % 7 == 3 ? -1 : grid_token(run.model, k, first + s, t + 1);
+    }
+  }
+  train::write_ids(state, ops::names::kTokens, tokens);
+  train::write_ids(state, ops::names::kTargets, targets);
+  if (run.step.document_mask) {
+    const auto starts = state.get<std::int32_t>(ops::names::kDocumentStarts);
+    for (std::int64_t s = 0; s < own; ++s) {
+      const std::int64_t length = 2 + (first + s) % 3;
+      for (std::int64_t t = 0; t < seq; ++t) {
+        starts[static_cast<std::size_t>(s * seq + t)] = static_cast<std::int32_t>(t - t % length);
+      }
+    }
+  }
+  const auto scalars = state.get<float>(ops::names::kScalars);
+  const auto step_number = static_cast<double>(k + 1);
+  scalars[0] = static_cast<float>(run.lr * std::min(1.0, step_number / static_cast<double>(run.warmup)));
+  scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta1), step_number)));
+  scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta2), step_number)));
+  scalars[3] = static_cast<float>(1.0 / static_cast<double>(run.counted_targets()));
+  if (state.contains(ops::names::kRandom)) {
+    const auto random = state.get<std::int64_t>(ops::names::kRandom);
+    random[0] = 99, random[1] = k, random[2] = first * seq;
+  }
+}
+
+/// The run's part of one rank. Rank 0 has the losses and norms.
+inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& outcome, std::mutex& mutex) {
+  const graph::Grid& grid = run.step.grid;
+  const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
+  execute::ProgramOptions options;
+  options.policy = run.own_policy != nullptr ? run.own_policy : policy::make_policy(run.policy);
+  options.policy_options.compute_streams = run.compute_streams;
+  options.policy_options.memory_limit = run.memory_limit;
+  options.rewrites = plan::parse_rewrites(run.rewrites);
+  options.gemm_tuning = run.gemm_tuning;
+  options.grid = grid;
+  options.make_executor = run.make_executor;
+  options.watchdog_seconds = run.watchdog_seconds;
+  const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
+  execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
+  const execute::State& state = program.state();
+  const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);
+  const auto shards = ops::shards_of_stage(run.model, run.step.pipeline,
+                                           ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
+  for (const ops::ParameterShard& shard : shards) {
+    const std::string& name = shard.spec->name;
+    float* master = state.contains(name + ".master") ? state.get<float>(name + ".master").data() : nullptr;
+    train::initialize_parameter(shard, run.seed, run.step.dtype, state.data(name), master);
+  }
+  if (state.contains(ops::names::kCoordinates)) {
+    const auto values = ops::coordinate_values(grid, at);
+    const auto coordinates = state.get<std::int64_t>(ops::names::kCoordinates);
+    std::copy_n(values.begin(), coordinates.size(), coordinates.begin());
+  }
+  program.state_to_device();
+  const auto finish = [&] {
+    program.finish();
+    if (world.rank() != 0) return;
+    const auto metrics = state.get<float>(ops::names::kMetrics);
+    EXPECT_EQ(metrics[1], static_cast<float>(run.counted_targets()));
+    outcome.losses.push_back(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
+    outcome.norms.push_back(static_cast<double>(metrics[3]));
+  };
+  bool under_way = false;  // the step before
+  for (std::int64_t k = 0; k < run.steps; ++k) {
+    if (run.before_step) run.before_step(world, k);
+    write_inputs(run, state, world.rank(), k);
+    const bool ahead = program.start("train", k) && k + 1 < run.steps;
+    if (under_way) finish();
+    if (!ahead) finish();
+    under_way = ahead;
+  }
+  program.state_to_host();
+  const std::lock_guard lock(mutex);
+  for (const ops::ParameterShard& shard : shards) put_arrays(state, shard, outcome);
+}
+
 inline GridOutcome run_grid(const GridRun& run) {
   GridOutcome outcome;
   std::mutex mutex;
   std::ostringstream errors;
-  const graph::Grid& grid = run.step.grid;
-  const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);
   const auto body = [&](comm::World& world) {
-    const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
-    execute::ProgramOptions options;
-    options.policy = run.own_policy != nullptr ? run.own_policy : policy::make_policy(run.policy);
-    options.policy_options.compute_streams = run.compute_streams;
-    options.policy_options.memory_limit = run.memory_limit;
-    options.rewrites = plan::parse_rewrites(run.rewrites);
-    options.gemm_tuning = run.gemm_tuning;
-    options.grid = grid;
-    options.make_executor = run.make_executor;
-    options.watchdog_seconds = run.watchdog_seconds;
-    const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
-    execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
-    const execute::State& state = program.state();
-    const auto shards = ops::shards_of_stage(
-        run.model, run.step.pipeline, ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
-    for (const ops::ParameterShard& shard : shards) {
-      const std::string& name = shard.spec->name;
-      float* master = state.contains(name + ".master") ? state.get<float>(name + ".master").data() : nullptr;
-      train::initialize_parameter(shard, run.seed, run.step.dtype, state.data(name), master);
-    }
-    if (state.contains(ops::names::kCoordinates)) {
-      const auto values = ops::coordinate_values(grid, at);
-      const auto coordinates = state.get<std::int64_t>(ops::names::kCoordinates);
-      std::copy_n(values.begin(), coordinates.size(), coordinates.begin());
-    }
-    program.state_to_device();
-    const std::int64_t seq = run.step.seq_len, own = run.step.micro_batches * run.step.micro_batch;
-    const std::int64_t first = graph::batch_rank(grid, at) * own;
-    bool under_way = false;  // the step before
-    for (std::int64_t k = 0; k < run.steps; ++k) {
-      std::vector<std::int32_t> tokens(static_cast<std::size_t>(own * seq)), targets(tokens.size());
-      for (std::int64_t s = 0; s < own; ++s) {
-        for (std::int64_t t = 0; t < seq; ++t) {
-          const auto i = static_cast<std::size_t>(s * seq + t);
-          tokens[i] = grid_token(run.model, k, first + s, t);
-          targets[i] = (first + s + t) % 7 == 3 ? -1 : grid_token(run.model, k, first + s, t + 1);
-        }
-      }
-      train::write_ids(state, ops::names::kTokens, tokens);
-      train::write_ids(state, ops::names::kTargets, targets);
-      if (run.step.document_mask) {
-        const auto starts = state.get<std::int32_t>(ops::names::kDocumentStarts);
-        for (std::int64_t s = 0; s < own; ++s) {
-          const std::int64_t length = 2 + (first + s) % 3;
-          for (std::int64_t t = 0; t < seq; ++t) {
-            starts[static_cast<std::size_t>(s * seq + t)] = static_cast<std::int32_t>(t - t % length);
-          }
-        }
-      }
-      std::int64_t counted = 0;
-      for (std::int64_t s = 0; s < run.sequences(); ++s) {
-        for (std::int64_t t = 0; t < seq; ++t) counted += (s + t) % 7 != 3;
-      }
-      const auto scalars = state.get<float>(ops::names::kScalars);
-      const auto step_number = static_cast<double>(k + 1);
-      scalars[0] = static_cast<float>(run.lr * std::min(1.0, step_number / static_cast<double>(run.warmup)));
-      scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta1), step_number)));
-      scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(run.step.beta2), step_number)));
-      scalars[3] = static_cast<float>(1.0 / static_cast<double>(counted));
-      if (state.contains(ops::names::kRandom)) {
-        const auto random = state.get<std::int64_t>(ops::names::kRandom);
-        random[0] = 99, random[1] = k, random[2] = first * seq;
-      }
-      const auto finish = [&] {
-        program.finish();
-        if (world.rank() != 0) return;
-        const auto metrics = state.get<float>(ops::names::kMetrics);
-        EXPECT_EQ(metrics[1], static_cast<float>(counted));
-        outcome.losses.push_back(static_cast<double>(metrics[0]) / static_cast<double>(metrics[1]));
-        outcome.norms.push_back(static_cast<double>(metrics[3]));
-      };
-      const bool ahead = program.start("train", k) && k + 1 < run.steps;
-      if (under_way) finish();
-      if (!ahead) finish();
-      under_way = ahead;
-    }
-    program.state_to_host();
-    const std::lock_guard lock(mutex);
-    for (const ops::ParameterShard& shard : shards) {
-      const ops::ParameterSpec& spec = *shard.spec;
-      const auto put = [&](const std::string& name, std::int64_t begin, std::int64_t end) {
-        std::vector<float>& whole = outcome.arrays[name];
-        whole.resize(static_cast<std::size_t>(spec.rows * spec.cols), std::nanf(""));
-        const std::vector<float> values = values_of(state, name);
-        for (const ops::ElementRun& piece : shard.runs_within(begin, end)) {
-          for (std::int64_t i = 0; i < piece.count && piece.global >= 0; ++i) {
-            float& to = whole[static_cast<std::size_t>(piece.global + i)];
-            const float from = values[static_cast<std::size_t>(piece.local + i)];
-            if (!std::isnan(to) && to != from) ADD_FAILURE() << name << " differs between replicas";
-            to = from;
-          }
-          for (std::int64_t i = 0; i < piece.count && piece.global < 0; ++i) {
-            if (values[static_cast<std::size_t>(piece.local + i)] != 0) ADD_FAILURE() << name << " has padding";
-          }
-        }
-      };
-      put(spec.name, shard.begin, shard.end);
-      if (!spec.frozen) put(spec.name + ".m", shard.update_begin, shard.update_end);
-    }
+    run_grid_rank(run, world, outcome, mutex);
     return 0;
   };
-  outcome.exit_code = comm::run_ranks(static_cast<int>(grid.ranks()), body, errors);
+  outcome.exit_code = comm::run_ranks(static_cast<int>(run.step.grid.ranks()), body, errors);
   outcome.errors = errors.str();
   return outcome;
 }

@@ -285,6 +285,32 @@ void CudnnAttention::Bound::run(cudaStream_t stream) const {
               attention_->backward_ ? "attention_backward" : "attention_forward");
 }
 
+std::vector<std::unique_ptr<CudnnAttention>> CudnnAttention::by_every_engine(CudnnHandle& handle,
+                                                                             const AttentionLayout& layout,
+                                                                             bool backward) {
+  std::vector<std::unique_ptr<CudnnAttention>> found;
+  if (!is_aligned(layout)) return found;
+  try {
+    const CudnnTarget target(handle);
+    for (std::size_t i = 0;; ++i) {
+      CudnnGraph graph = make_graph(layout, backward);  // an engine refers to its graph
+      graph.finalize(target);
+      std::vector<CudnnEngine> engines = propose_engines(graph, target);
+      if (i >= engines.size()) return found;
+      try {
+        CudnnDescriptor plan = make_cudnn_plan(engines[i], target);
+        found.emplace_back(
+            new CudnnAttention(handle, layout, backward, std::move(graph), std::move(engines[i]), std::move(plan)));
+      } catch (const CudnnError&) {
+        continue;  // a proposal may not fit after all
+      }
+    }
+  } catch (const CudnnError& error) {
+    if (!error.unsupported()) throw;
+    return found;
+  }
+}
+
 EngineCount cudnn_engines(const AttentionLayout& layout, bool backward, std::string_view device_properties_json) {
   const CudnnTarget target(device_properties_json);
   CudnnGraph graph = make_graph(layout, backward);

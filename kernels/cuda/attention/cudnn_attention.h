@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/cuda/attention/cudnn_descriptor.h"
 
@@ -73,6 +74,11 @@ class CudnnAttention {
 
   /// bind() and run() once, for tests.
   void run(cudaStream_t stream, const AttentionPointers& pointers) const { bind(pointers).run(stream); }
+
+  /// One for each engine that compiles, deterministic or not, cuDNN's best guess first: to measure them.
+  static std::vector<std::unique_ptr<CudnnAttention>> by_every_engine(CudnnHandle& handle,
+                                                                      const AttentionLayout& layout, bool backward);
+  bool deterministic() const { return engine_.deterministic; }
 
  private:
   CudnnAttention(CudnnHandle& handle, const AttentionLayout& layout, bool backward, CudnnGraph graph,

@@ -40,15 +40,16 @@ cudaDataType_t library_type(DType dtype) {
   return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-std::uint32_t library_epilogue(const GemmKey& key) {
+std::uint32_t library_epilogue(const GemmKey& key, bool bias_gradient) {
   switch (key.epilogue) {
     case Epilogue::none:
       break;
     case Epilogue::gelu:
       return key.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case Epilogue::gelu_gradient:
-      return CUBLASLT_EPILOGUE_DGELU;
+      return bias_gradient ? CUBLASLT_EPILOGUE_DGELU_BGRAD : CUBLASLT_EPILOGUE_DGELU;
   }
+  if (bias_gradient) return CUBLASLT_EPILOGUE_BGRADB;  // the library's B is our A
   return key.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -118,6 +119,24 @@ void check_arguments(const GemmKey& key, const Matrix& a, const Matrix& b, const
   require(key.k > 0, "cuBLASLt adds no bias to an empty sum");
 }
 
+void check_side(const GemmKey& key, const Matrix& c, const GemmSideMatrices& side) {
+  const auto like_c = [&](const Matrix& matrix) {
+    return matrix.dtype == c.dtype && matrix.rows == key.m && matrix.cols == key.n;
+  };
+  require((side.second != nullptr) == (key.epilogue != Epilogue::none), "an epilogue without its matrix, or the other");
+  require(side.second == nullptr || like_c(*side.second), "the second matrix differs from C");
+  require((side.addend != nullptr) == key.accumulate, "the key accumulates, and no addend is given, or the other");
+  require(side.addend == nullptr || (like_c(*side.addend) && side.addend->row_stride == c.row_stride),
+          "the addend differs from C");
+  require(side.bias == nullptr || key.epilogue != Epilogue::gelu_gradient, "GELU's gradient takes no bias");
+  if (side.bias_gradient == nullptr) return;
+  require(side.bias == nullptr && key.epilogue != Epilogue::gelu, "a bias and its gradient in one product");
+  require(side.bias_gradient->dtype == c.dtype, "cuBLASLt writes a bias's gradient in C's dtype only");
+  const std::int64_t length = key.epilogue == Epilogue::gelu_gradient ? key.n : key.m;
+  require(side.bias_gradient->rows == 1 && side.bias_gradient->cols == length,
+          "the bias's gradient has another length");
+}
+
 }  // namespace
 
 std::string to_hex(const GemmAlgorithm& algorithm) {
@@ -157,43 +176,48 @@ std::size_t CublasLt::version() {
 struct PreparedGemm::Impl {
   GemmKey key;
   Matrix a, b, c;
+  Matrix added;  // what key.accumulate adds: C, or another matrix
   cpu::GemmCopies copies;
   Matrix a_shown, b_shown;  // in cuBLASLt's layout: a and b, or the copies without data
   cublasLtHandle_t handle;
   bool empty;  // nothing to multiply: the other members are unused
+  bool fused;  // does more than add a bias
   cublasLtMatmulDescOpaque_t descriptor{};
   cublasLtMatrixLayoutOpaque_t a_layout{}, b_layout{}, c_layout{};
   cublasLtMatmulAlgo_t algorithm{};
 
   Impl(const CublasLt& library, const GemmKey& wanted, const Matrix& a_matrix, const Matrix& b_matrix,
-       const Matrix& c_matrix, const Matrix* bias, GemmLayout layout, const Matrix* second)
+       const Matrix& c_matrix, const GemmSideMatrices& side, GemmLayout layout)
       : key(wanted),
         a(shaped(a_matrix, key.trans_a, key.m, key.k)),
         b(shaped(b_matrix, key.trans_b, key.k, key.n)),
         c(shaped(c_matrix, false, key.m, key.n)),
+        added(side.addend != nullptr ? shaped(*side.addend, false, key.m, key.n) : c),
         copies(cpu::copies_for(layout, shape_of(key), key.inputs)),
         a_shown(copies.a ? copies.a->matrix : a),
         b_shown(copies.b ? copies.b->matrix : b),
         handle(static_cast<cublasLtHandle_t>(library.get())),
-        empty(key.m == 0 || key.n == 0 || key.k == 0) {
+        empty(key.m == 0 || key.n == 0 || key.k == 0),
+        fused(key.epilogue != Epilogue::none || side.bias_gradient != nullptr) {
     if (empty) return;
     const cpu::GemmShape shown = cpu::shown_as(layout, shape_of(key));
     check_cublas(cublas_lt().init_descriptor(&descriptor, sizeof(descriptor), CUBLAS_COMPUTE_32F, CUDA_R_32F),
                  "cublasLtMatmulDescInit");
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, shown.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSB, shown.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (bias != nullptr) {
+    if (const Matrix* const bias = side.bias != nullptr ? side.bias : side.bias_gradient; bias != nullptr) {
       const void* pointer = bias->data;
       set(descriptor, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointer);
       set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(bias->dtype));
     }
-    if (second != nullptr) {
+    if (side.second != nullptr) {
       // Transposed like C, so that its rows are the library's columns. By default its dtype is C's.
-      const void* pointer = second->data;
+      const void* pointer = side.second->data;
       set(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointer);
-      set<std::int64_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, std::max(second->row_stride, second->cols));
+      set<std::int64_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+                        std::max(side.second->row_stride, side.second->cols));
     }
-    set<std::uint32_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key));
+    set<std::uint32_t>(descriptor, CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(key, side.bias_gradient != nullptr));
     a_layout = layout_of(a_shown);
     b_layout = layout_of(b_shown);
     c_layout = layout_of(c);
@@ -207,12 +231,12 @@ struct PreparedGemm::Impl {
     set<std::uint64_t>(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kGemmWorkspace);
     // Parts of a split k are added out of place in a fixed order, never in order of arrival. With a bias or an epilogue
     // k isn't split: some of the library's split algorithms round the product before they add the bias.
-    const bool whole = key.has_bias || key.epilogue != Epilogue::none;
+    const bool whole = key.has_bias || fused;
     set<std::uint32_t>(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                        whole ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b_shown));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a_shown));
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c));
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(added));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c));
 
     std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
@@ -221,7 +245,7 @@ struct PreparedGemm::Impl {
                                                         &preference, most, results.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return found;
     // Some versions return this status for dtypes that an epilogue doesn't support.
-    if (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != Epilogue::none) return found;
+    if (status == CUBLAS_STATUS_INVALID_VALUE && fused) return found;
     check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     results.resize(static_cast<std::size_t>(count));
     for (const auto& result : results) {
@@ -242,7 +266,8 @@ struct PreparedGemm::Impl {
     };
     return suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES, b_shown) &&
            suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES, a_shown) &&
-           suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES, c) && suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES, c);
+           suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES, added) &&
+           suffices(CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES, c);
   }
 
   // The operand, or its copy, made after the library's part of the scratch memory.
@@ -260,7 +285,7 @@ struct PreparedGemm::Impl {
     const void* const left = show(launch, a, copies.a);
     const void* const right = show(launch, b, copies.b);
     return cublas_lt().matmul(handle, &descriptor, &kOne, right, &b_layout, left, &a_layout,
-                              key.accumulate ? &kOne : &kZero, c.data, &c_layout, c.data, &c_layout, &algorithm,
+                              key.accumulate ? &kOne : &kZero, added.data, &c_layout, c.data, &c_layout, &algorithm,
                               launch.scratch, static_cast<std::size_t>(kGemmWorkspace), launch.stream);
   }
 };
@@ -271,7 +296,7 @@ PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Ma
   require(key.epilogue == Epilogue::none, "the key has an epilogue: use with_epilogue()");
   require(cpu::layout_fits(layout, shape_of(key), key.inputs),
           "the layout needs no copies, or copies that are too large");
-  impl_ = std::make_unique<Impl>(library, key, a, b, c, bias, layout, nullptr);
+  impl_ = std::make_unique<Impl>(library, key, a, b, c, GemmSideMatrices{.bias = bias}, layout);
   if (impl_->empty) return;
   if (algorithm != nullptr) {
     use(*algorithm);
@@ -289,13 +314,11 @@ PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Ma
 PreparedGemm::PreparedGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 std::optional<PreparedGemm> PreparedGemm::with_epilogue(const CublasLt& library, const GemmKey& key, const Matrix& a,
-                                                        const Matrix& b, const Matrix& c, const Matrix* bias,
-                                                        const Matrix& second, const GemmAlgorithm* algorithm) {
-  check_arguments(key, a, b, c, bias);
-  require(key.epilogue != Epilogue::none && !key.accumulate, "the key has no epilogue, or accumulates");
-  require(bias == nullptr || key.epilogue == Epilogue::gelu, "GELU's gradient takes no bias");
-  require(second.dtype == c.dtype && second.rows == key.m && second.cols == key.n, "the second matrix differs from C");
-  auto impl = std::make_unique<Impl>(library, key, a, b, c, bias, GemmLayout::own, &second);
+                                                        const Matrix& b, const Matrix& c, const GemmSideMatrices& side,
+                                                        const GemmAlgorithm* algorithm) {
+  check_arguments(key, a, b, c, side.bias);
+  check_side(key, c, side);
+  auto impl = std::make_unique<Impl>(library, key, a, b, c, side, GemmLayout::own);
   require(!impl->empty, "an empty product takes no epilogue");
   // Queried even if an algorithm is given: whether the library has the epilogue must not depend on the table.
   const auto found = impl->candidates(1);

@@ -44,6 +44,17 @@ struct GemmAlgorithm {
 std::string to_hex(const GemmAlgorithm& algorithm);
 std::optional<GemmAlgorithm> parse_hex(std::string_view text);
 
+/// The matrices that a product may have beside A, B and C. Plans use the first two; bench_gpu times the others.
+struct GemmSideMatrices {
+  const Matrix* bias = nullptr;    // null unless key.has_bias
+  const Matrix* second = nullptr;  // of an epilogue. gelu: C becomes gelu of the sums, which are written here;
+                                   // gelu_gradient: read as x. Of C's shape and dtype, on a 16-byte boundary, in rows
+                                   // of a multiple of 8 elements
+  const Matrix* addend = nullptr;  // C = addend + op(A)·op(B), if key.accumulate; of C's shape, dtype and row stride
+  /// Written, in C's dtype. With gelu_gradient the sums of C's columns, else the sums of op(A)'s rows.
+  const Matrix* bias_gradient = nullptr;
+};
+
 /// cuBLASLt on the device that was current at construction. All products of the device share it. The first object loads
 /// the library; see cublas_lt_functions.h for the error if there is none.
 class CublasLt {
@@ -77,12 +88,11 @@ class PreparedGemm {
   /// than its own, which cpu::layout_fits() must allow, run() first copies operands transposed into scratch.
   PreparedGemm(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
                const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout = GemmLayout::own);
-  /// A product of a key with an epilogue, by a library algorithm that has it; nothing if there is none. gelu: C becomes
-  /// gelu of the sums, which are written to `second`; gelu_gradient: `second` is read as x. `second` has C's shape and
-  /// dtype, begins on a 16-byte boundary, and has a row stride that is a multiple of 8 elements.
+  /// A product in its own layout with side matrices beyond a bias, by a library algorithm that takes them; nothing if
+  /// there is none. Throws as the constructor does.
   static std::optional<PreparedGemm> with_epilogue(const CublasLt& library, const GemmKey& key, const Matrix& a,
-                                                   const Matrix& b, const Matrix& c, const Matrix* bias,
-                                                   const Matrix& second, const GemmAlgorithm* algorithm);
+                                                   const Matrix& b, const Matrix& c, const GemmSideMatrices& side,
+                                                   const GemmAlgorithm* algorithm);
   ~PreparedGemm();
   PreparedGemm(PreparedGemm&&) noexcept;
   PreparedGemm& operator=(PreparedGemm&&) noexcept;

@@ -38,8 +38,8 @@ GemmWithEpilogue::GemmWithEpilogue(const CublasLt& library, const GemmKey& key, 
   if (other != nullptr && can_fuse(key, c, *other)) {
     // The library's C is the epilogue's result, and its second matrix the epilogue's input.
     const bool forward = key.epilogue == Epilogue::gelu;
-    product_ =
-        PreparedGemm::with_epilogue(library, key, a, b, forward ? *other : c, bias, forward ? c : *other, algorithm);
+    const GemmSideMatrices side{.bias = bias, .second = forward ? &c : other};
+    product_ = PreparedGemm::with_epilogue(library, key, a, b, forward ? *other : c, side, algorithm);
     if (product_) return;
   }
   GemmKey plain = key;

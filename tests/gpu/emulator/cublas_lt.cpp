@@ -23,7 +23,7 @@ namespace {
 struct Descriptor {
   std::int32_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void* bias = nullptr;  // read, or written by an epilogue with a bias's gradient
   std::int32_t bias_type = -1;
   void* second = nullptr;
   std::int64_t second_stride = 0;
@@ -73,8 +73,14 @@ std::size_t workspace_of(const Algorithm& algorithm) {
 bool has_gelu(std::uint32_t epilogue) {
   return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
+bool has_gelu_gradient(std::uint32_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_DGELU || epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD;
+}
 bool has_bias(std::uint32_t epilogue) {
   return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+bool has_bias_gradient(std::uint32_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD || epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
 cublasStatus_t check(const Descriptor& d, const Layout& a, const Layout& b, const Layout& c) {
@@ -88,15 +94,17 @@ cublasStatus_t check(const Descriptor& d, const Layout& a, const Layout& b, cons
   const auto rows = d.trans_a == CUBLAS_OP_T ? a.cols : a.rows, left = d.trans_a == CUBLAS_OP_T ? a.rows : a.cols;
   const auto right = d.trans_b == CUBLAS_OP_T ? b.cols : b.rows, cols = d.trans_b == CUBLAS_OP_T ? b.rows : b.cols;
   if (rows != c.rows || cols != c.cols || left != right) return CUBLAS_STATUS_INVALID_VALUE;
-  if (has_bias(d.epilogue) && (d.bias == nullptr || d.bias_type != static_cast<std::int32_t>(c.type))) {
+  if ((has_bias(d.epilogue) || has_bias_gradient(d.epilogue)) &&
+      (d.bias == nullptr || d.bias_type != static_cast<std::int32_t>(c.type))) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  if (has_gelu(d.epilogue) || d.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+  if (has_gelu(d.epilogue) || has_gelu_gradient(d.epilogue)) {
     if (d.second == nullptr || d.second_stride % 8 != 0 || d.second_stride < static_cast<std::int64_t>(c.rows) ||
         reinterpret_cast<std::uintptr_t>(d.second) % 16 != 0) {
       return CUBLAS_STATUS_INVALID_VALUE;
     }
-  } else if (d.epilogue != CUBLASLT_EPILOGUE_DEFAULT && d.epilogue != CUBLASLT_EPILOGUE_BIAS) {
+  } else if (d.epilogue != CUBLASLT_EPILOGUE_DEFAULT && d.epilogue != CUBLASLT_EPILOGUE_BIAS &&
+             d.epilogue != CUBLASLT_EPILOGUE_BGRADB) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -146,8 +154,8 @@ void add_scaled(float* sum, const float* row, float factor, std::size_t count) {
 struct Product {
   Descriptor d;
   Layout a_layout, b_layout, c_layout;
-  const void *a, *b;
-  void* c;
+  const void *a, *b, *c;
+  void* out;
   float alpha, beta;
   std::uint64_t pieces;
 
@@ -179,9 +187,30 @@ struct Product {
         for (std::size_t i = 0; i < m; ++i) end(i, first + j, total[j * m + i]);
       }
     }
+    if (d.epilogue == CUBLASLT_EPILOGUE_BGRADB) sum_of_b(right, k, n);
+    if (d.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD) sum_of_result(m, n);
   }
 
  private:
+  // Of op(B)'s columns, over k.
+  void sum_of_b(const std::vector<float>& right, std::size_t k, std::size_t n) const {
+    for (std::size_t j = 0; j < n; ++j) {
+      float sum = 0;
+      for (std::size_t p = 0; p < k; ++p) sum += right[p * n + j];
+      set_element(d.bias, c_layout.type, j, sum);
+    }
+  }
+  // Of the result's rows.
+  void sum_of_result(std::size_t m, std::size_t n) const {
+    for (std::size_t i = 0; i < m; ++i) {
+      float sum = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        sum += element(out, c_layout.type, j * static_cast<std::size_t>(c_layout.stride) + i);
+      }
+      set_element(d.bias, c_layout.type, i, sum);
+    }
+  }
+
   void end(std::size_t row, std::size_t col, float sum) const {
     const std::size_t at = col * static_cast<std::size_t>(c_layout.stride) + row;
     const std::size_t second_at = col * static_cast<std::size_t>(d.second_stride) + row;
@@ -191,11 +220,11 @@ struct Product {
     if (has_gelu(d.epilogue)) {
       set_element(d.second, c_layout.type, second_at, value);
       value = static_cast<float>(gelu(static_cast<double>(value)));
-    } else if (d.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+    } else if (has_gelu_gradient(d.epilogue)) {
       const double x = static_cast<double>(element(d.second, c_layout.type, second_at));
       value = static_cast<float>(static_cast<double>(value) * gelu_slope(x));
     }
-    set_element(c, c_layout.type, at, value);
+    set_element(out, c_layout.type, at, value);
   }
 };
 
@@ -341,21 +370,24 @@ cublasStatus_t matmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descript
                       const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes,
                       cudaStream_t stream) {
   const auto known = algorithm_of(algorithm);
-  if (!known || c != d || workspace_bytes < workspace_of(*known)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!known || workspace_bytes < workspace_of(*known)) return CUBLAS_STATUS_INVALID_VALUE;
   const Product product{inside<Descriptor>(descriptor),
                         inside<Layout>(a_layout),
                         inside<Layout>(b_layout),
                         inside<Layout>(c_layout),
                         a,
                         b,
+                        c,
                         d,
                         *static_cast<const float*>(alpha),
                         *static_cast<const float*>(beta),
                         known->pieces};
   const cublasStatus_t status = check(product.d, product.a_layout, product.b_layout, product.c_layout);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
-  const auto addresses =
-      reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(d);
+  std::uintptr_t addresses = 0;
+  for (const void* const matrix : {a, b, c, static_cast<const void*>(d)}) {
+    addresses |= reinterpret_cast<std::uintptr_t>(matrix);
+  }
   if (addresses % known->alignment != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   const cudaError_t error = enqueue_fallible("cublasLtMatmul", stream, "a product", [=, bytes = workspace_of(*known)] {
     // The contents of the workspace afterwards are undefined.

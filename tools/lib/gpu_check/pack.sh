@@ -26,8 +26,8 @@ make_pack() {
   # Drawings are laid out by plugins of Graphviz, found through GVBINDIR.
   mkdir -p "$folder/lib/graphviz"
   cp -L /usr/lib/*/graphviz/libgvplugin_{core,dot_layout}.so.6 /usr/lib/*/graphviz/config6a "$folder/lib/graphviz/"
-  tar -C "$folder" -czf "$folder/lib.tar.gz" lib # unpacked by the first run
-  rm -r "${folder:?}/lib"
+  tar -C "$folder" -czf "$folder/programs.tar.gz" bin lib # unpacked by the first run
+  rm -r "${folder:?}/bin" "${folder:?}/lib"
   cp "$here/gpu-check" "$folder/"
   cp "$scripts"/*.sh "$folder/gpu_check/"
   cp "$root"/bench/peers/pytorch_*.py "$folder/bench/peers/"

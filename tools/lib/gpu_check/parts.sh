@@ -1,46 +1,51 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# The parts of tools/gpu-check in their order. A part's function runs in the part's own folder, in a process group of its
-# own. It calls figure for each measurement, and skip if the machine lacks something that the part needs.
+# The parts of tools/gpu-check in their order. A part's function runs in the part's own folder, in a process group of
+# its own. It calls figure for each measurement, and skip if the machine lacks something that the part needs.
 
-readonly parts=(doctor test pipeline train-124m train-124m-gelu train-774m train-774m-gelu torch-124m torch-774m kernels machine
-  train-1558m train-1558m-gelu replay-124m streams-124m ahead-124m dropout-124m sanitize-memcheck sanitize-racecheck)
+# The first ten take less than ten minutes together. The others are done when time is left.
+readonly parts=(doctor test nccl products train-124m train-350m train-774m train-1558m pairs torch-774m
+  kernels machine sanitize)
 
-# about PART: its purpose. usual_seconds PART: its duration on an H200; of train-1558m a guess.
+# about PART: its purpose. usual_seconds PART: its duration on an H100 or H200; of nccl, train-350m, train-1558m and
+# pairs a guess.
 about() {
   case "$1" in
     doctor) echo "the machine and its software" ;;
-    pipeline) echo "two stages on one GPU, by several schedules and communicators: the bits of one stage" ;;
     test) echo "every kernel against the CPU's, training on grids, replayed graphs" ;;
-    train-*-gelu) echo "the same with GELU within products (--fuse-gelu on), tuned with that flag" ;;
-    train-*) echo "training steps, products tuned, one step traced" ;;
-    torch-*) echo "PyTorch's training step (torch.compile), of the same sizes" ;;
+    nccl) echo "two and four processes on one GPU over NCCL by sockets: values, replay, a stop, a lost rank" ;;
+    products) echo "8192x8192x8192 in a burst and under load, with clocks, by Weft and by PyTorch" ;;
+    train-*) echo "training steps of 4 x 8 sequences, products tuned, one step traced by class of task" ;;
+    pairs) echo "side by side: attention engines, and work within products or after them" ;;
+    torch-*) echo "PyTorch's training steps (torch.compile) of the same size" ;;
     kernels) echo "every kernel beside a copy, products and attention" ;;
     machine) echo "the GPU's machine file, by weft machine measure" ;;
-    replay-*) echo "steps replayed as one CUDA graph" ;;
-    streams-*) echo "steps on two compute streams (policy lhs)" ;;
-    ahead-*) echo "steps each awaited before the next is enqueued, to show the gain of running ahead" ;;
-    dropout-*) echo "steps with dropout 0.1" ;;
-    sanitize-*) echo "compute-sanitizer's ${1#sanitize-} over small kernel tests" ;;
+    sanitize) echo "compute-sanitizer's memcheck and racecheck over small kernel tests" ;;
   esac
 }
 usual_seconds() {
   if $dry_run; then
     case "$1" in
-      test | pipeline) echo 15 ;;
+      test | nccl) echo 15 ;;
       *) echo 3 ;;
     esac
     return
   fi
   case "$1" in
-    doctor | sanitize-*) echo 10 ;;
-    train-124m* | kernels) echo 25 ;;
-    machine | pipeline) echo 30 ;;
-    test) echo 45 ;;
-    torch-124m) echo 55 ;;
-    train-774m*) echo 75 ;;
-    train-* | torch-*) echo 120 ;;
-    *) echo 15 ;;
+    doctor) echo 5 ;;
+    test) echo 50 ;;
+    nccl) echo 90 ;;
+    train-124m | machine) echo 30 ;;
+    pairs) echo 40 ;;
+    train-350m) echo 45 ;;
+    train-774m) echo 65 ;;
+    train-1558m | torch-774m) echo 80 ;;
+    sanitize) echo 15 ;;
+    *) echo 25 ;;
   esac
+}
+# longest_seconds PART: the time after which it is taken for stuck, so that the other parts have theirs.
+longest_seconds() {
+  if $dry_run; then echo "$limit"; else echo $((20 + 3 * $(usual_seconds "$1") / 2)); fi
 }
 
 # figure NAME VALUE UNIT: one more of this part's results.
@@ -56,24 +61,27 @@ skip() {
   exit 0
 }
 
-# shape SIZE: layers, hidden, heads, vocabulary, tokens a sequence, sequences a step.
+# shape SIZE: layers, hidden, heads, vocabulary, tokens a sequence, sequences a micro-batch, steps that aren't measured
+# because they load kernels, measured steps. A step has four micro-batches.
 shape() {
   if $dry_run; then
     case "$1" in
-      124m) echo 1 32 2 512 32 2 ;;
-      774m) echo 2 32 2 512 32 2 ;;
-      *) echo 3 32 2 512 32 1 ;;
+      124m) echo 1 32 2 512 32 1 1 3 ;;
+      350m) echo 2 32 2 512 32 1 1 3 ;;
+      774m) echo 3 32 2 512 32 1 1 2 ;;
+      1558m) echo 4 32 2 512 32 1 1 2 ;;
     esac
     return
   fi
   case "$1" in
-    124m) echo 12 768 12 50304 1024 32 ;;
-    774m) echo 36 1280 20 50304 1024 32 ;;
-    1558m) echo 48 1600 25 50304 1024 8 ;;
+    124m) echo 12 768 12 50304 1024 8 5 20 ;;
+    350m) echo 24 1024 16 50304 1024 8 5 20 ;;
+    774m) echo 36 1280 20 50304 1024 8 4 12 ;;
+    1558m) echo 48 1600 25 50304 1024 8 3 8 ;;
   esac
 }
-# The first steps aren't measured: they load kernels.
-if $dry_run; then readonly first_steps=1 timed_steps=3 tune_rounds=1; else readonly first_steps=5 timed_steps=20 tune_rounds=7; fi
+readonly micro_batches=4
+if $dry_run; then readonly tune_rounds=1; else readonly tune_rounds=7; fi
 
 # write_tokens FILE VOCABULARY COUNT: ids that look random, in llm.c's format: 256 ints, then two bytes each. The bytes
 # pass as octal escapes, because awk knows no zero byte.
@@ -98,51 +106,79 @@ write_tokens() {
   printf "$escapes" >"$1"
 }
 
-# model_words SIZE: sets words, the flags of weft that describe the step.
-model_words() {
-  local layers hidden heads vocabulary tokens sequences
-  read -r layers hidden heads vocabulary tokens sequences <<<"$(shape "$1")"
-  words=(--model custom --model.family=gpt2 "--model.layers=$layers" "--model.hidden=$hidden" "--model.heads=$heads"
-    "--model.kv-heads=$heads" "--model.ffn=$((4 * hidden))" "--model.vocab=$vocabulary" "--model.context=$tokens"
-    --dtype bf16 --device cuda --global-batch "$sequences" --micro-batch "$sequences" --seq-len "$tokens")
+# read_shape SIZE: sets the words of shape().
+read_shape() {
+  read -r layers hidden heads vocabulary tokens sequences first_steps timed_steps <<<"$(shape "$1")"
 }
 
-# tune TABLE SIZE FLAG...: tunes the products of a step and writes the table.
-tune() {
-  local table=$1 size=$2
-  shift 2
-  model_words "$size"
-  "$weft" tune "${words[@]}" "$@" --rounds "$tune_rounds" --json -o "$table.new" >tuned.txt
-  mv "$table.new" "$table"
-  # Every product with how often a step computes it.
-  local usual tuned
-  read -r usual tuned <<<"$(tr '{' '\n' <tuned.txt | awk '
-    function number(key) {
-      return match($0, "\"" key "\":[-0-9.e+]+") ? substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) : 0
+# model_words SIZE: sets words, the flags of weft that describe the step.
+model_words() {
+  read_shape "$1"
+  words=(--model custom --model.family=gpt2 "--model.layers=$layers" "--model.hidden=$hidden" "--model.heads=$heads"
+    "--model.kv-heads=$heads" "--model.ffn=$((4 * hidden))" "--model.vocab=$vocabulary" "--model.context=$tokens"
+    --dtype bf16 --device cuda --global-batch $((micro_batches * sequences)) --micro-batch "$sequences"
+    --seq-len "$tokens")
+}
+
+# json_values KEY...: the values of each object in compact JSON that has all keys, as a line of words.
+json_values() {
+  tr '{' '\n' | awk -v keys="$*" '
+    function value(key) {
+      if (!match($0, "\"" key "\":(\"[^\"]*\"|[-0-9.e+]+)")) return ""
+      return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
     }
-    /"chosen_ms"/ { usual += number("default_ms") * number("tasks"); tuned += number("chosen_ms") * number("tasks") }
-    END { print usual + 0, tuned + 0 }')"
+    BEGIN { count = split(keys, key, " ") }
+    {
+      line = ""
+      for (i = 1; i <= count; ++i) {
+        found = value(key[i])
+        gsub(/"/, "", found)
+        if (found == "") next
+        line = line (i > 1 ? " " : "") found
+      }
+      print line
+    }'
+}
+
+# tune SIZE: tunes the products of a step and writes tuned.json.
+tune() {
+  local usual tuned
+  model_words "$1"
+  "$weft" tune "${words[@]}" --rounds "$tune_rounds" --json -o tuned.json >tuned.txt
+  # Every product with how often a step computes it.
+  read -r usual tuned <<<"$(json_values default_ms chosen_ms tasks <tuned.txt |
+    awk '{ usual += $1 * $3; tuned += $2 * $3 } END { print usual + 0, tuned + 0 }')"
   figure "products by default" "$usual" ms
   figure "products tuned" "$tuned" ms
 }
 
 # train SIZE FLAG...: times training steps alone: no checkpoints, no sample.
 train() {
-  local size=$1 tokens="$out/tokens-$1.bin"
+  model_words "$1"
   shift
-  model_words "$size"
-  if [[ ! -f "$tokens" ]]; then
-    local vocabulary count=400000
-    vocabulary=$(shape "$size" | cut -d' ' -f4)
+  if [[ ! -f "$out/tokens.bin" ]]; then
+    local count=400000
     if $dry_run; then count=4000; fi
-    write_tokens "$tokens.new" "$vocabulary" "$count"
-    mv "$tokens.new" "$tokens"
+    write_tokens "$out/tokens.bin.new" "$vocabulary" "$count"
+    mv "$out/tokens.bin.new" "$out/tokens.bin"
   fi
   rm -rf run
-  "$weft" train "${words[@]}" --data "$tokens" --save=false --steps $((first_steps + timed_steps)) --warmup 0 --clip 0 \
-    --eval-sequences 1 --trace-steps 1 --trace-every "$timed_steps" --quiet --run-dir run "$@"
-  "$weft" trace summary run >trace.txt
-  step_figures "$(shape "$size" | awk '{print $5 * $6}')" <run/metrics.jsonl
+  "$weft" train "${words[@]}" --data "$out/tokens.bin" --save=false --steps $((first_steps + timed_steps)) --warmup 0 \
+    --clip 0 --eval-sequences 1 --trace-steps 1 --trace-every "$timed_steps" --quiet --run-dir run "$@"
+  step_figures $((tokens * sequences * micro_batches)) <run/metrics.jsonl
+  class_figures
+}
+
+# class_figures: the time of each class of task in the traced step, which runs its tasks one by one.
+class_figures() {
+  local name ns idle
+  "$weft" trace summary run --json >trace.json
+  read -r ns idle <<<"$(json_values step_ns idle_ns <trace.json | tail -n 1)"
+  figure "traced step" "$(awk "BEGIN { print $ns / 1e6 }")" ms
+  figure "without a task" "$(awk "BEGIN { print $idle / 1e6 }")" ms
+  while read -r name ns; do
+    figure "$name tasks" "$(awk "BEGIN { print $ns / 1e6 }")" ms
+  done < <(json_values name busy_ns <trace.json)
 }
 
 # step_figures TOKENS: figures from the metrics' lines, without the first steps.
@@ -181,58 +217,106 @@ step_figures() {
 value_of() {
   awk -F'\t' -v name="$2" '$1 == name { print $2 }' "$out/$1/figures" 2>/dev/null || true
 }
+# same_card PART: whether the part was done on this card. Cards of one kind differ by some percent, of two by far.
+same_card() { [[ "$(cat "$out/$1/card" 2>/dev/null)" == "$(this_card)" ]]; }
 # against PART: the ratio of this part's step to the step of PART.
 against() {
   local own other
   own=$(value_of "$part" step) other=$(value_of "$1" step)
-  if [[ -n "$own" && -n "$other" ]]; then figure "step over $1's" "$(awk "BEGIN { print $own / $other }")" times; fi
+  [[ -n "$own" && -n "$other" ]] || return 0
+  if same_card "$1"; then
+    figure "step over $1's" "$(awk "BEGIN { print $own / $other }")" times
+  else
+    echo "no ratio to $1, which was done on another card"
+  fi
 }
 
-# of_124m FLAG...: runs the steps of train-124m in another way, with its table of tuned products.
-of_124m() {
-  local table="$out/train-124m/tuned.json"
-  [[ -f "$table" ]] || skip "it uses the tuned products of train-124m, which is not done"
-  train 124m --gemm-tuning "$table" "$@"
-  against train-124m
-}
-# The steps are the same in another order, so no bit of the loss may differ.
-expect_loss_of_124m() {
-  local own other
-  own=$(value_of "$part" "last loss") other=$(value_of train-124m "last loss")
-  [[ "$own" == "$other" ]] || { echo "the last loss is $own, and $other in train-124m: not the same bits"; return 1; }
+# tabbed_figures PREFIX COMMAND...: figures from the command's lines of name, value and unit.
+tabbed_figures() {
+  local prefix=$1 failed=0 name value unit
+  shift
+  "$@" >lines.txt 2>errors.txt || failed=$?
+  while IFS=$'\t' read -r name value unit; do
+    if [[ -n "$unit" ]]; then figure "$prefix$name" "$value" "$unit"; else echo "$name"; fi
+  done <lines.txt
+  cat errors.txt
+  return "$failed"
 }
 
-# against_throughput PART: the ratio of throughputs, for steps that may have another size.
-against_throughput() {
-  local own other
-  own=$(value_of "$part" throughput) other=$(value_of "$1" throughput)
-  if [[ -n "$other" ]]; then figure "throughput over $1's" "$(awk "BEGIN { print $own / $other }")" times; fi
+# has_torch: whether PyTorch sees a GPU; why it doesn't is in probe.txt.
+has_torch() {
+  echo "python3 is not here" >probe.txt
+  command -v python3 >/dev/null || return 1
+  echo "it sees no GPU" >probe.txt
+  python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>>probe.txt
 }
 
-# Repeats the measurement with half of the sequences if all of them don't fit the memory.
 run_torch() {
-  local layers hidden heads vocabulary tokens sequences all median
-  command -v python3 >/dev/null || skip "python3 is not here"
-  python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>probe.txt ||
-    skip "PyTorch with a GPU is not here: $(tail -n 1 probe.txt | grep . || echo 'it sees no GPU')"
-  read -r layers hidden heads vocabulary tokens all <<<"$(shape "$1")"
-  for sequences in "$all" $((all / 2)); do
-    if python3 "$root/bench/peers/pytorch_gpu_step.py" --layers "$layers" --hidden "$hidden" --heads "$heads" \
-      --vocab "$vocabulary" --context "$tokens" --seq "$tokens" --batch "$sequences" --steps "$timed_steps" \
-      >torch.json 2>torch.errors; then break; fi
-    cat torch.errors
-    grep 'out of memory' torch.errors >/dev/null || return 1
-    echo "out of memory with $sequences sequences"
-    [[ "$sequences" == "$all" ]] || return 1
-  done
-  cat torch.json
+  has_torch || skip "PyTorch with a GPU is not here: $(tail -n 1 probe.txt)"
+  local layers hidden heads vocabulary tokens sequences first_steps timed_steps median
+  read_shape "$1"
+  python3 "$root/bench/peers/pytorch_gpu_step.py" --layers "$layers" --hidden "$hidden" --heads "$heads" \
+    --vocab "$vocabulary" --context "$tokens" --seq "$tokens" --batch "$sequences" --accumulate "$micro_batches" \
+    --warmup 4 --steps 10 | tee torch.json
   median=$(tail -n 1 torch.json | sed -n 's/.*"step_ms": *\[\([^]]*\)\].*/\1/p' | tr ',' '\n' | grep . | sort -g |
     awk '{ ms[NR] = $1 } END { print NR % 2 ? ms[(NR + 1) / 2] : (ms[NR / 2] + ms[NR / 2 + 1]) / 2 }')
-  figure "sequences" "$sequences" "a step"
   figure "step" "$median" ms
-  figure "throughput" "$(awk "BEGIN { print 1e3 * $tokens * $sequences / $median }")" tokens/s
-  against_throughput "train-$1"
-  against_throughput "train-$1-gelu"
+  figure "throughput" "$(awk "BEGIN { print 1e3 * $tokens * $sequences * $micro_batches / $median }")" tokens/s
+  against "train-$1"
+}
+
+# loaded NAME COMMAND...: figures of the command, and of the clocks meanwhile.
+loaded() {
+  local name=$1 label value unit failed=0
+  shift
+  start_clocks "$name.csv"
+  tabbed_figures "$name, " "$@" || failed=$?
+  stop_clocks
+  while IFS=$'\t' read -r label value unit; do
+    if [[ -n "$unit" ]]; then figure "$name, $label" "$value" "$unit"; else echo "$name, $label $value"; fi
+  done < <(clock_figures "$name.csv")
+  return "$failed"
+}
+
+run_products() {
+  local seconds=7 quick=() what own other
+  if $dry_run; then seconds=0.2 quick=(--quick); fi
+  loaded Weft "$bench_gpu" --rate "$seconds" ${quick[@]+"${quick[@]}"}
+  if ! has_torch; then
+    echo "no comparison: PyTorch with a GPU is not here: $(tail -n 1 probe.txt)"
+    return
+  fi
+  loaded PyTorch python3 "$root/bench/peers/pytorch_product.py" --seconds "$seconds" ${quick[@]+"${quick[@]}"}
+  for what in burst sustained; do
+    own=$(value_of "$part" "Weft, $what") other=$(value_of "$part" "PyTorch, $what")
+    figure "$what over PyTorch's" "$(awk "BEGIN { print $own / $other }")" times
+  done
+}
+
+run_pairs() {
+  local quick=()
+  if $dry_run; then quick=(--quick); fi
+  tabbed_figures "" "$bench_gpu" --pairs ${quick[@]+"${quick[@]}"}
+}
+
+# In a process of their own, which opens no GPU before it forks ranks. Each case ends ranks that hang. What remains after two minutes is left.
+run_nccl() {
+  local filter='*NcclProcesses*' longest=120 failed=0
+  if $dry_run; then filter='*NcclProcesses*/2Ranks' longest=$limit; fi
+  timeout --foreground "$longest" "$gpu_test" --gtest_filter="$filter" 2>&1 | tee cases.txt || failed=$?
+  # "[       OK ] Of/NcclProcesses.Collectives/2Ranks (1234 ms)"
+  while read -r name ms; do figure "$name" "$(awk "BEGIN { print $ms / 1e3 }")" s; done < <(
+    sed -n 's/^\[       OK \] [^.]*\.\([^ ]*\) (\([0-9]*\) ms)$/\1 \2/p' cases.txt)
+  figure "cases passed" "$(grep -c '^\[       OK \]' cases.txt || true)" cases
+  if [[ "$failed" != 0 ]] || grep -q '^\[  SKIPPED \]' cases.txt; then
+    # A case without an end: its name is the last that was begun.
+    echo "cases that failed:$(awk '
+      /^\[ RUN / { open = $4 }
+      /^\[       OK / { open = "" }
+      /^\[  (FAILED|SKIPPED) / && $0 ~ /ms\)$/ { open = ""; sub(/,$/, "", $4); printf " %s", $4 }
+      END { if (open != "") printf " %s (cut off)", open }' cases.txt)"
+    return 1
+  fi
 }
 
 run_kernels() {
@@ -271,7 +355,7 @@ in_units() {
 }
 
 run_tests() {
-  local filter='*' failed=0
+  local filter='-*NcclProcesses*' failed=0
   if $dry_run; then filter='CudaNccl.*'; fi
   "$gpu_test" --gtest_brief=1 --gtest_filter="$filter" 2>&1 | tee tests.txt || failed=$?
   figure "tests passed" "$(awk '/^\[  PASSED  \]/ { n += $4 } END { print n + 0 }' tests.txt)" tests
@@ -281,47 +365,16 @@ run_tests() {
   fi
 }
 
-# pipeline_steps NAME FLAG...: trains a model whose embedding isn't tied, so that stages change no bit. Writes NAME.txt, a
-# line of loss and gradient norm for each step.
-pipeline_steps() {
-  local name=$1 hidden=512 vocabulary=8192 tokens=256 steps=8
-  shift
-  if $dry_run; then hidden=32 vocabulary=64 tokens=16 steps=3; fi
-  if [[ ! -f tokens.bin ]]; then write_tokens tokens.bin "$vocabulary" $((steps * 8 * tokens + 4 * tokens + 64)); fi
-  rm -rf "$name"
-  "$weft" train --model custom --model.family=llama --model.tied=false --model.layers=4 "--model.hidden=$hidden" \
-    --model.heads=4 --model.kv-heads=2 "--model.ffn=$((2 * hidden))" "--model.vocab=$vocabulary" "--model.context=$tokens" \
-    --dtype bf16 --device cuda --data tokens.bin --global-batch 8 --micro-batch 1 --seq-len "$tokens" --dropout 0.1 \
-    --clip 0.5 --steps "$steps" --warmup 2 --eval-sequences 2 --save=false --trace-steps 1 --watchdog 60 --quiet \
-    --run-dir "$name" "$@"
-  sed -E 's/.*"loss":([^,]+).*"grad_norm":([^,]+).*/\1 \2/' "$name/metrics.jsonl" >"$name.txt"
-  [[ "$(wc -l <"$name.txt")" == "$steps" ]] || { echo "$name: the metrics have other than $steps steps"; return 1; }
-}
-
-# Two ranks of one process share the GPU, by copies on the device or through the host.
-run_pipeline() {
-  local policy communicator name same=0 differ=""
-  pipeline_steps one-stage --grid data=1
-  for policy in 1f1b zb-h1 zb-v; do
-    for communicator in local staged replayed; do
-      name="$policy-$communicator"
-      case "$communicator" in
-        replayed) pipeline_steps "$name" --grid pipe=2 --policy "$policy" --communicator local --cuda-graph=true ;;
-        *) pipeline_steps "$name" --grid pipe=2 --policy "$policy" --communicator "$communicator" ;;
-      esac
-      if cmp -s one-stage.txt "$name.txt"; then same=$((same + 1)); else differ+=" $name"; fi
-    done
-  done
-  figure "same bits" "$same" runs
-  [[ -z "$differ" ]] || { echo "other bits than one stage:$differ"; return 1; }
-}
-
 run_sanitizer() {
+  local tool filter
   command -v compute-sanitizer >/dev/null || skip "compute-sanitizer is not here"
-  compute-sanitizer --tool "$1" --error-exitcode 9 "$gpu_test" --gtest_brief=1 --gtest_filter="$(printf '%s:' \
-    CudaLayouts.TransposeMovesEveryBit CudaTasks.{BiasGradient,NormsOfParts,Rope,Dropout,Decode})" 2>&1 | tee sanitizer.txt
-  figure "errors" "$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p; s/.*RACECHECK SUMMARY:.*(\([0-9]*\) error.*/\1/p' \
-    sanitizer.txt | tail -n 1)" errors
+  filter=$(printf '%s:' CudaLayouts.TransposeMovesEveryBit CudaTasks.{BiasGradient,NormsOfParts,Rope,Dropout,Decode})
+  for tool in memcheck racecheck; do
+    compute-sanitizer --tool "$tool" --error-exitcode 9 "$gpu_test" --gtest_brief=1 --gtest_filter="$filter" 2>&1 |
+      tee "$tool.txt"
+    figure "errors of $tool" "$(sed -n 's/.*ERROR SUMMARY: \([0-9]*\) error.*/\1/p
+      s/.*RACECHECK SUMMARY:.*(\([0-9]*\) error.*/\1/p' "$tool.txt" | tail -n 1)" errors
+  done
 }
 
 run_doctor() {
@@ -332,33 +385,19 @@ run_doctor() {
 
 # do_part PART
 do_part() {
-  local size
   case "$1" in
     doctor) run_doctor ;;
     test) run_tests ;;
-    pipeline) run_pipeline ;;
+    nccl) run_nccl ;;
+    products) run_products ;;
     train-*)
-      size=${1#train-}
-      local gelu=off
-      if [[ "$size" == *-gelu ]]; then gelu=on; fi
-      size=${size%-gelu}
-      tune "$out/$1/tuned.json" "$size" --fuse-gelu "$gelu"
-      train "$size" --fuse-gelu "$gelu" --gemm-tuning "$out/$1/tuned.json"
-      if [[ "$gelu" == on ]]; then against "train-$size"; fi ;;
+      local layers hidden heads vocabulary tokens sequences first_steps timed_steps words
+      tune "${1#train-}"
+      train "${1#train-}" --gemm-tuning tuned.json ;;
+    pairs) run_pairs ;;
     torch-*) run_torch "${1#torch-}" ;;
     kernels) run_kernels ;;
     machine) run_machine ;;
-    replay-124m)
-      of_124m --cuda-graph=true
-      expect_loss_of_124m ;;
-    streams-124m)
-      of_124m --streams 2 --policy lhs
-      expect_loss_of_124m ;;
-    ahead-124m)
-      # The loop awaits a step that an evaluation follows.
-      of_124m --eval-every 1
-      expect_loss_of_124m ;;
-    dropout-124m) of_124m --dropout 0.1 ;;
-    sanitize-*) run_sanitizer "${1#sanitize-}" ;;
+    sanitize) run_sanitizer ;;
   esac
 }

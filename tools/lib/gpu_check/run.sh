@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # Runs the parts of tools/gpu-check one after the other, each for a limited time. A part's folder keeps status, seconds,
-# log, figures and clocks.
+# log, figures, clocks, and the card and the date.
 
 # The longest time of a part and of a call, in seconds.
 limit=$(awk "BEGIN { print int(60 * $minutes) }")
@@ -24,6 +24,21 @@ seconds_left() {
     if is_left "$name"; then sum=$((sum + $(usual_seconds "$name"))); fi
   done
   echo "$sum"
+}
+
+# say_what_is_left PART...
+say_what_is_left() {
+  local name missing=""
+  for name in "$@"; do
+    if ! is_left "$name"; then continue; fi
+    missing+="${missing:+, }$name"
+    if [[ "$(status_of "$name")" == cut ]]; then missing+=" (cut off)"; fi
+  done
+  if [[ -z "$missing" ]]; then
+    echo "== no part is left"
+  else
+    echo "== left: $missing; about $(($(seconds_left "$@") / 60 + 1)) min: call again to go on"
+  fi
 }
 
 list_parts() {
@@ -71,8 +86,23 @@ wrapper() {
   chmod +x "$1"
 }
 
+# The card as "name, driver, id". Without nvidia-smi: the name that doctor found, and this machine's start as the id.
+this_card() {
+  if [[ -s "$out/device" ]]; then
+    cat "$out/device"
+  else
+    echo "$(sed -n '/device 0/{s/.*device 0 *\([^,]*\),.*/\1/p;q}' "$out/doctor/doctor.txt" 2>/dev/null | grep . ||
+      echo unknown), unknown, $(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown)"
+  fi
+}
+
 prepare_run() {
   local name path libraries=""
+  # The results of an earlier lease, as they came back.
+  if [[ ! -d "$out" && -f "$out.tar.gz" ]]; then
+    mkdir -p "$out"
+    tar -C "$out" -xzf "$out.tar.gz" || fail "$out.tar.gz can't be unpacked"
+  fi
   mkdir -p "$out/programs" 2>/dev/null || fail "$out can't be made: --out names another folder"
   out=$(realpath "$out")
   # Two calls at the same time would write the same files and share the GPU.
@@ -85,7 +115,7 @@ prepare_run() {
     fail "$out holds the results of a $(<"$out/kind") and this is a $kind: --out names another folder"
   echo "$kind" >"$out/kind"
   echo "$peak" >"$out/peak"
-  if [[ -f "$root/lib.tar.gz" && ! -d "$root/lib" ]]; then tar -C "$root" -xzf "$root/lib.tar.gz"; fi
+  if [[ -f "$root/programs.tar.gz" && ! -d "$root/lib" ]]; then tar -C "$root" -xzf "$root/programs.tar.gz"; fi
   if ! $dry_run; then libraries=$(cuda_libraries); fi
   for name in weft gpu_test bench_gpu; do
     path=$(program "$name") || exit 2
@@ -93,9 +123,12 @@ prepare_run() {
   done
   weft="$out/programs/weft" gpu_test="$out/programs/gpu_test" bench_gpu="$out/programs/bench_gpu"
   "$weft" --version >"$out/version" 2>"$out/version.errors" || fail "weft doesn't start: $(tail -n 1 "$out/version.errors")"
+  rm -f "$out/device"
   if command -v nvidia-smi >/dev/null; then
-    nvidia-smi -i 0 --query-gpu=name,driver_version --format=csv,noheader >"$out/device" 2>/dev/null || true
+    nvidia-smi -i 0 --query-gpu=name,driver_version,uuid --format=csv,noheader >"$out/device" 2>/dev/null || true
   fi
+  # Another machine than before is looked at again.
+  [[ "$(cat "$out/doctor/card" 2>/dev/null)" == "$(this_card)" ]] || rm -f "$out/doctor/status"
 }
 
 sampler=0 group=0
@@ -133,9 +166,12 @@ trap 'end_group; stop_clocks' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# run_part PART SECONDS: runs the part, for at most this time.
+# run_part PART SECONDS: runs the part, for at most this time, which is all that the call has left.
 run_part() {
-  local name=$1 may_take=$2 begin=$SECONDS status=0 state
+  local name=$1 may_take=$2 begin=$SECONDS status=0 state longest
+  longest=$(longest_seconds "$name")
+  if [[ "$longest" -gt "$limit" ]]; then longest=$limit; fi
+  if [[ "$may_take" -gt "$longest" ]]; then may_take=$longest; fi
   rm -rf "${out:?}/$name"
   mkdir -p "$out/$name"
   start_clocks "$out/$name/clocks.csv"
@@ -156,8 +192,8 @@ run_part() {
   done
   if kill -0 "$group" 2>/dev/null; then
     end_group
-    state=failed
-    if [[ "$may_take" -lt "$limit" ]]; then state='cut'; fi
+    state='cut'
+    if [[ "$may_take" == "$longest" ]]; then state=failed; fi
     echo "ended after $may_take s" | tee -a "$out/$name/log" >"$out/$name/reason"
   else
     wait "$group" || status=$?
@@ -173,11 +209,13 @@ run_part() {
   fi
   stop_clocks
   echo $((SECONDS - begin)) >"$out/$name/seconds"
+  this_card >"$out/$name/card"
+  date -u +%FT%TZ >"$out/$name/date"
   echo "$state" >"$out/$name/status"
 }
 
 run_parts() {
-  local begin=$SECONDS name left order=("${parts[@]}") position=0 first=true waiting
+  local begin=$SECONDS name left order=("${parts[@]}") position=0 first=true
   if [[ ${#chosen[@]} -gt 0 ]]; then
     order=("${chosen[@]}")
     for name in "${chosen[@]}"; do rm -f "$out/$name/status"; done
@@ -188,11 +226,7 @@ run_parts() {
     left=$((limit - (SECONDS - begin)))
     # The first part of a call has all of the call's time. A later part that can't end in time isn't begun.
     if $first; then left=$limit; fi
-    if [[ "$left" -lt "$(usual_seconds "$name")" ]] && ! $first; then
-      waiting=$(for other in "${order[@]}"; do if is_left "$other"; then echo "$other"; fi; done | wc -l)
-      echo "== $waiting parts are left, about $(($(seconds_left "${order[@]}") / 60 + 1)) min: call again to go on"
-      return
-    fi
+    if [[ "$left" -lt "$(usual_seconds "$name")" ]] && ! $first; then break; fi
     echo "== $name ($position of ${#order[@]}): $(about "$name"); this and the rest take about" \
       "$(($(seconds_left "${order[@]}") / 60 + 1)) min"
     first=false
@@ -203,7 +237,7 @@ run_parts() {
       rm -f "$out/doctor/status"
       fail "no usable GPU on this machine; $out/doctor/log has the details"
     fi
-    write_json # so that a call that is ended from outside leaves its results
+    archive_results # so that a call that is ended from outside leaves them
   done
-  echo "== no part is left"
+  say_what_is_left "${order[@]}"
 }

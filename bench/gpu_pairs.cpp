@@ -1,0 +1,329 @@
+// See gpu_pairs.h. Each product runs by the fastest of cuBLASLt's algorithms for it.
+#include "bench/gpu_pairs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "bench/gpu_timing.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
+#include "kernels/cuda/elementwise/activation.h"
+#include "kernels/cuda/elementwise/elementwise.h"
+#include "kernels/cuda/gemm/bias_gradient.h"
+#include "kernels/cuda/gemm/gemm.h"
+
+namespace weft::bench {
+namespace {
+
+using cuda::Matrix;
+
+void print(const std::string& name, double value, const char* unit) {
+  fmt::print("{}\t{:.5g}\t{}\n", name, value, unit);
+  std::fflush(stdout);
+}
+
+std::vector<float> values_of(const Matrix& matrix) {
+  const auto count = static_cast<std::size_t>(matrix.rows * matrix.cols);
+  std::vector<std::byte> bytes(count * size_of(matrix.dtype));
+  cuda::check(cudaMemcpy(bytes.data(), matrix.data, bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = matrix.dtype == DType::f32 ? reinterpret_cast<const float*>(bytes.data())[i]
+                                           : static_cast<float>(reinterpret_cast<const bf16*>(bytes.data())[i]);
+  }
+  return values;
+}
+
+/// Fills the matrix with NaNs.
+void poison(const Matrix& matrix) {
+  cuda::check(
+      cudaMemset(matrix.data, 0xff, static_cast<std::size_t>(matrix.rows * matrix.cols) * size_of(matrix.dtype)),
+      "cudaMemset");
+}
+
+/// ‖a − b‖ / ‖b‖; infinite if a has a NaN.
+double difference(const Matrix& a, const Matrix& b) {
+  const std::vector<float> actual = values_of(a), expected = values_of(b);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(static_cast<double>(actual[i]) - static_cast<double>(expected[i]), 2);
+    norm += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::isnan(difference) ? HUGE_VAL : std::sqrt(difference / norm);
+}
+
+// Roundings of bf16 are far below, other values far above.
+constexpr double kMostDifference = 0.02;
+
+class Pairs {
+ public:
+  explicit Pairs(bool quick) : quick_(quick), timer_(quick) {}
+
+  const std::vector<std::string>& differences() const { return differences_; }
+
+  /// A layer of width `h` over `t` tokens.
+  void of_layer(std::int64_t t, std::int64_t h) {
+    weight_gradient(t, 3 * h, h);
+    up(t, h);
+    down_gradient(t, h);
+    added_residual(t, h, h);
+    added_residual(t, h, 4 * h);
+  }
+
+  void attention(const cuda::AttentionShape& shape) {
+    const std::int64_t rows = shape.batch * shape.seq, q = shape.heads * shape.head_dim;
+    const std::int64_t kv = shape.kv_heads * shape.head_dim;
+    const auto matrix = [&](std::int64_t cols) { return bf(rows, cols); };
+    const auto statistics = [&] { return wide(1, shape.batch * shape.heads * shape.seq); };
+    const cuda::AttentionTensors own{matrix(q), matrix(kv), matrix(kv), matrix(q), statistics()};
+    const cuda::AttentionGradients own_gradients{matrix(q), matrix(q), matrix(kv), matrix(kv)};
+    const cuda::Launch launch = with_scratch(cuda::attention_backward_scratch_bytes(shape));
+    const cuda::AttentionLayout layout{
+        shape.batch, shape.seq, shape.heads, shape.kv_heads, shape.head_dim, q, kv, kv, q, q, q, kv, kv};
+    const std::string name =
+        fmt::format("attention b{} t{} h{} d{}", shape.batch, shape.seq, shape.heads, shape.head_dim);
+    // Two products forward and five backward, over the causal half.
+    const double product = static_cast<double>(shape.batch * shape.heads * shape.seq * shape.seq * shape.head_dim);
+    cuda::AttentionPointers pointers{.q = own.q.data, .k = own.k.data, .v = own.v.data};
+
+    const double forward = timer_([&] { cuda::attention_forward(launch, shape, own); });
+    print(name + " forward, own", 2 * product / forward * 1e-9, "TFLOP/s");
+    const Matrix out = matrix(q), log_sum_exp = statistics();
+    pointers.out = out.data;
+    pointers.log_sum_exp = static_cast<float*>(log_sum_exp.data);
+    by_engines(name + " forward", layout, false, 2 * product, pointers,
+               {{out, own.out}, {log_sum_exp, own.log_sum_exp}});
+
+    const double backward = timer_([&] { cuda::attention_backward(launch, shape, own, own_gradients); });
+    print(name + " backward, own", 5 * product / backward * 1e-9, "TFLOP/s");
+    const auto& [dout, own_dq, own_dk, own_dv] = own_gradients;
+    const Matrix dq = matrix(q), dk = matrix(kv), dv = matrix(kv);
+    pointers.out = own.out.data;
+    pointers.log_sum_exp = static_cast<float*>(own.log_sum_exp.data);
+    pointers.dout = dout.data;
+    pointers.dq = dq.data, pointers.dk = dk.data, pointers.dv = dv.data;
+    by_engines(name + " backward", layout, true, 5 * product, pointers, {{dq, own_dq}, {dk, own_dk}, {dv, own_dv}});
+    pool_.clear();
+  }
+
+ private:
+  using Work = std::function<void()>;
+
+  cuda::Launch with_scratch(std::int64_t bytes) {
+    return {nullptr, pool_.allocate(static_cast<std::size_t>(std::max(bytes, cuda::kGemmWorkspace))), nullptr};
+  }
+  Matrix bf(std::int64_t rows, std::int64_t cols) { return pool_.matrix(DType::bf16, rows, cols); }
+  Matrix wide(std::int64_t rows, std::int64_t cols) { return pool_.matrix(DType::f32, rows, cols); }
+
+  bool expect_same(const std::string& name, double found) {
+    if (found <= kMostDifference) return true;
+    differences_.push_back(fmt::format("{}: {:.3g}", name, found));
+    return false;
+  }
+
+  static cuda::GemmKey key_of(const Matrix& a, const Matrix& b, const Matrix& c, bool trans_a, bool trans_b) {
+    cuda::GemmKey key{.m = c.rows, .n = c.cols, .k = trans_a ? a.rows : a.cols, .trans_a = trans_a, .trans_b = trans_b};
+    key.inputs = a.dtype, key.output = c.dtype;
+    key.strides = {a.row_stride, b.row_stride, c.row_stride};
+    return key;
+  }
+
+  /// By the fastest algorithm; nothing if the library has none with these side matrices.
+  std::optional<cuda::PreparedGemm> fastest(const cuda::Launch& launch, const cuda::GemmKey& key, const Matrix& a,
+                                            const Matrix& b, const Matrix& c, const cuda::GemmSideMatrices& side) {
+    const bool plain = side.second == nullptr && side.addend == nullptr && side.bias_gradient == nullptr;
+    const auto make = [&](const cuda::GemmAlgorithm* algorithm) -> std::optional<cuda::PreparedGemm> {
+      if (plain) return cuda::PreparedGemm(library_, key, a, b, c, side.bias, algorithm);
+      return cuda::PreparedGemm::with_epilogue(library_, key, a, b, c, side, algorithm);
+    };
+    std::optional<cuda::PreparedGemm> best = make(nullptr);
+    if (!best) return best;
+    double least = 0;
+    for (const cuda::GemmAlgorithm& algorithm : best->candidates(quick_ ? 2 : 8)) {
+      std::optional<cuda::PreparedGemm> candidate = make(&algorithm);
+      try {
+        const double ms = timer_([&] { candidate->run(launch); });
+        if (least == 0 || ms < least) least = ms, best = std::move(candidate);
+      } catch (const RuntimeFault&) {
+        continue;  // the heuristic may propose algorithms that the library then refuses
+      }
+    }
+    return best;
+  }
+
+  /// Milliseconds of one way; without work, a line that tells so.
+  std::optional<double> time(const std::string& name, const Work& work) {
+    if (!work) {
+      fmt::print("{}: the library has no such product\n", name);
+      return std::nullopt;
+    }
+    const double ms = timer_(work);
+    print(name, ms, "ms");
+    return ms;
+  }
+  void compare(const std::string& name, const Work& kernels, const Work& within) {
+    const auto slow = time(name + " by kernels", kernels), fast = time(name + " within the product", within);
+    if (slow && fast) print(name + ", by kernels over within", *slow / *fast, "times");
+  }
+
+  /// A layer's weight gradient with its bias gradient.
+  void weight_gradient(std::int64_t t, std::int64_t out, std::int64_t in) {
+    const std::string name = fmt::format("weight and bias gradient {}x{}x{}", out, in, t);
+    const Matrix dy = bf(t, out), x = bf(t, in), dw = wide(out, in), db = wide(1, out), dw2 = wide(out, in),
+                 db2 = wide(1, out);
+    const cuda::Launch launch = with_scratch(cuda::bias_gradient_scratch_bytes(t, out));
+    const cuda::GemmKey key = key_of(dy, x, dw, true, false);
+    const auto product = fastest(launch, key, dy, x, dw, {});
+    const auto fused = fastest(launch, key, dy, x, dw2, {.bias_gradient = &db2});
+    compare(
+        name,
+        [&] {
+          product->run(launch);
+          cuda::bias_gradient(launch, dy, db, false);
+        },
+        fused ? Work([&] { fused->run(launch); }) : Work());
+    if (fused) expect_same(name, std::max(difference(dw2, dw), difference(db2, db)));
+    pool_.clear();
+  }
+
+  /// The MLP's first product with GELU.
+  void up(std::int64_t t, std::int64_t h) {
+    const std::string name = fmt::format("up and GELU {}x{}x{}", t, 4 * h, h);
+    const Matrix x = bf(t, h), w = bf(4 * h, h), bias = bf(1, 4 * h);
+    const Matrix sums = bf(t, 4 * h), y = bf(t, 4 * h), sums2 = bf(t, 4 * h), y2 = bf(t, 4 * h);
+    const cuda::Launch launch = with_scratch(0);
+    cuda::GemmKey key = key_of(x, w, sums, false, true);
+    key.has_bias = true;
+    const auto product = fastest(launch, key, x, w, sums, {.bias = &bias});
+    key.epilogue = Epilogue::gelu;
+    const auto fused = fastest(launch, key, x, w, y2, {.bias = &bias, .second = &sums2});
+    compare(
+        name,
+        [&] {
+          product->run(launch);
+          cuda::gelu_forward(launch, sums, y);
+        },
+        fused ? Work([&] { fused->run(launch); }) : Work());
+    if (fused) expect_same(name, std::max(difference(y2, y), difference(sums2, sums)));
+    pool_.clear();
+  }
+
+  /// The input gradient of the MLP's second product, through GELU, and the first product's bias gradient. cuBLASLt
+  /// writes that one in bf16.
+  void down_gradient(std::int64_t t, std::int64_t h) {
+    const std::string name = fmt::format("GELU's gradient {}x{}x{}", t, 4 * h, h);
+    const Matrix dy = bf(t, h), w = bf(h, 4 * h), x = bf(t, 4 * h);
+    const Matrix dx = bf(t, 4 * h), db = wide(1, 4 * h), dx2 = bf(t, 4 * h), dx3 = bf(t, 4 * h), db3 = bf(1, 4 * h);
+    const cuda::Launch launch = with_scratch(cuda::bias_gradient_scratch_bytes(t, 4 * h));
+    cuda::GemmKey key = key_of(dy, w, dx, false, false);
+    const auto product = fastest(launch, key, dy, w, dx, {});
+    key.epilogue = Epilogue::gelu_gradient;
+    const auto with_gelu = fastest(launch, key, dy, w, dx2, {.second = &x});
+    const auto with_both = fastest(launch, key, dy, w, dx3, {.second = &x, .bias_gradient = &db3});
+    const Work by_kernels = [&] {
+      product->run(launch);
+      cuda::gelu_backward(launch, x, dx, dx);
+    };
+    compare(name, by_kernels, with_gelu ? Work([&] { with_gelu->run(launch); }) : Work());
+    compare(
+        name + " and bias gradient",
+        [&] {
+          by_kernels();
+          cuda::bias_gradient(launch, dx, db, false);
+        },
+        with_both ? Work([&] { with_both->run(launch); }) : Work());
+    if (with_gelu) expect_same(name, difference(dx2, dx));
+    if (with_both) expect_same(name + " and bias gradient", std::max(difference(dx3, dx), difference(db3, db)));
+    pool_.clear();
+  }
+
+  /// A product whose result is added to the residual stream: by a kernel, or by β = 1 with C ≠ D.
+  void added_residual(std::int64_t t, std::int64_t out, std::int64_t in) {
+    const std::string name = fmt::format("residual added to {}x{}x{}", t, out, in);
+    const Matrix x = bf(t, in), w = bf(out, in), bias = bf(1, out), residual = bf(t, out);
+    const Matrix y = bf(t, out), sum = bf(t, out), sum2 = bf(t, out);
+    const cuda::Launch launch = with_scratch(0);
+    cuda::GemmKey key = key_of(x, w, y, false, true);
+    key.has_bias = true;
+    const auto product = fastest(launch, key, x, w, y, {.bias = &bias});
+    key.accumulate = true;
+    const auto fused = fastest(launch, key, x, w, sum2, {.bias = &bias, .addend = &residual});
+    compare(
+        name,
+        [&] {
+          product->run(launch);
+          cuda::add(launch, y, residual, sum);
+        },
+        fused ? Work([&] { fused->run(launch); }) : Work());
+    if (fused) expect_same(name, difference(sum2, sum));
+    pool_.clear();
+  }
+
+  /// Every engine that compiles. `results`: what it writes, beside what our own kernels wrote.
+  void by_engines(const std::string& name, const cuda::AttentionLayout& layout, bool backward, double flops,
+                  cuda::AttentionPointers pointers, const std::vector<std::pair<Matrix, Matrix>>& results) {
+    const auto engines = cuda::CudnnAttention::by_every_engine(cudnn_, layout, backward);
+    print(name + ", engines", static_cast<double>(engines.size()), "engines");
+    std::optional<double> first, fastest_deterministic, fastest;  // milliseconds; `first` is the one that tasks take
+    for (std::size_t i = 0; i < engines.size(); ++i) {
+      const cuda::CudnnAttention& engine = *engines[i];
+      const auto bytes = static_cast<std::size_t>(engine.workspace_bytes());
+      const std::string engine_name = fmt::format("{}, engine {} ({}, {:.1f} MiB)", name, i,
+                                                  engine.deterministic() ? "deterministic" : "not deterministic",
+                                                  static_cast<double>(bytes) / (1 << 20));
+      for (const auto& [actual, expected] : results) poison(actual);
+      GpuPool workspace;
+      pointers.workspace = workspace.allocate(bytes);
+      const auto bound = engine.bind(pointers);
+      const double ms = timer_([&] { bound.run(nullptr); });
+      print(engine_name, flops / ms * 1e-9, "TFLOP/s");
+      double found = 0;
+      for (const auto& [actual, expected] : results) found = std::max(found, difference(actual, expected));
+      if (!expect_same(engine_name, found)) continue;
+      if (engine.deterministic()) {
+        if (!first) first = ms;
+        fastest_deterministic = std::min(ms, fastest_deterministic.value_or(ms));
+      }
+      fastest = std::min(ms, fastest.value_or(ms));
+    }
+    if (!first) return;
+    print(name + ", first over fastest deterministic engine", *first / *fastest_deterministic, "times");
+    print(name + ", first deterministic over fastest engine", *first / *fastest, "times");
+  }
+
+  bool quick_;
+  GpuPool pool_;
+  GpuTimer timer_;
+  cuda::CublasLt library_;
+  cuda::CudnnHandle cudnn_;
+  std::vector<std::string> differences_;
+};
+
+}  // namespace
+
+void print_pairs(bool quick) {
+  Pairs pairs(quick);
+  if (quick) {
+    pairs.of_layer(64, 64);
+    pairs.attention({1, 64, 2, 2, 64});
+  } else {
+    for (const std::int64_t hidden : {768, 1280, 1600}) pairs.of_layer(8192, hidden);
+    pairs.attention({8, 1024, 20, 20, 64});
+    pairs.attention({2, 4096, 16, 16, 128});
+  }
+  if (!pairs.differences().empty()) {
+    throw RuntimeFault(fmt::format("other values than by kernels: {}", fmt::join(pairs.differences(), "; ")));
+  }
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,219 @@
+// Collectives and messages of NCCL between the ranks of a grid, with numbers that show their origin.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "runtime/execute/channel_groups.h"
+#include "runtime/execute/cuda/nccl_transport.h"
+
+namespace weft::testing {
+
+/// One rank's calls: of every kind and type on each channel, or messages. Channels have streams of their own.
+///
+///   NcclCalls calls(world, grid, device, {Channel::x, Channel::data});
+///   calls.write(round);      // other numbers each round
+///   calls.enqueue();         // or a graph that captured it
+///   calls.expect(round);
+class NcclCalls {
+ public:
+  NcclCalls(comm::World& world, const graph::Grid& grid, execute::CudaDevice& device,
+            const std::vector<graph::Channel>& channels)
+      : grid_(grid), rank_(world.rank()), device_(device), transport_(world, grid, device) {
+    for (const graph::Channel channel : channels) {
+      transport_.join(channel);
+      const execute::DeviceStream stream = device.add_stream("collectives", execute::StreamPriority::high);
+      ends_.push_back({stream, device.add_event(false)});
+      add_calls(channel, world.size());
+    }
+    transport_.prepare(device, {});
+    origin_ = device.add_stream("origin", execute::StreamPriority::normal);
+    begin_ = device.add_event(false);
+    end_ = device.add_event(false);
+    const std::int64_t bytes = std::ssize(calls_) * kSlot;
+    host_ = device.allocate_pinned(bytes);
+    from_ = device.allocate(bytes);
+    to_ = device.allocate(bytes);
+  }
+
+  execute::NcclTransport& transport() { return transport_; }
+  execute::DeviceStream origin() const { return origin_; }
+
+  void write(int round) {
+    for (std::size_t c = 0; c < calls_.size(); ++c) {
+      for (std::int64_t i = 0; i < slot_count(); ++i) set(c, i, value(rank_, i, round));
+    }
+    device_.copy(origin_, from_, host_, std::ssize(calls_) * kSlot);
+    device_.copy(origin_, to_, host_, std::ssize(calls_) * kSlot);
+    device_.synchronize(origin_);
+  }
+
+  /// The calls of every channel, between two waits of the origin.
+  void enqueue() {
+    enqueue_where([](std::size_t /*call*/) { return true; });
+  }
+  void enqueue_first_of_each_channel() {
+    enqueue_where([this](std::size_t c) { return c == 0 || calls_[c].stream != calls_[c - 1].stream; });
+  }
+
+  void expect(int round) {
+    device_.copy(origin_, host_, to_, std::ssize(calls_) * kSlot);
+    device_.record(end_, origin_);
+    execute::wait_for(device_, end_, transport_);
+    device_.synchronize(end_);
+    for (std::size_t c = 0; c < calls_.size(); ++c) {
+      const Call& call = calls_[c];
+      SCOPED_TRACE(std::string(to_string(call.channel)) + ", " + std::string(comm::to_string(call.kind)) + " of " +
+                   std::string(to_string(call.dtype)) + " on rank " + std::to_string(rank_));
+      const std::int64_t count =
+          call.kind == comm::CollectiveKind::all_gather ? kCount * std::ssize(call.group) : kCount;
+      for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(get(c, i), result(call, i, round)) << "element " << i;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kCount = 5, kMostRanks = 4;
+  static constexpr std::int64_t kSlot = 1024;  // bytes of a call's buffer
+  static constexpr std::array kTypes = {DType::i32, DType::i64, DType::f32, DType::bf16};
+
+  struct Call {
+    graph::Channel channel;
+    std::size_t stream;
+    comm::CollectiveKind kind;
+    DType dtype;
+    std::int64_t root;
+    std::vector<int> group;  // by place
+    std::int64_t own;        // this rank's place
+  };
+  struct End {
+    execute::DeviceStream stream;
+    execute::DeviceEvent event;
+  };
+
+  static constexpr std::int64_t slot_count() { return kCount * kMostRanks; }
+  // Sums over four ranks stay below 256, so that every type holds them exactly.
+  static int value(int rank, std::int64_t i, int round) { return 9 * rank + static_cast<int>(i) + 7 * (round % 3); }
+
+  std::vector<int> group_of(graph::Channel channel, int ranks) const {
+    std::vector<int> group;
+    if (graph::is_message(channel)) {
+      const auto peer = static_cast<int>(graph::peer_rank(grid_, channel, rank_));
+      return peer < rank_ ? std::vector{peer, rank_} : std::vector{rank_, peer};
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (graph::group_color(grid_, channel, rank) == graph::group_color(grid_, channel, rank_)) {
+        group.push_back(rank);
+      }
+    }
+    return group;
+  }
+
+  void enqueue_where(const std::function<bool(std::size_t)>& wanted) {
+    device_.record(begin_, origin_);
+    for (const auto& [stream, event] : ends_) device_.wait(stream, begin_);
+    for (std::size_t c = 0; c < calls_.size(); ++c) {
+      if (!wanted(c)) continue;
+      const Call& call = calls_[c];
+      const auto at = static_cast<std::int64_t>(c) * kSlot;
+      const bool in_place =
+          call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
+      transport_.enqueue(
+          device_, call.channel, ends_[call.stream].stream,
+          {call.kind, call.dtype, kCount, call.root, in_place ? nullptr : from_ + at, to_ + at, nullptr});
+    }
+    for (const auto& [stream, event] : ends_) {
+      device_.record(event, stream);
+      device_.wait(origin_, event);
+    }
+  }
+
+  void add_calls(graph::Channel channel, int ranks) {
+    const std::vector<int> group = group_of(channel, ranks);
+    const std::int64_t own = std::ranges::find(group, rank_) - group.begin();
+    for (const DType dtype : kTypes) {
+      if (graph::is_message(channel)) {
+        const std::int64_t sender = execute::is_send(channel) ? own : 1 - own;
+        calls_.push_back({channel, ends_.size() - 1, comm::CollectiveKind::broadcast, dtype, sender, group, own});
+        continue;
+      }
+      for (const auto kind : {comm::CollectiveKind::all_reduce, comm::CollectiveKind::broadcast,
+                              comm::CollectiveKind::reduce_scatter, comm::CollectiveKind::all_gather}) {
+        const std::int64_t root = kind == comm::CollectiveKind::broadcast ? std::ssize(group) - 1 : 0;
+        calls_.push_back({channel, ends_.size() - 1, kind, dtype, root, group, own});
+      }
+    }
+  }
+
+  static int result(const Call& call, std::int64_t i, int round) {
+    const auto sum = [&](std::int64_t at) {
+      int all = 0;
+      for (const int rank : call.group) all += value(rank, at, round);
+      return all;
+    };
+    switch (call.kind) {
+      case comm::CollectiveKind::all_reduce:
+        return sum(i);
+      case comm::CollectiveKind::reduce_scatter:
+        return sum(call.own * kCount + i);
+      case comm::CollectiveKind::all_gather:
+        return value(call.group[static_cast<std::size_t>(i / kCount)], i % kCount, round);
+      case comm::CollectiveKind::broadcast:
+        return value(call.group[static_cast<std::size_t>(call.root)], i, round);
+    }
+    return -1;
+  }
+
+  // Element i of a call's buffer in host memory.
+  template <class T>
+  T& element(std::size_t call, std::int64_t i) const {
+    return reinterpret_cast<T*>(host_ + static_cast<std::int64_t>(call) * kSlot)[i];
+  }
+  void set(std::size_t call, std::int64_t i, int number) {
+    switch (calls_[call].dtype) {
+      case DType::i32:
+        element<std::int32_t>(call, i) = number;
+        break;
+      case DType::i64:
+        element<std::int64_t>(call, i) = number;
+        break;
+      case DType::f32:
+        element<float>(call, i) = static_cast<float>(number);
+        break;
+      case DType::bf16:
+        element<bf16>(call, i) = bf16(static_cast<float>(number));
+        break;
+    }
+  }
+  double get(std::size_t call, std::int64_t i) const {
+    switch (calls_[call].dtype) {
+      case DType::i32:
+        return element<std::int32_t>(call, i);
+      case DType::i64:
+        return static_cast<double>(element<std::int64_t>(call, i));
+      case DType::f32:
+        return static_cast<double>(element<float>(call, i));
+      case DType::bf16:
+        return static_cast<double>(static_cast<float>(element<bf16>(call, i)));
+    }
+    return 0;
+  }
+
+  graph::Grid grid_;
+  int rank_;
+  execute::CudaDevice& device_;
+  std::vector<Call> calls_;
+  std::vector<End> ends_;  // by channel
+  execute::DeviceStream origin_;
+  execute::DeviceEvent begin_, end_;
+  std::byte *host_ = nullptr, *from_ = nullptr, *to_ = nullptr;
+  execute::NcclTransport transport_;  // destroyed before the device
+};
+
+}  // namespace weft::testing

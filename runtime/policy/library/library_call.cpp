@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 namespace {

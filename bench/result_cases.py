@@ -62,6 +62,27 @@ GRIDS = [
     "y=2,data=2",
     "z=2,data=2",
     "x=2,y=2,z=2",
+    "pipe=2",
+    "z=2,pipe=2",
+]
+
+PIPELINES = ["pipe=2", "x=2,pipe=2", "z=2,pipe=2", "pipe=4"]
+
+PIPELINE_POLICIES = [
+    "serial",
+    "program",
+    "1f1b",
+    "gpipe",
+    "interleaved",
+    "zb-h1",
+    "zb-v",
+    "pipe-list",
+    "pipe-search",
+    "critical-path",
+    "lhs",
+    "random",
+    "anneal:iterations=40",
+    "portfolio:budget=40",
 ]
 
 _SIZES = (
@@ -78,6 +99,9 @@ MODELS = {
     "llama one kv head": [*_LLAMA, "--model.kv-heads", "1", "--model.tied", "false"],
     "llama all kv heads": [*_LLAMA, "--model.kv-heads", "4", "--model.tied", "false"],
 }
+
+# Layers for two chunks on each of four stages.
+PIPELINE_MODEL = [*_GPT, "--model.tied", "true", "--model.layers", "8", "--micro-batch", "1"]
 
 # Options that choose by measuring could choose differently in each run: here nothing is measured.
 STEP = ["--global-batch", "4", "--bf16-products", "fp32"]
@@ -212,7 +236,14 @@ def _after_training():
             yield _train(name, *words, grid=grid, model=model, then=then, quick=model in ("gpt", "llama"))
     for model in ("gpt", "llama"):
         for dtype in ("fp32", "bf16"):
-            for grid, other in (("x=1", "data=2"), ("x=2,z=2", "x=2,z=2"), ("z=2,data=2", "y=2"), ("y=2", "x=1")):
+            for grid, other in (
+                ("x=1", "data=2"),
+                ("x=2,z=2", "x=2,z=2"),
+                ("z=2,data=2", "y=2"),
+                ("y=2", "x=1"),
+                ("pipe=2", "data=2"),
+                ("x=2", "z=2,pipe=2"),
+            ):
                 first = [*TRAIN, *MODELS[model], "--dtype", dtype, "--dropout", "0.1", "--schedule", "constant"]
                 more = ["--steps", "5", "--grid", other, "--resume", "run", "--run-dir", "resumed"]
                 commands = [Command([*first, "--grid", grid, "--run-dir", "run"]), Command([*first, *more])]
@@ -229,6 +260,7 @@ def _processes():
         ("gpt", ["--dropout", "0.1"], "data=2", "gpt"),
         ("gpt, micro-batches and ZeRO-1", ["--micro-batch", "1", "--zero-1", "true"], "z=2,data=2", "gpt"),
         ("llama in bf16", ["--dtype", "bf16", "--policy", "axonn"], "x=2,z=2", "llama"),
+        ("gpt in stages", ["--micro-batch", "1", "--policy", "1f1b"], "x=2,pipe=2", "gpt"),
         (
             "llama, critical path and rewrites",
             ["--policy", "critical-path", "--rewrites", REWRITES[-1]],
@@ -275,6 +307,53 @@ def _plans():
         ]
         commands.append(Command(["simulate", *step, "--json"]))
         yield Case(f"large model: {model}, {grid}, {machine}", commands, quick=machine == "dgx-h100")
+
+
+def _pipelines():
+    """Commands that describe a step of several stages, and short trainings; also with less memory than it takes."""
+    for grid in PIPELINES:
+        step = [*STEP, *PIPELINE_MODEL, "--global-batch", "8", "--grid", grid]
+        for policy in PIPELINE_POLICIES:
+            ordered = [*step, "--policy", policy]
+            commands = [
+                ["simulate", *ordered, "--json", "--svg", "simulated.svg"],
+                ["explain", *ordered, "--json"],
+                ["timeline", *ordered, "--json"],
+                ["timeline", *ordered, "--text"],
+                ["memory", *ordered, "--grids", grid, "--json"],
+                ["graph", *ordered, "-o", "ordered.dot"],
+            ]
+            quick = grid == "x=2,pipe=2" and policy in {"serial", "1f1b", "zb-v", "lhs"}
+            yield Case(f"pipeline {grid}: {policy}", [Command(words) for words in commands], quick)
+        noise = ["--noise", "0.2", "--simulated-steps", "3", "--slow-rank", "1.3"]
+        profile = ["--profile", f"{INPUTS}/profile.json"]
+        commands = [
+            ["compare", *step, "--policies", *PIPELINE_POLICIES[:11], "--json", "--quiet"],
+            ["compare", *step, *profile, "--policies", "1f1b", "lhs", "--json", "--quiet"],
+            ["simulate", *step, *noise, "--machine", "perlmutter", "--policy", "1f1b", "--json"],
+            ["simulate", *step, *profile, "--policy", "critical-path", "--json"],
+            ["explain", *step, "--policy", "gpipe"],
+            ["timeline", *step, "--compare", "serial", "1f1b", "zb-v", "-o", "compared.svg"],
+            ["graph", *step, "-o", "step.graph.json"],
+            ["graph", *step, "-o", "step.json"],
+        ]
+        yield Case(f"pipeline {grid}: compared and drawn", [Command(words) for words in commands], grid == "pipe=2")
+        train = [*PIPELINE_MODEL, "--global-batch", "8", "--dropout", "0.1"]
+        for policy in ("1f1b", "zb-v", "lhs"):
+            words = [*train, "--policy", policy]
+            quick = grid == "pipe=2" and policy == "1f1b"
+            yield _train(f"pipeline {grid}: trained by {policy}", *words, grid=grid, quick=quick)
+    long = [*PIPELINE_MODEL, "--model.context", "64"]
+    for grid in ("pipe=2", "z=2,pipe=2"):
+        for limit in ("1250KB", "1700KB"):  # less than each order takes without computing layers again; more
+            commands = [
+                Command(["simulate", *STEP, *long, "--grid", grid, "--memory", limit, "--policy", policy, "--json"])
+                for policy in ("serial", "critical-path", "lhs", "anneal:iterations=10", "portfolio:budget=5")
+                if limit != "1250KB" or ":" in policy
+            ]
+            yield Case(f"pipeline {grid}: memory of {limit}", commands, quick=grid == "pipe=2" and limit == "1700KB")
+        words = [*long, "--memory", "1250KB", "--policy", "anneal:iterations=10"]
+        yield _train(f"pipeline {grid}: trained in short memory", *words, grid=grid)
 
 
 def _looking():
@@ -349,7 +428,7 @@ def _refusals():
 
 def all_cases():
     """The whole set, quickest groups first."""
-    groups = (_plans, _looking, _refusals, _models_on_grids, _options, _orders, _after_training, _processes)
+    groups = (_plans, _looking, _refusals, _pipelines, _models_on_grids, _options, _orders, _after_training, _processes)
     return [case for group in groups for case in group()]
 
 

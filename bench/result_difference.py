@@ -55,7 +55,7 @@ def _trace(document):
 def content(name, data):
     """A file's bytes; or its JSON, if some of its fields are measured or times."""
     measured = MEASURED.get(name)
-    if name == "trace.json":
+    if name == "trace.json" or name.startswith("trace.stage"):
         return _trace(json.loads(data))
     if measured is None:
         return data

@@ -58,10 +58,13 @@ _DRY_RUN = ("dry run: llama, bf16, z=2", "train")
 _PLANNED = ("plans after every rewrite: gpt, data=2", "plan")
 _SIMULATED = ("simulate: gpt, data=2", "simulate")
 _COMPARED = ("compare: gpt, data=2", "compare")
+_IN_STAGES = ("pipeline pipe=2: trained by 1f1b", "train")
+_STAGES_SIMULATED = ("pipeline pipe=2: 1f1b", "simulate")
 _USED = "eval, generate, export: gpt, fp32, x=1"
 
 _STEP = "run/checkpoints/step_00000003"
 _METRICS = "run/metrics.jsonl"
+_STAGE = "run/trace.stage1.json"
 
 
 def _in_file(what, place, file, pattern=None, replacement="", also=()):
@@ -102,8 +105,11 @@ CHANGES = [
     _in_file("an exported weight", (_USED, "export"), "hf/model.safetensors", also=("weft eval",)),
     _printed("a simulated step", _SIMULATED, '"step_seconds":', '"step_seconds":1'),
     _printed("a compared policy's step", _COMPARED, '"step_ms": ', '"step_ms": 1'),
+    _in_file("a task's bytes in a stage's trace", _IN_STAGES, _STAGE, r'"bytes": (\d)', r'"bytes": 1\g<1>'),
+    _printed("a simulated step of stages", _STAGES_SIMULATED, '"step_seconds":', '"step_seconds":1'),
     _measured("the time of a step", _TRAINED, _METRICS, '"step_ms":', '"step_ms":1'),
     _measured("the time of a task", _TRAINED, "run/trace.json", '"ts": ', '"ts": 1'),
+    _measured("the time of a task of a stage", _IN_STAGES, _STAGE, '"ts": ', '"ts": 1'),
     _measured("a library's version", _TRAINED, f"{_STEP}/manifest.json", '"oneDNN":"', '"oneDNN":"1'),
     _measured("the time of planning", _DRY_RUN, "printed", '"planning_ms":', '"planning_ms":1'),
 ]

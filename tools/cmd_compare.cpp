@@ -22,6 +22,7 @@
 #include "study/comparison.h"
 #include "study/comparison_folder.h"
 #include "study/comparison_output.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/input/scaled_problem.h"
@@ -321,27 +322,16 @@ Command describe_compare() {
   command.add({.names = "--machine-costs",
                .target = &options->machine_costs,
                .help = "with --measure: costs by the machine's numbers; measure none first"});
-  command.add({.names = "--measured-rounds",
-               .target = &options->measured_rounds,
-               .value = "N",
-               .help = "steps of each policy, which take turns",
-               .least = 1,
-               .most = 100000});
-  command.add({.names = "--profile-steps",
-               .target = &options->profile_steps,
-               .value = "N",
-               .help = "steps that costs are measured on",
-               .least = 1,
-               .most = 10000});
+  command.add(number_option("--measured-rounds", &options->measured_rounds, "steps of each policy, which take turns", 1,
+                            100000));
+  command.add(number_option("--profile-steps", &options->profile_steps, "steps that costs are measured on", 1, 10000));
   command.add(
       {.names = "--pareto", .target = &options->pareto, .help = "under memory limits too: time against memory"});
-  command.add({.names = "--noise",
-               .target = &options->noise,
-               .value = "X",
-               .help = "simulate every plan 21 times more with task times of this relative deviation, and once with "
-                       "a rank that computes 1.2 times as long; all ranks are simulated",
-               .least = 0,
-               .most = 10});
+  command.add(
+      number_option("--noise", &options->noise,
+                    "simulate every plan 21 times more with task times of this relative deviation, and once with "
+                    "a rank that computes 1.2 times as long; all ranks are simulated",
+                    0, 10));
   command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   command.add({.names = "--markdown", .target = &options->markdown, .help = "print tables as Markdown"});

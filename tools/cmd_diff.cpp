@@ -9,6 +9,7 @@
 #include "base/text/json_object.h"
 #include "base/text/printable.h"
 #include "runtime/plan/plan_difference.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 
 namespace weft::tools {
@@ -75,11 +76,7 @@ Command describe_diff() {
                .required = true});
   command.add(
       {.names = "second", .target = &options->second, .help = "another one", .paths = Paths::files, .required = true});
-  command.add({.names = "--most",
-               .target = &options->most,
-               .value = "N",
-               .help = "tasks named for each kind of change; 0: all",
-               .least = 0});
+  command.add(number_option("--most", &options->most, "tasks named for each kind of change; 0: all", 0));
   command.add({.names = "--json", .target = &options->json, .help = "print all differences as one JSON object"});
   command.examples = {{"weft diff serial.json program.json --most 0"}};
   command.run = [options] { return compare(*options); };

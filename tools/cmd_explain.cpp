@@ -17,6 +17,7 @@
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/simulate/certify/window_bounds.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/explanation_output.h"
@@ -143,20 +144,14 @@ Command describe_explain() {
                .target = &options->options.only,
                .value = "NAME",
                .help = "explain this one alone, or this group: mb*.L*.mlp.up.fwd.all_gather_w"});
-  command.add({.names = "--most",
-               .target = &options->options.most_remedied,
-               .value = "N",
-               .help = "groups of collectives whose remedies are simulated, the most exposed first",
-               .least = 0});
+  command.add(number_option("--most", &options->options.most_remedied,
+                            "groups of collectives whose remedies are simulated, the most exposed first", 0));
   command.add({.names = "--apply",
                .target = &options->apply,
                .value = "NUMBERS",
                .help = "simulate the plan with these remedies, by the numbers that are printed with the same options"});
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE",
-               .help = "write that plan for --policy file:FILE, if its step is simulated to be shorter",
-               .paths = Paths::files});
+  command.add(output_option(options->output, "FILE",
+                            "write that plan for --policy file:FILE, if its step is simulated to be shorter"));
   command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print as JSON"});
   const ConfigOptions config(command);

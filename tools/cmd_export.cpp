@@ -29,6 +29,7 @@
 #include "inspect/formats/chakra.h"
 #include "runtime/simulate/plan_report.h"
 #include "text/tokenizer.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/checkpoint/checkpoint.h"
@@ -259,11 +260,8 @@ Command describe_export() {
                        "training step "
                        "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
                .choices = {"hf", "chakra"}});
-  command.add({.names = "--ranks-written",
-               .target = &options->ranks_written,
-               .value = "N",
-               .help = "chakra: only the first so many ranks; 0: all",
-               .least = 0});
+  command.add(
+      number_option("--ranks-written", &options->ranks_written, "chakra: only the first so many ranks; 0: all", 0));
   command.add(
       {.names = "--shard-size",
        .target = &options->shard_size,

@@ -22,6 +22,7 @@
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "text/byte_tokenizer.h"
 #include "text/text_stream.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/saved_model.h"
@@ -194,37 +195,14 @@ Command describe_generate() {
                .value = "PATH",
                .help = "a tokenizer's file, or a folder with one; empty: the model's own",
                .paths = Paths::files});
-  command.add({.names = "--max-tokens",
-               .target = &options->max_tokens,
-               .value = "N",
-               .help = "tokens to generate",
-               .least = 1,
-               .most = 1 << 24});
-  command.add({.names = "--temperature",
-               .target = &options->temperature,
-               .value = "X",
-               .help = "of the softmax; 0: always the likeliest token",
-               .least = 0,
-               .most = 100});
-  command.add({.names = "--top-k",
-               .target = &options->top_k,
-               .value = "N",
-               .help = "draw from the k likeliest tokens; 0: from all",
-               .least = 0,
-               .most = 1 << 24});
-  command.add({.names = "--top-p",
-               .target = &options->top_p,
-               .value = "X",
-               .help = "draw from the likeliest tokens of this total probability",
-               .least = 0,
-               .most = 1});
-  command.add({.names = "--seed", .target = &options->seed, .value = "N", .help = "of the draws", .least = 0});
-  command.add({.names = "--threads",
-               .target = &options->threads,
-               .value = "N",
-               .help = "threads to compute with; 0: all cores",
-               .least = 0,
-               .most = 4096});
+  command.add(number_option("--max-tokens", &options->max_tokens, "tokens to generate", 1, 1 << 24));
+  command.add(
+      number_option("--temperature", &options->temperature, "of the softmax; 0: always the likeliest token", 0, 100));
+  command.add(number_option("--top-k", &options->top_k, "draw from the k likeliest tokens; 0: from all", 0, 1 << 24));
+  command.add(
+      number_option("--top-p", &options->top_p, "draw from the likeliest tokens of this total probability", 0, 1));
+  command.add(number_option("--seed", &options->seed, "of the draws", 0));
+  command.add(number_option("--threads", &options->threads, "threads to compute with; 0: all cores", 0, 4096));
   command.add({.names = "--gemm-tuning",
                .target = &options->gemm_tuning,
                .value = "FILE",

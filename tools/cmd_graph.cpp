@@ -25,6 +25,7 @@
 #include "ops/lower.h"
 #include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/open_problem.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/config/resolved_run.h"
@@ -282,11 +283,7 @@ int draw(const GraphOptions& asked) {
 Command describe_graph() {
   Command command{"graph", "draw a configuration's compiled step, or write it as a file"};
   const auto options = std::make_shared<GraphOptions>();
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE",
-               .help = "the file to write",
-               .paths = Paths::files});
+  command.add(output_option(options->output, "FILE", "the file to write"));
   command.add({.names = "--format",
                .target = &options->format,
                .value = "FORMAT",
@@ -297,34 +294,21 @@ Command describe_graph() {
                .value = "KIND",
                .help = "graph of train, eval, prefill or decode",
                .choices = {"train", "eval", "prefill", "decode"}});
-  command.add({.names = "--pipe-rank",
-               .target = &options->pipe_rank,
-               .value = "N",
-               .help = "of a pipeline: which rank's step to draw; a graph file holds all",
-               .least = 0,
-               .most = 1000000});
+  command.add(number_option("--pipe-rank", &options->pipe_rank,
+                            "of a pipeline: which rank's step to draw; a graph file holds all", 0, 1000000));
   command.add({.names = "--collapse",
                .target = &options->collapse,
                .value = "HOW",
                .help = "draw once, as × N: with layer, equal tasks of all layers; with phase, of all micro-batches "
                        "too; none; auto: by size",
                .choices = {"auto", "layer", "phase", "none"}});
-  command.add({.names = "--depth",
-               .target = &options->depth,
-               .value = "N",
-               .help = "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks",
-               .least = 1,
-               .most = 4});
+  command.add(number_option("--depth", &options->depth,
+                            "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks", 1, 4));
   command.add(
       {.names = "--layers", .target = &options->layers, .value = "FIRST..LAST", .help = "only tasks of these layers"});
   command.add(
       {.names = "--around", .target = &options->around, .value = "TASK", .help = "only this task and what is near it"});
-  command.add({.names = "--hops",
-               .target = &options->hops,
-               .value = "N",
-               .help = "how many edges away is near",
-               .least = 0,
-               .most = 1000000});
+  command.add(number_option("--hops", &options->hops, "how many edges away is near", 0, 1000000));
   command.add({.names = "--from", .target = &options->from, .value = "TASK", .help = "only what depends on this task"});
   command.add({.names = "--to",
                .target = &options->to,

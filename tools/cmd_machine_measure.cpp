@@ -18,6 +18,7 @@
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/machine_writer.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "train/measure/measure_machine.h"
 #include "train/run/rank_agreement.h"
@@ -128,18 +129,9 @@ Command describe_machine_measure() {
                .target = &options->device,
                .help = "what to measure: the cpu, or with cuda NVIDIA GPUs, one for each rank",
                .choices = {"cpu", "cuda"}});
-  command.add({.names = "--ranks",
-               .target = &options->ranks,
-               .value = "N",
-               .help = "ranks of this process; mpirun brings its own",
-               .least = 1,
-               .most = 4096});
-  command.add({.names = "--threads",
-               .target = &options->threads,
-               .value = "N",
-               .help = "with device cpu: threads that each rank computes on",
-               .least = 1,
-               .most = 4096});
+  command.add(number_option("--ranks", &options->ranks, "ranks of this process; mpirun brings its own", 1, 4096));
+  command.add(
+      number_option("--threads", &options->threads, "with device cpu: threads that each rank computes on", 1, 4096));
   command.add({.names = "--quick", .target = &options->quick, .help = "fewer shapes, sizes and repeats"});
   command.add({.names = "--json", .target = &options->json, .help = "print what was measured as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});

@@ -19,6 +19,7 @@
 #include "ops/sharding.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/policy/compile_joint.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/step/planning.h"
@@ -229,8 +230,7 @@ Command describe_memory() {
                .target = &options->grids,
                .value = "GRID",
                .help = "grids to compare, each as for --grid; default: all of --ranks ranks"});
-  command.add(
-      {.names = "--most", .target = &options->most, .value = "N", .help = "rows of the table; 0: all", .least = 0});
+  command.add(number_option("--most", &options->most, "rows of the table; 0: all", 0));
   command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
   const ConfigOptions config(command);
   command.examples = {{"weft memory --model gpt2-124m --ranks 8"},

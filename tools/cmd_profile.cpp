@@ -12,6 +12,7 @@
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "runtime/cost/profile_file.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/measure/measure_profile.h"
@@ -87,23 +88,10 @@ int profile(const ProfileOptions& options) {
 Command describe_profile() {
   Command command{"profile", "measure what each task of a step costs on this machine"};
   const auto options = std::make_shared<ProfileOptions>();
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE",
-               .help = "the file to write, for --profile",
-               .paths = Paths::files});
-  command.add({.names = "--profile-steps",
-               .target = &options->steps,
-               .value = "N",
-               .help = "steps measured, one task at a time",
-               .least = 1,
-               .most = 10000});
-  command.add({.names = "--rounds",
-               .target = &options->rounds,
-               .value = "N",
-               .help = "in which each collective runs alone and beside computations",
-               .least = 1,
-               .most = 1000});
+  command.add(output_option(options->output, "FILE", "the file to write, for --profile"));
+  command.add(number_option("--profile-steps", &options->steps, "steps measured, one task at a time", 1, 10000));
+  command.add(number_option("--rounds", &options->rounds, "in which each collective runs alone and beside computations",
+                            1, 1000));
   command.add({.names = "--json", .target = &options->json, .help = "print the profile as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
   const ConfigOptions config(command);

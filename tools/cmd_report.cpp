@@ -19,6 +19,7 @@
 #include "runtime/simulate/certify/window_bounds.h"
 #include "study/comparison_folder.h"
 #include "study/run_page.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/input/scaled_problem.h"
@@ -175,11 +176,7 @@ Command describe_report() {
                        "configuration file or graph file",
                .paths = Paths::files,
                .required = true});
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE.html",
-               .help = "the page to write",
-               .paths = Paths::files});
+  command.add(output_option(options->output, "FILE.html", "the page to write"));
   command.add({.names = "--policies",
                .target = &options->policies,
                .value = "POLICY",

@@ -15,6 +15,7 @@
 #include "runtime/cost/machine_numbers.h"
 #include "study/search/search.h"
 #include "study/search/search_output.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/studies/search_flags.h"
@@ -99,23 +100,17 @@ int search(const SearchCommand& command) {
 Command describe_search() {
   Command command{"search", "find the fastest grid, micro-batch, recomputation and policy for a number of ranks"};
   const auto options = std::make_shared<SearchCommand>();
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE.toml",
-               .help = "write the best configuration, to train, simulate and compare",
-               .paths = Paths::files});
-  command.add({.names = "--top", .target = &options->top, .value = "N", .help = "rows of the table", .least = 1});
+  command.add(
+      output_option(options->output, "FILE.toml", "write the best configuration, to train, simulate and compare"));
+  command.add(number_option("--top", &options->top, "rows of the table", 1));
   add_search_flags(command, options->flags);
   add_pipe_flag(command, options->flags);
   command.add({.names = "--why",
                .target = &options->why,
                .value = "N",
                .help = "two rows of the table: say where their steps differ"});
-  command.add({.names = "--svg",
-               .target = &options->svg,
-               .value = "FILE.svg",
-               .help = "draw step time against memory, with the front that no other configuration beats",
-               .paths = Paths::files});
+  command.add(
+      svg_option(options->svg, "draw step time against memory, with the front that no other configuration beats"));
   command.add({.names = "--json", .target = &options->json, .help = "print the configurations as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
   const ConfigOptions config(command);

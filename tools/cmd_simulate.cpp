@@ -21,6 +21,7 @@
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/plan_report.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/input/scaled_problem.h"
@@ -323,35 +324,15 @@ int run(const SimulateOptions& options) {
 Command describe_simulate() {
   Command command{"simulate", "how long a step would take on a machine that need not be at hand"};
   const auto options = std::make_shared<SimulateOptions>();
-  command.add({.names = "--simulated-steps",
-               .target = &options->steps,
-               .value = "N",
-               .help = "steps to simulate; the last one is reported",
-               .least = 1,
-               .most = 1000});
-  command.add({.names = "--noise",
-               .target = &options->noise,
-               .value = "X",
-               .help = "relative standard deviation of every task's time; all ranks are simulated",
-               .least = 0,
-               .most = 10});
-  command.add({.names = "--slow-rank",
-               .target = &options->slow_rank,
-               .value = "X",
-               .help = "how many times as long rank 0 computes; all ranks are simulated",
-               .least = 0.01,
-               .most = 1000});
+  command.add(
+      number_option("--simulated-steps", &options->steps, "steps to simulate; the last one is reported", 1, 1000));
+  command.add(noise_option(options->noise));
+  command.add(number_option("--slow-rank", &options->slow_rank,
+                            "how many times as long rank 0 computes; all ranks are simulated", 0.01, 1000));
   command.add(scale_option(options->scales));
-  command.add({.names = "-o,--output",
-               .target = &options->trace,
-               .value = "FILE.json",
-               .help = "write a Chrome trace, for Perfetto; packed if it ends in .gz",
-               .paths = Paths::files});
-  command.add({.names = "--svg",
-               .target = &options->svg,
-               .value = "FILE.svg",
-               .help = "draw the last step's timeline",
-               .paths = Paths::files});
+  command.add(
+      output_option(options->trace, "FILE.json", "write a Chrome trace, for Perfetto; packed if it ends in .gz"));
+  command.add(svg_option(options->svg, "draw the last step's timeline"));
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   const ConfigOptions config(command);
   command.examples = {{"weft simulate --model gpt2-124m --ranks 2"},

@@ -18,6 +18,7 @@
 #include "inspect/drawing/timeline.h"
 #include "inspect/report/trace_summary.h"
 #include "runtime/policy/policy.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/input/trace_input.h"
@@ -234,18 +235,9 @@ int run(const TimelineOptions& options) {
 Command describe_timeline() {
   Command command{"timeline", "when which task ran: of a trace, or of a simulated step"};
   const auto options = std::make_shared<TimelineOptions>();
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE",
-               .help = "the picture to write, .svg or .png; without it text is printed",
-               .paths = Paths::files});
+  command.add(output_option(options->output, "FILE", "the picture to write, .svg or .png; without it text is printed"));
   command.add({.names = "--text", .target = &options->text, .help = "print it as text, one row a stream"});
-  command.add({.names = "--columns",
-               .target = &options->columns,
-               .value = "N",
-               .help = "width of the text",
-               .least = 40,
-               .most = 1000});
+  command.add(number_option("--columns", &options->columns, "width of the text", 40, 1000));
   command.add({.names = "--rank",
                .target = &options->ranks,
                .value = "RANK",

@@ -17,6 +17,7 @@
 #include "base/text/text_table.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/measure/run_gemm_tuning.h"
@@ -136,17 +137,8 @@ int tune(const TuneOptions& options) {
 Command describe_tune() {
   Command command{"tune", "find the fastest way to compute each matrix product here"};
   const auto options = std::make_shared<TuneOptions>();
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE",
-               .help = "the file to write, for --gemm-tuning",
-               .paths = Paths::files});
-  command.add({.names = "--rounds",
-               .target = &options->rounds,
-               .value = "N",
-               .help = "in which the best methods meet",
-               .least = 1,
-               .most = 1000});
+  command.add(output_option(options->output, "FILE", "the file to write, for --gemm-tuning"));
+  command.add(number_option("--rounds", &options->rounds, "in which the best methods meet", 1, 1000));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
   const ConfigOptions config(command);

@@ -18,6 +18,7 @@
 #include "inspect/formats/graph_file.h"
 #include "inspect/import/import_report.h"
 #include "inspect/import/trace_import.h"
+#include "tools/command_line/shared_options.h"
 
 namespace weft::tools {
 namespace {
@@ -107,11 +108,7 @@ Command describe_trace_import() {
                .help = "traces, one a rank, packed with gzip or not",
                .paths = Paths::files,
                .required = true});
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE",
-               .help = "the graph to write: NAME.graph.json, or .graph.json.gz",
-               .paths = Paths::files});
+  command.add(output_option(options->output, "FILE", "the graph to write: NAME.graph.json, or .graph.json.gz"));
   command.add({.names = "--format",
                .target = &options->format,
                .value = "FORMAT",

@@ -1,4 +1,4 @@
-// A policy of one's own. It runs the step in thought: whenever a stream is free, it starts the ready task with the
+// A policy of one's own. It simulates the step: whenever a stream is free, it starts the ready task with the
 // longest way to the end. Then it lets Weft simulate some variations of that way, and keeps the shortest step.
 #include <weft/policy_abi.h>
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "python/src/host.h"
 #include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/library/library_version_2.h"
+#include "runtime/policy/library/library_call.h"
 
 namespace weft::python {
 namespace {
@@ -77,7 +77,7 @@ class FunctionPolicy final : public policy::Policy {
       }
       return 0;
     };
-    return policy::ask_rewrites(name_, {.rewrites = ask, .order = {}}, "", graph, options);
+    return policy::LibraryCall(name_, "", graph, options).rewrites(ask);
   }
 
   plan::Order ask_for_order(const graph::Graph& graph, const policy::PolicyOptions& options) const {
@@ -101,7 +101,7 @@ class FunctionPolicy final : public policy::Policy {
       order->edge_count = edges.size();
       return 0;
     };
-    return policy::ask_version_2(name_, {.rewrites = {}, .order = ask}, "", graph, options);
+    return policy::LibraryCall(name_, "", graph, options).order(ask);
   }
 
   void place_reasons(const py::iterable& reasons, const weft2_host& host, std::uint64_t count,

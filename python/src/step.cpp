@@ -36,7 +36,7 @@ std::vector<train::Setting> settings_of(const Keys& keys) {
 /// What a Problem outside a policy's call needs for as long as it lives.
 struct OwnProblem {
   explicit OwnProblem(const simulate::PlanningProblem& of)
-      : graph(of.graph), options(of.options), call(policy::LibraryCall::Of::order, name, parameters, *graph, options) {}
+      : graph(of.graph), options(of.options), call(name, parameters, *graph, options) {}
 
   const std::string name = "of Python", parameters;
   const std::shared_ptr<const graph::Graph> graph;

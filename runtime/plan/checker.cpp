@@ -6,12 +6,10 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 
 #include "runtime/plan/checker_replay.h"
-#include "runtime/plan/collective_signature.h"
 
 namespace weft::plan {
 namespace {
@@ -471,29 +469,6 @@ std::vector<Violation> check_plan(const Plan& plan, std::size_t limit) {
   check_edges(plan.added_edges, plan, order, report);
   MemoryCheck(plan, replay, report).run();
   return std::move(report).take();
-}
-
-std::vector<Violation> check_collectives_across_ranks(std::span<const Plan* const> plans) {
-  std::vector<Violation> violations;
-  if (plans.empty()) return violations;
-  const auto signature = [&](std::size_t rank, std::size_t i) -> std::optional<CollectiveSignature> {
-    const Plan& plan = *plans[rank];
-    if (i >= plan.collectives.size()) return std::nullopt;
-    return signature_of(*plan.graph, plan.collectives[i]);
-  };
-  const auto words = [](const std::optional<CollectiveSignature>& s) { return s ? to_string(*s) : "nothing more"; };
-  for (std::size_t rank = 1; rank < plans.size(); ++rank) {
-    const std::size_t length = std::max(plans[0]->collectives.size(), plans[rank]->collectives.size());
-    for (std::size_t i = 0; i < length; ++i) {
-      const auto ours = signature(0, i), theirs = signature(rank, i);
-      if (ours == theirs) continue;
-      violations.push_back(
-          {Violation::Kind::collective_order,
-           fmt::format("rank {} issues {} where rank 0 issues {} (position {})", rank, words(theirs), words(ours), i)});
-      break;
-    }
-  }
-  return violations;
 }
 
 }  // namespace weft::plan

@@ -33,8 +33,4 @@ struct Violation {
 /// Returns at most `limit` violations; the plan is safe if there are none.
 std::vector<Violation> check_plan(const Plan& plan, std::size_t limit = 20);
 
-/// Compares the total orders of collectives of several ranks (channel, kind, count, dtype and name, in order), and
-/// names the first difference: "rank 1 issues b where rank 0 issues a (position 3)".
-std::vector<Violation> check_collectives_across_ranks(std::span<const Plan* const> plans);
-
 }  // namespace weft::plan

@@ -9,7 +9,7 @@
 #include "graph/analysis.h"
 #include "runtime/policy/fit_memory.h"
 #include "runtime/policy/rewrite_to_fit.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 namespace {

@@ -17,7 +17,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/scheduling/list_schedule.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {

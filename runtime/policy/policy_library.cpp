@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -10,8 +11,7 @@
 #include "base/error.h"
 #include "base/shared_library.h"
 #include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/library/library_version_1.h"
-#include "runtime/policy/library/library_version_2.h"
+#include "runtime/policy/library/library_call.h"
 #include "runtime/policy/policy_abi.h"
 
 namespace weft::policy {
@@ -22,6 +22,38 @@ std::array<std::string, 1> place_of(const std::string& path) {
   return {std::filesystem::absolute(path).string()};
 }
 
+[[noreturn]] void refuse_version(const std::string& path, std::uint32_t found) {
+  const std::string source = std::filesystem::path(path).stem().string() + ".cpp";
+  throw UserError(
+      fmt::format("policy {}: it was compiled for version {} of the interface", path, found),
+      fmt::format("version {}", static_cast<int>(weft2_version)),
+      fmt::format("change the source as docs/policies.md tells, and compile it with the header that `cmake --install "
+                  "build --prefix PREFIX` installs: c++ -std=c++20 -O2 -fPIC -shared -I PREFIX/include {} -o {}",
+                  source, path));
+}
+
+/// The library's own struct. Throws UserError if it isn't of this version.
+const weft2_policy& policy_in(const SharedLibrary& library, const std::string& path) {
+  auto* const entry = library.find<const weft2_policy*(std::uint32_t)>("weft_policy_entry_2");
+  if (entry == nullptr) {
+    if (library.find<const void*()>("weft_policy_entry") != nullptr) refuse_version(path, 1);
+    refuse_library(path, "it exports no function weft_policy_entry_2",
+                   "declare it extern \"C\" and export it, as examples/policy does");
+  }
+  const weft2_policy* const policy = entry(weft2_version);
+  if (policy == nullptr) {
+    refuse_library(path, "weft_policy_entry_2() returns null", "return the address of a static weft2_policy");
+  }
+  if (policy->version != weft2_version) refuse_version(path, policy->version);
+  if (policy->size < sizeof(weft2_policy) || policy->order == nullptr) {
+    refuse_library(path,
+                   fmt::format("its weft2_policy has {} bytes (at least {}), or no function order", policy->size,
+                               sizeof(weft2_policy)),
+                   "set size to sizeof(weft2_policy), and order");
+  }
+  return *policy;
+}
+
 class LibraryPolicy final : public Policy {
  public:
   LibraryPolicy(std::string path, std::string parameters)
@@ -30,37 +62,24 @@ class LibraryPolicy final : public Policy {
       throw UserError(fmt::format("can't load the policy {}: {}", path_, library_.failure()),
                       "a shared library as in examples/policy", "check the path and how the library was linked");
     }
-    if (auto* const entry = library_.find<const weft2_policy*(std::uint32_t)>("weft_policy_entry_2")) {
-      version_2_ = entry(weft2_version);
-      check_version_2(path_, version_2_);
-      return;
-    }
-    auto* const entry = library_.find<const weft_policy*()>("weft_policy_entry");
-    if (entry == nullptr) {
-      refuse_library(path_, "it exports no function weft_policy_entry_2",
-                     "declare it extern \"C\" and export it, as examples/policy does");
-    }
-    version_1_ = entry();
-    check_version_1(path_, version_1_);
+    policy_ = &policy_in(library_, path_);
   }
 
   std::string name() const override { return parameters_.empty() ? path_ : path_ + ":" + parameters_; }
 
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override {
-    if (version_2_ == nullptr) return {};
-    return ask_rewrites(path_, functions_of(*version_2_), parameters_, graph, options);
+    if (policy_->rewrites == nullptr) return {};
+    return LibraryCall(path_, parameters_, graph, options).rewrites(policy_->rewrites);
   }
 
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
-    if (version_2_ != nullptr) return ask_version_2(path_, functions_of(*version_2_), parameters_, graph, options);
-    return ask_version_1(path_, *version_1_, parameters_, graph, options);
+    return LibraryCall(path_, parameters_, graph, options).order(policy_->order);
   }
 
  private:
   std::string path_, parameters_;
   SharedLibrary library_;
-  const weft2_policy* version_2_ = nullptr;
-  const weft_policy* version_1_ = nullptr;  // if the library has no entry of version 2
+  const weft2_policy* policy_ = nullptr;  // in the library
 };
 
 }  // namespace

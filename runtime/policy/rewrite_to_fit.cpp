@@ -12,7 +12,7 @@
 #include "runtime/policy/builtin/lhs.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/scheduling/arrangement.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {

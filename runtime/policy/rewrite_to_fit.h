@@ -29,7 +29,7 @@ struct FittingRewrites {
 /// layer takes memory for longest, and all of them together at the end of the forward pass. For several numbers of
 /// layers whose weights are gathered again it finds the least number of recomputed layers of which a serial plan keeps
 /// the limit, and goes on to more layers as long as that makes the step shorter, since list schedules use the memory
-/// that is left. A graph is priced by a few list schedules (makespan.h), not by the policy itself, which orders only
+/// that is left. A graph is priced by a few list schedules (timetable.h), not by the policy itself, which orders only
 /// the best one. `options.memory_limit`: bytes of scratch that a plan may take, not 0.
 FittingRewrites find_fitting_rewrites(const Rewritten& rewritten, const PolicyOptions& options);
 

@@ -9,7 +9,7 @@
 
 #include "base/text/units.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::simulate {
 namespace {

@@ -12,7 +12,7 @@
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/fit_memory.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/train/grid_run.h"
 

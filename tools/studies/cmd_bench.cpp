@@ -17,6 +17,7 @@
 #include "base/text/text_table.h"
 #include "study/bench/bench_output.h"
 #include "study/bench/bench_rows.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/studies/search_flags.h"
@@ -221,11 +222,8 @@ Command describe_bench() {
                .default_text = "1",
                .least = 0,
                .most = 4096});
-  command.add({.names = "-o,--output",
-               .target = &options->folder,
-               .value = "FOLDER",
-               .help = "write the results there as they come; what stands there isn't run again",
-               .paths = Paths::folders});
+  command.add(output_option(options->folder, "FOLDER",
+                            "write the results there as they come; what stands there isn't run again"));
   command.add({.names = "--again", .target = &options->again, .help = "run also what stands in the folder of -o"});
   command.add({.names = "--bounds",
                .target = &options->bounds,

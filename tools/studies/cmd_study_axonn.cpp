@@ -9,6 +9,7 @@
 #include "base/text/text_table.h"
 #include "study/axonn/axonn_study.h"
 #include "study/axonn/axonn_study_output.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/studies/search_flags.h"
 
@@ -50,23 +51,10 @@ Command describe_study_axonn() {
                .value = "MACHINE",
                .help = "machines whose runs are simulated; default: perlmutter, frontier and alps",
                .choices = {"perlmutter", "frontier", "alps"}});
-  command.add({.names = "--candidates",
-               .target = &options->candidates,
-               .value = "N",
-               .help = "grids of each run of which the fitted constants choose the fastest",
-               .least = 1,
-               .most = 1000});
-  command.add({.names = "--jobs",
-               .target = &options->jobs,
-               .value = "N",
-               .help = "threads; 0: all cores",
-               .least = 0,
-               .most = 1024});
-  command.add({.names = "--svg",
-               .target = &options->svg,
-               .value = "FILE.svg",
-               .help = "draw the published and the simulated rates over ranks",
-               .paths = Paths::files});
+  command.add(number_option("--candidates", &options->candidates,
+                            "grids of each run of which the fitted constants choose the fastest", 1, 1000));
+  command.add(jobs_option(options->jobs, 1024));
+  command.add(svg_option(options->svg, "draw the published and the simulated rates over ranks"));
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the tables and errors"});
   command.description =

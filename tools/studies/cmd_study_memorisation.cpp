@@ -19,6 +19,7 @@
 #include "study/memorisation/memorisation.h"
 #include "study/memorisation/memorisation_folder.h"
 #include "study/memorisation/memorisation_output.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "train/config/goldfish.h"
 
@@ -108,48 +109,18 @@ void add_documents(Command& command, MemorisationCommand& options) {
                .value = "PATH",
                .help = "a tokenizer's file, or a folder with one; default: byte-level BPE is learnt from the texts",
                .paths = Paths::files});
-  command.add({.names = "--vocab",
-               .target = &study.text.vocabulary,
-               .value = "N",
-               .help = "tokens of the vocabulary that is learnt",
-               .least = 258,
-               .most = 1 << 20});
-  command.add({.names = "--length",
-               .target = &study.text.length,
-               .value = "N",
-               .help = "tokens of a document",
-               .least = 8,
-               .most = 1 << 16});
-  command.add({.names = "--tail",
-               .target = &study.tail,
-               .value = "N",
-               .help = "last tokens of a document, which the model continues greedily",
-               .least = 1,
-               .most = 1 << 16});
-  command.add({.names = "--seen",
-               .target = &study.counts.seen,
-               .value = "N",
-               .help = "how often documents are seen: a bucket of documents for each number; 0: those to compare with",
-               .least = 0,
-               .most = 1 << 20});
-  command.add({.names = "--documents",
-               .target = &study.counts.documents,
-               .value = "N",
-               .help = "documents of each bucket",
-               .least = 1,
-               .most = 1 << 20});
-  command.add({.names = "--background",
-               .target = &study.counts.background,
-               .value = "N",
-               .help = "further documents that are seen once",
-               .least = 0,
-               .most = 1 << 30});
-  command.add({.names = "--held-out",
-               .target = &study.counts.held_out,
-               .value = "N",
-               .help = "documents of the held-out loss",
-               .least = 1,
-               .most = 1 << 30});
+  command.add(
+      number_option("--vocab", &study.text.vocabulary, "tokens of the vocabulary that is learnt", 258, 1 << 20));
+  command.add(number_option("--length", &study.text.length, "tokens of a document", 8, 1 << 16));
+  command.add(number_option("--tail", &study.tail, "last tokens of a document, which the model continues greedily", 1,
+                            1 << 16));
+  command.add(number_option(
+      "--seen", &study.counts.seen,
+      "how often documents are seen: a bucket of documents for each number; 0: those to compare with", 0, 1 << 20));
+  command.add(number_option("--documents", &study.counts.documents, "documents of each bucket", 1, 1 << 20));
+  command.add(
+      number_option("--background", &study.counts.background, "further documents that are seen once", 0, 1 << 30));
+  command.add(number_option("--held-out", &study.counts.held_out, "documents of the held-out loss", 1, 1 << 30));
 }
 
 void add_trainings(Command& command, MemorisationCommand& options) {
@@ -165,35 +136,20 @@ void add_trainings(Command& command, MemorisationCommand& options) {
                .target = &options.goldfish,
                .value = "k=N,h=N,strategy=NAME",
                .help = "the Goldfish loss, as weft train takes it"});
-  command.add({.names = "--lr",
-               .target = &study.lr,
-               .value = "X",
-               .help = "the peak of the learning rate; 0: 4e-3 for 1m, less for wider models",
-               .least = 0,
-               .most = 10});
-  command.add({.names = "--batch",
-               .target = &study.batch,
-               .value = "N",
-               .help = "documents of a step",
-               .least = 1,
-               .most = 1 << 20});
+  command.add(
+      number_option("--lr", &study.lr, "the peak of the learning rate; 0: 4e-3 for 1m, less for wider models", 0, 10));
+  command.add(number_option("--batch", &study.batch, "documents of a step", 1, 1 << 20));
   command.add({.names = "--seed",
                .target = &study.seed,
                .value = "N",
                .help = "the first seed, of documents, their order and weights"});
-  command.add(
-      {.names = "--seeds", .target = &study.seeds, .value = "N", .help = "number of seeds", .least = 1, .most = 1000});
+  command.add(number_option("--seeds", &study.seeds, "number of seeds", 1, 1000));
   command.add({.names = "--set",
                .target = &options.overrides,
                .value = "KEY=VALUE",
                .help = "any other key of weft train, for all trainings: --set dtype=bf16; may be given again",
                .arity = Arity::each});
-  command.add({.names = "--jobs",
-               .target = &options.jobs,
-               .value = "N",
-               .help = "trainings at a time; 0: as many as there are cores",
-               .least = 0,
-               .most = 4096});
+  command.add(number_option("--jobs", &options.jobs, "trainings at a time; 0: as many as there are cores", 0, 4096));
 }
 
 }  // namespace
@@ -203,12 +159,10 @@ Command describe_study_memorisation() {
   const auto options = std::make_shared<MemorisationCommand>();
   add_documents(command, *options);
   add_trainings(command, *options);
-  command.add({.names = "-o,--output",
-               .target = &options->folder,
-               .value = "FOLDER",
-               .help = "where results are kept as trainings end, with results.csv, results.json and plot.svg; given "
-                       "again, the command goes on where it was stopped",
-               .paths = Paths::folders});
+  command.add(
+      output_option(options->folder, "FOLDER",
+                    "where results are kept as trainings end, with results.csv, results.json and plot.svg; given "
+                    "again, the command goes on where it was stopped"));
   command.add({.names = "--json", .target = &options->json, .help = "print the results as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
   command.description =

@@ -13,6 +13,7 @@
 #include "base/text/text_table.h"
 #include "study/scaling/scaling.h"
 #include "study/scaling/scaling_output.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/studies/search_flags.h"
@@ -94,18 +95,8 @@ void add_own_flags(Command& command, ScalingCommand& options) {
                .suggestions = ops::model_names()});
   add_search_flags(command, options.flags,
                    "a series for each policy; default: one of the fastest among program, lhs and portfolio:budget=0");
-  command.add({.names = "--noise",
-               .target = &options.noise,
-               .value = "X",
-               .help = "relative standard deviation of every task's time; all ranks are simulated",
-               .least = 0,
-               .most = 10});
-  command.add({.names = "--seeds",
-               .target = &options.seeds,
-               .value = "N",
-               .help = "draws of the noise; the first has the configuration's seed",
-               .least = 1,
-               .most = 100'000});
+  command.add(noise_option(options.noise));
+  command.add(seeds_option(options.seeds));
   command.add({.names = "-o,--output",
                .target = &options.outputs,
                .value = "FILE",

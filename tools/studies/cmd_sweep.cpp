@@ -17,6 +17,7 @@
 #include "study/sweep/sweep_folder.h"
 #include "study/sweep/sweep_output.h"
 #include "tools/command_line/config_readers.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/studies/search_flags.h"
@@ -103,35 +104,14 @@ Command describe_sweep() {
                .value = "POLICY",
                .help = "policies to compare; default: the configuration's",
                .suggestions = policy_words()});
-  command.add({.names = "--noise",
-               .target = &options->noise,
-               .value = "X",
-               .help = "relative standard deviation of every task's time; all ranks are simulated",
-               .least = 0,
-               .most = 10});
-  command.add({.names = "--seeds",
-               .target = &options->seeds,
-               .value = "N",
-               .help = "draws of the noise; the first has the configuration's seed",
-               .least = 1,
-               .most = 100'000});
-  command.add({.names = "--jobs",
-               .target = &options->jobs,
-               .value = "N",
-               .help = "threads; 0: all cores",
-               .least = 0,
-               .most = 4096});
-  command.add({.names = "-o,--output",
-               .target = &options->folder,
-               .value = "FOLDER",
-               .help = "write results.csv as rows are computed, results.json, plot.svg and base.toml; given again, the "
-                       "command goes on where it was killed",
-               .paths = Paths::folders});
-  command.add({.names = "--svg",
-               .target = &options->svg,
-               .value = "FILE.svg",
-               .help = "draw the steps over the first key with several values",
-               .paths = Paths::files});
+  command.add(noise_option(options->noise));
+  command.add(seeds_option(options->seeds));
+  command.add(jobs_option(options->jobs));
+  command.add(
+      output_option(options->folder, "FOLDER",
+                    "write results.csv as rows are computed, results.json, plot.svg and base.toml; given again, the "
+                    "command goes on where it was killed"));
+  command.add(svg_option(options->svg, "draw the steps over the first key with several values"));
   command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
   const ConfigOptions config(command);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/config_options.h"
 
 namespace weft::tools {
@@ -73,18 +74,8 @@ void add_search_flags(Command& command, SearchFlags& flags, const std::string& p
                                                "portfolio:budget=0 for the best"
                                              : policies_help,
                .suggestions = policy_words()});
-  command.add({.names = "--finalists",
-               .target = &flags.finalists,
-               .value = "N",
-               .help = "steps that are planned and simulated whole",
-               .least = 1,
-               .most = 10'000});
-  command.add({.names = "--jobs",
-               .target = &flags.jobs,
-               .value = "N",
-               .help = "threads; 0: all cores",
-               .least = 0,
-               .most = 4096});
+  command.add(number_option("--finalists", &flags.finalists, "steps that are planned and simulated whole", 1, 10'000));
+  command.add(jobs_option(flags.jobs));
 }
 
 void add_pipe_flag(Command& command, SearchFlags& flags) {

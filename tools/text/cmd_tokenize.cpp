@@ -33,6 +33,7 @@
 #include "text/corpus/token_file_writer.h"
 #include "text/split/lexer.h"
 #include "text/tokenizer.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "train/data/data_kind.h"
 
@@ -289,11 +290,8 @@ void add_input_options(Command& command, TokenizeOptions& options) {
                .value = "PATH",
                .help = "a tokenizer's file, or a folder with one; empty: bytes",
                .paths = Paths::files});
-  command.add({.names = "-o,--output",
-               .target = &options.output,
-               .value = "FILE",
-               .help = "the token file to write, with FILE.json beside it; with --train the tokenizer.json",
-               .paths = Paths::files});
+  command.add(output_option(options.output, "FILE",
+                            "the token file to write, with FILE.json beside it; with --train the tokenizer.json"));
   command.add({.names = "--text",
                .target = &options.text,
                .value = "TEXT",
@@ -343,12 +341,7 @@ Command describe_tokenize() {
                .value = "NAME",
                .help = "with --train: how texts are cut into words",
                .choices = pattern_names()});
-  command.add({.names = "--threads",
-               .target = &options->threads,
-               .value = "N",
-               .help = "threads to tokenize with; 0: all cores",
-               .least = 0,
-               .most = 4096});
+  command.add(number_option("--threads", &options->threads, "threads to tokenize with; 0: all cores", 0, 4096));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
   command.description =

@@ -51,7 +51,7 @@ Annealed search(ListScheduler& forward, ListScheduler& backward, std::span<const
                 SearchEffort effort, std::uint64_t seed, const FitsMemory& fits = {});
 
 /// Starts from the order of critical-path, improved by sweeps (sweep.h). Without a memory limit its makespan
-/// (makespan.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
+/// (timetable.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
 /// schedule, by default search_effort() of 500; `seed`: by default the options' seed. Where memory is short, layers may
 /// be computed again and weights gathered again (rewrite_to_fit.h). `chunks` and `placement`: of a pipeline's layers
 /// (pipeline/chunks_parameter.h).

@@ -10,7 +10,7 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/random.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scheduling/window_search.h"
 
 namespace weft::policy {

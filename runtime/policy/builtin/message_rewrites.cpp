@@ -13,7 +13,7 @@
 #include "runtime/policy/fit_memory.h"
 #include "runtime/policy/scheduling/arrangement.h"
 #include "runtime/policy/scheduling/list_schedule.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 namespace {

@@ -21,7 +21,7 @@ bool takes_message_rewrites(const graph::Graph& graph);
 /// pipeline, whose messages other stages have to match.
 ///
 /// Of each graph a swept list schedule (sweep.h) and the orders of `quick` policies are compared, by their makespans
-/// under contention (makespan.h). A policy then searches the orders of one graph alone.
+/// under contention (timetable.h). A policy then searches the orders of one graph alone.
 std::vector<plan::Rewrite> message_rewrites(const graph::Graph& graph, const PolicyOptions& options,
                                             std::span<const Policy* const> quick = {});
 

@@ -31,7 +31,7 @@
 #include "runtime/policy/schedules/pipe_search.h"
 #include "runtime/policy/schedules/published.h"
 #include "runtime/policy/scheduling/joint_lists.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {

@@ -13,7 +13,7 @@
 
 namespace weft::policy {
 
-/// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (makespan.h),
+/// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (timetable.h),
 /// improves by sweeps (sweep.h) this order, that of critical-path and that of the best policy without a memory limit,
 /// and searches from all of them for `budget` moves (anneal.h; by default search_effort() of 600; 0: no sweeps either).
 /// The search also chooses how far ahead weights are gathered. The result is never longer than a member's order. All

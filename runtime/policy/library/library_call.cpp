@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 namespace {
@@ -23,10 +23,9 @@ LibraryCall& call_of(void* context) {
 
 }  // namespace
 
-LibraryCall::LibraryCall(Of of, const std::string& path, const std::string& parameters, const graph::Graph& graph,
+LibraryCall::LibraryCall(const std::string& path, const std::string& parameters, const graph::Graph& graph,
                          const PolicyOptions& options)
-    : of_(of),
-      path_(path),
+    : path_(path),
       graph_(graph),
       options_(options),
       streams_(plan::streams_of(graph, options.compute_streams)),
@@ -41,12 +40,14 @@ LibraryCall::LibraryCall(Of of, const std::string& path, const std::string& para
             .fail = fail,
             .schedule = schedule} {}
 
-std::vector<plan::Rewrite> LibraryCall::rewrites(const ForeignFunctions& functions) {
-  run("rewrites()", [&] { return functions.rewrites(&problem_.problem(), &host_); });
+std::vector<plan::Rewrite> LibraryCall::rewrites(const ForeignRewrites& function) {
+  of_ = Of::rewrites;
+  run("rewrites()", [&] { return function(&problem_.problem(), &host_); });
   return std::move(rewrites_);
 }
 
-plan::Order LibraryCall::order(const ForeignFunctions& functions) {
+plan::Order LibraryCall::order(const ForeignOrder& function) {
+  of_ = Of::order;
   LibraryAnswer answer(graph_.tasks().size());
   weft2_order order = {.size = sizeof(weft2_order),
                        .sequence = answer.sequence.data(),
@@ -54,7 +55,7 @@ plan::Order LibraryCall::order(const ForeignFunctions& functions) {
                        .reasons = answer.reason_of.data(),
                        .edges = nullptr,
                        .edge_count = 0};
-  run("order()", [&] { return functions.order(&problem_.problem(), &host_, &order); });
+  run("order()", [&] { return function(&problem_.problem(), &host_, &order); });
   answer.edges = edges_of(order);
   return order_of_answer(path_, graph_, streams_, answer, reasons_);
 }

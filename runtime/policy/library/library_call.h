@@ -21,31 +21,30 @@ namespace weft::policy {
 
 /// The two functions of a policy that isn't part of Weft: of a shared library, or of a program in another language that
 /// speaks through the same structs.
-struct ForeignFunctions {
-  std::function<std::int32_t(const weft2_problem*, const weft2_host*)> rewrites;  // may be empty
-  std::function<std::int32_t(const weft2_problem*, const weft2_host*, weft2_order*)> order;
-};
+using ForeignRewrites = std::function<std::int32_t(const weft2_problem*, const weft2_host*)>;
+using ForeignOrder = std::function<std::int32_t(const weft2_problem*, const weft2_host*, weft2_order*)>;
 
 /// The host's functions are called through C, so no exception leaves them: they return 1, and error() has the reason.
 /// Graph, options and texts must outlive the call.
 class LibraryCall {
  public:
-  enum class Of : std::uint8_t { rewrites, order };
-
   /// `path`: the policy's file, for messages.
-  LibraryCall(Of of, const std::string& path, const std::string& parameters, const graph::Graph& graph,
+  LibraryCall(const std::string& path, const std::string& parameters, const graph::Graph& graph,
               const PolicyOptions& options);
   LibraryCall(const LibraryCall&) = delete;
   LibraryCall& operator=(const LibraryCall&) = delete;
 
+  /// In rewrites(), the host adds rewrites; before and in order(), it simulates.
   const weft2_problem& problem() const { return problem_.problem(); }
   const weft2_host& host() const { return host_; }
 
-  /// What the functions answer. Throw the exceptions of refuse_library(), and UserErrors of functions that aren't C.
-  std::vector<plan::Rewrite> rewrites(const ForeignFunctions& functions);
-  plan::Order order(const ForeignFunctions& functions);
+  /// The answer of a function. Throw the exceptions of refuse_library(), and UserErrors of functions that aren't C.
+  std::vector<plan::Rewrite> rewrites(const ForeignRewrites& function);
+  plan::Order order(const ForeignOrder& function);
 
  private:
+  enum class Of : std::uint8_t { rewrites, order };
+
   void run(const char* name, const std::function<std::int32_t()>& function);
   std::vector<graph::Edge> edges_of(const weft2_order& order) const;
   plan::Order order_to_simulate(const weft2_order& order) const;
@@ -60,7 +59,7 @@ class LibraryCall {
   static const char* error(void* context) noexcept;
   static void fail(void* context, const char* message) noexcept;
 
-  const Of of_;
+  Of of_ = Of::order;
   const std::string& path_;
   const graph::Graph& graph_;
   const PolicyOptions& options_;

@@ -1,4 +1,4 @@
-// A graph as a library of version 2 sees it: tasks, tensors, edges, streams, channels and links as plain C arrays.
+// A graph as a library sees it: tasks, tensors, edges, streams, channels and links as plain C arrays.
 #pragma once
 
 #include <string>

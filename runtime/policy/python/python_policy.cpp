@@ -19,7 +19,7 @@
 #include "base/overloaded.h"
 #include "base/text/parse_number.h"
 #include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/library/library_version_2.h"
+#include "runtime/policy/library/library_call.h"
 #include "runtime/policy/python/policy_script.h"
 #include "runtime/policy/python/problem_columns.h"
 #include "runtime/policy/python/shared_memory.h"
@@ -330,7 +330,7 @@ class PythonPolicy final : public Policy {
     const auto ask = [this](const weft2_problem* problem, const weft2_host* host) {
       return ask_rewrites_of(*problem, *host);
     };
-    return ask_rewrites(path_, {.rewrites = ask, .order = {}}, text_, graph, options);
+    return LibraryCall(path_, text_, graph, options).rewrites(ask);
   }
 
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
@@ -341,7 +341,7 @@ class PythonPolicy final : public Policy {
       order->edge_count = edges.size();
       return 0;
     };
-    return ask_version_2(path_, {.rewrites = {}, .order = ask}, text_, graph, options);
+    return LibraryCall(path_, text_, graph, options).order(ask);
   }
 
  private:

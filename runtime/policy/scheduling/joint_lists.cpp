@@ -7,7 +7,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/fit_memory.h"
 #include "runtime/policy/scheduling/arrangement.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 namespace {

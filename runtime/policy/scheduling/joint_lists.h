@@ -17,7 +17,7 @@ namespace weft::policy {
 /// An order of each class, weighed.
 struct LimitedOrders {
   std::vector<plan::Order> orders;
-  double makespan = 0;  // nanoseconds (makespan.h)
+  double makespan = 0;  // nanoseconds (timetable.h)
   double excess = 0;    // the largest share of its limit that a class's plan takes; 0 without limits
   // Of list schedules: the options under which they were made.
   double part = 1;  // of the limits, kept on the bytes alive

@@ -19,7 +19,7 @@
 
 namespace weft::policy {
 
-/// Makes an order of one graph shorter: the incumbent, the best order so far. Its times are computed as makespan.h
+/// Makes an order of one graph shorter: the incumbent, the best order so far. Its times are computed as timetable.h
 /// does, with contention.
 ///
 /// A window is a run of tasks, by their start in the incumbent. Branch and bound runs the step in thought. Whenever a

@@ -36,9 +36,9 @@ LimitedOrder order_within_limit(const graph::Graph& graph, const PolicyOptions& 
                                 std::int64_t first = 0);
 
 /// order_within_limit() with several PolicyOptions::gathers_ahead: of the orders whose plans keep the limit the
-/// shortest (makespan.h), else the one whose plan takes the least. Gathered weights that wait for their use take memory
-/// in which computations could run ahead, and their gathers take a link's bandwidth from other collectives. In a graph
-/// without gathers the options' own number is the only one that is tried.
+/// shortest (timetable.h), else the one whose plan takes the least. Gathered weights that wait for their use take
+/// memory in which computations could run ahead, and their gathers take a link's bandwidth from other collectives. In a
+/// graph without gathers the options' own number is the only one that is tried.
 LimitedOrder shortest_within_limit(const graph::Graph& graph, const cost::TaskCosts& costs,
                                    const PolicyOptions& options,
                                    const std::function<plan::Order(const PolicyOptions&)>& order_under);

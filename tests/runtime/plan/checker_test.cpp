@@ -294,58 +294,7 @@ TEST(Checker, TensorsLaidOverEachOtherAtRandomAreCaught) {
   EXPECT_GT(caught, 10);
 }
 
-class TwoRanks : public ::testing::Test {
- protected:
-  TwoRanks() {
-    ToyGraph toy;
-    const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
-    toy.collective("first", graph::Channel::x, {graph::read_write(x)}, 64);
-    toy.collective("second", graph::Channel::data, {graph::read_write(y)}, 32);
-    graph_ = toy.build();
-  }
-  Plan plan(const Strings& tasks) const {
-    std::vector<std::pair<std::string, std::string>> sequence;
-    for (const std::string& task : tasks) sequence.push_back({task, task == "first" ? "x" : "data"});
-    return make_plan(graph_, order_of(*graph_, 1, sequence), "mine");
-  }
-  std::shared_ptr<const graph::Graph> graph_;
-};
-
-TEST_F(TwoRanks, EqualOrdersAgree) {
-  const Plan a = plan({"first", "second"}), b = plan({"first", "second"});
-  EXPECT_TRUE(check_collectives_across_ranks(std::vector<const Plan*>{&a, &b}).empty());
-  EXPECT_TRUE(check_collectives_across_ranks({}).empty());
-}
-
-TEST_F(TwoRanks, SwappedCollectivesAreNamedWithTheirRank) {
-  const Plan a = plan({"first", "second"}), b = plan({"second", "first"});
-  EXPECT_TRUE(check_plan(b).empty());  // each rank's plan is safe by itself
-  EXPECT_EQ(
-      only(Kind::collective_order, check_collectives_across_ranks(std::vector<const Plan*>{&a, &a, &b})),
-      Strings{"rank 2 issues second (all_reduce of 32 f32 on data) where rank 0 issues first (all_reduce of 64 f32 "
-              "on x) (position 0)"});
-}
-
-TEST_F(TwoRanks, ACollectiveTooFewOrOfAnotherSizeIsNamed) {
-  const Plan a = plan({"first", "second"});
-  ToyGraph toy;
-  toy.collective("first", graph::Channel::x, {graph::read_write(toy.tensor("x", 64, graph::Role::parameter))}, 64);
-  const auto shorter_graph = toy.build();
-  const Plan shorter = make_plan(shorter_graph, order_of(*shorter_graph, 1, {{"first", "x"}}), "mine");
-  EXPECT_EQ(
-      only(Kind::collective_order, check_collectives_across_ranks(std::vector<const Plan*>{&a, &shorter})),
-      Strings{"rank 1 issues nothing more where rank 0 issues second (all_reduce of 32 f32 on data) (position 1)"});
-  ToyGraph other;
-  other.collective("first", graph::Channel::x, {graph::read_write(other.tensor("x", 64, graph::Role::parameter))}, 16);
-  const auto other_graph = other.build();
-  const Plan resized = make_plan(other_graph, order_of(*other_graph, 1, {{"first", "x"}}), "mine");
-  EXPECT_EQ(
-      only(Kind::collective_order, check_collectives_across_ranks(std::vector<const Plan*>{&shorter, &resized})),
-      Strings{"rank 1 issues first (all_reduce of 16 f32 on x) where rank 0 issues first (all_reduce of 64 f32 on "
-              "x) (position 0)"});
-}
-
-TEST_F(TwoRanks, ATotalOrderThatAStreamContradictsIsCaught) {
+TEST(Checker, ATotalOrderThatAStreamContradictsIsCaught) {
   ToyGraph toy;
   const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
   toy.collective("c", graph::Channel::data, {graph::read_write(x)});
@@ -359,8 +308,13 @@ TEST_F(TwoRanks, ATotalOrderThatAStreamContradictsIsCaught) {
       Strings{"collectives out of order: data runs c before e, but plan.collectives has them the other way round"});
 }
 
-TEST_F(TwoRanks, ATotalOrderThatTheWaitsContradictIsCaught) {
-  Plan broken = plan({"first", "second"});
+TEST(Checker, ATotalOrderThatTheWaitsContradictIsCaught) {
+  ToyGraph toy;
+  const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
+  toy.collective("first", graph::Channel::x, {graph::read_write(x)}, 64);
+  toy.collective("second", graph::Channel::data, {graph::read_write(y)}, 32);
+  const auto graph = toy.build();
+  Plan broken = make_plan(graph, order_of(*graph, 1, {{"first", "x"}, {"second", "data"}}), "mine");
   broken.streams[1].entries[0].waits = {{StreamId(std::size_t{2}), 0, 0}};  // first waits for second
   broken.streams[2].entries[0].signals = true;
   EXPECT_EQ(

@@ -179,6 +179,24 @@ TEST(Plan, FingerprintsTellOrdersApart) {
   EXPECT_NE(abcd.collective_fingerprint, abdc.collective_fingerprint);
 }
 
+TEST(Plan, TheFingerprintOfCollectivesSeesAnotherSizeAndACollectiveTooFew) {
+  const auto fingerprint = [](std::int64_t size, bool second) {
+    ToyGraph toy;
+    const graph::View x = toy.tensor("x", 64, graph::Role::parameter);
+    std::vector<std::pair<std::string, std::string>> sequence = {{"c", "data"}};
+    toy.collective("c", graph::Channel::data, {graph::read_write(x)}, size);
+    if (second) {
+      toy.collective("d", graph::Channel::data, {graph::read_write(x)}, size);
+      sequence.push_back({"d", "data"});
+    }
+    const auto graph = toy.build();
+    return make_plan(graph, order_of(*graph, 1, sequence), "mine").collective_fingerprint;
+  };
+  EXPECT_EQ(fingerprint(64, true), fingerprint(64, true));
+  EXPECT_NE(fingerprint(64, true), fingerprint(64, false));
+  EXPECT_NE(fingerprint(64, false), fingerprint(16, false));
+}
+
 /// Any graph, any streams, any topological order, any added edges: the checker finds nothing, each wait is needed, and
 /// tensors never take more bytes than without sharing.
 class RandomPlans : public ::testing::TestWithParam<int> {};

@@ -13,43 +13,29 @@
 namespace weft::simulate {
 namespace {
 
-using testing::kNoRewrites;
 using testing::kUs;
-using testing::order_of;
-using testing::problem_of;
 using testing::remedy_of;
-using testing::report_of;
-using testing::ToyGraph;
-using testing::us;
+using testing::TimedStep;
 
-/// d holds c back, which could hide behind it; then the same again with d2 and c2.
-struct HeldBack {
-  HeldBack() {
-    ToyGraph toy;
-    plan::Order order;
-    std::vector<std::pair<std::string, std::string>> sequence;
-    for (const std::string n : {"1", "2"}) {
-      const graph::View p = toy.tensor("p" + n, 8), q = toy.tensor("q" + n, 8);
-      toy.compute("a" + n, {graph::write(p)});
-      toy.compute("d" + n, {graph::write(q)});
-      toy.collective("c" + n, graph::Channel::data, {graph::read_write(p)});
-      toy.compute("b" + n, {graph::read(p)});
-      sequence.insert(sequence.end(), {{"a" + n, "compute0"}, {"d" + n, "compute0"}, {"c" + n, "data"}});
-      sequence.emplace_back("b" + n, "compute0");
-    }
-    graph = toy.build();
-    problem = problem_of(
-        graph, us({{"a1", 10}, {"d1", 30}, {"c1", 20}, {"b1", 5}, {"a2", 10}, {"d2", 30}, {"c2", 15}, {"b2", 5}}));
-    order = order_of(*graph, 1, sequence);
-    for (const std::string n : {"1", "2"}) {
-      order.added_edges.push_back({graph->find_task("d" + n), graph->find_task("c" + n),
-                                   graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
-      order.added_edges.push_back({graph->find_task("c" + n), graph->find_task("b" + n),
-                                   graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
-    }
-    report = report_of(problem, order);
-    explanation = explain(problem, report, kNoRewrites);
+/// d1 holds c1 back, which could hide while it runs; then the same again with d2 and c2.
+TimedStep held_back_twice() {
+  TimedStep step({{"a1", "compute0", 10, "", "p"},
+                  {"d1", "compute0", 30, "", "q"},
+                  {"c1", "data", 20, "p"},
+                  {"b1", "compute0", 5, "p"},
+                  {"a2", "compute0", 10, "", "r"},
+                  {"d2", "compute0", 30, "", "s"},
+                  {"c2", "data", 15, "r"},
+                  {"b2", "compute0", 5, "r"}});
+  for (const std::string n : {"1", "2"}) {
+    step.hold("c" + n, "d" + n);
+    step.hold("b" + n, "c" + n);
   }
+  return step;
+}
+
+struct HeldBack : TimedStep {
+  HeldBack() : TimedStep(held_back_twice()), report(TimedStep::report()), explanation(explained()) {}
   int number(const std::string& task, RemedyKind kind) const {
     return remedy_of(explanation, *graph, task, kind).number;
   }
@@ -61,8 +47,6 @@ struct HeldBack {
     }
     return "accepted";
   }
-  std::shared_ptr<const graph::Graph> graph;
-  PlanningProblem problem;
   PlanReport report;
   Explanation explanation;
 };
@@ -123,7 +107,7 @@ TEST(AppliedRemedies, RefusesAPlanThatIsntBetter) {
 TEST(AppliedRemedies, RemediesKeepTheMemoryLimit) {
   HeldBack toy;
   toy.problem.options.memory_limit = toy.report.plan->scratch_bytes;
-  const Explanation explanation = explain(toy.problem, toy.report, kNoRewrites);
+  const Explanation explanation = toy.explained();
   for (const ExposureGroup& group : explanation.groups) {
     for (const Remedy& remedy : group.remedies) {
       EXPECT_TRUE(remedy.number == 0 || remedy.memory_bytes <= 0) << remedy.what;

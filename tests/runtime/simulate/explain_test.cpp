@@ -14,152 +14,116 @@ namespace {
 
 using testing::expect_whole;
 using testing::found;
+using testing::held_back;
 using testing::kNoRewrites;
 using testing::kUs;
-using testing::Layers;
-using testing::order_of;
-using testing::problem_of;
+using testing::layers_step;
 using testing::remedies_of;
-using testing::report_of;
-using testing::ToyGraph;
-using testing::us;
+using testing::TimedStep;
 
 // a | c | b
 TEST(Explain, ACollectiveThatEverythingWaitsFor) {
-  ToyGraph toy;
-  const graph::View p = toy.tensor("p", 8);
-  toy.compute("a", {graph::write(p)});
-  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
-  toy.compute("b", {graph::read(p)});
-  const auto graph = toy.build();
-  const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"b", 5}}));
-  const PlanReport report =
-      report_of(problem, order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}}));
-  const Explanation explanation = explain(problem, report, kNoRewrites);
+  const TimedStep step({{"a", "compute0", 10, "", "p"}, {"c", "data", 20, "p"}, {"b", "compute0", 5, "p"}});
+  const Explanation explanation = step.explained();
   ASSERT_EQ(explanation.collectives.size(), 1U);
   const ExposedCollective& c = explanation.collectives[0];
   EXPECT_EQ(c.cause, ExposureCause::data_dependency);
   EXPECT_EQ(to_string(c.cause), "data dependency");
   EXPECT_EQ(identifier_of(c.cause), "data_dependency");
-  EXPECT_EQ(graph->task(c.input).name, "a");
+  EXPECT_EQ(step.graph->task(c.input).name, "a");
   EXPECT_EQ(c.exposed_ns, 20 * kUs);
   EXPECT_EQ(c.duration_ns, 20 * kUs);
   EXPECT_EQ(c.alone_ns, 20 * kUs);
   EXPECT_EQ(c.ready_ns, 10 * kUs);
   EXPECT_EQ(c.begin_ns, 10 * kUs);
-  EXPECT_EQ(remedies_of(explanation, *graph, "c"), (std::vector<std::string>{"no_time: 20"}));
+  EXPECT_EQ(remedies_of(explanation, *step.graph, "c"), (std::vector<std::string>{"no_time: 20"}));
   ASSERT_EQ(explanation.path.size(), 3U);
   EXPECT_EQ(explanation.path[0].kind, "add");
   EXPECT_EQ(explanation.path[1].kind, "all_reduce on data");
   EXPECT_EQ(explanation.path[1].ns, 20 * kUs);
   EXPECT_EQ(explanation.path[2].first, "b");
-  expect_whole(explanation, report);
+  expect_whole(explanation, step.report().step_ns());
   EXPECT_TRUE(explanation.rewrites.empty());
 }
 
 // b needs c and comes before d and e, which don't.
 TEST(Explain, ComputationsThatStandInTheWrongOrder) {
-  ToyGraph toy;
-  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
-  toy.compute("a", {graph::write(p)});
-  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
-  toy.compute("b", {graph::read(p)});
-  toy.compute("d", {graph::write(q)});
-  toy.compute("e", {graph::write(r)});
-  const auto graph = toy.build();
-  const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c", 20}, {"b", 5}, {"d", 8}, {"e", 15}}));
-  const PlanReport report = report_of(
-      problem,
-      order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}, {"e", "compute0"}}));
-  ASSERT_EQ(report.step_ns(), 58 * kUs);
-  const Explanation explanation = explain(problem, report, kNoRewrites);
-  const ExposedCollective& c = found(explanation, *graph, "c");
+  const TimedStep step({{"a", "compute0", 10, "", "p"},
+                        {"c", "data", 20, "p"},
+                        {"b", "compute0", 5, "p"},
+                        {"d", "compute0", 8, "", "q"},
+                        {"e", "compute0", 15, "", "r"}});
+  ASSERT_EQ(step.report().step_ns(), 58 * kUs);
+  const Explanation explanation = step.explained();
+  const ExposedCollective& c = found(explanation, *step.graph, "c");
   // To run b later is to run d and e first: one order, one remedy. b is small, and no other computation of the pass
   // reads what it writes.
   EXPECT_EQ(c.cause, ExposureCause::local_task);
   EXPECT_EQ(identifier_of(c.cause), "local_task");
-  EXPECT_EQ(graph->task(c.in_the_way).name, "b");
-  EXPECT_EQ(remedies_of(explanation, *graph, "c"), (std::vector<std::string>{"local_task: 20", "no_time: 20"}));
+  EXPECT_EQ(step.graph->task(c.in_the_way).name, "b");
+  EXPECT_EQ(remedies_of(explanation, *step.graph, "c"), (std::vector<std::string>{"local_task: 20", "no_time: 20"}));
   // b, d and e are one piece of three additions.
   ASSERT_EQ(explanation.path.size(), 3U);
   EXPECT_EQ(explanation.path[2].tasks, 3);
   EXPECT_EQ(explanation.path[2].first, "b");
   EXPECT_EQ(explanation.path[2].last, "e");
   EXPECT_EQ(explanation.path[2].ns, 28 * kUs);
-  expect_whole(explanation, report);
+  expect_whole(explanation, step.report().step_ns());
 }
 
 // c2 is ready with c1, but c1 goes first.
 TEST(Explain, ACollectiveInAQueue) {
-  ToyGraph toy;
-  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {graph::write(p), graph::write(q)});
-  toy.collective("c1", graph::Channel::data, {graph::read_write(p)});
-  toy.collective("c2", graph::Channel::data, {graph::read_write(q)});
-  toy.compute("b", {graph::read(q)});
-  toy.compute("d", {graph::read(p)});
-  const auto graph = toy.build();
-  const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"c1", 30}, {"c2", 10}, {"b", 5}, {"d", 4}}));
-  const PlanReport report = report_of(
-      problem,
-      order_of(*graph, 1, {{"a", "compute0"}, {"c1", "data"}, {"c2", "data"}, {"b", "compute0"}, {"d", "compute0"}}));
-  ASSERT_EQ(report.step_ns(), 59 * kUs);
-  const Explanation explanation = explain(problem, report, kNoRewrites);
+  const TimedStep step({{"a", "compute0", 10, "", "pq"},
+                        {"c1", "data", 30, "p"},
+                        {"c2", "data", 10, "q"},
+                        {"b", "compute0", 5, "q"},
+                        {"d", "compute0", 4, "p"}});
+  ASSERT_EQ(step.report().step_ns(), 59 * kUs);
+  const Explanation explanation = step.explained();
   ASSERT_EQ(explanation.collectives.size(), 2U);
-  EXPECT_EQ(graph->task(explanation.collectives[0].task).name, "c1");  // exposed for longer
-  const ExposedCollective& c2 = found(explanation, *graph, "c2");
+  EXPECT_EQ(step.graph->task(explanation.collectives[0].task).name, "c1");  // exposed for longer
+  const ExposedCollective& c2 = found(explanation, *step.graph, "c2");
   EXPECT_EQ(c2.cause, ExposureCause::queued);
-  EXPECT_EQ(graph->task(c2.in_the_way).name, "c1");
+  EXPECT_EQ(step.graph->task(c2.in_the_way).name, "c1");
   EXPECT_EQ(c2.late_ns(), 30 * kUs);
   EXPECT_EQ(c2.ready_ns, 10 * kUs);
   EXPECT_EQ(c2.begin_ns, 40 * kUs);
   // To overtake c1 is to be issued after a: one order, one remedy.
-  EXPECT_EQ(remedies_of(explanation, *graph, "c2"),
+  EXPECT_EQ(remedies_of(explanation, *step.graph, "c2"),
             (std::vector<std::string>{"pass_queue: 5", "computations_first: 4", "no_time: 10"}));
-  expect_whole(explanation, report);
+  expect_whole(explanation, step.report().step_ns());
 }
 
 // The policy lets c wait for d.
 TEST(Explain, ACollectiveThatThePolicyHoldsBack) {
-  ToyGraph toy;
-  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {graph::write(p)});
-  toy.compute("d", {graph::write(q)});
-  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
-  toy.compute("b", {graph::read(p)});
-  const auto graph = toy.build();
-  const PlanningProblem problem = problem_of(graph, us({{"a", 10}, {"d", 30}, {"c", 20}, {"b", 5}}));
-  plan::Order order = order_of(*graph, 1, {{"a", "compute0"}, {"d", "compute0"}, {"c", "data"}, {"b", "compute0"}});
-  order.added_edges.push_back({graph->find_task("d"), graph->find_task("c"), graph::EdgeKind::completes_before,
-                               graph::EdgeReason::policy, 0, graph::TensorId()});
-  const PlanReport report = report_of(problem, order);
-  ASSERT_EQ(report.step_ns(), 65 * kUs);
-  const Explanation explanation = explain(problem, report, kNoRewrites);
-  const ExposedCollective& c = found(explanation, *graph, "c");
+  const TimedStep step = held_back();
+  ASSERT_EQ(step.report().step_ns(), 65 * kUs);
+  const Explanation explanation = step.explained();
+  const ExposedCollective& c = found(explanation, *step.graph, "c");
   EXPECT_EQ(c.cause, ExposureCause::chosen);
-  EXPECT_EQ(graph->task(c.in_the_way).name, "d");
+  EXPECT_EQ(step.graph->task(c.in_the_way).name, "d");
   EXPECT_EQ(c.late_ns(), 30 * kUs);
   EXPECT_EQ(c.too_late_ns(), 20 * kUs);
   EXPECT_EQ(c.exposed_ns, 20 * kUs);
-  EXPECT_EQ(remedies_of(explanation, *graph, "c"), (std::vector<std::string>{"issue_earlier: 20", "no_time: 20"}));
-  expect_whole(explanation, report);
+  EXPECT_EQ(remedies_of(explanation, *step.graph, "c"), (std::vector<std::string>{"issue_earlier: 20", "no_time: 20"}));
+  expect_whole(explanation, step.report().step_ns());
 }
 
 TEST(Explain, TheMostExposedGroupsGetRemedies) {
-  const Layers layers;
+  const TimedStep layers = layers_step();
   ExplainOptions options = kNoRewrites;
   options.most_remedied = 1;
-  const Explanation explanation = explain(layers.problem, layers.report, options);
+  const Explanation explanation = layers.explained(options);
   for (std::size_t group = 0; group < explanation.groups.size(); ++group) {
     EXPECT_EQ(!explanation.groups[group].remedies.empty(), group < 1);
   }
 }
 
 TEST(Explain, OneCollectiveByNameOrTheNearest) {
-  const Layers layers;
+  const TimedStep layers = layers_step();
   ExplainOptions options = kNoRewrites;
   options.only = "mb1.L1.up.reduce";
-  const Explanation explanation = explain(layers.problem, layers.report, options);
+  const Explanation explanation = layers.explained(options);
   ASSERT_EQ(explanation.collectives.size(), 1U);
   EXPECT_EQ(explanation.collectives[0].exposed_ns, 9 * kUs);
   EXPECT_FALSE(explanation.groups[0].remedies.empty());
@@ -167,7 +131,7 @@ TEST(Explain, OneCollectiveByNameOrTheNearest) {
   EXPECT_EQ(explanation.groups[0].name, "mb1.L1.up.reduce");
   options.only = "mb1.L1.up.reduc";
   try {
-    explain(layers.problem, layers.report, options);
+    layers.explained(options);
     FAIL() << "accepted";
   } catch (const UserError& error) {
     const std::string message = error.what();
@@ -176,10 +140,10 @@ TEST(Explain, OneCollectiveByNameOrTheNearest) {
 }
 
 TEST(Explain, AGroupByItsPrintedName) {
-  const Layers layers;
+  const TimedStep layers = layers_step();
   ExplainOptions options = kNoRewrites;
   options.only = "mb*.L*.up.reduce";
-  const Explanation explanation = explain(layers.problem, layers.report, options);
+  const Explanation explanation = layers.explained(options);
   EXPECT_EQ(explanation.of_plan, 7U);
   EXPECT_EQ(explanation.collectives.size(), 6U);
   EXPECT_EQ(explanation.exposed_ns(), (9 + 5 * 4) * kUs);
@@ -187,7 +151,7 @@ TEST(Explain, AGroupByItsPrintedName) {
   EXPECT_EQ(explanation.groups[0].name, options.only);
   options.only = "mb*.L*.up.reduc";
   try {
-    explain(layers.problem, layers.report, options);
+    layers.explained(options);
     FAIL() << "accepted";
   } catch (const UserError& error) {
     const std::string message = error.what();
@@ -197,20 +161,14 @@ TEST(Explain, AGroupByItsPrintedName) {
 
 // A collective that is nearly hidden is left out, unless it is asked for by name.
 TEST(Explain, HiddenCollectivesAreLeftOut) {
-  ToyGraph toy;
-  const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8);
-  toy.compute("a", {graph::write(p)});
-  toy.collective("c", graph::Channel::data, {graph::read_write(p)});
-  toy.compute("d", {graph::write(q)});
-  toy.compute("b", {graph::read(p)});
-  const auto graph = toy.build();
-  const PlanningProblem problem = problem_of(graph, {{"a", 10000}, {"c", 20900}, {"d", 20000}, {"b", 5000}});
-  const PlanReport report =
-      report_of(problem, order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"d", "compute0"}, {"b", "compute0"}}));
-  EXPECT_TRUE(explain(problem, report, kNoRewrites).collectives.empty());
+  const TimedStep step({{"a", "compute0", 10, "", "p"},
+                        {"c", "data", 20.9, "p"},
+                        {"d", "compute0", 20, "", "q"},
+                        {"b", "compute0", 5, "p"}});
+  EXPECT_TRUE(step.explained().collectives.empty());
   ExplainOptions options = kNoRewrites;
   options.only = "c";
-  const Explanation one = explain(problem, report, options);
+  const Explanation one = step.explained(options);
   ASSERT_EQ(one.collectives.size(), 1U);
   EXPECT_EQ(one.collectives[0].exposed_ns, 900);
 }

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +20,81 @@ namespace weft::testing {
 
 inline constexpr double kUs = 1000;
 
-inline std::map<std::string, double> us(std::map<std::string, double> prices) {
-  for (auto& [name, ns] : prices) ns *= kUs;
-  return prices;
-}
-
 inline const simulate::ExplainOptions kNoRewrites{"", 1000, 8, false};
+
+/// A computation, or on a channel an all-reduce of the tensors that it reads; its time in microseconds. Each tensor is
+/// a letter; a capital letter is a parameter.
+struct TimedTask {
+  std::string name, stream;
+  double us = 0;
+  std::string reads = "", writes = "";
+  graph::Phase phase = graph::Phase::forward;
+};
+
+/// A step whose order is that of the list.
+struct TimedStep {
+  explicit TimedStep(const std::vector<TimedTask>& tasks) {
+    ToyGraph toy;
+    std::map<char, graph::View> tensors;
+    const auto tensor = [&](char letter) {
+      const auto [found, added] = tensors.try_emplace(letter);
+      const bool parameter = letter >= 'A' && letter <= 'Z';
+      const graph::Role role = parameter ? graph::Role::parameter : graph::Role::activation;
+      if (added) found->second = toy.tensor(std::string(1, letter), 8, role);
+      return found->second;
+    };
+    std::map<std::string, double> prices;
+    std::vector<std::pair<std::string, std::string>> sequence;
+    std::set<std::string> computing;
+    for (const auto& [name, stream, us, reads, writes, phase] : tasks) {
+      const bool computes = stream.starts_with("compute");
+      std::vector<graph::Access> accesses;
+      for (const char letter : reads)
+        accesses.push_back(computes ? graph::read(tensor(letter)) : graph::read_write(tensor(letter)));
+      for (const char letter : writes) accesses.push_back(graph::write(tensor(letter)));
+      if (computes) {
+        computing.insert(stream);
+        toy.add({.name = name, .operation = graph::Add{1}, .accesses = std::move(accesses), .phase = phase});
+      } else {
+        toy.collective(name, stream == "x" ? graph::Channel::x : graph::Channel::data, std::move(accesses));
+      }
+      prices[name] = us * kUs;
+      sequence.emplace_back(name, stream);
+    }
+    graph = toy.build();
+    problem = problem_of(graph, std::move(prices));
+    if (std::ranges::find(tasks, "x", &TimedTask::stream) != tasks.end()) problem.grid.x = 2;
+    problem.options.compute_streams = static_cast<int>(computing.size());
+    order = order_of(*graph, problem.options.compute_streams, sequence);
+  }
+
+  graph::TaskId id(const std::string& task) const { return graph->find_task(task); }
+
+  /// The policy lets a task wait for another.
+  void hold(const std::string& task, const std::string& for_task) {
+    order.added_edges.push_back(
+        {id(for_task), id(task), graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
+  }
+
+  simulate::PlanReport report() const { return report_of(problem, order); }
+  simulate::Explanation explained(const simulate::ExplainOptions& options = kNoRewrites) const {
+    return explain(problem, report(), options);
+  }
+
+  std::shared_ptr<const graph::Graph> graph;
+  simulate::PlanningProblem problem;
+  plan::Order order;
+};
+
+/// c could hide while d runs, but the policy lets it wait for d.
+inline TimedStep held_back() {
+  TimedStep step({{"a", "compute0", 10, "", "p"},
+                  {"d", "compute0", 30, "", "q"},
+                  {"c", "data", 20, "p"},
+                  {"b", "compute0", 5, "p"}});
+  step.hold("c", "d");
+  return step;
+}
 
 inline const simulate::ExposedCollective& found(const simulate::Explanation& explanation, const graph::Graph& graph,
                                                 const std::string& task) {
@@ -69,10 +140,10 @@ inline const simulate::Remedy& remedy_of(const simulate::Explanation& explanatio
 }
 
 /// The sum of a path's pieces must be the step's time.
-inline void expect_whole(const simulate::Explanation& explanation, const simulate::PlanReport& report) {
+inline void expect_whole(const simulate::Explanation& explanation, double step_ns) {
   double sum = 0;
   for (const simulate::PathPiece& piece : explanation.path) sum += piece.ns;
-  EXPECT_NEAR(sum, report.step_ns(), 1);
+  EXPECT_NEAR(sum, step_ns, 1);
 }
 
 /// Five all-reduces that each cost 10 µs whatever their size: one bucket costs 10 for all.
@@ -91,38 +162,21 @@ inline simulate::PlanningProblem five_reductions() {
 
 /// Per layer and micro-batch a computation, a collective of its result, and a computation that waits for that; at last
 /// the same without number.
-struct Layers {
-  Layers() {
-    ToyGraph toy;
-    std::map<std::string, double> prices;
-    std::vector<std::pair<std::string, std::string>> order;
-    for (const std::string mb : {"mb0", "mb1"}) {
-      for (const std::string layer : {"L0", "L1", "L11"}) {
-        const std::string name = mb + "." + layer + ".up";
-        const graph::View p = toy.tensor(name, 8);
-        toy.compute(name, {graph::write(p)});
-        toy.collective(name + ".reduce", graph::Channel::data, {graph::read_write(p)});
-        toy.compute(name + ".use", {graph::read(p)});
-        prices[name] = prices[name + ".use"] = 1;
-        prices[name + ".reduce"] = layer == "L1" && mb == "mb1" ? 9 : 4;
-        order.insert(order.end(), {{name, "compute0"}, {name + ".reduce", "data"}, {name + ".use", "compute0"}});
-      }
-    }
-    const graph::View n = toy.tensor("n", 8);
-    toy.compute("L2norm", {graph::write(n)});
-    toy.collective("L2norm.reduce", graph::Channel::x, {graph::read_write(n)});
-    toy.compute("L2norm.use", {graph::read(n)});
-    prices["L2norm"] = prices["L2norm.use"] = 1;
-    prices["L2norm.reduce"] = 50;
-    order.insert(order.end(), {{"L2norm", "compute0"}, {"L2norm.reduce", "x"}, {"L2norm.use", "compute0"}});
-    graph = toy.build();
-    problem = problem_of(graph, us(prices));
-    problem.grid.x = 2;
-    report = report_of(problem, order_of(*graph, 1, order));
+inline TimedStep layers_step() {
+  std::vector<TimedTask> tasks;
+  char tensor = 'a';
+  const auto add = [&](const std::string& name, const char* channel, double us) {
+    tasks.push_back({name, "compute0", 1, "", {tensor}});
+    tasks.push_back({name + ".reduce", channel, us, {tensor}});
+    tasks.push_back({name + ".use", "compute0", 1, {tensor}});
+    ++tensor;
+  };
+  for (const std::string mb : {"mb0", "mb1"}) {
+    for (const std::string layer : {"L0", "L1", "L11"})
+      add(mb + "." + layer + ".up", "data", layer == "L1" && mb == "mb1" ? 9 : 4);
   }
-  std::shared_ptr<const graph::Graph> graph;
-  simulate::PlanningProblem problem;
-  simulate::PlanReport report;
-};
+  add("L2norm", "x", 50);
+  return TimedStep(tasks);
+}
 
 }  // namespace weft::testing

@@ -10,13 +10,12 @@
 namespace weft::simulate {
 namespace {
 
-using testing::kNoRewrites;
 using testing::kUs;
-using testing::Layers;
+using testing::layers_step;
 
 TEST(ExposureGroups, GroupsWhatDiffersInLayerAndMicroBatchAlone) {
-  const Layers layers;
-  const Explanation explanation = explain(layers.problem, layers.report, kNoRewrites);
+  const testing::TimedStep layers = layers_step();
+  const Explanation explanation = layers.explained();
   ASSERT_EQ(explanation.collectives.size(), 7U);
   double sum = 0;
   std::set<std::size_t> members;

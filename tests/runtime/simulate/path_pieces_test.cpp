@@ -10,11 +10,11 @@
 namespace weft::simulate {
 namespace {
 
-using testing::Layers;
+using testing::layers_step;
 
 // Of every policy on a real graph's costs: the path is the whole step, and the sums agree.
 TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
-  const Layers layers;
+  const testing::TimedStep layers = layers_step();
   for (const std::string& policy : policy::graph_policy_names()) {
     const PlanReport report = report_plan(layers.problem, policy::named_policy(policy));
     ASSERT_TRUE(report.planned()) << policy << ": " << report.refusal;

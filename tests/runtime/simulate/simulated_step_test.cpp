@@ -11,65 +11,52 @@ namespace weft::simulate {
 namespace {
 
 using testing::kUs;
-using testing::order_of;
-using testing::problem_of;
-using testing::report_of;
-using testing::ToyGraph;
-using testing::us;
+using testing::TimedStep;
 
 // a 10 | c1 30 | d; c2 10 waits for c1 on its stream, and by an edge of the policy for e.
-class TwoReductions : public ::testing::Test {
+class TwoReductions : public ::testing::Test, public TimedStep {
  protected:
-  TwoReductions() {
-    ToyGraph toy;
-    const graph::View p = toy.tensor("p", 8), q = toy.tensor("q", 8), r = toy.tensor("r", 8);
-    toy.compute("a", {graph::write(p), graph::write(q)});
-    toy.collective("c1", graph::Channel::data, {graph::read_write(p)});
-    toy.compute("e", {graph::write(r)});
-    toy.collective("c2", graph::Channel::data, {graph::read_write(q)});
-    toy.compute("d", {graph::read(p)});
-    graph_ = toy.build();
-    const PlanningProblem problem = problem_of(graph_, us({{"a", 10}, {"c1", 30}, {"e", 5}, {"c2", 10}, {"d", 4}}));
-    plan::Order order =
-        order_of(*graph_, 1, {{"a", "compute0"}, {"c1", "data"}, {"e", "compute0"}, {"c2", "data"}, {"d", "compute0"}});
-    order.added_edges.push_back(
-        {task("e"), task("c2"), graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
+  TwoReductions()
+      : TimedStep({{"a", "compute0", 10, "", "pq"},
+                   {"c1", "data", 30, "p"},
+                   {"e", "compute0", 5, "", "r"},
+                   {"c2", "data", 10, "q"},
+                   {"d", "compute0", 4, "p"}}) {
+    hold("c2", "e");
     order.reasons.push_back({.kind = plan::ReasonKind::limiter, .numbers = {2}});
     order.sequence[3].reason = 1;
-    report_ = report_of(problem, order);
+    report_ = report();
   }
-  graph::TaskId task(const char* name) const { return graph_->find_task(name); }
-  std::shared_ptr<const graph::Graph> graph_;
   PlanReport report_;
 };
 
 TEST_F(TwoReductions, TimesAreOfTheStep) {
   const SimulatedStep step(report_);
-  EXPECT_EQ(step.begin(task("a")), 0);
-  EXPECT_EQ(step.begin(task("c2")), 40 * kUs);
-  EXPECT_EQ(step.end(task("c2")), 50 * kUs);
+  EXPECT_EQ(step.begin(id("a")), 0);
+  EXPECT_EQ(step.begin(id("c2")), 40 * kUs);
+  EXPECT_EQ(step.end(id("c2")), 50 * kUs);
   EXPECT_EQ(total_length(step.computing), 19 * kUs);
 }
 
 TEST_F(TwoReductions, WhatATaskWaitsFor) {
   const SimulatedStep step(report_);
-  EXPECT_EQ(step.last_input(task("c2")), task("a"));
-  EXPECT_EQ(step.ready(task("c2")), 10 * kUs);
-  EXPECT_EQ(step.ready(task("a")), 0);
-  EXPECT_EQ(step.before_on_stream(task("c2")), task("c1"));
-  EXPECT_FALSE(step.before_on_stream(task("c1")).valid());
-  EXPECT_EQ(step.last_added(task("c2")).from, task("e"));
-  EXPECT_FALSE(step.last_added(task("c1")).from.valid());
+  EXPECT_EQ(step.last_input(id("c2")), id("a"));
+  EXPECT_EQ(step.ready(id("c2")), 10 * kUs);
+  EXPECT_EQ(step.ready(id("a")), 0);
+  EXPECT_EQ(step.before_on_stream(id("c2")), id("c1"));
+  EXPECT_FALSE(step.before_on_stream(id("c1")).valid());
+  EXPECT_EQ(step.last_added(id("c2")).from, id("e"));
+  EXPECT_FALSE(step.last_added(id("c1")).from.valid());
 }
 
 TEST_F(TwoReductions, KindsReasonsAndDescendants) {
   const SimulatedStep step(report_);
-  EXPECT_EQ(step.reason(task("c2")).kind, plan::ReasonKind::limiter);
-  EXPECT_EQ(step.reason(task("c1")).kind, plan::ReasonKind::other);
-  EXPECT_EQ(kind_of(*graph_, graph_->task(task("c2"))), "all_reduce on data");
-  EXPECT_EQ(kind_of(*graph_, graph_->task(task("a"))), "add");
-  EXPECT_EQ(descendants(*graph_, task("a")), (std::vector<bool>{false, true, false, true, true}));
-  EXPECT_EQ(descendants(*graph_, task("c2")), (std::vector<bool>(5, false)));
+  EXPECT_EQ(step.reason(id("c2")).kind, plan::ReasonKind::limiter);
+  EXPECT_EQ(step.reason(id("c1")).kind, plan::ReasonKind::other);
+  EXPECT_EQ(kind_of(*graph, graph->task(id("c2"))), "all_reduce on data");
+  EXPECT_EQ(kind_of(*graph, graph->task(id("a"))), "add");
+  EXPECT_EQ(descendants(*graph, id("a")), (std::vector<bool>{false, true, false, true, true}));
+  EXPECT_EQ(descendants(*graph, id("c2")), (std::vector<bool>(5, false)));
 }
 
 }  // namespace

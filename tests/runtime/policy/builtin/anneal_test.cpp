@@ -8,7 +8,7 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/critical_path.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -25,10 +25,10 @@ TEST(AnnealPolicy, FindsWhatTheLongestPathDoesNotSee) {
   const auto graph = toy.build();
   // Both paths are 4 long. a first: 0-3, 3-5, then 3-4, 5-7; b first: 0-2, 2-5, then 2-4, 5-6 (Johnson's rule).
   const PolicyOptions options{.cost_model = testing::named_costs({{"a", 3}, {"ca", 1}, {"b", 2}, {"cb", 2}})};
-  const std::vector<double> cost = costs_of(*graph, options).ns;
-  EXPECT_EQ(makespan_of(*graph, CriticalPathPolicy().order(*graph, options), cost), 7);
+  const cost::TaskCosts costs = costs_of(*graph, options);
+  EXPECT_EQ(timetable_of(*graph, CriticalPathPolicy().order(*graph, options), costs, options).makespan, 7);
   const plan::Order order = make_policy("anneal:iterations=50")->order(*graph, options);
-  EXPECT_EQ(makespan_of(*graph, order, cost), 6);
+  EXPECT_EQ(timetable_of(*graph, order, costs, options).makespan, 6);
   EXPECT_EQ(testing::sequence_of(*graph, order), "b cb a ca");
   const plan::Reason reason = testing::reason_of(*graph, order, "b");
   EXPECT_EQ(reason.kind, plan::ReasonKind::best_ready);
@@ -55,7 +55,8 @@ TEST(AnnealPolicy, IsNeverLongerThanWhereItStarts) {
       EXPECT_EQ(found.first, start);
       EXPECT_LE(found.best, start);
       EXPECT_EQ(scheduler.run(found.priority), found.best);
-      EXPECT_LE(makespan_of(*graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), cost), found.best);
+      const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+      EXPECT_LE(timetable_of(*graph, order, costs, options).makespan, found.best);
       EXPECT_EQ(make_policy("anneal:iterations=0")->order(*graph, options).sequence.size(), graph->tasks().size());
     }
   }

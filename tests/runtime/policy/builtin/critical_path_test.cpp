@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -20,7 +20,7 @@ TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
   const PolicyOptions options{.cost_model = testing::named_costs({{"b", 5}, {"a", 1}, {"c", 10}, {"d", 1}})};
   const plan::Order order = CriticalPathPolicy().order(*graph, options);
   EXPECT_EQ(testing::sequence_of(*graph, order), "a c b d");
-  EXPECT_EQ(makespan_of(*graph, order, costs_of(*graph, options).ns), 12);
+  EXPECT_EQ(timetable_of(*graph, order, costs_of(*graph, options), options).makespan, 12);
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
             (plan::Reason{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::longest_path}));
   EXPECT_EQ(testing::reason_of(*graph, order, "b"), plan::Reason{.kind = plan::ReasonKind::only_ready});

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/plan.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -14,10 +14,12 @@ TEST(PortfolioPolicy, IsNeverLongerThanAnyOfItsMembers) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
     const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .seed = seed};
-    const std::vector<double> cost = costs_of(*graph, options).ns;
-    const double best = makespan_of(*graph, make_policy("portfolio:budget=20")->order(*graph, options), cost);
+    const auto makespan = [&](const Policy& policy) {
+      return timetable_of(*graph, policy.order(*graph, options), costs_of(*graph, options), options).makespan;
+    };
+    const double best = makespan(*make_policy("portfolio:budget=20"));
     for (const PortfolioPolicy::Member& member : PortfolioPolicy::members()) {
-      EXPECT_LE(best, makespan_of(*graph, member.policy->order(*graph, options), cost)) << member.name;
+      EXPECT_LE(best, makespan(*member.policy)) << member.name;
       EXPECT_EQ(make_policy(member.name)->name(), member.policy->name());
     }
   }
@@ -40,23 +42,23 @@ TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
   const auto scratch = [&](const plan::Order& order) {
     return plan::make_plan(graph, order, "portfolio").scratch_bytes;
   };
-  const std::vector<double> cost = costs->costs(*graph).ns;
+  const auto makespan = [&](const plan::Order& order) {
+    return timetable_of(*graph, order, costs->costs(*graph), {}).makespan;
+  };
 
   const plan::Order free = order_under(0), limited = order_under(2000), none = order_under(1000);
-  EXPECT_EQ(makespan_of(*graph, free, cost), 12);
+  EXPECT_EQ(makespan(free), 12);
   EXPECT_EQ(scratch(free), 2048);
   EXPECT_EQ(testing::reason_of(*graph, free, "g0"),
             (plan::Reason{.kind = plan::ReasonKind::best_ready,
                           .priority = plan::Priority::longest_path,
                           .selection = plan::Selection{.order = "critical-path", .orders = 15, .makespan_ns = 12}}));
-  EXPECT_EQ(makespan_of(*graph, limited, cost), 16);
+  EXPECT_EQ(makespan(limited), 16);
   EXPECT_EQ(scratch(limited), 1024);
   EXPECT_EQ(scratch(none), 1024);
-  EXPECT_EQ(testing::reason_of(*graph, none, "g0").selection,
-            (plan::Selection{.order = "critical-path",
-                             .orders = 15,
-                             .memory_limit = 1000,
-                             .makespan_ns = makespan_of(*graph, none, cost)}));
+  EXPECT_EQ(
+      testing::reason_of(*graph, none, "g0").selection,
+      (plan::Selection{.order = "critical-path", .orders = 15, .memory_limit = 1000, .makespan_ns = makespan(none)}));
 }
 
 }  // namespace

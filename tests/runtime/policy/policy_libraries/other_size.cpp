@@ -1,7 +1,7 @@
-// Of the right version, but with a struct of another size.
+// Of the right version, but with a struct that is shorter than that of its first form.
 #include <weft/policy_abi.h>
 
-extern "C" const weft_policy* weft_policy_entry() {
-  static const weft_policy policy = {weft_policy_abi_version, sizeof(weft_policy) + 8, nullptr};
+extern "C" const weft2_policy* weft_policy_entry_2(uint32_t) {
+  static const weft2_policy policy = {weft2_version, sizeof(weft2_policy) - 8, 0, nullptr, nullptr};
   return &policy;
 }

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/compile_plan.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "runtime/policy/fit_memory.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"

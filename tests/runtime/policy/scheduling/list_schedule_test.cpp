@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/analysis.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -31,7 +31,8 @@ TEST(ListScheduler, IsTheOrderThatTheEvaluatorSees) {
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(7)));
     for (const auto& priorities : {priority, upward_rank(*graph, costs.ns)}) {
       const double makespan = scheduler.run(priorities);
-      EXPECT_EQ(makespan, makespan_of(*graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), costs.ns));
+      const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+      EXPECT_EQ(makespan, timetable_of(*graph, order, costs, options).makespan);
     }
   }
 }
@@ -44,7 +45,7 @@ TEST(ListScheduler, GathersWaitForTheirTurn) {
     ListScheduler scheduler(*graph, costs, options);
     scheduler.run(upward_rank(*graph, costs.ns));
     const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
-    const std::vector<double> start = timetable_of(*graph, order, costs.ns).start;
+    const std::vector<double> start = timetable_of(*graph, order, costs, options).start;
     std::map<std::string, double> by_name;
     for (std::size_t i = 0; i < start.size(); ++i) by_name[graph->tasks()[i].name] = start[i];
     return by_name;

@@ -4,7 +4,7 @@
 
 #include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/scheduling/list_schedule.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scheduling/within_limit.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"
@@ -48,7 +48,7 @@ double expect_the_simulators(const Contending& c, const plan::Order& order, std:
   options.link_of_channel = c.options.link_of_channel;
   const double step = simulate::simulate(plan, c.costs, *c.options.machine, options).step_ns;
   EXPECT_NEAR(timetable_of(*c.graph, with_memory, c.costs, c.options).makespan, step, 1e-6 * step) << seed;
-  return step / makespan_of(*c.graph, with_memory, c.costs.ns);
+  return step / timetable_of(*c.graph, with_memory, c.costs, {}).makespan;
 }
 
 TEST(RunningTasks, TimetablesAreTheSimulators) {
@@ -99,14 +99,6 @@ TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
     const double step =
         timetable_of(*c.graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), c.costs, c.options).makespan;
     EXPECT_NEAR(makespan, step, 1e-6 * step) << seed;
-  }
-}
-
-TEST(RunningTasks, WithoutContentionItIsTheOtherTimetable) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const Contending c = contending(seed);
-    const plan::Order order = make_policy("random")->order(*c.graph, {.compute_streams = 2, .seed = seed});
-    EXPECT_EQ(timetable_of(*c.graph, order, c.costs, {}).makespan, makespan_of(*c.graph, order, c.costs.ns)) << seed;
   }
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"

@@ -4,7 +4,7 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/scheduling/list_schedule.h"
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/certify/branch.h"
 #include "runtime/simulate/certify/price_search.h"
 #include "runtime/simulate/open_problem.h"

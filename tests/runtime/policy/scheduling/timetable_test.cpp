@@ -1,4 +1,4 @@
-#include "runtime/policy/scheduling/makespan.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace weft::policy {
 namespace {
 
-TEST(Makespan, FollowsQueuesEdgesAndAddedEdges) {
+TEST(Timetable, FollowsQueuesEdgesAndAddedEdges) {
   testing::ToyGraph toy;
   const graph::View x = toy.tensor("x", 8), y = toy.tensor("y", 8);
   toy.compute("a", {graph::write(x)});                                // 2
@@ -15,10 +15,11 @@ TEST(Makespan, FollowsQueuesEdgesAndAddedEdges) {
   toy.compute("b", {graph::write(y)});                                // 3
   toy.compute("d", {graph::read(y)});                                 // 1
   const auto graph = toy.build();
-  const std::vector<double> cost = {2, 5, 3, 1};
+  const cost::TaskCosts costs{.ns = {2, 5, 3, 1}, .cpu_ns = {0, 0, 0, 0}};
+  const auto table_of = [&](const plan::Order& order) { return timetable_of(*graph, order, costs, {}); };
   plan::Order order =
       testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}});
-  const Timetable table = timetable_of(*graph, order, cost);
+  const Timetable table = table_of(order);
   EXPECT_EQ(table.start, (std::vector<double>{0, 2, 2, 5}));
   EXPECT_EQ(table.finish, (std::vector<double>{2, 7, 5, 6}));
   EXPECT_EQ(table.makespan, 7);
@@ -28,14 +29,14 @@ TEST(Makespan, FollowsQueuesEdgesAndAddedEdges) {
                        graph::TensorId()};
   };
   order.added_edges = {edge(graph::EdgeKind::completes_before, 0)};
-  EXPECT_EQ(makespan_of(*graph, order, cost), 8);
+  EXPECT_EQ(table_of(order).makespan, 8);
   order.added_edges = {edge(graph::EdgeKind::issued_before, 0)};  // as plans have it between two streams
-  EXPECT_EQ(makespan_of(*graph, order, cost), 8);
+  EXPECT_EQ(table_of(order).makespan, 8);
   order.added_edges = {edge(graph::EdgeKind::completes_before, 1)};
-  EXPECT_EQ(makespan_of(*graph, order, cost), 7);
+  EXPECT_EQ(table_of(order).makespan, 7);
   // b in front of a in the queue.
   order = testing::order_of(*graph, 1, {{"b", "compute0"}, {"a", "compute0"}, {"c", "data"}, {"d", "compute0"}});
-  EXPECT_EQ(makespan_of(*graph, order, cost), 10);
+  EXPECT_EQ(table_of(order).makespan, 10);
 }
 
 }  // namespace

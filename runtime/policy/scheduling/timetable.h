@@ -1,4 +1,4 @@
-// The makespan of an order, by which searches compare orders.
+// When the tasks of an order begin and end, and its makespan, by which searches compare orders.
 #pragma once
 
 #include <span>
@@ -18,22 +18,16 @@ struct Timetable {
   double makespan = 0;  // the end of the last task
 };
 
-/// Each stream runs its queue one task at a time; a task starts as soon as its edges of distance 0 (the graph's and the
-/// added edges) allow. As in a plan, an edge issued_before between two streams waits for completion. `cost` has one
-/// value per task; the sequence must be topological. Takes O(tasks + edges).
-Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, std::span<const double> cost);
-
-/// The same with the contention that the options describe (running_tasks.h). Equal to the simulator's times of ranks
-/// that are alike, if the order's plan has no waits beyond these edges. Takes O(tasks · streams + edges).
+/// Each stream runs its queue one task at a time, with the contention that the options describe (running_tasks.h); a
+/// task starts as soon as its edges of distance 0 (the graph's and the added edges) allow. As in a plan, an edge
+/// issued_before between two streams waits for completion. The sequence must be topological. Equal to the simulator's
+/// times of ranks that are alike, if the order's plan has no waits beyond these edges. Takes O(tasks · streams +
+/// edges).
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
                        const PolicyOptions& options);
 
 /// The same of several classes whose orders run together (pipeline/joint_orders.h), by number of a task; other members
 /// than a node's first one have its times. A node with several members takes its place from the order of its first one.
 Timetable timetable_of(const JointTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options);
-
-inline double makespan_of(const graph::Graph& graph, const plan::Order& order, std::span<const double> cost) {
-  return timetable_of(graph, order, cost).makespan;
-}
 
 }  // namespace weft::policy

@@ -1,0 +1,41 @@
+#include "tools/command_line/shared_options.h"
+
+#include <utility>
+#include <variant>
+
+namespace weft::tools {
+
+CommandOption number_option(std::string names, OptionTarget target, std::string help, double least, double most) {
+  const char* const value = std::holds_alternative<double*>(target) ? "X" : "N";
+  return {.names = std::move(names),
+          .target = std::move(target),
+          .value = value,
+          .help = std::move(help),
+          .least = least,
+          .most = most};
+}
+
+CommandOption output_option(std::string& target, std::string value, std::string help) {
+  const Paths paths = value == "FOLDER" ? Paths::folders : Paths::files;
+  return {
+      .names = "-o,--output", .target = &target, .value = std::move(value), .help = std::move(help), .paths = paths};
+}
+
+CommandOption svg_option(std::string& target, std::string help) {
+  return {.names = "--svg", .target = &target, .value = "FILE.svg", .help = std::move(help), .paths = Paths::files};
+}
+
+CommandOption noise_option(double& noise) {
+  return number_option("--noise", &noise, "relative standard deviation of every task's time; all ranks are simulated",
+                       0, 10);
+}
+
+CommandOption seeds_option(std::int64_t& seeds) {
+  return number_option("--seeds", &seeds, "draws of the noise; the first has the configuration's seed", 1, 100'000);
+}
+
+CommandOption jobs_option(int& jobs, int most) {
+  return number_option("--jobs", &jobs, "threads; 0: all cores", 0, most);
+}
+
+}  // namespace weft::tools

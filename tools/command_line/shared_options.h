@@ -1,0 +1,27 @@
+// Options that several commands have, or several options of a kind, each described once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/command_line/command.h"
+
+namespace weft::tools {
+
+/// A number from `least` to `most`; in help texts N if it is whole, X if it isn't.
+CommandOption number_option(std::string names, OptionTarget target, std::string help, double least, double most = 9e18);
+
+/// -o,--output: the file to write, or the folder if `value` is "FOLDER".
+CommandOption output_option(std::string& target, std::string value, std::string help);
+
+/// --svg: a picture to write.
+CommandOption svg_option(std::string& target, std::string help);
+
+/// --noise and --seeds of simulations.
+CommandOption noise_option(double& noise);
+CommandOption seeds_option(std::int64_t& seeds);
+
+/// --jobs: threads that simulate or search.
+CommandOption jobs_option(int& jobs, int most = 4096);
+
+}  // namespace weft::tools

@@ -60,7 +60,7 @@ class JointCheck {
 
   void check_shared_collectives() {
     for (const graph::Channel channel : {graph::Channel::world, graph::Channel::pipe, graph::Channel::embedding}) {
-      const std::vector<std::size_t> members = stages_of_channel(channel, plans_.size());
+      const std::vector<std::size_t> members = graph::classes_of_channel(channel, plans_.size());
       const std::vector<graph::TaskId> first = tasks_on(*plans_[0], channel);
       for (std::size_t stage = 1; stage < plans_.size(); ++stage) {
         const std::vector<graph::TaskId> tasks = tasks_on(*plans_[stage], channel);

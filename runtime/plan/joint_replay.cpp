@@ -15,17 +15,6 @@ constexpr std::uint32_t kNoEntry = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
 
-std::vector<std::size_t> stages_of_channel(graph::Channel channel, std::size_t stages) {
-  std::vector<std::size_t> members;
-  if (channel == graph::Channel::world || channel == graph::Channel::pipe) {
-    for (std::size_t stage = 0; stage < stages; ++stage) members.push_back(stage);
-  } else if (channel == graph::Channel::embedding) {
-    members.push_back(0);
-    if (stages > 1) members.push_back(stages - 1);
-  }
-  return members;
-}
-
 JointReplay::JointReplay(std::span<const Plan* const> plans, Queues queues)
     : plans_(plans), queues_(queues), communicated_(plans.size()), changed_(plans.size(), true) {
   for (std::size_t stage = 0; stage < plans.size(); ++stage) {
@@ -54,7 +43,7 @@ void JointReplay::find_members() {
           graph::peer_stage(channel, static_cast<std::int64_t>(slot.stage), static_cast<std::int64_t>(plans_.size()));
       slot.members = {slot_of(slot.stage, channel), slot_of(static_cast<std::size_t>(peer), graph::other_end(channel))};
     } else {
-      const std::vector<std::size_t> stages = stages_of_channel(channel, plans_.size());
+      const std::vector<std::size_t> stages = graph::classes_of_channel(channel, plans_.size());
       if (stages.size() < 2) continue;
       for (const std::size_t stage : stages) slot.members.push_back(slot_of(stage, channel));
     }

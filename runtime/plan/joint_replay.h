@@ -7,14 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/operations/collectives.h"
 #include "runtime/plan/plan.h"
 
 namespace weft::plan {
-
-/// The stages with members in one group of a channel between stages, rising: all of them for world and pipe, the first
-/// and the last for embedding. Empty for channels whose groups lie within a stage, and for messages.
-std::vector<std::size_t> stages_of_channel(graph::Channel channel, std::size_t stages);
 
 /// Runs one rank of each stage (runtime/plan/joint_check.h). Messages must pair and collectives must have equal
 /// sequences.

@@ -11,7 +11,6 @@
 #include <variant>
 
 #include "graph/grid.h"
-#include "runtime/plan/joint_replay.h"
 
 namespace weft::simulate {
 namespace {
@@ -81,7 +80,8 @@ class JointGraph {
       } else {
         const graph::Channel* channel =
             graph::is_collective(task.operation) ? graph::channel_of(task.operation) : nullptr;
-        const std::size_t members = channel == nullptr ? 0 : plan::stages_of_channel(*channel, classes_.size()).size();
+        const std::size_t members =
+            channel == nullptr ? 0 : graph::classes_of_channel(*channel, classes_.size()).size();
         const std::size_t node = members < 2 ? new_node() : shared_node({0, *channel, -1, task.name});
         if (cost_[node] == 0) cost_[node] = costs.ns[i];  // the first member's, as in the simulator
         node_of_[class_index][i] = node;

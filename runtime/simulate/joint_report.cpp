@@ -11,7 +11,6 @@
 
 #include "runtime/plan/checker.h"
 #include "runtime/plan/joint_check.h"
-#include "runtime/plan/joint_replay.h"
 #include "runtime/policy/compile_joint.h"
 
 namespace weft::simulate {
@@ -86,7 +85,7 @@ Interval motion_of(std::span<const plan::Plan* const> plans, std::span<const pla
         graph::peer_stage(channel, static_cast<std::int64_t>(stage), static_cast<std::int64_t>(plans.size()));
     member(static_cast<std::size_t>(peer), graph::other_end(channel));
   } else {
-    for (const std::size_t other : plan::stages_of_channel(channel, plans.size())) member(other, channel);
+    for (const std::size_t other : graph::classes_of_channel(channel, plans.size())) member(other, channel);
   }
   motion.begin = std::min(motion.begin, motion.end);
   return motion;

@@ -179,6 +179,26 @@ TEST(Plan, FingerprintsTellOrdersApart) {
   EXPECT_NE(abcd.collective_fingerprint, abdc.collective_fingerprint);
 }
 
+// Ranks that would issue other collectives than rank 0, or in another order, find out before they hang.
+TEST(Plan, FingerprintsOfCollectivesTellOrdersNumbersAndSizesApart) {
+  const auto fingerprint = [](const std::vector<std::pair<std::string, std::int64_t>>& collectives) {
+    ToyGraph toy;
+    std::vector<std::pair<std::string, std::string>> order;
+    for (const auto& [name, count] : collectives) {
+      const graph::View tensor = toy.tensor("tensor " + name, 64, graph::Role::parameter);
+      toy.collective(name, name == "x" ? graph::Channel::x : graph::Channel::data, {graph::read_write(tensor)}, count);
+      order.emplace_back(name, name);
+    }
+    const auto graph = toy.build();
+    return make_plan(graph, order_of(*graph, 1, order), "mine").collective_fingerprint;
+  };
+  const std::uint64_t both = fingerprint({{"x", 64}, {"data", 32}});
+  EXPECT_EQ(both, fingerprint({{"x", 64}, {"data", 32}}));
+  EXPECT_NE(both, fingerprint({{"data", 32}, {"x", 64}}));
+  EXPECT_NE(both, fingerprint({{"x", 64}}));
+  EXPECT_NE(both, fingerprint({{"x", 16}, {"data", 32}}));
+}
+
 /// Any graph, any streams, any topological order, any added edges: the checker finds nothing, each wait is needed, and
 /// tensors never take more bytes than without sharing.
 class RandomPlans : public ::testing::TestWithParam<int> {};

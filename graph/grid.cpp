@@ -146,4 +146,15 @@ std::int64_t peer_rank(const Grid& grid, Channel channel, std::int64_t rank) {
   return rank_of(grid, at);
 }
 
+std::vector<std::size_t> classes_of_channel(Channel channel, std::size_t classes) {
+  std::vector<std::size_t> members;
+  if (channel == Channel::world || channel == Channel::pipe) {
+    for (std::size_t k = 0; k < classes; ++k) members.push_back(k);
+  } else if (channel == Channel::embedding) {
+    members.push_back(0);
+    if (classes > 1) members.push_back(classes - 1);
+  }
+  return members;
+}
+
 }  // namespace weft::graph

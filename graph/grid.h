@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/operation.h"
 
@@ -70,5 +72,9 @@ std::int64_t group_color(const Grid& grid, Channel channel, std::int64_t rank);
 std::int64_t peer_stage(Channel channel, std::int64_t stage, std::int64_t stages);
 /// The rank at the other end of a message channel.
 std::int64_t peer_rank(const Grid& grid, Channel channel, std::int64_t rank);
+
+/// The rank classes, by pipeline rank, with members in one group of a channel, rising: all of them for world and pipe,
+/// the first and the last for embedding. Empty for channels whose groups lie within a class, and for messages.
+std::vector<std::size_t> classes_of_channel(Channel channel, std::size_t classes);
 
 }  // namespace weft::graph

@@ -16,7 +16,6 @@
 #include "graph/operation_fields.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
-#include "runtime/plan/joint_check.h"
 #include "runtime/plan/order.h"
 #include "runtime/policy/compile_joint.h"
 #include "runtime/policy/compile_plan.h"
@@ -257,12 +256,10 @@ std::shared_ptr<const plan::Plan> agree_on_stages(comm::World& world, const grap
       all.push_back(k == pipe ? plan.get() : &others[k]);
       fingerprints[k] = k == pipe ? plan->fingerprint : with_products(others[k].fingerprint, products);
     }
-    for (std::size_t k = 0; unsafe.empty() && k < stages; ++k) unsafe = words_of(policy, plan::check_plan(*all[k]));
-    if (unsafe.empty()) unsafe = words_of(policy, plan::check_together(all));
+    unsafe = words_of(policy, plan::check(all));
   }
   unsafe = text_of(bytes_of_rank_0(world, [&] { return bytes_of(unsafe); }));
   require_rank_0s(world, grid, plan->fingerprint, fingerprints, "plan", kSameBinary);
-  if (unsafe.empty()) unsafe = words_of(policy, plan::check_plan(*plan));
   if (!unsafe.empty()) throw RuntimeFault(unsafe);
   return plan;
 }

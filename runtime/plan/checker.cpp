@@ -7,8 +7,11 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
+#include "runtime/plan/checker_classes.h"
 #include "runtime/plan/checker_replay.h"
 
 namespace weft::plan {
@@ -18,15 +21,18 @@ namespace {
 class Report {
  public:
   explicit Report(std::size_t limit) : limit_(limit) {}
+  /// Texts begin with `prefix` from now on.
+  void begin_with(std::string prefix) { prefix_ = std::move(prefix); }
   bool full() const { return violations_.size() >= limit_; }
-  bool empty() const { return violations_.empty(); }
-  void add(Violation::Kind kind, std::string message) {
-    if (!full()) violations_.push_back({kind, std::move(message)});
+  std::size_t size() const { return violations_.size(); }
+  void add(Violation::Kind kind, std::string_view message) {
+    if (!full()) violations_.push_back({kind, fmt::format("{}{}", prefix_, message)});
   }
   std::vector<Violation> take() && { return std::move(violations_); }
 
  private:
   std::size_t limit_;
+  std::string prefix_;
   std::vector<Violation> violations_;
 };
 
@@ -170,16 +176,27 @@ void check_offsets(const Plan& plan, Report& report) {
   }
 }
 
+void check_structure(const Plan& plan, Report& report) {
+  if (plan.graph == nullptr) return report.add(Violation::Kind::structure, "the plan has no graph");
+  const std::size_t before = report.size();
+  check_sizes(plan, report);
+  if (report.size() != before) return;
+  check_streams(plan, report);
+  check_entries(plan, report);
+  check_lists(plan, report);
+  check_offsets(plan, report);
+}
+
 // ---- order: every hazard between accesses, and every edge ----
 
 /// Requires that one task happens before another, and reports each missing order once.
 class OrderCheck {
  public:
-  OrderCheck(const Plan& plan, const Replay& replay, Report& report) : plan_(plan), replay_(replay), report_(report) {}
+  OrderCheck(const Plan& plan, const Clocks& clocks, Report& report) : plan_(plan), clocks_(clocks), report_(report) {}
 
   template <class Words>
   void demand(graph::TaskId from, graph::TaskId to, std::uint8_t distance, Words&& why) {
-    if (replay_.before(from, to, distance) || report_.full()) return;
+    if (clocks_.before(from, to, distance) || report_.full()) return;
     if (!reported_.insert({from, to, distance}).second) return;
     report_.add(Violation::Kind::missing_wait,
                 fmt::format("wait missing: {} {}, but neither {}'s order nor a wait makes {}{} complete first",
@@ -196,7 +213,7 @@ class OrderCheck {
   }
 
   const Plan& plan_;
-  const Replay& replay_;
+  const Clocks& clocks_;
   Report& report_;
   std::set<std::tuple<graph::TaskId, graph::TaskId, std::uint8_t>> reported_;
 };
@@ -289,8 +306,8 @@ void check_edges(std::span<const graph::Edge> edges, const Plan& plan, OrderChec
 
 class MemoryCheck {
  public:
-  MemoryCheck(const Plan& plan, const Replay& replay, Report& report)
-      : plan_(plan), replay_(replay), report_(report), streams_(plan.streams.size()), users_(plan.offset.size()) {
+  MemoryCheck(const Plan& plan, const Clocks& clocks, Report& report)
+      : plan_(plan), clocks_(clocks), report_(report), streams_(plan.streams.size()), users_(plan.offset.size()) {
     for (const graph::TaskId task : plan.sequence) {
       for (const graph::Access& access : plan.graph->task(task).accesses) {
         std::vector<graph::TaskId>& users = users_[access.view.tensor.index()];
@@ -306,7 +323,7 @@ class MemoryCheck {
         last = std::max(last, at.entry + 1);
         for (std::size_t s = 0; s < streams_; ++s) {
           std::uint32_t& earliest = earliest_[tensor * streams_ + s];
-          earliest = std::min(earliest, replay.clock(user, s));
+          earliest = std::min(earliest, clocks.clock(user, s));
         }
       }
     }
@@ -371,7 +388,7 @@ class MemoryCheck {
   bool done(std::size_t a, std::size_t b, std::uint8_t distance) const {
     for (std::size_t s = 0; s < streams_; ++s) {
       const std::uint32_t last = last_[a * streams_ + s];
-      if (last != 0 && replay_.first(s, distance == 0 ? 1 : 0) + last > earliest_[b * streams_ + s]) return false;
+      if (last != 0 && clocks_.first(s, distance == 0 ? 1 : 0) + last > earliest_[b * streams_ + s]) return false;
     }
     return true;
   }
@@ -390,7 +407,7 @@ class MemoryCheck {
     if (done(a, b, distance)) return;
     for (const graph::TaskId user_of_b : users_[b]) {
       for (const graph::TaskId user_of_a : users_[a]) {
-        if (replay_.before(user_of_a, user_of_b, distance)) continue;
+        if (clocks_.before(user_of_a, user_of_b, distance)) continue;
         report_.add(Violation::Kind::memory_overlap,
                     fmt::format("memory overlap: tensors {} and {} share bytes, but {} may still use {}{} when {} "
                                 "starts to use {}",
@@ -408,7 +425,7 @@ class MemoryCheck {
   }
 
   const Plan& plan_;
-  const Replay& replay_;
+  const Clocks& clocks_;
   Report& report_;
   std::size_t streams_;
   std::vector<std::vector<graph::TaskId>> users_;  // by tensor, in the sequence
@@ -418,7 +435,8 @@ class MemoryCheck {
 
 // ---- collectives ----
 
-void check_collective_order(const Plan& plan, Report& report) {
+/// Do the plan's streams run its collectives in the order of plan.collectives?
+bool check_collective_order(const Plan& plan, Report& report) {
   std::vector<std::size_t> place(plan.position.size());
   for (std::size_t i = 0; i < plan.collectives.size(); ++i) place[plan.collectives[i].index()] = i;
   bool in_order = true;
@@ -434,40 +452,56 @@ void check_collective_order(const Plan& plan, Report& report) {
                              stream.stream.name, task_name(plan, earlier), task_name(plan, later)));
     }
   }
-  if (!in_order) return;
-  if (const Replay replay(plan, Replay::Issue::in_collective_order); !replay.complete()) {
-    report.add(Violation::Kind::collective_order,
-               "the total order of collectives can't be issued: " + replay.deadlock());
+  return in_order;
+}
+
+void check_one_queue(std::span<const Plan* const> plans, Report& report) {
+  const Replay replay(plans, Replay::Queues::one);
+  if (replay.complete()) return;
+  const Replay::Cycle cycle = replay.cycle();
+  if (cycle.of_one_class) {
+    report.add(Violation::Kind::collective_order, "the total order of collectives can't be issued: " + cycle.text);
+  } else {
+    report.add(Violation::Kind::one_queue,
+               "deadlock where a rank runs one collective or message at a time: " + cycle.text);
   }
+}
+
+void check_order_and_memory(const Plan& plan, const Clocks& clocks, Report& report) {
+  OrderCheck order(plan, clocks, report);
+  if (plan.graph->conflicts() == graph::Conflicts::ordered) HazardCheck(plan, order).run();
+  check_edges(plan.graph->edges(), plan, order, report);
+  check_edges(plan.added_edges, plan, order, report);
+  MemoryCheck(plan, clocks, report).run();
 }
 
 }  // namespace
 
-std::vector<Violation> check_plan(const Plan& plan, std::size_t limit) {
+std::vector<Violation> check(std::span<const Plan* const> plans, std::size_t limit) {
+  if (plans.empty() || limit == 0) return {};
   Report report(limit);
-  if (plan.graph == nullptr) {
-    report.add(Violation::Kind::structure, "the plan has no graph");
-    return std::move(report).take();
-  }
-  check_sizes(plan, report);
-  if (!report.empty()) return std::move(report).take();
-  check_streams(plan, report);
-  check_entries(plan, report);
-  check_lists(plan, report);
-  check_offsets(plan, report);
-  if (!report.empty()) return std::move(report).take();
+  const auto each_class = [&](auto&& check_class) {
+    for (std::size_t k = 0; k < plans.size() && !report.full(); ++k) {
+      report.begin_with(prefix_of_class(k, plans.size()));
+      check_class(k);
+    }
+    report.begin_with("");
+  };
+  each_class([&](std::size_t k) { check_structure(*plans[k], report); });
+  if (report.size() > 0) return std::move(report).take();
 
-  const Replay replay(plan, Replay::Issue::by_stream);
+  for (const Violation& violation : check_between_classes(plans)) report.add(violation.kind, violation.message);
+  if (report.size() > 0) return std::move(report).take();
+
+  const Replay replay(plans);
   if (!replay.complete()) {
-    report.add(Violation::Kind::deadlock, "deadlock: " + replay.deadlock());
+    report.add(Violation::Kind::deadlock, "deadlock: " + replay.cycle().text);
     return std::move(report).take();
   }
-  check_collective_order(plan, report);
-  OrderCheck order(plan, replay, report);
-  if (plan.graph->conflicts() == graph::Conflicts::ordered) HazardCheck(plan, order).run();
-  check_edges(plan.graph->edges(), plan, order, report);
-  check_edges(plan.added_edges, plan, order, report);
-  MemoryCheck(plan, replay, report).run();
+  bool in_order = true;
+  each_class([&](std::size_t k) { in_order = check_collective_order(*plans[k], report) && in_order; });
+  if (in_order) check_one_queue(plans, report);
+  each_class([&](std::size_t k) { check_order_and_memory(*plans[k], replay.clocks(k), report); });
   return std::move(report).take();
 }
 

@@ -8,7 +8,6 @@
 
 #include "base/text/units.h"
 #include "graph/grid.h"
-#include "runtime/plan/joint_replay.h"
 
 namespace weft::simulate {
 namespace {
@@ -66,7 +65,7 @@ class PlayedStep {
                 graph::peer_stage(channel, static_cast<std::int64_t>(stage), static_cast<std::int64_t>(stages()))),
             graph::other_end(channel));
     } else {
-      for (const std::size_t other : plan::stages_of_channel(channel, stages())) offer(other, channel);
+      for (const std::size_t other : graph::classes_of_channel(channel, stages())) offer(other, channel);
     }
     return last;
   }

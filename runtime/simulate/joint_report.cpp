@@ -10,8 +10,6 @@
 #include <utility>
 
 #include "runtime/plan/checker.h"
-#include "runtime/plan/joint_check.h"
-#include "runtime/plan/joint_replay.h"
 #include "runtime/policy/compile_joint.h"
 
 namespace weft::simulate {
@@ -28,13 +26,8 @@ void make_plans(JointReport& report, const JointProblem& problem) {
   }
   report.rewrites = std::move(decision.rewrites);
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  for (std::size_t k = 0; k < report.plans.size(); ++k) {
-    const std::vector<plan::Violation> violations = plan::check_plan(*report.plans[k], 1);
-    if (violations.empty()) continue;
-    throw std::runtime_error(fmt::format("the plan of stage {} isn't safe: {}", k, violations.front().message));
-  }
-  const std::vector<plan::Violation> violations = plan::check_together(report.plan_pointers(), 1);
-  if (!violations.empty()) throw std::runtime_error("the plans aren't safe together: " + violations.front().message);
+  const std::vector<plan::Violation> violations = plan::check(report.plan_pointers(), 1);
+  if (!violations.empty()) throw std::runtime_error("the plans aren't safe: " + violations.front().message);
 }
 
 /// Where the phases of a stage's step end; all at its begin if it has neither forward nor backward work.
@@ -86,7 +79,7 @@ Interval motion_of(std::span<const plan::Plan* const> plans, std::span<const pla
         graph::peer_stage(channel, static_cast<std::int64_t>(stage), static_cast<std::int64_t>(plans.size()));
     member(static_cast<std::size_t>(peer), graph::other_end(channel));
   } else {
-    for (const std::size_t other : plan::stages_of_channel(channel, plans.size())) member(other, channel);
+    for (const std::size_t other : graph::classes_of_channel(channel, plans.size())) member(other, channel);
   }
   motion.begin = std::min(motion.begin, motion.end);
   return motion;

@@ -16,7 +16,6 @@
 #include "base/philox.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/link_shares.h"
-#include "runtime/plan/joint_replay.h"
 #include "runtime/simulate/event_queue.h"
 #include "runtime/simulate/flat_program.h"
 
@@ -169,7 +168,7 @@ class Simulator {
   std::int64_t color_of(std::size_t rank, graph::Channel channel) const {
     const auto number = static_cast<std::int64_t>(rank);
     if (!alike_) return graph::group_color(options_.grid, channel, number);
-    const std::vector<std::size_t> stages = plan::stages_of_channel(channel, ranks_);
+    const std::vector<std::size_t> stages = graph::classes_of_channel(channel, ranks_);
     return std::ranges::find(stages, rank) == stages.end() ? number : 0;
   }
 

@@ -65,7 +65,7 @@ Simulation simulate(const plan::Plan& plan, const cost::TaskCosts& costs, const 
                     const SimulationOptions& options);
 
 /// The same of a pipeline: plans[k] is the plan of the ranks with pipe coordinate k, and the plans fit together
-/// (plan::check_together()). A message is a collective of two, a Send and its Receive: it begins when both have
+/// (plan::check()). A message is a collective of two, a Send and its Receive: it begins when both have
 /// arrived, takes its Send's time, and ends for both at once. A Receive's own cost counts for nothing but cores. A link
 /// carries both directions at once: messages that leave a rank share it among themselves and with collectives, and so
 /// do messages that arrive. With one plan it is simulate(). Throws std::logic_error, too, if the number of plans isn't

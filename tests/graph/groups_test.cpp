@@ -66,6 +66,16 @@ TEST(Groups, PipelineStagesStandWithinData) {
   }
 }
 
+TEST(Groups, ClassesOfAChannelHaveMembersInOneGroup) {
+  using Classes = std::vector<std::size_t>;
+  for (const Channel channel : {Channel::world, Channel::pipe})
+    EXPECT_EQ(classes_of_channel(channel, 3), (Classes{0, 1, 2}));
+  EXPECT_EQ(classes_of_channel(Channel::embedding, 3), (Classes{0, 2}));
+  EXPECT_EQ(classes_of_channel(Channel::embedding, 1), Classes{0});
+  for (const Channel channel : {Channel::data, Channel::stage, Channel::send_next})
+    EXPECT_EQ(classes_of_channel(channel, 3), Classes{});
+}
+
 TEST(Groups, TextIsShortenedInTheMiddle) {
   EXPECT_EQ(ranks_text({3}, 4), "rank 3");
   EXPECT_EQ(ranks_text({0, 2}, 4), "ranks 0, 2");

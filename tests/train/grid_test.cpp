@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "graph/analysis.h"
 #include "runtime/plan/checker.h"
+#include "runtime/plan/collective_signature.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/policy.h"

@@ -1,7 +1,7 @@
 // Pipelines whose schedules were changed at random: messages that come earlier or later, collectives in another order,
 // tasks moved, waits dropped. Each is judged by the checks and then run by the real executor on ranks in threads, under
 // a time limit. What the checks accept must run to its end with the bits of the unchanged schedule, also on fake
-// devices, which ranks share or have each for itself. What they refuse as a standstill must stand still.
+// devices, which ranks share or have each for itself. What they refuse as a deadlock must not end.
 //
 //   pipeline_fuzz --mutants 10000 --seed 1
 //   pipeline_fuzz --mutants 1 --seed 4711            the one that a failure named
@@ -30,7 +30,7 @@
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/staged_transport.h"
-#include "runtime/plan/joint_check.h"
+#include "runtime/plan/checker.h"
 #include "runtime/policy/compile_joint.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/random_graph.h"
@@ -123,7 +123,7 @@ std::unique_ptr<execute::Executor> executor_on(Place place, comm::World& world, 
   return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
 }
 
-/// The bits of all ranks after the steps; nullopt if they come to a standstill or a communicator refuses.
+/// The bits of all ranks after the steps; nullopt if they don't end or a communicator refuses.
 std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_ptr<const plan::Plan>>& plans,
                         std::chrono::milliseconds limit, Place place = Place::cpu) {
   const graph::Grid& grid = pipeline.step.grid;
@@ -139,7 +139,7 @@ std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       comm::World* const world = some_world;
       if (std::chrono::steady_clock::now() < deadline || world == nullptr) continue;
-      world->abort("a standstill", 3);
+      world->abort("a deadlock", 3);
       done = true;
       return;
     }
@@ -194,7 +194,7 @@ Pipeline make_pipeline(std::uint64_t seed) {
   made.graphs = std::move(decision.graphs);
   made.orders = std::move(decision.orders);
   const auto bits = run(made, plans_of(made, made.orders), std::chrono::seconds(60));
-  if (!bits) throw Failure(fmt::format("policy {} comes to a standstill", made.policy));
+  if (!bits) throw Failure(fmt::format("policy {} doesn't end", made.policy));
   made.bits = *bits;
   return made;
 }
@@ -292,11 +292,8 @@ bool drop_wait(std::vector<std::shared_ptr<const plan::Plan>>& plans, Draws& dra
 
 std::vector<plan::Violation> violations_of(const std::vector<std::shared_ptr<const plan::Plan>>& plans) {
   std::vector<const plan::Plan*> all;
-  for (const auto& plan : plans) {
-    if (auto found = plan::check_plan(*plan); !found.empty()) return found;
-    all.push_back(plan.get());
-  }
-  return plan::check_together(all);
+  for (const auto& plan : plans) all.push_back(plan.get());
+  return plan::check(all);
 }
 
 std::string_view name_of(plan::Violation::Kind kind) {
@@ -311,11 +308,11 @@ std::string_view name_of(plan::Violation::Kind kind) {
     case Kind::collective_order:
       return "order of collectives";
     case Kind::deadlock:
-      return "standstill";
+      return "deadlock";
     case Kind::message:
       return "messages don't meet";
     case Kind::one_queue:
-      return "standstill with one queue a rank";
+      return "deadlock with one queue a rank";
   }
   return "?";
 }
@@ -357,27 +354,27 @@ class Fuzzer {
     auto plans = plans_of(*pipeline_, orders);
     if (change == Change::wait && !drop_wait(plans, draws)) return count(change, "nothing to move");
     const std::vector<plan::Violation> violations = violations_of(plans);
-    const bool stands = std::ranges::any_of(
+    const bool deadlock = std::ranges::any_of(
         violations, [](const plan::Violation& v) { return v.kind == plan::Violation::Kind::deadlock; });
     // A run takes milliseconds. A loaded machine may be slow, so an accepted plan gets much longer.
-    const auto limit = std::chrono::milliseconds(violations.empty() ? 60'000 : stands ? 150 : 1'000);
+    const auto limit = std::chrono::milliseconds(violations.empty() ? 60'000 : deadlock ? 150 : 1'000);
     const std::optional<Bits> bits = run(*pipeline_, plans, limit);
     const bool right = bits && *bits == pipeline_->bits;
     if (violations.empty()) {
-      if (!bits) throw Failure("accepted, and comes to a standstill");
+      if (!bits) throw Failure("accepted, and doesn't end");
       if (!right) throw Failure("accepted, and changes bits");
       for (const Place place : {Place::shared_device, Place::own_devices}) {
         const std::string_view where = place == Place::shared_device ? "a shared device" : "devices of their own";
         const std::optional<Bits> there = run(*pipeline_, plans, limit, place);
-        if (!there) throw Failure(fmt::format("accepted, and comes to a standstill on {}", where));
+        if (!there) throw Failure(fmt::format("accepted, and doesn't end on {}", where));
         if (*there != pipeline_->bits) throw Failure(fmt::format("accepted, and changes bits on {}", where));
       }
       return count(change, "accepted: same bits");
     }
     const plan::Violation& first = violations.front();
-    if (stands && bits) throw Failure("refused as a standstill, and runs: " + first.message);
+    if (deadlock && bits) throw Failure("refused as a deadlock, and runs: " + first.message);
     count(change, fmt::format("refused, {}: {}", name_of(first.kind),
-                              !bits    ? "stands still or is refused by a communicator"
+                              !bits    ? "doesn't end or is refused by a communicator"
                               : !right ? "changes bits"
                                        : "ran right this time"));
   }

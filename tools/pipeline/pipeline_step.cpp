@@ -109,7 +109,7 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
   for (const PipelineStep& step : steps) {
     const simulate::JointReport& report = step.report;
     if (!report.planned()) {
-      constexpr std::size_t kMost = 200;  // the circle of a standstill may name many tasks
+      constexpr std::size_t kMost = 200;  // the cycle of a deadlock may name many tasks
       const std::string reason = report.refusal.substr(0, report.refusal.find('\n'));
       table.rows.push_back({report.policy.name, reason.size() > kMost ? reason.substr(0, kMost) + "…" : reason});
       continue;

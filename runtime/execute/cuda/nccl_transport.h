@@ -87,8 +87,8 @@ inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 2
 ///
 /// NCCL starts the operations of all communicators of a GPU in the order in which the host enqueues them, which is the
 /// order of plan.collectives, and runs them one by one with a driver before CUDA 12.3. The first call of a communicator
-/// also makes the host wait until the peer has come to it. So stages can't stand still only if their plans can run with
-/// one queue a rank: plan::check_together() proves that (Kind::one_queue).
+/// also makes the host wait until the peer has come to it. So stages are free of deadlocks only if their plans can run
+/// with one queue a rank: plan::check() proves that (Kind::one_queue).
 class NcclTransport final : public DeviceTransport {
  public:
   /// Collective over the world. `world` and `device` must outlive the transport. Throws PeerLost, RuntimeFault.

@@ -74,7 +74,7 @@ void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::si
 // Each rank in turn enqueues its next task. Ranks of different pipeline stages have different plans: a rank that has
 // come to a collective stays there until all of its group have, and then they enqueue it together. So a rank comes to
 // one collective after the other, in the order in which the stages' plans are proved to run to their end
-// (plan::check_together(), Kind::one_queue).
+// (plan::check(), Kind::one_queue).
 void DeviceTeam::Impl::enqueue_tasks(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed) {
   std::vector<std::size_t> next(ranks.size(), 0);
   std::vector<bool> stays(ranks.size(), false);

@@ -3,27 +3,44 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/plan_waits.h"
+#include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::plan {
 namespace {
 
-TEST(Replay, AgreesWithThePlannersClocks) {
-  // Two pieces of code that share nothing: edges in issue order there, waits in order of readiness here.
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const auto graph = testing::random_graph(seed, {.channels = 3});
-    const Plan plan = make_plan(graph, testing::RandomPolicy(seed, 4).order(*graph, {2}), "random");
-    const HappensBefore order(plan);
-    const Replay replay(plan, Replay::Issue::by_stream);
-    ASSERT_TRUE(replay.complete());
-    EXPECT_TRUE(Replay(plan, Replay::Issue::in_collective_order).complete());
-    for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
-      for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-        EXPECT_EQ(replay.clock(graph::TaskId(i), s), order.known(graph::TaskId(i))[s])
-            << seed << ": k" << i << ", stream " << s;
+// Two pieces of code that share nothing: edges in issue order there, waits in order of readiness here.
+void expect_the_planners_clocks(const std::vector<const Plan*>& plans) {
+  const Replay replay(plans);
+  ASSERT_TRUE(replay.complete());
+  EXPECT_TRUE(Replay(plans, Replay::Queues::one).complete());
+  for (std::size_t k = 0; k < plans.size(); ++k) {
+    const HappensBefore order(*plans[k]);
+    for (std::size_t i = 0; i < plans[k]->graph->tasks().size(); ++i) {
+      for (std::size_t s = 0; s < plans[k]->streams.size(); ++s) {
+        EXPECT_EQ(replay.clocks(k).clock(graph::TaskId(i), s), order.known(graph::TaskId(i))[s])
+            << "class " << k << ": task " << i << ", stream " << s;
       }
     }
+  }
+}
+
+TEST(Replay, AgreesWithThePlannersClocks) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto graph = testing::random_graph(seed, {.channels = 3});
+    const Plan plan = make_plan(graph, testing::RandomPolicy(seed, 4).order(*graph, {2}), "random");
+    expect_the_planners_clocks({&plan});
+  }
+}
+
+TEST(Replay, OtherClassesDontChangeAClock) {
+  for (const std::int64_t stages : {2, 4}) {
+    const testing::PipelineToy toy({.stages = stages, .micro_batches = 6, .world = true, .embedding = true});
+    const std::vector<Plan> plans =
+        pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
+    expect_the_planners_clocks(testing::pointers_to(plans));
   }
 }
 
@@ -34,12 +51,13 @@ TEST(Replay, TellsWhoWaitsForWhom) {
   toy.collective("c", graph::Channel::data, {graph::read_write(x)});
   const auto graph = toy.build();
   Plan plan = make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
-  EXPECT_EQ(Replay(plan, Replay::Issue::by_stream).deadlock(), "");
+  const std::vector<const Plan*> plans = {&plan};
+  EXPECT_TRUE(Replay(plans).complete());
   plan.streams[0].entries[0].waits = {{StreamId(std::size_t{1}), 0, 0}};
-  const Replay replay(plan, Replay::Issue::by_stream);
-  EXPECT_EQ(replay.stuck().size(), 2U);
-  EXPECT_EQ(replay.deadlock(),
-            "compute0 is stuck at a, which waits for c on data; data is stuck at c, which waits for a on compute0");
+  const Replay replay(plans);
+  ASSERT_FALSE(replay.complete());
+  EXPECT_EQ(replay.cycle().text, "a (compute0) waits for c (data), which waits for a (compute0)");
+  EXPECT_TRUE(replay.cycle().of_one_class);
 }
 
 }  // namespace

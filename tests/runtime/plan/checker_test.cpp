@@ -115,20 +115,17 @@ TEST_F(BrokenPlan, LiveTensorsThatOverlapAreNamed) {
                     "may still use x when a (compute0) starts to use y"});
 }
 
-TEST_F(BrokenPlan, WaitsInACircleAreADeadlock) {
+TEST_F(BrokenPlan, ACycleOfWaitsIsADeadlock) {
   entry(plan_, "a").waits.push_back({kData, 0, 0});
   entry(plan_, "c").signals = true;
-  EXPECT_EQ(
-      only(Kind::deadlock, check_plan(plan_)),
-      Strings{"deadlock: compute0 is stuck at a, which waits for c on data; data is stuck at c, which waits for a on "
-              "compute0"});
+  EXPECT_EQ(only(Kind::deadlock, check_plan(plan_)),
+            Strings{"deadlock: a (compute0) waits for c (data), which waits for a (compute0)"});
 }
 
 TEST_F(BrokenPlan, AWaitForOneselfIsADeadlockUnlessOfTheStepBefore) {
   entry(plan_, "d").waits.push_back({kCompute, 2, 0});
   entry(plan_, "d").signals = true;
-  EXPECT_EQ(only(Kind::deadlock, check_plan(plan_)),
-            Strings{"deadlock: compute0 is stuck at d, which waits for d on compute0"});
+  EXPECT_EQ(only(Kind::deadlock, check_plan(plan_)), Strings{"deadlock: d (compute0) waits for d (compute0)"});
   entry(plan_, "d").waits.back().distance = 1;
   EXPECT_TRUE(check_plan(plan_).empty());
 }
@@ -294,7 +291,24 @@ TEST(Checker, TensorsLaidOverEachOtherAtRandomAreCaught) {
   EXPECT_GT(caught, 10);
 }
 
-TEST(Checker, ATotalOrderThatAStreamContradictsIsCaught) {
+class TwoCollectives : public ::testing::Test {
+ protected:
+  TwoCollectives() {
+    ToyGraph toy;
+    const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
+    toy.collective("first", graph::Channel::x, {graph::read_write(x)}, 64);
+    toy.collective("second", graph::Channel::data, {graph::read_write(y)}, 32);
+    graph_ = toy.build();
+  }
+  Plan plan(const Strings& tasks) const {
+    std::vector<std::pair<std::string, std::string>> sequence;
+    for (const std::string& task : tasks) sequence.push_back({task, task == "first" ? "x" : "data"});
+    return make_plan(graph_, order_of(*graph_, 1, sequence), "mine");
+  }
+  std::shared_ptr<const graph::Graph> graph_;
+};
+
+TEST_F(TwoCollectives, ATotalOrderThatAStreamContradictsIsCaught) {
   ToyGraph toy;
   const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
   toy.collective("c", graph::Channel::data, {graph::read_write(x)});
@@ -308,20 +322,14 @@ TEST(Checker, ATotalOrderThatAStreamContradictsIsCaught) {
       Strings{"collectives out of order: data runs c before e, but plan.collectives has them the other way round"});
 }
 
-TEST(Checker, ATotalOrderThatTheWaitsContradictIsCaught) {
-  ToyGraph toy;
-  const graph::View x = toy.tensor("x", 64, graph::Role::parameter), y = toy.tensor("y", 64, graph::Role::parameter);
-  toy.collective("first", graph::Channel::x, {graph::read_write(x)}, 64);
-  toy.collective("second", graph::Channel::data, {graph::read_write(y)}, 32);
-  const auto graph = toy.build();
-  Plan broken = make_plan(graph, order_of(*graph, 1, {{"first", "x"}, {"second", "data"}}), "mine");
+TEST_F(TwoCollectives, ATotalOrderThatTheWaitsContradictIsCaught) {
+  Plan broken = plan({"first", "second"});
   broken.streams[1].entries[0].waits = {{StreamId(std::size_t{2}), 0, 0}};  // first waits for second
   broken.streams[2].entries[0].signals = true;
   EXPECT_EQ(
       only(Kind::collective_order, check_plan(broken)),
-      Strings{"the total order of collectives can't be issued: x is stuck at first, which waits for second on data; "
-              "data is stuck at second, which may not start before the collectives ahead of it in the total "
-              "order"});
+      Strings{"the total order of collectives can't be issued: first (x) waits for second (data), which comes after "
+              "first (x)"});
 }
 
 }  // namespace

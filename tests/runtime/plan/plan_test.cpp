@@ -179,22 +179,24 @@ TEST(Plan, FingerprintsTellOrdersApart) {
   EXPECT_NE(abcd.collective_fingerprint, abdc.collective_fingerprint);
 }
 
-TEST(Plan, TheFingerprintOfCollectivesSeesAnotherSizeAndACollectiveTooFew) {
-  const auto fingerprint = [](std::int64_t size, bool second) {
+// Ranks that would issue other collectives than rank 0, or in another order, find out before they hang.
+TEST(Plan, FingerprintsOfCollectivesTellOrdersNumbersAndSizesApart) {
+  const auto fingerprint = [](const std::vector<std::pair<std::string, std::int64_t>>& collectives) {
     ToyGraph toy;
-    const graph::View x = toy.tensor("x", 64, graph::Role::parameter);
-    std::vector<std::pair<std::string, std::string>> sequence = {{"c", "data"}};
-    toy.collective("c", graph::Channel::data, {graph::read_write(x)}, size);
-    if (second) {
-      toy.collective("d", graph::Channel::data, {graph::read_write(x)}, size);
-      sequence.push_back({"d", "data"});
+    std::vector<std::pair<std::string, std::string>> order;
+    for (const auto& [name, count] : collectives) {
+      const graph::View tensor = toy.tensor("tensor " + name, 64, graph::Role::parameter);
+      toy.collective(name, name == "x" ? graph::Channel::x : graph::Channel::data, {graph::read_write(tensor)}, count);
+      order.emplace_back(name, name);
     }
     const auto graph = toy.build();
-    return make_plan(graph, order_of(*graph, 1, sequence), "mine").collective_fingerprint;
+    return make_plan(graph, order_of(*graph, 1, order), "mine").collective_fingerprint;
   };
-  EXPECT_EQ(fingerprint(64, true), fingerprint(64, true));
-  EXPECT_NE(fingerprint(64, true), fingerprint(64, false));
-  EXPECT_NE(fingerprint(64, false), fingerprint(16, false));
+  const std::uint64_t both = fingerprint({{"x", 64}, {"data", 32}});
+  EXPECT_EQ(both, fingerprint({{"x", 64}, {"data", 32}}));
+  EXPECT_NE(both, fingerprint({{"data", 32}, {"x", 64}}));
+  EXPECT_NE(both, fingerprint({{"x", 64}}));
+  EXPECT_NE(both, fingerprint({{"x", 16}, {"data", 32}}));
 }
 
 /// Any graph, any streams, any topological order, any added edges: the checker finds nothing, each wait is needed, and

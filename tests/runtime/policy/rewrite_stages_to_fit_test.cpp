@@ -57,7 +57,7 @@ TEST(RecomputeOfStages, MakesAStepShorterThatIsShortOfMemory) {
     EXPECT_EQ(selection->rewrites, plan::to_string(std::span<const plan::Rewrite>(decision.rewrites[k])));
   }
   EXPECT_TRUE(recomputes);
-  EXPECT_TRUE(plan::check_together(testing::pointers_to(plans)).empty());
+  EXPECT_TRUE(plan::check(testing::pointers_to(plans)).empty());
   std::vector<plan::Plan> plain;
   const std::vector<plan::Order> orders = policy->orders(toy.classes(), options);
   for (std::size_t k = 0; k < orders.size(); ++k)

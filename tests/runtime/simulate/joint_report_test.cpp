@@ -67,14 +67,14 @@ TEST(JointReport, BoundsAreThoseOfTheGraphs) {
   EXPECT_DOUBLE_EQ(report.gap(), report.step_ns() / 14000 - 1);
 }
 
-TEST(JointReport, PlansThatStandStillAreRefused) {
+TEST(JointReport, PlansWithADeadlockAreRefused) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const JointReport report =
       report_together(joint_problem(toy), unit_policy(toy, [](const PipelineToy& t, std::int64_t rank) {
                         return rank == 1 ? units_of_gpipe(t, rank) : kProgram(t, rank);
                       }));
   EXPECT_FALSE(report.planned());
-  EXPECT_EQ(report.refusal.find("the plans aren't safe together: deadlock: stage 0: "), 0U) << report.refusal;
+  EXPECT_EQ(report.refusal.find("the plans aren't safe: deadlock: stage 0: "), 0U) << report.refusal;
 }
 
 TEST(JointReport, APolicyThatRefusesIsToldSo) {

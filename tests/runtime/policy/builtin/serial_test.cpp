@@ -29,10 +29,12 @@ TEST(SerialPolicy, RunsOneTaskAtATimeAlsoAcrossSteps) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
     const plan::Plan plan = plan::make_plan(graph, SerialPolicy().order(*graph, {.compute_streams = 3}), "serial");
     EXPECT_EQ(std::ranges::count_if(plan.streams, [](const plan::StreamPlan& s) { return s.stream.compute; }), 1);
-    const plan::Replay replay(plan, plan::Replay::Issue::by_stream);
+    const plan::Plan* const one = &plan;
+    const plan::Replay replay({&one, 1});
+    const plan::Clocks& clocks = replay.clocks(0);
     for (std::size_t i = 1; i < graph->tasks().size(); ++i)
-      EXPECT_TRUE(replay.before(graph::TaskId(i - 1), graph::TaskId(i), 0));
-    EXPECT_TRUE(replay.before(graph::TaskId(graph->tasks().size() - 1), graph::TaskId(std::size_t{0}), 1));
+      EXPECT_TRUE(clocks.before(graph::TaskId(i - 1), graph::TaskId(i), 0));
+    EXPECT_TRUE(clocks.before(graph::TaskId(graph->tasks().size() - 1), graph::TaskId(std::size_t{0}), 1));
   }
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "runtime/plan/checker.h"
-#include "runtime/plan/joint_check.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/compile_joint.h"
 #include "runtime/policy/policy.h"
@@ -21,15 +20,11 @@
 
 namespace weft::testing {
 
-/// The plans of a policy, which pass both checks.
+/// The plans of a policy, which pass the checker.
 inline std::vector<plan::Plan> checked_plans(std::span<const std::shared_ptr<const graph::Graph>> classes,
                                              const std::string& policy, const policy::PolicyOptions& options = {}) {
   std::vector<plan::Plan> plans = policy::compile_together(classes, *policy::make_policy(policy), options);
-  for (std::size_t k = 0; k < plans.size(); ++k) {
-    for (const plan::Violation& violation : plan::check_plan(plans[k]))
-      ADD_FAILURE() << policy << " on rank " << k << ": " << violation.message;
-  }
-  for (const plan::Violation& violation : plan::check_together(pointers_to(plans)))
+  for (const plan::Violation& violation : plan::check(pointers_to(plans)))
     ADD_FAILURE() << policy << ": " << violation.message;
   return plans;
 }

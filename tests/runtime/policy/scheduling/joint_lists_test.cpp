@@ -42,7 +42,7 @@ SimulatedOrders simulated_step(const Classes& classes, const std::vector<plan::O
   SimulatedOrders step;
   for (std::size_t k = 0; k < classes.size(); ++k)
     step.plans.push_back(plan::make_plan(classes[k], orders[k], "tried"));
-  for (const plan::Violation& violation : plan::check_together(testing::pointers_to(step.plans)))
+  for (const plan::Violation& violation : plan::check(testing::pointers_to(step.plans)))
     ADD_FAILURE() << violation.message;
   simulate::SimulationOptions simulation;
   simulation.grid.pipe = std::ssize(classes);

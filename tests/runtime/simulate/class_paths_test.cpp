@@ -1,3 +1,5 @@
+#include "runtime/simulate/class_paths.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -5,9 +7,8 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/plan/joint_check.h"
+#include "runtime/plan/checker.h"
 #include "runtime/simulate/bounds.h"
-#include "runtime/simulate/class_paths.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/random_graph.h"
@@ -178,8 +179,7 @@ TEST(ClassBounds, NoRandomOrderIsShorter) {
     shape.embedding = draws.chance(50);
     const PipelineToy toy(shape);
     const std::vector<plan::Plan> plans = random_plans(toy, draws);
-    for (const plan::Violation& violation : plan::check_together(pointers_to(plans)))
-      ADD_FAILURE() << violation.message;
+    for (const plan::Violation& violation : plan::check(pointers_to(plans))) ADD_FAILURE() << violation.message;
     SimulationOptions options;
     options.grid = toy.grid();
     options.link_of_channel = draws.chance(50) ? links_apart() : std::vector<int>(graph::kAxisChannels, 0);

@@ -1,4 +1,4 @@
-#include "runtime/plan/joint_check.h"
+#include "runtime/plan/checker_classes.h"
 
 #include <gtest/gtest.h>
 
@@ -22,15 +22,9 @@ using Found = std::vector<std::pair<Kind, std::string>>;
 
 Found found_in(const std::vector<Plan>& plans, std::size_t limit = 20) {
   Found found;
-  for (const Violation& violation : check_together(pointers_to(plans), limit))
+  for (const Violation& violation : check(pointers_to(plans), limit))
     found.emplace_back(violation.kind, violation.message);
   return found;
-}
-
-void expect_proved_alone(const std::vector<Plan>& plans) {
-  for (const Plan& plan : plans) {
-    for (const Violation& violation : check_plan(plan)) ADD_FAILURE() << violation.message;
-  }
 }
 
 /// Makes the plan again of an order in which two tasks have changed places.
@@ -46,7 +40,7 @@ Plan exchanged(const Plan& plan, const std::string& a, const std::string& b) {
   return make_plan(plan.graph, order, "mine");
 }
 
-TEST(JointCheck, ProgramOrderIsSafeForEveryShape) {
+TEST(CheckerOfClasses, ProgramOrderIsSafeForEveryShape) {
   for (const std::int64_t stages : {1, 2, 3, 5}) {
     for (const std::int64_t chunks : {1, 2, 3}) {
       for (const graph::ChunkPlacement placement : {graph::ChunkPlacement::loop, graph::ChunkPlacement::v}) {
@@ -58,28 +52,25 @@ TEST(JointCheck, ProgramOrderIsSafeForEveryShape) {
                                .embedding = true});
         const std::vector<Plan> plans =
             pipeline_plans(toy, [&](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); });
-        expect_proved_alone(plans);
         EXPECT_EQ(found_in(plans), Found{}) << stages << " stages, " << chunks << " chunks, " << to_string(placement);
       }
     }
   }
 }
 
-TEST(JointCheck, GPipeIsSafe) {
+TEST(CheckerOfClasses, GPipeIsSafe) {
   const PipelineToy toy({.stages = 4, .micro_batches = 6, .world = true});
   const std::vector<Plan> plans =
       pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
-  expect_proved_alone(plans);
   EXPECT_EQ(found_in(plans), Found{});
 }
 
 // Stage 0 sends mb1 before it receives the gradient of mb0; stage 1 sends that gradient before it receives mb1. With a
 // queue for each channel this is 1F1B.
-TEST(JointCheck, ADeadlockThatOnlyOneQueueHas) {
+TEST(CheckerOfClasses, ADeadlockThatOnlyOneQueueHas) {
   const PipelineToy toy({.stages = 2, .micro_batches = 3});
   const std::vector<Plan> plans =
       pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_1f1b(t, rank); });
-  expect_proved_alone(plans);
   EXPECT_EQ(found_in(plans),
             (Found{{Kind::one_queue,
                     "deadlock where a rank runs one collective or message at a time: stage 0: mb1.S0.fwd.send "
@@ -89,12 +80,11 @@ TEST(JointCheck, ADeadlockThatOnlyOneQueueHas) {
 }
 
 // Stage 0 makes mb1 after the gradient of mb0, for which stage 1 wants mb1.
-TEST(JointCheck, ADeadlockIsNamedByItsCircle) {
+TEST(CheckerOfClasses, ADeadlockIsNamedByItsCycle) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) {
     return rank == 0 ? units_in_program_order(t, rank) : units_of_gpipe(t, rank);
   });
-  expect_proved_alone(plans);
   EXPECT_EQ(found_in(plans),
             (Found{{Kind::deadlock,
                     "deadlock: stage 0: mb0.S0.bwd.input.p0 (compute0) waits for stage 0: mb0.S0.bwd.receive "
@@ -104,20 +94,19 @@ TEST(JointCheck, ADeadlockIsNamedByItsCircle) {
                     "which waits for stage 0: mb1.S0.fwd.p0 (compute0), which comes after mb0.S0.bwd.input.p0"}}));
 }
 
-TEST(JointCheck, SwappedSendsMeetOtherReceives) {
+TEST(CheckerOfClasses, SwappedSendsMeetOtherReceives) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
   // Only sends move: mb0's waits for mb1's work anyhow.
   plans[0] = exchanged(plans[0], "mb0.S0.fwd.send", "mb1.S0.fwd.p0");
   EXPECT_EQ(found_in(plans), Found{});
   plans[0] = exchanged(plans[0], "mb0.S0.fwd.send", "mb1.S0.fwd.send");
-  expect_proved_alone(plans);
   EXPECT_EQ(found_in(plans), (Found{{Kind::message,
                                      "stage 0: mb1.S0.fwd.send (message 2, 16 f32) on send_next meets stage 1: "
                                      "mb0.S1.fwd.receive (message 1, 16 f32) on receive_previous (position 0)"}}));
 }
 
-TEST(JointCheck, AMovedReceiveMeetsAnotherSend) {
+TEST(CheckerOfClasses, AMovedReceiveMeetsAnotherSend) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   std::vector<Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
   Order order = order_of_units(*plans[0].graph, units_of_gpipe(toy, 0));
@@ -127,13 +116,12 @@ TEST(JointCheck, AMovedReceiveMeetsAnotherSend) {
   // mb1's receive moves before mb0's.
   std::rotate(place("mb0.S0.bwd.receive"), place("mb1.S0.bwd.receive"), place("mb1.S0.bwd.receive") + 1);
   plans[0] = make_plan(plans[0].graph, order, "mine");
-  expect_proved_alone(plans);
   EXPECT_EQ(found_in(plans), (Found{{Kind::message,
                                      "stage 1: mb0.S1.bwd.send (message 1, 16 f32) on send_previous meets stage 0: "
                                      "mb1.S0.bwd.receive (message 2, 16 f32) on receive_next (position 0)"}}));
 }
 
-TEST(JointCheck, AMissingSendAndReceiveAreNamed) {
+TEST(CheckerOfClasses, AMissingSendAndReceiveAreNamed) {
   const PipelineToy three({.stages = 2, .micro_batches = 3}), two({.stages = 2, .micro_batches = 2});
   const auto program = [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); };
   std::vector<Plan> longer = pipeline_plans(three, program), shorter = pipeline_plans(two, program);
@@ -148,7 +136,7 @@ TEST(JointCheck, AMissingSendAndReceiveAreNamed) {
   EXPECT_EQ(found_in(plans, 1), Found{found[0]});
 }
 
-TEST(JointCheck, AnotherCountIsNamed) {
+TEST(CheckerOfClasses, AnotherCountIsNamed) {
   const PipelineToy small({.stages = 2, .micro_batches = 1}), large({.stages = 2, .micro_batches = 1, .count = 32});
   const auto program = [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); };
   const std::vector<Plan> plans = {pipeline_plans(small, program)[0], pipeline_plans(large, program)[1]};
@@ -171,7 +159,7 @@ Plan collectives_plan(const std::vector<std::string>& names, graph::Channel chan
   return make_plan(graph, order_of(*graph, 1, order), "mine");
 }
 
-TEST(JointCheck, ExchangedCollectivesOfTheWorldAreNamed) {
+TEST(CheckerOfClasses, ExchangedCollectivesOfTheWorldAreNamed) {
   const auto world = graph::Channel::world, pipe = graph::Channel::pipe;
   EXPECT_EQ(found_in({collectives_plan({"a", "b"}, world), collectives_plan({"a", "b"}, world)}), Found{});
   EXPECT_EQ(found_in({collectives_plan({"a", "b"}, world), collectives_plan({"b", "a"}, world)}),
@@ -183,7 +171,7 @@ TEST(JointCheck, ExchangedCollectivesOfTheWorldAreNamed) {
                     "stage 1 issues b (all_reduce of 8 f32 on pipe) where stage 0 issues nothing more (position 1)"}}));
 }
 
-TEST(JointCheck, OnlyTheEndsReduceTheEmbedding) {
+TEST(CheckerOfClasses, OnlyTheEndsReduceTheEmbedding) {
   const auto embedding = graph::Channel::embedding;
   const Plan with = collectives_plan({"a"}, embedding), without = collectives_plan({}, embedding);
   EXPECT_EQ(found_in({with, without, with}), Found{});
@@ -197,14 +185,70 @@ TEST(JointCheck, OnlyTheEndsReduceTheEmbedding) {
 }
 
 // Collectives of one stage need no other stage.
-TEST(JointCheck, CollectivesOfAStageMayDiffer) {
+TEST(CheckerOfClasses, CollectivesOfAStageMayDiffer) {
   const auto data = graph::Channel::data;
   EXPECT_EQ(found_in({collectives_plan({"a"}, data), collectives_plan({"b", "c"}, data)}), Found{});
 }
 
-TEST(JointCheck, OneStageIsACaseOfSeveral) {
+TEST(CheckerOfClasses, OneClassIsACaseOfSeveral) {
   EXPECT_EQ(found_in({}), Found{});
   EXPECT_EQ(found_in({collectives_plan({"a", "b"}, graph::Channel::world)}), Found{});
+  const PipelineToy toy({.stages = 2, .micro_batches = 1});
+  const Plan first = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); })[0];
+  EXPECT_EQ(found_in({first}), (Found{{Kind::message,
+                                       "mb0.S0.fwd.send (message 1, 16 f32) (send_next) has no receive: the step "
+                                       "receives 0 messages on receive_previous"},
+                                      {Kind::message,
+                                       "mb0.S0.bwd.receive (message 1, 16 f32) (receive_next) has no send: the step "
+                                       "sends 0 messages on send_previous"}}));
+}
+
+// Each class is checked by itself, too, and its violations say which it is.
+TEST(CheckerOfClasses, ViolationsOfAClassNameIt) {
+  const auto data = graph::Channel::data;
+  const Plan safe = collectives_plan({"a"}, data);
+  Plan no_wait = safe, overlap = collectives_plan({"a", "b"}, data), broken = safe, stuck = safe;
+  no_wait.streams[1].entries[0].waits.clear();
+  const Found missing = {{Kind::missing_wait,
+                          "stage 1: wait missing: a (data) reads x of a, written by make a (compute0), but neither "
+                          "data's order nor a wait makes make a complete first"}};
+  EXPECT_EQ(found_in({safe, no_wait}), missing);
+  EXPECT_EQ(found_in({safe, no_wait, no_wait}, 1), missing);
+
+  overlap.offset = {0, 0};
+  ASSERT_EQ(found_in({safe, overlap}).size(), 1U);
+  EXPECT_EQ(found_in({safe, overlap})[0].first, Kind::memory_overlap);
+  EXPECT_EQ(found_in({safe, overlap})[0].second.find("stage 1: memory overlap: tensors x of a "), 0U);
+
+  broken.position.clear();
+  const Found sizes = {{Kind::structure, "stage 0: plan.position has 0 items; expected 2"},
+                       {Kind::structure, "stage 2: plan.position has 0 items; expected 2"}};
+  EXPECT_EQ(found_in({broken, safe, broken}), sizes);
+  EXPECT_EQ(found_in({broken, safe, broken}, 1), Found{sizes[0]});
+
+  stuck.streams[0].entries[0].waits = {{StreamId(std::size_t{1}), 0, 0}};
+  stuck.streams[1].entries[0].signals = true;
+  EXPECT_EQ(found_in({safe, stuck}),
+            (Found{{Kind::deadlock,
+                    "deadlock: stage 1: make a (compute0) waits for stage 1: a (data), which waits for stage 1: make a "
+                    "(compute0)"}}));
+}
+
+// A total order that one class can't follow is that class's own fault.
+TEST(CheckerOfClasses, ATotalOrderThatTheWaitsOfAClassContradict) {
+  ToyGraph toy;
+  for (const char* name : {"a", "b"}) {
+    const graph::View x = toy.tensor(std::string("x of ") + name, 8, graph::Role::parameter);
+    toy.collective(name, *name == 'a' ? graph::Channel::x : graph::Channel::data, {graph::read_write(x)}, 8);
+  }
+  const auto graph = toy.build();
+  Plan plan = make_plan(graph, order_of(*graph, 1, {{"a", "x"}, {"b", "data"}}), "mine");
+  plan.streams[1].entries[0].waits = {{StreamId(std::size_t{2}), 0, 0}};
+  plan.streams[2].entries[0].signals = true;
+  EXPECT_EQ(found_in({collectives_plan({}, graph::Channel::data), plan}),
+            (Found{{Kind::collective_order,
+                    "the total order of collectives can't be issued: stage 1: a (x) waits for stage 1: b (data), which "
+                    "comes after stage 1: a (x)"}}));
 }
 
 }  // namespace

@@ -72,6 +72,19 @@ void add_grid(std::vector<ConfigEntry>& all) {
                    &RunConfig::reshard_after_forward)});
 }
 
+ConfigEntry attention_workspace_key() {
+  return {
+      "attention-workspace",
+      ValueKind::text,
+      "SIZE",
+      "with device cuda: cuDNN's attention runs where its workspace takes no more memory than this, for each stream "
+      "that computes; elsewhere Weft's own kernels run, slower, with other roundings and next to no workspace",
+      [](RunConfig& config, std::string_view value, std::string_view where) {
+        config.attention_workspace = parse_bytes(value, where);
+      },
+      [](const RunConfig& config) { return exact_bytes(config.attention_workspace); }};
+}
+
 void add_device(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::device,
       {integer_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
@@ -90,7 +103,8 @@ void add_device(std::vector<ConfigEntry>& all) {
             {"mpi", CommunicatorKind::mpi}},
            &RunConfig::communicator),
        boolean_key("cuda-graph", "with device cuda: replay each step that isn't traced as one CUDA graph",
-                   &RunConfig::cuda_graph)});
+                   &RunConfig::cuda_graph),
+       attention_workspace_key()});
   add(all, KeyGroup::run,
       {integer_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }

@@ -30,20 +30,20 @@ std::int64_t share_of_memory(comm::World& world, const execute::Device& device) 
 
 std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig& config,
                                              const execute::DeviceExecutorOptions& options,
-                                             const std::shared_ptr<const execute::GemmTuning>& tuning) {
+                                             const execute::CudaSettings& settings) {
   execute::expect_cuda_device();
   const int ordinal = device_of(world);
   const CommunicatorKind kind =
       choose_communicator(config, {world.name() == "mpi", world.size(), own_device_each(world)});
   if (kind == CommunicatorKind::local) {
     return execute::make_team(world, [&] {
-      std::unique_ptr<execute::Device> device = execute::make_cuda_device(0, tuning);
+      std::unique_ptr<execute::Device> device = execute::make_cuda_device(0, settings);
       execute::DeviceExecutorOptions own = options;
       own.memory_bytes = std::max<std::int64_t>(1, device->memory().free / world.size());
       return std::make_shared<execute::DeviceTeam>(std::move(device), world.size(), config.grid, own);
     });
   }
-  std::unique_ptr<execute::Device> device = execute::make_cuda_device(ordinal, tuning);
+  std::unique_ptr<execute::Device> device = execute::make_cuda_device(ordinal, settings);
   execute::DeviceExecutorOptions own = options;
   own.memory_bytes = share_of_memory(world, *device);
   std::unique_ptr<execute::DeviceTransport> transport;
@@ -116,10 +116,11 @@ execute::MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr
   const execute::DeviceExecutorOptions options{.kept_steps = std::max<std::int64_t>(1, config.trace_steps),
                                                .trace_every = config.trace_every,
                                                .graphs = config.cuda_graph};
-  return
-      [config, options, tuning](comm::World& world, const execute::State& state) -> std::unique_ptr<execute::Executor> {
-        return std::make_unique<execute::DeviceExecutor>(team_of(world, config, options, tuning), world, state);
-      };
+  const execute::CudaSettings settings{tuning, config.attention_workspace};
+  return [config, options, settings](comm::World& world,
+                                     const execute::State& state) -> std::unique_ptr<execute::Executor> {
+    return std::make_unique<execute::DeviceExecutor>(team_of(world, config, options, settings), world, state);
+  };
 }
 
 }  // namespace weft::train

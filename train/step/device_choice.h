@@ -34,7 +34,7 @@ void check_communicator(const RunConfig& config, bool launched_by_mpi);
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings);
 
 /// A function for ProgramOptions::make_executor; null for the CPU. The function throws UserError if the machine has no
-/// such device. Collective over the world. `tuning`: the algorithms of matrix products; null: the defaults.
+/// such device. Collective over the world. `tuning`: see execute::CudaSettings.
 execute::MakeExecutor executor_of(const RunConfig& config,
                                   const std::shared_ptr<const execute::GemmTuning>& tuning = nullptr);
 

@@ -179,7 +179,7 @@ TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {
   std::ostringstream errors;
   for (const bool shared : {true, false}) {
     const auto body = [&](comm::World& world, const execute::Program& program) {
-      const RunDevices devices = find_devices(world, program.executor().runs_on());
+      const RunDevices devices = find_devices(world, program.executor().runs_on(), 1);
       EXPECT_EQ(to_string(devices),
                 shared ? "fake, 2 ranks; communicator local" : "2 × fake, 2 ranks; communicator held");
     };

@@ -89,13 +89,13 @@ void add_device(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::device,
       {integer_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
                    &RunConfig::threads, 0, 4096),
-       words_key<DeviceKind>(
-           "device", "where the step runs: on the cpu, or with cuda on an NVIDIA GPU that the ranks of a process share",
-           {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}, &RunConfig::device),
+       words_key<DeviceKind>("device", "where the step runs: on the cpu, or with cuda on NVIDIA GPUs",
+                             {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}, &RunConfig::device),
        words_key<CommunicatorKind>(
            "communicator",
-           "how ranks talk. local: threads of one process; mpi: processes, on CPUs; nccl: a GPU for each rank; "
-           "staged: GPUs through the host's memory; auto: the one that fits",
+           "how ranks talk. local: threads of one process, with device cuda on its first GPU; mpi: processes, on "
+           "CPUs; nccl: a GPU for each rank; staged: GPUs through the host's memory; auto: the one that fits, nccl "
+           "where there are as many GPUs as ranks",
            {{"auto", CommunicatorKind::automatic},
             {"local", CommunicatorKind::local},
             {"nccl", CommunicatorKind::nccl},

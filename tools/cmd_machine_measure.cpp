@@ -40,11 +40,6 @@ void expect_gpu_options(const MeasureOptions& options) {
     throw UserError(fmt::format("--threads {} with --device cuda", options.threads),
                     "GPUs, which no threads compute on", "leave --threads out");
   }
-  if (options.ranks != 1 && !comm::launched_by_mpi()) {
-    throw UserError(fmt::format("--ranks {} with --device cuda in one process", options.ranks),
-                    "a process and a GPU for each rank",
-                    fmt::format("mpirun -np {} weft machine measure --device cuda …", options.ranks));
-  }
 }
 
 std::unique_ptr<train::MachineTimer> timer_of(const MeasureOptions& options, comm::World& world,

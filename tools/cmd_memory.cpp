@@ -17,6 +17,7 @@
 #include "ops/communication.h"
 #include "ops/lower.h"
 #include "ops/sharding.h"
+#include "runtime/execute/device/attention_workspace.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/policy/compile_joint.h"
 #include "tools/command_line/shared_options.h"
@@ -40,10 +41,12 @@ struct GridRow {
   graph::Grid grid;
   std::string refusal;
   plan::MemoryReport memory;
+  std::int64_t attention = 0;             // estimated workspace on a GPU
   std::map<graph::Channel, double> sent;  // bytes a step
   std::string summation_note = {};        // see train::summation_note()
   std::string rewrites_for_memory = {};   // see plan::rewrites_for_memory()
 
+  std::int64_t total() const { return memory.total() + attention; }
   double sent_in_all() const {
     double sum = 0;
     for (const auto& [channel, bytes] : sent) sum += bytes;
@@ -71,12 +74,17 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
   }
   const std::vector<plan::Plan> plans =
       policy::compile_together(stages, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
+  const auto attention = [&](const plan::Plan& each) {
+    const bool on_gpu = config.device == train::DeviceKind::cuda;
+    return on_gpu ? execute::attention_scratch_bytes(each, config.attention_workspace) : 0;
+  };
   // Of several pipeline stages, the one that takes most.
-  const plan::Plan& plan =
-      *std::ranges::max_element(plans, {}, [](const plan::Plan& each) { return plan::memory_report(each).total(); });
+  const plan::Plan& plan = *std::ranges::max_element(
+      plans, {}, [&](const plan::Plan& each) { return plan::memory_report(each).total() + attention(each); });
   row.summation_note = train::summation_note(config);
   row.rewrites_for_memory = plan::rewrites_for_memory(plan);
   row.memory = plan::memory_report(plan);
+  row.attention = attention(plan);
   for (const ops::Communication& part : ops::communication_of(*plan.graph)) row.sent[part.channel] += part.bytes;
   return row;
 }
@@ -117,7 +125,7 @@ std::vector<GridRow> examine_all(const MemoryOptions& options) {
   if (options.grids.empty()) {
     std::stable_sort(rows.begin(), rows.end(), [](const GridRow& a, const GridRow& b) {
       if (a.refusal.empty() != b.refusal.empty()) return a.refusal.empty();
-      return a.memory.total() < b.memory.total();
+      return a.total() < b.total();
     });
   }
   return rows;
@@ -132,7 +140,8 @@ JsonArray to_json(const std::vector<GridRow>& rows) {
       json.add(entry.add("ranks", row.grid.ranks()).add("refused", row.refusal));
       continue;
     }
-    std::map<std::string, std::int64_t> memory = {{"scratch", row.memory.arena}, {"total", row.memory.total()}};
+    std::map<std::string, std::int64_t> memory = {
+        {"attention", row.attention}, {"scratch", row.memory.arena}, {"total", row.total()}};
     for (std::size_t role = 0; role < graph::kRoles; ++role) {
       memory[std::string(graph::to_string(static_cast<graph::Role>(role)))] = row.memory.bytes[role];
     }
@@ -169,9 +178,10 @@ TextTable table(const std::vector<GridRow>& rows) {
                               {.head = "optimizer", .rank = 2},
                               {.head = "activations", .rank = 1},
                               {.head = "gathered", .rank = 3},
-                              {.head = "workspace", .rank = 4},
-                              {.head = "total"},
-                              {.head = "sent"}}};
+                              {.head = "workspace", .rank = 4}}};
+  const bool attends = std::ranges::any_of(rows, [](const GridRow& row) { return row.attention > 0; });
+  if (attends) table.columns.push_back({.head = "attention", .rank = 1});
+  table.columns.insert(table.columns.end(), {{.head = "total"}, {.head = "sent"}});
   const std::vector<graph::Channel> channels = told_channels(rows);
   for (const graph::Channel channel : channels) {
     table.columns.push_back({.head = std::string(graph::to_string(channel)), .rank = 5});
@@ -182,15 +192,13 @@ TextTable table(const std::vector<GridRow>& rows) {
       continue;
     }
     std::vector<std::string>& cells = table.rows.emplace_back();
-    cells = {graph::to_string(row.grid),
-             role(row, graph::Role::parameter),
-             role(row, graph::Role::gradient),
-             role(row, graph::Role::optimizer_state),
-             role(row, graph::Role::activation),
-             role(row, graph::Role::gathered),
-             role(row, graph::Role::workspace),
-             bytes(static_cast<double>(row.memory.total())),
-             bytes(row.sent_in_all())};
+    cells = {graph::to_string(row.grid),         role(row, graph::Role::parameter),
+             role(row, graph::Role::gradient),   role(row, graph::Role::optimizer_state),
+             role(row, graph::Role::activation), role(row, graph::Role::gathered),
+             role(row, graph::Role::workspace)};
+    if (attends) cells.push_back(bytes(static_cast<double>(row.attention)));
+    cells.push_back(bytes(static_cast<double>(row.total())));
+    cells.push_back(bytes(row.sent_in_all()));
     for (const graph::Channel channel : channels) {
       cells.push_back(bytes(row.sent.contains(channel) ? row.sent.at(channel) : 0));
     }

@@ -36,49 +36,57 @@ struct TuneOptions {
 
 struct TunedProduct {
   execute::GemmTrial trial;
-  std::int64_t tasks = 0;  // of one step of training and one of evaluation
+  train::RunProduct of_run;
 };
 
 std::vector<TunedProduct> measure(const train::ResolvedRun& run, const TuneOptions& options) {
-  const std::vector<execute::GemmUse> uses = train::products_of_run(run);
+  const std::vector<train::RunProduct> of_run = train::products_of_run(run);
   train::RunGemmTrials trials(run.config, options.rounds);
   std::vector<TunedProduct> products;
   StatusLine line(!options.quiet && !options.json);
-  for (const execute::GemmUse& use : uses) {
-    line.show({execute::to_string(use.problem), std::ssize(products), std::ssize(uses)});
-    products.push_back({trials.run(use.problem), use.tasks});
-    line.print(fmt::format("[{}/{}] {}", products.size(), uses.size(), execute::to_string(products.back().trial)));
+  for (const train::RunProduct& product : of_run) {
+    line.show({execute::to_string(product.problem), std::ssize(products), std::ssize(of_run)});
+    products.push_back({trials.run(product.problem), product});
+    line.print(fmt::format("[{}/{}] {}", products.size(), of_run.size(), execute::to_string(products.back().trial)));
   }
   return products;
 }
 
-// Of all products of the graphs together.
-double seconds_of(const std::vector<TunedProduct>& products, double execute::GemmTrial::*seconds) {
+// Of all products of a training step, or of an evaluation, together.
+double milliseconds(const std::vector<TunedProduct>& products, double execute::GemmTrial::*seconds,
+                    std::int64_t train::RunProduct::*tasks) {
   double sum = 0;
-  for (const auto& [trial, tasks] : products) sum += trial.*seconds * static_cast<double>(tasks);
+  for (const auto& [trial, of_run] : products) sum += 1e3 * trial.*seconds * static_cast<double>(of_run.*tasks);
   return sum;
 }
 
 void print_table(const std::vector<TunedProduct>& products, const TuneOptions& options, double seconds) {
   TextTable table{.columns = {{.head = "product", .words = true},
-                              {.head = "tasks", .rank = 2},
+                              {.head = "step", .rank = 2},
+                              {.head = "eval", .rank = 2},
                               {.head = "default", .words = true, .least = 8, .rank = 1},
                               {.head = "ms"},
                               {.head = "chosen", .words = true, .least = 8},
                               {.head = "ms"},
                               {.head = "gain"}}};
-  for (const auto& [trial, tasks] : products) {
+  for (const auto& [trial, of_run] : products) {
     const bool same = trial.chosen == trial.usual;
-    table.rows.push_back({execute::to_string(trial.problem), fmt::format("{}", tasks), execute::brief(trial.usual),
+    table.rows.push_back({execute::to_string(trial.problem), fmt::format("{}", of_run.step_tasks),
+                          fmt::format("{}", of_run.evaluation_tasks), execute::brief(trial.usual),
                           fmt::format("{:.3f}", 1e3 * trial.usual_seconds), same ? "=" : execute::brief(trial.chosen),
                           fmt::format("{:.3f}", 1e3 * trial.chosen_seconds), fmt::format("{:.2f}", trial.gain)});
   }
   const auto changed =
       std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
   StyledText text = table_text(table, output_width());
-  text.add(fmt::format("{} of {} products get another method; all tasks: {:.1f} ms by default, {:.1f} ms as chosen\n",
-                       changed, products.size(), 1e3 * seconds_of(products, &execute::GemmTrial::usual_seconds),
-                       1e3 * seconds_of(products, &execute::GemmTrial::chosen_seconds)));
+  text.add(fmt::format("{} of {} products get another method\n", changed, products.size()));
+  const auto of = [&](std::int64_t train::RunProduct::*tasks) {
+    return fmt::format("{:.1f} ms by default, {:.1f} ms as chosen",
+                       milliseconds(products, &execute::GemmTrial::usual_seconds, tasks),
+                       milliseconds(products, &execute::GemmTrial::chosen_seconds, tasks));
+  };
+  text.add(fmt::format("a training step's take {}; an evaluation's {}\n", of(&train::RunProduct::step_tasks),
+                       of(&train::RunProduct::evaluation_tasks)));
   text.add(fmt::format("measured in {:.0f} s; use it with --gemm-tuning {}\n", seconds, options.output));
   say(stdout, text);
 }
@@ -86,23 +94,31 @@ void print_table(const std::vector<TunedProduct>& products, const TuneOptions& o
 std::string to_json(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,
                     const std::string& output) {
   JsonArray list;
-  for (const auto& [trial, tasks] : products) {
+  for (const auto& [trial, of_run] : products) {
     list.add(JsonObject()
                  .add("candidates", trial.candidates)
                  .add("chosen", execute::to_string(trial.chosen))
                  .add("chosen_ms", 1e3 * trial.chosen_seconds)
                  .add("default", execute::to_string(trial.usual))
                  .add("default_ms", 1e3 * trial.usual_seconds)
+                 .add("evaluation_tasks", of_run.evaluation_tasks)
                  .add("gain", trial.gain)
                  .add("product", execute::to_string(trial.problem))
-                 .add("tasks", tasks));
+                 .add("tasks", of_run.step_tasks));
   }
+  const auto of = [&](std::int64_t train::RunProduct::*tasks) {
+    return JsonObject()
+        .add("chosen_ms", milliseconds(products, &execute::GemmTrial::chosen_seconds, tasks))
+        .add("default_ms", milliseconds(products, &execute::GemmTrial::usual_seconds, tasks));
+  };
   return JsonObject()
+      .add("evaluation", of(&train::RunProduct::evaluation_tasks))
       .add("file", output)
       .add("fingerprint", fmt::format("{:016x}", tuned.table.fingerprint()))
       .add("isa", tuned.machine.isa)
       .add("library", tuned.machine.library)
       .add("products", list)
+      .add("step", of(&train::RunProduct::step_tasks))
       .add("threads", tuned.threads)
       .text();
 }
@@ -116,7 +132,7 @@ int tune(const TuneOptions& options) {
       const auto begin = std::chrono::steady_clock::now();
       const std::vector<TunedProduct> products = measure(run, options);
       std::vector<execute::GemmChoice> choices;
-      for (const auto& [trial, tasks] : products) choices.push_back({trial.problem, trial.chosen});
+      for (const auto& [trial, of_run] : products) choices.push_back({trial.problem, trial.chosen});
       const execute::TunedGemms tuned{train::tuning_machine(config), static_cast<int>(config.threads),
                                       execute::GemmTuning(std::move(choices))};
       write_durable(options.output, weft::execute::to_json(tuned), Named::by_person);

@@ -9,6 +9,7 @@
 #include "base/status_line.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
+#include "runtime/execute/device/devices.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/replicas.h"
 #include "train/checkpoint/weights.h"
@@ -29,11 +30,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Checks the machine and the files that only rank 0 reads, before data is read or anything is measured. Returns the
-/// table of a tuning file that the run names.
-std::shared_ptr<const execute::TunedGemms> check_machine(comm::World& world, const ResolvedRun& run) {
+/// table of a tuning file that the run names. `own_devices`: the run takes the devices of its configuration.
+std::shared_ptr<const execute::TunedGemms> check_machine(comm::World& world, const ResolvedRun& run, bool own_devices) {
   comm::act_together(world, [&] {  // each machine checks its own memory
     check_memory(run.config, world.name() == "mpi" ? 1 : world.size(), machine_memory_bytes());
   });
+  if (own_devices) expect_devices(world, run.config);
   if (run.gemm_tuning.from != TuningSetting::From::file) return nullptr;
   return gemm_tuning_of_run(world, run.gemm_tuning, std::nullopt, StoredTuning::required);
 }
@@ -143,7 +145,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
                                                const execute::MakeExecutor& make_executor) {
   auto made = std::make_unique<TrainingSetup>(world);
   TrainingSetup& setup = *made;
-  setup.tuned = check_machine(world, run);
+  setup.tuned = check_machine(world, run, make_executor == nullptr);
   setup.inputs = find_run_inputs(world, run.config, speaks);
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
@@ -163,7 +165,8 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
     setup.sample_prefill = prefill_length(prompt, kSampleTokens, setup.sample_model.context);
   }
   make_program(setup, make_executor);
-  setup.devices = find_devices(world, setup.program->executor().runs_on());
+  const execute::ExecutorPlace place = setup.program->executor().runs_on();
+  setup.devices = find_devices(world, place, place.device.empty() ? 0 : execute::report_devices().devices.size());
   setup.held_out =
       std::make_unique<EvalBatches>(eval_batches(config, setup.inputs.source.held_out(), share_of(config, setup.at)));
   fill_parameters(setup);

@@ -1,4 +1,5 @@
-// Rewrites of a graph that keep every bit of its results: they change messages and lifetimes, but no sums.
+// Rewrites of a graph that keep every bit of its results on CPUs: they change messages and lifetimes, but no sums. GPUs
+// round otherwise in products with GELU, and NCCL adds in an order that depends on the place in a message.
 #pragma once
 
 #include <cstdint>

@@ -139,7 +139,7 @@ TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
   const cuda::CublasLt library;
   const auto run = [&](const execute::DeviceGemmMethod& method) {
     execute::CudaLibraries libraries(
-        std::make_shared<const execute::GemmTuning>(std::vector<execute::GemmChoice>{{problem, method}}));
+        {.tuning = std::make_shared<const execute::GemmTuning>(std::vector<execute::GemmChoice>{{problem, method}})});
     const auto task = execute::prepare_cuda_task(operation, arguments, libraries);
     task->bind(memory_.poisoned(task->scratch_bytes()));
     task->run(nullptr, nullptr);

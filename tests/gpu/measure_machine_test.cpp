@@ -149,7 +149,7 @@ TEST_F(MeasureGpu, RanksThatShareAGpuAreRefused) {
       },
       errors);
   EXPECT_EQ(code, 2);
-  EXPECT_NE(errors.str().find("2 ranks that share GPUs"), std::string::npos) << errors.str();
+  EXPECT_NE(errors.str().find("2 ranks and 1 GPU;"), std::string::npos) << errors.str();
 }
 
 }  // namespace

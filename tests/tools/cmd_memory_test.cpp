@@ -98,6 +98,33 @@ TEST_F(MemoryCommand, AgreesWithTheDryRunOfEachGrid) {
   }
 }
 
+// On a GPU attention takes cuDNN's workspace, where that runs and within its limit, once on each compute stream.
+TEST_F(MemoryCommand, AttentionOnAGpuTakesWorkspace) {
+  constexpr std::int64_t kBatch = 2, kHeads = 4, kSeq = 256, kHeadDim = 64;
+  constexpr std::int64_t kSums = kBatch * kHeads * kSeq * 4, kScores = 256 + 2 * kBatch * kHeads * kSeq * kSeq;
+  const auto on_gpu = [&](std::vector<std::string> more) {
+    return row(
+        testing::joined({"--device", "cuda", "--dtype", "bf16", "--model.family", "llama", "--model.hidden",
+                         std::to_string(kHeads * kHeadDim), "--model.heads", "4", "--model.context",
+                         std::to_string(kSeq), "--seq-len", std::to_string(kSeq), "--micro-batch", "2", "--ranks", "1"},
+                        more));
+  };
+  const json all = on_gpu({"--model.kv-heads", "4"});
+  EXPECT_EQ(bytes(all, "attention"), kSums + kScores);
+  const json without = on_gpu({"--model.kv-heads", "4", "--attention-workspace", "1B"});
+  EXPECT_EQ(bytes(all, "total"), bytes(without, "total") + kScores);
+  EXPECT_EQ(bytes(on_gpu({"--model.kv-heads", "2"}), "attention"),
+            kSums + kScores + 2 * 2 * kBatch * kHeads * kSeq * kHeadDim);
+  EXPECT_EQ(bytes(on_gpu({"--model.kv-heads", "4", "--dtype", "fp32"}), "attention"), kSums);
+  EXPECT_EQ(bytes(on_gpu({"--model.kv-heads", "4", "--model.window", "100"}), "attention"), kSums);
+  EXPECT_EQ(bytes(on_gpu({"--model.kv-heads", "4", "--device", "cpu"}), "attention"), 0);
+  const auto limited = [&](std::int64_t workspace) {
+    return bytes(on_gpu({"--model.kv-heads", "4", "--attention-workspace", std::to_string(workspace)}), "attention");
+  };
+  EXPECT_EQ(limited(kScores), kSums + kScores);
+  EXPECT_EQ(limited(kScores - 1), kSums);
+}
+
 // A run with adapters takes what was planned for it, far less than one that trains every weight.
 TEST_F(MemoryCommand, RunsWithAdaptersTakeWhatWasPlanned) {
   constexpr std::int64_t kBesidePlan = 48 << 20;  // bytes: code, threads, buffers of files

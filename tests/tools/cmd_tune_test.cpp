@@ -81,6 +81,28 @@ TEST_F(TuneCommand, WritesATableThatTrainingUses) {
   EXPECT_EQ(testing::run_weft(generate, folder_.path().string()).exit_code, 0);
 }
 
+// Two micro-batches of one layer: an evaluation's products don't count as a step's.
+TEST_F(TuneCommand, TotalsAreThoseOfAStep) {
+  const json result = tune("tuned.json");
+  for (const char* const which : {"default_ms", "chosen_ms"}) {
+    double step = 0, evaluation = 0;
+    for (const json& product : result.at("products")) {
+      step += product.at(which).get<double>() * product.at("tasks").get<double>();
+      evaluation += product.at(which).get<double>() * product.at("evaluation_tasks").get<double>();
+    }
+    EXPECT_GT(evaluation, 0);
+    EXPECT_NEAR(result.at("step").at(which).get<double>(), step, 1e-9 * step);
+    EXPECT_NEAR(result.at("evaluation").at(which).get<double>(), evaluation, 1e-9 * evaluation);
+  }
+  std::int64_t steps = 0, evaluations = 0;
+  for (const json& product : result.at("products")) {
+    steps += product.at("tasks").get<std::int64_t>();
+    evaluations += product.at("evaluation_tasks").get<std::int64_t>();
+  }
+  EXPECT_EQ(steps, 2 * 3 * 5) << "five matrices, forward and both gradients";
+  EXPECT_EQ(evaluations, 5);
+}
+
 TEST_F(TuneCommand, PrintsATable) {
   const testing::CommandResult result = weft("tune", {"-o", "tuned.json", "--rounds", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;

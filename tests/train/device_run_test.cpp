@@ -21,11 +21,13 @@ testing::GridRun run_of_two_ranks() {
   return testing::narrow_run(testing::grid_of(1, 1, 1, 2));
 }
 
+constexpr std::int64_t kKernelScratch = 4096;
+
 testing::GridRun on_one_fake(std::int64_t memory_bytes) {
   testing::GridRun run = run_of_two_ranks();
   run.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
     auto team = execute::make_team(world, [&] {
-      auto device = testing::make_fake_device({.memory_bytes = memory_bytes});
+      auto device = testing::make_fake_device({.memory_bytes = memory_bytes, .scratch_bytes = kKernelScratch});
       const execute::DeviceExecutorOptions options{.memory_bytes = device->memory().free / world.size()};
       return std::make_shared<execute::DeviceTeam>(std::move(device), world.size(), grid, options);
     });
@@ -54,9 +56,10 @@ TEST(DeviceRun, WhatRanksNeedTogetherIsComparedWithTheDevice) {
   const auto measure = [&](comm::World&, const execute::Program& program) {
     state = program.state_bytes();
     scratch = program.plan("train").scratch_bytes;
+    EXPECT_EQ(program.scratch_bytes(), scratch + kKernelScratch);
   };
   ASSERT_EQ(run_programs(on_one_fake(1 << 30), measure, errors), 0) << errors.str();
-  const std::int64_t need = 2 * (state + scratch);
+  const std::int64_t need = 2 * (state + scratch + kKernelScratch);
   const auto nothing = [](comm::World&, const execute::Program&) {};
   EXPECT_EQ(run_programs(on_one_fake(need), nothing, errors), 0) << errors.str();
   EXPECT_EQ(errors.str(), "");
@@ -64,9 +67,10 @@ TEST(DeviceRun, WhatRanksNeedTogetherIsComparedWithTheDevice) {
     EXPECT_EQ(run_programs(on_one_fake(memory), nothing, errors), 2);
     EXPECT_NE(errors.str().find("a rank needs at least "), std::string::npos) << errors.str();
     EXPECT_EQ(errors.str().find("activations") != std::string::npos, memory >= 2 * state) << errors.str();
+    EXPECT_EQ(errors.str().find("--attention-workspace") != std::string::npos, memory >= 2 * (state + scratch));
     errors.str("");
   }
-  // With room for kernels' scratch the step runs.
+  // With room for tables and the places of inputs and results the step runs.
   const testing::GridOutcome outcome = testing::run_grid(on_one_fake(need + (1 << 16)));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
 }
@@ -175,7 +179,7 @@ TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {
   std::ostringstream errors;
   for (const bool shared : {true, false}) {
     const auto body = [&](comm::World& world, const execute::Program& program) {
-      const RunDevices devices = find_devices(world, program.executor().runs_on());
+      const RunDevices devices = find_devices(world, program.executor().runs_on(), 1);
       EXPECT_EQ(to_string(devices),
                 shared ? "fake, 2 ranks; communicator local" : "2 × fake, 2 ranks; communicator held");
     };

@@ -31,7 +31,7 @@ std::vector<std::string_view> simulated(std::vector<std::string_view> more = {})
 
 /// Of a step that runs on this machine.
 std::vector<std::string_view> measured() {
-  return simulated({"threads", "communicator", "cuda-graph", "watchdog"});
+  return simulated({"threads", "communicator", "cuda-graph", "attention-workspace", "watchdog"});
 }
 
 /// Plan files and drawn tasks have the numbers of their operations.
@@ -52,7 +52,7 @@ const std::vector<Reader>& readers() {
       {"graph", planning_groups(), written()},
       {"timeline", planning_groups(), simulated()},
       {"plan", planning_groups(), written()},
-      {"memory", planning_groups(), simulated()},
+      {"memory", planning_groups(), simulated({"attention-workspace"})},
       {"simulate", planning_groups(), simulated()},
       {"search", planning_groups(), simulated()},
       {"sweep", planning_groups(), simulated()},

@@ -16,6 +16,7 @@
 #include "ops/gradient_reduction.h"
 #include "ops/models/model_config.h"
 #include "ops/pipeline_layout.h"
+#include "runtime/execute/device/attention_workspace.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
 #include "train/config/goldfish.h"
@@ -66,8 +67,9 @@ struct RunConfig {
   std::int64_t threads = 0;            // threads a rank; 0: the machine's cores divided by its ranks
   DeviceKind device = DeviceKind::cpu;
   CommunicatorKind communicator = CommunicatorKind::automatic;
-  bool cuda_graph = false;        // replay a step as one CUDA graph
-  std::int64_t trace_every = 16;  // on a GPU, one step in this many is traced
+  bool cuda_graph = false;                                          // replay a step as one CUDA graph
+  std::int64_t attention_workspace = execute::kAttentionWorkspace;  // see execute::CudaSettings
+  std::int64_t trace_every = 16;                                    // on a GPU, one step in this many is traced
   std::string policy = "program";
   policy::TrustedLibraries
       libraries;  // libraries that may be loaded as policies; not a key, so that no file can name one

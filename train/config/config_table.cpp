@@ -72,17 +72,30 @@ void add_grid(std::vector<ConfigEntry>& all) {
                    &RunConfig::reshard_after_forward)});
 }
 
+ConfigEntry attention_workspace_key() {
+  return {
+      "attention-workspace",
+      ValueKind::text,
+      "SIZE",
+      "with device cuda: cuDNN's attention runs where its workspace takes no more memory than this, for each stream "
+      "that computes; elsewhere Weft's own kernels run, slower, with other roundings and next to no workspace",
+      [](RunConfig& config, std::string_view value, std::string_view where) {
+        config.attention_workspace = parse_bytes(value, where);
+      },
+      [](const RunConfig& config) { return exact_bytes(config.attention_workspace); }};
+}
+
 void add_device(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::device,
       {integer_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
                    &RunConfig::threads, 0, 4096),
-       words_key<DeviceKind>(
-           "device", "where the step runs: on the cpu, or with cuda on an NVIDIA GPU that the ranks of a process share",
-           {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}, &RunConfig::device),
+       words_key<DeviceKind>("device", "where the step runs: on the cpu, or with cuda on NVIDIA GPUs",
+                             {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}, &RunConfig::device),
        words_key<CommunicatorKind>(
            "communicator",
-           "how ranks talk. local: threads of one process; mpi: processes, on CPUs; nccl: a GPU for each rank; "
-           "staged: GPUs through the host's memory; auto: the one that fits",
+           "how ranks talk. local: threads of one process, with device cuda on its first GPU; mpi: processes, on "
+           "CPUs; nccl: a GPU for each rank; staged: GPUs through the host's memory; auto: the one that fits, nccl "
+           "where there are as many GPUs as ranks",
            {{"auto", CommunicatorKind::automatic},
             {"local", CommunicatorKind::local},
             {"nccl", CommunicatorKind::nccl},
@@ -90,7 +103,8 @@ void add_device(std::vector<ConfigEntry>& all) {
             {"mpi", CommunicatorKind::mpi}},
            &RunConfig::communicator),
        boolean_key("cuda-graph", "with device cuda: replay each step that isn't traced as one CUDA graph",
-                   &RunConfig::cuda_graph)});
+                   &RunConfig::cuda_graph),
+       attention_workspace_key()});
   add(all, KeyGroup::run,
       {integer_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }

@@ -70,9 +70,10 @@ ConfigEntry rewrites_key() {
   return {"rewrites",
           ValueKind::text,
           "text",
-          "changes to the graph, as in \"bucket=25MB;reshard\". bucket=BYTES, split-collective=BYTES, ar-to-rs-ag, "
-          "reshard=LAYERS, recompute=LAYERS, pack-weights=USES and fuse-gelu keep every bit; batch-split=PIECES cuts a "
-          "micro-batch and changes roundings",
+          "changes to the graph, as in \"bucket=25MB;reshard\". reshard=LAYERS, recompute=LAYERS and pack-weights=USES "
+          "keep every bit; so do bucket=BYTES, split-collective=BYTES and ar-to-rs-ag, but over NCCL with groups of "
+          "three ranks or more, whose sums round otherwise; so does fuse-gelu on CPUs, while GPUs round otherwise; "
+          "batch-split=PIECES cuts a micro-batch and changes roundings",
           set_rewrites,
           rewrites_text};
 }

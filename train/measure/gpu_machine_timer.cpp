@@ -110,10 +110,12 @@ class GpuTimer final : public MachineTimer {
   GpuTimer(comm::World& world, const MachineSizes& sizes)
       : world_(world), sizes_(sizes), clock_(world, sizes.repeats, sizes.least_seconds) {
     execute::expect_cuda_device();
-    if (own_device_each(world)) return;
-    throw UserError(fmt::format("{} ranks that share GPUs", world.size()),
-                    "a GPU for each rank, since a machine file describes one for each",
-                    "mpirun with as many processes a node as it has GPUs");
+    const Surroundings found = surroundings_of(world);
+    if (found.own_device_each()) return;
+    throw UserError(
+        fmt::format("{} ranks and {} GPU{}", found.ranks, found.devices, found.devices == 1 ? "" : "s"),
+        "a GPU for each rank, since a machine file describes one for each",
+        found.mpi ? "mpirun with as many processes a node as it has GPUs" : fmt::format("--ranks {}", found.devices));
   }
 
   void describe(cost::Machine& machine) override {

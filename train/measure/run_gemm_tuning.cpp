@@ -85,21 +85,30 @@ std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(comm::World& world
   return std::make_shared<const execute::TunedGemms>(execute::parse_gemm_tuning(text, name));
 }
 
-std::vector<execute::GemmUse> products_of_run(const ResolvedRun& run) {
+std::vector<RunProduct> products_of_run(const ResolvedRun& run) {
   const RunConfig& config = run.config;
   const ops::StepConfig step = step_config(config);
   // This is the only rewrite that changes products, and only a GPU's methods depend on the change.
   std::vector<plan::Rewrite> fusion;
   if (config.device == DeviceKind::cuda && plan::fuses_gelu(chosen_rewrites(run)))
     fusion.emplace_back(plan::FuseGelu{});
-  std::vector<std::shared_ptr<const graph::Graph>> graphs;
-  for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
-    graphs.push_back(plan::rewrite(ops::lower_train(config.model, step, pipe), fusion));
-    graphs.push_back(plan::rewrite(ops::lower_eval(config.model, step, pipe), fusion));
+  const auto products_of_stages = [&](const auto& lower) {
+    std::vector<std::shared_ptr<const graph::Graph>> graphs;
+    std::vector<const graph::Graph*> pointers;
+    for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
+      graphs.push_back(plan::rewrite(lower(config.model, step, pipe), fusion));
+      pointers.push_back(graphs.back().get());
+    }
+    return execute::products_of(pointers);
+  };
+  std::vector<RunProduct> products;
+  for (const execute::GemmUse& use : products_of_stages(ops::lower_train)) products.push_back({use.problem, use.tasks});
+  for (const execute::GemmUse& use : products_of_stages(ops::lower_eval)) {
+    auto known = std::ranges::find(products, use.problem, &RunProduct::problem);
+    if (known == products.end()) known = products.insert(known, {use.problem});
+    known->evaluation_tasks = use.tasks;
   }
-  std::vector<const graph::Graph*> all;
-  for (const auto& graph : graphs) all.push_back(graph.get());
-  return execute::products_of(all);
+  return products;
 }
 
 struct RunGemmTrials::Impl {
@@ -141,7 +150,9 @@ execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell)
     if (!trials) trials.emplace(config, execute::GemmTrialOptions{}.rounds);
     return trials->run(problem);
   };
-  return cache.complete(products_of_run(run), measure, tell);
+  std::vector<execute::GemmProblem> problems;
+  for (const RunProduct& product : products_of_run(run)) problems.push_back(product.problem);
+  return cache.complete(problems, measure, tell);
 }
 
 }  // namespace weft::train

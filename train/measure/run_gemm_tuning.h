@@ -1,6 +1,7 @@
 // The tuned matrix products of a run: a file's, its checkpoint's, or tuned at its start; and how they are tuned.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -28,13 +29,19 @@ std::shared_ptr<const execute::TunedGemms> gemm_tuning_of_run(
     comm::World& world, const TuningSetting& setting, const std::optional<std::filesystem::path>& checkpoint,
     StoredTuning stored, const std::function<execute::TunedGemms()>& tune = nullptr);
 
-/// The distinct products of a training step and an evaluation of a run.
-std::vector<execute::GemmUse> products_of_run(const ResolvedRun& run);
+/// A product of a run, and how often a training step and an evaluation compute it.
+struct RunProduct {
+  execute::GemmProblem problem;
+  std::int64_t step_tasks = 0, evaluation_tasks = 0;
+};
+
+/// The distinct products of a run: first those of training steps.
+std::vector<RunProduct> products_of_run(const ResolvedRun& run);
 
 /// Tries products on the device of a filled-in configuration, with its threads.
 ///
 ///   RunGemmTrials trials(run.config, 11);
-///   for (const GemmUse& use : products_of_run(run)) trials.run(use.problem);
+///   for (const RunProduct& product : products_of_run(run)) trials.run(product.problem);
 class RunGemmTrials {
  public:
   /// `rounds`: number of rounds that compare the best methods. Throws UserError if the device is missing.

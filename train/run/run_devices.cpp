@@ -10,7 +10,7 @@
 
 namespace weft::train {
 
-RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place) {
+RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place, std::size_t gpus) {
   RunDevices run;
   run.communicator = place.device.empty() ? world.name() : place.communicator;
   const std::vector<std::uint64_t> identities = world.all_gather(place.identity);
@@ -25,6 +25,10 @@ RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place)
       run.devices.push_back({{reinterpret_cast<const char*>(names[r].data()), names[r].size()}, {}});
     }
     run.devices[index].ranks.push_back(static_cast<int>(r));
+  }
+  const bool share = run.devices.size() < names.size();
+  if (world.name() == "local" && share && gpus > run.devices.size()) {
+    run.idle = static_cast<int>(gpus - run.devices.size());
   }
   return run;
 }
@@ -46,7 +50,9 @@ std::string to_string(const RunDevices& run) {
     text += text.empty() ? "" : ", ";
     text += count == 1 ? name : fmt::format("{} × {}", count, name);
   }
-  return text + fmt::format(", {} rank{}; communicator {}", ranks, ranks == 1 ? "" : "s", run.communicator);
+  text += fmt::format(", {} rank{}; communicator {}", ranks, ranks == 1 ? "" : "s", run.communicator);
+  if (run.idle > 0) text += fmt::format("; {} other GPU{} idle", run.idle, run.idle == 1 ? " is" : "s are");
+  return text;
 }
 
 JsonArray to_json(const RunDevices& run) {

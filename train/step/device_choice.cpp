@@ -30,26 +30,24 @@ std::int64_t share_of_memory(comm::World& world, const execute::Device& device) 
 
 std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig& config,
                                              const execute::DeviceExecutorOptions& options,
-                                             const std::shared_ptr<const execute::GemmTuning>& tuning) {
+                                             const execute::CudaSettings& settings) {
   execute::expect_cuda_device();
   const int ordinal = device_of(world);
-  const CommunicatorKind kind =
-      choose_communicator(config, {world.name() == "mpi", world.size(), own_device_each(world)});
+  const CommunicatorKind kind = choose_communicator(config, surroundings_of(world));
   if (kind == CommunicatorKind::local) {
     return execute::make_team(world, [&] {
-      std::unique_ptr<execute::Device> device = execute::make_cuda_device(0, tuning);
+      std::unique_ptr<execute::Device> device = execute::make_cuda_device(0, settings);
       execute::DeviceExecutorOptions own = options;
       own.memory_bytes = std::max<std::int64_t>(1, device->memory().free / world.size());
       return std::make_shared<execute::DeviceTeam>(std::move(device), world.size(), config.grid, own);
     });
   }
-  std::unique_ptr<execute::Device> device = execute::make_cuda_device(ordinal, tuning);
+  std::unique_ptr<execute::Device> device = execute::make_cuda_device(ordinal, settings);
   execute::DeviceExecutorOptions own = options;
   own.memory_bytes = share_of_memory(world, *device);
   std::unique_ptr<execute::DeviceTransport> transport;
   if (kind == CommunicatorKind::nccl) {
-    transport = execute::make_nccl_transport(world, config.grid, *device,
-                                             {.peers_come = config.peer_timeout});
+    transport = execute::make_nccl_transport(world, config.grid, *device, {.peers_come = config.peer_timeout});
   } else {
     transport = std::make_unique<execute::StagedTransport>(world, config.grid);
   }
@@ -63,9 +61,10 @@ int device_of(const comm::World& world) {
 }
 
 // One number may mean different devices in different processes, so identities are compared.
-bool own_device_each(comm::World& world) {
-  const auto devices = world.all_gather(execute::device_identity(device_of(world)));
-  return std::set<std::uint64_t>(devices.begin(), devices.end()).size() == devices.size();
+Surroundings surroundings_of(comm::World& world) {
+  const auto all = world.all_gather(execute::device_identity(device_of(world)));
+  const std::set<std::uint64_t> devices(all.begin(), all.end());
+  return {world.name() == "mpi", world.size(), static_cast<int>(devices.size())};
 }
 
 void check_communicator(const RunConfig& config, bool launched_by_mpi) {
@@ -87,14 +86,17 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
   check_communicator(config, surroundings.mpi);
   CommunicatorKind kind = config.communicator;
   if (kind == CommunicatorKind::automatic) {
-    if (!surroundings.mpi || surroundings.ranks == 1) return CommunicatorKind::local;
-    kind = surroundings.own_device_each ? CommunicatorKind::nccl : CommunicatorKind::staged;
+    if (surroundings.ranks == 1) return CommunicatorKind::local;
+    const auto sharing = surroundings.mpi ? CommunicatorKind::staged : CommunicatorKind::local;
+    kind = surroundings.own_device_each() ? CommunicatorKind::nccl : sharing;
   }
-  if (kind == CommunicatorKind::nccl && !surroundings.own_device_each) {
-    throw UserError(fmt::format("communicator = nccl with {} ranks that share GPUs", surroundings.ranks),
-                    "a GPU for each rank: NCCL refuses two on one",
-                    surroundings.mpi ? "--communicator staged, or fewer processes a node"
-                                     : "--communicator local, or staged, or fewer ranks");
+  if (kind == CommunicatorKind::nccl && !surroundings.own_device_each()) {
+    const int devices = surroundings.devices;
+    const std::string found = fmt::format("communicator = nccl with {} ranks and {} GPU{}", surroundings.ranks, devices,
+                                          devices == 1 ? "" : "s");
+    throw UserError(found, "a GPU for each rank: NCCL refuses two on one",
+                    surroundings.mpi ? fmt::format("mpirun -np {}, or --communicator staged", devices)
+                                     : fmt::format("--ranks {}, or --communicator local", devices));
   }
   if (kind == CommunicatorKind::staged && config.grid.pipe > 1 && !surroundings.mpi &&
       surroundings.ranks > kMostStagedThreads) {
@@ -111,15 +113,22 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
   return kind;
 }
 
+void expect_devices(comm::World& world, const RunConfig& config) {
+  if (config.device == DeviceKind::cpu) return;
+  execute::expect_cuda_device();
+  choose_communicator(config, surroundings_of(world));
+}
+
 execute::MakeExecutor executor_of(const RunConfig& config, const std::shared_ptr<const execute::GemmTuning>& tuning) {
   if (config.device == DeviceKind::cpu) return nullptr;
   const execute::DeviceExecutorOptions options{.kept_steps = std::max<std::int64_t>(1, config.trace_steps),
                                                .trace_every = config.trace_every,
                                                .graphs = config.cuda_graph};
-  return
-      [config, options, tuning](comm::World& world, const execute::State& state) -> std::unique_ptr<execute::Executor> {
-        return std::make_unique<execute::DeviceExecutor>(team_of(world, config, options, tuning), world, state);
-      };
+  const execute::CudaSettings settings{tuning, config.attention_workspace};
+  return [config, options, settings](comm::World& world,
+                                     const execute::State& state) -> std::unique_ptr<execute::Executor> {
+    return std::make_unique<execute::DeviceExecutor>(team_of(world, config, options, settings), world, state);
+  };
 }
 
 }  // namespace weft::train

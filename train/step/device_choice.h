@@ -16,25 +16,32 @@ namespace weft::train {
 struct Surroundings {
   bool mpi = false;  // each rank is a process
   int ranks = 1;
-  bool own_device_each = true;  // no two ranks share a GPU
+  int devices = 1;  // GPUs that the ranks would take, each one of its own as far as there are enough
+
+  bool own_device_each() const { return devices == ranks; }
 };
 
 /// The number of the GPU of this rank: the ranks of a node take its GPUs in turn.
 int device_of(const comm::World& world);
-/// Whether no two ranks share a GPU. Collective over the world.
-bool own_device_each(comm::World& world);
+/// Collective over the world.
+Surroundings surroundings_of(comm::World& world);
 
 /// Throws UserError if `communicator` is impossible, as far as known before ranks run: if check_device() refuses it,
 /// for threads under mpirun, and for processes without mpirun.
 void check_communicator(const RunConfig& config, bool launched_by_mpi);
 
-/// The communicator of a run on GPUs: `auto` is local for ranks of one process, which share a GPU, nccl for processes
-/// with a GPU each, and staged for those that share one. Throws UserError if the configured communicator is impossible,
-/// and for staged with CUDA graphs, or with pipeline stages on many threads of one process.
+/// The communicator of a run on GPUs: `auto` is nccl for several ranks with a GPU each. If they share GPUs, it is local
+/// for ranks of one process, which then all take the first one, and staged for processes. Throws UserError if the
+/// configured communicator is impossible, and for staged with CUDA graphs, or with pipeline stages on many threads of
+/// one process.
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings);
 
+/// Throws UserError early where executor_of()'s function would: without a GPU, or by choose_communicator(). Collective
+/// over the world.
+void expect_devices(comm::World& world, const RunConfig& config);
+
 /// A function for ProgramOptions::make_executor; null for the CPU. The function throws UserError if the machine has no
-/// such device. Collective over the world. `tuning`: the algorithms of matrix products; null: the defaults.
+/// such device. Collective over the world. `tuning`: see execute::CudaSettings.
 execute::MakeExecutor executor_of(const RunConfig& config,
                                   const std::shared_ptr<const execute::GemmTuning>& tuning = nullptr);
 

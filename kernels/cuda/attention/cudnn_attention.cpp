@@ -159,12 +159,17 @@ struct Choice {
   CudnnDescriptor plan;
 };
 
-// The first deterministic engine whose plan compiles.
-std::optional<Choice> choose(std::vector<CudnnEngine> engines, const CudnnTarget& target, std::string* why) {
+// The first deterministic engine that takes no more memory than it may and whose plan compiles.
+std::optional<Choice> choose(std::vector<CudnnEngine> engines, const CudnnTarget& target, std::int64_t most_workspace,
+                             std::string* why) {
   std::string reason = "no engine supports the graph";
   for (CudnnEngine& engine : engines) {
     if (!engine.deterministic) {
       reason = "an engine is not deterministic";
+      continue;
+    }
+    if (const std::int64_t bytes = workspace_bytes_of(engine); bytes > most_workspace) {
+      reason = fmt::format("an engine takes {} bytes of workspace, and may take {}", bytes, most_workspace);
       continue;
     }
     try {
@@ -210,7 +215,7 @@ CudnnAttention::CudnnAttention(CudnnHandle& handle, const AttentionLayout& layou
 }
 
 std::unique_ptr<CudnnAttention> CudnnAttention::make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
-                                                     std::string* why) {
+                                                     std::int64_t most_workspace, std::string* why) {
   if (!is_aligned(layout)) {
     if (why != nullptr) *why = "rows don't begin at multiples of 16 bytes";
     return nullptr;
@@ -219,7 +224,7 @@ std::unique_ptr<CudnnAttention> CudnnAttention::make(CudnnHandle& handle, const 
     const CudnnTarget target(handle);
     CudnnGraph graph = make_graph(layout, backward);
     graph.finalize(target);
-    std::optional<Choice> choice = choose(propose_engines(graph, target), target, why);
+    std::optional<Choice> choice = choose(propose_engines(graph, target), target, most_workspace, why);
     if (!choice) return nullptr;
     return std::unique_ptr<CudnnAttention>(new CudnnAttention(handle, layout, backward, std::move(graph),
                                                               std::move(choice->engine), std::move(choice->plan)));
@@ -231,13 +236,13 @@ std::unique_ptr<CudnnAttention> CudnnAttention::make(CudnnHandle& handle, const 
 }
 
 std::unique_ptr<CudnnAttention> CudnnAttention::forward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                        std::string* why) {
-  return make(handle, layout, false, why);
+                                                        std::int64_t most_workspace, std::string* why) {
+  return make(handle, layout, false, most_workspace, why);
 }
 
 std::unique_ptr<CudnnAttention> CudnnAttention::backward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                         std::string* why) {
-  return make(handle, layout, true, why);
+                                                         std::int64_t most_workspace, std::string* why) {
+  return make(handle, layout, true, most_workspace, why);
 }
 
 CudnnAttention::Bound CudnnAttention::bind(const AttentionPointers& pointers) const {

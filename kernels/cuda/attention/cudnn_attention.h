@@ -55,18 +55,20 @@ class CudnnAttention {
     CudnnDescriptor pack_;
   };
 
-  /// Null if cuDNN has no deterministic engine for the layout on the handle's device; `why`, if given, then gets
-  /// cuDNN's reason. Takes about a second of CPU time. The handle must outlive the result.
+  /// Null if cuDNN has no deterministic engine for the layout on the handle's device whose own workspace takes at most
+  /// `most_workspace` bytes; `why`, if given, then gets the reason. Takes about a second of CPU time. The handle must
+  /// outlive the result. Either direction may run by our own kernels instead: log_sum_exp is the same.
   static std::unique_ptr<CudnnAttention> forward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                 std::string* why = nullptr);
+                                                 std::int64_t most_workspace, std::string* why = nullptr);
   static std::unique_ptr<CudnnAttention> backward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                  std::string* why = nullptr);
+                                                  std::int64_t most_workspace, std::string* why = nullptr);
 
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
   /// For the backward pass, the workspace begins with Σ dout·out of every row (f32 [batch·heads·seq]); cuDNN's own
-  /// workspace follows. In its deterministic engines for Hopper it grows with batch·heads·seq² (2 bytes each).
+  /// workspace follows, which in its deterministic engines holds the gradient of all scores
+  /// (runtime/execute/device/attention_workspace.h).
   std::int64_t workspace_bytes() const { return delta_bytes_ + plan_bytes_; }
 
   /// Throws std::logic_error for a buffer that isn't aligned as AttentionPointers requires.
@@ -84,7 +86,7 @@ class CudnnAttention {
   CudnnAttention(CudnnHandle& handle, const AttentionLayout& layout, bool backward, CudnnGraph graph,
                  CudnnEngine engine, CudnnDescriptor plan);
   static std::unique_ptr<CudnnAttention> make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
-                                              std::string* why);
+                                              std::int64_t most_workspace, std::string* why);
 
   CudnnHandle* handle_;
   bool backward_;

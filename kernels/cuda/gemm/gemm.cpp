@@ -145,6 +145,10 @@ std::string to_hex(const GemmAlgorithm& algorithm) {
   return text;
 }
 
+std::int64_t gemm_scratch_bytes(const GemmKey& key, GemmLayout layout) {
+  return kGemmWorkspace + cpu::copies_for(layout, shape_of(key), key.inputs).bytes;
+}
+
 std::optional<GemmAlgorithm> parse_hex(std::string_view text) {
   constexpr std::size_t kDigits = 16;
   GemmAlgorithm algorithm;

@@ -75,6 +75,8 @@ class CublasLt {
 
 /// Bytes of Launch::scratch that cuBLASLt gets for every product, on a 256-byte boundary.
 constexpr std::int64_t kGemmWorkspace = std::int64_t{32} << 20;
+/// Bytes of scratch of a product in a layout: kGemmWorkspace plus those of the copies.
+std::int64_t gemm_scratch_bytes(const GemmKey& key, GemmLayout layout);
 
 /// A product with its buffers: run() makes no allocation of ours. A and B are both f32 (then C is f32, computed in real
 /// fp32) or both bf16 (then C is f32 or bf16). Sums are fp32, rounded once. The bias has n elements of C's dtype:
@@ -97,7 +99,7 @@ class PreparedGemm {
   PreparedGemm(PreparedGemm&&) noexcept;
   PreparedGemm& operator=(PreparedGemm&&) noexcept;
 
-  /// kGemmWorkspace plus the copies' bytes, on a 256-byte boundary.
+  /// gemm_scratch_bytes(), on a 256-byte boundary.
   std::int64_t scratch_bytes() const;
   void run(const Launch& launch) const;
 

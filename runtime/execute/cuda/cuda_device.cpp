@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "kernels/cuda/elementwise/reduce.h"
 #include "runtime/execute/device/devices.h"
+#include "runtime/execute/task_arguments.h"
 
 namespace weft::execute {
 namespace {
@@ -67,14 +68,14 @@ std::string version_text(int version) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(int ordinal, std::shared_ptr<const GemmTuning> tuning) : ordinal_(ordinal) {
+CudaDevice::CudaDevice(int ordinal, CudaSettings settings) : ordinal_(ordinal) {
   use();
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
   name_ = properties.name;
   check(cudaHostAlloc(reinterpret_cast<void**>(&fault_), sizeof(cuda::Fault), cudaHostAllocMapped), "cudaHostAlloc");
   *fault_ = cuda::Fault::none;
-  libraries_ = std::make_unique<CudaLibraries>(std::move(tuning));
+  libraries_ = std::make_unique<CudaLibraries>(std::move(settings));
 }
 
 CudaDevice::~CudaDevice() {
@@ -177,6 +178,17 @@ void CudaDevice::copy(DeviceStream stream, void* to, const void* from, std::int6
 void CudaDevice::sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
                      DType dtype) {
   cuda::sum_in_rank_order({native(stream), nullptr, fault_}, sources, out, count, dtype);
+}
+
+std::int64_t CudaDevice::scratch_bytes(const graph::Graph& graph, const graph::Task& task) {
+  use();
+  std::vector<cpu::Matrix> arguments;
+  for (const graph::Access& access : task.accesses) {
+    graph::View view = access.view;
+    view.offset = 0;
+    arguments.push_back(matrix_of(graph, view, nullptr));
+  }
+  return cuda_scratch_bytes(task.operation, arguments, *libraries_);
 }
 
 std::unique_ptr<DeviceTask> CudaDevice::prepare(const graph::Graph& /*graph*/, const graph::Task& task,
@@ -333,9 +345,9 @@ void expect_cuda_device() {
   cuda::CublasLt::version();  // throws where the library can't be used
 }
 
-std::unique_ptr<Device> make_cuda_device(int ordinal, const std::shared_ptr<const GemmTuning>& tuning) {
+std::unique_ptr<Device> make_cuda_device(int ordinal, CudaSettings settings) {
   expect_cuda_device();
-  return std::make_unique<CudaDevice>(ordinal, tuning);
+  return std::make_unique<CudaDevice>(ordinal, std::move(settings));
 }
 
 }  // namespace weft::execute

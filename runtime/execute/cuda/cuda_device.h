@@ -17,7 +17,7 @@ namespace weft::execute {
 class CudaDevice final : public Device {
  public:
   /// Throws RuntimeFault when the device can't be used.
-  explicit CudaDevice(int ordinal, std::shared_ptr<const GemmTuning> tuning = nullptr);
+  explicit CudaDevice(int ordinal, CudaSettings settings = {});
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -35,6 +35,7 @@ class CudaDevice final : public Device {
   void copy(DeviceStream stream, void* to, const void* from, std::int64_t bytes) override;
   void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
            DType dtype) override;
+  std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) override;
   std::unique_ptr<DeviceTask> prepare(const graph::Graph& graph, const graph::Task& task,
                                       std::vector<cpu::Matrix> arguments) override;
   void launch(DeviceStream stream, const DeviceTask& task) override;

@@ -81,6 +81,24 @@ cuda::AttentionPointers pointers_of(const NamedArguments<Op>& a, std::byte* work
                   "write it with `weft plan --device cuda`");
 }
 
+// The method that the table has for a product; null: the default one.
+const DeviceGemmMethod* method_of(const GemmProblem& problem, const CudaLibraries& libraries) {
+  const GemmTuning* const tuning = libraries.tuning();
+  return tuning != nullptr ? tuning->find_on_device(problem) : nullptr;
+}
+
+cuda::GemmLayout layout_of(const DeviceGemmMethod* method) {
+  return method != nullptr ? method->layout : cuda::GemmLayout::own;
+}
+
+// Null: Weft's own kernels run.
+template <class Op>
+const cuda::CudnnAttention* attention_plan(const Op& op, std::span<const Matrix> slots, CudaLibraries& libraries) {
+  const NamedArguments<Op> a(slots);
+  if (a["q"].dtype != DType::bf16 || op.window > 0 || op.documents) return nullptr;
+  return libraries.attention(layout_of(op, a), std::is_same_v<Op, graph::AttentionBackward>);
+}
+
 // Library plans and tables that are made once.
 struct Preparation {
   std::span<const Matrix> slots;
@@ -89,8 +107,7 @@ struct Preparation {
   cuda::GemmWithEpilogue operator()(const graph::Gemm& op) const {
     const NamedArguments<graph::Gemm> a(slots);
     const GemmProblem problem = problem_of(op, slots);
-    const GemmTuning* const tuning = libraries.tuning();
-    const DeviceGemmMethod* const method = tuning != nullptr ? tuning->find_on_device(problem) : nullptr;
+    const DeviceGemmMethod* const method = method_of(problem, libraries);
     std::optional<cuda::GemmAlgorithm> algorithm;
     if (method != nullptr) algorithm = cuda::parse_hex(method->algorithm);
     return {libraries.cublas(),
@@ -101,34 +118,34 @@ struct Preparation {
             a.find("bias"),
             op.epilogue == Epilogue::gelu ? a.find("gelu") : a.find("x"),
             algorithm ? &*algorithm : nullptr,
-            method != nullptr ? method->layout : cuda::GemmLayout::own};
+            layout_of(method)};
   }
   // The plan was made for the CPU, so it is refused before its first step.
   std::monostate operator()(const graph::PackWeight&) const { refuse_packed_weights(); }
   const float* operator()(const graph::Rope& op) const {
     return libraries.constants(cpu::rope_frequencies(op.head_dim, op.theta, scaling_of(op)));
   }
-  PreparedAttention operator()(const graph::AttentionForward& op) const { return attention(op, false); }
-  PreparedAttention operator()(const graph::AttentionBackward& op) const { return attention(op, true); }
-  std::monostate operator()(const auto&) const { return {}; }
-
-  template <class Op>
-  PreparedAttention attention(const Op& op, bool backward) const {
-    const NamedArguments<Op> a(slots);
-    if (a["q"].dtype != DType::bf16 || op.window > 0 || op.documents) return {};
-    return {libraries.attention(layout_of(op, a), backward)};
+  PreparedAttention operator()(const graph::AttentionForward& op) const {
+    return {attention_plan(op, slots, libraries)};
   }
+  PreparedAttention operator()(const graph::AttentionBackward& op) const {
+    return {attention_plan(op, slots, libraries)};
+  }
+  std::monostate operator()(const auto&) const { return {}; }
 };
 
 template <class Op>
 using PreparedFor = std::invoke_result_t<Preparation, const Op&>;
 
-template <class Prepared>
+// Bytes of a task's scratch, which depend on shapes, strides and the libraries alone: slots need no data.
 struct ScratchOf {
   std::span<const Matrix> slots;
-  const Prepared& prepared;
+  CudaLibraries& libraries;
 
-  std::int64_t operator()(const graph::Gemm&) const { return prepared.scratch_bytes(); }
+  std::int64_t operator()(const graph::Gemm& op) const {
+    const GemmProblem problem = problem_of(op, slots);
+    return cuda::gemm_scratch_bytes(key_of(problem, slots), layout_of(method_of(problem, libraries)));
+  }
   std::int64_t operator()(const graph::BiasGradient& op) const {
     return cuda::bias_gradient_scratch_bytes(op.rows, op.cols);
   }
@@ -148,12 +165,12 @@ struct ScratchOf {
     return cuda::embedding_backward_scratch_bytes(op.rows, op.cols, op.vocab);
   }
   std::int64_t operator()(const graph::AttentionForward& op) const {
-    return prepared.plan != nullptr ? prepared.plan->workspace_bytes()
-                                    : cuda::attention_forward_scratch_bytes(shape_of(op));
+    const cuda::CudnnAttention* const plan = attention_plan(op, slots, libraries);
+    return plan != nullptr ? plan->workspace_bytes() : cuda::attention_forward_scratch_bytes(shape_of(op));
   }
   std::int64_t operator()(const graph::AttentionBackward& op) const {
-    return prepared.plan != nullptr ? prepared.plan->workspace_bytes()
-                                    : cuda::attention_backward_scratch_bytes(shape_of(op));
+    const cuda::CudnnAttention* const plan = attention_plan(op, slots, libraries);
+    return plan != nullptr ? plan->workspace_bytes() : cuda::attention_backward_scratch_bytes(shape_of(op));
   }
   std::int64_t operator()(const graph::SumSquares&) const {
     return cuda::sum_squares_scratch_bytes(NamedArguments<graph::SumSquares>(slots)["x"]);
@@ -221,9 +238,12 @@ template <class Op>
 class CudaTaskOf final : public CudaTask {
  public:
   CudaTaskOf(const Op& operation, std::vector<Matrix> slots, CudaLibraries& libraries)
-      : operation_(operation), slots_(std::move(slots)), prepared_(Preparation{slots_, libraries}(operation_)) {}
+      : operation_(operation),
+        slots_(std::move(slots)),
+        prepared_(Preparation{slots_, libraries}(operation_)),
+        scratch_bytes_(ScratchOf{slots_, libraries}(operation_)) {}
 
-  std::int64_t scratch_bytes() const override { return ScratchOf<PreparedFor<Op>>{slots_, prepared_}(operation_); }
+  std::int64_t scratch_bytes() const override { return scratch_bytes_; }
 
   void bind(std::byte* scratch) override {
     scratch_ = scratch;
@@ -245,6 +265,7 @@ class CudaTaskOf final : public CudaTask {
   Op operation_;
   std::vector<Matrix> slots_;
   PreparedFor<Op> prepared_;
+  std::int64_t scratch_bytes_;
   std::optional<cuda::CudnnAttention::Bound> bound_;
   std::byte* scratch_ = nullptr;
 };
@@ -314,8 +335,8 @@ CudaLibraries::~CudaLibraries() {
 const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout& layout, bool backward) {
   const auto [found, fresh] = attention_.try_emplace({layout, backward});
   if (fresh) {
-    found->second =
-        backward ? cuda::CudnnAttention::backward(cudnn_, layout) : cuda::CudnnAttention::forward(cudnn_, layout);
+    found->second = backward ? cuda::CudnnAttention::backward(cudnn_, layout, settings_.attention_workspace)
+                             : cuda::CudnnAttention::forward(cudnn_, layout, settings_.attention_workspace);
   }
   return found->second.get();
 }
@@ -328,6 +349,12 @@ const float* CudaLibraries::constants(const std::vector<float>& values) {
                 "cudaMemcpy");
   }
   return found->second;
+}
+
+std::int64_t cuda_scratch_bytes(const graph::Operation& operation, const std::vector<cpu::Matrix>& arguments,
+                                CudaLibraries& libraries) {
+  const std::vector<Matrix> slots = fitted_arguments(operation, arguments);
+  return std::visit([&](const auto& op) { return ScratchOf{slots, libraries}(op); }, operation);
 }
 
 std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,

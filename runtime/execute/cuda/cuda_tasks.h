@@ -17,6 +17,7 @@
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/launch.h"
 #include "runtime/execute/device/device.h"
+#include "runtime/execute/device/devices.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 
 namespace weft::execute {
@@ -29,17 +30,15 @@ cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> sl
 class CudaLibraries {
  public:
   cuda::CublasLt& cublas() { return cublas_; }
-  const GemmTuning* tuning() const { return tuning_.get(); }
+  const GemmTuning* tuning() const { return settings_.tuning.get(); }
 
-  /// cuDNN's plan for the layout; null if it has none, in which case Weft's own kernels run.
+  /// cuDNN's plan for the layout; null if it has none within the settings, in which case Weft's own kernels run.
   const cuda::CudnnAttention* attention(const cuda::AttentionLayout& layout, bool backward);
 
   /// Numbers that kernels read, copied to the device once.
   const float* constants(const std::vector<float>& values);
 
-  /// `tuning`: algorithms of products; products that it lacks, or all if it is null, use the library's default
-  /// algorithm.
-  explicit CudaLibraries(std::shared_ptr<const GemmTuning> tuning = nullptr) : tuning_(std::move(tuning)) {}
+  explicit CudaLibraries(CudaSettings settings = {}) : settings_(std::move(settings)) {}
   ~CudaLibraries();
   CudaLibraries(const CudaLibraries&) = delete;
   CudaLibraries& operator=(const CudaLibraries&) = delete;
@@ -51,7 +50,7 @@ class CudaLibraries {
     auto operator<=>(const AttentionKey&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
   };
 
-  std::shared_ptr<const GemmTuning> tuning_;
+  const CudaSettings settings_;
   cuda::CublasLt cublas_;
   cuda::CudnnHandle cudnn_;
   std::map<AttentionKey, std::unique_ptr<cuda::CudnnAttention>> attention_;
@@ -71,6 +70,10 @@ class CudaTask : public DeviceTask {
 /// std::logic_error as fitted_arguments() does.
 std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,
                                             const std::vector<cpu::Matrix>& arguments, CudaLibraries& libraries);
+
+/// The scratch_bytes() of such a task; the arguments need no data.
+std::int64_t cuda_scratch_bytes(const graph::Operation& operation, const std::vector<cpu::Matrix>& arguments,
+                                CudaLibraries& libraries);
 
 /// One task for the updates, or the sums of squares, of many parameters; null for other tasks and for tasks that can't
 /// be fused.

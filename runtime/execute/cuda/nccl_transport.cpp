@@ -19,6 +19,7 @@
 #include "runtime/comm/slices.h"
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/device/devices.h"
+#include "runtime/execute/device/paced_transport.h"
 #include "runtime/execute/watchdog.h"
 
 namespace weft::execute {
@@ -276,7 +277,9 @@ void NcclTransport::stop() noexcept {
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& world, std::optional<graph::Grid> grid,
                                                      Device& device, const TransportLimits& limits) {
-  return std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device), limits);
+  auto transport = std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device), limits);
+  if (world.name() != "local") return transport;
+  return std::make_unique<PacedTransport>(world, grid, std::move(transport));
 }
 
 }  // namespace weft::execute

@@ -87,6 +87,8 @@ class Device {
   virtual void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
                    DType dtype) = 0;
 
+  /// Bytes of scratch that the task prepared from this computation asks for, known before it has addresses.
+  virtual std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) = 0;
   /// `arguments` are the task's accesses in device memory.
   virtual std::unique_ptr<DeviceTask> prepare(const graph::Graph& graph, const graph::Task& task,
                                               std::vector<cpu::Matrix> arguments) = 0;

@@ -49,8 +49,10 @@ Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const plan::Plan> plan
     if (!stream.stream.compute) rank.channels.insert(stream.stream.channel);
   }
   const std::int64_t buffers = impl.transport != nullptr ? join_channels() : 0;
-  expect_device_memory(*impl.device, {rank.state->bytes(), plan->scratch_bytes, impl.options.memory_bytes, buffers});
   rank.arena_bytes = std::max(rank.arena_bytes, plan->scratch_bytes);
+  count_kernel_scratch(*plan, *impl.device, rank.scratch_bytes);
+  expect_device_memory(
+      *impl.device, {rank.state->bytes(), rank.arena_bytes, impl.options.memory_bytes, buffers, rank.kernel_bytes()});
   rank.plans.push_back(std::make_unique<DevicePlan>());
   rank.plans.back()->plan = std::move(plan);
   return rank.plans.size() - 1;
@@ -170,7 +172,7 @@ ExecutorPlace DeviceExecutor::runs_on() const {
 
 std::int64_t DeviceExecutor::scratch_bytes() const {
   const DeviceTeam::Impl::Rank& rank = team_->impl_->ranks[rank_];
-  return rank.arena_bytes + rank.kernel_bytes;
+  return rank.arena_bytes + rank.kernel_bytes();
 }
 
 ExecutorStatus DeviceExecutor::status() const {

@@ -8,13 +8,14 @@
 
 namespace weft::execute {
 
-/// Bytes that one rank needs on its device, and its limit. Private scratch of kernels and memory of other libraries
-/// come on top; they are known only after tasks are prepared.
+/// Bytes that one rank needs on its device, and its limit. The code of kernels, and memory that libraries take for
+/// themselves, come on top; they are known only when they are there.
 struct DeviceNeed {
   std::int64_t state = 0;     // parameters, optimizer state, inputs, caches
   std::int64_t scratch = 0;   // the plan's arena: activations, gradients, workspaces
   std::int64_t may_take = 0;  // 0: as much as there is
   std::int64_t buffers = 0;   // of communicators, estimated: DeviceTransport::device_bytes()
+  std::int64_t kernels = 0;   // scratch of kernels: Device::scratch_bytes()
 };
 
 /// Throws UserError naming the sizes and settings that need less.

@@ -20,6 +20,16 @@ void fuse(std::span<DeviceStep* const> members, Device& device) {
 
 }  // namespace
 
+void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<std::int64_t>& bytes) {
+  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+    if (!plan.streams[s].stream.compute) continue;
+    if (bytes.size() <= s) bytes.resize(s + 1);
+    for (const plan::Entry& entry : plan.streams[s].entries) {
+      bytes[s] = std::max(bytes[s], device.scratch_bytes(*plan.graph, plan.graph->task(entry.task)));
+    }
+  }
+}
+
 void fuse_horizontally(DevicePlan& loaded, Device& device) {
   const plan::Plan& plan = *loaded.plan;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {

@@ -43,6 +43,9 @@ struct DevicePlan {
   std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
 };
 
+/// Raises `bytes`, the kernels' scratch on each compute stream, to the largest need of the plan's tasks.
+void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<std::int64_t>& bytes);
+
 /// Fuses consecutive tasks of a stream where the device has a faster task for them.
 void fuse_horizontally(DevicePlan& loaded, Device& device);
 

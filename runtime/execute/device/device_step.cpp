@@ -228,7 +228,9 @@ Started DeviceTeam::Impl::enqueue_step(std::size_t plan_index, const std::vector
   watch.begin(now.begin, replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
   for (const std::size_t r : of_ranks) ++ranks[r].plans[plan_index]->runs;
   watch.clear(long_step ? StepWatch::Marking::all : StepWatch::Marking::signals);
-  if (transport != nullptr) transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
+  if (transport != nullptr && communicates(*first.plan)) {
+    transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
+  }
   if (timed) device->record(step_begin_time, origin);
   enqueue_uploads(plan_index, of_ranks, now.copy());
   if (replay) {

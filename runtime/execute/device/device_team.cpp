@@ -54,7 +54,6 @@ DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const pl
     while (rank.compute.size() <= compute_index) {
       rank.compute.push_back(device->add_stream(name, StreamPriority::normal));
       watch.add_stream(rank.compute.back(), index, stream.name);
-      rank.scratch_bytes.push_back(0);
     }
     return rank.compute[compute_index];
   }
@@ -108,8 +107,6 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
     if (stream.stream.compute) {
       step.touches = touches_of(task, arguments);
       step.task = device->prepare(*plan.graph, task, std::move(arguments));
-      auto& bytes = rank.scratch_bytes[at.stream.index()];
-      bytes = std::max(bytes, step.task->scratch_bytes());
     } else {
       const graph::Channel channel = stream.stream.channel;
       const int place = graph::is_message(channel) ? place_in_pair(grid.value(), channel, rank.world_rank) : 0;
@@ -149,7 +146,6 @@ void DeviceTeam::Impl::prepare() {
     }
     for (const std::int64_t bytes : rank.scratch_bytes) {
       rank.scratch.push_back(device->allocate(std::max<std::int64_t>(device_aligned(bytes), kDeviceAlignment)));
-      rank.kernel_bytes += device_aligned(bytes);
     }
     for (auto& loaded : rank.plans) {
       for (DeviceStep& step : loaded->steps) {

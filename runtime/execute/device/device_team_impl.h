@@ -56,13 +56,13 @@ struct DeviceTeam::Impl {
     std::set<graph::Channel> channels;  // of the plans
     std::vector<DeviceStream> compute;
     std::vector<DeviceStream> channel = std::vector<DeviceStream>(kChannels);
-    std::vector<std::byte*> scratch;  // of each compute stream
-    std::vector<std::int64_t> scratch_bytes;
-    std::vector<DeviceEvent> events;        // events that order entries, reused by every plan
-    std::vector<DeviceEvent> mark_events;   // the same
-    std::vector<DeviceEvent> timed_events;  // two an entry
+    std::vector<std::byte*> scratch;          // of each compute stream
+    std::vector<std::int64_t> scratch_bytes;  // the same, known when a plan is loaded
+    std::vector<DeviceEvent> events;          // events that order entries, reused by every plan
+    std::vector<DeviceEvent> mark_events;     // the same
+    std::vector<DeviceEvent> timed_events;    // two an entry
     std::vector<DeviceEvent> stream_ends;
-    std::int64_t arena_bytes = 0, kernel_bytes = 0;
+    std::int64_t arena_bytes = 0;
     std::optional<NonFiniteResult> non_finite;
     // For the steps that this rank leads, its own or those of all ranks:
     DeviceStream inputs, results;                          // copies to the device and back
@@ -72,6 +72,11 @@ struct DeviceTeam::Impl {
     std::deque<UnderWay> under_way;
     std::uint64_t begun = 0;
 
+    std::int64_t kernel_bytes() const {
+      std::int64_t sum = 0;
+      for (const std::int64_t bytes : scratch_bytes) sum += device_aligned(bytes);
+      return sum;
+    }
     DeviceEvent end_of(std::uint64_t step) const { return end_times[step % end_times.size()]; }
   };
 

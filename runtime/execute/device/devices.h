@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/grid.h"
+#include "runtime/execute/device/attention_workspace.h"
 #include "runtime/execute/device/transport_limits.h"
 
 namespace weft::comm {
@@ -34,8 +35,16 @@ DeviceReport report_devices();
 /// Throws UserError naming the missing device or library, and the way to run without it.
 void expect_cuda_device();
 
-/// The same, and RuntimeFault when the device can't be used. `tuning`: algorithms of matrix products; null: defaults.
-std::unique_ptr<Device> make_cuda_device(int ordinal, const std::shared_ptr<const GemmTuning>& tuning = nullptr);
+/// The choices among the libraries' kernels. They change bits, so they are the same on all ranks.
+struct CudaSettings {
+  /// Algorithms of matrix products; products that it lacks, or all if it is null, use the library's default one.
+  std::shared_ptr<const GemmTuning> tuning = nullptr;
+  /// Most bytes of workspace of a library's kernel for attention; Weft's own kernel takes the place of a larger one.
+  std::int64_t attention_workspace = kAttentionWorkspace;
+};
+
+/// The same, and RuntimeFault when the device can't be used.
+std::unique_ptr<Device> make_cuda_device(int ordinal, CudaSettings settings = {});
 
 /// Device::identity() without opening the device; 0: there is no such device.
 std::uint64_t device_identity(int ordinal);

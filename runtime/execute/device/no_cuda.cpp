@@ -25,7 +25,7 @@ void expect_cuda_device() {
   refuse();
 }
 
-std::unique_ptr<Device> make_cuda_device(int /*ordinal*/, const std::shared_ptr<const GemmTuning>& /*tuning*/) {
+std::unique_ptr<Device> make_cuda_device(int /*ordinal*/, CudaSettings /*settings*/) {
   refuse();
 }
 

@@ -48,8 +48,8 @@ class DeviceTransport {
   /// step is awaited before the next is enqueued.
   virtual void prepare(Device& device, std::span<const ChannelCalls> plans) = 0;
 
-  /// Before the collectives of a step. One that `loads` launches kernels for the first time, for which CUDA may wait
-  /// until nothing runs: then no stream may wait for the host, and enqueue() blocks where it has to.
+  /// Before the collectives of a step, on all ranks. A step that `loads` launches kernels for the first time, for which
+  /// CUDA may wait until nothing runs: then no stream may wait for the host, and enqueue() blocks where it has to.
   virtual void begin_step(bool loads) = 0;
 
   /// Enqueues one collective on the stream, after the work that is there. Doesn't wait for it, but may wait for a

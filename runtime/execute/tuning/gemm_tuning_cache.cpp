@@ -39,7 +39,7 @@ std::filesystem::path GemmTuningCache::file() const {
                               readable(machine.library), with_threads, exact & 0xffffffffU);
 }
 
-TunedGemms GemmTuningCache::complete(std::span<const GemmUse> products,
+TunedGemms GemmTuningCache::complete(std::span<const GemmProblem> products,
                                      const std::function<GemmTrial(const GemmProblem& problem)>& measure,
                                      const TellStatus& tell) const {
   const std::filesystem::path path = file();
@@ -54,7 +54,7 @@ TunedGemms GemmTuningCache::complete(std::span<const GemmUse> products,
     }
   }
   const auto missing =
-      std::ranges::count_if(products, [&](const GemmUse& use) { return !known.contains(use.problem); });
+      std::ranges::count_if(products, [&](const GemmProblem& problem) { return !known.contains(problem); });
   if (missing > 0) {
     tell({fmt::format("tuning {} of the run's {} matrix products, kept for later runs in {}", missing, products.size(),
                       path.string()),
@@ -65,11 +65,11 @@ TunedGemms GemmTuningCache::complete(std::span<const GemmUse> products,
   }
   std::int64_t measured = 0;
   std::vector<GemmChoice> of_run;
-  for (const GemmUse& use : products) {
-    auto found = known.find(use.problem);
+  for (const GemmProblem& problem : products) {
+    auto found = known.find(problem);
     if (found == known.end()) {
-      const GemmTrial trial = measure(use.problem);
-      found = known.emplace(use.problem, trial.chosen).first;
+      const GemmTrial trial = measure(problem);
+      found = known.emplace(problem, trial.chosen).first;
       ++measured;
       tell({fmt::format("[{}/{}] {}", measured, missing, to_string(trial)), measured, missing});
     }

@@ -28,7 +28,7 @@ struct GemmTuningCache {
   /// products that the file lacks and adds them to it; a file that can't be used is replaced. `tell` gets a line before
   /// the first measurement and one after each. Throws UserError where the file can't be written, before anything is
   /// measured.
-  TunedGemms complete(std::span<const GemmUse> products,
+  TunedGemms complete(std::span<const GemmProblem> products,
                       const std::function<GemmTrial(const GemmProblem& problem)>& measure,
                       const TellStatus& tell) const;
 };

@@ -51,6 +51,26 @@ TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
   EXPECT_TRUE(testing::has_parts(errors.str(), {"empty.json"}));
 }
 
+// A step has the products of a forward pass and twice as many operations backward, in each micro-batch; an evaluation
+// has one forward pass.
+TEST(ProductsOfRun, StepsAndEvaluationsAreCountedApart) {
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+  config.global_batch = 6;
+  config.micro_batch = 2;
+  config.grid.pipe = 2;
+  config.ranks = 2;
+  std::int64_t of_step = 0, of_evaluation = 0;
+  for (const RunProduct& product : products_of_run(resolve(config, 0))) {
+    const std::int64_t operations = 2 * product.problem.m * product.problem.n * product.problem.k;
+    of_step += operations * product.step_tasks;
+    of_evaluation += operations * product.evaluation_tasks;
+    EXPECT_GT(product.step_tasks + product.evaluation_tasks, 0);
+  }
+  EXPECT_GT(of_evaluation, 0);
+  EXPECT_EQ(of_step, 3 * 3 * of_evaluation);
+}
+
 TEST(AutoTuning, OnlyTrainingTunes) {
   const int code = comm::run_ranks(2, [&](comm::World& world) {
     if (world.rank() == 0) {
@@ -75,8 +95,10 @@ TEST(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
   const execute::GemmTuningCache cache{folder.path("runs/gemm_tuning"), execute::this_machine(),
                                        static_cast<int>(resolved.config.threads)};
   // So that the run measures nothing: every product gets a method that isn't the default.
+  std::vector<execute::GemmProblem> problems;
+  for (const RunProduct& product : products_of_run(resolved)) problems.push_back(product.problem);
   cache.complete(
-      products_of_run(resolved),
+      problems,
       [](const execute::GemmProblem& problem) {
         execute::GemmTrial trial;
         trial.problem = problem;
@@ -90,7 +112,7 @@ TEST(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
   EXPECT_EQ(testing::TemporaryFolder::read(cache.file()), cached);
   const execute::TunedGemms of_run = execute::parse_gemm_tuning(
       execute::read_gemm_tuning_text(std::filesystem::path(config.run_dir) / execute::kGemmTuningFile), "run");
-  EXPECT_EQ(of_run.table.choices().size(), products_of_run(resolved).size());
+  EXPECT_EQ(of_run.table.choices().size(), problems.size());
 
   // Without the cache a resumed run still has its table.
   std::filesystem::remove(cache.file());

@@ -10,13 +10,13 @@
 namespace weft::train {
 namespace {
 
-// The devices that three ranks in these places find.
-RunDevices found_by(const std::vector<execute::ExecutorPlace>& places) {
+// The devices that ranks in these places find on a machine of so many GPUs.
+RunDevices found_by(const std::vector<execute::ExecutorPlace>& places, std::size_t gpus = 2) {
   std::vector<RunDevices> found(places.size());
   std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
-    found[rank] = find_devices(world, places[rank]);
+    found[rank] = find_devices(world, places[rank], gpus);
     return 0;
   };
   EXPECT_EQ(comm::run_ranks(static_cast<int>(places.size()), body, errors), 0) << errors.str();
@@ -34,6 +34,15 @@ TEST(RunDevices, DevicesOfAKindAreCounted) {
   const RunDevices run = found_by({{"GPU A", 5, "nccl"}, {"GPU A", 6, "nccl"}});
   EXPECT_EQ(to_string(run), "2 × GPU A, 2 ranks; communicator nccl");
   EXPECT_EQ(to_string(found_by({{"GPU A", 5, "local"}})), "GPU A, 1 rank; communicator local");
+}
+
+TEST(RunDevices, IdleOnesAreCountedWhereRanksShareOne) {
+  const std::vector<execute::ExecutorPlace> shared(3, {"GPU A", 5, "local"});
+  EXPECT_EQ(found_by(shared, 1).idle, 0);
+  EXPECT_EQ(found_by(shared, 4).idle, 3);
+  EXPECT_EQ(to_string(found_by(shared, 2)), "GPU A, 3 ranks; communicator local; 1 other GPU is idle");
+  EXPECT_EQ(found_by({{"GPU A", 5, "nccl"}, {"GPU A", 6, "nccl"}}, 8).idle, 0) << "there are as many as ranks";
+  EXPECT_EQ(found_by({{"GPU A", 5, "local"}}, 8).idle, 0);
 }
 
 TEST(RunDevices, OnCpusThereAreNone) {

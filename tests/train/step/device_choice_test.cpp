@@ -20,18 +20,20 @@ RunConfig config_of(DeviceKind device, Kind communicator, bool cuda_graph = fals
   return config;
 }
 
-constexpr Surroundings kThreads{.mpi = false, .ranks = 4, .own_device_each = false};
-constexpr Surroundings kThreadsWithGpus{.mpi = false, .ranks = 4, .own_device_each = true};
-constexpr Surroundings kProcesses{.mpi = true, .ranks = 4, .own_device_each = false};
-constexpr Surroundings kProcessesWithGpus{.mpi = true, .ranks = 4, .own_device_each = true};
+constexpr Surroundings kThreads{.mpi = false, .ranks = 4, .devices = 3};
+constexpr Surroundings kThreadsWithGpus{.mpi = false, .ranks = 4, .devices = 4};
+constexpr Surroundings kProcesses{.mpi = true, .ranks = 4, .devices = 3};
+constexpr Surroundings kProcessesWithGpus{.mpi = true, .ranks = 4, .devices = 4};
 
 TEST(DeviceChoice, AutoTakesWhatFits) {
   const RunConfig config = config_of(DeviceKind::cuda, Kind::automatic);
   EXPECT_EQ(choose_communicator(config, kThreads), Kind::local);
-  EXPECT_EQ(choose_communicator(config, kThreadsWithGpus), Kind::local);
+  EXPECT_EQ(choose_communicator(config, kThreadsWithGpus), Kind::nccl);
   EXPECT_EQ(choose_communicator(config, kProcesses), Kind::staged);
   EXPECT_EQ(choose_communicator(config, kProcessesWithGpus), Kind::nccl);
-  EXPECT_EQ(choose_communicator(config, {.mpi = true, .ranks = 1, .own_device_each = true}), Kind::local);
+  for (const bool mpi : {false, true}) {
+    EXPECT_EQ(choose_communicator(config, {.mpi = mpi, .ranks = 1, .devices = 1}), Kind::local);
+  }
 }
 
 TEST(DeviceChoice, WhatIsAskedForIsTaken) {
@@ -40,7 +42,9 @@ TEST(DeviceChoice, WhatIsAskedForIsTaken) {
   }
   EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::nccl), kThreadsWithGpus), Kind::nccl);
   EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::nccl), kProcessesWithGpus), Kind::nccl);
-  EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::local), kThreads), Kind::local);
+  for (const Surroundings& surroundings : {kThreads, kThreadsWithGpus}) {
+    EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::local), surroundings), Kind::local);
+  }
 }
 
 TEST(DeviceChoice, RefusesWhatCantBe) {
@@ -48,8 +52,10 @@ TEST(DeviceChoice, RefusesWhatCantBe) {
     return testing::message_of<UserError>(
         [&] { choose_communicator(config_of(DeviceKind::cuda, kind, cuda_graph), surroundings); });
   };
-  EXPECT_NE(of_gpus(Kind::nccl, false, kThreads).find("--communicator local"), std::string::npos);
-  EXPECT_NE(of_gpus(Kind::nccl, false, kProcesses).find("--communicator staged"), std::string::npos);
+  EXPECT_TRUE(testing::has_parts(of_gpus(Kind::nccl, false, kThreads),
+                                 {"4 ranks and 3 GPUs", "--ranks 3", "--communicator local"}));
+  EXPECT_TRUE(testing::has_parts(of_gpus(Kind::nccl, false, kProcesses),
+                                 {"4 ranks and 3 GPUs", "-np 3", "--communicator staged"}));
   EXPECT_NE(of_gpus(Kind::local, false, kProcesses).find("--ranks 4 without mpirun"), std::string::npos);
   EXPECT_NE(of_gpus(Kind::mpi, false, kProcesses).find("--communicator staged"), std::string::npos);
   EXPECT_NE(of_gpus(Kind::staged, true, kThreads).find("leave --cuda-graph out"), std::string::npos);
@@ -63,7 +69,7 @@ TEST(DeviceChoice, StagesOnManyThreadsDontGoThroughTheHost) {
     RunConfig config = config_of(DeviceKind::cuda, kind);
     config.grid.pipe = config.ranks = pipe;
     return testing::message_of<UserError>(
-        [&] { choose_communicator(config, {.mpi = mpi, .ranks = static_cast<int>(pipe), .own_device_each = false}); });
+        [&] { choose_communicator(config, {.mpi = mpi, .ranks = static_cast<int>(pipe), .devices = 1}); });
   };
   EXPECT_EQ(of_ranks(3, Kind::staged, false), "");
   EXPECT_NE(of_ranks(4, Kind::staged, false).find("--communicator local"), std::string::npos);

@@ -45,6 +45,17 @@ TEST(DeviceMemory, WhatDoesNotFitIsRefusedWithItsParts) {
             std::string::npos);
 }
 
+// A run that fits but for its kernels' scratch is told of the setting that limits it.
+TEST(DeviceMemory, ScratchOfKernelsCounts) {
+  const auto device = testing::make_fake_device({.memory_bytes = 80 * kGib});
+  EXPECT_EQ(refusal(*device, {30 * kGib, 2 * kGib, 40 * kGib, kGib, 7 * kGib}), "");
+  const std::string text = refusal(*device, {30 * kGib, 2 * kGib, 40 * kGib, kGib, 8 * kGib});
+  EXPECT_NE(text.find("8.00 GiB of kernels' scratch"), std::string::npos) << text;
+  EXPECT_NE(text.find("a smaller --attention-workspace"), std::string::npos) << text;
+  EXPECT_EQ(refusal(*device, {41 * kGib, 2 * kGib, 40 * kGib, 0, kGib}).find("--attention-workspace"),
+            std::string::npos);
+}
+
 TEST(DeviceMemory, AFakeHasAnEnd) {
   const auto device = testing::make_fake_device({.memory_bytes = 8192});
   device->allocate(4096);

@@ -66,6 +66,14 @@ TEST_F(ThreeTasks, ATaskThatWaitsBeginsAnew) {
   EXPECT_TRUE(loaded_.steps[2].part_of_fused);
 }
 
+TEST_F(ThreeTasks, TheLargestScratchOfAStreamCounts) {
+  std::vector<std::int64_t> bytes;
+  count_kernel_scratch(*loaded_.plan, *testing::make_fake_device({.scratch_bytes = 96}), bytes);
+  EXPECT_EQ(bytes, std::vector<std::int64_t>{96});
+  count_kernel_scratch(*loaded_.plan, *testing::make_fake_device({.scratch_bytes = 64}), bytes);
+  EXPECT_EQ(bytes, std::vector<std::int64_t>{96}) << "another plan's tasks take more";
+}
+
 TEST_F(ThreeTasks, TheLastTracesAreKept) {
   const DeviceStream stream = device_->add_stream("compute0", StreamPriority::normal);
   const DeviceEvent begin = device_->add_event(true), end = device_->add_event(true);

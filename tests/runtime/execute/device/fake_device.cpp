@@ -35,16 +35,20 @@ class FakeTask : public execute::DeviceTask {
 
 class FakePreparedTask final : public FakeTask {
  public:
-  FakePreparedTask(const graph::Task& task, std::vector<cpu::Matrix> arguments) : prepared(task.operation, arguments) {
+  FakePreparedTask(const graph::Task& task, std::vector<cpu::Matrix> arguments, std::int64_t scratch_bytes)
+      : prepared(task.operation, arguments), scratch_bytes_(scratch_bytes) {
     name = task.name;
     touches = execute::touches_of(task, arguments);
   }
-  std::int64_t scratch_bytes() const override { return 64; }  // any kernel may use its stream's
-  void bind(std::byte* scratch) override { touches.push_back({{scratch, 1, 64, 64}, true}); }
+  std::int64_t scratch_bytes() const override { return scratch_bytes_; }  // any kernel may use its stream's
+  void bind(std::byte* scratch) override { touches.push_back({{scratch, 1, scratch_bytes_, scratch_bytes_}, true}); }
 
   void run(cpu::Workers& workers) const override { prepared.run(workers); }
 
   execute::PreparedTask prepared;
+
+ private:
+  std::int64_t scratch_bytes_;
 };
 
 class FakeFusedTask final : public FakeTask {
@@ -99,7 +103,10 @@ struct Event {
 class FakeDeviceImpl final : public FakeDevice {
  public:
   explicit FakeDeviceImpl(const FakeDeviceOptions& options)
-      : memory_bytes_(options.memory_bytes), patience_(options.patience), random_(options.seed) {}
+      : memory_bytes_(options.memory_bytes),
+        scratch_bytes_(options.scratch_bytes),
+        patience_(options.patience),
+        random_(options.seed) {}
 
   std::string name() const override { return "fake"; }
   std::uint64_t identity() const override { return reinterpret_cast<std::uintptr_t>(this); }
@@ -179,9 +186,13 @@ class FakeDeviceImpl final : public FakeDevice {
     enqueue(stream, std::move(work));
   }
 
+  std::int64_t scratch_bytes(const graph::Graph& /*graph*/, const graph::Task& /*task*/) override {
+    return scratch_bytes_;
+  }
+
   std::unique_ptr<execute::DeviceTask> prepare(const graph::Graph& /*graph*/, const graph::Task& task,
                                                std::vector<cpu::Matrix> arguments) override {
-    auto prepared = std::make_unique<FakePreparedTask>(task, std::move(arguments));
+    auto prepared = std::make_unique<FakePreparedTask>(task, std::move(arguments), scratch_bytes_);
     const execute::KernelScratch scratch = prepared->prepared.scratch();
     scratch_.worker_bytes = std::max(scratch_.worker_bytes, scratch.worker_bytes);
     scratch_.shared_bytes = std::max(scratch_.shared_bytes, scratch.shared_bytes);
@@ -461,6 +472,7 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   const std::int64_t memory_bytes_;
+  const std::int64_t scratch_bytes_;
   const std::chrono::seconds patience_;
   std::optional<std::chrono::steady_clock::time_point> stands_since_;  // no stream can go on
   std::mt19937_64 random_;

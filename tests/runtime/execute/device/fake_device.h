@@ -28,6 +28,7 @@ namespace weft::testing {
 struct FakeDeviceOptions {
   std::uint64_t seed = 1;  // chooses among the streams that can go on
   std::int64_t memory_bytes = std::int64_t{1} << 40;
+  std::int64_t scratch_bytes = 64;    // of every task
   std::chrono::seconds patience{20};  // until a wait for a value that the host doesn't store is a deadlock
 };
 

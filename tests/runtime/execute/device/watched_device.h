@@ -40,6 +40,9 @@ class WatchedDevice : public execute::Device {
            DType dtype) override {
     inner_->sum(stream, sources, out, count, dtype);
   }
+  std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) override {
+    return inner_->scratch_bytes(graph, task);
+  }
   std::unique_ptr<execute::DeviceTask> prepare(const graph::Graph& graph, const graph::Task& task,
                                                std::vector<cpu::Matrix> arguments) override {
     return inner_->prepare(graph, task, std::move(arguments));

@@ -9,14 +9,14 @@
 namespace weft::execute {
 namespace {
 
-GemmUse product(std::int64_t m) {
-  return {{m, 64, 32, false, true, false, false, DType::f32, DType::f32, {32, 32, 64}}, 1};
+GemmProblem product(std::int64_t m) {
+  return {m, 64, 32, false, true, false, false, DType::f32, DType::f32, {32, 32, 64}};
 }
 
 // Measures nothing: every product gets a method that isn't the default.
 class GemmTuningCacheTest : public ::testing::Test {
  protected:
-  TunedGemms complete(std::span<const GemmUse> products) {
+  TunedGemms complete(std::span<const GemmProblem> products) {
     measured_.clear();
     lines_.clear();
     const auto measure = [&](const GemmProblem& problem) {
@@ -39,7 +39,7 @@ class GemmTuningCacheTest : public ::testing::Test {
 using Sizes = std::vector<std::int64_t>;
 
 TEST_F(GemmTuningCacheTest, MeasuresWhatTheFileLacks) {
-  const std::vector<GemmUse> first = {product(8), product(16)}, second = {product(16), product(24)};
+  const std::vector<GemmProblem> first = {product(8), product(16)}, second = {product(16), product(24)};
   const TunedGemms of_first = complete(first);
   EXPECT_EQ(measured_, (Sizes{8, 16}));
   EXPECT_EQ(lines_.size(), 3U);
@@ -62,7 +62,7 @@ TEST_F(GemmTuningCacheTest, MeasuresWhatTheFileLacks) {
 }
 
 TEST_F(GemmTuningCacheTest, ADamagedFileIsReplaced) {
-  const std::vector<GemmUse> products = {product(8)};
+  const std::vector<GemmProblem> products = {product(8)};
   complete(products);
   folder_.write("runs/gemm_tuning/" + cache_.file().filename().string(), "{\"format\": 1}");
   complete(products);
@@ -93,7 +93,7 @@ TEST(TuningFolder, LiesBesideTheRun) {
 TEST_F(GemmTuningCacheTest, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
   folder_.write("file", "");
   cache_.folder = folder_.path("file/gemm_tuning");
-  const std::vector<GemmUse> products = {product(8)};
+  const std::vector<GemmProblem> products = {product(8)};
   try {
     complete(products);
     ADD_FAILURE() << "a file below a file";

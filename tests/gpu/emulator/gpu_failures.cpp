@@ -25,6 +25,7 @@
 
 #include "base/hash.h"
 #include "ops/pipeline_layout.h"
+#include "runtime/execute/cuda/nccl_transport.h"
 #include "runtime/policy/policy.h"
 #include "tests/gpu/emulator/failures.h"
 #include "tests/gpu/emulator/gpu.h"
@@ -40,11 +41,20 @@ using emulator::FailureMode;
 constexpr double kPeersCome = 3, kPeersLeave = 1, kRelease = 3, kWatchdog = 4;  // seconds
 constexpr std::chrono::seconds kMost{90};  // of a trial; sanitizers on a busy machine take most of it
 
-testing::GridRun with_limits(testing::GridRun run, bool graphs) {
-  run.make_executor = [grid = run.step.grid, graphs](comm::World& world, const execute::State& state) {
-    auto device = execute::make_cuda_device(world.rank());
-    auto transport = execute::make_nccl_transport(
-        world, grid, *device, {.peers_come = kPeersCome, .peers_leave = kPeersLeave, .release = kRelease});
+// As processes have it, or as threads of one process.
+enum class Ranks : std::uint8_t { processes, threads };
+
+testing::GridRun with_limits(testing::GridRun run, Ranks ranks, bool graphs) {
+  run.make_executor = [grid = run.step.grid, ranks, graphs](comm::World& world, const execute::State& state) {
+    constexpr execute::TransportLimits kLimits{
+        .peers_come = kPeersCome, .peers_leave = kPeersLeave, .release = kRelease};
+    auto device = std::make_unique<execute::CudaDevice>(world.rank());
+    std::unique_ptr<execute::DeviceTransport> transport;
+    if (ranks == Ranks::threads) {
+      transport = execute::make_nccl_transport(world, grid, *device, kLimits);
+    } else {
+      transport = std::make_unique<execute::NcclTransport>(world, grid, *device, kLimits);
+    }
     const execute::DeviceExecutorOptions options{
         .kept_steps = 1, .trace_every = 4, .graphs = graphs, .release_seconds = kRelease};
     auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
@@ -53,11 +63,11 @@ testing::GridRun with_limits(testing::GridRun run, bool graphs) {
   return run;
 }
 
-// Two timed steps, one that is captured or runs ahead, a timed step, and one more.
+// Two timed steps, one that is captured or runs ahead, and a timed step.
 testing::GridRun tiny_run(const graph::Grid& grid) {
   testing::GridRun run = testing::narrow_run(grid);
   run.model.layers = grid.pipe > 1 ? 2 : 1;
-  run.steps = 5;
+  run.steps = 4;
   run.warmup = 2;
   run.step.dtype = DType::bf16;
   if (grid.pipe > 1) {
@@ -78,9 +88,9 @@ struct Scenario {
 std::vector<Scenario> scenarios() {
   graph::Grid shards, stages, columns;
   shards.z = 2, stages.pipe = 2, columns.x = 2;
-  return {{"z=2, replayed", with_limits(tiny_run(shards), true)},
-          {"x=2", with_limits(tiny_run(columns), false)},
-          {"pipe=2, replayed", with_limits(tiny_run(stages), true)},
+  return {{"z=2, replayed", with_limits(tiny_run(shards), Ranks::processes, true)},
+          {"x=2", with_limits(tiny_run(columns), Ranks::threads, false)},
+          {"pipe=2, replayed", with_limits(tiny_run(stages), Ranks::processes, true)},
           {"z=2 in one process", testing::on_gpu(tiny_run(shards), true)},
           {"x=2 through the host", testing::on_gpu_staged(tiny_run(columns))}};
 }

@@ -70,6 +70,12 @@ def built(commit, folder, jobs, cpu_only=False):
     return build / "weft"
 
 
+def refuse_assertions(weft):
+    """Ends the script if the program checks invariants while it runs: its times say nothing about other builds."""
+    if ", assertions," in run([weft, "--version"]):
+        fail(f"{weft} is built with WEFT_ASSERTIONS, which takes time; build another with -DWEFT_ASSERTIONS=OFF")
+
+
 def write_token_file(path, vocab, ids):
     """A token file in llm.c's format."""
     narrow = vocab <= 2**16

@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/assertions.h"
+
 namespace weft::graph {
 
 std::vector<TaskId> topological_order(const Graph& graph, std::span<const double> priority) {
@@ -40,6 +42,7 @@ std::vector<TaskId> topological_order(const Graph& graph, std::span<const double
       if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push(edge.to);
     }
   }
+  assert_that("every task is in the order", [&] { return order.size() == count; });
   return order;
 }
 
@@ -70,8 +73,10 @@ CriticalPath critical_path(const Graph& graph, std::span<const double> cost) {
   CriticalPath path;
   path.head.assign(count, 0);
   path.tail.assign(count, 0);
-  // Edges are sorted by target and go from lower to higher numbers: one ascending pass computes the heads, one
-  // descending pass the tails.
+  // One ascending pass computes the heads, one descending pass the tails.
+  assert_that("edges are sorted by target", [&] { return std::ranges::is_sorted(graph.edges(), {}, &Edge::to); });
+  assert_that("no cost is negative",
+              [&] { return std::ranges::none_of(cost, [](double value) { return value < 0; }); });
   const auto counts = [](const Edge& edge) { return edge.distance == 0 && edge.kind == EdgeKind::completes_before; };
   std::vector<TaskId> before(count);
   for (const Edge& edge : graph.edges()) {
@@ -173,6 +178,7 @@ Liveness liveness(const Graph& graph, std::span<const TaskId> order) {
       result.peak_position = i;
     }
   }
+  assert_that("the last task frees the last scratch", [&] { return live + change.back() == 0; });
   return result;
 }
 
@@ -266,12 +272,16 @@ std::optional<std::vector<std::uint32_t>> topological_positions(std::size_t task
   return position;
 }
 
-// Marks each arc of `candidates` whose ends are also joined by a path of two or more `arcs`. Both lists are sorted by
-// target.
+// Marks each arc of `candidates` whose ends are also joined by a path of two or more `arcs`.
 void mark_implied(std::size_t tasks, const std::vector<Arc>& arcs, const std::vector<Arc>& candidates,
                   std::vector<bool>& implied) {
   constexpr std::size_t kWindow = 4096, kWords = kWindow / 64;
   if (candidates.empty()) return;
+  for (const std::vector<Arc>* const list : {&arcs, &candidates}) {
+    assert_that("arcs are sorted by target", [&] { return std::ranges::is_sorted(*list, {}, &Arc::to); });
+    assert_that("arcs lead to later positions",
+                [&] { return std::ranges::all_of(*list, [](const Arc& arc) { return arc.from < arc.to; }); });
+  }
   std::vector<std::uint64_t> reach;   // by task: sources of the window that reach it by one or more arcs
   std::vector<std::uint64_t> longer;  // for one task: sources that reach it by two or more arcs
   for (std::size_t window = 0; window < tasks; window += kWindow) {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/assertions.h"
 #include "base/hash.h"
 #include "graph/argument_check.h"
 #include "graph/operation_fields.h"
@@ -292,6 +293,9 @@ Graph GraphBuilder::build() && {
                           }),
               edges.end());
   edges.shrink_to_fit();
+  assert_that("every edge within a step leads to a later task", [&] {
+    return std::ranges::all_of(edges, [](const Edge& e) { return e.distance > 0 || e.from < e.to; });
+  });
 
   const std::size_t count = graph_.tasks_.size();
   graph_.in_begin_.assign(count + 1, 0);

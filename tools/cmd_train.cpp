@@ -40,6 +40,7 @@ struct TrainOptions {
   bool dry_run = false;
   bool json = false;
   bool quiet = false;
+  bool verbose = false;
   bool overwrite = false;
   std::string log_level = std::string(to_string(LogLevel::info));
 };
@@ -154,7 +155,10 @@ int train(const TrainOptions& options, LogLevel log_level) {
       return 0;
     }
     train::log_run(world, trainer.description());
-    if (talks) tell(train::describe_run(trainer.description(), told_width()).plain());
+    if (talks) {
+      const auto describe = options.verbose ? train::describe_run : train::describe_run_briefly;
+      tell(describe(trainer.description(), told_width()).plain());
+    }
     const train::TrainResult result =
         trainer.run(options.overwrite ? train::Trainer::OldFiles::removed : train::Trainer::OldFiles::kept, &log);
     if (speaks && options.json) say("{}\n", to_json(config, result));
@@ -179,6 +183,10 @@ Command describe_train(const std::string& program) {
                .help = "compile and check the step, print its plan, and leave without training"});
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the summary and errors"});
+  command.add({.names = "--verbose",
+               .target = &options->verbose,
+               .help = "print all about the run before its first step: notes, and tables of plans, memory and bytes "
+                       "sent, which its log has in any case"});
   command.add({.names = "--overwrite",
                .target = &options->overwrite,
                .help = "where the run folder holds a run, remove its metrics, logs, traces and checkpoints, and begin "

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "base/assertions.h"
 #include "base/error.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 
@@ -12,7 +13,8 @@ std::string version_text() {
   const std::string_view commit = WEFT_COMMIT;
   std::string text = "weft " WEFT_VERSION " (";
   if (!commit.empty()) text.append(commit).append(", ");
-  return text + WEFT_COMPILER ", " WEFT_BUILD_TYPE ", kernels for " + join(cpu::built_levels(), " ") + ")";
+  text.append(WEFT_COMPILER ", " WEFT_BUILD_TYPE ", ").append(kAssertions ? "assertions, " : "");
+  return text + "kernels for " + join(cpu::built_levels(), " ") + ")";
 }
 
 }  // namespace weft::tools

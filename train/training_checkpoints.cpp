@@ -68,12 +68,13 @@ std::optional<double> TrainingCheckpoints::best_loss() const {
   return parse_number<double>(text, "val_loss", -1e300, 1e300);
 }
 
-void TrainingCheckpoints::save(std::int64_t steps_done, bool last, std::optional<double> val_loss) {
+void TrainingCheckpoints::save(const RunPosition& at, bool last) {
   setup_.world.barrier();  // every rank has finished the step that is saved
   writer_.finish();        // it reads arrays that state_to_host() writes
   setup_.program->state_to_host();
-  CheckpointInfo saved = info(steps_done);
-  if (setup_.config().keep_best) saved.val_loss = val_loss;
+  CheckpointInfo saved = info(at.steps_done);
+  if (setup_.config().keep_best) saved.val_loss = at.val_loss;
+  saved.decay_seconds = comm::number_of_rank_0(setup_.world, at.decay_seconds);
   last ? writer_.save_now(saved, arrays()) : writer_.save(saved, arrays());
   report();
   if (last) setup_.world.barrier();  // no rank ends before the checkpoint is complete

@@ -17,6 +17,13 @@ namespace weft::train {
 /// if there was a choice.
 RunConfig recorded_config(const TrainingSetup& setup);
 
+/// The position of a run between two steps.
+struct RunPosition {
+  std::int64_t steps_done = 0;
+  std::optional<double> val_loss = {};  // held-out loss, if it was evaluated
+  double decay_seconds = 0;             // as this rank measured them; see CheckpointInfo
+};
+
 class TrainingCheckpoints {
  public:
   /// `setup` must outlive this object; `show` gets a message about each complete checkpoint.
@@ -24,9 +31,8 @@ class TrainingCheckpoints {
 
   /// Throws UserError if the first checkpoint wouldn't fit on the disk.
   void expect_space();
-  /// Saves the step that every rank has finished; the last checkpoint is complete on return. `val_loss`: of the step,
-  /// if it was evaluated. Collective over the world.
-  void save(std::int64_t steps_done, bool last, std::optional<double> val_loss = std::nullopt);
+  /// Saves the step that every rank has finished; the last checkpoint is complete on return. Collective over the world.
+  void save(const RunPosition& at, bool last);
   /// The held-out loss of the best checkpoint up to the run's first step, as rank 0 sees it; nullopt if there is none.
   /// Collective over the world.
   std::optional<double> best_loss() const;

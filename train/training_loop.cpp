@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/median.h"
+#include "runtime/comm/agreement.h"
 #include "train/evaluation.h"
 #include "train/step/step_config.h"
 #include "train/step/training_state.h"
@@ -34,7 +35,7 @@ TrainingLoop::TrainingLoop(TrainingSetup& setup, TrainingCheckpoints& checkpoint
       checkpoints_(checkpoints),
       report_(report),
       result_(result),
-      limit_(config_.max_time) {}
+      limit_(config_.max_time, setup.inputs.decay_seconds) {}
 
 void TrainingLoop::run() {
   begun_at_ = Clock::now();
@@ -83,7 +84,14 @@ void TrainingLoop::load(std::int64_t step) {
   write_ids(state, ops::names::kTokens, batch.tokens);
   write_ids(state, ops::names::kTargets, batch.targets);
   if (config_.document_mask) write_ids(state, ops::names::kDocumentStarts, batch.document_starts);
-  write_scalars(state, config_, step, batch.counted);
+  write_scalars(state, config_, step, batch.counted, decay_share(step));
+}
+
+double TrainingLoop::decay_share(std::int64_t step) {
+  if (config_.max_time == 0 || step < config_.warmup) return 0;
+  const double elapsed = seconds_since(begun_at_);
+  limit_.begin_decay(elapsed);
+  return comm::number_of_rank_0(setup_.world, limit_.decay_share(elapsed));
 }
 
 bool TrainingLoop::start(const StartedStep& started) {
@@ -113,7 +121,7 @@ void TrainingLoop::finish(const StartedStep& of, bool newest) {
   expect_finite(metrics);
   const bool best = config_.keep_best && is_best(metrics.val_loss);
   if (config_.save && (last || best || every(config_.save_every, of.step))) {
-    checkpoints_.save(of.step + 1, last, metrics.val_loss);
+    checkpoints_.save({of.step + 1, metrics.val_loss, limit_.decay_seconds(seconds_since(begun_at_))}, last);
   }
 }
 

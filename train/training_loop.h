@@ -32,6 +32,8 @@ class TrainingLoop {
   };
   void run_steps();
   void load(std::int64_t step);
+  /// The share of the learning rate's decay that is over by the time limit. All ranks have rank 0's.
+  double decay_share(std::int64_t step);
   /// Starts a step with its inputs and this rank's vote on whether it is the last.
   bool start(const StartedStep& started);
   /// `newest`: no later step was started.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "base/error.h"
@@ -64,6 +66,10 @@ std::string text_of_rank_0(World& world, const std::string& text) {
   std::vector<std::byte> bytes(data, data + text.size());
   world.broadcast(bytes, 0);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+double number_of_rank_0(World& world, double number) {
+  return std::bit_cast<double>(world.all_gather(std::bit_cast<std::uint64_t>(number)).front());
 }
 
 }  // namespace weft::comm

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/assertions.h"
 #include "base/hash.h"
 #include "graph/analysis.h"
 #include "runtime/plan/collective_signature.h"
@@ -98,7 +99,11 @@ void set_waits(Plan& plan, const HappensBefore& order) {
   for (StreamPlan& stream : plan.streams) {
     for (Entry& entry : stream.entries) {
       entry.waits = order.waits(entry.task);
-      for (const Wait& wait : entry.waits) plan.streams[wait.stream.index()].entries[wait.entry].signals = true;
+      for (const Wait& wait : entry.waits) {
+        assert_that("the queue implies that earlier entries of the same stream are complete",
+                    [&] { return &plan.streams[wait.stream.index()] != &stream; });
+        plan.streams[wait.stream.index()].entries[wait.entry].signals = true;
+      }
     }
   }
 }
@@ -155,6 +160,12 @@ Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, st
     keep_waited_edges(plan, first, with_reuse);
     set_waits(plan, with_reuse);
   }
+  assert_that("positions tell where the streams' entries are", [&] {
+    return std::ranges::all_of(plan.sequence, [&](graph::TaskId task) {
+      const Position& at = plan.position[task.index()];
+      return plan.streams[at.stream.index()].entries[at.entry].task == task;
+    });
+  });
   plan.fingerprint = fingerprint_of(plan);
   plan.collective_fingerprint = collective_fingerprint_of(plan);
   return plan;

@@ -7,6 +7,8 @@
 #include <map>
 #include <ranges>
 
+#include "base/assertions.h"
+
 namespace weft::plan {
 namespace {
 
@@ -96,6 +98,12 @@ Lifetimes::Lifetimes(const Plan& plan, const HappensBefore& order)
     begun.push_back(static_cast<std::uint32_t>(items_.size()));
   }
   for (const std::uint32_t place : last_use) overlap_ends_.push_back(begun[place]);
+  assert_that("an item's first use comes no later than its last", [&] {
+    for (std::size_t i = 0; i < overlap_ends_.size(); ++i) {
+      if (overlap_ends_[i] <= i) return false;
+    }
+    return true;
+  });
 }
 
 std::vector<std::uint32_t> Lifetimes::spell_ends() const {
@@ -118,6 +126,7 @@ std::vector<std::uint32_t> Lifetimes::spell_ends() const {
       }
     }
     ends[item] = last;
+    assert_that("items in use at the same place of the sequence conflict", [&] { return last >= overlap_ends_[item]; });
   }
   return ends;
 }
@@ -204,6 +213,7 @@ class PlacedItems {
     near_end_ = end;
     std::sort(near_.begin() + sorted, near_.end(), by_begin);
     std::inplace_merge(near_.begin(), near_.begin() + sorted, near_.end(), by_begin);
+    assert_that("near items are sorted by their first byte", [&] { return std::ranges::is_sorted(near_, by_begin); });
   }
 
   static bool by_begin(const Placed& a, const Placed& b) { return a.begin < b.begin; }
@@ -233,6 +243,7 @@ Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
     });
     layout.offset[item] = best < 0 ? cursor : best;
     layout.bytes = std::max(layout.bytes, layout.offset[item] + bytes);
+    assert_that("tensors share no cache line", [&] { return layout.offset[item] % kTensorAlignment == 0; });
     placed.add(item, layout.offset[item]);
   }
   return layout;
@@ -253,8 +264,7 @@ struct Occupants {
   std::uint32_t first, last;
 };
 
-/// Every pair of first and last occupants, once. Assigns the items' ranges in order of first use. Items that share a
-/// byte are ordered one after the other within the step, so only the first and the last matter.
+/// Every pair of first and last occupants, once: only these matter. Assigns the items' ranges in order of first use.
 std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layout) {
   std::map<std::int64_t, Occupants> ranges = {
       {0, {kNobody, kNobody}}};  // by begin; each range ends at the next one's begin
@@ -267,6 +277,8 @@ std::vector<Occupants> occupants(const Lifetimes& lifetimes, const Layout& layou
     const auto end = split(layout.offset[item] + lifetimes.items()[item].bytes);
     for (auto range = split(layout.offset[item]); range != end; ++range) {
       if (range->second.first == kNobody) range->second.first = item;
+      assert_that("items that share a byte come one after the other within the step",
+                  [&] { return range->second.last == kNobody || lifetimes.done_before(range->second.last, item); });
       range->second.last = item;
     }
   }
@@ -339,6 +351,7 @@ MemoryPlan plan_memory(const Plan& plan, const HappensBefore& order) {
     memory.sum_of_tensor_bytes += item.bytes;
   }
   memory.scratch_bytes = layout.bytes;
+  assert_that("sharing never takes more bytes", [&] { return memory.scratch_bytes <= memory.sum_of_tensor_bytes; });
   memory.edges = boundary_edges(plan, order, lifetimes, layout);
   return memory;
 }

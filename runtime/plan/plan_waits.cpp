@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assertions.h"
+
 namespace weft::plan {
 namespace {
 
@@ -56,6 +58,8 @@ void HappensBefore::walk(const Plan& plan) {
         const std::size_t s = from.stream.index();
         const std::uint32_t from_step = step - edge.distance;
         const std::uint32_t count = from_step * length[s] + from.entry + 1;
+        assert_that("the sequence is a topological order of all edges",
+                    [&] { return count <= passed[s * streams_ + s]; });
         if (s == own || count <= now[s] || count <= need[s]) return;
         need[s] = count;
         source[s] = clocks_.data() + (from_step * tasks_ + edge.from.index()) * streams_;

@@ -24,8 +24,7 @@ namespace weft::plan {
 /// completion. Within a stream the queue implies it.
 class HappensBefore {
  public:
-  /// `plan` needs graph, streams (with the entries' tasks), position, sequence and added_edges; the sequence must be a
-  /// topological order of all edges.
+  /// `plan` needs graph, streams (with the entries' tasks), position, sequence and added_edges.
   explicit HappensBefore(const Plan& plan);
 
   /// By stream: the number of its entries that are known to be complete when `task` starts, counted from the beginning

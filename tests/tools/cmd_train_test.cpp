@@ -338,6 +338,27 @@ TEST_F(TrainCommand, ARunThatIsDoneSaysSo) {
   EXPECT_TRUE(testing::contains(result.output, "none left: 2 of 2 were done before")) << result.output;
 }
 
+TEST_F(TrainCommand, FiveLinesStandBeforeTheFirstLoss) {
+  const std::vector<std::string> flags = {"--steps", "2", "--ranks", "2", "--micro-batch", "4"};
+  const auto with = [&](const std::string& flag) {
+    std::vector<std::string> words = flags;
+    words.push_back(flag);
+    return words;
+  };
+  const auto lines_before_loss = [](const std::string& text) {
+    return std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("loss")), '\n');
+  };
+  std::vector<std::string> planned = with("--dry-run");
+  planned.emplace_back("--json");
+  const nlohmann::json run = nlohmann::json::parse(train("planned", planned).output);
+  const std::string fingerprint = run.at("plans").at("train").at("fingerprint");
+  const std::string brief = train("brief", flags).errors, verbose = train("verbose", with("--verbose")).errors;
+  EXPECT_EQ(lines_before_loss(brief), 5) << brief;
+  EXPECT_FALSE(testing::contains(brief, fingerprint));
+  EXPECT_TRUE(testing::contains(verbose, fingerprint)) << verbose;
+  EXPECT_TRUE(testing::contains(testing::TemporaryFolder::read(folder_.path("brief") / "log.txt"), fingerprint));
+}
+
 // -- for scripts ------------------------------------------------------------------------------------------------------
 
 TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {

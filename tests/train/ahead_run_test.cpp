@@ -163,6 +163,15 @@ TEST_P(AheadRun, TheTimeIsUpBehindTheFirstStep) {
   EXPECT_EQ(outcome.result.steps_done, 1);
 }
 
+// The ranks tell each other the time while a step runs.
+TEST_P(AheadRun, ALimitFarAwayChangesNoBit) {
+  RunConfig timed = config("timed");
+  timed.max_time = 1e9;
+  const testing::RunOutcome outcome = testing::train_run(timed, on_fake());
+  EXPECT_FALSE(outcome.result.stopped_by_time);
+  EXPECT_EQ(testing::first_difference(outcome.state, testing::train_run(config("usual"), on_fake()).state), "");
+}
+
 // The weights are lost in step 8, which step 9 shows when step 10 has been started.
 TEST_P(AheadRun, ALossThatIsNotANumberEndsIt) {
   RunConfig lost = config("lost");

@@ -36,5 +36,45 @@ TEST(TimeLimit, KeepsAtMostATenthForAnEvaluation) {
   EXPECT_TRUE(limit.ends_training(54.1));
 }
 
+TEST(TimeLimit, EndsTheDecayWithTheTraining) {
+  TimeLimit limit(60);
+  EXPECT_EQ(limit.decay_share(30), 0);
+  limit.begin_decay(10);
+  limit.begin_decay(20);
+  EXPECT_EQ(limit.decay_share(10), 0);
+  EXPECT_EQ(limit.decay_share(35), 0.5);
+  EXPECT_EQ(limit.decay_share(60), 1);
+  EXPECT_EQ(limit.decay_share(61), 1);
+  EXPECT_EQ(limit.decay_seconds(35), 25);
+  // The last step begins after 60 - 1.5 * 2 - 2.
+  limit.evaluation_took(2);
+  limit.step_took(2);
+  EXPECT_EQ(limit.decay_share(32.5), 0.5);
+  EXPECT_EQ(limit.decay_share(55), 1);
+}
+
+TEST(TimeLimit, GoesOnWithTheDecayOfTheRunBefore) {
+  TimeLimit limit(60, 20);
+  EXPECT_EQ(limit.decay_seconds(30), 20);
+  limit.begin_decay(0);
+  EXPECT_EQ(limit.decay_share(0), 0.25);
+  EXPECT_EQ(limit.decay_share(40), 0.75);
+  EXPECT_EQ(limit.decay_seconds(40), 60);
+}
+
+TEST(TimeLimit, OfZeroLeavesTheDecay) {
+  TimeLimit limit(0, 20);
+  limit.begin_decay(10);
+  EXPECT_EQ(limit.decay_share(50), 0);
+  EXPECT_EQ(limit.decay_seconds(50), 20);
+}
+
+// The evaluation before the first step took all of the time.
+TEST(TimeLimit, ADecayWithoutTimeIsOver) {
+  TimeLimit limit(1);
+  limit.begin_decay(2);
+  EXPECT_EQ(limit.decay_share(2), 1);
+}
+
 }  // namespace
 }  // namespace weft::train

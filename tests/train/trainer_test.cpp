@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -243,6 +245,53 @@ TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {
   EXPECT_FALSE(outcome.result.first_val_loss.has_value());
   EXPECT_FALSE(outcome.result.val_loss.has_value());
   EXPECT_FALSE(testing::metrics_of(config.run_dir).back().contains("val_loss"));
+}
+
+TEST(Trainer, MaxTimeEndsTheDecayOfTheLearningRate) {
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+  config.ranks = 2;
+  config.warmup = 0;
+  config.min_lr = 1e-3;
+  config.max_time = 1e-6;
+  testing::train_run(config);
+  EXPECT_EQ(testing::metric(config.run_dir, "lr"), std::vector<double>{1e-3F});
+}
+
+TEST(Trainer, ALimitFarAwayChangesNoBit) {
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+  config.ranks = 2;
+  const testing::RunOutcome usual = testing::train_run(config);
+  EXPECT_EQ(read_checkpoint_info(checkpoint_at(config, 10)).decay_seconds, 0);
+  config.run_dir = folder.path("timed").string();
+  config.max_time = 1e9;
+  EXPECT_EQ(testing::first_difference(testing::train_run(config).state, usual.state), "");
+  EXPECT_GT(read_checkpoint_info(checkpoint_at(config, 10)).decay_seconds, 0);
+}
+
+// Half of the decay's time was used before.
+TEST(Trainer, ATimedRunGoesOnWithItsDecay) {
+  const testing::TemporaryFolder folder;
+  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
+  config.ranks = 2;
+  config.steps = 4;
+  config.max_time = 1e9;
+  testing::train_run(config);
+  const std::filesystem::path manifest = checkpoint_at(config, 4) / kManifestFile;
+  Manifest used = read_manifest(manifest.parent_path());
+  used.info.decay_seconds = 1e9;
+  std::ofstream(manifest) << to_json(used);
+  config.steps = 9;
+  config.schedule = Schedule::linear;
+  config.resume = std::string(kResumeAuto);
+  testing::train_run(config);
+  const LearningRate schedule{config.schedule, config.steps, config.warmup, config.lr, config.min_lr};
+  const std::vector<double> lr = testing::metric(config.run_dir, "lr");
+  ASSERT_EQ(lr.size(), 9U);
+  for (const auto& [step, as_at] : {std::pair{4U, 6}, std::pair{5U, 6}, std::pair{6U, 6}, std::pair{7U, 7}}) {
+    EXPECT_NEAR(lr[step], schedule.at(as_at), 1e-6 * config.lr) << step;
+  }
 }
 
 TEST(Trainer, AnEarlierRunsFilesMakeRoom) {

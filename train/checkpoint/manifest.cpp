@@ -24,6 +24,7 @@ namespace {
 constexpr const char* kFormat = "weft-checkpoint";
 constexpr std::int64_t kVersion = 2;
 constexpr const char* kValLoss = "val_loss";
+constexpr const char* kDecaySeconds = "decay_seconds";
 constexpr std::int64_t kMostSteps = 1'000'000'000;  // of any configuration
 
 /// Calls visit(key, member) for every size of a model: one list for writing and reading.
@@ -204,6 +205,8 @@ Manifest manifest_from(const DocumentValue& manifest) {
   info.tokens_seen = manifest["tokens_seen"].count();
   info.dtype = manifest["dtype"].one_of({DType::f32, DType::bf16});
   if (const auto loss = manifest.find(kValLoss)) info.val_loss = loss->number();
+  if (const auto seconds = manifest.find(kDecaySeconds))
+    info.decay_seconds = seconds->number({.least = 0, .above = true}, "a time");
   for (const auto& [library, version] : manifest["versions"].members()) info.versions[library] = version.text();
   info.model = model_from(manifest["model"]);
   info.config_toml = manifest["config"].text();
@@ -252,6 +255,7 @@ std::string to_json(const Manifest& manifest) {
       .add("tokens_seen", info.tokens_seen)
       .add("dtype", to_string(info.dtype));
   if (info.val_loss) json.add(kValLoss, *info.val_loss);
+  if (info.decay_seconds > 0) json.add(kDecaySeconds, info.decay_seconds);
   json.add("versions", info.versions)
       .add("model", model_json(info.model))
       .add("files", files)

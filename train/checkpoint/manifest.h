@@ -34,6 +34,7 @@ struct CheckpointInfo {
   std::vector<text::TokenizerFile> tokenizer = {};  // to be written; found by load_tokenizer() in the folder
   std::string base = {};  // below adapters: the init-from of the run that began with them; empty without adapters
   std::optional<double> val_loss = {};  // held-out loss of this step, of runs that keep the best checkpoint
+  double decay_seconds = 0;             // that time limits have taken from the learning rate's decay; see TimeLimit
 };
 
 /// A stored shard: elements [range_begin, range_end), counted row-major, of the block [block_begin, block_end) of a

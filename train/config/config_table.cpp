@@ -56,8 +56,8 @@ void add_run(std::vector<ConfigEntry>& all) {
        integer_key("seed", "the seed of the initial weights, of the order of the data and of dropout", &RunConfig::seed,
                    0, 9.0e18),
        number_key("max-time",
-                  "end the run after this many seconds, with its evaluation and its checkpoint; an evaluation that "
-                  "takes longer is cut short; 0: no limit",
+                  "end the run after this many seconds, with its evaluation, its checkpoint and the decay of its "
+                  "learning rate; an evaluation that takes longer is cut short; 0: no limit",
                   &RunConfig::max_time, 0, 1e9)});
 }
 

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/text/json_object.h"
-#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "graph/named_accesses.h"
 #include "kernels/cpu/isa/kernel_choice.h"
@@ -85,7 +84,6 @@ TextTable plans_table(const execute::Program& program) {
   return table;
 }
 
-// Scratch is divided by the roles of the training step, each of which has its peak at a time of its own.
 // Scratch is divided by the roles of the training step. Each role has its peak at a time of its own.
 TextTable memory_table(const RunDescription& run) {
   TextTable table{.columns = {{.head = "memory of a rank", .words = true}, {.head = "bytes"}}};
@@ -141,58 +139,108 @@ JsonArray communication_json(const graph::Graph& graph) {
   return rows;
 }
 
+std::string model_text(const RunConfig& config) {
+  const ops::ModelConfig& m = config.model;
+  return fmt::format("{} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}", m.name,
+                     ops::to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
+                     human_count(static_cast<double>(m.parameters())), to_string(config.dtype));
+}
+
+std::string trained_parameters(const ops::ModelConfig& model) {
+  return human_count(static_cast<double>(model.adapter_parameters()));
+}
+
+std::string ranks_text(const RunDescription& run) {
+  const RunConfig& config = run.config;
+  return fmt::format("{} ({}; {}), {} each, policy {}{}", config.grid.ranks(), graph::to_string(config.grid),
+                     run.world == "mpi" ? "MPI processes" : "threads of this process",
+                     counted(config.threads, "thread"), config.policy,
+                     config.rewrites.empty() ? "" : ", rewrites " + plan::to_string(config.rewrites));
+}
+
+std::string batch_text(const RunConfig& config) {
+  return fmt::format("{} sequences of {} tokens a step: {} × {} × {}", config.global_batch, config.seq_len,
+                     counted(config.grid.batch_ranks(), "rank"), counted(accumulation(config), "micro-batch", "es"),
+                     config.micro_batch);
+}
+
 // Names, and sentences that continue below themselves on a narrow terminal: the empty third column lets them take the
 // rest of the line.
+class Facts {
+ public:
+  void add(std::string_view name, const std::string& text) {
+    table_.rows.push_back({fmt::format("{:<9}", name), text});
+  }
+  const TextTable& table() const { return table_; }
+
+ private:
+  TextTable table_{.columns = {{.words = true}, {.words = true}, {}}, .heads = false};
+};
+
 TextTable facts_table(const RunDescription& run) {
   const RunConfig& config = run.config;
-  const ops::ModelConfig& m = config.model;
-  TextTable table{.columns = {{.words = true}, {.words = true}, {}}, .heads = false};
-  const auto add = [&](std::string_view name, const std::string& text) {
-    table.rows.push_back({fmt::format("{:<9}", name), text});
-  };
-  add("model", fmt::format("{} ({}): {} layers, hidden {}, {} heads, vocabulary {}, {} parameters, {}", m.name,
-                           ops::to_string(m.family), m.layers, m.hidden, m.heads, m.vocab,
-                           human_count(static_cast<double>(m.parameters())), to_string(config.dtype)));
-  if (m.lora.used()) {
-    add("lora", fmt::format("{}: {} parameters are trained, the others stay as they are", ops::to_string(m.lora),
-                            human_count(static_cast<double>(m.adapter_parameters()))));
+  Facts facts;
+  facts.add("model", model_text(config));
+  if (config.model.lora.used()) {
+    facts.add("lora", fmt::format("{}: {} parameters are trained, the others stay as they are",
+                                  ops::to_string(config.model.lora), trained_parameters(config.model)));
   }
-  add("ranks",
-      fmt::format("{} ({}; {}), {} each, policy {}{}", config.grid.ranks(), graph::to_string(config.grid),
-                  run.world == "mpi" ? "MPI processes" : "threads of this process", counted(config.threads, "thread"),
-                  config.policy, config.rewrites.empty() ? "" : ", rewrites " + plan::to_string(config.rewrites)));
-  if (!run.devices.devices.empty()) add("device", to_string(run.devices));
-  add("data", run.source.description());
-  for (const std::string& note : run.source.notes()) add("", "note: " + note);
-  add("batch", fmt::format("{} sequences of {} tokens a step: {} × {} × {}", config.global_batch, config.seq_len,
-                           counted(config.grid.batch_ranks(), "rank"),
-                           counted(accumulation(config), "micro-batch", "es"), config.micro_batch));
-  if (config.epochs > 0) add("epochs", fmt::format("{}, in {}", config.epochs, counted(config.steps, "step")));
-  if (const std::string note = summation_note(config); !note.empty()) add("", "note: " + note);
+  facts.add("ranks", ranks_text(run));
+  if (!run.devices.devices.empty()) facts.add("device", to_string(run.devices));
+  facts.add("data", run.source.description());
+  facts.add("batch", batch_text(config));
+  if (config.epochs > 0) facts.add("epochs", fmt::format("{}, in {}", config.epochs, counted(config.steps, "step")));
+  for (const std::string& note : notes_of(run)) facts.add("", "note: " + note);
   if (run.tuned != nullptr) {
-    add("tuning",
-        fmt::format("{} matrix products, measured with {}; fingerprint {:016x}", run.tuned->table.choices().size(),
-                    counted(run.tuned->threads, "thread"), run.tuned->table.fingerprint()));
+    facts.add("tuning", fmt::format("{} matrix products, measured with {}; fingerprint {:016x}",
+                                    run.tuned->table.choices().size(), counted(run.tuned->threads, "thread"),
+                                    run.tuned->table.fingerprint()));
   }
-  if (run.bf16) add("bf16", "multiplied by " + to_string(*run.bf16));
+  if (run.bf16) facts.add("bf16", "multiplied by " + to_string(*run.bf16));
   if (const PackedWeights packed = packed_weights(*run.program.plan("train").graph); packed.tensors > 0) {
-    add("packing", fmt::format("{} operands of products once a step, {}", packed.tensors, size_text(packed.bytes)));
+    facts.add("packing",
+              fmt::format("{} operands of products once a step, {}", packed.tensors, size_text(packed.bytes)));
   }
   if (const std::string rewrites = plan::rewrites_for_memory(run.program.plan("train")); !rewrites.empty())
-    add("rewrites", fmt::format("{}, chosen by {} to fit the memory", rewrites, config.policy));
-  add("plans", fmt::format("made and checked in {:.0f} ms", run.planning_ms));
-  return table;
+    facts.add("rewrites", fmt::format("{}, chosen by {} to fit the memory", rewrites, config.policy));
+  facts.add("plans", fmt::format("made and checked in {:.0f} ms", run.planning_ms));
+  return facts.table();
 }
 
 }  // namespace
 
 StyledText describe_run(const RunDescription& run, std::optional<std::size_t> width) {
   StyledText text = table_text(facts_table(run), width);
-  for (const TextTable& table :
-       {plans_table(run.program), memory_table(run), communication_table(*run.program.plan("train").graph)}) {
+  for (const TextTable& table : tables_of(run)) {
     if (!table.rows.empty()) text.add("\n").add(table_text(table, width));
   }
   return text;
+}
+
+StyledText describe_run_briefly(const RunDescription& run, std::optional<std::size_t> width) {
+  const RunConfig& config = run.config;
+  Facts facts;
+  const ops::LoraConfig& lora = config.model.lora;
+  facts.add("model", model_text(config) + (lora.used() ? ", of which adapters train " + trained_parameters(config.model)
+                                                       : std::string()));
+  facts.add("ranks", ranks_text(run) + (run.devices.devices.empty() ? "" : "; " + to_string(run.devices)));
+  facts.add("data", run.source.description());
+  facts.add("batch", batch_text(config) + (config.epochs > 0 ? "; " + counted(config.steps, "step") : std::string()));
+  const std::size_t notes = notes_of(run).size();
+  facts.add("plans", fmt::format("made and checked in {:.0f} ms; {} a rank, {} sent a step{}", run.planning_ms,
+                                 size_text(memory_in_all(run)), size_text(network_bytes(run.program.plan("train"))),
+                                 notes == 0 ? "" : "; --verbose shows " + counted(notes, "note")));
+  return table_text(facts.table(), width);
+}
+
+std::vector<std::string> notes_of(const RunDescription& run) {
+  std::vector<std::string> notes = run.source.notes();
+  if (const std::string note = summation_note(run.config); !note.empty()) notes.push_back(note);
+  return notes;
+}
+
+std::array<TextTable, 3> tables_of(const RunDescription& run) {
+  return {plans_table(run.program), memory_table(run), communication_table(*run.program.plan("train").graph)};
 }
 
 std::string describe_run_json(const RunDescription& run) {

@@ -1,11 +1,14 @@
 // The description of a run: model, batch, ranks, data, plans and memory, as text and as JSON.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/text/styled_text.h"
+#include "base/text/text_table.h"
 #include "runtime/execute/program.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/config/config.h"
@@ -27,8 +30,17 @@ struct RunDescription {
   std::optional<Bf16Choice> bf16 = {};
 };
 
-/// Facts, then tables of plans, memory and bytes sent, at most `width` columns wide if there is a width.
+/// All facts, then tables_of(run), at most `width` columns wide if there is a width.
 StyledText describe_run(const RunDescription& run, std::optional<std::size_t> width = std::nullopt);
+
+/// Five lines, for the console of a run that begins.
+StyledText describe_run_briefly(const RunDescription& run, std::optional<std::size_t> width = std::nullopt);
+
+/// Tables of plans, memory and bytes sent.
+std::array<TextTable, 3> tables_of(const RunDescription& run);
+
+/// Notes on the run's files, and on sums that differ from another run's in rounding.
+std::vector<std::string> notes_of(const RunDescription& run);
 
 /// One JSON object: model, parameters, dtype, ranks, grid, device,
 /// devices [{name, ranks}], communicator, threads, policy, gemm_tuning (a fingerprint or null), bf16_products (fp32,

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -77,14 +78,14 @@ void log_tuning(const RunDescription& run) {
 void log_plans(const RunDescription& run) {
   const Log log(LogTopic::plan, 0);
   log.info("policy {}; all plans made and checked in {:.0f} ms", run.config.policy, run.planning_ms);
-  for (const char* name : {"train", "eval", "prefill", "decode"}) {
-    if (!run.program.contains(name)) continue;
-    const plan::Plan& plan = run.program.plan(name);
-    log.info("{}: fingerprint {:016x}, {} tasks, {} edges, {} streams, {} collectives, scratch {}", name,
-             plan.fingerprint, plan.graph->tasks().size(), plan.graph->edges().size(), plan.streams.size(),
-             plan.collectives.size(), bytes_text(plan.scratch_bytes));
-    if (const std::string rewrites = plan::rewrites_for_memory(plan); !rewrites.empty())
-      log.info("{}: rewrites chosen to fit the memory: {}", name, rewrites);
+  if (const std::string rewrites = plan::rewrites_for_memory(run.program.plan("train")); !rewrites.empty())
+    log.info("train: rewrites chosen to fit the memory: {}", rewrites);
+  const std::array<TextTable, 3> tables = tables_of(run);
+  constexpr std::array topics = {LogTopic::plan, LogTopic::memory, LogTopic::comm};
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    if (tables[i].rows.empty()) continue;
+    std::istringstream lines(table_text(tables[i]).plain());
+    for (std::string line; std::getline(lines, line);) Log(topics[i], 0).info("{}", line);
   }
 }
 
@@ -110,6 +111,7 @@ void log_run(comm::World& world, const RunDescription& run) {
     log_libraries(run.config, run.world == "mpi");
     log_configuration(run.config);
     Log(LogTopic::run, 0).info("data: {}", run.source.description());
+    for (const std::string& note : notes_of(run)) Log(LogTopic::run, 0).info("note: {}", note);
     Log(LogTopic::comm, 0)
         .info("communicator {}, {} ranks ({}) as {}, on {}", run.devices.communicator, world.size(),
               graph::to_string(run.config.grid), run.world == "mpi" ? "MPI processes" : "threads", hosts);

@@ -203,7 +203,11 @@ RunInputs find_run_inputs(comm::World& world, const RunConfig& config, bool spea
     inputs.resume_from = checkpoint_to_resume(config);
     inputs.init_from = weights_to_start_from(config);
     if (config.model.lora.used()) inputs.base = base_of_adapters(config, inputs);
-    if (inputs.resume_from) inputs.first_step = read_checkpoint_info(*inputs.resume_from).step;
+    if (inputs.resume_from) {
+      const CheckpointInfo info = read_checkpoint_info(*inputs.resume_from);
+      inputs.first_step = info.step;
+      inputs.decay_seconds = info.decay_seconds;
+    }
     inputs.tokenizer = tokenizer_of_run(config, inputs);
   });
   inputs.source = open_tokens(world, config, inputs.tokenizer, /*held_out_only=*/false, speaks);

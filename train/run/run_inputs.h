@@ -21,8 +21,9 @@ struct RunInputs {
   std::optional<std::filesystem::path> resume_from;  // a checkpoint folder
   std::optional<std::filesystem::path> init_from;    // a checkpoint folder, or what load_weights() takes
   std::int64_t first_step = 0;
-  std::string base;      // of adapters: see CheckpointInfo
-  ReadShare share = {};  // of reading the checkpoint or the weights
+  double decay_seconds = 0;  // of a checkpoint: see CheckpointInfo
+  std::string base;          // of adapters: see CheckpointInfo
+  ReadShare share = {};      // of reading the checkpoint or the weights
 };
 
 /// Compares the checkpoint that a configuration resumes. A rank may have its configuration from there, so a later

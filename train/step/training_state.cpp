@@ -59,11 +59,11 @@ void write_ids(const execute::State& state, const char* name, std::span<const st
 }
 
 void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step,
-                   std::optional<std::int64_t> counted) {
+                   std::optional<std::int64_t> counted, double decayed) {
   const LearningRate schedule{config.schedule, config.steps, config.warmup, config.lr, config.min_lr};
   const auto scalars = state.get<float>(ops::names::kScalars);
   const auto t = static_cast<double>(step + 1);
-  scalars[0] = static_cast<float>(schedule.at(step));
+  scalars[0] = static_cast<float>(schedule.at(step, decayed));
   scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta1), t)));
   scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta2), t)));
   // A step without a target that counts has gradients of 0.

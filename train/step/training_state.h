@@ -34,8 +34,8 @@ void write_constants(const execute::State& state, const RunConfig& config, const
 void write_ids(const execute::State& state, const char* name, std::span<const std::int32_t> ids);
 
 /// Learning rate, AdamW's corrections, the loss's scale and the dropout's step. `counted`: targets of the step, over
-/// all ranks, that its loss is the mean of; nullopt: each of them.
+/// all ranks, that its loss is the mean of; nullopt: each of them. `decayed`: see LearningRate::at().
 void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step,
-                   std::optional<std::int64_t> counted = std::nullopt);
+                   std::optional<std::int64_t> counted = std::nullopt, double decayed = 0);
 
 }  // namespace weft::train

@@ -1,11 +1,13 @@
 // Packs weights into the order in which products read them once a step, instead of in each product.
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "base/assertions.h"
 #include "graph/named_accesses.h"
 #include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/duplicate.h"
@@ -83,7 +85,10 @@ std::shared_ptr<const graph::Graph> pack_weights(const graph::Graph& graph, cons
                                      [](graph::Gemm& gemm) { gemm.packed_b = true; });
     }
   }
-  // Packings are sorted by first reader, and no product is in two of them.
+  assert_that("packings are sorted by first reader, and no product is in two of them", [&] {
+    const auto first_reader = [](const auto& pack) { return pack.first; };
+    return std::ranges::adjacent_find(packs, std::ranges::greater_equal(), first_reader) == packs.end();
+  });
   std::vector<graph::Task> tasks;
   auto next = packs.begin();
   for (std::size_t i = 0; i < draft.tasks().size(); ++i) {

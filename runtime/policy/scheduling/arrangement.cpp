@@ -6,6 +6,9 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/assertions.h"
+#include "graph/analysis.h"
+
 namespace weft::policy {
 namespace {
 
@@ -42,6 +45,7 @@ std::vector<Visit> visits_of(const graph::Graph& graph) {
       visits.push_back({i, i, task.layer, task.micro_batch, task.phase});
       layers.insert(task.layer);
     }
+    assert_that("every task is in exactly one visit", [&] { return visits.back().end == i; });
     visits.back().end = i + 1;
   }
   return visits;
@@ -62,6 +66,8 @@ std::vector<graph::TaskId> Arrangement::sequence() const {
   std::ranges::sort(sequence, [&](graph::TaskId a, graph::TaskId b) {
     return std::tuple(key[a.index()], a) < std::tuple(key[b.index()], b);
   });
+  assert_that("no task comes before one that it depends on",
+              [&] { return graph::why_not_topological(graph_, sequence).empty(); });
   return sequence;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/assertions.h"
 #include "graph/analysis.h"
 #include "runtime/plan/plan_memory.h"
 #include "runtime/policy/scheduling/arrangement.h"
@@ -110,14 +111,27 @@ ListScheduler::ListScheduler(JointTasks joint_tasks, const PolicyOptions& option
 double ListScheduler::run(std::span<const double> priority) {
   priority_ = priority;
   chooser_ = nullptr;
-  return run();
+  const double makespan = run();
+  expect_whole();
+  return makespan;
 }
 
 double ListScheduler::run(ListChooser& chooser) {
   chooser_ = &chooser;
   const double makespan = run();
+  expect_whole();
   chooser_ = nullptr;
   return makespan;
+}
+
+void ListScheduler::expect_whole() const {
+  assert_that("every node was started, and its memory freed at the end", [&] {
+    std::size_t nodes = 0;
+    for (std::uint32_t i = 0; i < cost_.size(); ++i) nodes += tasks_.is_node(i) ? 1 : 0;
+    const bool watched = limited_ || watches_memory_;
+    return sequence_.size() == nodes &&
+           (!watched || std::ranges::all_of(memory_, [](const MemoryForecast& memory) { return memory.live() == 0; }));
+  });
 }
 
 double ListScheduler::run() {
@@ -292,6 +306,8 @@ bool ListScheduler::start_the_front() {
 }
 
 void ListScheduler::start(std::size_t lane, std::uint32_t task, std::uint32_t reason) {
+  assert_that("a task starts on an idle lane when all that it depends on is done",
+              [&] { return running_.idle(lane) && missing_[task] == 0; });
   if (limited_ && reason != kOverLimit && held_[task] != 0) reason = kHeld;
   for (const graph::ClassTask& member : tasks_.members(task)) {
     if (!visits_.empty()) wait_for_buffers(tasks_.stream_on(lane, member), member);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assertions.h"
 #include "runtime/plan/plan_memory.h"
 
 namespace weft::policy {
@@ -77,6 +78,7 @@ std::int64_t MemoryForecast::peak_with(std::size_t task) const {
 }
 
 void MemoryForecast::start(std::size_t task) {
+  assert_that("a task starts before its end", [&] { return done_[task] == 0; });
   for (const std::uint32_t tensor : tensors_of(task)) {
     if ((accesses_left_[tensor] & kAlive) != 0) continue;
     accesses_left_[tensor] |= kAlive;
@@ -88,6 +90,11 @@ void MemoryForecast::start(std::size_t task) {
 }
 
 std::int64_t MemoryForecast::finish(std::size_t task) {
+  assert_that("a task that ends was started, and ends once", [&] {
+    return done_[task] == 0 && std::ranges::all_of(tensors_of(task), [&](std::uint32_t tensor) {
+             return (accesses_left_[tensor] & kAlive) != 0 && (accesses_left_[tensor] & ~kAlive) > 0;
+           });
+  });
   done_[task] = 1;
   while (front_ < tasks_ && done_[front_] != 0) ++front_;
   std::int64_t freed = 0;
@@ -98,6 +105,7 @@ std::int64_t MemoryForecast::finish(std::size_t task) {
     if (life.last >= front_) add(front_, life.last + std::size_t{1}, -life.bytes);
   }
   live_ -= freed;
+  assert_that("only bytes that are alive are freed", [&] { return live_ >= 0; });
   return freed;
 }
 

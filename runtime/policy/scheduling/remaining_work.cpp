@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include "base/assertions.h"
 
 namespace weft::policy {
 
@@ -60,6 +63,9 @@ RemainingWork::RemainingWork(const graph::Graph& graph, const cost::TaskCosts& c
         tails[k * tails.size() / (2 * kThresholds)];  // the last half of a step's work has the short tails
     if (thresholds_.empty() || at > thresholds_.back()) thresholds_.push_back(at);
   }
+  assert_that("thresholds ascend", [&] {
+    return std::ranges::adjacent_find(thresholds_, std::ranges::greater_equal()) == thresholds_.end();
+  });
   all_.assign(thresholds_.size() * (1 + groups_), 0);
   for (std::uint32_t i = 0; i < tail.size(); ++i) take(all_, i, -1);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
@@ -68,6 +69,15 @@ TEST(Manifest, MayTellAHeldOutLoss) {
   EXPECT_EQ(to_json(manifest).find("val_loss"), std::string::npos);
   manifest.info.val_loss = 0.1 + 0.2;
   EXPECT_EQ(parse_manifest(to_json(manifest), "m").info.val_loss, 0.1 + 0.2);
+}
+
+TEST(Manifest, MayTellTheTimeOfTheDecay) {
+  Manifest manifest = sample();
+  EXPECT_EQ(to_json(manifest).find("decay_seconds"), std::string::npos);
+  manifest.info.decay_seconds = 0.1 + 0.2;
+  EXPECT_EQ(parse_manifest(to_json(manifest), "m").info.decay_seconds, 0.1 + 0.2);
+  manifest.info.decay_seconds = std::numeric_limits<double>::infinity();
+  EXPECT_THROW(parse_manifest(to_json(manifest), "m"), UserError);
 }
 
 // Of a rank that only has replicas.

@@ -56,6 +56,19 @@ TEST(LearningRate, WsdStaysForFourFifthsAndFallsByARoot) {
   EXPECT_NEAR(rate(Schedule::wsd, 7, 0).at(6), 0.2 + (1 - 0.70710678118654752) * 0.8, 1e-15);
 }
 
+TEST(LearningRate, TimeMayBeAheadOfSteps) {
+  for (const Schedule schedule : {Schedule::cosine, Schedule::wsd, Schedule::linear}) {
+    const LearningRate lr = rate(schedule, 22, 2);
+    EXPECT_DOUBLE_EQ(lr.at(1, 0.5), 1.0);  // warming up
+    EXPECT_DOUBLE_EQ(lr.at(3, 0.5), lr.at(12));
+    EXPECT_DOUBLE_EQ(lr.at(15, 0.5), lr.at(15));
+    EXPECT_DOUBLE_EQ(lr.at(3, 0.9), lr.at(20));
+    EXPECT_DOUBLE_EQ(lr.at(3, 1), 0.2);
+  }
+  EXPECT_DOUBLE_EQ(rate(Schedule::linear, 12, 2).at(3, 0.25), 0.8);  // between two steps
+  EXPECT_DOUBLE_EQ(rate(Schedule::constant, 12, 2).at(3, 1), 1.0);
+}
+
 TEST(LearningRate, NoWarmupAndNothingButWarmup) {
   EXPECT_DOUBLE_EQ(rate(Schedule::cosine, 10, 0).at(0), 1.0);
   EXPECT_DOUBLE_EQ(rate(Schedule::linear, 4, 4).at(3), 1.0);

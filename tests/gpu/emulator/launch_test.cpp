@@ -25,9 +25,9 @@ class Launch : public ::testing::Test {
     json report() const { return json::parse(output.substr(output.rfind("\n{") + 1)); }
   };
 
-  Result train(std::vector<std::string> more) const {
+  Result train(const std::string& run_dir, const std::vector<std::string>& more) const {
     std::vector<std::string> words =
-        testing::tiny_training((folder_.path() / "run").string(), {"--device", "cuda", "--json"});
+        testing::tiny_training((folder_.path() / run_dir).string(), {"--device", "cuda", "--steps", "2", "--json"});
     words[0] = (std::filesystem::path(WEFT_PROGRAMS) / "emulated_weft").string();
     words.insert(words.end(), more.begin(), more.end());
     testing::ChildProcess child(words);
@@ -40,8 +40,8 @@ class Launch : public ::testing::Test {
 };
 
 TEST_F(Launch, RanksTakeAGpuEach) {
-  const Result each = train({"--ranks", "4", "--global-batch", "4"}),
-               shared = train({"--ranks", "4", "--global-batch", "4", "--communicator", "local"});
+  const Result each = train("each", {"--ranks", "4", "--global-batch", "4"}),
+               shared = train("shared", {"--ranks", "4", "--global-batch", "4", "--communicator", "local"});
   ASSERT_EQ(each.exit_code, 0) << each.errors;
   ASSERT_EQ(shared.exit_code, 0) << shared.errors;
   EXPECT_EQ(each.report().at("communicator"), "nccl");
@@ -53,12 +53,12 @@ TEST_F(Launch, RanksTakeAGpuEach) {
 }
 
 TEST_F(Launch, MoreRanksThanGpusShareTheFirst) {
-  const std::string gpus = std::to_string(kDevices), ranks = std::to_string(2 * kDevices);
-  const Result shared = train({"--ranks", ranks, "--global-batch", ranks});
+  const std::string gpus = std::to_string(kDevices), ranks = std::to_string(kDevices + 1);
+  const Result shared = train("shared", {"--ranks", ranks, "--global-batch", ranks});
   ASSERT_EQ(shared.exit_code, 0) << shared.errors;
   EXPECT_EQ(shared.report().at("communicator"), "local");
   EXPECT_EQ(shared.report().at("devices").size(), 1U);
-  const Result refused = train({"--ranks", ranks, "--global-batch", ranks, "--communicator", "nccl"});
+  const Result refused = train("refused", {"--ranks", ranks, "--global-batch", ranks, "--communicator", "nccl"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_TRUE(testing::has_parts(refused.errors, {ranks + " ranks and " + gpus + " GPUs", "--ranks " + gpus}))
       << refused.errors;

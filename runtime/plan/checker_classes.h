@@ -13,7 +13,7 @@ namespace weft::plan {
 /// The beginning of a text on one of several classes, "stage 1: "; "" if there is only one.
 std::string prefix_of_class(std::size_t of_class, std::size_t classes);
 
-/// Checks that
+/// Checks, of several classes, that
 /// - the k-th send of a message channel meets a k-th receive at its other end on the neighbour, with the same message
 ///   number, count and dtype, and no end is left over (Kind::message);
 /// - of a channel whose groups have members in several classes (world, pipe; embedding in the first and the last),

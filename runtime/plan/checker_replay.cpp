@@ -54,6 +54,7 @@ void Replay::find_members() {
         streams, [&](const StreamPlan& s) { return !s.stream.compute && s.stream.channel == channel; });
     return first_slot_[of_class] + static_cast<std::size_t>(found - streams.begin());
   };
+  if (plans_.size() == 1) return;
   for (Slot& slot : slots_) {
     const Stream& stream = plans_[slot.of_class]->streams[slot.stream].stream;
     if (stream.compute || slot.length() == 0) continue;

@@ -142,11 +142,6 @@ std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost
   const bool complete =
       std::ranges::all_of(costs, [](const cost::TaskCosts& each) { return each.cpu_ns.size() == each.ns.size(); });
   if (!complete || compute_streams < 1) throw std::logic_error("bounds need a cost for each task and a compute stream");
-  // A link carries both directions at once, so that the messages of one share nothing with those of the other.
-  const std::vector<int> leaving =
-                             without({graph::Channel::receive_previous, graph::Channel::receive_next}, link_of_channel),
-                         arriving =
-                             without({graph::Channel::send_next, graph::Channel::send_previous}, link_of_channel);
   std::vector<Bounds> bounds;
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const cost::TaskCosts own = with_receives(k, classes, meetings, costs);
@@ -155,10 +150,13 @@ std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost
     };
     if (meetings.all().empty()) {
       bounds.push_back(with_links(link_of_channel));
-    } else {
-      bounds.push_back(with_links(leaving));
-      take_greatest(bounds.back(), with_links(arriving));
+      continue;
     }
+    // A link carries both directions at once, so that the messages of one share nothing with those of the other.
+    bounds.push_back(
+        with_links(without({graph::Channel::receive_previous, graph::Channel::receive_next}, link_of_channel)));
+    take_greatest(bounds.back(),
+                  with_links(without({graph::Channel::send_next, graph::Channel::send_previous}, link_of_channel)));
   }
   return bounds;
 }

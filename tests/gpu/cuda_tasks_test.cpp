@@ -399,8 +399,11 @@ TEST_F(CudaTasks, AttentionBackward) {
           difference += (a[e] - b[e]) * (a[e] - b[e]);
           norm += b[e] * b[e];
         }
+        const std::size_t which = i + 3 - all.size();
+        // In a window of one token dq and dk are zero but for the rounding of `out`, of which each device has its own.
+        if (s.window == 1 && which < 2) norm = static_cast<double>(a.size());
         EXPECT_LT(std::sqrt(difference / norm), dtype == DType::bf16 ? 1.5e-2 : 1e-5) << "d"
-                                                                                      << "qkv"[i + 3 - all.size()];
+                                                                                      << "qkv"[which];
       }
     }
   }

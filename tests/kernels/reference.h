@@ -130,6 +130,7 @@ void run_on_one_and_three_threads(const Scratch& scratch, const std::vector<Tens
 
 struct Tolerance {
   double relative, absolute;
+  double of_terms = 0;  // of the sum of the absolute values of an element's terms
 };
 
 /// fp32: a few rounding errors of sums. bf16: one unit in the last place (rounding itself takes half of it).
@@ -137,17 +138,22 @@ inline Tolerance tolerance_of(DType dtype, double absolute = 1e-5) {
   return dtype == DType::bf16 ? Tolerance{0x1p-8, absolute} : Tolerance{1e-5, absolute};
 }
 
-/// For attention's output. With pairs of bf16, probabilities are rounded too: 2⁻⁹ of Σ p|v|.
+/// For attention's output. With pairs of bf16, probabilities are rounded too, by up to 2⁻⁸ of each: of Σ p|v|.
 inline Tolerance attention_tolerance(DType dtype, PackedUnit bf16 = widest_bf16_unit()) {
-  return tolerance_of(dtype, dtype == DType::bf16 && bf16 == PackedUnit::pairs ? 0x1p-9 : 1e-5);
+  Tolerance tolerance = tolerance_of(dtype);
+  if (dtype == DType::bf16 && bf16 == PackedUnit::pairs) tolerance.of_terms = 0x1p-8;
+  return tolerance;
 }
 
+/// `terms`: by element, if the tolerance is of them.
 inline void expect_close(const Values& actual, const Values& expected, const Tolerance& tolerance,
-                         const std::string& what = "") {
+                         const std::string& what = "", const Values& terms = {}) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
+  ASSERT_TRUE(tolerance.of_terms == 0 || terms.size() == expected.size()) << what;
   int failures = 0;
   for (std::size_t i = 0; i < actual.size() && failures < 5; ++i) {
-    const double allowed = tolerance.absolute + tolerance.relative * std::abs(expected[i]);
+    const double allowed = tolerance.absolute + tolerance.relative * std::abs(expected[i]) +
+                           (tolerance.of_terms > 0 ? tolerance.of_terms * terms[i] : 0.0);
     const bool close = std::abs(actual[i] - expected[i]) <= allowed;
     EXPECT_TRUE(close) << what << " element " << i << ": " << actual[i] << ", expected " << expected[i];
     failures += close ? 0 : 1;

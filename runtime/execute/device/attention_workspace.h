@@ -3,12 +3,8 @@
 
 #include <cstdint>
 
-namespace weft::graph {
-struct AttentionBackward;
-}
-namespace weft::plan {
-struct Plan;
-}
+#include "graph/operations/attention.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::execute {
 

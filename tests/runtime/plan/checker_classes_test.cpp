@@ -195,12 +195,7 @@ TEST(CheckerOfClasses, OneClassIsACaseOfSeveral) {
   EXPECT_EQ(found_in({collectives_plan({"a", "b"}, graph::Channel::world)}), Found{});
   const PipelineToy toy({.stages = 2, .micro_batches = 1});
   const Plan first = pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); })[0];
-  EXPECT_EQ(found_in({first}), (Found{{Kind::message,
-                                       "mb0.S0.fwd.send (message 1, 16 f32) (send_next) has no receive: the step "
-                                       "receives 0 messages on receive_previous"},
-                                      {Kind::message,
-                                       "mb0.S0.bwd.receive (message 1, 16 f32) (receive_next) has no send: the step "
-                                       "sends 0 messages on send_previous"}}));
+  EXPECT_EQ(found_in({first}), Found{}) << "a stage by itself, whose neighbours' graphs aren't there";
 }
 
 // Each class is checked by itself, too, and its violations say which it is.

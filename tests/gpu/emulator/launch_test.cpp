@@ -48,8 +48,8 @@ TEST_F(Launch, RanksTakeAGpuEach) {
   EXPECT_EQ(each.report().at("devices").size(), 4U);
   EXPECT_EQ(shared.report().at("communicator"), "local");
   EXPECT_EQ(shared.report().at("devices").size(), 1U);
-  const double loss = shared.report().at("loss").get<double>();
-  EXPECT_NEAR(each.report().at("loss").get<double>(), loss, 1e-5 * loss);
+  const double loss = shared.report().at("last_loss").get<double>();
+  EXPECT_NEAR(each.report().at("last_loss").get<double>(), loss, 1e-5 * loss);
 }
 
 TEST_F(Launch, MoreRanksThanGpusShareTheFirst) {

@@ -1,5 +1,5 @@
 // Rewrites of a graph that keep every bit of its results on CPUs: they change messages and lifetimes, but no sums. GPUs
-// round otherwise in products with GELU, and NCCL adds in an order that depends on the place in a message.
+// round otherwise in products with GELU. NCCL adds an element in an order that depends on its place in the message.
 #pragma once
 
 #include <cstdint>

@@ -67,15 +67,16 @@ std::string rewrites_text(const RunConfig& config) {
 }  // namespace
 
 ConfigEntry rewrites_key() {
-  return {"rewrites",
-          ValueKind::text,
-          "text",
-          "changes to the graph, as in \"bucket=25MB;reshard\". reshard=LAYERS, recompute=LAYERS and pack-weights=USES "
-          "keep every bit; so do bucket=BYTES, split-collective=BYTES and ar-to-rs-ag, but over NCCL with groups of "
-          "three ranks or more, whose sums round otherwise; so does fuse-gelu on CPUs, while GPUs round otherwise; "
-          "batch-split=PIECES cuts a micro-batch and changes roundings",
-          set_rewrites,
-          rewrites_text};
+  return {
+      "rewrites",
+      ValueKind::text,
+      "text",
+      "changes to the graph, as in \"bucket=25MB;reshard\". reshard=LAYERS, recompute=LAYERS and pack-weights=USES "
+      "keep every bit. bucket=BYTES, split-collective=BYTES and ar-to-rs-ag do so too, except over NCCL in groups of "
+      "three ranks or more, where sums may round otherwise. fuse-gelu keeps every bit on CPUs; GPUs round otherwise. "
+      "batch-split=PIECES cuts a micro-batch and changes roundings",
+      set_rewrites,
+      rewrites_text};
 }
 
 }  // namespace weft::train

@@ -181,8 +181,10 @@ class Needs {
         need(*source, value - model.cost(*source));
         continue;
       }
+      // A limit that no window raised: what is missing is a rounding of differences between much larger times.
+      if (!raised_.window[*node]) continue;
       const StepModel::Task task = model.task_of(*node);
-      const WorkWindow& window = raised_.window[*node].value();
+      const WorkWindow& window = *raised_.window[*node];
       result.push_back({direction_.side(), task.class_index, task.task, raised_.value[*node], window});
       const GraphSide::Before before = direction_.before(*node, raised_.value);
       of(window, direction_.limits(before));

@@ -116,12 +116,14 @@ void NcclCommunicator::init(const ncclUniqueId& id) {
   expect(ncclCommCount(communicator_, &ranks_), [] { return "ncclCommCount"; });
 }
 
-// The parent's state tells when the split is over; the child has been written by then.
+// The call tells no more than whether the split has begun: it returns ncclSuccess while a thread of NCCL goes on. The
+// parent's state tells when the split is over; the child has been written by then.
 void NcclCommunicator::split(NcclCommunicator& parent, std::optional<int> color) {
   const auto what = [] { return "ncclCommSplit"; };
   ncclConfig_t config = non_blocking();
-  parent.wait(
+  parent.expect(
       ncclCommSplit(parent.usable(), color.value_or(NCCL_SPLIT_NOCOLOR), world_.rank(), &communicator_, &config), what);
+  parent.wait(ncclInProgress, what);
   if (!color) return;
   wait(ncclInProgress, what);
   expect(ncclCommCount(communicator_, &ranks_), [] { return "ncclCommCount"; });

@@ -402,10 +402,12 @@ ncclResult_t ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t* ch
     hand_over(child, made, parent->device);
     return ended;
   });
-  if (result == ncclInProgress) ++parent->splits;
-  return result;
+  if (result != ncclInProgress) return result;
+  ++parent->splits;
+  return ncclSuccess;  // as NCCL: only the parent's state tells that the split isn't over
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* state) {
+  if (communicator == nullptr) return ncclInvalidArgument;
   if (const ncclResult_t result = refused(__func__); result != ncclSuccess) return result;
   *state = communicator->state;
   return ncclSuccess;

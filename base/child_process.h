@@ -1,4 +1,4 @@
-// A program that runs beside this one and talks with it by lines of text, until a moment at which it is ended.
+// A program that runs beside this one and exchanges lines of text with it, until a moment at which it is ended.
 #pragma once
 
 #include <sys/types.h>

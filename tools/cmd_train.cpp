@@ -142,33 +142,33 @@ int train(const TrainOptions& options, LogLevel log_level) {
     if (options.dry_run && tuning.from == train::TuningSetting::From::trials) tuning = {};
     std::unique_ptr<train::RunFolder> folder;
     if (!options.dry_run) folder = train::claim_run_folder(world, config, {name, options.overwrite});
-    const bool speaks = world.rank() == 0;
-    const bool talks = speaks && !options.json && !options.quiet;
-    if (speaks) {
+    const bool is_first = world.rank() == 0;
+    const bool shows_progress = is_first && !options.json && !options.quiet;
+    if (is_first) {
       for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
     }
-    train::Trainer trainer(world, run, talks ? train::Trainer::Console::progress : train::Trainer::Console::silent);
+    train::Trainer trainer(world, run, shows_progress ? train::Trainer::Console::progress : train::Trainer::Console::silent);
     if (options.dry_run) {
       const train::RunDescription described = trainer.description();
-      if (speaks && options.json) say("{}\n", train::describe_run_json(described));
-      if (speaks && !options.json) say(stdout, train::describe_run(described, output_width()));
+      if (is_first && options.json) say("{}\n", train::describe_run_json(described));
+      if (is_first && !options.json) say(stdout, train::describe_run(described, output_width()));
       return 0;
     }
     train::log_run(world, trainer.description());
-    if (talks) {
+    if (shows_progress) {
       const auto describe = options.verbose ? train::describe_run : train::describe_run_briefly;
       tell(describe(trainer.description(), told_width()).plain());
     }
     const train::TrainResult result =
         trainer.run(options.overwrite ? train::Trainer::OldFiles::removed : train::Trainer::OldFiles::kept, &log);
-    if (speaks && options.json) say("{}\n", to_json(config, result));
-    if (speaks && !options.json) print_summary(options, config, result);
+    if (is_first && options.json) say("{}\n", to_json(config, result));
+    if (is_first && !options.json) print_summary(options, config, result);
     return 0;
   };
   return train::run_on_ranks(
       options.config, body, {}, [&](const train::RunConfig& config, const train::RankCount& ranks) {
         return study::choose_grid(config, ranks,
-                                  options.json || options.quiet ? study::Speech::none : study::Speech::choice);
+                                  options.json || options.quiet ? study::Verbosity::quiet : study::Verbosity::choice);
       });
 }
 

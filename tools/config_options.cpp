@@ -91,11 +91,11 @@ CommandOption key_option(const train::ConfigKey& key, std::vector<train::Setting
   option.suggestions = key.words;
   option.arity = key.is_switch ? Arity::none : key.is_list ? Arity::each : Arity::one;
   option.common = std::ranges::find(kCommon, key.name) != kCommon.end();
-  const auto spoken = std::ranges::find(key_values(), key.name, &KeyValue::key);
-  if (spoken == key_values().end()) return option;
-  option.value = spoken->value;
-  option.paths = spoken->paths;
-  option.suggestions = spoken->suggestions;
+  const auto described = std::ranges::find(key_values(), key.name, &KeyValue::key);
+  if (described == key_values().end()) return option;
+  option.value = described->value;
+  option.paths = described->paths;
+  option.suggestions = described->suggestions;
   return option;
 }
 

@@ -155,7 +155,7 @@ class Step:
                 if missing[target] == 0:
                     self.order.append(target)
         if len(self.order) != count:
-            raise Refused("the graph has a circle")
+            raise Refused("the graph has a cycle")
 
     def _slowdown(self, compute, collective):
         for each in self.slowdowns:

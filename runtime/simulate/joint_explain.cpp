@@ -25,8 +25,8 @@ class PlayedStep {
     const plan::Position at = plan(stage).position[id.index()];
     return step(stage).times[at.stream.index()][at.entry];
   }
-  Interval motion(std::size_t stage, graph::TaskId id) const {
-    return motion_of(plans_, steps_, stage, plan(stage).position[id.index()]);
+  Interval flight(std::size_t stage, graph::TaskId id) const {
+    return flight_of(plans_, steps_, stage, plan(stage).position[id.index()]);
   }
   bool computes(std::size_t stage, graph::TaskId id) const {
     return graph::channel_of(task(stage, id).operation) == nullptr;
@@ -130,9 +130,9 @@ void add_gap(const PlayedStep& step, std::size_t stage, Interval gap, graph::Tas
     base.made_by = step.last_wait(other, member);
   }
   // The task for which it waits may itself be late because of this stage: then there is no other to blame.
-  const Interval motion = step.motion(stage, wait);
+  const Interval flight = step.flight(stage, wait);
   const std::int64_t own = std::clamp(step.time(stage, wait).begin, gap.begin, gap.end),
-                     moves = std::clamp(motion.begin, own, gap.end), ends = std::clamp(motion.end, moves, gap.end);
+                     moves = std::clamp(flight.begin, own, gap.end), ends = std::clamp(flight.end, moves, gap.end);
   const auto [before, during] = causes_of(step.task(stage, wait));
   add(gap.begin, own, BubbleCause::other);
   add(own, moves, before);
@@ -188,13 +188,13 @@ std::string_view to_string(BubbleCause cause) {
     case BubbleCause::gradient:
       return "waits for a gradient";
     case BubbleCause::message:
-      return "a message is in motion";
+      return "a message is in flight";
     case BubbleCause::receiver:
       return "waits for a receiver";
     case BubbleCause::members:
       return "waits for other stages' collectives";
     case BubbleCause::collective:
-      return "a collective is in motion";
+      return "a collective is in flight";
     case BubbleCause::step_end:
       return "has no work left";
     case BubbleCause::other:

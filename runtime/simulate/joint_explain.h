@@ -16,10 +16,10 @@ namespace weft::simulate {
 enum class BubbleCause : std::uint8_t {
   activation,  // a message of the forward pass that another stage hasn't sent yet
   gradient,    // a message of the backward pass that another stage hasn't sent yet
-  message,     // a message that is in motion
+  message,     // a message that is in flight
   receiver,    // a message of its own, which another stage isn't ready to receive and whose bytes it needs
   members,     // a collective for which other stages aren't ready
-  collective,  // a collective that is in motion
+  collective,  // a collective that is in flight
   step_end,    // the step's end: the stage has no computation left
   other,       // anything else, such as a collective that runs late by the policy's order
 };

@@ -62,16 +62,16 @@ const plan::StepTrace& step_of_stage(const Simulation& simulation, std::size_t s
   return simulation.ranks.at(alike ? stage : static_cast<std::size_t>(rank)).steps.back();
 }
 
-Interval motion_of(std::span<const plan::Plan* const> plans, std::span<const plan::StepTrace* const> steps,
+Interval flight_of(std::span<const plan::Plan* const> plans, std::span<const plan::StepTrace* const> steps,
                    std::size_t stage, plan::Position at) {
   const plan::TaskTime own = steps[stage]->times[at.stream.index()][at.entry];
-  Interval motion{own.begin, own.end};
+  Interval flight{own.begin, own.end};
   const graph::Channel channel = plans[stage]->streams[at.stream.index()].stream.channel;
   const auto member = [&](std::size_t other, graph::Channel end) {
     for (std::size_t s = 0; s < plans[other]->streams.size(); ++s) {
       const plan::StreamPlan& stream = plans[other]->streams[s];
       if (stream.stream.compute || stream.stream.channel != end || at.entry >= stream.entries.size()) continue;
-      motion.begin = std::max(motion.begin, steps[other]->times[s][at.entry].begin);
+      flight.begin = std::max(flight.begin, steps[other]->times[s][at.entry].begin);
     }
   };
   if (graph::is_message(channel)) {
@@ -81,8 +81,8 @@ Interval motion_of(std::span<const plan::Plan* const> plans, std::span<const pla
   } else {
     for (const std::size_t other : graph::classes_of_channel(channel, plans.size())) member(other, channel);
   }
-  motion.begin = std::min(motion.begin, motion.end);
-  return motion;
+  flight.begin = std::min(flight.begin, flight.end);
+  return flight;
 }
 
 std::vector<StageTimes> stage_times(std::span<const plan::Plan* const> plans,
@@ -100,7 +100,7 @@ std::vector<StageTimes> stage_times(std::span<const plan::Plan* const> plans,
         if (stream.compute) {
           computing.push_back({time.begin, time.end});
         } else {
-          communicating.push_back(motion_of(plans, steps, k, {plan::StreamId(s), e}));
+          communicating.push_back(flight_of(plans, steps, k, {plan::StreamId(s), e}));
         }
       }
     }

@@ -38,7 +38,7 @@ struct StageTimes {
   /// Idle until the first backward work begins; after it until the last forward work ends; then until the last backward
   /// work ends; and until the step's end. A rank without forward or backward work has only the last.
   double idle_warm_up = 0, idle_steady = 0, idle_drain = 0, idle_end = 0;
-  /// Messages and collectives in motion, from when all their members have arrived; exposed: while no computation runs.
+  /// Messages and collectives in flight, from when all their members have arrived; exposed: while no computation runs.
   double communication = 0, exposed = 0;
 
   double idle() const { return idle_warm_up + idle_steady + idle_drain + idle_end; }
@@ -49,8 +49,8 @@ struct StageTimes {
 const plan::StepTrace& step_of_stage(const Simulation& simulation, std::size_t stage, std::size_t stages,
                                      const graph::Grid& grid);
 
-/// When a task of a communication stream was in motion: from the begin of the last of its members among the stages.
-Interval motion_of(std::span<const plan::Plan* const> plans, std::span<const plan::StepTrace* const> steps,
+/// When a task of a communication stream was in flight: from the begin of the last of its members among the stages.
+Interval flight_of(std::span<const plan::Plan* const> plans, std::span<const plan::StepTrace* const> steps,
                    std::size_t stage, plan::Position at);
 
 /// By stage, of the plans' last simulated step.

@@ -92,8 +92,8 @@ std::optional<train::Setting> memory_setting_of(train::RunConfig config, const s
 }
 
 /// `text`: lines for a person; `records`: the same for the log.
-void tell_choice(Speech speech, const StyledText& text, const StyledText& records) {
-  if (speech == Speech::choice) tell(text.plain());
+void tell_choice(Verbosity verbosity, const StyledText& text, const StyledText& records) {
+  if (verbosity == Verbosity::choice) tell(text.plain());
   std::istringstream lines(records.plain());
   for (std::string line; std::getline(lines, line);) {
     Log(LogTopic::plan, 0).info("{}", line.substr(std::min(line.find_first_not_of(' '), line.size())));
@@ -102,11 +102,11 @@ void tell_choice(Speech speech, const StyledText& text, const StyledText& record
 
 }  // namespace
 
-std::vector<train::Setting> choose_grid(const train::RunConfig& config, const train::RankCount& ranks, Speech speech) {
+std::vector<train::Setting> choose_grid(const train::RunConfig& config, const train::RankCount& ranks, Verbosity verbosity) {
   const Keys kept = set_keys(config);
   if (const std::optional<Choice> had = choice_to_resume(config, kept, ranks.all)) {
     const StyledText text(fmt::format("{:<10} {}, as the run has it that goes on\n", "grid", to_string(*had)));
-    tell_choice(speech, text, text);
+    tell_choice(verbosity, text, text);
     return settings_of(*had, kSource);
   }
   train::ResolvedRun run = open_search(config);
@@ -119,7 +119,7 @@ std::vector<train::Setting> choose_grid(const train::RunConfig& config, const tr
   if (own_limit) run.config.memory = static_cast<std::int64_t>(train::machine_memory_bytes()) / ranks.on_node;
   const SearchOptions options = options_of(run, kept, ranks.all);
   const SearchResult result = [&] {
-    StatusLine line(speech == Speech::choice);
+    StatusLine line(verbosity == Verbosity::choice);
     return search_configurations(run, options, [&](const Status& status) { line.show(status); });
   }();
   std::vector<train::Setting> chosen = settings_of(result.configurations.front().choice, kSource);
@@ -135,7 +135,7 @@ std::vector<train::Setting> choose_grid(const train::RunConfig& config, const tr
       chosen.push_back(*limit);
     }
   }
-  tell_choice(speech, text, records);
+  tell_choice(verbosity, text, records);
   return chosen;
 }
 

@@ -194,7 +194,7 @@ class Search {
     const StepFamily family(run_, candidate.choice);
     const StepEstimate estimate(family, limit);
     std::vector<Configuration> found;
-    least_bytes = estimate.frugal_bytes();
+    least_bytes = estimate.estimated_peak_bytes();
     if (memory_ > 0 && least_bytes > limit) return found;
     for (const auto& [needs, order] : candidate.orders) {
       if (needs.least_ns > kEstimateError * best_) continue;

@@ -29,9 +29,9 @@ StepEstimate::StepEstimate(const StepFamily& family, std::int64_t limit)
         train::planning_problem(family.one_stage_run_of(size.layers, size.micro_batches, graph::kAxes));
     steps_.push_back({size, plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts)});
   }
-  frugal_ = frugal_by(*axonn);
-  if (limit > 0 && frugal_.total > limit) {
-    if (Frugal other = frugal_by(*serial); other.total < frugal_.total) frugal_ = std::move(other);
+  lean_ = lean_plan_by(*axonn);
+  if (limit > 0 && lean_.total > limit) {
+    if (LeanPlan other = lean_plan_by(*serial); other.total < lean_.total) lean_ = std::move(other);
   }
   std::int64_t whole_bytes = 0;
   program_ = plans_by(*program, whole_bytes);
@@ -52,10 +52,10 @@ std::vector<plan::Plan> StepEstimate::plans_by(const policy::Policy& policy, std
   return plans;
 }
 
-StepEstimate::Frugal StepEstimate::frugal_by(const policy::Policy& policy) const {
-  Frugal frugal;
-  for (const plan::Plan& plan : plans_by(policy, frugal.total)) frugal.scratch.push_back(plan.scratch_bytes);
-  return frugal;
+StepEstimate::LeanPlan StepEstimate::lean_plan_by(const policy::Policy& policy) const {
+  LeanPlan lean;
+  for (const plan::Plan& plan : plans_by(policy, lean.total)) lean.scratch.push_back(plan.scratch_bytes);
+  return lean;
 }
 
 double StepEstimate::program_ns(std::size_t step, const std::array<graph::Axis, 4>& order) const {
@@ -76,10 +76,10 @@ double StepEstimate::makespan(std::size_t step, const std::array<graph::Axis, 4>
       train::planning_problem(family_.run_of(small.size.layers, small.size.micro_batches, order), small.graph);
   problem.options.gathers_ahead = gathers_ahead;
   problem.options.memory_limit = 0;
-  if (limit_ > 0 && frugal_.total < limit_) {
+  if (limit_ > 0 && lean_.total < limit_) {
     const double share = static_cast<double>(small.size.layers) / static_cast<double>(family_.layers());
     problem.options.memory_limit =
-        frugal_.scratch[step] + static_cast<std::int64_t>(share * static_cast<double>(limit_ - frugal_.total));
+        lean_.scratch[step] + static_cast<std::int64_t>(share * static_cast<double>(limit_ - lean_.total));
   }
   const cost::TaskCosts costs = policy::costs_of(graph, problem.options);
   policy::ListScheduler scheduler(graph, costs, problem.options);

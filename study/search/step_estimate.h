@@ -21,13 +21,13 @@ class StepEstimate {
   /// The family must outlive the estimate. `limit`: bytes of state and scratch that a plan may take; 0: any.
   StepEstimate(const StepFamily& family, std::int64_t limit);
 
-  /// State and scratch of a plan that is known to be frugal: of policy axonn, or of serial order where axonn's exceeds
+  /// State and scratch of a plan that needs little memory: of policy axonn, or of serial order where axonn's exceeds
   /// the limit and serial order's is less.
-  std::int64_t frugal_bytes() const { return frugal_.total; }
+  std::int64_t estimated_peak_bytes() const { return lean_.total; }
 
   /// Nanoseconds of the shortest of a few list schedules and, if it fits, of program order, with the grid's axes in
-  /// this order. Schedules of a small step may take the scratch of its frugal plan, and its layers' share of what the
-  /// limit leaves beyond the whole step's frugal plan. Without a limit, and where frugal_bytes() exceeds it, they may
+  /// this order. Schedules of a small step may take the scratch of its lean plan, and its layers' share of what the
+  /// limit leaves beyond the whole step's lean plan. Without a limit, and where estimated_peak_bytes() exceeds it, they may
   /// take any memory.
   double step_ns(const std::array<graph::Axis, 4>& order) const;
 
@@ -36,13 +36,13 @@ class StepEstimate {
     SmallSteps::Size size;
     std::shared_ptr<const graph::Graph> graph;
   };
-  struct Frugal {
+  struct LeanPlan {
     std::int64_t total = 0;             // of the whole step
     std::vector<std::int64_t> scratch;  // of the small steps
   };
   /// By small step. `whole_bytes`: gets the extrapolated state and scratch of the whole step.
   std::vector<plan::Plan> plans_by(const policy::Policy& policy, std::int64_t& whole_bytes) const;
-  Frugal frugal_by(const policy::Policy& policy) const;
+  LeanPlan lean_plan_by(const policy::Policy& policy) const;
   double program_ns(std::size_t step, const std::array<graph::Axis, 4>& order) const;
   double makespan(std::size_t step, const std::array<graph::Axis, 4>& order, std::int64_t gathers_ahead,
                   bool by_rank) const;
@@ -51,7 +51,7 @@ class StepEstimate {
   const std::int64_t limit_;
   const SmallSteps sizes_;
   std::vector<SmallStep> steps_;
-  Frugal frugal_;
+  LeanPlan lean_;
   std::vector<plan::Plan> program_;  // by small step, in program order; empty: it takes too much memory
 };
 

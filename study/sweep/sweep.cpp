@@ -159,7 +159,7 @@ RowName name_of(const SweepRow& row) {
   return {row.values, row.policy, row.seed};
 }
 
-std::string spoken(const Sweep& sweep, const SweepRow& row) {
+std::string label_of(const Sweep& sweep, const SweepRow& row) {
   std::string text;
   for (std::size_t i = 0; i < row.values.size(); ++i) text += fmt::format("{}={} ", sweep.keys[i].key, row.values[i]);
   return text + row.policy;
@@ -268,7 +268,7 @@ std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> kn
                                     static_cast<std::size_t>(std::max(1, sweep.threads)));
   std::mutex mutex;
   std::int64_t done = 0;
-  if (total > 0) tell({spoken(sweep, rows[jobs.front().places.front()]), 0, total});
+  if (total > 0) tell({label_of(sweep, rows[jobs.front().places.front()]), 0, total});
   const auto run = [&](std::size_t number) {
     const Job& job = jobs[number];
     std::vector<SweepRow> found;
@@ -277,7 +277,7 @@ std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> kn
     const std::lock_guard lock(mutex);
     keep(found);
     done += std::ssize(found);
-    tell({fmt::format("[{}/{}] {}", done, total, spoken(sweep, found.front())), done, total});
+    tell({fmt::format("[{}/{}] {}", done, total, label_of(sweep, found.front())), done, total});
     for (std::size_t i = 0; i < found.size(); ++i) rows[job.places[i]] = std::move(found[i]);
   };
   tbb::parallel_for(std::size_t{0}, jobs.size(), std::size_t{1}, run, tbb::simple_partitioner());

@@ -302,7 +302,7 @@ TEST_P(ModelNumerics, TenStepsOfAdamWFollowTheReference) {
       e.last_m = m;
     }
   }
-  EXPECT_LT(last, first - 0.1);  // and it learns the batch by heart
+  EXPECT_LT(last, first - 0.1);  // and it memorizes the batch
   for (std::size_t p = 0; p < expected.size(); ++p) {
     const auto weight = net.state(net.specs()[p].name);
     EXPECT_LT(largest_difference({weight.begin(), weight.end()}, expected[p].weight),

@@ -132,8 +132,8 @@ ConfigEntry memory_key() {
 void add_plan(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::plan,
       {text_key("policy",
-                "who orders the step's tasks on streams; a library (./mine.so) is loaded only if the command line "
-                "names it",
+                "the scheduling policy, which orders the step's tasks on streams; a library (./mine.so) is loaded only if the "
+                "command line names it",
                 &RunConfig::policy),
        rewrites_key(),
        words_key<WeightPacking>(
@@ -246,7 +246,7 @@ ConfigEntry goldfish_key() {
   return {"goldfish",
           ValueKind::text,
           "k=N,h=N,strategy=NAME",
-          "drop one in k targets from the training loss, so that texts aren't learnt by heart (Goldfish loss). "
+          "drop one in k targets from the training loss, so that texts aren't memorized (Goldfish loss). "
           "strategy: hash (the h tokens before a target decide), avalanche, static (every k-th) or random; empty: none",
           [](RunConfig& config, std::string_view value, std::string_view where) {
             config.goldfish = goldfish_of(value, where);

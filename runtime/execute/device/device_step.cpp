@@ -320,6 +320,14 @@ void DeviceTeam::Impl::finish(std::size_t leader) {
   watch.finish(under_way.empty());
 }
 
+// Work that is still on the stream must not touch memory that is freed after a failure.
+void DeviceTeam::Impl::await_after_failure(DeviceStream stream) noexcept {
+  try {
+    if (stream.valid()) device->synchronize(stream);
+  } catch (const std::exception&) {  // the first exception is already being thrown to the caller
+  }
+}
+
 // After a failure of this rank or of a peer: releases the streams that wait for peers, so that they end. Neither the
 // device nor NCCL may answer any more. Then a limit ends the process, whether a watchdog watches or not; until then the
 // step counts as running.
@@ -331,12 +339,7 @@ void DeviceTeam::Impl::give_up(const std::exception_ptr& failure) {
     destroy_graphs();
     transport->stop();
     for (const auto* streams : {&ranks.front().compute, &ranks.front().channel}) {
-      for (const DeviceStream stream : *streams) {
-        try {
-          if (stream.valid()) device->synchronize(stream);
-        } catch (const std::exception&) {  // the first exception is already being thrown to the caller
-        }
-      }
+      for (const DeviceStream stream : *streams) await_after_failure(stream);
     }
   }
   watch.stop();
@@ -351,7 +354,12 @@ void DeviceTeam::Impl::move_state(const Rank& rank, bool to_device) {
   } else {
     device->copy(state_stream, host, rank.device_state, rank.state->bytes());
   }
-  device->synchronize(state_stream);
+  try {
+    device->synchronize(state_stream);
+  } catch (...) {
+    await_after_failure(state_stream);
+    throw;
+  }
 }
 
 }  // namespace weft::execute

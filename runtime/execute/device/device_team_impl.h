@@ -146,6 +146,7 @@ struct DeviceTeam::Impl {
   void launch_collective(std::size_t plan_index, Group& group, std::span<const std::size_t> next, bool timed);
   DeviceGraph graph_of(std::size_t plan_index, const std::vector<std::size_t>& of_ranks);
   void destroy_graphs();
+  void await_after_failure(DeviceStream stream) noexcept;
   void give_up(const std::exception_ptr& failure);
   void move_state(const Rank& rank, bool to_device);
 };

@@ -276,14 +276,14 @@ class Replay {
     if (step.next != graph::Meetings::kNone) release_step(step.next);
   }
 
-  /// Breaks a circle of heads. Program order has none, so some task that isn't placed is ready.
+  /// Breaks a cycle of heads. Program order has none, so some task that isn't placed is ready.
   void start_first_ready() {
     std::uint32_t rank = kNoTask, task = kNoTask;
     for (std::uint32_t k = 0; k < ranks_.size(); ++k) {
       while (!ready_[k].empty() && ranks_[k].is_placed(ready_[k].top())) ready_[k].pop();
       if (!ready_[k].empty() && ready_[k].top() < task) std::tie(rank, task) = std::pair(k, ready_[k].top());
     }
-    if (task == kNoTask) throw std::logic_error("the program's stages wait for each other in a circle");
+    if (task == kNoTask) throw std::logic_error("the program's stages wait for each other in a cycle");
     place(rank, task, ranks_[rank].start_of(task), ranks_[rank].cost(task), false);
   }
 

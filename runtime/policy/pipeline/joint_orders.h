@@ -1,4 +1,4 @@
-// Merges the orders that the rank classes of a pipeline want into orders that can't stand still together.
+// Merges the orders that the rank classes of a pipeline want into orders that can't deadlock.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct WantedSequence {
 /// - a task that an earlier one depends on comes before it;
 /// - a message is placed on both ranks at once, as soon as both ends can begin: a receive is issued when its send is,
 ///   beside the receiver's computations. So are collectives of channels that several classes share;
-/// - where the classes would wait for each other in a circle, the first ready task in program order goes ahead.
-/// So each class's order is one order of the whole step, restricted to the class. No two classes can stand still in it,
+/// - where the classes would wait for each other in a cycle, the first ready task in program order goes ahead.
+/// So each class's order is one order of the whole step, restricted to the class. The classes can't deadlock in it,
 /// nor can they if a rank has only one queue for all communication.
 ///
 /// Added edges give the memory planner buffers to use again: a receive waits for the last entry that was over when its

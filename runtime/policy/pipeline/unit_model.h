@@ -68,7 +68,7 @@ class UnitModel {
   std::vector<std::int64_t> base_, limit_;  // by rank
 };
 
-/// A step of sequences in the model. Infinite makespan: ranks wait for each other in a circle.
+/// A step of sequences in the model. Infinite makespan: ranks wait for each other in a cycle.
 struct UnitTimes {
   double makespan = std::numeric_limits<double>::infinity();
   bool fits = true;        // each rank within its limit

@@ -47,7 +47,7 @@ class ListChooser {
 ///
 /// Several rank classes of a pipeline are scheduled together, by nodes and lanes (pipeline/joint_tasks.h), each class
 /// within its own limit: messages and collectives of several classes start on all members at once. The orders of the
-/// classes are restrictions of one order of starts, so they can't stand still together, nor can they if a rank has one
+/// classes are restrictions of one order of starts, so they can't deadlock, nor can they if a rank has one
 /// queue for all communication. Added edges let the memory planner use the buffers of messages again: a receive waits
 /// for the last computation that was over when the visit to a stage began in which it starts; a visit waits for sends
 /// that were over when the visit before it began.

@@ -22,7 +22,7 @@ namespace weft::policy {
 /// Makes an order of one graph shorter: the incumbent, the best order so far. Its times are computed as timetable.h
 /// does, with contention.
 ///
-/// A window is a run of tasks, by their start in the incumbent. Branch and bound runs the step in thought. Whenever a
+/// A window is a run of tasks, by their start in the incumbent. Branch and bound simulates the step. Whenever a
 /// stream is idle and could start a task of the window, each task that the window has for this stream is tried as its
 /// next one, even a task that can't start yet. So all orders of the window are tried, except in three cases:
 /// - a bound of the rest of the step isn't below the incumbent: longest paths, and work (remaining_work.h);
@@ -50,7 +50,7 @@ class WindowSearch {
     bool complete = false;  // all orders of the window were tried or excluded
     std::int64_t nodes = 0;
   };
-  /// Searches the window of `count` tasks from `first` on. A node is a start of a task in thought, or a choice; at most
+  /// Searches the window of `count` tasks from `first` on. A node is a simulated start of a task, or a choice; at most
   /// about `nodes`.
   Outcome search(std::size_t first, std::size_t count, std::int64_t nodes);
 

@@ -164,7 +164,7 @@ void StepModel::add_edges(const graph::OpenGraph& open) {
       if (--missing[to] == 0) order_.push_back(to);
     }
   }
-  if (order_.size() != cost_.size()) throw std::logic_error("the classes of a step wait for each other in a circle");
+  if (order_.size() != cost_.size()) throw std::logic_error("the classes of a step wait for each other in a cycle");
 }
 
 void StepModel::add_resources(const graph::OpenGraph& open) {

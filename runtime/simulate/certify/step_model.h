@@ -44,7 +44,7 @@ struct StepResource {
 class StepModel {
  public:
   /// The graph's edges are all listed (simulate::open_graph_of). Throws std::logic_error if its classes wait for each
-  /// other in a circle.
+  /// other in a cycle.
   explicit StepModel(const graph::OpenGraph& open);
 
   std::size_t nodes() const { return cost_.size(); }

@@ -360,7 +360,7 @@ int random_trials(int count, std::uint64_t seed, std::size_t jobs, const std::ve
   return wrong == 0 ? 0 : 1;
 }
 
-// One of the faults that were found by reading, each by the failures that showed it.
+// One of the faults that were found by reading or by random failures, each by the failures that showed it.
 struct Named {
   std::string_view name;
   std::size_t scenario;
@@ -378,6 +378,8 @@ std::vector<Named> named_faults() {
       {"split-fails-late", 0, {{{"ncclCommSplit", 1}, 1, late}}},
       {"split-never-ends", 0, {{{"ncclCommSplit", 1}, 1, never}}},
       {"collective-fails-late", 1, {{{"ncclAllReduce", 1}, 3, late}}},
+      // The copy of the state goes on while its memory is freed.
+      {"state-never-awaited", 3, {{{"cudaStreamSynchronize", 0}, 1, once}}},
       {"peers-never-come", 2, {{{"ncclSend", 0}, 0, never}}},
   };
 }

@@ -99,7 +99,7 @@ TEST(ClassBounds, DirectionsOfALinkAreToldApart) {
 }
 
 /// A random order of all classes at once, in which both ends of a message and all members of a collective are placed
-/// together: it can't stand still.
+/// together: it can't deadlock.
 std::vector<plan::Plan> random_plans(const PipelineToy& toy, Draws& draws) {
   const std::size_t stages = toy.classes().size();
   std::vector<plan::Order> orders(stages);

@@ -35,7 +35,7 @@ std::string value_of(const std::vector<train::Setting>& settings, std::string_vi
 }
 
 std::vector<train::Setting> chosen(const train::RunConfig& config, train::RankCount ranks = {4, 1}) {
-  return choose_grid(config, ranks, Speech::none);
+  return choose_grid(config, ranks, Verbosity::quiet);
 }
 
 std::string refusal(const train::RunConfig& config, train::RankCount ranks = {4, 1}) {

@@ -128,9 +128,9 @@ TEST(StepEstimate, IsNearAStepThatIsPlannedWhole) {
     // Eight micro-batches of tiny gathers, whose order a few micro-batches don't tell, are estimated too long.
     const double error = family.micro_batches() > 4 ? 0.3 : 0.1;
     EXPECT_NEAR(estimate.step_ns(graph::kAxes), best, error * best) << to_string(choice);
-    const std::int64_t frugal = simulate::report_plan(problem, policy::named_policy("axonn")).memory_bytes;
-    EXPECT_NEAR(static_cast<double>(estimate.frugal_bytes()), static_cast<double>(frugal),
-                0.05 * static_cast<double>(frugal))
+    const std::int64_t lean = simulate::report_plan(problem, policy::named_policy("axonn")).memory_bytes;
+    EXPECT_NEAR(static_cast<double>(estimate.estimated_peak_bytes()), static_cast<double>(lean),
+                0.05 * static_cast<double>(lean))
         << to_string(choice);
   }
 }

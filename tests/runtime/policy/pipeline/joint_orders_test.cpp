@@ -35,7 +35,7 @@ TEST(JointOrders, AReceiveIsIssuedWithItsSend) {
                    "mb1.S0.bwd.input.p0", "mb1.S0.bwd.weight.p0", "S0.update.p0"}));
 }
 
-// Sequences against dependencies, or that wait for each other in a circle, become possible ones.
+// Sequences against dependencies, or that wait for each other in a cycle, become possible ones.
 TEST(JointOrders, ImpossibleWishesAreChanged) {
   const testing::PipelineToy toy({.stages = 3, .micro_batches = 3, .world = true});
   std::vector<std::vector<graph::TaskId>> wanted;

@@ -55,7 +55,7 @@ std::shared_ptr<const graph::Graph> with_shared_collective(const graph::Graph& t
 }
 
 // A last stage may have its part of a sum with the first stage before it sends the gradient that the first one's part
-// waits for, as with tied embeddings. Blocking there would stand still.
+// waits for, as with tied embeddings. Blocking there would be a deadlock.
 TEST(PipelinePolicies, SharedCollectivesComeWhereAllStagesCanBegin) {
   const testing::PipelineToy toy({.stages = 2, .micro_batches = 4, .update = 10});
   const std::vector<std::shared_ptr<const graph::Graph>> classes = {

@@ -16,9 +16,8 @@
 #include "graph/analysis.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/serial.h"
-#include "runtime/policy/scheduling/list_schedule.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 #include "runtime/policy/scheduling/timetable.h"
-#include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {
 namespace {
@@ -61,16 +60,10 @@ class Fitting {
 
   /// Tasks start in the order of `wanted`, as far as the limit allows.
   plan::Order list_schedule_like(const plan::Order& wanted) {
-    std::vector<double> priority = timetable_of(graph_, wanted, costs(), options_).start;
-    for (double& value : priority) value = -value;
-    return shortest_within_limit(
-               graph_, costs(), options_,
-               [&](const PolicyOptions& under) {
-                 ListScheduler scheduler(graph_, costs(), under);
-                 scheduler.run(priority);
-                 return scheduler.order({.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::as_ordered});
-               })
-        .order;
+    const LimitedLists lists({&borrowed_, 1}, options_);
+    const std::vector<double> priority = lists.priority_of({&wanted, 1});
+    const plan::Reason reason{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::as_ordered};
+    return std::move(lists.shortest(by_priority(priority, reason)).orders.front());
   }
 
   /// Enters the first serial order that fits, of all that there are.
@@ -179,9 +172,7 @@ std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& optio
 }
 
 WantedOrder wanted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
-  PolicyOptions unlimited = options;
-  unlimited.memory = unlimited.memory_limit = 0;
-  WantedOrder wanted{.order = policy.order(graph, unlimited)};
+  WantedOrder wanted{.order = policy.order(graph, without_limits(options))};
   const std::int64_t limit = scratch_limit(graph, options);
   if (limit == 0) return wanted;
   Fitting fitting(graph, options, limit);

@@ -92,6 +92,11 @@ std::vector<std::string> names_of(Condition&& holds) {
 
 }  // namespace
 
+PolicyOptions without_limits(PolicyOptions options) {
+  options.memory = options.memory_limit = 0;
+  return options;
+}
+
 std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
   return {};
 }

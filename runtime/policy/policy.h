@@ -35,6 +35,9 @@ struct PolicyOptions {
   const plan::WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: no packing of weights
 };
 
+/// The same but for memory, of which the plan may take any number of bytes.
+PolicyOptions without_limits(PolicyOptions options);
+
 /// Two pure functions: from a graph to rewrites, and from the rewritten graph to an order. Equal inputs must give equal
 /// results, on every rank and in every run.
 class Policy {

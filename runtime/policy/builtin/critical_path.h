@@ -22,8 +22,7 @@ class CriticalPathPolicy final : public Policy {
   explicit CriticalPathPolicy(PolicyParameters& parameters) : chunks_(chunks_parameter(parameters)) {}
   std::string name() const override { return "critical-path"; }
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:

@@ -32,8 +32,7 @@ constexpr double kTooLarge = std::numeric_limits<double>::infinity();
 double price_of(const std::shared_ptr<const graph::Graph>& graph, const PolicyOptions& options,
                 std::span<const Policy* const> quick) {
   const std::int64_t limit = scratch_limit(*graph, options);
-  PolicyOptions unlimited = options;
-  unlimited.memory = unlimited.memory_limit = 0;
+  const PolicyOptions unlimited = without_limits(options);
   const cost::TaskCosts costs = costs_of(*graph, options);
   ListScheduler forward(*graph, costs, unlimited),
       backward(*graph, costs, unlimited, ListScheduler::Direction::backward);

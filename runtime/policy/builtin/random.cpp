@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/policy/pipeline/joint_tasks.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
 namespace weft::policy {
@@ -29,7 +29,7 @@ std::vector<plan::Order> RandomPolicy::orders(std::span<const std::shared_ptr<co
     no_costs[k].ns.assign(classes[k]->tasks().size(), 0);
     no_costs[k].cpu_ns = no_costs[k].ns;
   }
-  const JointTasks tasks(classes, no_costs, options.compute_streams);
+  const ClassTasks tasks(classes, no_costs, options.compute_streams);
   std::vector<plan::Order> orders(classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k) {
     orders[k].streams.assign(tasks.streams(k).begin(), tasks.streams(k).end());

@@ -28,7 +28,7 @@ constexpr std::size_t kFewTasks = 7;  // at most 5,040 orders
 class Fitting {
  public:
   Fitting(const graph::Graph& graph, const PolicyOptions& options, std::int64_t limit)
-      : graph_(graph), borrowed_(std::shared_ptr<void>(), &graph), options_(options), limit_(limit) {
+      : graph_(graph), borrowed_(graph::borrowed(graph)), options_(options), limit_(limit) {
     options_.memory = 0;
     options_.memory_limit = limit;
   }
@@ -172,7 +172,8 @@ std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& optio
 }
 
 WantedOrder wanted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
-  WantedOrder wanted{.order = policy.order(graph, without_limits(options))};
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  WantedOrder wanted{.order = policy.orders({&borrowed, 1}, without_limits(options)).front()};
   const std::int64_t limit = scratch_limit(graph, options);
   if (limit == 0) return wanted;
   Fitting fitting(graph, options, limit);
@@ -184,7 +185,8 @@ WantedOrder wanted_order(const Policy& policy, const graph::Graph& graph, const 
 FittedOrder fitted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options,
                          const plan::Order& wanted) {
   Fitting fitting(graph, options, scratch_limit(graph, options));
-  plan::Order limited = policy.order(graph, fitting.options());
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  plan::Order limited = policy.orders({&borrowed, 1}, fitting.options()).front();
   if (fitting.fits(limited)) return {std::move(limited), fitting.least()};
   if (policy.may_be_reordered()) {
     fitting.enter(fmt::format("list schedule in {}'s order", policy.name()), fitting.list_schedule_like(wanted));

@@ -137,7 +137,7 @@ class RewriteSearch {
 
   /// Of the shortest of a few orders that keep the limit.
   double price(const graph::Graph& graph) const {
-    const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+    const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
     const LimitedLists lists({&borrowed, 1}, options_);
     double least = kInfinite;
     const auto enter = [&](const LimitedOrders& found) {

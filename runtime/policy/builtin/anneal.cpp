@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/scheduling/arrangement.h"
@@ -160,11 +159,6 @@ AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
     : seed_(seed_parameter(parameters)), chunks_(chunks_parameter(parameters)) {
   const std::int64_t iterations = parameters.integer("iterations", kNoIterations, 0, 100'000'000);
   if (iterations != kNoIterations) iterations_ = iterations;
-}
-
-plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  return std::move(orders({&borrowed, 1}, options).front());
 }
 
 std::vector<plan::Order> AnnealPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {

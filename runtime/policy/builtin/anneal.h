@@ -60,7 +60,6 @@ class AnnealPolicy final : public Policy {
   explicit AnnealPolicy(PolicyParameters& parameters);
   std::string name() const override { return "anneal"; }
   bool rewrites_to_fit() const override { return true; }
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }
 

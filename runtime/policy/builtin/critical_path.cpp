@@ -4,11 +4,6 @@
 
 namespace weft::policy {
 
-plan::Order CriticalPathPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  return std::move(orders({&borrowed, 1}, options).front());
-}
-
 std::vector<plan::Order> CriticalPathPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   const LimitedLists lists(classes, options);
   const std::vector<double> rank = upward_rank(lists.tasks());

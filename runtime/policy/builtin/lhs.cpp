@@ -108,11 +108,6 @@ std::vector<plan::Order> LhsPolicy::schedules(ListScheduler& scheduler) const {
   return scheduler.orders(chooser);
 }
 
-plan::Order LhsPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  return std::move(orders({&borrowed, 1}, options).front());
-}
-
 std::vector<plan::Order> LhsPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   return LimitedLists(classes, options).shortest([&](ListScheduler& scheduler) { return schedules(scheduler); }).orders;
 }

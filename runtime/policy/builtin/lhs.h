@@ -40,7 +40,6 @@ class LhsPolicy final : public Policy {
   std::string name() const override { return "lhs"; }
   /// One list schedule.
   std::vector<plan::Order> schedules(ListScheduler& scheduler) const;
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }
 

@@ -44,7 +44,7 @@ double price_of(const std::shared_ptr<const graph::Graph>& graph, const PolicyOp
     if (limit <= 0 || plan::make_plan(graph, order, "tried").scratch_bytes <= limit) least = makespan;
   };
   look_at(forward.order({.kind = plan::ReasonKind::best_ready}));
-  for (const Policy* policy : quick) look_at(policy->order(*graph, unlimited));
+  for (const Policy* policy : quick) look_at(policy->orders({&graph, 1}, unlimited).front());
   return least;
 }
 
@@ -72,7 +72,7 @@ bool takes_message_rewrites(const graph::Graph& graph) {
 std::vector<plan::Rewrite> message_rewrites(const graph::Graph& graph, const PolicyOptions& options,
                                             std::span<const Policy* const> quick) {
   if (!takes_message_rewrites(graph)) return {};
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
   double least = price_of(borrowed, options, quick) * kWorthIt;
   if (least == kTooLarge) return {};
   std::vector<plan::Rewrite> best;

@@ -110,11 +110,6 @@ std::vector<plan::Rewrite> PortfolioPolicy::rewrites(const graph::Graph& graph, 
   return message_rewrites(graph, options, quick);
 }
 
-plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  return std::move(orders({&borrowed, 1}, options).front());
-}
-
 std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::int64_t moves, std::uint64_t seed) const {
   std::vector<Member> members;
   for (auto& schedule : published_schedules(chunks_)) {

@@ -32,7 +32,6 @@ class PortfolioPolicy final : public Policy {
   std::string name() const override { return "portfolio"; }
   bool rewrites_to_fit() const override { return true; }
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
   struct Member {
     std::string name;  // as make_policy takes it

@@ -43,7 +43,7 @@ graph::TaskId task_id(std::uint32_t task) {
 }
 
 ClassTasks tasks_of_one(const graph::Graph& graph, const cost::TaskCosts& costs, int compute_streams) {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
   return {graph::Classes(&borrowed, 1), std::span(&costs, 1), compute_streams};
 }
 

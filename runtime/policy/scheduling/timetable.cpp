@@ -76,7 +76,7 @@ Timetable timetable_of(graph::Classes classes, std::span<const plan::Order> orde
 
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
                        const PolicyOptions& options) {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
   return timetable_of(graph::Classes(&borrowed, 1), {&order, 1}, {&costs, 1}, options);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -55,7 +56,8 @@ TEST(RunningTasks, TimetablesAreTheSimulators) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Contending c = contending(seed);
     for (const char* policy : {"program", "random", "critical-path"}) {
-      slowed += expect_the_simulators(c, make_policy(policy)->order(*c.graph, c.options), seed) > 1.01 ? 1 : 0;
+      slowed +=
+          expect_the_simulators(c, testing::order_of(*make_policy(policy), *c.graph, c.options), seed) > 1.01 ? 1 : 0;
     }
   }
   EXPECT_GE(slowed, 60);
@@ -66,7 +68,7 @@ TEST(RunningTasks, TimetablesWithLatencyAreTheSimulators) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Contending c = contending(seed);
     c.options.link_of_channel = testing::one_link();
-    const plan::Order order = make_policy("random")->order(*c.graph, c.options);
+    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
     const double bytes_alone = expect_the_simulators(c, order, seed);
     testing::Draws draws(seed);
     c.costs.link_ns = c.costs.ns;
@@ -80,7 +82,7 @@ TEST(RunningTasks, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulato
   int slower = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Contending c = contending(seed);
-    const plan::Order order = make_policy("random")->order(*c.graph, c.options);
+    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
     const double without = expect_the_simulators(c, order, seed);
     testing::Draws draws(seed);
     c.costs.beside_ns = c.costs.ns;

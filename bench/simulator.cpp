@@ -69,7 +69,8 @@ void measure(const std::string& what, const plan::Plan& plan, const cost::TaskCo
 
 void run(int layers, int repeats) {
   const auto graph = layers_graph(layers);
-  const plan::Plan plan = plan::make_plan(graph, policy::make_policy("program")->order(*graph, {}), "program");
+  const plan::Plan plan =
+      plan::make_plan(graph, policy::make_policy("program")->orders({&graph, 1}, {}).front(), "program");
   cost::TaskCosts costs;
   for (std::size_t i = 0; i < graph->tasks().size(); ++i) {
     costs.ns.push_back(1000 + static_cast<double>(i * 7919 % 1000));

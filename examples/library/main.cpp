@@ -25,7 +25,8 @@ int main() {
   builder.add_task({"b.gemm", graph::Gemm{n, n, n}, {read(w), read(w), write(b)}});
   const auto graph = std::make_shared<const graph::Graph>(std::move(builder).build());
   const auto policy = policy::make_policy("critical-path");
-  const auto plan = std::make_shared<plan::Plan>(plan::make_plan(graph, policy->order(*graph, {}), policy->name()));
+  const auto plan =
+      std::make_shared<plan::Plan>(plan::make_plan(graph, policy->orders({&graph, 1}, {}).front(), policy->name()));
   if (!plan::check_plan(*plan).empty()) return 1;
   simulate::SimulationOptions options;
   options.grid.data = 2;

@@ -32,7 +32,7 @@ class HostOfCall {
 
 /// Calls Python while it plans, so whoever asks it must hold Python's lock. An exception of Python is kept, since
 /// planning makes a refusal of it.
-class FunctionPolicy final : public policy::Policy {
+class FunctionPolicy final : public policy::OneClassPolicy {
  public:
   FunctionPolicy(std::string name, py::object function, py::object rewrites)
       : name_(std::move(name)), function_(std::move(function)), rewrites_(std::move(rewrites)) {}

@@ -13,7 +13,7 @@
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/fit_memory.h"
 #include "runtime/policy/rewrite_stages_to_fit.h"
-#include "runtime/policy/scheduling/joint_lists.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -58,7 +58,7 @@ std::optional<JointDecision> rewritten_to_fit(Classes classes, const JointDecisi
   std::optional<FittingStages> found = find_fitting_stages(classes, plain.rewrites, short_of_memory, options);
   if (!found) return std::nullopt;
   JointDecision joint{std::move(found->rewrites), std::move(found->graphs), {}};
-  LimitedOrders weighed = JointLists(joint.graphs, options).weigh(policy.orders(joint.graphs, options));
+  LimitedOrders weighed = LimitedLists(joint.graphs, options).weigh(policy.orders(joint.graphs, options));
   if (!weighed.fits() || weighed.makespan >= plain_ns) return std::nullopt;
   joint.orders = std::move(weighed.orders);
   for (std::size_t k = 0; k < joint.orders.size(); ++k) {
@@ -87,15 +87,13 @@ JointDecision decide_together(Classes classes, const Policy& policy, const Polic
     joint.rewrites.push_back(rewrites_of(each, policy, options, chosen));
     joint.graphs.push_back(plan::rewrite(each, joint.rewrites.back(), options.weight_layouts));
   }
-  PolicyOptions unlimited = options;
-  unlimited.memory = unlimited.memory_limit = 0;
-  joint.orders = policy.orders(joint.graphs, unlimited);
+  joint.orders = policy.orders(joint.graphs, without_limits(options));
   const std::vector<Misfit> misfits = find_misfits(joint.graphs, joint.orders, options);
   if (misfits.empty()) return joint;
   joint.orders = policy.orders(joint.graphs, options);
   const std::vector<Misfit> left = find_misfits(joint.graphs, joint.orders, options);
   if (policy.rewrites_to_fit()) {
-    const double plain_ns = left.empty() ? JointLists(joint.graphs, options).weigh(joint.orders).makespan
+    const double plain_ns = left.empty() ? LimitedLists(joint.graphs, options).weigh(joint.orders).makespan
                                          : std::numeric_limits<double>::infinity();
     if (auto rewritten = rewritten_to_fit(classes, joint, policy, options, misfits, plain_ns)) return *rewritten;
   }

@@ -16,9 +16,8 @@
 #include "graph/analysis.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/serial.h"
-#include "runtime/policy/scheduling/list_schedule.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 #include "runtime/policy/scheduling/timetable.h"
-#include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {
 namespace {
@@ -29,7 +28,7 @@ constexpr std::size_t kFewTasks = 7;  // at most 5,040 orders
 class Fitting {
  public:
   Fitting(const graph::Graph& graph, const PolicyOptions& options, std::int64_t limit)
-      : graph_(graph), borrowed_(std::shared_ptr<void>(), &graph), options_(options), limit_(limit) {
+      : graph_(graph), borrowed_(graph::borrowed(graph)), options_(options), limit_(limit) {
     options_.memory = 0;
     options_.memory_limit = limit;
   }
@@ -61,16 +60,10 @@ class Fitting {
 
   /// Tasks start in the order of `wanted`, as far as the limit allows.
   plan::Order list_schedule_like(const plan::Order& wanted) {
-    std::vector<double> priority = timetable_of(graph_, wanted, costs(), options_).start;
-    for (double& value : priority) value = -value;
-    return shortest_within_limit(
-               graph_, costs(), options_,
-               [&](const PolicyOptions& under) {
-                 ListScheduler scheduler(graph_, costs(), under);
-                 scheduler.run(priority);
-                 return scheduler.order({.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::as_ordered});
-               })
-        .order;
+    const LimitedLists lists({&borrowed_, 1}, options_);
+    const std::vector<double> priority = lists.priority_of({&wanted, 1});
+    const plan::Reason reason{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::as_ordered};
+    return std::move(lists.shortest(by_priority(priority, reason)).orders.front());
   }
 
   /// Enters the first serial order that fits, of all that there are.
@@ -179,9 +172,8 @@ std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& optio
 }
 
 WantedOrder wanted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
-  PolicyOptions unlimited = options;
-  unlimited.memory = unlimited.memory_limit = 0;
-  WantedOrder wanted{.order = policy.order(graph, unlimited)};
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  WantedOrder wanted{.order = policy.orders({&borrowed, 1}, without_limits(options)).front()};
   const std::int64_t limit = scratch_limit(graph, options);
   if (limit == 0) return wanted;
   Fitting fitting(graph, options, limit);
@@ -193,7 +185,8 @@ WantedOrder wanted_order(const Policy& policy, const graph::Graph& graph, const 
 FittedOrder fitted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options,
                          const plan::Order& wanted) {
   Fitting fitting(graph, options, scratch_limit(graph, options));
-  plan::Order limited = policy.order(graph, fitting.options());
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  plan::Order limited = policy.orders({&borrowed, 1}, fitting.options()).front();
   if (fitting.fits(limited)) return {std::move(limited), fitting.least()};
   if (policy.may_be_reordered()) {
     fitting.enter(fmt::format("list schedule in {}'s order", policy.name()), fitting.list_schedule_like(wanted));

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
+#include <concepts>
 #include <utility>
 
 #include "base/error.h"
@@ -24,6 +24,7 @@
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/recorded.h"
 #include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/pipeline/pipeline_policy.h"
 #include "runtime/policy/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/python/python_policy.h"
@@ -41,44 +42,48 @@ namespace {
 
 template <class P>
 std::unique_ptr<Policy> make(PolicyParameters& parameters) {
-  return std::make_unique<P>(parameters);
+  if constexpr (std::constructible_from<P, PolicyParameters&>) {
+    return std::make_unique<P>(parameters);
+  } else {
+    return std::make_unique<P>();
+  }
 }
-
-template <class P>
-std::unique_ptr<Policy> make_plain(PolicyParameters&) {
-  return std::make_unique<P>();
-}
-
-enum class Takes : std::uint8_t { one_graph, both, pipelines };
 
 struct Factory {
   std::string_view name;
   std::unique_ptr<Policy> (*make)(PolicyParameters&);
-  Takes takes = Takes::one_graph;
+  PolicyScope scope;
 };
 
+template <class P>
+constexpr Factory factory(std::string_view name) {
+  if constexpr (std::derived_from<P, OneClassPolicy>) return {name, make<P>, PolicyScope::one_class};
+  if constexpr (std::derived_from<P, PipelinePolicy>) return {name, make<P>, PolicyScope::pipelines};
+  return {name, make<P>, PolicyScope::any};
+}
+
 constexpr std::array kFactories = {
-    Factory{"serial", make_plain<SerialPolicy>, Takes::both},
-    Factory{"program", make<ProgramPolicy>, Takes::both},
-    Factory{"axonn", make<AxonnPolicy>},
-    Factory{"ddp-bucket", make<DdpBucketPolicy>},
-    Factory{"fsdp", make<FsdpPolicy>},
-    Factory{"deepcompile", make<DeepCompilePolicy>},
-    Factory{"inductor", make<InductorPolicy>},
-    Factory{"critical-path", make<CriticalPathPolicy>, Takes::both},
-    Factory{"lhs", make<LhsPolicy>, Takes::both},
-    Factory{"random", make<RandomPolicy>, Takes::both},
-    Factory{"anneal", make<AnnealPolicy>, Takes::both},
-    Factory{"portfolio", make<PortfolioPolicy>, Takes::both},
-    Factory{"exact", make<ExactPolicy>},
-    Factory{"gpipe", make_plain<GpipePolicy>, Takes::pipelines},
-    Factory{"1f1b", make_plain<OneForwardOneBackwardPolicy>, Takes::pipelines},
-    Factory{"interleaved", make<InterleavedPolicy>, Takes::pipelines},
-    Factory{"zb-h1", make_plain<ZbH1Policy>, Takes::pipelines},
-    Factory{"zb-v", make_plain<ZbVPolicy>, Takes::pipelines},
-    Factory{"dualpipe-v", make_plain<DualPipeVPolicy>, Takes::pipelines},
-    Factory{"pipe-list", make<PipeListPolicy>, Takes::pipelines},
-    Factory{"pipe-search", make<PipeSearchPolicy>, Takes::pipelines},
+    factory<SerialPolicy>("serial"),
+    factory<ProgramPolicy>("program"),
+    factory<AxonnPolicy>("axonn"),
+    factory<DdpBucketPolicy>("ddp-bucket"),
+    factory<FsdpPolicy>("fsdp"),
+    factory<DeepCompilePolicy>("deepcompile"),
+    factory<InductorPolicy>("inductor"),
+    factory<CriticalPathPolicy>("critical-path"),
+    factory<LhsPolicy>("lhs"),
+    factory<RandomPolicy>("random"),
+    factory<AnnealPolicy>("anneal"),
+    factory<PortfolioPolicy>("portfolio"),
+    factory<ExactPolicy>("exact"),
+    factory<GpipePolicy>("gpipe"),
+    factory<OneForwardOneBackwardPolicy>("1f1b"),
+    factory<InterleavedPolicy>("interleaved"),
+    factory<ZbH1Policy>("zb-h1"),
+    factory<ZbVPolicy>("zb-v"),
+    factory<DualPipeVPolicy>("dualpipe-v"),
+    factory<PipeListPolicy>("pipe-list"),
+    factory<PipeSearchPolicy>("pipe-search"),
 };
 
 template <class Condition>
@@ -92,18 +97,22 @@ std::vector<std::string> names_of(Condition&& holds) {
 
 }  // namespace
 
+PolicyOptions without_limits(PolicyOptions options) {
+  options.memory = options.memory_limit = 0;
+  return options;
+}
+
 std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
   return {};
 }
 
-std::vector<plan::Order> Policy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                        const PolicyOptions& options) const {
+std::vector<plan::Order> OneClassPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   if (classes.size() != 1) {
     throw UserError(
         fmt::format("policy {} orders one graph, and this program has {} pipeline stages", name(), classes.size()),
         "a policy that orders pipelines: " + join(pipeline_policy_names()), "choose one of these with --policy");
   }
-  return orders_of_each(*this, classes, options);
+  return {order(*classes.front(), options)};
 }
 
 std::vector<std::string> policy_names() {
@@ -111,11 +120,11 @@ std::vector<std::string> policy_names() {
 }
 
 std::vector<std::string> graph_policy_names() {
-  return names_of([](const Factory& factory) { return factory.takes != Takes::pipelines; });
+  return names_of([](const Factory& factory) { return factory.scope != PolicyScope::pipelines; });
 }
 
 std::vector<std::string> pipeline_policy_names() {
-  return names_of([](const Factory& factory) { return factory.takes != Takes::one_graph; });
+  return names_of([](const Factory& factory) { return factory.scope != PolicyScope::one_class; });
 }
 
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries) {
@@ -155,15 +164,6 @@ std::unique_ptr<Policy> default_policy() {
 NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries) {
   std::shared_ptr<const Policy> policy = make_policy(name, libraries);
   return {std::move(name), std::move(policy)};
-}
-
-std::vector<plan::Order> orders_of_each(const Policy& policy,
-                                        std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                        const PolicyOptions& options) {
-  std::vector<plan::Order> orders;
-  orders.reserve(classes.size());
-  for (const auto& each : classes) orders.push_back(policy.order(*each, options));
-  return orders;
 }
 
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options) {

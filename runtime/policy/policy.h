@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
 #include "graph/pipeline_chunks.h"
+#include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/order.h"
@@ -35,13 +35,16 @@ struct PolicyOptions {
   const plan::WeightLayouts* weight_layouts = nullptr;  // of the device that runs the plan; null: no packing of weights
 };
 
-/// Two pure functions: from a graph to rewrites, and from the rewritten graph to an order. Equal inputs must give equal
-/// results, on every rank and in every run.
+/// The same but for memory, of which the plan may take any number of bytes.
+PolicyOptions without_limits(PolicyOptions options);
+
+/// Two pure functions: from a graph to rewrites, and from the rewritten graphs of all rank classes to their orders.
+/// Equal inputs must give equal results, on every rank and in every run.
 class Policy {
  public:
   virtual ~Policy() = default;
   virtual std::string name() const = 0;
-  /// The rewrites to apply before order() (runtime/plan/rewrite.h); by default none.
+  /// The rewrites of a class to apply before orders() (runtime/plan/rewrite.h); by default none.
   virtual std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const;
   /// Whether the policy's rewrites alone decide which weights are packed; if so, the caller adds no packing.
   virtual bool decides_packing() const { return false; }
@@ -50,21 +53,27 @@ class Policy {
   /// Whether layers may be computed again and weights gathered again where that makes a step shorter that is short of
   /// memory, or makes it fit (runtime/policy/rewrite_to_fit.h).
   virtual bool rewrites_to_fit() const { return false; }
-  /// The order of the rewritten graph. Throws UserError on options out of range.
-  virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
-  /// An order of each rank class of a program, by pipeline rank. Together they can't stand still. By default order() of
-  /// the one class, and with several a UserError that names the policies that order pipelines.
-  virtual std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                          const PolicyOptions& options) const;
+  /// An order of each rank class, without a deadlock between them. Throws UserError on options out of range, and on a
+  /// step that the policy can't order.
+  virtual std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const = 0;
   /// The chunks of layers that each rank of a pipeline holds under this policy.
   virtual graph::PipelineChunks chunks() const { return {}; }
 };
 
+/// A policy that orders a step of one class. It refuses a step of several, and names the policies that order these.
+class OneClassPolicy : public Policy {
+ public:
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
+  virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
+};
+
+/// The steps that a policy orders. A policy of pipelines orders a step without stages as `program` does.
+enum class PolicyScope : std::uint8_t { one_class, any, pipelines };
+
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
-/// Of these, the policies that are about one graph. They include `serial` and `program`, which order pipelines too.
+/// Of these, the policies whose scope isn't `pipelines`, or `one_class`.
 std::vector<std::string> graph_policy_names();
-/// Of these, the policies that order the stages of a pipeline. A program without stages they order as `program` does.
 std::vector<std::string> pipeline_policy_names();
 
 /// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,
@@ -87,11 +96,6 @@ struct NamedPolicy {
 
 /// Throws the exceptions of make_policy().
 NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries = {});
-
-/// order() of each class by itself.
-std::vector<plan::Order> orders_of_each(const Policy& policy,
-                                        std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                        const PolicyOptions& options);
 
 /// The costs of a graph by the options' cost model.
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options);

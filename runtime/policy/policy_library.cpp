@@ -54,7 +54,7 @@ const weft2_policy& policy_in(const SharedLibrary& library, const std::string& p
   return *policy;
 }
 
-class LibraryPolicy final : public Policy {
+class LibraryPolicy final : public OneClassPolicy {
  public:
   LibraryPolicy(std::string path, std::string parameters)
       : path_(std::move(path)), parameters_(std::move(parameters)), library_(place_of(path_)) {

@@ -98,4 +98,9 @@ void PolicyParameters::finish() const {
   }
 }
 
+std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters) {
+  const std::int64_t seed = parameters.integer("seed", -1, 0, std::numeric_limits<std::int64_t>::max());
+  return seed < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(seed));
+}
+
 }  // namespace weft::policy

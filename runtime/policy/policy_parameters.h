@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,5 +40,8 @@ class PolicyParameters {
   std::map<std::string, std::string> given_;
   std::vector<std::string> known_;
 };
+
+/// The parameter `seed`, if it is given.
+std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters);
 
 }  // namespace weft::policy

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "runtime/policy/scheduling/joint_lists.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -23,12 +23,8 @@ std::vector<std::int32_t> first_layers(const graph::Graph& graph, std::size_t pa
   return first;
 }
 
-LimitedOrders by_longest_paths(const JointLists& lists) {
-  const std::vector<double> rank = upward_rank(lists.tasks());
-  return lists.shortest([&](ListScheduler& scheduler) {
-    scheduler.run(rank);
-    return scheduler.orders({.kind = plan::ReasonKind::best_ready});
-  });
+LimitedOrders by_longest_paths(const LimitedLists& lists) {
+  return lists.shortest(by_priority(upward_rank(lists.tasks())));
 }
 
 }  // namespace
@@ -50,7 +46,7 @@ std::optional<FittingStages> find_fitting_stages(std::span<const std::shared_ptr
       }
       tried.graphs.push_back(plan::rewrite(classes[k], tried.rewrites[k], options.weight_layouts));
     }
-    const LimitedOrders found = by_longest_paths(JointLists(tried.graphs, options));
+    const LimitedOrders found = by_longest_paths(LimitedLists(tried.graphs, options));
     if (!found.fits()) continue;
     ++priced;
     if (found.makespan >= least) continue;

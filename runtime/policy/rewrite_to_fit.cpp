@@ -12,8 +12,7 @@
 #include "runtime/policy/builtin/lhs.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/scheduling/arrangement.h"
-#include "runtime/policy/scheduling/timetable.h"
-#include "runtime/policy/scheduling/within_limit.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -138,26 +137,19 @@ class RewriteSearch {
 
   /// Of the shortest of a few orders that keep the limit.
   double price(const graph::Graph& graph) const {
-    const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-    const cost::TaskCosts costs = costs_of(graph, options_);
+    const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+    const LimitedLists lists({&borrowed, 1}, options_);
     double least = kInfinite;
-    const auto enter = [&](const plan::Order& order, std::int64_t scratch_bytes) {
-      if (scratch_bytes > options_.memory_limit) return;
-      least = std::min(least, timetable_of(graph, order, costs, options_).makespan);
+    const auto enter = [&](const LimitedOrders& found) {
+      if (found.fits()) least = std::min(least, found.makespan);
     };
     const bool gathers = std::ranges::any_of(graph.tasks(), is_gather);
     for (const std::int64_t ahead : kTriedAhead) {
-      PolicyOptions tried = options_;
-      if (gathers) tried.gathers_ahead = ahead;
-      const LimitedOrder found = order_within_limit(
-          graph, tried, [&](const PolicyOptions& limited) { return lhs_.schedule(graph, costs, limited); });
-      enter(found.order, found.scratch_bytes);
+      enter(lists.within([&](ListScheduler& scheduler) { return lhs_.schedules(scheduler); },
+                         gathers ? ahead : options_.gathers_ahead));
       if (!gathers) break;
     }
-    if (least == kInfinite) {
-      const plan::Order serial = serial_order(graph, program_sequence(graph));
-      enter(serial, plan::make_plan(borrowed, serial, "tried").scratch_bytes);
-    }
+    if (least == kInfinite) enter(lists.weigh({serial_order(graph, program_sequence(graph))}));
     return least;
   }
 

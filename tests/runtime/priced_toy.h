@@ -48,7 +48,7 @@ inline simulate::PlanningProblem problem_of(std::shared_ptr<const graph::Graph> 
 class RefusingPolicy final : public policy::Policy {
  public:
   std::string name() const override { return "mine"; }
-  plan::Order order(const graph::Graph&, const policy::PolicyOptions&) const override {
+  std::vector<plan::Order> orders(graph::Classes, const policy::PolicyOptions&) const override {
     throw UserError("another graph", "the one that was ordered by hand", "");
   }
 };

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/policy.h"
+#include "tests/runtime/order_of.h"
 
 namespace weft::testing {
 
@@ -93,7 +94,7 @@ inline std::shared_ptr<const graph::Graph> random_graph(std::uint64_t seed, cons
 }
 
 /// A random topological order, with computations on random streams and a few edges of its own.
-class RandomPolicy final : public policy::Policy {
+class RandomPolicy final : public policy::OneClassPolicy {
  public:
   explicit RandomPolicy(std::uint64_t seed, int added_edges = 0) : seed_(seed), added_edges_(added_edges) {}
   std::string name() const override { return "random"; }
@@ -101,7 +102,7 @@ class RandomPolicy final : public policy::Policy {
   plan::Order order(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
     policy::PolicyOptions seeded = options;
     seeded.seed = seed_;
-    plan::Order order = weft::policy::RandomPolicy().order(graph, seeded);
+    plan::Order order = testing::order_of(weft::policy::RandomPolicy(), graph, seeded);
     order.reasons.push_back({.kind = plan::ReasonKind::in_place});
     for (plan::Placement& placement : order.sequence) {
       if (graph::channel_of(graph.task(placement.task).operation) != nullptr) placement.reason = 1;

@@ -94,11 +94,7 @@ TEST(DevicePipelineFlags, RunAhead) {
 class SendsInAnotherOrder final : public policy::Policy {
  public:
   std::string name() const override { return "sends-in-another-order"; }
-  plan::Order order(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
-    return policy_->order(graph, options);
-  }
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const policy::PolicyOptions& options) const override {
+  std::vector<plan::Order> orders(graph::Classes classes, const policy::PolicyOptions& options) const override {
     std::vector<plan::Order> orders = policy_->orders(classes, options);
     std::vector<plan::Placement>& sequence = orders.front().sequence;
     const auto is_send = [&](const plan::Placement& at) {

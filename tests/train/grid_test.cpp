@@ -17,6 +17,7 @@
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/policy.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/order_of.h"
 #include "tests/train/grid_run.h"
 
 namespace weft::train {
@@ -183,7 +184,7 @@ TEST_P(GridBar, Bf16IsNearItsOwnSerialRun) {
 TEST_P(GridBar, AnotherOrderOfCollectivesIsCaught) {
   const testing::GridRun run = grid_run(family(), grid());
   const auto graph = ops::lower_train(run.model, run.step);
-  const plan::Order order = policy::make_policy("program")->order(*graph, {});
+  const plan::Order order = testing::order_of(*policy::make_policy("program"), *graph);
   const plan::Plan plan = plan::make_plan(graph, order, "program");
   EXPECT_TRUE(plan::check_plan(plan).empty());
 
@@ -235,7 +236,7 @@ plan::Order overtaken(plan::Order order, graph::TaskId early, graph::TaskId late
 TEST_P(GridBar, EveryChannelsSwapIsCaught) {
   const testing::GridRun run = grid_run(family(), grid());
   const auto graph = ops::lower_train(run.model, run.step);
-  const plan::Order order = policy::make_policy("program")->order(*graph, {});
+  const plan::Order order = testing::order_of(*policy::make_policy("program"), *graph);
   const plan::Plan plan = plan::make_plan(graph, order, "program");
   std::map<graph::Channel, std::vector<graph::TaskId>> queues;
   for (const graph::TaskId id : plan.collectives) queues[*graph::channel_of(graph->task(id).operation)].push_back(id);

@@ -7,13 +7,10 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/scheduling/arrangement.h"
-#include "runtime/policy/scheduling/joint_lists.h"
 #include "runtime/policy/scheduling/random_numbers.h"
-#include "runtime/policy/scheduling/within_limit.h"
 
 namespace weft::policy {
 namespace {
@@ -35,7 +32,7 @@ struct Places {
   std::vector<std::uint32_t> of;  // by task
 };
 
-Places places_of_tasks(const JointTasks& all) {
+Places places_of_tasks(const ClassTasks& all) {
   Places places;
   places.of.resize(all.size());
   std::map<std::tuple<graph::Phase, bool, std::size_t, std::size_t>, std::uint32_t> known;
@@ -66,7 +63,7 @@ Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int
     double before;
   };
   std::vector<Change> changes;
-  const JointTasks& tasks = scheduler.tasks();
+  const ClassTasks& tasks = scheduler.tasks();
   changes.reserve(tasks.size() + 4);
   const auto change = [&](std::size_t task, double value) {
     changes.push_back({task, priority[task]});
@@ -164,44 +161,14 @@ AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
   if (iterations != kNoIterations) iterations_ = iterations;
 }
 
-plan::Order AnnealPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const cost::TaskCosts costs = costs_of(graph, options);
-  const std::vector<double> rank = upward_rank(graph, costs.ns);
-  PolicyOptions chosen = options;
-  if (options.memory_limit > 0) {
-    LimitedOrder start = shortest_within_limit(graph, costs, options, [&](const PolicyOptions& limited) {
-      ListScheduler scheduler(graph, costs, limited);
-      scheduler.run(rank);
-      return scheduler.order({.kind = plan::ReasonKind::best_ready});
-    });
-    if (start.scratch_bytes > options.memory_limit) return std::move(start.order);
-    chosen.memory_limit = start.limit;
-    chosen.gathers_ahead = start.gathers_ahead;
-  }
-  ListScheduler forward(graph, costs, chosen), backward(graph, costs, chosen, ListScheduler::Direction::backward);
-  const FitsMemory fits = fits_memory(graph, options);
-  const Swept swept = sweep(forward, backward, rank, kSweepsOfStart, fits);
-  const SearchEffort effort = search_effort(iterations_, kUsualIterations, graph.tasks().size());
-  const Annealed found = search(forward, backward, {&swept.priority, 1}, effort, seed_.value_or(options.seed), fits);
-  forward.run(found.priority);
-  return forward.order({.kind = plan::ReasonKind::best_ready,
-                        .priority = plan::Priority::annealed_critical_path,
-                        .numbers = {static_cast<std::uint64_t>(effort.moves)},
-                        .ns = {found.first, found.best}});
-}
-
-std::vector<plan::Order> AnnealPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                              const PolicyOptions& options) const {
-  if (classes.size() == 1) return orders_of_each(*this, classes, options);
-  const JointLists lists(classes, options);
+std::vector<plan::Order> AnnealPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  const LimitedLists lists(classes, options);
   const std::vector<double> rank = upward_rank(lists.tasks());
-  LimitedOrders start = lists.shortest([&](ListScheduler& scheduler) {
-    scheduler.run(rank);
-    return scheduler.orders({.kind = plan::ReasonKind::best_ready});
-  });
+  LimitedOrders start{.gathers_ahead = options.gathers_ahead};
+  // A single class that may take any memory gathers as far ahead as the options say.
+  if (lists.limited() || classes.size() > 1) start = lists.shortest(by_priority(rank));
   if (!start.fits()) return std::move(start.orders);
-  const auto forward = lists.scheduler(start.part, start.gathers_ahead, ListScheduler::Direction::forward);
-  const auto backward = lists.scheduler(start.part, start.gathers_ahead, ListScheduler::Direction::backward);
+  const auto forward = lists.scheduler(start), backward = lists.scheduler(start, ListScheduler::Direction::backward);
   const FitsMemory fits = lists.fits();
   const Swept swept = sweep(*forward, *backward, rank, kSweepsOfStart, fits);
   const SearchEffort effort = search_effort(iterations_, kUsualIterations, lists.tasks().size());

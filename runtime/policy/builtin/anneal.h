@@ -10,8 +10,7 @@
 #include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
-#include "runtime/policy/scheduling/list_schedule.h"
-#include "runtime/policy/scheduling/within_limit.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 
@@ -30,7 +29,7 @@ struct Annealed {
 /// - all tasks of a pass of one micro-batch, or of one layer in it, or of one of several rank classes;
 /// - 1 to 4 tasks, drawn from all tasks, or from the tasks on the longest path that waited for their stream, which get
 ///   a higher priority than the task that ran instead.
-/// With `fits`, the best is a schedule that fits, and no shorter one is kept (scheduling/within_limit.h).
+/// With `fits`, the best is a schedule that fits, and no shorter one is kept (scheduling/limited_lists.h).
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed,
                 const FitsMemory& fits = {});
 
@@ -61,9 +60,7 @@ class AnnealPolicy final : public Policy {
   explicit AnnealPolicy(PolicyParameters& parameters);
   std::string name() const override { return "anneal"; }
   bool rewrites_to_fit() const override { return true; }
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:

@@ -22,7 +22,7 @@ namespace weft::policy {
 ///   the same way, but the layer's first one blocks, since AxoNN begins anew in each.
 /// Reductions over the data axis follow after the backward pass, one after the other, and block. AxoNN reduces over z
 /// in each micro-batch. Weft's graphs do so if the user asks for it, and else once a step, in the last.
-class AxonnPolicy final : public Policy {
+class AxonnPolicy final : public OneClassPolicy {
  public:
   AxonnPolicy() = default;
   explicit AxonnPolicy(PolicyParameters& parameters);

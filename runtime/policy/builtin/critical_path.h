@@ -1,8 +1,6 @@
 // Policy `critical-path`: a list schedule by the longest path to the end of the step.
 #pragma once
 
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +19,7 @@ class CriticalPathPolicy final : public Policy {
   explicit CriticalPathPolicy(graph::PipelineChunks chunks) : chunks_(chunks) {}
   explicit CriticalPathPolicy(PolicyParameters& parameters) : chunks_(chunks_parameter(parameters)) {}
   std::string name() const override { return "critical-path"; }
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:

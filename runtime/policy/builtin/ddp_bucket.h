@@ -14,7 +14,7 @@ namespace weft::policy {
 /// gradient of a bucket is ready, its reductions are issued one after the other, in the order of buckets; the update
 /// waits for all of them. All else is as in `program`. As a rewrite, neighbouring all-reduces become one message of at
 /// most `bucket-mb`.
-class DdpBucketPolicy final : public Policy {
+class DdpBucketPolicy final : public OneClassPolicy {
  public:
   DdpBucketPolicy() = default;
   explicit DdpBucketPolicy(PolicyParameters& parameters);

@@ -17,7 +17,7 @@ namespace weft::policy {
 /// - the task makes what the gather reads.
 /// A gather waits for the task behind which it stands. All else is as in `program`. DeepCompile also fuses gathers that
 /// meet, which no rewrite of Weft does.
-class DeepCompilePolicy final : public Policy {
+class DeepCompilePolicy final : public OneClassPolicy {
  public:
   DeepCompilePolicy() = default;
   explicit DeepCompilePolicy(PolicyParameters& parameters);

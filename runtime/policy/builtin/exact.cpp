@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "runtime/plan/plan.h"
-#include "runtime/policy/builtin/random.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scheduling/window_search.h"
 
@@ -84,8 +83,8 @@ std::vector<plan::Rewrite> ExactPolicy::rewrites(const graph::Graph& graph, cons
 }
 
 plan::Order ExactPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  plan::Order start = portfolio(options).order(graph, options);
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  plan::Order start = std::move(portfolio(options).orders({&borrowed, 1}, options).front());
   const WindowSearch::Accepts accepts = [&](const plan::Order& order) {
     return options.memory_limit <= 0 || plan::make_plan(borrowed, order, "tried").scratch_bytes <= options.memory_limit;
   };

@@ -19,7 +19,7 @@ namespace weft::policy {
 ///
 /// The reasons say that an order is proved optimal if it is as short as a lower bound of the step (RemainingWork, the
 /// longest path, one machine), or if a search left no order of it out.
-class ExactPolicy final : public Policy {
+class ExactPolicy final : public OneClassPolicy {
  public:
   ExactPolicy() = default;
   explicit ExactPolicy(PolicyParameters& parameters);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "runtime/policy/scheduling/arrangement.h"
+
 namespace weft::policy {
 
 FilePolicy::FilePolicy(const std::string& path) : path_(path), file_(plan::read_plan_file(path)) {
@@ -23,7 +25,7 @@ std::vector<plan::Rewrite> FilePolicy::rewrites(const graph::Graph& graph, const
 }
 
 plan::Order FilePolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  if (!concerns(graph)) return default_policy()->order(graph, options);
+  if (!concerns(graph)) return program_order(graph, options);
   return plan::order_of(file_, graph, path_);
 }
 

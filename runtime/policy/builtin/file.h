@@ -12,7 +12,7 @@ namespace weft::policy {
 
 /// Orders a graph, after the file's rewrites, as the file does. Graphs that share no task with the file (a run has
 /// other graphs than the training step) are ordered as by `program`.
-class FilePolicy final : public Policy {
+class FilePolicy final : public OneClassPolicy {
  public:
   /// Throws UserError like read_plan_file().
   explicit FilePolicy(const std::string& path);

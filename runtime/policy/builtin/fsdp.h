@@ -17,7 +17,7 @@ namespace weft::policy {
 ///   done.
 /// `reshard`: as a rewrite, weights are dropped after the forward pass and gathered again. Gradients are reduced after
 /// the rest of the backward pass. All else is as in `program`.
-class FsdpPolicy final : public Policy {
+class FsdpPolicy final : public OneClassPolicy {
  public:
   FsdpPolicy() = default;
   explicit FsdpPolicy(PolicyParameters& parameters);

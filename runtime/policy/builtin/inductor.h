@@ -17,7 +17,7 @@ namespace weft::policy {
 /// - `raise`: what a collective needs goes before what it doesn't, so that each is issued as early as it can be.
 /// As with PyTorch's process groups, a collective waits for all computations that come before it in the sequence.
 /// Computations use the first compute stream. Memory isn't looked at.
-class InductorPolicy final : public Policy {
+class InductorPolicy final : public OneClassPolicy {
  public:
   InductorPolicy() = default;
   explicit InductorPolicy(PolicyParameters& parameters);

@@ -5,8 +5,7 @@
 #include <limits>
 
 #include "runtime/policy/pipeline/chunks_parameter.h"
-#include "runtime/policy/scheduling/joint_lists.h"
-#include "runtime/policy/scheduling/within_limit.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -15,8 +14,8 @@ constexpr std::string_view kDefaultRules = "memory+release+critical+unlock+consu
 
 }  // namespace
 
-RuleChooser::RuleChooser(const JointTasks& tasks, std::vector<LhsRule> rules)
-    : rules_(std::move(rules)), rank_(upward_rank(tasks)) {
+RuleChooser::RuleChooser(const ClassTasks& tasks, std::vector<LhsRule> rules)
+    : rules_(std::move(rules)), rank_(upward_rank(tasks, PathEdges::all)) {
   const std::size_t size = tasks.size();
   near_.assign(size, std::numeric_limits<double>::infinity());
   communication_.assign(size, 0);
@@ -102,12 +101,6 @@ LhsPolicy::LhsPolicy() : rules_(parse_lhs_rules(kDefaultRules)) {}
 LhsPolicy::LhsPolicy(PolicyParameters& parameters)
     : rules_(lhs_rules(parameters.text("rules", kDefaultRules))), chunks_(chunks_parameter(parameters)) {}
 
-plan::Order LhsPolicy::schedule(const graph::Graph& graph, const cost::TaskCosts& costs,
-                                const PolicyOptions& options) const {
-  ListScheduler scheduler(graph, costs, options);
-  return std::move(schedules(scheduler).front());
-}
-
 std::vector<plan::Order> LhsPolicy::schedules(ListScheduler& scheduler) const {
   if (std::ranges::find(rules_, LhsRule::less_memory) != rules_.end()) scheduler.watch_memory();
   RuleChooser chooser(scheduler.tasks(), rules_);
@@ -115,17 +108,8 @@ std::vector<plan::Order> LhsPolicy::schedules(ListScheduler& scheduler) const {
   return scheduler.orders(chooser);
 }
 
-plan::Order LhsPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const cost::TaskCosts costs = costs_of(graph, options);
-  return shortest_within_limit(graph, costs, options,
-                               [&](const PolicyOptions& limited) { return schedule(graph, costs, limited); })
-      .order;
-}
-
-std::vector<plan::Order> LhsPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                           const PolicyOptions& options) const {
-  if (classes.size() == 1) return orders_of_each(*this, classes, options);
-  return JointLists(classes, options).shortest([&](ListScheduler& scheduler) { return schedules(scheduler); }).orders;
+std::vector<plan::Order> LhsPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  return LimitedLists(classes, options).shortest([&](ListScheduler& scheduler) { return schedules(scheduler); }).orders;
 }
 
 }  // namespace weft::policy

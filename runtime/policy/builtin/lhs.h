@@ -15,7 +15,7 @@ namespace weft::policy {
 /// Records as the reason the rule that separated the winner from its last rival.
 class RuleChooser final : public ListChooser {
  public:
-  RuleChooser(const JointTasks& tasks, std::vector<LhsRule> rules);
+  RuleChooser(const ClassTasks& tasks, std::vector<LhsRule> rules);
   std::vector<plan::Reason> reasons() const override;
   Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) override;
 
@@ -38,12 +38,9 @@ class LhsPolicy final : public Policy {
   explicit LhsPolicy(graph::PipelineChunks chunks) : LhsPolicy() { chunks_ = chunks; }
   explicit LhsPolicy(PolicyParameters& parameters);
   std::string name() const override { return "lhs"; }
-  /// One list schedule, under exactly these options.
-  plan::Order schedule(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options) const;
+  /// One list schedule.
   std::vector<plan::Order> schedules(ListScheduler& scheduler) const;
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:

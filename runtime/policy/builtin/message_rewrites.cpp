@@ -32,8 +32,7 @@ constexpr double kTooLarge = std::numeric_limits<double>::infinity();
 double price_of(const std::shared_ptr<const graph::Graph>& graph, const PolicyOptions& options,
                 std::span<const Policy* const> quick) {
   const std::int64_t limit = scratch_limit(*graph, options);
-  PolicyOptions unlimited = options;
-  unlimited.memory = unlimited.memory_limit = 0;
+  const PolicyOptions unlimited = without_limits(options);
   const cost::TaskCosts costs = costs_of(*graph, options);
   ListScheduler forward(*graph, costs, unlimited),
       backward(*graph, costs, unlimited, ListScheduler::Direction::backward);
@@ -45,7 +44,7 @@ double price_of(const std::shared_ptr<const graph::Graph>& graph, const PolicyOp
     if (limit <= 0 || plan::make_plan(graph, order, "tried").scratch_bytes <= limit) least = makespan;
   };
   look_at(forward.order({.kind = plan::ReasonKind::best_ready}));
-  for (const Policy* policy : quick) look_at(policy->order(*graph, unlimited));
+  for (const Policy* policy : quick) look_at(policy->orders({&graph, 1}, unlimited).front());
   return least;
 }
 
@@ -73,7 +72,7 @@ bool takes_message_rewrites(const graph::Graph& graph) {
 std::vector<plan::Rewrite> message_rewrites(const graph::Graph& graph, const PolicyOptions& options,
                                             std::span<const Policy* const> quick) {
   if (!takes_message_rewrites(graph)) return {};
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
   double least = price_of(borrowed, options, quick) * kWorthIt;
   if (least == kTooLarge) return {};
   std::vector<plan::Rewrite> best;

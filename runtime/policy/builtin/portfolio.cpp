@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/anneal.h"
 #include "runtime/policy/builtin/axonn.h"
 #include "runtime/policy/builtin/critical_path.h"
@@ -30,9 +27,7 @@
 #include "runtime/policy/schedules/pipe_list.h"
 #include "runtime/policy/schedules/pipe_search.h"
 #include "runtime/policy/schedules/published.h"
-#include "runtime/policy/scheduling/joint_lists.h"
-#include "runtime/policy/scheduling/timetable.h"
-#include "runtime/policy/scheduling/within_limit.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -40,94 +35,20 @@ namespace {
 constexpr std::int64_t kUsualBudget = 600, kNoBudget = -1;
 constexpr std::int64_t kUnitMoves = 4;  // of pipe-search, for each move of the search
 
-struct Candidate {
-  std::string name;
-  plan::Order order;
-  double makespan = 0;             // nanoseconds
-  std::int64_t scratch_bytes = 0;  // of the order's plan; 0 without a memory limit
-};
-
-/// Evaluates orders of one graph.
-class Judge {
- public:
-  Judge(const graph::Graph& graph, const PolicyOptions& options)
-      : graph_(graph),
-        borrowed_(std::shared_ptr<void>(), &graph),
-        options_(options),
-        costs_(costs_of(graph, options)) {}
-
-  const cost::TaskCosts& costs() const { return costs_; }
-  bool limited() const { return options_.memory_limit > 0; }
-  bool fits(const Candidate& candidate) const { return !limited() || candidate.scratch_bytes <= options_.memory_limit; }
-  double makespan(const plan::Order& order) const { return timetable_of(graph_, order, costs_, options_).makespan; }
-  Candidate weigh(std::string name, plan::Order order) const {
-    Candidate candidate{std::move(name), std::move(order), 0, 0};
-    candidate.makespan = makespan(candidate.order);
-    if (limited()) candidate.scratch_bytes = plan::make_plan(borrowed_, candidate.order, candidate.name).scratch_bytes;
-    return candidate;
-  }
-  /// The list schedule by `priority`, under a limit low enough for its plan to keep the options' limit.
-  Candidate weigh(std::string name, std::span<const double> priority, const plan::Reason& reason) const {
-    PolicyOptions chosen = options_;
-    chosen.gathers_ahead = list_options_.gathers_ahead;
-    LimitedOrder found =
-        order_within_limit(graph_, chosen, list_schedule(priority, reason), list_options_.memory_limit);
-    const double time = makespan(found.order);
-    return {std::move(name), std::move(found.order), time, found.scratch_bytes};
-  }
-  /// The options under which the plans of list schedules keep the options' limit.
-  const PolicyOptions& list_options() const { return list_options_; }
-  /// Chooses them for the shortest list schedule by one of the priorities. Returns the index of that priority.
-  std::size_t choose_list_options(std::span<const std::vector<double>> priorities) {
-    double least = std::numeric_limits<double>::infinity();
-    std::size_t best = 0;
-    for (std::size_t i = 0; i < priorities.size(); ++i) {
-      const LimitedOrder found = shortest_within_limit(
-          graph_, costs_, options_, list_schedule(priorities[i], {.kind = plan::ReasonKind::best_ready}));
-      if (found.makespan >= least) continue;
-      least = found.makespan;
-      list_options_.memory_limit = found.limit;
-      list_options_.gathers_ahead = found.gathers_ahead;
-      best = i;
-    }
-    return best;
-  }
-
- private:
-  std::function<plan::Order(const PolicyOptions&)> list_schedule(std::span<const double> priority,
-                                                                 plan::Reason reason) const {
-    return [this, priority, reason = std::move(reason)](const PolicyOptions& under) {
-      ListScheduler scheduler(graph_, costs_, under);
-      scheduler.run(priority);
-      return scheduler.order(reason);
-    };
-  }
-
-  const graph::Graph& graph_;
-  std::shared_ptr<const graph::Graph> borrowed_;
-  PolicyOptions options_;
-  cost::TaskCosts costs_;
-  PolicyOptions list_options_ = options_;
-};
-
-/// A member's order, changed to fit the limit where that is possible, as it would be if the member were chosen alone.
-plan::Order order_of(const Policy& member, const graph::Graph& graph, const PolicyOptions& options) {
-  if (options.memory_limit > 0) {
+/// A member's orders, changed to fit the limits where that is possible, as they would be if it were chosen alone.
+std::vector<plan::Order> orders_of(const Policy& member, graph::Classes classes, const LimitedLists& lists,
+                                   const PolicyOptions& options) {
+  if (!lists.limited()) return member.orders(classes, options);
+  if (classes.size() == 1) {
     try {
-      return order_within_memory(member, graph, options);
+      return {order_within_memory(member, *classes.front(), options)};
     } catch (const UserError&) {
       // Nothing fits: the member with the least memory counts.
     }
+    return member.orders(classes, options);
   }
-  return member.order(graph, options);
-}
-
-/// Priorities by which tasks start in the same order as in `order`.
-std::vector<double> as_in(const graph::Graph& graph, const Judge& judge, const PolicyOptions& options,
-                          const plan::Order& order) {
-  std::vector<double> priority = timetable_of(graph, order, judge.costs(), options).start;
-  for (double& value : priority) value = -value;
-  return priority;
+  std::vector<plan::Order> orders = member.orders(classes, without_limits(options));
+  return lists.weigh(orders).fits() ? orders : member.orders(classes, options);
 }
 
 /// Priorities from which to search, the best first: sweeps of each of the priorities, of which the one at `first` gave
@@ -189,55 +110,6 @@ std::vector<plan::Rewrite> PortfolioPolicy::rewrites(const graph::Graph& graph, 
   return message_rewrites(graph, options, quick);
 }
 
-plan::Order PortfolioPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const SearchEffort effort = search_effort(budget_, kUsualBudget, graph.tasks().size());
-  Judge judge(graph, options);
-  Candidate best;
-  bool found = false;
-  const auto enter = [&](Candidate candidate) {
-    const bool fits = judge.fits(candidate);
-    const bool better = fits ? !found || candidate.makespan < best.makespan
-                             : !found && (best.name.empty() || candidate.scratch_bytes < best.scratch_bytes);
-    if (better) best = std::move(candidate);
-    found = found || fits;
-  };
-  const std::vector<Member> all = members();
-  const Policy* winner = nullptr;
-  for (const Member& member : all) {
-    enter(judge.weigh(member.name, order_of(*member.policy, graph, options)));
-    if (best.name == member.name) winner = member.policy.get();
-  }
-  plan::Selection selection{.orders = all.size()};
-  if (!found) {
-    selection.memory_limit = static_cast<std::uint64_t>(options.memory_limit);
-  } else if (effort.moves > 0) {
-    PolicyOptions unlimited = options;
-    unlimited.memory = unlimited.memory_limit = 0;
-    const std::vector<double> priorities[] = {upward_rank(graph, judge.costs().ns),
-                                              as_in(graph, judge, options, best.order),
-                                              as_in(graph, judge, options, winner->order(graph, unlimited))};
-    const std::size_t first = judge.choose_list_options(priorities);
-    const PolicyOptions& chosen = judge.list_options();
-    ListScheduler forward(graph, judge.costs(), chosen),
-        backward(graph, judge.costs(), chosen, ListScheduler::Direction::backward);
-    const FitsMemory fits = fits_memory(graph, options);
-    const std::vector<std::vector<double>> starts =
-        swept_starts(forward, backward, priorities, first, effort.sweeps, fits);
-    enter(judge.weigh("sweeps", starts.front(),
-                      {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
-    const std::string start = best.name;
-    const Annealed searched = search(forward, backward, starts, effort, seed_.value_or(options.seed), fits);
-    enter(judge.weigh("search from " + start, searched.priority,
-                      {.kind = plan::ReasonKind::best_ready,
-                       .priority = plan::Priority::annealed,
-                       .numbers = {static_cast<std::uint64_t>(effort.moves)}}));
-  }
-  selection.order = best.name;
-  selection.makespan_ns = best.makespan;
-  for (plan::Reason& reason : best.order.reasons) reason.selection = selection;
-  return std::move(best.order);
-}
-
 std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::int64_t moves, std::uint64_t seed) const {
   std::vector<Member> members;
   for (auto& schedule : published_schedules(chunks_)) {
@@ -253,56 +125,49 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::int6
   return members;
 }
 
-std::vector<plan::Order> PortfolioPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                                 const PolicyOptions& options) const {
-  if (classes.size() == 1) return orders_of_each(*this, classes, options);
+std::vector<plan::Order> PortfolioPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   const std::uint64_t seed = seed_.value_or(options.seed);
-  const JointLists lists(classes, options);
+  const LimitedLists lists(classes, options);
   const SearchEffort effort = search_effort(budget_, kUsualBudget, lists.tasks().size());
-  PolicyOptions unlimited = options;
-  unlimited.memory = unlimited.memory_limit = 0;
-  std::optional<LimitedOrders> best, shortest;  // within the limits, and without any
+  std::optional<LimitedOrders> best;
   plan::Selection selection;
   const auto enter = [&](const std::string& name, LimitedOrders found) {
-    ++selection.orders;
-    if (best && !found.better_than(*best)) return;
+    if (best && !found.better_than(*best)) return false;
     best = std::move(found);
     selection.order = name;
+    return true;
   };
-  for (const Member& member : pipeline_members(effort.moves, seed)) {
+  const std::vector<Member> all = classes.size() == 1 ? members() : pipeline_members(effort.moves, seed);
+  const Policy* winner = nullptr;
+  std::optional<UserError> refused;
+  for (const Member& member : all) {
     try {
-      LimitedOrders found = lists.weigh(member.policy->orders(classes, unlimited));
-      if (!shortest || found.makespan < shortest->makespan) shortest = found;
-      if (!found.fits()) found = lists.weigh(member.policy->orders(classes, options));
-      enter(member.name, std::move(found));
-    } catch (const UserError&) {
-      // It doesn't take this number of micro-batches.
+      if (enter(member.name, lists.weigh(orders_of(*member.policy, classes, lists, options))))
+        winner = member.policy.get();
+      ++selection.orders;
+    } catch (const UserError& error) {
+      refused = error;  // for example of the number of micro-batches
     }
   }
-  if (effort.moves > 0) {
-    const auto by = [](std::span<const double> priority, plan::Reason reason) {
-      return [priority, reason = std::move(reason)](ListScheduler& scheduler) {
-        scheduler.run(priority);
-        return scheduler.orders(reason);
-      };
-    };
-    const std::vector<double> priorities[] = {upward_rank(lists.tasks()), lists.priority_of(best->orders),
-                                              lists.priority_of(shortest->orders)};
+  if (!best) throw UserError(*refused);
+  if (best->fits() && effort.moves > 0) {
+    const std::vector<double> priorities[] = {
+        upward_rank(lists.tasks()), lists.priority_of(best->orders),
+        lists.priority_of(lists.limited() ? winner->orders(classes, without_limits(options)) : best->orders)};
     std::size_t first = 0;
-    std::optional<LimitedOrders> listed;
+    LimitedOrders list;
     for (std::size_t i = 0; i < std::size(priorities); ++i) {
-      LimitedOrders found = lists.shortest(by(priorities[i], {.kind = plan::ReasonKind::best_ready}));
-      if (listed && !found.better_than(*listed)) continue;
-      listed = std::move(found);
+      LimitedOrders found = lists.shortest(by_priority(priorities[i]));
+      if (i > 0 && found.makespan >= list.makespan) continue;
+      list = std::move(found);
       first = i;
     }
-    const auto forward = lists.scheduler(listed->part, listed->gathers_ahead, ListScheduler::Direction::forward);
-    const auto backward = lists.scheduler(listed->part, listed->gathers_ahead, ListScheduler::Direction::backward);
+    const auto forward = lists.scheduler(list), backward = lists.scheduler(list, ListScheduler::Direction::backward);
     const FitsMemory fits = lists.fits();
     const std::vector<std::vector<double>> starts =
         swept_starts(*forward, *backward, priorities, first, effort.sweeps, fits);
-    const auto again = [&](const std::vector<double>& priority, const plan::Reason& reason) {
-      return lists.within_limits(by(priority, reason), listed->gathers_ahead, listed->part);
+    const auto again = [&](const std::vector<double>& priority, plan::Reason reason) {
+      return lists.within(by_priority(priority, std::move(reason)), list.gathers_ahead, list.limits);
     };
     enter("sweeps", again(starts.front(), {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
     const std::string start = selection.order;
@@ -312,8 +177,9 @@ std::vector<plan::Order> PortfolioPolicy::orders(std::span<const std::shared_ptr
                                                             .numbers = {static_cast<std::uint64_t>(effort.moves)}}));
   }
   selection.makespan_ns = best->makespan;
-  for (plan::Order& order : best->orders) {
-    for (plan::Reason& reason : order.reasons) reason.selection = selection;
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    if (!best->fits()) selection.memory_limit = static_cast<std::uint64_t>(scratch_limit(*classes[k], options));
+    for (plan::Reason& reason : best->orders[k].reasons) reason.selection = selection;
   }
   return std::move(best->orders);
 }

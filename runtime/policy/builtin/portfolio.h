@@ -32,7 +32,6 @@ class PortfolioPolicy final : public Policy {
   std::string name() const override { return "portfolio"; }
   bool rewrites_to_fit() const override { return true; }
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
 
   struct Member {
     std::string name;  // as make_policy takes it
@@ -40,8 +39,7 @@ class PortfolioPolicy final : public Policy {
   };
   static std::vector<Member> members();
 
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:

@@ -1,5 +1,6 @@
 #include "runtime/policy/builtin/program.h"
 
+#include <utility>
 #include <vector>
 
 #include "runtime/policy/pipeline/joint_orders.h"
@@ -33,25 +34,11 @@ std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t
   return anchors;
 }
 
-/// Puts the order's tasks in another sequence. Drops edges of its own that go backward in it.
-void rearrange(plan::Order& order, const std::vector<graph::TaskId>& sequence) {
-  std::vector<plan::Placement> by_task(sequence.size());
-  for (const plan::Placement& placement : order.sequence) by_task[placement.task.index()] = placement;
-  std::vector<std::size_t> place(sequence.size());
-  for (std::size_t i = 0; i < sequence.size(); ++i) {
-    order.sequence[i] = by_task[sequence[i].index()];
-    place[sequence[i].index()] = i;
-  }
-  std::erase_if(order.added_edges, [&](const graph::Edge& edge) {
-    return edge.distance == 0 && place[edge.from.index()] >= place[edge.to.index()];
-  });
-}
-
 }  // namespace
 
 ProgramPolicy::ProgramPolicy(PolicyParameters& parameters) : depth_(parameters.integer("depth", -1, 0, 1 << 20)) {}
 
-plan::Order ProgramPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+plan::Order ProgramPolicy::order_of(const graph::Graph& graph, const PolicyOptions& options) const {
   Arrangement arrangement(graph);
   std::vector<graph::TaskId> anchors;
   if (depth_ >= 0) anchors = anchor_gathers(graph, static_cast<std::size_t>(depth_), arrangement);
@@ -69,18 +56,10 @@ plan::Order ProgramPolicy::order(const graph::Graph& graph, const PolicyOptions&
   return order;
 }
 
-std::vector<plan::Order> ProgramPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                               const PolicyOptions& options) const {
-  std::vector<plan::Order> orders = orders_of_each(*this, classes, options);
-  if (classes.size() == 1) return orders;
-  std::vector<std::vector<graph::TaskId>> wanted;
-  for (const plan::Order& order : orders) {
-    std::vector<graph::TaskId>& tasks = wanted.emplace_back();
-    for (const plan::Placement& placement : order.sequence) tasks.push_back(placement.task);
-  }
-  const std::vector<std::vector<graph::TaskId>> sequences = joint_sequences(classes, wanted, options);
-  for (std::size_t k = 0; k < orders.size(); ++k) rearrange(orders[k], sequences[k]);
-  return orders;
+std::vector<plan::Order> ProgramPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  std::vector<plan::Order> orders;
+  for (const auto& graph : classes) orders.push_back(order_of(*graph, options));
+  return joined_orders(classes, std::move(orders), options);
 }
 
 }  // namespace weft::policy

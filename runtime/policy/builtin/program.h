@@ -23,13 +23,13 @@ class ProgramPolicy final : public Policy {
   explicit ProgramPolicy(std::int64_t depth) : depth_(depth) {}
   explicit ProgramPolicy(PolicyParameters& parameters);
   std::string name() const override { return "program"; }
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  /// Each class in its order(), except that a message or a collective of several classes comes where all its members
+  /// Each class in its own order, except that a message or a collective of several classes comes where all its members
   /// can begin (pipeline/joint_orders.h).
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
 
  private:
+  plan::Order order_of(const graph::Graph& graph, const PolicyOptions& options) const;
+
   std::int64_t depth_ = -1;  // layers; -1: no limit
 };
 

@@ -1,27 +1,15 @@
 #include "runtime/policy/builtin/random.h"
 
-#include <limits>
 #include <utility>
 
-#include "runtime/policy/pipeline/joint_tasks.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
 namespace weft::policy {
 
-std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters) {
-  const std::int64_t seed = parameters.integer("seed", -1, 0, std::numeric_limits<std::int64_t>::max());
-  return seed < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(seed));
-}
-
 RandomPolicy::RandomPolicy(PolicyParameters& parameters) : seed_(seed_parameter(parameters)) {}
 
-plan::Order RandomPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  return std::move(orders({&borrowed, 1}, options).front());
-}
-
-std::vector<plan::Order> RandomPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                              const PolicyOptions& options) const {
+std::vector<plan::Order> RandomPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   const std::uint64_t seed = seed_.value_or(options.seed);
   RandomNumbers numbers(seed);
   std::vector<cost::TaskCosts> no_costs(classes.size());
@@ -29,7 +17,7 @@ std::vector<plan::Order> RandomPolicy::orders(std::span<const std::shared_ptr<co
     no_costs[k].ns.assign(classes[k]->tasks().size(), 0);
     no_costs[k].cpu_ns = no_costs[k].ns;
   }
-  const JointTasks tasks(classes, no_costs, options.compute_streams);
+  const ClassTasks tasks(classes, no_costs, options.compute_streams);
   std::vector<plan::Order> orders(classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k) {
     orders[k].streams.assign(tasks.streams(k).begin(), tasks.streams(k).end());

@@ -20,15 +20,10 @@ class RandomPolicy final : public Policy {
   RandomPolicy() = default;
   explicit RandomPolicy(PolicyParameters& parameters);
   std::string name() const override { return "random"; }
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
 
  private:
   std::optional<std::uint64_t> seed_;
 };
-
-/// The parameter `seed`, if it is given.
-std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters);
 
 }  // namespace weft::policy

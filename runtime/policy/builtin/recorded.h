@@ -10,7 +10,7 @@ namespace weft::policy {
 /// Each recorded stream with computations is a compute stream. Tasks begin in the order of their recorded begins, where
 /// edges allow it; a task without one begins with the task before it in the graph. Where tasks of one recorded stream
 /// are on several streams of the plan, they keep their order by edges.
-class RecordedPolicy final : public Policy {
+class RecordedPolicy final : public OneClassPolicy {
  public:
   std::string name() const override { return "recorded"; }
   bool may_be_reordered() const override { return false; }

@@ -32,16 +32,12 @@ plan::Order serial_order(const graph::Graph& graph, std::span<const graph::TaskI
   return order;
 }
 
-plan::Order SerialPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
-  return serial_order(graph, program_sequence(graph));
-}
-
-std::vector<plan::Order> SerialPolicy::orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                              const PolicyOptions& options) const {
-  if (classes.size() == 1) return orders_of_each(*this, classes, options);
+std::vector<plan::Order> SerialPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   std::vector<std::vector<graph::TaskId>> wanted;
-  for (const auto& graph : classes) wanted.push_back(program_sequence(*graph));
+  for (const auto& graph : classes) {
+    plan::streams_of(*graph, options.compute_streams);  // refuses bad options, as every policy does
+    wanted.push_back(program_sequence(*graph));
+  }
   std::vector<plan::Order> orders;
   for (const std::vector<graph::TaskId>& sequence : joint_sequences(classes, wanted, options))
     orders.push_back(serial_order(*classes[orders.size()], sequence));

@@ -15,11 +15,9 @@ namespace weft::policy {
 class SerialPolicy final : public Policy {
  public:
   std::string name() const override { return "serial"; }
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
   /// Each class in program order, except that a message or a collective of several classes comes where all its members
   /// can begin (pipeline/joint_orders.h).
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const PolicyOptions& options) const override;
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
 };
 
 /// All tasks, in program order.

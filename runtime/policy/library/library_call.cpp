@@ -115,7 +115,7 @@ void LibraryCall::simulate_into(const weft2_order& orders, weft2_simulation& res
   if (result.begin_ns != nullptr) std::ranges::copy(table.start, result.begin_ns);
   if (result.end_ns != nullptr) std::ranges::copy(table.finish, result.end_ns);
   if (result.scratch_bytes == nullptr) return;
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph_);
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph_);
   *result.scratch_bytes = plan::make_plan(borrowed, order, "simulated").scratch_bytes;
 }
 

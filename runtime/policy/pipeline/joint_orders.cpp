@@ -295,6 +295,20 @@ class Replay {
   std::size_t tasks_left_ = 0;
 };
 
+/// Puts the order's tasks in another sequence. Drops edges of its own that go backward in it.
+void rearrange(plan::Order& order, const std::vector<graph::TaskId>& sequence) {
+  std::vector<plan::Placement> by_task(sequence.size());
+  for (const plan::Placement& placement : order.sequence) by_task[placement.task.index()] = placement;
+  std::vector<std::size_t> place(sequence.size());
+  for (std::size_t i = 0; i < sequence.size(); ++i) {
+    order.sequence[i] = by_task[sequence[i].index()];
+    place[sequence[i].index()] = i;
+  }
+  std::erase_if(order.added_edges, [&](const graph::Edge& edge) {
+    return edge.distance == 0 && place[edge.from.index()] >= place[edge.to.index()];
+  });
+}
+
 }  // namespace
 
 std::vector<plan::Order> joint_orders(graph::Classes classes, std::span<const cost::TaskCosts> costs,
@@ -317,6 +331,18 @@ std::vector<std::vector<graph::TaskId>> joint_sequences(graph::Classes classes,
     for (const plan::Placement& placement : order.sequence) sequence.push_back(placement.task);
   }
   return sequences;
+}
+
+std::vector<plan::Order> joined_orders(graph::Classes classes, std::vector<plan::Order> orders,
+                                       const PolicyOptions& options) {
+  std::vector<std::vector<graph::TaskId>> wanted;
+  for (const plan::Order& order : orders) {
+    std::vector<graph::TaskId>& tasks = wanted.emplace_back();
+    for (const plan::Placement& placement : order.sequence) tasks.push_back(placement.task);
+  }
+  const std::vector<std::vector<graph::TaskId>> sequences = joint_sequences(classes, wanted, options);
+  for (std::size_t k = 0; k < orders.size(); ++k) rearrange(orders[k], sequences[k]);
+  return orders;
 }
 
 }  // namespace weft::policy

@@ -1,4 +1,4 @@
-// Merges the orders that the rank classes of a pipeline want into orders that can't deadlock.
+// Merges the orders that the rank classes of a pipeline want into orders without a deadlock.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,13 @@ struct WantedSequence {
 std::vector<plan::Order> joint_orders(graph::Classes classes, std::span<const cost::TaskCosts> costs,
                                       const std::vector<WantedSequence>& wanted, const PolicyOptions& options);
 
-/// The sequences of such orders, for policies that order each class by itself: without reasons and added edges.
+/// The sequences of such orders, without reasons and added edges.
 std::vector<std::vector<graph::TaskId>> joint_sequences(graph::Classes classes,
                                                         const std::vector<std::vector<graph::TaskId>>& wanted,
                                                         const PolicyOptions& options);
+
+/// Orders that each class wants by itself, in such sequences. With a single class they stay as they are.
+std::vector<plan::Order> joined_orders(graph::Classes classes, std::vector<plan::Order> orders,
+                                       const PolicyOptions& options);
 
 }  // namespace weft::policy

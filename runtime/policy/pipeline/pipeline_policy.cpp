@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <utility>
 
 #include "runtime/plan/plan.h"
-#include "runtime/policy/builtin/program.h"
 #include "runtime/policy/fit_memory.h"
+#include "runtime/policy/scheduling/arrangement.h"
 
 namespace weft::policy {
 namespace {
@@ -81,13 +80,12 @@ double largest_excess(graph::Classes classes, const std::vector<plan::Order>& or
 
 }  // namespace
 
-plan::Order PipelinePolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  return std::move(orders({&borrowed, 1}, options).front());
-}
-
 std::vector<plan::Order> PipelinePolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
-  if (!has_stages(classes)) return ProgramPolicy().orders(classes, options);
+  if (!has_stages(classes)) {
+    std::vector<plan::Order> orders;
+    for (const auto& graph : classes) orders.push_back(program_order(*graph, options));
+    return joined_orders(classes, std::move(orders), options);
+  }
   PipelineProgram program{.classes = classes, .shape = shape_of(classes, chunks(), name())};
   for (const auto& graph : classes) {
     program.units.emplace_back(*graph, program.shape);

@@ -31,7 +31,6 @@ struct PipelineSchedules {
 /// others idle. A program without stages is ordered as by `program`.
 class PipelinePolicy : public Policy {
  public:
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const final;
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
 
  protected:

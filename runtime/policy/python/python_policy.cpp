@@ -315,7 +315,7 @@ class Conversation {
   ChildProcess child_;
 };
 
-class PythonPolicy final : public Policy {
+class PythonPolicy final : public OneClassPolicy {
  public:
   PythonPolicy(std::string path, std::string_view text)
       : path_(std::move(path)), text_(text), name_(parse_name(path_, text)) {

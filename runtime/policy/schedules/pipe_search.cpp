@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/policy/builtin/random.h"
 #include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/pipeline/unit_list.h"
 #include "runtime/policy/schedules/published.h"

@@ -99,6 +99,10 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
   return order;
 }
 
+plan::Order program_order(const graph::Graph& graph, const PolicyOptions& options) {
+  return program_order(graph, options, Arrangement(graph).sequence());
+}
+
 bool is_side_gradient(const graph::Task& task) {
   return side_gradient(task) != ProgramReason::program_order;
 }

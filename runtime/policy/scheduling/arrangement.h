@@ -53,6 +53,8 @@ enum class ProgramReason : std::uint32_t {
 /// computed on streams other than the first, and all contributions to one gradient on one stream.
 plan::Order program_order(const graph::Graph& graph, const PolicyOptions& options,
                           std::span<const graph::TaskId> sequence);
+/// In program order.
+plan::Order program_order(const graph::Graph& graph, const PolicyOptions& options);
 
 /// Does the task compute the gradient of a parameter, off the chain of input gradients?
 bool is_side_gradient(const graph::Task& task);

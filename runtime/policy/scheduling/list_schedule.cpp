@@ -42,8 +42,8 @@ graph::TaskId task_id(std::uint32_t task) {
   return graph::TaskId(std::size_t{task});
 }
 
-JointTasks tasks_of_one(const graph::Graph& graph, const cost::TaskCosts& costs, int compute_streams) {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
+ClassTasks tasks_of_one(const graph::Graph& graph, const cost::TaskCosts& costs, int compute_streams) {
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
   return {graph::Classes(&borrowed, 1), std::span(&costs, 1), compute_streams};
 }
 
@@ -54,7 +54,7 @@ ListScheduler::ListScheduler(const graph::Graph& graph, const cost::TaskCosts& c
     : ListScheduler(tasks_of_one(graph, costs, options.compute_streams), options, {&options.memory_limit, 1},
                     direction) {}
 
-ListScheduler::ListScheduler(JointTasks joint_tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
+ListScheduler::ListScheduler(ClassTasks joint_tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
                              Direction direction)
     : tasks_(std::move(joint_tasks)),
       cost_(tasks_.all_costs()),

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/policy/pipeline/joint_tasks.h"
 #include "runtime/policy/policy.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/memory_forecast.h"
 #include "runtime/policy/scheduling/running_lanes.h"
 
@@ -28,7 +28,7 @@ class ListChooser {
   };
   virtual ~ListChooser() = default;
   virtual std::vector<plan::Reason> reasons() const = 0;
-  /// `ready` holds at least two nodes (joint_tasks.h) for the same kind of lane, all of which may start now.
+  /// `ready` holds at least two nodes (class_tasks.h) for the same kind of lane, all of which may start now.
   virtual Choice choose(std::span<const std::uint32_t> ready, const ListScheduler& state) = 0;
 };
 
@@ -45,7 +45,7 @@ class ListChooser {
 /// With `gathers_ahead` the gathers of weights wait for the first use of an earlier weight. So they leave memory to
 /// computations that run ahead.
 ///
-/// Several rank classes of a pipeline are scheduled together, by nodes and lanes (pipeline/joint_tasks.h), each class
+/// Several rank classes of a pipeline are scheduled together, by nodes and lanes (scheduling/class_tasks.h), each class
 /// within its own limit: messages and collectives of several classes start on all members at once. The orders of the
 /// classes are restrictions of one order of starts, so they can't deadlock, nor can they if a rank has one
 /// queue for all communication. Added edges let the memory planner use the buffers of messages again: a receive waits
@@ -61,7 +61,7 @@ class ListScheduler {
   ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
                 Direction direction = Direction::forward);
   /// Of several classes. `limits`: bytes of scratch by class, 0 for any number; empty: no limits.
-  ListScheduler(JointTasks tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
+  ListScheduler(ClassTasks tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
                 Direction direction = Direction::forward);
   ListScheduler(const ListScheduler&) = delete;
   ListScheduler& operator=(const ListScheduler&) = delete;
@@ -84,7 +84,7 @@ class ListScheduler {
   std::vector<Blocked> blocked() const;
   /// By task, of the last run; of other members than a node's first one, 0.
   std::span<const double> finishes() const { return finish_; }
-  const JointTasks& tasks() const { return tasks_; }
+  const ClassTasks& tasks() const { return tasks_; }
 
   // -- for choosers, during a run ---------------------------------------------------------------------------
   double now() const { return now_; }
@@ -136,7 +136,7 @@ class ListScheduler {
   void wait_for_buffers(std::size_t stream, const graph::ClassTask& member);
   std::vector<plan::Order> orders_with(std::span<const plan::Reason> reasons) const;
 
-  JointTasks tasks_;
+  ClassTasks tasks_;
   std::vector<double> cost_;
   std::vector<std::uint32_t> begin_, successors_, in_edges_;
   std::vector<std::vector<graph::Edge>> prefetch_edges_;  // by class, into gathers that the options delay

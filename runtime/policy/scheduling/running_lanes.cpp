@@ -5,10 +5,10 @@
 
 namespace weft::policy {
 
-RunningLanes::RunningLanes(const JointTasks& tasks, const PolicyOptions& options)
+RunningLanes::RunningLanes(const ClassTasks& tasks, const PolicyOptions& options)
     : tasks_(tasks), lanes_(tasks.lanes().size()) {
   for (std::size_t k = 0; k < tasks.classes(); ++k) {
-    classes_.push_back({RunningTasks(tasks.graph(k), tasks.costs(k), options, tasks.streams(k)),
+    classes_.push_back({RunningTasks(tasks.graph(k), tasks.costs()[k], options, tasks.streams(k)),
                         std::vector<std::uint32_t>(tasks.streams(k).size(), 0)});
   }
   reset();

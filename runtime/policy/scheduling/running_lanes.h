@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/policy/pipeline/joint_tasks.h"
 #include "runtime/policy/policy.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/running_tasks.h"
 
 namespace weft::policy {
@@ -18,7 +18,7 @@ class RunningLanes {
   static constexpr std::uint32_t kIdle = RunningTasks::kIdle;
 
   /// The tasks must outlive the object.
-  RunningLanes(const JointTasks& tasks, const PolicyOptions& options);
+  RunningLanes(const ClassTasks& tasks, const PolicyOptions& options);
 
   void reset();
   bool idle(std::size_t lane) const { return lanes_[lane].node == kIdle; }
@@ -59,7 +59,7 @@ class RunningLanes {
   struct Lane {
     std::uint32_t node = kIdle, members = 0;  // the number of members that run
   };
-  const JointTasks& tasks_;
+  const ClassTasks& tasks_;
   std::vector<Class> classes_;
   std::vector<Lane> lanes_;
 };

@@ -5,12 +5,13 @@
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/policy/scheduling/running_lanes.h"
 
 namespace weft::policy {
 
-Timetable timetable_of(const JointTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options) {
+Timetable timetable_of(const ClassTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options) {
   const std::size_t size = tasks.size(), lanes = tasks.lanes().size();
   Timetable table{std::vector<double>(size, 0), std::vector<double>(size, 0), 0};
   std::vector<std::uint32_t> begin(size + 1, 0), targets, missing(size, 0);
@@ -66,11 +67,17 @@ Timetable timetable_of(const JointTasks& tasks, std::span<const plan::Order> ord
   return table;
 }
 
+Timetable timetable_of(graph::Classes classes, std::span<const plan::Order> orders,
+                       std::span<const cost::TaskCosts> costs, const PolicyOptions& options) {
+  std::vector<std::vector<plan::Stream>> streams;
+  for (const plan::Order& order : orders) streams.push_back(order.streams);
+  return timetable_of(ClassTasks(classes, costs, std::move(streams)), orders, options);
+}
+
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
                        const PolicyOptions& options) {
-  const std::shared_ptr<const graph::Graph> borrowed(std::shared_ptr<void>(), &graph);
-  const JointTasks tasks(graph::Classes(&borrowed, 1), std::span(&costs, 1), {order.streams});
-  return timetable_of(tasks, {&order, 1}, options);
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  return timetable_of(graph::Classes(&borrowed, 1), {&order, 1}, {&costs, 1}, options);
 }
 
 }  // namespace weft::policy

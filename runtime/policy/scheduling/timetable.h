@@ -7,8 +7,8 @@
 #include "graph/graph.h"
 #include "runtime/cost/costs.h"
 #include "runtime/plan/order.h"
-#include "runtime/policy/pipeline/joint_tasks.h"
 #include "runtime/policy/policy.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 
 namespace weft::policy {
 
@@ -18,16 +18,18 @@ struct Timetable {
   double makespan = 0;  // the end of the last task
 };
 
-/// Each stream runs its queue one task at a time, with the contention that the options describe (running_tasks.h); a
-/// task starts as soon as its edges of distance 0 (the graph's and the added edges) allow. As in a plan, an edge
-/// issued_before between two streams waits for completion. The sequence must be topological. Equal to the simulator's
-/// times of ranks that are alike, if the order's plan has no waits beyond these edges. Takes O(tasks · streams +
-/// edges).
+/// Each lane (class_tasks.h) runs its queue one node at a time, with the contention that the options describe
+/// (running_tasks.h); a node starts as soon as its edges of distance 0 (the graphs' and the added edges) allow. As in a
+/// plan, an edge issued_before between two streams waits for completion. The sequences must be topological, and the
+/// orders of several classes must run together (pipeline/joint_orders.h); a node with several members takes its place
+/// from the order of its first one. Equal to the simulator's times of ranks that are alike, if the orders' plans have
+/// no waits beyond these edges. By number of a task; all members of a node have its times. Takes O(tasks · streams +
+/// edges). `tasks` has the orders' streams.
+Timetable timetable_of(const ClassTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options);
+Timetable timetable_of(graph::Classes classes, std::span<const plan::Order> orders,
+                       std::span<const cost::TaskCosts> costs, const PolicyOptions& options);
+/// With a single class.
 Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
                        const PolicyOptions& options);
-
-/// The same of several classes whose orders run together (pipeline/joint_orders.h), by number of a task; other members
-/// than a node's first one have its times. A node with several members takes its place from the order of its first one.
-Timetable timetable_of(const JointTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options);
 
 }  // namespace weft::policy

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -152,11 +153,11 @@ TEST(AgreeOnPlan, WhatMultipliesBf16IsPartOfTheFingerprint) {
 }
 
 // An unsafe plan is never returned. The policy here gives orders that no executor may run.
-class Backwards final : public policy::Policy {
+class Backwards final : public policy::OneClassPolicy {
  public:
   std::string name() const override { return "backwards"; }
   plan::Order order(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
-    plan::Order order = policy::make_policy("program")->order(graph, options);
+    plan::Order order = testing::order_of(*policy::make_policy("program"), graph, options);
     std::swap(order.sequence.front(), order.sequence.back());
     return order;
   }

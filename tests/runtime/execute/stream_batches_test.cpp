@@ -5,6 +5,7 @@
 
 #include "runtime/policy/policy.h"
 #include "tests/runtime/executable_graph.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::execute {
@@ -60,7 +61,7 @@ TEST(StreamBatches, HoldAllThatThePlanSays) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const auto graph = testing::executable_graph(seed, 2);
     const testing::RandomPolicy policy(seed, 3);
-    const plan::Plan plan = plan::make_plan(graph, policy.order(*graph, {.compute_streams = 3}), "random");
+    const plan::Plan plan = plan::make_plan(graph, testing::order_of(policy, *graph, {.compute_streams = 3}), "random");
     for (std::size_t s = 0; s < 3; ++s) {
       const auto& entries = plan.streams[s].entries;
       const StreamBatches batches(plan, plan::StreamId(s));

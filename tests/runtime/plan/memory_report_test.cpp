@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/policy/policy.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::plan {
@@ -21,7 +22,7 @@ TEST(MemoryReport, StateInAllAndScratchAtItsPeak) {
   toy.compute("fourth", {graph::read(c), graph::write(g)});
   toy.compute("last", {graph::read(g), graph::read_write(p)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, policy::make_policy("serial")->order(*graph, {}), "serial");
+  const Plan plan = make_plan(graph, testing::order_of(*policy::make_policy("serial"), *graph), "serial");
   const MemoryReport report = memory_report(plan);
   EXPECT_EQ(report.of(graph::Role::parameter), 400);
   EXPECT_EQ(report.state, 400);

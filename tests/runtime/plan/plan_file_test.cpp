@@ -12,6 +12,7 @@
 #include "runtime/plan/plan_difference.h"
 #include "runtime/policy/builtin/file.h"
 #include "runtime/policy/compile_plan.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -65,7 +66,7 @@ TEST(PlanFile, IsReadBackAsItWasWritten) {
     const auto graph = testing::random_graph(seed);
     const testing::RandomPolicy policy(seed, 2);
     const policy::PolicyOptions options{.compute_streams = 2};
-    const Plan plan = make_plan(graph, policy.order(*graph, options), policy.name());
+    const Plan plan = make_plan(graph, testing::order_of(policy, *graph, options), policy.name());
     const PlanFile file = plan_file_of(plan, parse_rewrites("bucket=64;reshard"));
     EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file);
     const Plan again = make_plan(graph, order_of(file, *graph, "plan.json"), "again");
@@ -138,7 +139,7 @@ TEST(FilePolicy, ReplaysAPlanAndLeavesOtherGraphsInProgramOrder) {
   EXPECT_EQ(plan_file_of(plan, {}).sequence, file.sequence);
   EXPECT_EQ(plan_file_of(plan, {}).added_edges, file.added_edges);
   const auto other = testing::random_graph(4);
-  EXPECT_EQ(policy->order(*other, {}), policy::make_policy("program")->order(*other, {}));
+  EXPECT_EQ(testing::order_of(*policy, *other), testing::order_of(*policy::make_policy("program"), *other));
 }
 
 TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {

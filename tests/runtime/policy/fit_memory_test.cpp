@@ -12,6 +12,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/compile_plan.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -113,7 +114,7 @@ struct Prefetch {
 TEST(FitMemory, AnOrderThatFitsIsNotChanged) {
   const Prefetch prefetch;
   const auto policy = make_policy("program");
-  const plan::Order wanted = policy->order(*prefetch.graph, {});
+  const plan::Order wanted = testing::order_of(*policy, *prefetch.graph, {});
   const std::int64_t needed = plan::make_plan(prefetch.graph, wanted, "program").scratch_bytes;
   EXPECT_EQ(order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed}), wanted);
 }

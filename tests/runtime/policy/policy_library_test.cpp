@@ -9,6 +9,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -52,7 +53,7 @@ TEST(PolicyLibrary, TheExampleGivesSafePlans) {
     const auto graph = testing::random_graph(seed);
     const plan::Plan plan = compile_plan(graph, *policy);
     EXPECT_TRUE(plan::check_plan(plan).empty());
-    EXPECT_EQ(policy->order(*graph, {}), named_policy(library("mine"))->order(*graph, {}));
+    EXPECT_EQ(testing::order_of(*policy, *graph), testing::order_of(*named_policy(library("mine")), *graph));
   }
   const plan::Plan plan = compile_plan(toy_step(), *policy);
   EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason),
@@ -63,7 +64,7 @@ TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
   const auto graph = toy_step();
   const auto policy = named_policy(library("modes") + ":good");
   EXPECT_EQ(policy->name(), library("modes") + ":good");
-  const plan::Order order = policy->order(*graph, {});
+  const plan::Order order = testing::order_of(*policy, *graph);
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason),
             (plan::Reason{.kind = plan::ReasonKind::other, .text = "because it is first"}));
   EXPECT_EQ(order.reasons.at(order.sequence[1].reason).kind, plan::ReasonKind::not_given);
@@ -84,7 +85,7 @@ TEST(PolicyLibrary, RewritesArrive) {
 TEST(PolicyLibrary, ALibrarySimulates) {
   const auto graph = toy_step();
   const auto policy = named_policy(library("modes") + ":simulate");
-  const plan::Order order = policy->order(*graph, {});
+  const plan::Order order = testing::order_of(*policy, *graph);
   const double step = timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
   const std::int64_t scratch = plan::make_plan(graph, order, "simulated").scratch_bytes;
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
@@ -100,7 +101,7 @@ TEST(PolicyLibrary, TheExampleBeatsCriticalPathSomewhere) {
     const auto graph = testing::random_graph(seed);
     const cost::TaskCosts costs = costs_of(*graph, {});
     const auto step = [&](const std::string& policy) {
-      return timetable_of(*graph, named_policy(policy)->order(*graph, {}), costs, {}).makespan;
+      return timetable_of(*graph, testing::order_of(*named_policy(policy), *graph), costs, {}).makespan;
     };
     if (step(library("mine")) < step("critical-path")) ++better;
   }
@@ -123,7 +124,7 @@ TEST(PolicyLibrary, WrongAnswersAreRefusedInWordsForTheAuthor) {
         Case{"edge", "its edge from task 1 to task 0"}, Case{"edge-out", "its edge from task 0 to task 3"},
         Case{"edge-distance", "its edge from task 0 to task 1"}, Case{"edge-null", "its order has 1 edges"}}) {
     const auto policy = named_policy(library("modes") + ":" + wrong.mode);
-    expect_refusal([&] { policy->order(*graph, {}); }, wrong.part);
+    expect_refusal([&] { testing::order_of(*policy, *graph); }, wrong.part);
   }
   for (const Case& wrong : {Case{"bad-rewrite", "shuffle"}, Case{"early", "it simulates in rewrites()"}}) {
     const auto policy = named_policy(library("modes") + ":" + wrong.mode);

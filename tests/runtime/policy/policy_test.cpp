@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/quick_policies.h"
 #include "tests/runtime/random_graph.h"
 
@@ -51,8 +52,8 @@ std::vector<std::string> quick_policies() {
 
 void expect_safe_and_repeatable(const std::string& name, const std::shared_ptr<const graph::Graph>& graph,
                                 const PolicyOptions& options) {
-  const plan::Order order = make_policy(name)->order(*graph, options);
-  EXPECT_EQ(order, make_policy(name)->order(*graph, options)) << name;
+  const plan::Order order = testing::order_of(*make_policy(name), *graph, options);
+  EXPECT_EQ(order, testing::order_of(*make_policy(name), *graph, options)) << name;
   for (const plan::Violation& violation : plan::check_plan(plan::make_plan(graph, order, name))) {
     ADD_FAILURE() << name << ": " << violation.message;
   }
@@ -72,7 +73,7 @@ TEST(Policies, AllGiveSafePlansUnderAMemoryLimit) {
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       const auto graph = testing::random_graph(seed, {.channels = seed % 4});
       const std::int64_t needed =
-          plan::make_plan(graph, make_policy("serial")->order(*graph, {}), "serial").scratch_bytes;
+          plan::make_plan(graph, testing::order_of(*make_policy("serial"), *graph), "serial").scratch_bytes;
       // No policy can do with half of it, most can with all of it, at once or by waiting.
       for (const std::int64_t limit : {needed / 2, needed}) {
         expect_safe_and_repeatable(
@@ -86,7 +87,7 @@ TEST(Policies, AllGiveSafePlansUnderAMemoryLimit) {
 TEST(Policies, GiveAReasonForEachPlacement) {
   for (const std::string& name : quick_policies()) {
     const auto graph = testing::random_graph(3, {.channels = 3});
-    const plan::Order order = make_policy(name)->order(*graph, {});
+    const plan::Order order = testing::order_of(*make_policy(name), *graph);
     for (const plan::Placement& placement : order.sequence) {
       ASSERT_LT(placement.reason, order.reasons.size()) << name;
       EXPECT_NE(order.reasons[placement.reason].kind, plan::ReasonKind::other) << name;
@@ -97,7 +98,7 @@ TEST(Policies, GiveAReasonForEachPlacement) {
 TEST(Policies, RefuseAnImpossibleNumberOfStreams) {
   const auto graph = testing::random_graph(1);
   for (const std::string& name : policy_names()) {
-    EXPECT_THROW(make_policy(name)->order(*graph, {0}), UserError) << name;
+    EXPECT_THROW(testing::order_of(*make_policy(name), *graph, {0}), UserError) << name;
   }
 }
 

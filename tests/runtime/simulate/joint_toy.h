@@ -26,11 +26,7 @@ class UnitPolicy final : public policy::Policy {
   using Units = std::function<std::vector<PipelineUnit>(const PipelineToy&, std::int64_t)>;
   UnitPolicy(const PipelineToy& toy, Units units) : toy_(toy), units_(std::move(units)) {}
   std::string name() const override { return "by units"; }
-  plan::Order order(const graph::Graph&, const policy::PolicyOptions&) const override {
-    throw UserError("one graph", "a pipeline", "");
-  }
-  std::vector<plan::Order> orders(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                                  const policy::PolicyOptions&) const override {
+  std::vector<plan::Order> orders(graph::Classes classes, const policy::PolicyOptions&) const override {
     std::vector<plan::Order> orders;
     for (std::size_t k = 0; k < classes.size(); ++k)
       orders.push_back(order_of_units(*classes[k], units_(toy_, static_cast<std::int64_t>(k))));

@@ -9,6 +9,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -26,8 +27,8 @@ TEST(AnnealPolicy, FindsWhatTheLongestPathDoesNotSee) {
   // Both paths are 4 long. a first: 0-3, 3-5, then 3-4, 5-7; b first: 0-2, 2-5, then 2-4, 5-6 (Johnson's rule).
   const PolicyOptions options{.cost_model = testing::named_costs({{"a", 3}, {"ca", 1}, {"b", 2}, {"cb", 2}})};
   const cost::TaskCosts costs = costs_of(*graph, options);
-  EXPECT_EQ(timetable_of(*graph, CriticalPathPolicy().order(*graph, options), costs, options).makespan, 7);
-  const plan::Order order = make_policy("anneal:iterations=50")->order(*graph, options);
+  EXPECT_EQ(timetable_of(*graph, testing::order_of(CriticalPathPolicy(), *graph, options), costs, options).makespan, 7);
+  const plan::Order order = testing::order_of(*make_policy("anneal:iterations=50"), *graph, options);
   EXPECT_EQ(timetable_of(*graph, order, costs, options).makespan, 6);
   EXPECT_EQ(testing::sequence_of(*graph, order), "b cb a ca");
   const plan::Reason reason = testing::reason_of(*graph, order, "b");
@@ -57,7 +58,8 @@ TEST(AnnealPolicy, IsNeverLongerThanWhereItStarts) {
       EXPECT_EQ(scheduler.run(found.priority), found.best);
       const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
       EXPECT_LE(timetable_of(*graph, order, costs, options).makespan, found.best);
-      EXPECT_EQ(make_policy("anneal:iterations=0")->order(*graph, options).sequence.size(), graph->tasks().size());
+      EXPECT_EQ(testing::order_of(*make_policy("anneal:iterations=0"), *graph, options).sequence.size(),
+                graph->tasks().size());
     }
   }
 }
@@ -82,9 +84,9 @@ TEST(AnnealPolicy, ASearchKeepsOnlySchedulesThatFit) {
   // A second start that is worse from the begin is dropped after its part.
   const std::vector<std::vector<double>> starts = {rank, std::vector<double>(rank.size(), 0)};
   EXPECT_LE(search(forward, backward, starts, effort, 1).best, start);
-  const auto serial = make_policy("program:depth=0")->order(*graph, options);
+  const auto serial = testing::order_of(*make_policy("program:depth=0"), *graph, options);
   options.memory_limit = plan::make_plan(graph, serial, "program").scratch_bytes;
-  const plan::Order order = make_policy("anneal:iterations=60")->order(*graph, options);
+  const plan::Order order = testing::order_of(*make_policy("anneal:iterations=60"), *graph, options);
   EXPECT_LE(plan::make_plan(graph, order, "anneal").scratch_bytes, options.memory_limit);
 }
 

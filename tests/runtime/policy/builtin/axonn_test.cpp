@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/plan/checker.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -18,7 +19,7 @@ using Strings = std::vector<std::string>;
 class Axonn : public ::testing::Test {
  protected:
   void make(const std::string& parameters) {
-    order_ = make_policy("axonn" + parameters)->order(*graph_, {.compute_streams = 2});
+    order_ = testing::order_of(*make_policy("axonn" + parameters), *graph_, {.compute_streams = 2});
     plan_ = plan::make_plan(graph_, order_, "axonn");
     EXPECT_TRUE(plan::check_plan(plan_).empty());
   }

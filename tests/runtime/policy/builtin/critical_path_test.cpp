@@ -4,6 +4,7 @@
 
 #include "runtime/plan/checker.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -18,7 +19,7 @@ TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
   toy.compute("d", {graph::read(x), graph::write(z)});                // 1
   const auto graph = toy.build();
   const PolicyOptions options{.cost_model = testing::named_costs({{"b", 5}, {"a", 1}, {"c", 10}, {"d", 1}})};
-  const plan::Order order = CriticalPathPolicy().order(*graph, options);
+  const plan::Order order = testing::order_of(CriticalPathPolicy(), *graph, options);
   EXPECT_EQ(testing::sequence_of(*graph, order), "a c b d");
   EXPECT_EQ(timetable_of(*graph, order, costs_of(*graph, options), options).makespan, 12);
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
@@ -32,7 +33,7 @@ TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
   toy.compute("a", {graph::write(x)});
   toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
-  const plan::Order order = CriticalPathPolicy().order(*graph, {.cost_model = testing::named_costs({})});
+  const plan::Order order = testing::order_of(CriticalPathPolicy(), *graph, {.cost_model = testing::named_costs({})});
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b");
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
             (plan::Reason{.kind = plan::ReasonKind::tied_ready, .priority = plan::Priority::longest_path}));
@@ -52,7 +53,7 @@ class TwoGathers : public ::testing::Test {
   }
   plan::Plan plan(std::int64_t limit) {
     const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
-    order_ = CriticalPathPolicy().order(*graph_, {.memory_limit = limit, .cost_model = costs});
+    order_ = testing::order_of(CriticalPathPolicy(), *graph_, {.memory_limit = limit, .cost_model = costs});
     plan::Plan plan = plan::make_plan(graph_, order_, "critical-path");
     EXPECT_TRUE(plan::check_plan(plan).empty());
     return plan;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -15,7 +16,7 @@ constexpr const char* kPolicy = "ddp-bucket:bucket-mb=0.5,first-mb=0.25";
 
 TEST(DdpBucketPolicy, IssuesABucketWhenItsLastGradientIsReady) {
   const auto graph = testing::training_step(3, false, 65536);
-  const plan::Order order = make_policy(kPolicy)->order(*graph, {});
+  const plan::Order order = testing::order_of(*make_policy(kPolicy), *graph);
   EXPECT_EQ(testing::sequence_of(*graph, order),
             "g0 f0 r0 g1 f1 r1 g2 f2 r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 di0 i0 dw0 s0 d1 d0 u0 u1 u2");
   EXPECT_EQ(testing::reason_of(*graph, order, "d2"),
@@ -40,7 +41,7 @@ TEST(DdpBucketPolicy, TheUpdateWaitsForAllBuckets) {
   toy.add(
       {"ua", graph::Add{8}, {graph::read(a), graph::read_write(w)}, 0, 0, graph::Phase::update});  // reads nothing of b
   const auto graph = toy.build();
-  const plan::Plan plan = plan::make_plan(graph, make_policy("ddp-bucket")->order(*graph, {}), "ddp-bucket");
+  const plan::Plan plan = plan::make_plan(graph, testing::order_of(*make_policy("ddp-bucket"), *graph), "ddp-bucket");
   EXPECT_EQ(testing::waits_of(plan, "ua"), Strings{"data:db"});
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -14,7 +15,7 @@ constexpr std::int64_t kElements = std::int64_t{1} << 20, kGathered = 8 * kEleme
 class DeepCompile : public ::testing::Test {
  protected:
   std::string sequence(const std::string& policy, std::int64_t memory_limit = 0) {
-    order_ = make_policy(policy)->order(*graph_, {.memory_limit = memory_limit});
+    order_ = testing::order_of(*make_policy(policy), *graph_, {.memory_limit = memory_limit});
     EXPECT_TRUE(plan::check_plan(plan::make_plan(graph_, order_, "deepcompile")).empty());
     return testing::sequence_of(*graph_, order_);
   }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -15,7 +16,7 @@ TEST(ExactPolicy, IsNeverLongerThanPortfolioAndTheSameTwice) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
     const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .seed = seed};
-    const auto order = [&](const char* name) { return make_policy(name)->order(*graph, options); };
+    const auto order = [&](const char* name) { return testing::order_of(*make_policy(name), *graph, options); };
     const auto makespan = [&](const plan::Order& of) {
       return timetable_of(*graph, of, costs_of(*graph, options), options).makespan;
     };
@@ -28,8 +29,10 @@ TEST(ExactPolicy, IsNeverLongerThanPortfolioAndTheSameTwice) {
 TEST(ExactPolicy, KeepsTheMemoryLimit) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
-    const std::int64_t limit = plan::make_plan(graph, make_policy("serial")->order(*graph, {}), "serial").scratch_bytes;
-    const plan::Order order = make_policy("exact:budget=10,nodes=20000")->order(*graph, {.memory_limit = limit});
+    const std::int64_t limit =
+        plan::make_plan(graph, testing::order_of(*make_policy("serial"), *graph), "serial").scratch_bytes;
+    const plan::Order order =
+        testing::order_of(*make_policy("exact:budget=10,nodes=20000"), *graph, {.memory_limit = limit});
     EXPECT_LE(plan::make_plan(graph, order, "exact").scratch_bytes, limit) << seed;
   }
 }
@@ -43,12 +46,13 @@ TEST(ExactPolicy, SaysWhatItProved) {
   toy.compute("c", {graph::read(w), graph::read_write(out)});
   const auto graph = toy.build();
   const plan::Order order =
-      make_policy("exact:budget=10")->order(*graph, {.cost_model = testing::named_costs({{"g", 4}})});
+      testing::order_of(*make_policy("exact:budget=10"), *graph, {.cost_model = testing::named_costs({{"g", 4}})});
   const plan::Selection* selection = plan::selection_of(order.reasons);
   ASSERT_NE(selection, nullptr);
   EXPECT_EQ(selection->makespan_ns, 6);
   EXPECT_TRUE(selection->order.ends_with(", proved optimal")) << selection->order;
-  const plan::Order without = make_policy("exact:budget=10,nodes=0")->order(*graph, {.compute_streams = 2});
+  const plan::Order without =
+      testing::order_of(*make_policy("exact:budget=10,nodes=0"), *graph, {.compute_streams = 2});
   EXPECT_FALSE(plan::selection_of(without.reasons)->order.empty());
 }
 

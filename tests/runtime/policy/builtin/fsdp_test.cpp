@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -18,7 +19,7 @@ std::string first_wait(const plan::Plan& plan, const std::string& task) {
 class Fsdp : public ::testing::Test {
  protected:
   std::string sequence(const std::string& policy) {
-    order_ = make_policy(policy)->order(*graph_, {});
+    order_ = testing::order_of(*make_policy(policy), *graph_);
     plan_ = plan::make_plan(graph_, order_, "fsdp");
     EXPECT_TRUE(plan::check_plan(plan_).empty());
     return testing::sequence_of(*graph_, order_);

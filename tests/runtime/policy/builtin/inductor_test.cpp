@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -26,7 +27,7 @@ class Inductor : public ::testing::Test {
  protected:
   std::string sequence(const std::string& policy, std::map<std::string, double> ns) {
     const PolicyOptions options{.cost_model = testing::named_costs(std::move(ns))};
-    order_ = make_policy(policy)->order(*graph_, options);
+    order_ = testing::order_of(*make_policy(policy), *graph_, options);
     plan_ = plan::make_plan(graph_, order_, "inductor");
     EXPECT_TRUE(plan::check_plan(plan_).empty());
     return testing::sequence_of(*graph_, order_);

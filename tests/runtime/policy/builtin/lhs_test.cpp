@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -22,7 +23,7 @@ class Lhs : public ::testing::Test {
   }
   std::string sequence(const std::string& rules) {
     const auto costs = testing::named_costs({{"b", 5}, {"e", 4}, {"a", 1}, {"c", 3}, {"f", 2}, {"g", 2}});
-    order_ = make_policy("lhs:rules=" + rules)->order(*graph_, {.cost_model = costs});
+    order_ = testing::order_of(*make_policy("lhs:rules=" + rules), *graph_, {.cost_model = costs});
     return testing::sequence_of(*graph_, order_);
   }
   plan::ReasonKind reason(const std::string& task) { return testing::reason_of(*graph_, order_, task).kind; }

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -15,7 +16,8 @@ TEST(PortfolioPolicy, IsNeverLongerThanAnyOfItsMembers) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
     const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .seed = seed};
     const auto makespan = [&](const Policy& policy) {
-      return timetable_of(*graph, policy.order(*graph, options), costs_of(*graph, options), options).makespan;
+      return timetable_of(*graph, testing::order_of(policy, *graph, options), costs_of(*graph, options), options)
+          .makespan;
     };
     const double best = makespan(*make_policy("portfolio:budget=20"));
     for (const PortfolioPolicy::Member& member : PortfolioPolicy::members()) {
@@ -37,7 +39,7 @@ TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
   const auto graph = toy.build();
   const auto costs = testing::named_costs({{"g0", 4}, {"c0", 4}, {"g1", 4}, {"c1", 4}});
   const auto order_under = [&](std::int64_t limit) {
-    return make_policy("portfolio:budget=10")->order(*graph, {.memory_limit = limit, .cost_model = costs});
+    return testing::order_of(*make_policy("portfolio:budget=10"), *graph, {.memory_limit = limit, .cost_model = costs});
   };
   const auto scratch = [&](const plan::Order& order) {
     return plan::make_plan(graph, order, "portfolio").scratch_bytes;

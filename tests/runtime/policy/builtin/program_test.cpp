@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -23,7 +24,7 @@ TEST(ProgramPolicy, WaitsWhereACollectivesResultIsUsedAndNotBefore) {
   toy.compute("b", {graph::write(y)});
   toy.compute("d", {graph::read(y), graph::read(x), graph::write(z)});
   const auto graph = toy.build();
-  const plan::Plan plan = plan::make_plan(graph, ProgramPolicy().order(*graph, {}), "program");
+  const plan::Plan plan = plan::make_plan(graph, testing::order_of(ProgramPolicy(), *graph), "program");
   EXPECT_EQ(testing::waits_of(plan, "c"), Strings{"compute0:a"});
   EXPECT_EQ(testing::waits_of(plan, "b"), Strings{});
   EXPECT_EQ(testing::waits_of(plan, "d"), Strings{"data:c"});
@@ -82,7 +83,8 @@ class TwoMicroBatches : public ::testing::Test {
 };
 
 TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
-  const plan::Plan plan = plan::make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 2}), "program");
+  const plan::Plan plan =
+      plan::make_plan(graph_, testing::order_of(ProgramPolicy(), *graph_, {.compute_streams = 2}), "program");
   for (const std::string mb : {"0", "1"}) {
     EXPECT_EQ(stream_of(plan, "dw" + mb), "compute1");
     EXPECT_EQ(stream_of(plan, "db" + mb), "compute1");
@@ -98,7 +100,8 @@ TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
 }
 
 TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
-  const plan::Plan plan = plan::make_plan(graph_, ProgramPolicy().order(*graph_, {.compute_streams = 3}), "program");
+  const plan::Plan plan =
+      plan::make_plan(graph_, testing::order_of(ProgramPolicy(), *graph_, {.compute_streams = 3}), "program");
   EXPECT_EQ(stream_of(plan, "dw0"), "compute1");
   EXPECT_EQ(stream_of(plan, "db0"), "compute2");
   EXPECT_EQ(stream_of(plan, "dw1"), "compute1");
@@ -106,7 +109,7 @@ TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
 }
 
 TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
-  const plan::Plan plan = plan::make_plan(graph_, ProgramPolicy().order(*graph_, {}), "program");
+  const plan::Plan plan = plan::make_plan(graph_, testing::order_of(ProgramPolicy(), *graph_), "program");
   ASSERT_EQ(plan.streams.size(), 1U);
   for (std::size_t i = 0; i < graph_->tasks().size(); ++i) {
     EXPECT_EQ(plan.streams[0].entries[i].task, graph::TaskId(i));
@@ -118,7 +121,7 @@ TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
 TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
   const auto graph = testing::training_step(3);
   const std::string backward = " r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 d1 di0 i0 dw0 s0 d0 u0 u1 u2";
-  const auto order = [&](const char* policy) { return make_policy(policy)->order(*graph, {}); };
+  const auto order = [&](const char* policy) { return testing::order_of(*make_policy(policy), *graph); };
 
   const plan::Order one = order("program:depth=1");
   EXPECT_EQ(testing::sequence_of(*graph, one), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::policy {
@@ -18,7 +19,7 @@ TEST(RandomPolicy, DrawsEveryTopologicalOrder) {
   const auto graph = toy.build();
   std::set<std::string> seen;
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
-    seen.insert(testing::sequence_of(*graph, weft::policy::RandomPolicy().order(*graph, {.seed = seed})));
+    seen.insert(testing::sequence_of(*graph, testing::order_of(weft::policy::RandomPolicy(), *graph, {.seed = seed})));
   }
   EXPECT_EQ(seen, (std::set<std::string>{"a b c", "a c b", "c a b"}));
 }
@@ -26,7 +27,7 @@ TEST(RandomPolicy, DrawsEveryTopologicalOrder) {
 TEST(RandomPolicy, ItsParameterStandsAboveTheOptionsSeed) {
   const auto graph = testing::training_step(3);
   const auto order = [&](const char* policy, std::uint64_t seed) {
-    return make_policy(policy)->order(*graph, {.compute_streams = 2, .seed = seed});
+    return testing::order_of(*make_policy(policy), *graph, {.compute_streams = 2, .seed = seed});
   };
   EXPECT_EQ(order("random:seed=7", 1), order("random:seed=7", 2));
   EXPECT_EQ(order("random:seed=7", 1), order("random", 7));

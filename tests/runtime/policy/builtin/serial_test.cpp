@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker_replay.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -17,7 +18,7 @@ TEST(SerialPolicy, BlocksOnEveryCollective) {
   toy.collective("c", graph::Channel::data, {graph::read_write(x)});
   toy.compute("d", {graph::read(y)});  // needs nothing of c
   const auto graph = toy.build();
-  const plan::Plan plan = plan::make_plan(graph, SerialPolicy().order(*graph, {}), "serial");
+  const plan::Plan plan = plan::make_plan(graph, testing::order_of(SerialPolicy(), *graph), "serial");
   EXPECT_EQ(testing::waits_of(plan, "c"), std::vector<std::string>{"compute0:b"});
   EXPECT_EQ(testing::waits_of(plan, "d"), std::vector<std::string>{"data:c"});
   EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], plan::Reason{.kind = plan::ReasonKind::blocking});
@@ -27,7 +28,8 @@ TEST(SerialPolicy, BlocksOnEveryCollective) {
 TEST(SerialPolicy, RunsOneTaskAtATimeAlsoAcrossSteps) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
-    const plan::Plan plan = plan::make_plan(graph, SerialPolicy().order(*graph, {.compute_streams = 3}), "serial");
+    const plan::Plan plan =
+        plan::make_plan(graph, testing::order_of(SerialPolicy(), *graph, {.compute_streams = 3}), "serial");
     EXPECT_EQ(std::ranges::count_if(plan.streams, [](const plan::StreamPlan& s) { return s.stream.compute; }), 1);
     const plan::Plan* const one = &plan;
     const plan::Replay replay({&one, 1});

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 
@@ -77,11 +78,11 @@ TEST(PipelinePolicies, UseOneComputeStream) {
 
 TEST(PipelinePolicies, AProgramWithoutStagesIsOrderedAsByProgram) {
   const auto graph = testing::random_graph(5, {.channels = 3});
-  const plan::Order order = make_policy("program")->order(*graph, {});
+  const plan::Order order = testing::order_of(*make_policy("program"), *graph);
   const std::vector<std::string> of_graphs = graph_policy_names();
   for (const std::string& name : pipeline_policy_names()) {
     if (std::ranges::find(of_graphs, name) != of_graphs.end()) continue;
-    EXPECT_EQ(make_policy(name)->order(*graph, {}), order) << name;
+    EXPECT_EQ(testing::order_of(*make_policy(name), *graph), order) << name;
   }
 }
 

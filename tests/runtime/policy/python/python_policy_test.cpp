@@ -10,6 +10,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/policy/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -42,7 +43,7 @@ std::shared_ptr<const graph::Graph> three_tasks() {
 
 std::string refusal_of_policy(const std::string& text) {
   try {
-    of_file(text)->order(*three_tasks(), {});
+    testing::order_of(*of_file(text), *three_tasks(), {});
   } catch (const UserError& error) {
     return error.what();
   }
@@ -55,7 +56,7 @@ TEST_F(PythonPolicies, AFunctionGivesSafePlans) {
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     const auto graph = testing::random_graph(seed);
     EXPECT_TRUE(plan::check_plan(compile_plan(graph, *policy)).empty());
-    EXPECT_EQ(policy->order(*graph, {}), of_file("longest_way")->order(*graph, {}));
+    EXPECT_EQ(testing::order_of(*policy, *graph), testing::order_of(*of_file("longest_way"), *graph));
   }
 }
 
@@ -63,7 +64,7 @@ TEST_F(PythonPolicies, AClassGetsParametersAndGivesRewritesReasonsAndEdges) {
   const auto graph = three_tasks();
   const auto policy = of_file("Chatty:words=5,name=x,seconds=30");
   EXPECT_EQ(plan::to_string(policy->rewrites(*graph, {})), "ar-to-rs-ag");
-  const plan::Order order = policy->order(*graph, {});
+  const plan::Order order = testing::order_of(*policy, *graph);
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text, "words 5 for x");
   EXPECT_EQ(order.reasons.at(order.sequence[2].reason).text, "the rest");
   ASSERT_EQ(order.added_edges.size(), 1U);
@@ -73,7 +74,7 @@ TEST_F(PythonPolicies, AClassGetsParametersAndGivesRewritesReasonsAndEdges) {
 
 TEST_F(PythonPolicies, SimulatesAndSchedulesAsWeftDoes) {
   const auto graph = testing::random_graph(4);
-  const plan::Order order = of_file("simulates")->order(*graph, {});
+  const plan::Order order = testing::order_of(*of_file("simulates"), *graph);
   const double step = timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
             fmt::format("{:.6f} {:.6f} {}", step, step, plan::make_plan(graph, order, "simulated").scratch_bytes));
@@ -81,7 +82,7 @@ TEST_F(PythonPolicies, SimulatesAndSchedulesAsWeftDoes) {
 
 TEST_F(PythonPolicies, SeesTheWholeProblem) {
   const auto graph = three_tasks();
-  const plan::Order order = of_file("sees")->order(*graph, {.memory_limit = 4096, .seed = 7});
+  const plan::Order order = testing::order_of(*of_file("sees"), *graph, {.memory_limit = 4096, .seed = 7});
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
             "a,r,b compute0,data write 256 limit 4096 seed 7 edges 0>1,1>2 readonly");
 }

@@ -5,9 +5,9 @@
 #include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/scheduling/list_schedule.h"
 #include "runtime/policy/scheduling/timetable.h"
-#include "runtime/policy/scheduling/within_limit.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -56,7 +56,8 @@ TEST(RunningTasks, TimetablesAreTheSimulators) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Contending c = contending(seed);
     for (const char* policy : {"program", "random", "critical-path"}) {
-      slowed += expect_the_simulators(c, make_policy(policy)->order(*c.graph, c.options), seed) > 1.01 ? 1 : 0;
+      slowed +=
+          expect_the_simulators(c, testing::order_of(*make_policy(policy), *c.graph, c.options), seed) > 1.01 ? 1 : 0;
     }
   }
   EXPECT_GE(slowed, 60);
@@ -67,7 +68,7 @@ TEST(RunningTasks, TimetablesWithLatencyAreTheSimulators) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Contending c = contending(seed);
     c.options.link_of_channel = testing::one_link();
-    const plan::Order order = make_policy("random")->order(*c.graph, c.options);
+    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
     const double bytes_alone = expect_the_simulators(c, order, seed);
     testing::Draws draws(seed);
     c.costs.link_ns = c.costs.ns;
@@ -81,7 +82,7 @@ TEST(RunningTasks, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulato
   int slower = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Contending c = contending(seed);
-    const plan::Order order = make_policy("random")->order(*c.graph, c.options);
+    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
     const double without = expect_the_simulators(c, order, seed);
     testing::Draws draws(seed);
     c.costs.beside_ns = c.costs.ns;
@@ -116,28 +117,6 @@ TEST(Sweep, IsNeverLongerThanItsStartAndOftenShorter) {
     shorter += swept.makespan < start ? 1 : 0;
   }
   EXPECT_GE(shorter, 8);
-}
-
-TEST(WithinLimit, AsksAgainUntilThePlanKeepsIt) {
-  int kept_at_once = 0, kept_later = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const auto graph = testing::random_graph(seed, {.tasks = 60, .tensors = 30});
-    const auto scratch = [&](const plan::Order& order) { return plan::make_plan(graph, order, "tried").scratch_bytes; };
-    const cost::TaskCosts costs = costs_of(*graph, {});
-    const auto order_under = [&](const PolicyOptions& options) {
-      ListScheduler scheduler(*graph, costs, options);
-      scheduler.run(upward_rank(*graph, costs.ns));
-      return scheduler.order({.kind = plan::ReasonKind::best_ready});
-    };
-    const PolicyOptions options{.memory_limit = scratch(order_under({})) * 9 / 10};
-    const LimitedOrder found = order_within_limit(*graph, options, order_under);
-    EXPECT_EQ(found.scratch_bytes, scratch(found.order));
-    EXPECT_LE(found.limit, options.memory_limit);
-    if (found.scratch_bytes > options.memory_limit) continue;
-    (found.limit == options.memory_limit ? kept_at_once : kept_later) += 1;
-  }
-  EXPECT_GE(kept_at_once, 1);
-  EXPECT_GE(kept_later, 1);
 }
 
 }  // namespace

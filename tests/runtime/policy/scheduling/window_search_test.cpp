@@ -8,6 +8,7 @@
 
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/links.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -48,7 +49,7 @@ class BruteForce {
  public:
   BruteForce(const graph::Graph& graph, const PolicyOptions& options)
       : graph_(graph), options_(options), costs_(costs_of(graph, options)), done_(graph.tasks().size(), false) {
-    order_ = make_policy("program")->order(graph, options);
+    order_ = testing::order_of(*make_policy("program"), graph, options);
     order_.added_edges.clear();
     streams_.resize(done_.size());
     for (const plan::Placement& placement : order_.sequence) streams_[placement.task.index()] = placement.stream;
@@ -86,7 +87,7 @@ class BruteForce {
 };
 
 plan::Order program(const graph::Graph& graph, const PolicyOptions& options) {
-  plan::Order order = make_policy("program")->order(graph, options);
+  plan::Order order = testing::order_of(*make_policy("program"), graph, options);
   order.added_edges.clear();
   return order;
 }

@@ -11,6 +11,7 @@
 #include "runtime/simulate/certify/price_search.h"
 #include "runtime/simulate/open_problem.h"
 #include "tests/runtime/links.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/simulate/joint_toy.h"
 
@@ -30,7 +31,7 @@ class AllOrders {
  private:
   /// The streams of any order of the graph.
   plan::Order start() {
-    plan::Order order = policy::make_policy("program")->order(graph_, options_);
+    plan::Order order = testing::order_of(*policy::make_policy("program"), graph_, options_);
     stream_.resize(graph_.tasks().size());
     for (const plan::Placement& each : order.sequence) stream_[each.task.index()] = each.stream;
     order.sequence.clear();

@@ -1,4 +1,4 @@
-#include "runtime/policy/pipeline/joint_tasks.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 
 #include <algorithm>
 #include <map>
@@ -21,10 +21,10 @@ std::vector<std::vector<plan::Stream>> streams_of_all(graph::Classes classes, in
 
 }  // namespace
 
-JointTasks::JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams)
-    : JointTasks(classes, costs, streams_of_all(classes, compute_streams)) {}
+ClassTasks::ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams)
+    : ClassTasks(classes, costs, streams_of_all(classes, compute_streams)) {}
 
-JointTasks::JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
+ClassTasks::ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
                        std::vector<std::vector<plan::Stream>> streams)
     : costs_(costs.begin(), costs.end()), steps_(classes), streams_(std::move(streams)) {
   for (std::uint32_t k = 0; k < classes.size(); ++k) {
@@ -37,7 +37,7 @@ JointTasks::JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> 
   make_lanes();
 }
 
-void JointTasks::join_steps() {
+void ClassTasks::join_steps() {
   if (steps_.all().empty()) return;
   next_.assign(size(), graph::Meetings::kNone);
   previous_.assign(size(), graph::Meetings::kNone);
@@ -64,7 +64,7 @@ void JointTasks::join_steps() {
   }
 }
 
-void JointTasks::make_lanes() {
+void ClassTasks::make_lanes() {
   // Of a channel with members in several classes: by its sender, or 0, and its channel there.
   std::map<std::pair<std::uint32_t, graph::Channel>, std::uint32_t> shared;
   lane_of_stream_.resize(classes());
@@ -107,14 +107,14 @@ void JointTasks::make_lanes() {
   }
 }
 
-std::vector<double> JointTasks::all_costs() const {
+std::vector<double> ClassTasks::all_costs() const {
   std::vector<double> all;
   all.reserve(size());
   for (const cost::TaskCosts& costs : costs_) all.insert(all.end(), costs.ns.begin(), costs.ns.end());
   return all;
 }
 
-std::vector<std::uint32_t> JointTasks::topological_order() const {
+std::vector<std::uint32_t> ClassTasks::topological_order() const {
   std::vector<std::uint32_t> order;
   order.reserve(size());
   if (classes() == 1) {
@@ -134,14 +134,14 @@ std::vector<std::uint32_t> JointTasks::topological_order() const {
       if (--missing[after] == 0) order.push_back(after);
     });
   }
-  if (order.size() != nodes) throw std::logic_error("the program's stages wait for each other in a circle");
+  if (order.size() != nodes) throw std::logic_error("the program's stages wait for each other in a cycle");
   return order;
 }
 
 namespace {
 
 /// The computations of a pass that lead to its message, or in a forward pass all, get the greatest rank among them.
-void keep_passes_together(const JointTasks& tasks, std::vector<double>& rank) {
+void keep_passes_together(const ClassTasks& tasks, std::vector<double>& rank) {
   struct Pass {
     double first = 0, last = 0;  // the greatest rank; the rank of the message that leaves
     bool sends = false;
@@ -172,12 +172,12 @@ void keep_passes_together(const JointTasks& tasks, std::vector<double>& rank) {
 
 }  // namespace
 
-std::vector<double> upward_rank(const JointTasks& tasks) {
+std::vector<double> upward_rank(const ClassTasks& tasks, PathEdges edges) {
   std::vector<double> rank(tasks.size(), 0);
   const std::vector<std::uint32_t> order = tasks.topological_order();
   for (auto node = order.rbegin(); node != order.rend(); ++node) {
     double after = 0;
-    tasks.each_after(*node, [&](std::uint32_t next) { after = std::max(after, rank[next]); });
+    tasks.each_after(*node, edges, [&](std::uint32_t next) { after = std::max(after, rank[next]); });
     rank[*node] = after + tasks.cost(*node);
   }
   for (std::uint32_t number = 0; number < tasks.size(); ++number) rank[number] = rank[tasks.node_of(number)];

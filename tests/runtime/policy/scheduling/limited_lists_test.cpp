@@ -1,4 +1,4 @@
-#include "runtime/policy/scheduling/joint_lists.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,10 @@
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
+#include "tests/runtime/random_graph.h"
 
 namespace weft::policy {
 namespace {
@@ -53,14 +55,60 @@ SimulatedOrders simulated_step(const Classes& classes, const std::vector<plan::O
   return step;
 }
 
+TEST(LimitedLists, TheShortestListThatFits) {
+  const auto graph = testing::training_step(8, true, 4096);
+  PolicyOptions options{.cost_model = testing::named_costs({})};
+  const graph::Classes one(&graph, 1);
+  const std::vector<double> rank = upward_rank(LimitedLists(one, options).tasks());
+  const auto scratch = [&](const LimitedOrders& found) {
+    return plan::make_plan(graph, found.orders.front(), "list").scratch_bytes;
+  };
+  const std::int64_t most = scratch(LimitedLists(one, options).within(by_priority(rank), 0));
+  for (const std::int64_t percent : {100, 90, 80, 70}) {
+    SCOPED_TRACE(percent);
+    options.memory_limit = most * percent / 100;
+    const LimitedLists lists(one, options);
+    const LimitedOrders plain = lists.within(by_priority(rank), 0), found = lists.shortest(by_priority(rank));
+    EXPECT_EQ(found.makespan, timetable_of(*graph, found.orders.front(), costs_of(*graph, options), options).makespan);
+    EXPECT_EQ(found.fits(), scratch(found) <= options.memory_limit);
+    if (!plain.fits()) continue;
+    EXPECT_TRUE(found.fits());
+    EXPECT_LE(found.makespan, plain.makespan);
+    const auto scheduler = lists.scheduler({.limits = {options.memory_limit}});
+    scheduler->run(rank);
+    EXPECT_EQ(lists.fits()(*scheduler), lists.weigh(scheduler->orders({.kind = plan::ReasonKind::best_ready})).fits());
+  }
+  options.memory_limit = 0;
+  EXPECT_FALSE(LimitedLists(one, options).fits());
+}
+
+TEST(LimitedLists, LimitsShrinkUntilThePlanKeepsThem) {
+  int kept_at_once = 0, kept_later = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const auto graph = testing::random_graph(seed, {.tasks = 60, .tensors = 30});
+    const graph::Classes one(&graph, 1);
+    const auto scratch = [&](const LimitedOrders& found) {
+      return plan::make_plan(graph, found.orders.front(), "tried").scratch_bytes;
+    };
+    const std::vector<double> rank = upward_rank(LimitedLists(one, {}).tasks());
+    const std::int64_t limit = scratch(LimitedLists(one, {}).within(by_priority(rank), 0)) * 9 / 10;
+    const LimitedOrders found = LimitedLists(one, {.memory_limit = limit}).within(by_priority(rank), 0);
+    EXPECT_EQ(found.excess, static_cast<double>(scratch(found)) / static_cast<double>(limit));
+    EXPECT_LE(found.limits.front(), limit);
+    if (found.fits()) (found.limits.front() == limit ? kept_at_once : kept_later) += 1;
+  }
+  EXPECT_GE(kept_at_once, 1);
+  EXPECT_GE(kept_later, 1);
+}
+
 // With the edges that plans add for memory, timetables are the simulator's, also of links that are shared.
-TEST(JointLists, TimetablesAreTheSimulators) {
+TEST(LimitedLists, TimetablesAreTheSimulators) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const Classes classes = testing::random_pipeline(seed, {});
     PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2),
                           .cost_model = std::make_shared<DrawnCosts>()};
     options.link_of_channel = testing::own_links();
-    const JointLists lists(classes, options);
+    const LimitedLists lists(classes, options);
     for (const char* policy : {"critical-path", "random", "lhs", "1f1b"}) {
       std::vector<plan::Order> orders = make_policy(policy)->orders(classes, options);
       const SimulatedOrders step = simulated_step(classes, orders, options);
@@ -72,23 +120,23 @@ TEST(JointLists, TimetablesAreTheSimulators) {
 }
 
 // A link carries two directions at once, each shared by the messages that go there.
-TEST(JointLists, DirectionsOfALinkAreSharedByThemselves) {
+TEST(LimitedLists, DirectionsOfALinkAreSharedByThemselves) {
   const testing::PipelineToy toy({.stages = 3, .micro_batches = 6, .message = 900});
   PolicyOptions options{.cost_model = toy.prices()};
   options.link_of_channel = testing::one_link();
-  const JointLists lists(toy.classes(), options);
+  const LimitedLists lists(toy.classes(), options);
   std::vector<plan::Order> orders = make_policy("1f1b")->orders(toy.classes(), options);
   const SimulatedOrders step = simulated_step(toy.classes(), orders, options);
   for (std::size_t k = 0; k < orders.size(); ++k) orders[k].added_edges = step.plans[k].added_edges;
   EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, step.simulated, 0.02 * step.simulated);
 }
 
-TEST(JointLists, AScheduleKnowsHowLongItTakes) {
+TEST(LimitedLists, AScheduleKnowsHowLongItTakes) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Classes classes = testing::random_pipeline(seed, {2, graph::ChunkPlacement::v});
     const PolicyOptions options{.cost_model = std::make_shared<DrawnCosts>()};
-    const JointLists lists(classes, options);
-    const auto scheduler = lists.scheduler(1, 0, ListScheduler::Direction::forward);
+    const LimitedLists lists(classes, options);
+    const auto scheduler = lists.scheduler({});
     const double makespan = scheduler->run(upward_rank(lists.tasks()));
     const auto orders = scheduler->orders({.kind = plan::ReasonKind::best_ready});
     EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, makespan, 1e-6 * makespan) << seed;
@@ -97,7 +145,7 @@ TEST(JointLists, AScheduleKnowsHowLongItTakes) {
 }
 
 // Serial orders need least; list schedules keep limits between that and what they take without one.
-TEST(JointLists, KeepEachClassWithinItsLimit) {
+TEST(LimitedLists, KeepEachClassWithinItsLimit) {
   int bound = 0;
   for (const std::int64_t micro_batches : {4, 8, 12}) {
     const testing::PipelineToy toy({.stages = 4, .micro_batches = micro_batches, .message = 100});
@@ -121,7 +169,7 @@ TEST(JointLists, KeepEachClassWithinItsLimit) {
 }
 
 // With the same memory a portfolio is never longer than a published schedule, by the simulator too.
-TEST(JointLists, APortfolioIsNeverLongerThanItsMembers) {
+TEST(LimitedLists, APortfolioIsNeverLongerThanItsMembers) {
   for (const double message : {0.0, 600.0}) {
     const testing::PipelineToy toy(
         {.stages = 3, .micro_batches = 6, .input = 1300, .weight = 700, .update = 100, .message = message});
@@ -137,7 +185,7 @@ TEST(JointLists, APortfolioIsNeverLongerThanItsMembers) {
 }
 
 // Messages leave as early as they can, though a pass has many tasks.
-TEST(JointLists, MicroBatchesDoNotGoLayerByLayer) {
+TEST(LimitedLists, MicroBatchesDoNotGoLayerByLayer) {
   const testing::PipelineToy toy({.stages = 4, .micro_batches = 8, .pieces = 4});
   const PolicyOptions options{.cost_model = toy.prices(), .link_of_channel = testing::own_links()};
   const auto step_of = [&](const char* name) {
@@ -147,7 +195,7 @@ TEST(JointLists, MicroBatchesDoNotGoLayerByLayer) {
 }
 
 // Buffers of messages are used again, so memory doesn't grow with the number of micro-batches.
-TEST(JointLists, BuffersOfMessagesAreUsedAgain) {
+TEST(LimitedLists, BuffersOfMessagesAreUsedAgain) {
   const auto scratch = [](std::int64_t micro_batches) {
     const testing::PipelineToy toy(
         {.stages = 2, .micro_batches = micro_batches, .message = 100, .count = 4096, .saved = 16, .factors = {4, 1}});

@@ -1,4 +1,4 @@
-// The tasks of all rank classes of a program as one list, with the lanes on which they run, for schedulers.
+// The tasks of all rank classes of a step as one list, with the lanes on which they run, for schedulers.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,28 @@
 
 #include "graph/graph.h"
 #include "graph/meetings.h"
+#include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
 #include "runtime/plan/stream.h"
-#include "runtime/policy/pipeline/pipeline.h"
 
 namespace weft::policy {
 
+/// The edges that paths go along: all within a step, or those alone whose target waits for the source's end.
+enum class PathEdges : std::uint8_t { all, completing };
+
 /// A class's tasks are numbered from first(class) on, in program order. Tasks that start together (graph/meetings.h)
-/// are one *node*, which has the number of its first member; any other task is a node by itself. Of one class, tasks,
-/// nodes and numbers are the same.
+/// are one *node*, which has the number of its first member; any other task is a node by itself. With a single class,
+/// tasks, nodes and numbers coincide.
 ///
 /// A lane runs one node at a time: a compute stream of a class, a channel of a class, or a channel whose nodes have
-/// members in several classes, such as the two ends of a message. Of one class, lanes are streams.
+/// members in several classes, such as the two ends of a message. With a single class, lanes are streams.
 ///
 /// The graphs must outlive the object.
-class JointTasks {
+class ClassTasks {
  public:
-  JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams);
+  ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams);
   /// With the streams of each class's order.
-  JointTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
+  ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
              std::vector<std::vector<plan::Stream>> streams);
 
   std::size_t classes() const { return graphs_.size(); }
@@ -47,8 +50,8 @@ class JointTasks {
     return step == graph::Meetings::kNone ? std::span(&members_[node], 1) : std::span(steps_.all()[step].members);
   }
 
-  /// The costs of a class, in which all members of a node have the node's time, on their links too.
-  const cost::TaskCosts& costs(std::size_t rank) const { return costs_[rank]; }
+  /// The costs by class, in which all members of a node have the node's time, on their links too.
+  std::span<const cost::TaskCosts> costs() const { return costs_; }
   double cost(std::uint32_t node) const { return costs_[members_[node].of_class].ns[members_[node].task]; }
   /// By number.
   std::vector<double> all_costs() const;
@@ -72,11 +75,17 @@ class JointTasks {
   /// Calls visit(node) for each edge within a step out of a node, or into it.
   template <class F>
   void each_after(std::uint32_t node, F&& visit) const {
+    each_after(node, PathEdges::all, visit);
+  }
+  template <class F>
+  void each_after(std::uint32_t node, PathEdges edges, F&& visit) const {
     for (const graph::ClassTask& member : members(node)) {
       const graph::Graph& graph = *graphs_[member.of_class];
       for (const std::uint32_t index : graph.out_edges(graph::TaskId(std::size_t{member.task}))) {
         const graph::Edge& edge = graph.edges()[index];
-        if (edge.distance == 0) visit(node_of_[first_[member.of_class] + edge.to.value]);
+        if (edge.distance != 0) continue;
+        if (edges == PathEdges::completing && edge.kind != graph::EdgeKind::completes_before) continue;
+        visit(node_of_[first_[member.of_class] + edge.to.value]);
       }
     }
     if (!next_.empty() && next_[node] != graph::Meetings::kNone) visit(next_[node]);
@@ -91,8 +100,8 @@ class JointTasks {
     if (!previous_.empty() && previous_[node] != graph::Meetings::kNone) visit(previous_[node]);
   }
 
-  /// All nodes, each after all that it depends on; of one class in program order. Throws std::logic_error if the
-  /// classes wait for each other in a circle.
+  /// All nodes, each after all that it depends on; with a single class in program order. Throws std::logic_error if the
+  /// classes wait for each other in a cycle.
   std::vector<std::uint32_t> topological_order() const;
 
  private:
@@ -113,9 +122,9 @@ class JointTasks {
 };
 
 /// By number: a node's cost + the longest path after it, through all classes (the upward rank); members have their
-/// node's. Of several classes, the computations of a pass of a micro-batch through a stage that the next stage waits
+/// node's. With several classes, the computations of a pass of a micro-batch through a stage that the next stage waits
 /// for all have the first one's: else the first layer of all micro-batches would come before any one's second, and no
 /// message would leave.
-std::vector<double> upward_rank(const JointTasks& tasks);
+std::vector<double> upward_rank(const ClassTasks& tasks, PathEdges edges = PathEdges::completing);
 
 }  // namespace weft::policy

@@ -28,7 +28,7 @@ if(WEFT_ISA STREQUAL "all")
 endif()
 
 # weft::weft has all rooms that a program may use; weft::plan, … are single rooms. Training belongs to the command.
-set(weft_rooms base graph kernels ops plan cost policy comm simulate execute inspect)
+set(weft_rooms base graph kernels ops plan cost time policy comm simulate execute inspect)
 add_library(weft_all INTERFACE)
 target_link_libraries(weft_all INTERFACE weft_ops weft_execute weft_inspect)
 set_target_properties(weft_all PROPERTIES EXPORT_NAME weft)

@@ -147,7 +147,8 @@ int train(const TrainOptions& options, LogLevel log_level) {
     if (is_first) {
       for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
     }
-    train::Trainer trainer(world, run, shows_progress ? train::Trainer::Console::progress : train::Trainer::Console::silent);
+    train::Trainer trainer(world, run,
+                           shows_progress ? train::Trainer::Console::progress : train::Trainer::Console::silent);
     if (options.dry_run) {
       const train::RunDescription described = trainer.description();
       if (is_first && options.json) say("{}\n", train::describe_run_json(described));

@@ -102,7 +102,8 @@ void tell_choice(Verbosity verbosity, const StyledText& text, const StyledText& 
 
 }  // namespace
 
-std::vector<train::Setting> choose_grid(const train::RunConfig& config, const train::RankCount& ranks, Verbosity verbosity) {
+std::vector<train::Setting> choose_grid(const train::RunConfig& config, const train::RankCount& ranks,
+                                        Verbosity verbosity) {
   const Keys kept = set_keys(config);
   if (const std::optional<Choice> had = choice_to_resume(config, kept, ranks.all)) {
     const StyledText text(fmt::format("{:<10} {}, as the run has it that goes on\n", "grid", to_string(*had)));

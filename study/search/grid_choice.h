@@ -16,6 +16,7 @@ enum class Verbosity : std::uint8_t { quiet, choice };  // choice: progress and 
 /// what it had, so that it goes on bit for bit. Where neither `memory` nor a machine says how much a rank may take, it
 /// is its share of this computer's memory; `memory` is then set too if the policy's own order would take more. Throws
 /// UserError.
-std::vector<train::Setting> choose_grid(const train::RunConfig& config, const train::RankCount& ranks, Verbosity verbosity);
+std::vector<train::Setting> choose_grid(const train::RunConfig& config, const train::RankCount& ranks,
+                                        Verbosity verbosity);
 
 }  // namespace weft::study

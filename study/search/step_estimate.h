@@ -27,8 +27,8 @@ class StepEstimate {
 
   /// Nanoseconds of the shortest of a few list schedules and, if it fits, of program order, with the grid's axes in
   /// this order. Schedules of a small step may take the scratch of its lean plan, and its layers' share of what the
-  /// limit leaves beyond the whole step's lean plan. Without a limit, and where estimated_peak_bytes() exceeds it, they may
-  /// take any memory.
+  /// limit leaves beyond the whole step's lean plan. Without a limit, and where estimated_peak_bytes() exceeds it, they
+  /// may take any memory.
   double step_ns(const std::array<graph::Axis, 4>& order) const;
 
  private:

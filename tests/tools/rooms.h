@@ -24,6 +24,7 @@ inline const std::vector<Room>& rooms() {
       {"ops", {"weft::ops"}, {"text", "kernels"}},
       {"runtime/plan", {"weft::plan"}, {"text", "kernels", "ops"}},
       {"runtime/cost", {"weft::cost"}, {"text", "kernels", "ops"}},
+      {"runtime/time", {"weft::time"}, {"text", "kernels", "ops"}},
       {"runtime/policy", {"weft::policy"}, {"text", "kernels", "ops"}},
       {"runtime/comm", {"weft::comm"}, {"text", "ops"}},  // it knows the kernels of sums alone
       {"runtime/simulate", {"weft::simulate"}, {"text", "kernels", "ops", "runtime/comm"}},

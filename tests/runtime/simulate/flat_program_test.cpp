@@ -43,32 +43,19 @@ class FlatPipeline : public ::testing::Test {
 
 TEST_F(FlatPipeline, AReceiveHasItsSendsUseOfTheLinkAndOfCores) {
   const FlatProgram program = flat(std::vector<int>(graph::kAxisChannels, 7));
-  EXPECT_TRUE(program.has_messages());
-  EXPECT_EQ(program.links(), 1U);
-  const FlatStream& receives = program.classes()[1].streams[program.stream_of(1, graph::Channel::receive_previous)];
-  ASSERT_EQ(receives.entries.size(), 2U);
-  EXPECT_FALSE(receives.sends);
-  EXPECT_TRUE(receives.receives);
-  EXPECT_EQ(receives.entries[0].ns, 0);
-  EXPECT_EQ(receives.entries[0].use, 0.5);
-  EXPECT_EQ(receives.entries[0].beside, 0.25);
-  EXPECT_EQ(receives.entries[0].cpu, 0.25);
-  const FlatStream& world = program.classes()[1].streams[program.stream_of(1, graph::Channel::world)];
+  const FlatClass& last = program.classes()[1];
+  const std::size_t stream = program.stream_of(1, graph::Channel::receive_previous);
+  EXPECT_FALSE(last.loads.streams()[stream].sends);
+  EXPECT_TRUE(last.loads.streams()[stream].receives);
+  ASSERT_EQ(last.streams[stream].entries.size(), 2U);
+  const time::TaskLoad& receive = last.loads.task(last.streams[stream].entries[0].task);
+  EXPECT_EQ(receive.ns, 0);
+  EXPECT_EQ(receive.use, 0.5);
+  EXPECT_EQ(receive.beside, 0.25);
+  EXPECT_EQ(receive.cores, 0.25);
+  const time::StreamLoad& world = last.loads.streams()[program.stream_of(1, graph::Channel::world)];
   EXPECT_TRUE(world.sends && world.receives);
-}
-
-TEST_F(FlatPipeline, LinksAreNumberedWithoutGaps) {
-  std::vector<int> links(graph::kAxisChannels, 3);
-  links[static_cast<std::size_t>(graph::Channel::send_next)] = 9;
-  const FlatProgram program = flat(links);
-  EXPECT_EQ(program.links(), 2U);
-  EXPECT_EQ(program.stream_of(1, graph::Channel::send_next), program.classes()[1].streams.size());
-}
-
-TEST_F(FlatPipeline, OnePlanHasNoMessages) {
-  const plan::Plan* const one = plans_.data();
-  const FlatProgram program(std::span(&one, 1), std::span(costs_).first(1), {}, std::vector<int>(graph::kAxisChannels));
-  EXPECT_FALSE(program.has_messages());
+  EXPECT_EQ(program.stream_of(1, graph::Channel::send_next), last.streams.size());
 }
 
 TEST_F(FlatPipeline, OtherNumbersOfMessagesAreRefused) {

@@ -1,23 +1,37 @@
-// A queue of events: a heap of times, at most one for each of a fixed number of slots; a slot's time can change.
+// A queue of events: at most one time for each of a fixed number of slots, which can change. A heap where there are
+// many slots.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
-namespace weft::simulate {
+namespace weft::time {
 
 /// Slots with equal times come in the order of their numbers.
 class EventQueue {
  public:
-  explicit EventQueue(std::size_t slots) : time_(slots), place_(slots, kAbsent) {}
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  bool empty() const { return heap_.empty(); }
-  std::size_t first() const { return heap_.front(); }
-  double time() const { return time_[heap_.front()]; }
+  explicit EventQueue(std::size_t slots = 0)
+      : is_heap_(slots > kScanned), time_(std::max<std::size_t>(1, slots), kNever), place_(is_heap_ ? slots : 0, kAbsent) {}
+
+  /// The slot with the earliest time; any slot if none has one.
+  std::size_t first() const {
+    if (is_heap_) return heap_.empty() ? 0 : heap_.front();
+    return static_cast<std::size_t>(std::ranges::min_element(time_) - time_.begin());
+  }
+  /// kNever if the slot has none.
+  double time(std::size_t slot) const { return time_[slot]; }
 
   /// Adds the slot or moves it.
   void set(std::size_t slot, double time) {
+    if (!is_heap_) {
+      time_[slot] = time;
+      return;
+    }
     const auto id = static_cast<std::uint32_t>(slot);
     if (place_[slot] == kAbsent) {
       place_[slot] = static_cast<std::uint32_t>(heap_.size());
@@ -32,6 +46,8 @@ class EventQueue {
   }
 
   void remove(std::size_t slot) {
+    time_[slot] = kNever;
+    if (!is_heap_) return;
     const std::uint32_t place = place_[slot];
     if (place == kAbsent) return;
     place_[slot] = kAbsent;
@@ -45,6 +61,7 @@ class EventQueue {
 
  private:
   static constexpr std::uint32_t kAbsent = UINT32_MAX;
+  static constexpr std::size_t kScanned = 32;  // so many slots are looked through in less time than a heap takes
 
   bool before(std::uint32_t a, std::uint32_t b) const { return time_[a] < time_[b] || (time_[a] == time_[b] && a < b); }
   void put(std::size_t place, std::uint32_t slot) {
@@ -70,8 +87,9 @@ class EventQueue {
     put(place, slot);
   }
 
+  bool is_heap_;
   std::vector<double> time_;
   std::vector<std::uint32_t> place_, heap_;
 };
 
-}  // namespace weft::simulate
+}  // namespace weft::time

@@ -1,0 +1,194 @@
+#include "runtime/time/engine.h"
+
+#include "base/assertions.h"
+
+namespace weft::time {
+
+Engine::Engine(std::span<const ClassLoads* const> ranks, const cost::Machine* machine,
+               std::span<const cost::CorePool> pools)
+    : pools_(pools),
+      cores_(machine == nullptr ? 1 : machine->cores),
+      shared_cores_(machine != nullptr && machine->shared_cores) {
+  for (const ClassLoads* loads : ranks) {
+    const std::size_t begin = streams_.size();
+    streams_.insert(streams_.end(), loads->streams().begin(), loads->streams().end());
+    rank_of_.resize(streams_.size(), static_cast<std::uint32_t>(ranks_.size()));
+    ranks_.push_back({loads, begin, streams_.size()});
+    links_ = std::max(links_, loads->links());
+    has_messages_ = has_messages_ || loads->has_messages();
+  }
+  for (std::size_t pool = 0; pool < pools.size(); ++pool) {
+    for (const std::int64_t rank : pools[pool].ranks)
+      ranks_.at(static_cast<std::size_t>(rank)).pool = static_cast<std::uint32_t>(pool);
+  }
+  on_link_ = cost::LinkShares(links_ * (has_messages_ ? 2 : 1));
+  state_.slots.resize(streams_.size());
+  state_.ends = EventQueue(streams_.size());
+}
+
+void Engine::reset() {
+  for (std::size_t slot = 0; slot < slots(); ++slot) {
+    state_.slots[slot].task = kIdle;
+    state_.ends.remove(slot);
+  }
+  state_.now = 0;
+}
+
+void Engine::start(std::size_t slot, std::uint32_t task, double ns) {
+  assert_that("a slot runs one task at a time", [&] { return idle(slot); });
+  const auto lead = static_cast<std::uint32_t>(slot);
+  state_.slots[slot] = {task, lead, kIdle, &ranks_[rank_of_[slot]].loads->task(task), ns, 1, state_.now, 1};
+  state_.ends.set(slot, state_.now + ns);
+}
+
+void Engine::join(std::size_t slot, std::uint32_t task, std::size_t before) {
+  assert_that("a slot runs one task at a time", [&] { return idle(slot); });
+  state_.slots[slot] = {
+      .task = task, .lead = state_.slots[before].lead, .load = &ranks_[rank_of_[slot]].loads->task(task)};
+  state_.slots[before].next = static_cast<std::uint32_t>(slot);
+}
+
+void Engine::end(std::size_t slot) {
+  state_.ends.remove(slot);
+  for (std::uint32_t member = static_cast<std::uint32_t>(slot); member != kIdle; member = state_.slots[member].next)
+    state_.slots[member].task = kIdle;
+}
+
+/// With messages, the directions of a link are shared by themselves: a collective uses both.
+void Engine::use_link(const StreamLoad& stream, double use) {
+  if (stream.sends) on_link_.add(stream.link, use);
+  if (stream.receives && has_messages_) on_link_.add(links_ + stream.link, use);
+}
+
+double Engine::link_rate(const StreamLoad& stream, double use) const {
+  const double out = stream.sends ? on_link_.rate(stream.link, use) : 1;
+  return stream.receives && has_messages_ ? std::min(out, on_link_.rate(links_ + stream.link, use)) : out;
+}
+
+void Engine::settle(std::size_t rank) {
+  const Rank& at = ranks_[rank];
+  if (at.pool == kOwnCores) {
+    if (!at.loads->contends()) return;
+    settle_transports(at, 1);
+  } else {
+    const double share = share_of(pools_[at.pool]);
+    for (const std::int64_t member : pools_[at.pool].ranks)
+      settle_transports(ranks_[static_cast<std::size_t>(member)], share);
+  }
+  settle_computations(at);
+}
+
+/// `share`: of its cores that the rank gets. While it computes, its transports progress between slices of its tasks, so
+/// they get no more.
+void Engine::settle_transports(const Rank& rank, double share) {
+  on_link_.clear();
+  bool communicating = false, computing = false;
+  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
+    const StreamLoad& stream = streams_[slot];
+    if (idle(slot) || stream.local) continue;
+    (stream.compute ? computing : communicating) = true;
+    if (!stream.compute) use_link(stream, state_.slots[slot].load->use);
+  }
+  if (!communicating) return;
+  on_link_.divide();
+  double wanted = 0;  // cores, by all transports
+  for (std::size_t slot = rank.begin; shared_cores_ && slot < rank.end; ++slot) {
+    if (!communicates(slot)) continue;
+    const TaskLoad& load = *state_.slots[slot].load;
+    wanted += load.cores * link_rate(streams_[slot], load.use);
+  }
+  const double granted = wanted > cores_ ? cores_ / wanted : 1;
+  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
+    if (!communicates(slot)) continue;
+    // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
+    // don't overwrite on_link_.
+    const TaskLoad& load = *state_.slots[slot].load;
+    const double beside = computing ? load.beside * share : 1;
+    offer(slot, std::min(beside, granted) * link_rate(streams_[slot], load.use));
+  }
+}
+
+/// `share` is the rate that a slot's rank allows its collective, which runs at the lowest rate of its members.
+void Engine::offer(std::size_t slot, double share) {
+  Slot& state = state_.slots[slot];
+  const double before = state.share;
+  if (share == before) return;
+  state.share = share;
+  const Slot& lead = state_.slots[state.lead];
+  double rate = std::min(share, lead.rate);
+  if (share > before && before == lead.rate) {
+    rate = share;
+    for (std::uint32_t member = state.lead; member != kIdle; member = state_.slots[member].next)
+      rate = std::min(rate, state_.slots[member].share);
+  }
+  if (!set_rate(state.lead, rate) || !shared_cores_) return;
+  for (std::uint32_t member = state.lead; member != kIdle; member = state_.slots[member].next) {
+    if (rank_of_[member] != rank_of_[slot]) settle_computations(ranks_[rank_of_[member]]);
+  }
+}
+
+/// Of a rank, and of the ranks with which it shares cores.
+void Engine::settle_computations(const Rank& rank) {
+  if (rank.pool == kOwnCores) return settle_own_computations(rank, 1);
+  const cost::CorePool& pool = pools_[rank.pool];
+  const double share = share_of(pool);
+  for (const std::int64_t member : pool.ranks) settle_own_computations(ranks_[static_cast<std::size_t>(member)], share);
+}
+
+/// The share of its cores that each rank of the pool gets.
+double Engine::share_of(const cost::CorePool& pool) const {
+  double wanted = 0;
+  for (const std::int64_t member : pool.ranks) {
+    const RankUse use = use_of(ranks_[static_cast<std::size_t>(member)]);
+    wanted += use.computing > 0 ? cores_ : std::min(cores_, use.taken);
+  }
+  const auto cores = static_cast<double>(pool.cores);
+  return wanted > cores ? cores / wanted : 1;
+}
+
+Engine::RankUse Engine::use_of(const Rank& rank) const {
+  RankUse use;
+  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
+    if (idle(slot)) continue;
+    const Slot& state = state_.slots[slot];
+    if (streams_[slot].compute) {
+      ++use.computing;
+    } else if (shared_cores_ && !streams_[slot].local) {
+      use.taken += state.load->cores * state_.slots[state.lead].rate;
+    }
+  }
+  return use;
+}
+
+/// `share`: of its cores that the rank gets.
+void Engine::settle_own_computations(const Rank& rank, double share) {
+  const auto [computing, taken] = use_of(rank);
+  if (computing == 0) return;
+  double granted = 1;
+  if (shared_cores_) {
+    const double wanted = cores_ * computing / static_cast<double>(rank.loads->compute_streams());
+    granted = std::min(1.0, std::max(0.0, cores_ - taken) / wanted);
+  }
+  const cost::KindSlowdowns& slowdowns = rank.loads->slowdowns();
+  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
+    if (!streams_[slot].compute || idle(slot)) continue;
+    const std::uint32_t kind = state_.slots[slot].load->kind;
+    double factor = 1;
+    for (std::size_t other = rank.begin; !slowdowns.none() && other < rank.end; ++other) {
+      if (communicates(other)) factor = std::max(factor, slowdowns.factor(kind, state_.slots[other].load->kind));
+    }
+    set_rate(slot, share * granted / factor);
+  }
+}
+
+bool Engine::set_rate(std::size_t slot, double rate) {
+  Slot& state = state_.slots[slot];
+  if (state.rate == rate) return false;
+  state.remaining = remaining(slot);
+  state.updated = state_.now;
+  state.rate = rate;
+  state_.ends.set(slot, state.remaining == 0 ? state_.now : rate == 0 ? kNever : state_.now + state.remaining / rate);
+  return true;
+}
+
+}  // namespace weft::time

@@ -1,0 +1,38 @@
+#include "runtime/time/event_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+
+#include "tests/runtime/random_graph.h"
+
+namespace weft::time {
+namespace {
+
+/// Against a sorted list, with few slots and with many.
+TEST(EventQueue, TheEarliestComesFirstAndOfEqualTimesTheFirstSlot) {
+  for (const std::size_t slots : {1U, 7U, 32U, 33U, 200U}) {
+    testing::Draws draws(slots);
+    EventQueue queue(slots);
+    std::map<std::size_t, double> expected;  // by slot
+    for (int step = 0; step < 2000; ++step) {
+      const std::size_t slot = draws.below(slots);
+      if (draws.chance(60)) {
+        const auto time = static_cast<double>(draws.below(20));
+        queue.set(slot, time);
+        expected[slot] = time;
+      } else {
+        queue.remove(slot);
+        expected.erase(slot);
+      }
+      std::pair<double, std::size_t> first{EventQueue::kNever, 0};
+      for (const auto& [at, time] : expected) first = std::min(first, std::pair(time, at));
+      ASSERT_EQ(queue.time(queue.first()), first.first);
+      if (!expected.empty()) ASSERT_EQ(queue.first(), first.second);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::time

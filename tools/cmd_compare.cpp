@@ -177,26 +177,31 @@ PipelineComparison pipeline_comparison_of(const CompareOptions& options) {
           .profile_steps = options.profile_steps};
 }
 
+/// `comparison` says what the step is; it gets the figures here.
+int simulate_policies(const CompareOptions& options, const study::ComparedStep& step, simulate::PlanningProblem problem,
+                      study::Comparison comparison, const std::vector<policy::NamedPolicy>& policies) {
+  scale_costs(problem, options.scales);
+  StatusLine line(!options.quiet && !options.json);
+  comparison.source = problem.options.cost_model->source();
+  comparison.problem = simulate::bounds_of(problem);
+  comparison.reports = reports_of(problem, policies, line);
+  simulate::prove_windows(problem, comparison.reports, &comparison.problem);
+  if (options.pareto) comparison.limited = front_of(problem, comparison.reports, line);
+  comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
+  print(options, step, problem, comparison, {});
+  return 0;
+}
+
 int simulate_only(const CompareOptions& options) {
   expect_outputs(options.outputs);
   const std::vector<policy::NamedPolicy> policies = policies_of(options);
   const train::ResolvedRun run = train::resolve(options.config, 0);
-  const train::RunConfig& config = run.config;
-  simulate::PlanningProblem problem = train::planning_problem(run);
-  scale_costs(problem, options.scales);
-  const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
+  const simulate::PlanningProblem problem = train::planning_problem(run);
   study::Comparison comparison;
-  comparison.title = title_of(config, problem);
-  comparison.source = problem.options.cost_model->source();
-  comparison.summation_note = train::summation_note(config);
+  comparison.title = title_of(run.config, problem);
+  comparison.summation_note = train::summation_note(run.config);
   if (!run.profile) comparison.unsure = cost::unsure_numbers(problem.machine);
-  comparison.problem = simulate::bounds_of(problem);
-  comparison.reports = reports_of(problem, policies, *line);
-  simulate::prove_windows(problem, comparison.reports, &comparison.problem);
-  if (options.pareto) comparison.limited = front_of(problem, comparison.reports, *line);
-  comparison.disturbed = disturbed(problem, comparison.reports, options.noise, *line);
-  print(options, std::cref(config), problem, comparison, {});
-  return 0;
+  return simulate_policies(options, std::cref(run.config), problem, std::move(comparison), policies);
 }
 
 std::vector<std::string> flags_of(const CompareOptions& options) {
@@ -212,21 +217,13 @@ int simulate_open(const CompareOptions& options) {
   if (options.machine_costs) refuse_for_open_graph("--machine-costs", "a step that can be executed");
   if (options.noise > 0) refuse_for_open_graph("--noise", "the step of one rank, without the others");
   expect_outputs(options.outputs);
-  OpenInput input = open_input(*options.open);
-  scale_costs(input.problem, options.scales);
+  const OpenInput input = open_input(*options.open);
   const bool recorded = simulate::default_open_policy(*input.problem.graph).name == "recorded";
-  const std::vector<policy::NamedPolicy> policies = policies_of(options, recorded);
-  const auto line = std::make_unique<StatusLine>(!options.quiet && !options.json);
   study::Comparison comparison;
   comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
-  comparison.source = input.problem.options.cost_model->source();
   comparison.summation_note = input.order_note;
-  comparison.problem = simulate::bounds_of(input.problem);
-  comparison.reports = reports_of(input.problem, policies, *line);
-  simulate::prove_windows(input.problem, comparison.reports, &comparison.problem);
-  if (options.pareto) comparison.limited = front_of(input.problem, comparison.reports, *line);
-  print(options, study::ComparedGraph{input.graph, flags_of(options)}, input.problem, comparison, {});
-  return 0;
+  return simulate_policies(options, study::ComparedGraph{input.graph, flags_of(options)}, input.problem,
+                           std::move(comparison), policies_of(options, recorded));
 }
 
 /// Steps of all policies in turn, so that what disturbs one disturbs the others too; and between them the steps of
@@ -336,14 +333,10 @@ Command describe_compare() {
   command.add({.names = "--json", .target = &options->json, .help = "print the figures as JSON"});
   command.add({.names = "--markdown", .target = &options->markdown, .help = "print tables as Markdown"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the tables and errors"});
-  command.add({.names = "-o,--output",
-               .target = &options->outputs,
-               .value = "FILE|FOLDER",
-               .help =
-                   "write the figures to a file, as its ending says: .csv, .md or .json; a name without an ending is "
-                   "a folder, which keeps what `weft report` draws; may be repeated",
-               .paths = Paths::files,
-               .arity = Arity::each});
+  command.add(repeated(
+      path_option("-o,--output", &options->outputs, "FILE|FOLDER",
+                  "write the figures to a file, as its ending says: .csv, .md or .json; a name without an ending is "
+                  "a folder, which keeps what `weft report` draws; may be repeated")));
   const ConfigOptions config(command);
   command.description =
       "gap: how far the step is above the bound of the policy's own graph.\n"

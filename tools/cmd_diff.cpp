@@ -69,11 +69,7 @@ int compare(const DiffOptions& options) {
 Command describe_diff() {
   Command command{"diff", "say what moved between two plans"};
   const auto options = std::make_shared<DiffOptions>();
-  command.add({.names = "first",
-               .target = &options->first,
-               .help = "a file that `weft plan` wrote",
-               .paths = Paths::files,
-               .required = true});
+  command.add(required(path_option("first", &options->first, "", "a file that `weft plan` wrote")));
   command.add(
       {.names = "second", .target = &options->second, .help = "another one", .paths = Paths::files, .required = true});
   command.add(number_option("--most", &options->most, "tasks named for each kind of change; 0: all", 0));

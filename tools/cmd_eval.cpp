@@ -16,6 +16,7 @@
 #include "runtime/comm/agreement.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "text/tokenizer.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/checkpoint/checkpoint.h"
@@ -137,11 +138,8 @@ int evaluate_model(const EvalOptions& options) {
 Command describe_eval() {
   Command command{"eval", "compute the loss of a checkpoint, or of a Hugging Face model, on held-out data"};
   const auto options = std::make_shared<EvalOptions>();
-  command.add({.names = "run",
-               .target = &options->from,
-               .help = "a run or checkpoint folder, or a folder of Hugging Face",
-               .paths = Paths::folders,
-               .required = true});
+  command.add(required(path_option("run", &options->from, "", "a run or checkpoint folder, or a folder of Hugging Face",
+                                   Paths::folders)));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   add_keys(command, command.name, options->overrides, "the run's");
   command.examples = {{"weft eval runs/mine"},

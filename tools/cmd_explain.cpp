@@ -140,16 +140,13 @@ Command describe_explain() {
   Command command{"explain", "why collectives are exposed, and what would hide them"};
   const auto options = std::make_shared<ExplainCommand>();
   options->options.most_remedied = 12;  // as many as have a paragraph
-  command.add({.names = "--collective",
-               .target = &options->options.only,
-               .value = "NAME",
-               .help = "explain this one alone, or this group: mb*.L*.mlp.up.fwd.all_gather_w"});
+  command.add(word_option("--collective", &options->options.only, "NAME",
+                          "explain this one alone, or this group: mb*.L*.mlp.up.fwd.all_gather_w"));
   command.add(number_option("--most", &options->options.most_remedied,
                             "groups of collectives whose remedies are simulated, the most exposed first", 0));
-  command.add({.names = "--apply",
-               .target = &options->apply,
-               .value = "NUMBERS",
-               .help = "simulate the plan with these remedies, by the numbers that are printed with the same options"});
+  command.add(
+      word_option("--apply", &options->apply, "NUMBERS",
+                  "simulate the plan with these remedies, by the numbers that are printed with the same options"));
   command.add(output_option(options->output, "FILE",
                             "write that plan for --policy file:FILE, if its step is simulated to be shorter"));
   command.add(scale_option(options->scales));

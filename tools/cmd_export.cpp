@@ -240,26 +240,19 @@ int export_chakra(const ExportOptions& options) {
 Command describe_export() {
   Command command{"export", "write a model for Hugging Face, or a run's step for simulators"};
   const auto options = std::make_shared<ExportOptions>();
-  command.add({.names = "run",
-               .target = &options->from,
-               .help = "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a "
-                       "config.toml",
-               .paths = Paths::files,
-               .required = true});
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FOLDER",
-               .help = "the folder to write; nothing in it is overwritten",
-               .paths = Paths::folders,
-               .required = true});
-  command.add({.names = "--format",
-               .target = &options->format,
-               .value = "hf|chakra",
-               .help = "hf: config.json, model.safetensors or several such files, and the tokenizer's files; chakra: "
-                       "execution traces of one "
-                       "training step "
-                       "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
-               .choices = {"hf", "chakra"}});
+  command.add(
+      required(path_option("run", &options->from, "",
+                           "a run or checkpoint folder of any grid, or a folder of Hugging Face; chakra: a run or a "
+                           "config.toml")));
+  command.add(required(path_option("-o,--output", &options->output, "FOLDER",
+                                   "the folder to write; nothing in it is overwritten", Paths::folders)));
+  command.add(
+      choice_option("--format", &options->format, "hf|chakra",
+                    "hf: config.json, model.safetensors or several such files, and the tokenizer's files; chakra: "
+                    "execution traces of one "
+                    "training step "
+                    "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
+                    {"hf", "chakra"}));
   command.add(
       number_option("--ranks-written", &options->ranks_written, "chakra: only the first so many ranks; 0: all", 0));
   command.add(
@@ -271,11 +264,10 @@ Command describe_export() {
                .target = &options->merge,
                .help = "hf, of a run with adapters (lora): the whole model with the adapters added to its weights; "
                        "without it the adapters alone, as PEFT loads them"});
-  command.add({.names = "--base",
-               .target = &options->base,
-               .value = "NAME",
-               .help = "hf, of adapters: the model below them, a name or a folder, as PEFT is to find it; empty: the "
-                       "init-from of the run that began with them"});
+  command.add(
+      word_option("--base", &options->base, "NAME",
+                  "hf, of adapters: the model below them, a name or a folder, as PEFT is to find it; empty: the "
+                  "init-from of the run that began with them"));
   command.add(policy_option(options->overrides));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});
   command.examples = {{"weft export runs/mine -o mine-hf"},

@@ -176,25 +176,14 @@ int generate(const GenerateOptions& options) {
 Command describe_generate() {
   Command command{"generate", "continue a text with a trained model"};
   const auto options = std::make_shared<GenerateOptions>();
-  command.add({.names = "run",
-               .target = &options->from,
-               .help = "a run or checkpoint folder, or a folder of Hugging Face",
-               .paths = Paths::folders,
-               .required = true});
-  command.add({.names = "--prompt",
-               .target = &options->prompt,
-               .value = "TEXT",
-               .help = "the text to continue; -: read it from standard input"});
-  command.add({.names = "--prompt-ids",
-               .target = &options->prompt_ids,
-               .value = "ID,ID,…",
-               .help = "the ids of the prompt's tokens, without a tokenizer; prints ids",
-               .arity = Arity::each});
-  command.add({.names = "--tokenizer",
-               .target = &options->tokenizer,
-               .value = "PATH",
-               .help = "a tokenizer's file, or a folder with one; empty: the model's own",
-               .paths = Paths::files});
+  command.add(required(path_option("run", &options->from, "", "a run or checkpoint folder, or a folder of Hugging Face",
+                                   Paths::folders)));
+  command.add(
+      word_option("--prompt", &options->prompt, "TEXT", "the text to continue; -: read it from standard input"));
+  command.add(repeated(word_option("--prompt-ids", &options->prompt_ids, "ID,ID,…",
+                                   "the ids of the prompt's tokens, without a tokenizer; prints ids")));
+  command.add(path_option("--tokenizer", &options->tokenizer, "PATH",
+                          "a tokenizer's file, or a folder with one; empty: the model's own"));
   command.add(number_option("--max-tokens", &options->max_tokens, "tokens to generate", 1, 1 << 24));
   command.add(
       number_option("--temperature", &options->temperature, "of the softmax; 0: always the likeliest token", 0, 100));

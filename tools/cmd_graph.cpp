@@ -284,24 +284,17 @@ Command describe_graph() {
   Command command{"graph", "draw a configuration's compiled step, or write it as a file"};
   const auto options = std::make_shared<GraphOptions>();
   command.add(output_option(options->output, "FILE", "the file to write"));
-  command.add({.names = "--format",
-               .target = &options->format,
-               .value = "FORMAT",
-               .help = "of the file: " + join(kFormats) + "; default: by its ending",
-               .choices = kFormats});
-  command.add({.names = "--kind",
-               .target = &options->kind,
-               .value = "KIND",
-               .help = "graph of train, eval, prefill or decode",
-               .choices = {"train", "eval", "prefill", "decode"}});
+  command.add(choice_option("--format", &options->format, "FORMAT",
+                            "of the file: " + join(kFormats) + "; default: by its ending", kFormats));
+  command.add(choice_option("--kind", &options->kind, "KIND", "graph of train, eval, prefill or decode",
+                            {"train", "eval", "prefill", "decode"}));
   command.add(number_option("--pipe-rank", &options->pipe_rank,
                             "of a pipeline: which rank's step to draw; a graph file holds all", 0, 1000000));
-  command.add({.names = "--collapse",
-               .target = &options->collapse,
-               .value = "HOW",
-               .help = "draw once, as × N: with layer, equal tasks of all layers; with phase, of all micro-batches "
-                       "too; none; auto: by size",
-               .choices = {"auto", "layer", "phase", "none"}});
+  command.add(
+      choice_option("--collapse", &options->collapse, "HOW",
+                    "draw once, as × N: with layer, equal tasks of all layers; with phase, of all micro-batches "
+                    "too; none; auto: by size",
+                    {"auto", "layer", "phase", "none"}));
   command.add(number_option("--depth", &options->depth,
                             "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks", 1, 4));
   command.add(
@@ -310,10 +303,8 @@ Command describe_graph() {
       {.names = "--around", .target = &options->around, .value = "TASK", .help = "only this task and what is near it"});
   command.add(number_option("--hops", &options->hops, "how many edges away is near", 0, 1000000));
   command.add({.names = "--from", .target = &options->from, .value = "TASK", .help = "only what depends on this task"});
-  command.add({.names = "--to",
-               .target = &options->to,
-               .value = "TASK",
-               .help = "only what this task depends on; with --from, the paths between them"});
+  command.add(
+      word_option("--to", &options->to, "TASK", "only what this task depends on; with --from, the paths between them"));
   command.add({.names = "--critical-path",
                .target = &options->critical_path,
                .help = "mark the longest path, by the simulation's costs"});

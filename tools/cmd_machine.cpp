@@ -19,6 +19,8 @@
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/machine_numbers.h"
+#include "study/columns.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 
 namespace weft::tools {
@@ -39,13 +41,15 @@ std::string or_dash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
 
-JsonObject json_of(const cost::MachineNumber& number) {
-  return JsonObject()
-      .add("key", number.key)
-      .add("value", number.value)
-      .add("unit", to_string(number.unit))
-      .add("status", number.status)
-      .add("source", number.source);
+study::Columns<cost::MachineNumber> number_columns() {
+  using cost::MachineNumber;
+  study::Columns<MachineNumber> columns;
+  columns.add("key", &MachineNumber::key, {.head = "number", .words = true});
+  columns.add("value", &MachineNumber::value).shown({.head = "value"}, cost::value_text);
+  columns.add("unit", [](const MachineNumber& number) { return to_string(number.unit); });
+  columns.add("status", &MachineNumber::status, {.head = "status", .words = true, .least = 8}, or_dash);
+  columns.add("source", &MachineNumber::source, {.head = "source", .words = true, .least = 16, .rank = 1}, or_dash);
+  return columns;
 }
 
 int show(const MachineOptions& options) {
@@ -53,12 +57,10 @@ int show(const MachineOptions& options) {
   const std::vector<cost::MachineNumber> numbers = cost::machine_numbers(machine);
   const std::vector<std::string> unsure = cost::unsure_numbers(machine);
   if (options.json) {
-    std::vector<JsonObject> list;
-    for (const cost::MachineNumber& number : numbers) list.push_back(json_of(number));
     say("{}\n", JsonObject()
                     .add("machine", machine.name)
                     .add("source", machine.source)
-                    .add("numbers", list)
+                    .add("numbers", number_columns().json(numbers))
                     .add("gemm_points", machine.gemms.size())
                     .add("attention_points", machine.attention.size())
                     .add("calibration_points", machine.calibration.size())
@@ -66,15 +68,8 @@ int show(const MachineOptions& options) {
                     .text());
     return 0;
   }
-  TextTable table{.columns = {{.head = "number", .words = true},
-                              {.head = "value"},
-                              {.head = "status", .words = true, .least = 8},
-                              {.head = "source", .words = true, .least = 16, .rank = 1}}};
-  for (const cost::MachineNumber& number : numbers) {
-    table.rows.push_back({number.key, value_text(number), or_dash(number.status), or_dash(number.source)});
-  }
   StyledText text(machine.name + "\n");
-  text.add(table_text(table, output_width()));
+  text.add(table_text(number_columns().table(numbers), output_width()));
   text.add(fmt::format("measured points: {} of products, {} of attention; {} of calibration\n", machine.gemms.size(),
                        machine.attention.size(), machine.calibration.size()));
   if (!unsure.empty()) text.add(cost::unsure_text(unsure) + "\n", Emphasis::warning);
@@ -86,43 +81,41 @@ std::string seconds_text(double seconds) {
   return cost::value_text({"", seconds, cost::MachineUnit::seconds, "", ""});
 }
 
+study::Columns<cost::CheckedPoint> point_columns() {
+  using cost::CheckedPoint;
+  study::Columns<CheckedPoint> columns;
+  columns.add("point", &CheckedPoint::what, {.head = "point", .words = true});
+  columns.add("predicted_seconds", &CheckedPoint::predicted, {.head = "predicted"}, seconds_text);
+  columns.add("measured_seconds", &CheckedPoint::measured, {.head = "measured"}, seconds_text);
+  columns.add("error", &CheckedPoint::error, {.head = "error %"},
+              [](double error) { return fmt::format("{:+.1f}", 100 * error); });
+  columns.add("allowed", &CheckedPoint::allowed, {.head = "allowed %"},
+              [](double error) { return fmt::format("{:.0f}", 100 * error); });
+  columns.add("holds", &CheckedPoint::holds, {.head = "within", .words = true},
+              [](bool holds) { return holds ? "yes" : "NO"; });
+  return columns;
+}
+
 int check(const MachineOptions& options) {
   const cost::Machine machine = find(options.machine);
   const std::vector<cost::CheckedPoint> points = cost::check_points(machine);
   const auto beyond = std::ranges::count_if(points, [](const cost::CheckedPoint& point) { return !point.holds(); });
   if (options.json) {
-    std::vector<JsonObject> list;
-    for (const cost::CheckedPoint& point : points) {
-      list.push_back(JsonObject()
-                         .add("point", point.what)
-                         .add("predicted_seconds", point.predicted)
-                         .add("measured_seconds", point.measured)
-                         .add("error", point.error())
-                         .add("allowed", point.allowed)
-                         .add("holds", point.holds()));
-    }
-    say("{}\n", JsonObject().add("machine", machine.name).add("holds", beyond == 0).add("points", list).text());
+    say("{}\n", JsonObject()
+                    .add("machine", machine.name)
+                    .add("holds", beyond == 0)
+                    .add("points", point_columns().json(points))
+                    .text());
     return beyond == 0 ? 0 : kBeyondItsError;
-  }
-  TextTable table{.columns = {{.head = "point", .words = true},
-                              {.head = "predicted"},
-                              {.head = "measured"},
-                              {.head = "error %"},
-                              {.head = "allowed %"},
-                              {.head = "within", .words = true}}};
-  std::vector<double> errors;
-  for (const cost::CheckedPoint& point : points) {
-    errors.push_back(std::abs(point.error()));
-    table.rows.push_back({point.what, seconds_text(point.predicted), seconds_text(point.measured),
-                          fmt::format("{:+.1f}", 100 * point.error()), fmt::format("{:.0f}", 100 * point.allowed),
-                          point.holds() ? "yes" : "NO"});
   }
   if (points.empty()) {
     say("{} has no measured points: nothing to compare its model with\n", machine.name);
     return 0;
   }
+  std::vector<double> errors;
+  for (const cost::CheckedPoint& point : points) errors.push_back(std::abs(point.error()));
   std::ranges::sort(errors);
-  StyledText text(table_text(table, output_width()));
+  StyledText text(table_text(point_columns().table(points), output_width()));
   text.add(fmt::format("{} of {} points are within their errors; half of them within {:.1f} %\n",
                        std::ssize(points) - beyond, points.size(), 100 * errors[(errors.size() - 1) / 2]),
            beyond == 0 ? Emphasis::good : Emphasis::bad);
@@ -219,11 +212,7 @@ CommandOption json_option(MachineOptions& options) {
 
 Command show_command(const std::shared_ptr<MachineOptions>& options) {
   Command command{"show", "all numbers of a machine, and what each rests on"};
-  command.add({.names = "machine",
-               .target = &options->machine,
-               .value = "NAME|FILE",
-               .help = "a machine that comes with Weft, or a TOML file",
-               .paths = Paths::files});
+  command.add(path_option("machine", &options->machine, "NAME|FILE", "a machine that comes with Weft, or a TOML file"));
   command.add(json_option(*options));
   command.description =
       "The status is that of the file: measured, fitted, assumed, …; default is a number that the file leaves at its "
@@ -235,12 +224,8 @@ Command show_command(const std::shared_ptr<MachineOptions>& options) {
 
 Command check_command(const std::shared_ptr<MachineOptions>& options) {
   Command command{"check", "compare a machine's model with its measured points; exit code 1 if one is too far off"};
-  command.add({.names = "machine",
-               .target = &options->machine,
-               .value = "NAME|FILE",
-               .help = "a TOML file, or a machine that comes with Weft",
-               .paths = Paths::files,
-               .required = true});
+  command.add(required(
+      path_option("machine", &options->machine, "NAME|FILE", "a TOML file, or a machine that comes with Weft")));
   command.add(json_option(*options));
   command.description =
       "Every point of [[calibration]] is predicted by the model. Every point of [[gemm]] and [[attention]] is "
@@ -253,11 +238,7 @@ Command check_command(const std::shared_ptr<MachineOptions>& options) {
 
 Command diff_command(const std::shared_ptr<MachineOptions>& options) {
   Command command{"diff", "the numbers in which two machines differ"};
-  command.add({.names = "first",
-               .target = &options->first,
-               .help = "a machine that comes with Weft, or a TOML file",
-               .paths = Paths::files,
-               .required = true});
+  command.add(required(path_option("first", &options->first, "", "a machine that comes with Weft, or a TOML file")));
   command.add(
       {.names = "second", .target = &options->second, .help = "another one", .paths = Paths::files, .required = true});
   command.add(json_option(*options));

@@ -114,16 +114,10 @@ int measure(const MeasureOptions& options) {
 Command describe_machine_measure() {
   Command command{"measure", "measure the CPUs or GPUs at hand, and write their machine file"};
   const auto options = std::make_shared<MeasureOptions>();
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE.toml",
-               .help = "the file to write, for --machine; its name is the machine's",
-               .paths = Paths::files,
-               .required = true});
-  command.add({.names = "--device",
-               .target = &options->device,
-               .help = "what to measure: the cpu, or with cuda NVIDIA GPUs, one for each rank",
-               .choices = {"cpu", "cuda"}});
+  command.add(required(path_option("-o,--output", &options->output, "FILE.toml",
+                                   "the file to write, for --machine; its name is the machine's")));
+  command.add(choice_option("--device", &options->device, "",
+                            "what to measure: the cpu, or with cuda NVIDIA GPUs, one for each rank", {"cpu", "cuda"}));
   command.add(number_option("--ranks", &options->ranks, "ranks of this process; mpirun brings its own", 1, 4096));
   command.add(
       number_option("--threads", &options->threads, "with device cpu: threads that each rank computes on", 1, 4096));

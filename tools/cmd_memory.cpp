@@ -234,10 +234,8 @@ int compare(const MemoryOptions& options) {
 Command describe_memory() {
   Command command{"memory", "compare what a rank needs and sends on several grids"};
   const auto options = std::make_shared<MemoryOptions>();
-  command.add({.names = "--grids",
-               .target = &options->grids,
-               .value = "GRID",
-               .help = "grids to compare, each as for --grid; default: all of --ranks ranks"});
+  command.add(word_option("--grids", &options->grids, "GRID",
+                          "grids to compare, each as for --grid; default: all of --ranks ranks"));
   command.add(number_option("--most", &options->most, "rows of the table; 0: all", 0));
   command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
   const ConfigOptions config(command);

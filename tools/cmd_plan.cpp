@@ -14,6 +14,7 @@
 #include "ops/lower.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/compile_plan.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "train/config/resolved_run.h"
@@ -78,11 +79,7 @@ int write_plan(const PlanInput& input, const std::string& output, bool json) {
 Command describe_plan() {
   Command command{"plan", "write the order that a policy decides on as a file"};
   const auto output = std::make_shared<std::string>("plan.json");
-  command.add({.names = "-o,--output",
-               .target = output.get(),
-               .value = "FILE",
-               .help = "the file to write",
-               .paths = Paths::files});
+  command.add(path_option("-o,--output", output.get(), "FILE", "the file to write"));
   const auto json = std::make_shared<bool>(false);
   command.add({.names = "--json", .target = json.get(), .help = "print what was written as one JSON object"});
   const ConfigOptions config(command);

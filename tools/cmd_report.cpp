@@ -23,6 +23,7 @@
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/input/scaled_problem.h"
+#include "tools/studies/search_flags.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -39,21 +40,13 @@ struct ReportOptions {
   std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
 
-inspect::ReportPage page_of_config(const ReportOptions& options) {
-  train::RunConfig config;
-  train::load_toml(config, options.inputs.front());
-  train::apply_command_line(config, options.overrides);
-  for (const std::string& policy : options.policies) config.libraries.trust(policy);
-  if (!options.policies.empty()) train::leave_out_library(config);
-  std::vector<policy::NamedPolicy> policies;
-  for (const std::string& policy : options.policies) policies.push_back(policy::named_policy(policy, config.libraries));
-  const train::ResolvedRun run = train::resolve(std::move(config), 0);
-  if (policies.empty()) policies = {run.policy};
-  simulate::PlanningProblem problem = train::planning_problem(run);
+/// `comparison` says what the step is.
+inspect::ReportPage page_of_step(const ReportOptions& options, simulate::PlanningProblem problem,
+                                 study::Comparison comparison, const policy::TrustedLibraries& libraries,
+                                 const policy::NamedPolicy& own) {
+  std::vector<policy::NamedPolicy> policies = named_policies(options.policies, libraries);
+  if (policies.empty()) policies = {own};
   scale_costs(problem, options.scales);
-  study::Comparison comparison;
-  comparison.title =
-      fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);
   comparison.source = problem.options.cost_model->source();
   for (const policy::NamedPolicy& policy : policies)
     comparison.reports.push_back(simulate::report_plan(problem, policy));
@@ -64,26 +57,28 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
   return study::comparison_page(std::move(kept));
 }
 
+inspect::ReportPage page_of_config(const ReportOptions& options) {
+  train::RunConfig config;
+  train::load_toml(config, options.inputs.front());
+  train::apply_command_line(config, options.overrides);
+  for (const std::string& policy : options.policies) config.libraries.trust(policy);
+  if (!options.policies.empty()) train::leave_out_library(config);
+  const train::ResolvedRun run = train::resolve(std::move(config), 0);
+  const simulate::PlanningProblem problem = train::planning_problem(run);
+  study::Comparison comparison;
+  comparison.title =
+      fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);
+  return page_of_step(options, problem, std::move(comparison), run.config.libraries, run.policy);
+}
+
 inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
   OpenSettings settings{options.inputs.front(), options.open, options.overrides};
   for (const std::string& policy : options.policies) settings.config.libraries.trust(policy);
-  OpenInput input = open_input(settings);
-  scale_costs(input.problem, options.scales);
-  std::vector<policy::NamedPolicy> policies;
-  for (const std::string& policy : options.policies)
-    policies.push_back(policy::named_policy(policy, settings.config.libraries));
-  if (policies.empty()) policies = {input.policy};
+  const OpenInput input = open_input(settings);
   study::Comparison comparison;
   comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
   comparison.summation_note = input.order_note;
-  comparison.source = input.problem.options.cost_model->source();
-  for (const policy::NamedPolicy& policy : policies)
-    comparison.reports.push_back(simulate::report_plan(input.problem, policy));
-  simulate::prove_windows(input.problem, comparison.reports);
-  comparison.tells_planning = false;
-  study::KeptComparison kept = study::keep_comparison(input.problem, comparison, {});
-  if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
-  return study::comparison_page(std::move(kept));
+  return page_of_step(options, input.problem, std::move(comparison), settings.config.libraries, input.policy);
 }
 
 /// Runs beside each other.
@@ -170,12 +165,10 @@ int write_report(const ReportOptions& options) {
 Command describe_report() {
   Command command{"report", "one page that shows a run, runs beside each other, or policies compared"};
   const auto options = std::make_shared<ReportOptions>();
-  command.add({.names = "input",
-               .target = &options->inputs,
-               .help = "a run folder, or several to see beside each other; a folder of `weft compare`; or a "
-                       "configuration file or graph file",
-               .paths = Paths::files,
-               .required = true});
+  command.add(
+      required(path_option("input", &options->inputs, "",
+                           "a run folder, or several to see beside each other; a folder of `weft compare`; or a "
+                           "configuration file or graph file")));
   command.add(output_option(options->output, "FILE.html", "the page to write"));
   command.add({.names = "--policies",
                .target = &options->policies,
@@ -184,14 +177,12 @@ Command describe_report() {
                .suggestions = policy_words(),
                .paths = Paths::files});
   command.add(policy_option(options->overrides));
-  command.add({.names = "--machine",
-               .target =
-                   [options](const std::string& value) {
-                     options->overrides.push_back({"machine", value, "--machine"});
-                   },
-               .value = "NAME|FILE",
-               .help = "of a configuration or graph file: the machine to simulate",
-               .paths = Paths::files});
+  command.add(path_option(
+      "--machine",
+      [options](const std::string& value) {
+        options->overrides.push_back({"machine", value, "--machine"});
+      },
+      "NAME|FILE", "of a configuration or graph file: the machine to simulate"));
   for (CommandOption& option : open_options(options->open)) command.add(std::move(option));
   command.add(scale_option(options->scales));
   command.add({.names = "--json", .target = &options->json, .help = "print what was written as one JSON object"});

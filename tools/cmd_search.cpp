@@ -105,10 +105,7 @@ Command describe_search() {
   command.add(number_option("--top", &options->top, "rows of the table", 1));
   add_search_flags(command, options->flags);
   add_pipe_flag(command, options->flags);
-  command.add({.names = "--why",
-               .target = &options->why,
-               .value = "N",
-               .help = "two rows of the table: say where their steps differ"});
+  command.add(word_option("--why", &options->why, "N", "two rows of the table: say where their steps differ"));
   command.add(
       svg_option(options->svg, "draw step time against memory, with the front that no other configuration beats"));
   command.add({.names = "--json", .target = &options->json, .help = "print the configurations as JSON"});

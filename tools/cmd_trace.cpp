@@ -22,6 +22,7 @@
 #include "inspect/report/trace_check.h"
 #include "inspect/report/trace_difference.h"
 #include "inspect/report/trace_summary.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/trace_import.h"
@@ -246,20 +247,14 @@ Command check_command(const std::shared_ptr<TraceOptions>& options) {
 Command export_command(const std::shared_ptr<TraceOptions>& options) {
   Command command{"export", "write the trace for other tools"};
   command.add(trace_argument(*options));
-  command.add({.names = "--format",
-               .target = &options->format,
-               .value = "FORMAT",
-               .help = "chrome: one JSON file for Perfetto's and Chrome's viewers; kineto: one a rank for "
-                       "HolisticTraceAnalysis; pytorch: one a rank with nothing but what PyTorch's profiler writes; "
-                       "perfetto: one small binary file for ui.perfetto.dev",
-               .choices = {"chrome", "kineto", "pytorch", "perfetto"},
-               .required = true});
-  command.add({.names = "-o,--output",
-               .target = &options->output,
-               .value = "FILE|FOLDER",
-               .help = "the file to write, packed if it ends in .gz; a folder for kineto and pytorch",
-               .paths = Paths::files,
-               .required = true});
+  command.add(required(
+      choice_option("--format", &options->format, "FORMAT",
+                    "chrome: one JSON file for Perfetto's and Chrome's viewers; kineto: one a rank for "
+                    "HolisticTraceAnalysis; pytorch: one a rank with nothing but what PyTorch's profiler writes; "
+                    "perfetto: one small binary file for ui.perfetto.dev",
+                    {"chrome", "kineto", "pytorch", "perfetto"})));
+  command.add(required(path_option("-o,--output", &options->output, "FILE|FOLDER",
+                                   "the file to write, packed if it ends in .gz; a folder for kineto and pytorch")));
   command.add({.names = "--gz", .target = &options->pack, .help = "kineto, pytorch: pack each file"});
   command.add({.names = "--sync-records",
                .target = &options->sync_records,

@@ -12,6 +12,7 @@
 #include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "study/search/grid_choice.h"
+#include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
 #include "tools/version.h"
@@ -192,12 +193,10 @@ Command describe_train(const std::string& program) {
                .target = &options->overwrite,
                .help = "where the run folder holds a run, remove its metrics, logs, traces and checkpoints, and begin "
                        "anew"});
-  command.add({.names = "--log-level",
-               .target = &options->log_level,
-               .value = "LEVEL",
-               .help = "what log.txt in the run folder gets: error, warning, info, debug or trace, each with those "
-                       "before it",
-               .suggestions = {"error", "warning", "info", "debug", "trace"}});
+  command.add(word_option("--log-level", &options->log_level, "LEVEL",
+                          "what log.txt in the run folder gets: error, warning, info, debug or trace, each with those "
+                          "before it",
+                          {"error", "warning", "info", "debug", "trace"}));
   const ConfigOptions config(command);
   command.examples = {{"weft train --model tiny --ranks 2 --steps 200"},
                       {"weft train run.toml --lr 3e-4 --set model.layers=6"},

@@ -16,6 +16,7 @@
 #include "study/search/choice.h"
 #include "study/search/search.h"
 #include "tools/command_line/config_readers.h"
+#include "tools/command_line/shared_options.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/saved_model.h"
 
@@ -209,18 +210,14 @@ struct ConfigOptions::Given {
 
 ConfigOptions::ConfigOptions(Command& command, std::string_view reader) : given_(std::make_shared<Given>()) {
   given_->command = reader.empty() ? command.name : reader;
-  command.add({.names = "config",
-               .target = &given_->file,
-               .help = takes_open_graphs(given_->command)
-                           ? "a TOML file or a run folder: keys and values, which flags override; or a graph file "
-                             "(NAME.graph.json)"
-                           : "a TOML file or a run folder: keys and values, which flags override",
-               .paths = Paths::files});
-  command.add({.names = "--set",
-               .target = [given = given_.get()](const std::string& value) { given->assignments.push_back(value); },
-               .value = "KEY=VALUE",
-               .help = "set any key: --set model.layers=6; may be given again",
-               .arity = Arity::each});
+  command.add(path_option("config", &given_->file, "",
+                          takes_open_graphs(given_->command)
+                              ? "a TOML file or a run folder: keys and values, which flags override; or a graph file "
+                                "(NAME.graph.json)"
+                              : "a TOML file or a run folder: keys and values, which flags override"));
+  command.add(repeated(word_option(
+      "--set", [given = given_.get()](const std::string& value) { given->assignments.push_back(value); }, "KEY=VALUE",
+      "set any key: --set model.layers=6; may be given again")));
   if (takes_open_graphs(given_->command)) {
     for (CommandOption& option : open_options(given_->open)) command.add(std::move(option));
   }

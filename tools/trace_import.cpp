@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -102,26 +103,16 @@ int import_files(const ImportOptions& options) {
 Command describe_trace_import() {
   const auto options = std::make_shared<ImportOptions>();
   Command command{"import", "read another program's traces as an open graph"};
-  command.add({.names = "files",
-               .target = &options->files,
-               .value = "FILE",
-               .help = "traces, one a rank, packed with gzip or not",
-               .paths = Paths::files,
-               .required = true});
+  command.add(required(path_option("files", &options->files, "FILE", "traces, one a rank, packed with gzip or not")));
   command.add(output_option(options->output, "FILE", "the graph to write: NAME.graph.json, or .graph.json.gz"));
-  command.add({.names = "--format",
-               .target = &options->format,
-               .value = "FORMAT",
-               .help =
-                   "who made the files: kineto is PyTorch's profiler, chakra MLCommons' execution traces; auto looks "
-                   "into them",
-               .choices = {"auto", "kineto", "chakra", "nsight"}});
-  command.add({.names = "--step",
-               .target = &options->step,
-               .value = "N",
-               .help = "the step marked ProfilerStep#N",
-               .default_text = "the last one that another step follows",
-               .least = 0});
+  command.add(
+      choice_option("--format", &options->format, "FORMAT",
+                    "who made the files: kineto is PyTorch's profiler, chakra MLCommons' execution traces; auto looks "
+                    "into them",
+                    {"auto", "kineto", "chakra", "nsight"}));
+  CommandOption step = number_option("--step", &options->step, "the step marked ProfilerStep#N", 0);
+  step.default_text = "the last one that another step follows";
+  command.add(std::move(step));
   command.add({.names = "--from-ms",
                .target = &options->from_ms,
                .value = "MS",

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <array>
+#include <optional>
 
-#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_numbers.h"
+#include "study/columns.h"
 
 namespace weft::study {
 namespace {
@@ -31,51 +32,66 @@ std::string kind_text(const ComparedFigure& figure) {
   return figure.verified ? "verified" : "cited";
 }
 
-TextTable figures_table(const AxonnStudy& study) {
-  TextTable table{.columns = {{.head = "run", .words = true},
-                              {.head = "published"},
-                              {.head = "simulated"},
-                              {.head = "error"},
-                              {.head = "published figure", .words = true, .rank = 1},
-                              {.head = "left out", .rank = 2}}};
-  for (const ComparedFigure& figure : compared_figures(study)) {
-    const bool share = figure.unit == "%";
-    const auto text = [&](double value) {
-      return share ? fmt::format("{:.1f} %", value) : fmt::format("{:.1f} PFLOP/s", value);
-    };
-    table.rows.push_back({figure.name, text(figure.published), text(figure.simulated), error_text(figure.error()),
-                          kind_text(figure),
-                          figure.left_out > 0 ? error_text(figure.left_out / figure.published - 1) : ""});
-  }
-  return table;
+/// Of JSON and the table.
+Columns<ComparedFigure> figure_columns() {
+  const auto shown = [](double ComparedFigure::*member) {
+    return [member](const ComparedFigure& figure) { return fmt::format("{:.1f} {}", figure.*member, figure.unit); };
+  };
+  Columns<ComparedFigure> columns;
+  columns.add("name", &ComparedFigure::name, {.head = "run", .words = true});
+  columns.add("unit", &ComparedFigure::unit);
+  columns.add("published", &ComparedFigure::published).shown({.head = "published"}, shown(&ComparedFigure::published));
+  columns.add("simulated", &ComparedFigure::simulated).shown({.head = "simulated"}, shown(&ComparedFigure::simulated));
+  columns.add("error", &ComparedFigure::error, {.head = "error"}, error_text);
+  columns.add("fitted", &ComparedFigure::fitted);
+  columns.add("verified", &ComparedFigure::verified);
+  columns.show({.head = "published figure", .words = true, .rank = 1}, kind_text);
+  const auto left_out = [](const ComparedFigure& figure) {
+    return figure.left_out > 0 ? std::optional(figure.left_out / figure.published - 1) : std::nullopt;
+  };
+  columns.add("left_out_error", left_out, {.head = "left out", .rank = 2},
+              [](const std::optional<double>& error) { return error ? error_text(*error) : ""; });
+  return columns;
 }
 
-TextTable steps_table(const AxonnStudy::OfMachine& of_machine) {
-  TextTable table{.columns = {{.head = "run", .words = true},
-                              {.head = "grid", .words = true},
-                              {.head = "micro-batch", .rank = 3},
-                              {.head = "step"},
-                              {.head = "HFU", .rank = 1},
-                              {.head = "exposed", .rank = 2},
-                              {.head = "memory", .rank = 2},
-                              {.head = "OAR"},
-                              {.head = "ORS"},
-                              {.head = "OAG"},
-                              {.head = "all"}}};
-  for (const SimulatedPoint& point : of_machine.points) {
-    std::vector<std::string> row = {fmt::format("{}, {}", point.published.model, point.published.ranks),
-                                    graph::to_string(point.choice.grid),
-                                    fmt::format("{}", point.choice.micro_batch),
-                                    format_time(point.step_ns),
-                                    fmt::format("{:.1f} %", 100 * hardware_share(point)),
-                                    format_time(point.exposed_ns),
-                                    human_bytes(static_cast<std::uint64_t>(point.memory_bytes))};
-    for (std::size_t i = 1; i < point.switches.size(); ++i) {
-      row.push_back(error_text(point.switches[i].step_ns / point.switches.front().step_ns - 1));
-    }
-    table.rows.push_back(std::move(row));
+/// Of JSON and the table.
+Columns<SimulatedPoint> run_columns() {
+  const auto in_seconds = [](double SimulatedPoint::*ns) {
+    return [ns](const SimulatedPoint& point) { return point.*ns * 1e-9; };
+  };
+  const auto time = [](double SimulatedPoint::*ns) {
+    return [ns](const SimulatedPoint& point) { return format_time(point.*ns); };
+  };
+  Columns<SimulatedPoint> columns;
+  columns.show({.head = "run", .words = true}, [](const SimulatedPoint& point) {
+    return fmt::format("{}, {}", point.published.model, point.published.ranks);
+  });
+  columns.add("model", [](const SimulatedPoint& point) { return point.published.model; });
+  columns.add("ranks", [](const SimulatedPoint& point) { return point.published.ranks; });
+  columns.add("grid", [](const SimulatedPoint& point) { return graph::to_string(point.choice.grid); },
+              {.head = "grid", .words = true});
+  columns.add("micro_batch", [](const SimulatedPoint& point) { return point.choice.micro_batch; },
+              {.head = "micro-batch", .rank = 3});
+  columns.add("step_seconds", in_seconds(&SimulatedPoint::step_ns))
+      .shown({.head = "step"}, time(&SimulatedPoint::step_ns));
+  columns.add("unfitted_seconds", in_seconds(&SimulatedPoint::unfitted_ns));
+  columns.add("hfu", hardware_share, {.head = "HFU", .rank = 1}, percent_text);
+  columns.add("compute_seconds", in_seconds(&SimulatedPoint::compute_ns));
+  columns.add("exposed_seconds", in_seconds(&SimulatedPoint::exposed_ns))
+      .shown({.head = "exposed", .rank = 2}, time(&SimulatedPoint::exposed_ns));
+  columns.add("memory_bytes", &SimulatedPoint::memory_bytes, {.head = "memory", .rank = 2}, bytes_text);
+  columns.add("step_seconds_by_policy", [](const SimulatedPoint& point) {
+    JsonObject switches;
+    for (const SwitchedStep& each : point.switches) switches.add(each.policy, each.step_ns * 1e-9);
+    return Cell("", switches);
+  });
+  constexpr std::array kSwitches = {"OAR", "ORS", "OAG", "all"};
+  for (std::size_t i = 0; i < kSwitches.size(); ++i) {
+    columns.show({.head = kSwitches[i]}, [i](const SimulatedPoint& point) {
+      return error_text(point.switches.at(i + 1).step_ns / point.switches.front().step_ns - 1);
+    });
   }
-  return table;
+  return columns;
 }
 
 }  // namespace
@@ -105,12 +121,12 @@ std::vector<ComparedFigure> compared_figures(const AxonnStudy& study) {
 }
 
 StyledText axonn_study_text(const AxonnStudy& study, std::optional<std::size_t> width) {
-  StyledText text = table_text(figures_table(study), width);
+  StyledText text = table_text(figure_columns().table(compared_figures(study)), width);
   text.add("\n");
   for (const AxonnStudy::OfMachine& of_machine : study.machines) {
     text.add(fmt::format("{}: efficiency of computing {:.2f}, congestion {:.3f} a doubling of nodes\n",
                          of_machine.machine.name, of_machine.constants.efficiency, of_machine.constants.congestion));
-    text.add(table_text(steps_table(of_machine), width));
+    text.add(table_text(run_columns().table(of_machine.points), width));
     text.add("\n");
   }
   text.add(
@@ -149,45 +165,18 @@ inspect::Picture axonn_picture(const AxonnStudy& study) {
 }
 
 JsonObject axonn_study_json(const AxonnStudy& study) {
-  JsonArray points, machines;
-  for (const ComparedFigure& figure : compared_figures(study)) {
-    JsonObject object;
-    object.add("name", figure.name)
-        .add("unit", figure.unit)
-        .add("published", figure.published)
-        .add("simulated", figure.simulated)
-        .add("error", figure.error())
-        .add("fitted", figure.fitted)
-        .add("verified", figure.verified);
-    if (figure.left_out > 0) object.add("left_out_error", figure.left_out / figure.published - 1);
-    points.add(object);
-  }
+  JsonArray machines;
   for (const AxonnStudy::OfMachine& of_machine : study.machines) {
-    JsonArray runs;
-    for (const SimulatedPoint& point : of_machine.points) {
-      JsonObject switches;
-      for (const SwitchedStep& each : point.switches) switches.add(each.policy, each.step_ns * 1e-9);
-      runs.add(JsonObject()
-                   .add("model", point.published.model)
-                   .add("ranks", point.published.ranks)
-                   .add("grid", graph::to_string(point.choice.grid))
-                   .add("micro_batch", point.choice.micro_batch)
-                   .add("step_seconds", point.step_ns * 1e-9)
-                   .add("unfitted_seconds", point.unfitted_ns * 1e-9)
-                   .add("hfu", hardware_share(point))
-                   .add("compute_seconds", point.compute_ns * 1e-9)
-                   .add("exposed_seconds", point.exposed_ns * 1e-9)
-                   .add("memory_bytes", point.memory_bytes)
-                   .add("step_seconds_by_policy", switches));
-    }
     machines.add(JsonObject()
                      .add("name", of_machine.machine.name)
                      .add("efficiency", of_machine.constants.efficiency)
                      .add("congestion", of_machine.constants.congestion)
                      .add("unsure_numbers", cost::unsure_numbers(of_machine.machine))
-                     .add("runs", runs));
+                     .add("runs", run_columns().json(of_machine.points)));
   }
-  return JsonObject().add("points", points).add("machines", machines);
+  return JsonObject()
+      .add("points", figure_columns().json(compared_figures(study), Absent::left_out))
+      .add("machines", machines);
 }
 
 }  // namespace weft::study

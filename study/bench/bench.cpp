@@ -1,15 +1,11 @@
 #include "study/bench/bench.h"
 
 #include <fmt/format.h>
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -19,8 +15,9 @@
 #include "base/text/first_line.h"
 #include "inspect/formats/graph_file.h"
 #include "runtime/policy/compile_plan.h"
-#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/open_problem.h"
+#include "study/jobs.h"
+#include "study/step_figures.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
@@ -103,15 +100,11 @@ graph::OpenGraph open_graph(const Graphs& graphs, const simulate::JointProblem& 
   return simulate::open_graph_of(graphs, costs, problem, name);
 }
 
-Graphs enter(BenchRow& row, const simulate::PlanReport& report) {
-  row.exposed_ns = static_cast<double>(report.overlap.exposed);
-  row.memory_bytes = report.memory_bytes;
+Graphs graphs_of(const simulate::PlanReport& report) {
   return {report.plan->graph};
 }
 
-Graphs enter(BenchRow& row, const simulate::JointReport& report) {
-  for (const simulate::StageTimes& times : report.times) row.exposed_ns = std::max(row.exposed_ns, times.exposed);
-  row.memory_bytes = report.peak_memory_bytes();
+Graphs graphs_of(const simulate::JointReport& report) {
   Graphs graphs;
   for (const auto& plan : report.plans) graphs.push_back(plan->graph);
   return graphs;
@@ -123,8 +116,11 @@ void enter_if_planned(BenchRow& row, const Report& report, const Problem& proble
     row.reason = first_line(report.refusal);
     return;
   }
-  const Graphs graphs = enter(row, report);
-  row.step_ns = report.step_ns();
+  const Graphs graphs = graphs_of(report);
+  const StepFigures figures = figures_of(report);
+  row.step_ns = figures.step_ns;
+  row.exposed_ns = figures.exposed_ns;
+  row.memory_bytes = figures.memory_bytes;
   row.planning_ms = report.planning_ms;
   for (const auto& graph : graphs) row.tasks += std::ssize(graph->tasks());
   row.graph = fingerprint_of(graphs, problem);
@@ -180,21 +176,13 @@ std::vector<BenchJob> bench_jobs(std::span<const BenchInstance> instances, std::
 std::vector<BenchRow> run_bench(std::span<const BenchJob> jobs, int threads, CertificateBook& book,
                                 const std::function<void(const BenchRow&)>& found, const TellStatus& tell) {
   std::vector<BenchRow> rows(jobs.size());
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
-                                  static_cast<std::size_t>(std::max(1, threads)));
-  std::mutex mutex;
-  std::atomic<std::size_t> next = 0;
-  std::int64_t done = 0, all = 0, count = 0;  // the first two in tasks, so that the time left can be told
-  for (const BenchJob& job : jobs) all += job.step.tasks;
-  const auto run = [&](std::size_t) {
-    const std::size_t i = next++;
-    rows[i] = solved(jobs[i], book);
-    const std::lock_guard lock(mutex);
-    found(rows[i]);
-    done += jobs[i].step.tasks;
-    tell({fmt::format("[{}/{}] {} {}", ++count, jobs.size(), rows[i].instance, rows[i].policy), done, all});
+  const auto name = [&](std::size_t job) { return jobs[job].instance.name + " " + jobs[job].policy.name; };
+  const auto weight = [&](std::size_t job) { return jobs[job].step.tasks; };
+  const auto work = [&](std::size_t job) -> Keep {
+    rows[job] = solved(jobs[job], book);
+    return [&found, &row = rows[job]] { found(row); };
   };
-  tbb::parallel_for(std::size_t{0}, jobs.size(), std::size_t{1}, run, tbb::simple_partitioner());
+  do_jobs({jobs.size(), name, weight}, threads, work, tell);
   return rows;
 }
 
@@ -227,7 +215,7 @@ void refresh_bounds(const BenchInstance& instance, const BenchStep& step, std::s
   std::optional<simulate::PlanningProblem> problem;
   if (!step.pipeline) problem = problem_of(instance);
   for (BenchRow& row : rows) {
-    if (row.instance != instance.name || row.step != step.fingerprint || !row.solved()) continue;
+    if (row.instance != instance.name || row.step != step.fingerprint || !row.possible()) continue;
     if (const auto known = proofs.find(row.graph); known != proofs.end()) {
       row.proof = known->second;
       row.bound_ns = book.bound_ns(row.proof);
@@ -261,7 +249,7 @@ std::vector<BestKnown> best_of(std::span<const BenchInstance> instances, std::sp
       if (each.instance == name && each.step == step) enter(each);
     }
     for (const BenchRow& row : rows) {
-      if (row.instance == name && row.step == step && row.solved())
+      if (row.instance == name && row.step == step && row.possible())
         enter({name, step, row.step_ns, row.policy, row.graph, row.bound_ns});
     }
     std::erase_if(known, [&](const BestKnown& each) { return each.instance == name; });
@@ -281,7 +269,7 @@ std::vector<PolicyScore> scores_of(std::span<const BenchRow> rows, std::span<con
     if (score == scores.end()) score = scores.insert(scores.end(), {.policy = row.policy});
     ++score->instances;
     const auto known = std::ranges::find(best, row.instance, &BestKnown::instance);
-    if (!row.solved() || known == best.end()) continue;
+    if (!row.possible() || known == best.end()) continue;
     ++score->solved;
     score->planning_ms += row.planning_ms;
     const double ratio = std::max(1.0, row.step_ns / known->step_ns);

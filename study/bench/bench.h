@@ -39,7 +39,7 @@ struct BenchRow {
   std::uint64_t proof = 0;  // the graph in the CertificateBook of this run; 0: it isn't there
   std::string reason = {};  // "": the step was simulated
 
-  bool solved() const { return reason.empty(); }
+  bool possible() const { return reason.empty(); }
 };
 
 /// A policy to be tried on an instance.
@@ -94,6 +94,8 @@ struct PolicyScore {
   /// Rising ratios of its steps to the best known, its performance profile (Dolan and Moré, 2002); one for each
   /// instance that it solved.
   std::vector<double> ratios = {};
+
+  bool possible() const { return solved > 0; }
 };
 
 /// By mean ratio, policies that solve more first.

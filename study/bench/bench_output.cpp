@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/chart.h"
+#include "study/bench/bench_rows.h"
+#include "study/columns.h"
 
 namespace weft::study {
 namespace {
-
-constexpr double kNsPerMs = 1e6;
-
-std::string percent_text(double share) {
-  return fmt::format("{:.1f} %", 100 * share);
-}
 
 const BestKnown* best_of(const BenchResult& result, const std::string& instance) {
   const auto found = std::ranges::find(result.best, instance, &BestKnown::instance);
@@ -29,46 +24,54 @@ std::vector<std::string> policies_of(const BenchResult& result) {
   return names;
 }
 
+/// Of JSON and the table.
+Columns<PolicyScore> score_columns() {
+  Columns<PolicyScore> columns;
+  columns.add("policy", &PolicyScore::policy, {.head = "policy", .words = true});
+  columns.add("instances", &PolicyScore::instances);
+  columns.add("solved", &PolicyScore::solved).shown({.head = "solved"}, [](const PolicyScore& score) {
+    return fmt::format("{} of {}", score.solved, score.instances);
+  });
+  columns.add("best", &PolicyScore::best, {.head = "best"});
+  columns.add("mean_ratio", &PolicyScore::mean_ratio);
+  columns.show({.head = "above the best, mean"},
+               [](const PolicyScore& score) { return percent_text(score.mean_ratio - 1); });
+  columns.add("worst_ratio", &PolicyScore::worst_ratio);
+  columns.show({.head = "at most"}, [](const PolicyScore& score) { return percent_text(score.worst_ratio - 1); });
+  columns.add("planning_ms", &PolicyScore::planning_ms);
+  columns.show({.head = "planning", .rank = 1}, [](const PolicyScore& score) { return ms_text(score.planning_ms); });
+  return columns;
+}
+
 TextTable policies_table(const BenchResult& result) {
-  TextTable table{.columns = {{.head = "policy", .words = true},
-                              {.head = "solved"},
-                              {.head = "best"},
-                              {.head = "above the best, mean"},
-                              {.head = "at most"},
-                              {.head = "planning", .rank = 1}}};
-  for (const PolicyScore& score : scores_of(result.rows, result.best)) {
-    std::vector<std::string>& cells = table.rows.emplace_back();
-    cells = {score.policy, fmt::format("{} of {}", score.solved, score.instances), fmt::format("{}", score.best)};
-    if (score.solved == 0) continue;
-    cells.push_back(percent_text(score.mean_ratio - 1));
-    cells.push_back(percent_text(score.worst_ratio - 1));
-    cells.push_back(format_time(score.planning_ms * kNsPerMs));
-  }
-  return table;
+  return score_columns().table(scores_of(result.rows, result.best));
 }
 
 TextTable instances_table(const BenchResult& result) {
-  TextTable table{.columns = {{.head = "instance", .words = true},
-                              {.head = "tasks", .rank = 1},
-                              {.head = "best known"},
-                              {.head = "bound"},
-                              {.head = "gap"},
-                              {.head = "found by", .words = true}}};
-  for (const BenchInstance& instance : result.instances) {
+  struct Row {
+    const std::string& instance;
     std::int64_t tasks = 0;
-    for (const BenchRow& row : result.rows) {
-      if (row.instance == instance.name) tasks = std::max(tasks, row.tasks);
-    }
-    std::vector<std::string>& cells = table.rows.emplace_back();
-    cells = {instance.name, fmt::format("{}", tasks)};
-    if (const BestKnown* best = best_of(result, instance.name)) {
-      cells.insert(cells.end(),
-                   {format_time(best->step_ns), format_time(best->bound_ns), percent_text(best->gap()), best->policy});
-    } else {
-      cells.emplace_back("no policy has a step");
+    const BestKnown* best = nullptr;
+    std::string reason = "no policy has a step";
+    bool possible() const { return best != nullptr; }
+  };
+  std::vector<Row> rows;
+  for (const BenchInstance& instance : result.instances) {
+    Row& row = rows.emplace_back(Row{.instance = instance.name, .best = best_of(result, instance.name)});
+    for (const BenchRow& each : result.rows) {
+      if (each.instance == instance.name) row.tasks = std::max(row.tasks, each.tasks);
     }
   }
-  return table;
+  Columns<Row> columns;
+  columns.show(
+      {.head = "instance", .words = true}, [](const Row& row) { return row.instance; }, false);
+  columns.show(
+      {.head = "tasks", .rank = 1}, [](const Row& row) { return fmt::format("{}", row.tasks); }, false);
+  columns.show({.head = "best known"}, [](const Row& row) { return format_time(row.best->step_ns); });
+  columns.show({.head = "bound"}, [](const Row& row) { return format_time(row.best->bound_ns); });
+  columns.show({.head = "gap"}, [](const Row& row) { return percent_text(row.best->gap()); });
+  columns.show({.head = "found by", .words = true}, [](const Row& row) { return row.best->policy; });
+  return columns.table(rows);
 }
 
 /// By how much each policy's step is above the best known.
@@ -84,7 +87,7 @@ TextTable matrix(const BenchResult& result) {
       const auto row = std::ranges::find_if(
           result.rows, [&](const BenchRow& each) { return each.instance == instance.name && each.policy == policy; });
       const bool known = best != nullptr && row != result.rows.end();
-      cells.push_back(!known ? "" : row->solved() ? percent_text(row->step_ns / best->step_ns - 1) : "no plan");
+      cells.push_back(!known ? "" : row->possible() ? percent_text(row->step_ns / best->step_ns - 1) : "no plan");
     }
   }
   return table;
@@ -113,41 +116,10 @@ std::string bench_markdown(const BenchResult& result) {
 }
 
 JsonObject bench_json(const BenchResult& result) {
-  std::vector<JsonObject> rows, best, policies;
-  for (const BenchRow& row : result.rows) {
-    JsonObject json;
-    json.add("instance", row.instance).add("policy", row.policy);
-    if (row.solved()) {
-      json.add("tasks", row.tasks)
-          .add("step_ms", row.step_ns / kNsPerMs)
-          .add("bound_ms", row.bound_ns / kNsPerMs)
-          .add("exposed_ms", row.exposed_ns / kNsPerMs)
-          .add("memory_bytes", row.memory_bytes)
-          .add("planning_ms", row.planning_ms);
-    } else {
-      json.add("reason", row.reason);
-    }
-    rows.push_back(std::move(json));
-  }
-  for (const BestKnown& each : result.best) {
-    best.push_back(JsonObject()
-                       .add("instance", each.instance)
-                       .add("step_ms", each.step_ns / kNsPerMs)
-                       .add("policy", each.policy)
-                       .add("bound_ms", each.bound_ns / kNsPerMs)
-                       .add("gap", each.gap()));
-  }
-  for (const PolicyScore& score : scores_of(result.rows, result.best)) {
-    policies.push_back(JsonObject()
-                           .add("policy", score.policy)
-                           .add("instances", score.instances)
-                           .add("solved", score.solved)
-                           .add("best", score.best)
-                           .add("mean_ratio", score.mean_ratio)
-                           .add("worst_ratio", score.worst_ratio)
-                           .add("planning_ms", score.planning_ms));
-  }
-  return JsonObject().add("rows", rows).add("best", best).add("policies", policies);
+  return JsonObject()
+      .add("rows", row_columns().json(result.rows, Absent::left_out))
+      .add("best", best_columns().json(result.best))
+      .add("policies", score_columns().json(scores_of(result.rows, result.best)));
 }
 
 inspect::Picture performance_profile(const BenchResult& result) {

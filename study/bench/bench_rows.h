@@ -4,10 +4,10 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "study/bench/bench.h"
+#include "study/columns.h"
 
 namespace weft::study {
 
@@ -24,20 +24,17 @@ bool stands(std::span<const BenchRow> rows, const BenchJob& job);
 /// Whether the row of a job is a step whose graph isn't in the run's CertificateBook.
 bool lacks_proof(std::span<const BenchRow> rows, const BenchJob& job);
 
-/// results.csv, a line a row: instance, step, policy, graph, tasks, step_ms, bound_ms, above_best, exposed_ms,
-/// memory_bytes, reason. Times have all their digits, and equal rows give equal text: planning times are left out.
-std::string rows_csv(std::span<const BenchRow> rows, std::span<const BestKnown> best);
-/// Reads such a text. Throws UserError naming `file`.
-std::vector<BenchRow> parse_rows(std::string_view text, std::string_view file);
+/// Of results.csv and JSON. Times have all their digits, and equal rows give equal text: planning times, which depend
+/// on the machine, are left out of CSV.
+Columns<BenchRow> row_columns(std::span<const BestKnown> best = {});
+/// Of planning.csv.
+Columns<BenchRow> planning_columns();
+/// Of best.csv and JSON.
+Columns<BestKnown> best_columns();
 
-/// planning.csv: instance, policy, planning_ms.
+/// planning.csv of the rows with a step.
 std::string planning_csv(std::span<const BenchRow> rows);
-/// Enters the times of such a text into the rows. Throws UserError naming `file`.
-void enter_planning(std::vector<BenchRow>& rows, std::string_view text, std::string_view file);
-
-/// best.csv: instance, step, step_ms, policy, graph, bound_ms. Times have all their digits.
-std::string best_csv(std::span<const BestKnown> best);
-/// Reads such a text. Throws UserError naming `file`.
-std::vector<BestKnown> parse_best(std::string_view text, std::string_view file);
+/// Enters the planning times of rows that were read.
+void enter_planning(std::vector<BenchRow>& rows, std::span<const BenchRow> planning);
 
 }  // namespace weft::study

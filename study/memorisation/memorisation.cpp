@@ -4,19 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text/units.h"
 #include "runtime/comm/launch.h"
+#include "study/jobs.h"
 #include "study/memorisation/question_model.h"
 #include "train/config/resolved_run.h"
 #include "train/trainer.h"
@@ -58,13 +56,13 @@ double learnt_part(const train::Goldfish& goldfish) {
 }
 
 /// What a training costs, as a share of others'.
-double weight_of(const MemorisationStudy& study, const StudyRun& run) {
+std::int64_t weight_of(const MemorisationStudy& study, const StudyRun& run) {
   const StudyModel& model = model_named(run.model);
   const auto hidden = static_cast<double>(model.hidden);
   const double layer = 4 * hidden * hidden + 3 * hidden * static_cast<double>(model.ffn);
   const double parameters =
       static_cast<double>(model.layers) * layer + hidden * static_cast<double>(study.text.vocabulary);
-  return parameters * (run.loss == StudyLoss::standard_short ? learnt_part(study.goldfish) : 1);
+  return std::llround(parameters * (run.loss == StudyLoss::standard_short ? learnt_part(study.goldfish) : 1));
 }
 
 std::string name_of(const StudyRun& run) {
@@ -141,92 +139,6 @@ std::optional<StudyResult> train_and_question(const MemorisationStudy& study, co
   });
   return result;
 }
-
-/// Trainings that several threads take in turn.
-class StudyWork {
- public:
-  StudyWork(const MemorisationStudy& study, const StudyTexts& texts, const fs::path& folder, const KeepResult& keep,
-            const TellStatus& tell)
-      : study_(study), texts_(texts), folder_(folder), keep_(keep), tell_(tell), runs_(study_runs(study)) {
-    for (const StudyRun& run : runs_) total_ += weight_of(study, run);
-  }
-
-  std::vector<StudyResult> run(std::span<const StudyResult> known) {
-    found_.resize(runs_.size());
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const auto same = std::ranges::find(known, runs_[i], &StudyResult::run);
-      if (same == known.end()) continue;
-      found_[i] = *same;
-      total_ -= weight_of(study_, runs_[i]);
-    }
-    tell();
-    std::vector<std::thread> threads;
-    for (int t = 0; t < study_.jobs; ++t) threads.emplace_back([this, t] { work(t); });
-    for (std::thread& thread : threads) thread.join();
-    if (failure_) std::rethrow_exception(failure_);
-    std::vector<StudyResult> results;
-    for (std::optional<StudyResult>& result : found_) {
-      if (result) results.push_back(std::move(*result));
-    }
-    return results;
-  }
-
- private:
-  void work(int thread) {
-    while (!ends_) {
-      const std::size_t i = next_++;
-      if (i >= runs_.size()) return;
-      if (found_[i]) continue;
-      {
-        const std::lock_guard lock(mutex_);
-        under_way_.insert(i);
-        tell();
-      }
-      std::optional<StudyResult> result;
-      std::exception_ptr failure;
-      try {
-        result = train_and_question(study_, texts_, runs_[i], folder_ / fmt::format("training-{}", thread));
-      } catch (...) {
-        failure = std::current_exception();
-      }
-      const std::lock_guard lock(mutex_);
-      under_way_.erase(i);
-      if (failure && !failure_) failure_ = failure;
-      if (!result) {
-        ends_ = true;
-        return;
-      }
-      keep_(*result);
-      done_ += weight_of(study_, runs_[i]);
-      found_[i] = std::move(result);
-      tell();
-    }
-  }
-
-  /// Under the mutex, or alone.
-  void tell() {
-    std::vector<std::string> names;
-    for (const std::size_t i : under_way_) names.push_back(name_of(runs_[i]));
-    const auto there = std::ranges::count_if(found_, [](const auto& result) { return result.has_value(); });
-    constexpr double kPlaces = 10'000;
-    tell_({fmt::format("{} of {} trainings{}", there, runs_.size(), names.empty() ? "" : ", now " + join(names)),
-           static_cast<std::int64_t>(kPlaces * done_ / std::max(total_, 1.0)), static_cast<std::int64_t>(kPlaces)});
-  }
-
-  const MemorisationStudy& study_;
-  const StudyTexts& texts_;
-  const fs::path folder_;
-  const KeepResult& keep_;
-  const TellStatus& tell_;
-  const std::vector<StudyRun> runs_;
-  std::vector<std::optional<StudyResult>> found_;  // by run; each is written by one thread
-  std::atomic<std::size_t> next_{0};
-  std::atomic<bool> ends_{false};
-  std::mutex mutex_;
-  std::set<std::size_t> under_way_;
-  double total_ = 0, done_ = 0;
-  std::exception_ptr failure_;
-};
 
 void expect(bool holds, const std::string& found, const std::string& expected, const std::string& fix) {
   if (!holds) throw UserError(found, expected, fix);
@@ -342,7 +254,31 @@ train::RunConfig training_config(const MemorisationStudy& study, const StudyRun&
 std::vector<StudyResult> run_memorisation(const MemorisationStudy& study, const StudyTexts& texts,
                                           std::span<const StudyResult> known, const fs::path& folder,
                                           const KeepResult& keep, const TellStatus& tell) {
-  return StudyWork(study, texts, folder, keep, tell).run(known);
+  const std::vector<StudyRun> runs = study_runs(study);
+  std::vector<std::optional<StudyResult>> found(runs.size());
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto same = std::ranges::find(known, runs[i], &StudyResult::run);
+    if (same != known.end()) found[i] = *same;
+    if (same == known.end()) missing.push_back(i);
+  }
+  const auto name = [&](std::size_t job) { return name_of(runs[missing[job]]); };
+  const auto weight = [&](std::size_t job) { return weight_of(study, runs[missing[job]]); };
+  const auto work = [&](std::size_t job) -> Keep {
+    const std::size_t i = missing[job];
+    const auto result = train_and_question(study, texts, runs[i], folder / fmt::format("training-{}", i));
+    if (!result) return nullptr;
+    return [&found, &keep, i, result] {
+      keep(*result);
+      found[i] = result;
+    };
+  };
+  do_jobs({missing.size(), name, weight}, study.jobs, work, tell);
+  std::vector<StudyResult> results;
+  for (std::optional<StudyResult>& result : found) {
+    if (result) results.push_back(std::move(*result));
+  }
+  return results;
 }
 
 }  // namespace weft::study

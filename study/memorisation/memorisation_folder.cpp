@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/files/input_file.h"
 #include "base/files/json_file.h"
-#include "base/files/text_file.h"
 #include "base/text/hex.h"
 #include "base/text/json_object.h"
 #include "study/memorisation/memorisation_output.h"
@@ -20,10 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kMarker = "study.json", *kResults = "results";
-constexpr const char* kOther = "-o with another folder, or the command that wrote this one";
-constexpr std::size_t kMostRead = std::size_t{1} << 28;
-
+constexpr const char* kResults = "results";
 /// What results depend on, besides model, loss and seed.
 JsonObject common_json(const MemorisationStudy& study, const StudyTexts& texts) {
   std::vector<std::string> settings;
@@ -41,26 +35,22 @@ fs::path result_path(const fs::path& folder, const StudyRun& run) {
   return folder / kResults / fmt::format("{}-{}-{}.json", run.model, to_string(run.loss), run.seed);
 }
 
-StudyLoss loss_named(const std::string& name) {
-  for (const StudyLoss loss : {StudyLoss::standard, StudyLoss::goldfish}) {
-    if (to_string(loss) == name) return loss;
-  }
-  return StudyLoss::standard_short;
-}
-
-StudyResult result_of(const nlohmann::json& json) {
+StudyResult result_of(const DocumentValue& in) {
+  constexpr std::int64_t kMost = INT64_MAX;
   StudyResult result;
-  result.run = {json.at("model"), loss_named(json.at("loss")), json.at("seed")};
-  result.parameters = json.at("parameters");
-  result.steps = json.at("steps");
-  result.held_out_loss = json.at("held_out_loss");
-  result.seconds = json.at("seconds");
-  for (const nlohmann::json& bucket : json.at("buckets")) {
+  const auto loss = in["loss"].one_of({StudyLoss::standard, StudyLoss::goldfish, StudyLoss::standard_short});
+  result.run = {in["model"].text(), loss, in["seed"].count()};
+  result.parameters = in["parameters"].integer(0, kMost);
+  result.steps = in["steps"].integer(0, kMost);
+  result.held_out_loss = in["held_out_loss"].number();
+  result.seconds = in["seconds"].number();
+  for (const DocumentValue& bucket : in["buckets"].items()) {
     BucketResult& made = result.buckets.emplace_back();
-    made.seen = bucket.at("seen");
-    made.loss = bucket.at("loss");
-    for (const nlohmann::json& document : bucket.at("documents")) {
-      made.documents.push_back({document.at("exact"), document.at("prefix"), document.at("rouge_l")});
+    made.seen = bucket["seen"].integer(0, kMost);
+    made.loss = bucket["loss"].number();
+    for (const DocumentValue& document : bucket["documents"].items()) {
+      made.documents.push_back(
+          {document["exact"].boolean(), document["prefix"].integer(0, kMost), document["rouge_l"].number()});
     }
   }
   return result;
@@ -69,25 +59,12 @@ StudyResult result_of(const nlohmann::json& json) {
 }  // namespace
 
 MemorisationFolder::MemorisationFolder(fs::path folder)
-    : folder_(std::move(folder), kMarker, "weft study memorisation") {
-  // By which the folder is known if it is stopped before begin().
-  if (!fs::exists(path() / kMarker)) write_durable(path() / kMarker, "{}\n");
+    : folder_(std::move(folder), "study.json", "weft study memorisation") {
   fs::create_directories(path() / kResults);
 }
 
 void MemorisationFolder::begin(const MemorisationStudy& study, const StudyTexts& texts) {
-  const fs::path file = path() / kMarker;
-  const std::string now = json_lines(common_json(study, texts).text());
-  const std::string before = read_text_file(file, "the study's file", kMostRead, "a file of the study", kOther);
-  const auto members = json_members(now);
-  for (const auto& [key, value] : json_members(before)) {
-    const auto same = std::ranges::find(members, key, &std::pair<std::string, std::string>::first);
-    if (same != members.end() && same->second == value) continue;
-    throw UserError(fmt::format("{}: a study with {} = {}", file.string(), key, value),
-                    same == members.end() ? "no such member" : fmt::format("{}, as this one has it", same->second),
-                    kOther);
-  }
-  write_durable(file, now + "\n");
+  folder_.describe({.head = json_lines(common_json(study, texts).text()) + "\n"});
 }
 
 std::vector<StudyResult> MemorisationFolder::results() const {
@@ -98,13 +75,9 @@ std::vector<StudyResult> MemorisationFolder::results() const {
   std::ranges::sort(files);
   std::vector<StudyResult> results;
   for (const fs::path& file : files) {
-    const std::string text = read_text_file(file, "a result", kMostRead, "a result of the study", "remove it");
-    try {
-      results.push_back(result_of(parse_json(text, file.string())));
-    } catch (const nlohmann::json::exception&) {
-      throw UserError(in_quotes(file) + " is no result of a training", "a file that the study wrote",
-                      "remove it, to have it computed again");
-    }
+    const std::string text = folder_.read(fs::path(kResults) / file.filename());
+    results.push_back(
+        result_of(read_json(text, file.string(), {.fix = "remove it, to have it computed again"}).root()));
   }
   return results;
 }

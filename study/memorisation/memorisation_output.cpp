@@ -6,10 +6,9 @@
 #include <functional>
 #include <utility>
 
-#include "base/text/csv.h"
-#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/chart.h"
+#include "study/columns.h"
 
 namespace weft::study {
 namespace {
@@ -48,10 +47,6 @@ MeanInterval held_out(std::span<const StudyResult> results, const std::string& m
   return over_seeds(values);
 }
 
-JsonObject json_of(const MeanInterval& estimate) {
-  return JsonObject().add("mean", estimate.mean).add("low", estimate.low).add("high", estimate.high);
-}
-
 std::string percent(const MeanInterval& estimate) {
   return fmt::format("{:.1f} %", 100 * estimate.mean);
 }
@@ -64,36 +59,85 @@ std::string with_interval(const MeanInterval& estimate) {
   return fmt::format("{} ({})", percent(estimate), percent_interval(estimate));
 }
 
-TextTable recall_table(const std::vector<BucketSummary>& summaries) {
-  TextTable table;
-  table.columns = {{.head = "model", .words = true}, {.head = "loss", .words = true},      {.head = "seen"},
-                   {.head = "exact match"},          {.head = "95 % interval", .rank = 2}, {.head = "common prefix"},
-                   {.head = "ROUGE-L", .rank = 1},   {.head = "nats a token", .rank = 3}};
-  for (const BucketSummary& each : summaries) {
-    table.rows.push_back({each.model, std::string(to_string(each.loss)), fmt::format("{}", each.seen),
-                          percent(each.exact), percent_interval(each.exact), fmt::format("{:.1f}", each.prefix.mean),
-                          fmt::format("{:.3f}", each.rouge_l.mean), fmt::format("{:.3f}", each.nats.mean)});
-  }
-  return table;
+/// An interval in JSON, of which tables show the mean with so many digits.
+template <class Row>
+Column<Row>& add_mean(Columns<Row>& columns, const char* name, MeanInterval Row::*member, const TableColumn& head,
+                      int digits = 3) {
+  const auto interval = [member](const Row& row) {
+    const MeanInterval& estimate = row.*member;
+    return Cell("", JsonObject().add("mean", estimate.mean).add("low", estimate.low).add("high", estimate.high));
+  };
+  return columns.add(name, interval).shown(head, [member, digits](const Row& row) {
+    return fmt::format("{:.{}f}", (row.*member).mean, digits);
+  });
 }
 
-TextTable held_out_table(const MemorisationStudy& study, const std::vector<HeldOutSummary>& summaries) {
-  const std::int64_t part = 100 - 100 / study.goldfish.k;
-  TextTable table;
-  table.columns = {{.head = "model", .words = true},
-                   {.head = "parameters"},
-                   {.head = "standard"},
-                   {.head = "Goldfish"},
-                   {.head = fmt::format("standard, {} % of the steps", part)},
-                   {.head = "Goldfish over it"}};
-  for (const HeldOutSummary& each : summaries) {
-    table.rows.push_back({each.model, human_count(static_cast<double>(each.parameters)),
-                          fmt::format("{:.3f}", each.standard.mean), fmt::format("{:.3f}", each.goldfish.mean),
-                          fmt::format("{:.3f}", each.standard_short.mean),
-                          fmt::format("{:+.1f} % ({:+.1f} … {:+.1f})", 100 * (each.ratio.mean - 1),
-                                      100 * (each.ratio.low - 1), 100 * (each.ratio.high - 1))});
-  }
-  return table;
+/// Of JSON and the table.
+Columns<BucketSummary> bucket_columns() {
+  Columns<BucketSummary> columns;
+  columns.add("model", &BucketSummary::model, {.head = "model", .words = true});
+  columns.add("loss", [](const BucketSummary& each) { return to_string(each.loss); }, {.head = "loss", .words = true});
+  columns.add("seen", &BucketSummary::seen, {.head = "seen"});
+  add_mean(columns, "exact_match", &BucketSummary::exact, {.head = "exact match"}).text =
+      [](const BucketSummary& each) { return percent(each.exact); };
+  columns.show({.head = "95 % interval", .rank = 2},
+               [](const BucketSummary& each) { return percent_interval(each.exact); });
+  add_mean(columns, "prefix_tokens", &BucketSummary::prefix, {.head = "common prefix"}, 1);
+  add_mean(columns, "rouge_l", &BucketSummary::rouge_l, {.head = "ROUGE-L", .rank = 1});
+  add_mean(columns, "loss_on_documents", &BucketSummary::nats, {.head = "nats a token", .rank = 3});
+  return columns;
+}
+
+/// Of JSON and the table.
+Columns<HeldOutSummary> held_out_columns(const MemorisationStudy& study) {
+  const std::string shorter = fmt::format("standard, {} % of the steps", 100 - 100 / study.goldfish.k);
+  Columns<HeldOutSummary> columns;
+  columns.add("model", &HeldOutSummary::model, {.head = "model", .words = true});
+  columns.add("parameters", &HeldOutSummary::parameters, {.head = "parameters"}, human_count);
+  add_mean(columns, "standard", &HeldOutSummary::standard, {.head = "standard"});
+  add_mean(columns, "goldfish", &HeldOutSummary::goldfish, {.head = "Goldfish"});
+  add_mean(columns, "standard_short", &HeldOutSummary::standard_short, {.head = shorter});
+  add_mean(columns, "goldfish_over_short", &HeldOutSummary::ratio, {.head = "Goldfish over it"}).text =
+      [](const HeldOutSummary& each) {
+        return fmt::format("{:+.1f} % ({:+.1f} … {:+.1f})", 100 * (each.ratio.mean - 1), 100 * (each.ratio.low - 1),
+                           100 * (each.ratio.high - 1));
+      };
+  return columns;
+}
+
+/// What a training knows of a bucket; nullptr: it wasn't asked.
+struct RecallRow {
+  const StudyResult* result = nullptr;
+  const BucketResult* bucket = nullptr;
+
+  bool possible() const { return bucket != nullptr; }
+};
+
+/// Of CSV.
+Columns<RecallRow> recall_columns() {
+  const auto of_result = [](auto member) { return [member](const RecallRow& row) { return row.result->*member; }; };
+  const auto of_bucket = [](auto member) { return [member](const RecallRow& row) { return row.bucket->*member; }; };
+  const auto mean = [](auto figure) {
+    return [figure](const RecallRow& row) {
+      double sum = 0;
+      for (const Recall& recall : row.bucket->documents) sum += static_cast<double>(std::invoke(figure, recall));
+      return sum / static_cast<double>(row.bucket->documents.size());
+    };
+  };
+  Columns<RecallRow> columns;
+  columns.add("model", [](const RecallRow& row) { return row.result->run.model; });
+  columns.add("loss", [](const RecallRow& row) { return to_string(row.result->run.loss); });
+  columns.add("seed", [](const RecallRow& row) { return row.result->run.seed; });
+  columns.figure("seen", of_bucket(&BucketResult::seen));
+  columns.add("parameters", of_result(&StudyResult::parameters));
+  columns.add("steps", of_result(&StudyResult::steps));
+  columns.add("seconds", of_result(&StudyResult::seconds));
+  columns.add("held_out_loss", of_result(&StudyResult::held_out_loss));
+  columns.figure("loss_on_documents", of_bucket(&BucketResult::loss));
+  columns.figure("exact_match", mean(&Recall::exact));
+  columns.figure("prefix_tokens", mean(&Recall::prefix));
+  columns.figure("rouge_l", mean(&Recall::rouge_l));
+  return columns;
 }
 
 const BucketSummary* find(const std::vector<BucketSummary>& summaries, const std::string& model, StudyLoss loss,
@@ -202,53 +246,21 @@ JsonObject result_json(const StudyResult& result) {
 }
 
 std::string memorisation_csv(std::span<const StudyResult> results) {
-  std::string text = csv_line({"model", "loss", "seed", "seen", "parameters", "steps", "seconds", "held_out_loss",
-                               "loss_on_documents", "exact_match", "prefix_tokens", "rouge_l"});
+  std::vector<RecallRow> rows;
   for (const StudyResult& result : results) {
-    const CsvRow head = {result.run.model, std::string(to_string(result.run.loss)), fmt::format("{}", result.run.seed)};
-    const CsvRow of_run = {fmt::format("{}", result.parameters), fmt::format("{}", result.steps),
-                           fmt::format("{}", result.seconds), fmt::format("{}", result.held_out_loss)};
-    const auto add = [&](const std::string& seen, const CsvRow& figures) {
-      CsvRow row = head;
-      row.push_back(seen);
-      row.insert(row.end(), of_run.begin(), of_run.end());
-      row.insert(row.end(), figures.begin(), figures.end());
-      text += csv_line(row);
-    };
-    if (result.buckets.empty()) add("", {"", "", "", ""});
-    for (const BucketResult& bucket : result.buckets) {
-      double exact = 0, prefix = 0, rouge = 0;
-      for (const Recall& recall : bucket.documents) {
-        exact += recall.exact ? 1 : 0;
-        prefix += static_cast<double>(recall.prefix);
-        rouge += recall.rouge_l;
-      }
-      const auto count = static_cast<double>(bucket.documents.size());
-      add(fmt::format("{}", bucket.seen), {fmt::format("{}", bucket.loss), fmt::format("{}", exact / count),
-                                           fmt::format("{}", prefix / count), fmt::format("{}", rouge / count)});
-    }
+    if (result.buckets.empty()) rows.push_back({.result = &result});
+    for (const BucketResult& bucket : result.buckets) rows.push_back({&result, &bucket});
   }
-  return text;
+  return recall_columns().csv(rows);
 }
 
 JsonObject memorisation_json(const MemorisationStudy& study, std::span<const StudyResult> results) {
-  JsonArray summary, losses, runs;
-  for (const BucketSummary& each : bucket_summaries(study, results)) {
-    JsonObject json;
-    json.add("model", each.model).add("loss", to_string(each.loss)).add("seen", each.seen);
-    json.add("exact_match", json_of(each.exact)).add("prefix_tokens", json_of(each.prefix));
-    json.add("rouge_l", json_of(each.rouge_l)).add("loss_on_documents", json_of(each.nats));
-    summary.add(json);
-  }
-  for (const HeldOutSummary& each : held_out_summaries(study, results)) {
-    JsonObject json;
-    json.add("model", each.model).add("parameters", each.parameters);
-    json.add("standard", json_of(each.standard)).add("goldfish", json_of(each.goldfish));
-    json.add("standard_short", json_of(each.standard_short)).add("goldfish_over_short", json_of(each.ratio));
-    losses.add(json);
-  }
+  JsonArray runs;
   for (const StudyResult& result : results) runs.add(result_json(result));
-  return JsonObject().add("summary", summary).add("held_out", losses).add("results", runs);
+  return JsonObject()
+      .add("summary", bucket_columns().json(bucket_summaries(study, results)))
+      .add("held_out", held_out_columns(study).json(held_out_summaries(study, results)))
+      .add("results", runs);
 }
 
 StyledText memorisation_text(const MemorisationStudy& study, std::span<const StudyResult> results,
@@ -258,10 +270,10 @@ StyledText memorisation_text(const MemorisationStudy& study, std::span<const Stu
   StyledText text(
       fmt::format("The last {} tokens of documents of {}, continued greedily; {} documents a bucket and seed\n",
                   study.tail, study.text.length, study.counts.documents));
-  text.add(table_text(recall_table(summaries), width));
+  text.add(table_text(bucket_columns().table(summaries), width));
   if (losses.empty()) return text;
   text.add("\nHeld-out loss, nats a token\n");
-  text.add(table_text(held_out_table(study, losses), width));
+  text.add(table_text(held_out_columns(study).table(losses), width));
   text.add("\n");
   text.add(table_text(published_table(study, summaries, losses), width));
   text.add(kSources);

@@ -13,6 +13,7 @@
 #include "base/text/parse_number.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/simulate/plan_report.h"
+#include "study/step_figures.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
@@ -211,10 +212,7 @@ void check_scaling(const ScalingStudy& study) {
                       "one of them", "leave it out");
     }
   }
-  if (study.seeds > 1 && study.noise == 0) {
-    throw UserError(fmt::format("--seeds {} without noise", study.seeds), "noise, without which all seeds are alike",
-                    "add --noise 0.1, or leave --seeds out");
-  }
+  expect_noise(study.noise, study.seeds);
   for (std::size_t i = 0; i < study.points.size(); ++i) {
     const ScalingPoint& point = study.points[i];
     if (std::find(study.points.begin(), study.points.begin() + static_cast<std::ptrdiff_t>(i), point) !=
@@ -254,12 +252,6 @@ std::vector<ScalingRow> run_scaling(const ScalingStudy& study, const TellStatus&
     set_efficiency(std::span(rows).last(study.points.size()));
   }
   return rows;
-}
-
-void expect_possible(std::span<const ScalingRow> rows) {
-  if (std::ranges::any_of(rows, &ScalingRow::possible)) return;
-  throw UserError(fmt::format("none of the {} points has a step; the first: {}", rows.size(), rows.front().reason), "",
-                  "other ranks, or more --memory");
 }
 
 }  // namespace weft::study

@@ -71,7 +71,4 @@ void check_scaling(const ScalingStudy& study);
 /// check_scaling().
 std::vector<ScalingRow> run_scaling(const ScalingStudy& study, const TellStatus& tell);
 
-/// Throws UserError with the first reason if no row has a step.
-void expect_possible(std::span<const ScalingRow> rows);
-
 }  // namespace weft::study

@@ -9,50 +9,13 @@
 
 #include "base/error.h"
 #include "base/files/json_file.h"
-#include "base/text/csv.h"
-#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/chart.h"
+#include "study/columns.h"
+#include "study/search/choice_columns.h"
 
 namespace weft::study {
 namespace {
-
-/// A value of a row, under the name that CSV and JSON give it.
-struct ScalingCell {
-  std::string name, text;
-  bool words = false;
-};
-
-std::vector<ScalingCell> scaling_cells(const ScalingRow& row) {
-  std::vector<ScalingCell> cells;
-  const auto add = [&](const char* name, const std::string& text, bool words) {
-    cells.push_back({name, row.possible() ? text : "", words});
-  };
-  const auto number = [&](const char* name, auto value) { add(name, fmt::format("{}", value), false); };
-  cells.push_back({"ranks", fmt::format("{}", row.ranks), false});
-  cells.push_back({"model", row.model, true});
-  cells.push_back({"machine", row.machine, true});
-  cells.push_back({"policy", row.policy, true});
-  add("grid", graph::to_string(row.choice.grid), true);
-  std::vector<std::string> order;
-  for (const graph::Axis axis : row.choice.grid.order) order.emplace_back(graph::to_string(axis));
-  add("axis_order", join(order, ","), true);
-  number("micro_batch", row.choice.micro_batch);
-  add("recompute", row.choice.recompute == train::Recompute::block ? "block" : "none", true);
-  number("reshard_after_forward", row.choice.reshard_after_forward);
-  number("zero_1", row.choice.zero1);
-  number("global_batch", row.global_batch);
-  number("step_ms", row.step_ms);
-  number("step_low_ms", row.low_ms);
-  number("step_high_ms", row.high_ms);
-  number("flops_per_s", row.flops);
-  number("efficiency", row.efficiency);
-  number("mfu", row.mfu);
-  number("memory_bytes", row.memory_bytes);
-  number("exposed_ms", row.exposed_ms);
-  cells.push_back({"reason", row.reason, true});
-  return cells;
-}
 
 /// What differs between rows, and so has a column or stands in names of series.
 struct Differences {
@@ -66,47 +29,43 @@ Differences differences_of(std::span<const ScalingRow> rows) {
   return {differ(&ScalingRow::model), differ(&ScalingRow::machine)};
 }
 
-std::string ms_text(double ms) {
-  return format_time(ms * 1e6);
+/// A text in CSV, null in JSON where it is empty.
+auto text_of(std::string ScalingRow::*member) {
+  return [member](const ScalingRow& row) { return (row.*member).empty() ? Cell() : Cell(row.*member); };
 }
 
-TextTable scaling_table(const ScalingStudy& study, std::span<const ScalingRow> rows) {
+/// Of files and tables.
+Columns<ScalingRow> columns_of(const ScalingStudy& study, std::span<const ScalingRow> rows) {
   const Differences differ = differences_of(rows);
-  TextTable table;
-  if (differ.models) table.columns.push_back({.head = "model", .words = true});
-  if (differ.machines) table.columns.push_back({.head = "machine", .words = true});
   const bool noisy = study.seeds > 1;
-  table.columns.insert(table.columns.end(), {{.head = "ranks"},
-                                             {.head = "grid, innermost first", .words = true},
-                                             {.head = "micro-batch", .rank = 2},
-                                             {.head = "with", .words = true, .rank = 1},
-                                             {.head = "policy", .words = true, .rank = 3},
-                                             {.head = "batch", .rank = 4},
-                                             {.head = noisy ? "median step" : "step"}});
-  if (noisy) table.columns.push_back({.head = "5 to 95 %", .rank = 2});
-  table.columns.insert(table.columns.end(), {{.head = "total"},
-                                             {.head = "efficiency"},
-                                             {.head = "MFU", .rank = 3},
-                                             {.head = "memory", .rank = 2},
-                                             {.head = "exposed", .rank = 3}});
-  for (const ScalingRow& row : rows) {
-    std::vector<std::string>& cells = table.rows.emplace_back();
-    if (differ.models) cells.push_back(row.model);
-    if (differ.machines) cells.push_back(row.machine);
-    cells.push_back(fmt::format("{}", row.ranks));
-    if (!row.possible()) {
-      cells.push_back(row.reason);
-      continue;
-    }
-    cells.insert(cells.end(),
-                 {grid_text(row.choice), fmt::format("{}", row.choice.micro_batch), options_text(row.choice),
-                  row.policy, fmt::format("{}", row.global_batch), ms_text(row.step_ms)});
-    if (noisy) cells.push_back(ms_text(row.low_ms) + " … " + ms_text(row.high_ms));
-    cells.insert(cells.end(), {with_prefix(row.flops, "flop/s"), fmt::format("{:.1f} %", 100 * row.efficiency),
-                               fmt::format("{:.1f} %", 100 * row.mfu),
-                               human_bytes(static_cast<std::uint64_t>(row.memory_bytes)), ms_text(row.exposed_ms)});
+  Columns<ScalingRow> columns;
+  if (differ.models) columns.show({.head = "model", .words = true}, &ScalingRow::model, false);
+  if (differ.machines) columns.show({.head = "machine", .words = true}, &ScalingRow::machine, false);
+  columns.add("ranks", &ScalingRow::ranks, {.head = "ranks"});
+  columns.add("model", text_of(&ScalingRow::model));
+  columns.add("machine", text_of(&ScalingRow::machine));
+  columns.add("policy", text_of(&ScalingRow::policy));
+  add_choice(
+      columns, &ScalingRow::choice, [](const Choice& choice) { return Cell(join(axis_order(choice), ",")); }, 2);
+  columns.show({.head = "with", .words = true, .rank = 1},
+               [](const ScalingRow& row) { return options_text(row.choice); });
+  columns.show({.head = "policy", .words = true, .rank = 3}, &ScalingRow::policy);
+  columns.figure("global_batch", &ScalingRow::global_batch, {.head = "batch", .rank = 4});
+  columns.figure("step_ms", &ScalingRow::step_ms, {.head = noisy ? "median step" : "step"}, ms_text);
+  columns.figure("step_low_ms", &ScalingRow::low_ms);
+  columns.figure("step_high_ms", &ScalingRow::high_ms);
+  if (noisy) {
+    columns.show({.head = "5 to 95 %", .rank = 2},
+                 [](const ScalingRow& row) { return ms_range_text(row.low_ms, row.high_ms); });
   }
-  return table;
+  columns.figure("flops_per_s", &ScalingRow::flops, {.head = "total"},
+                 [](double flops) { return with_prefix(flops, "flop/s"); });
+  columns.figure("efficiency", &ScalingRow::efficiency, {.head = "efficiency"}, percent_text);
+  columns.figure("mfu", &ScalingRow::mfu, {.head = "MFU", .rank = 3}, percent_text);
+  columns.figure("memory_bytes", &ScalingRow::memory_bytes, {.head = "memory", .rank = 2}, bytes_text);
+  columns.figure("exposed_ms", &ScalingRow::exposed_ms, {.head = "exposed", .rank = 3}, ms_text);
+  columns.add("reason", &ScalingRow::reason);
+  return columns;
 }
 
 /// "perlmutter, gpt-5b, axonn": of the words, those that differ between series.
@@ -135,36 +94,17 @@ std::string ending_of(const std::string& file) {
 }  // namespace
 
 StyledText scaling_text(const ScalingStudy& study, std::span<const ScalingRow> rows, std::optional<std::size_t> width) {
-  return table_text(scaling_table(study, rows), width);
+  return table_text(columns_of(study, rows).table(rows), width);
 }
 
-std::string scaling_csv(std::span<const ScalingRow> rows) {
-  std::string text;
-  for (const ScalingRow& row : rows) {
-    CsvRow names, cells;
-    for (const ScalingCell& cell : scaling_cells(row)) {
-      names.push_back(cell.name);
-      cells.push_back(cell.text);
-    }
-    if (text.empty()) text = csv_line(names);
-    text += csv_line(cells);
-  }
-  return text;
+std::string scaling_csv(const ScalingStudy& study, std::span<const ScalingRow> rows) {
+  return columns_of(study, rows).csv(rows);
 }
 
 JsonObject scaling_json(const ScalingStudy& study, std::span<const ScalingRow> rows) {
-  JsonArray list;
-  for (const ScalingRow& row : rows) {
-    JsonObject object;
-    for (const ScalingCell& cell : scaling_cells(row)) {
-      const bool is_null = cell.text.empty() && cell.name != "reason";
-      object.add(cell.name, is_null      ? JsonValue(nullptr)
-                            : cell.words ? JsonValue(cell.text)
-                                         : JsonValue::written(cell.text));
-    }
-    list.add(object);
-  }
-  return JsonObject().add("kind", study.kind == ScalingKind::strong ? "strong" : "weak").add("rows", list);
+  return JsonObject()
+      .add("kind", study.kind == ScalingKind::strong ? "strong" : "weak")
+      .add("rows", columns_of(study, rows).json(rows));
 }
 
 inspect::Picture scaling_picture(const ScalingStudy& study, std::span<const ScalingRow> rows) {
@@ -213,7 +153,7 @@ void expect_scaling_file(const std::string& file) {
 
 std::string scaling_file(const std::string& file, const ScalingStudy& study, std::span<const ScalingRow> rows) {
   const std::string ending = ending_of(file);
-  if (ending == ".csv") return scaling_csv(rows);
+  if (ending == ".csv") return scaling_csv(study, rows);
   if (ending == ".svg") return scaling_picture(study, rows).svg();
   return indented_json(scaling_json(study, rows).text(), 1) + "\n";
 }

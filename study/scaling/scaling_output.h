@@ -16,7 +16,7 @@ namespace weft::study {
 StyledText scaling_text(const ScalingStudy& study, std::span<const ScalingRow> rows, std::optional<std::size_t> width);
 
 /// Without a step the figures are empty.
-std::string scaling_csv(std::span<const ScalingRow> rows);
+std::string scaling_csv(const ScalingStudy& study, std::span<const ScalingRow> rows);
 
 /// {"kind":"strong","rows":[…]} with the columns of CSV as members, null without a step.
 JsonObject scaling_json(const ScalingStudy& study, std::span<const ScalingRow> rows);

@@ -86,6 +86,12 @@ std::string options_text(const Choice& choice) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+std::vector<std::string> axis_order(const Choice& choice) {
+  std::vector<std::string> order;
+  for (const graph::Axis axis : choice.grid.order) order.emplace_back(graph::to_string(axis));
+  return order;
+}
+
 train::RunConfig with_choice(train::RunConfig config, const Choice& choice) {
   config.grid = choice.grid;
   config.ranks = choice.grid.ranks();

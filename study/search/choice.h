@@ -29,6 +29,8 @@ std::string to_string(const Choice& choice);
 
 /// Its axes of more than one rank, neighbouring ranks first: "y=8,z=32"; "1 rank" without any.
 std::string grid_text(const Choice& choice);
+/// The axes of its grid, neighbouring ranks first: "x", "y", "z", "data".
+std::vector<std::string> axis_order(const Choice& choice);
 /// What is on: "recompute, ZeRO-1".
 std::string options_text(const Choice& choice);
 

@@ -10,25 +10,19 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/text_table.h"
 #include "base/text/units.h"
 #include "inspect/drawing/chart.h"
 #include "runtime/cost/cost_model.h"
+#include "study/columns.h"
 #include "study/search/axonn_model.h"
+#include "study/search/choice_columns.h"
+#include "study/step_figures.h"
 
 namespace weft::study {
 namespace {
 
 double seconds_of(const Configuration& configuration) {
   return configuration.step_ns * 1e-9;
-}
-
-double tokens_per_second(const SearchResult& result, const Configuration& configuration) {
-  return static_cast<double>(result.config.global_batch * result.config.seq_len) / seconds_of(configuration);
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  return human_bytes(static_cast<std::uint64_t>(bytes));
 }
 
 /// Where a step's time goes: computing, and what every channel adds to it.
@@ -63,16 +57,8 @@ std::string limit_text(const Configuration& configuration) {
   return fmt::format("{} {:.0f} %", limit.name, 100 * share);
 }
 
-double exposed_ns(const simulate::PlanReport& report) {
-  return static_cast<double>(report.overlap.exposed);
-}
-
-/// Of a pipeline, of the stage that has most.
 double exposed_ns(const Configuration& configuration) {
-  if (!configuration.joint) return exposed_ns(*configuration.report);
-  double most = 0;
-  for (const simulate::StageTimes& stage : configuration.joint->times) most = std::max(most, stage.exposed);
-  return most;
+  return (configuration.joint ? figures_of(*configuration.joint) : figures_of(*configuration.report)).exposed_ns;
 }
 
 /// Idle time of a pipeline's mean rank.
@@ -93,32 +79,58 @@ std::string options_of(const Configuration& configuration) {
   return text;
 }
 
-TextTable table_of(const SearchResult& result, std::size_t most) {
-  TextTable table{.columns = {{.head = "#"},
-                              {.head = "grid, innermost first", .words = true},
-                              {.head = "micro-batch", .rank = 1},
-                              {.head = "with", .words = true},
-                              {.head = "policy", .words = true, .rank = 2},
-                              {.head = "step"},
-                              {.head = "tokens/s", .rank = 3},
-                              {.head = "MFU", .rank = 3},
-                              {.head = "memory"},
-                              {.head = "exposed", .rank = 2},
-                              {.head = "limited by", .words = true, .rank = 2},
-                              {.head = "bound", .rank = 4},
-                              {.head = "AxoNN's place", .rank = 4}}};
+/// A configuration with its places, by its step and by AxoNN's model.
+struct RankedConfiguration {
+  const Configuration& of;
+  std::size_t number = 1, axonn_place = 1;
+};
+
+std::vector<RankedConfiguration> ranked(const SearchResult& result, std::size_t most) {
   const std::vector<std::size_t> places = axonn_places(result);
-  for (std::size_t i = 0; i < std::min(most, result.configurations.size()); ++i) {
-    const Configuration& each = result.configurations[i];
-    const std::string about = each.exact ? "" : "~";
-    table.rows.push_back({fmt::format("{}", i + 1), grid_text(each.choice), fmt::format("{}", each.choice.micro_batch),
-                          options_of(each), each.policy, about + format_time(each.step_ns),
-                          human_count(tokens_per_second(result, each)),
-                          fmt::format("{:.1f} %", 100 * model_flops_share(result, each)),
-                          about + bytes_text(each.memory_bytes), each.exact ? format_time(exposed_ns(each)) : "",
-                          limit_text(each), format_time(each.least_ns), fmt::format("{}", places[i])});
+  std::vector<RankedConfiguration> rows;
+  for (std::size_t i = 0; i < std::min(most, places.size()); ++i) {
+    rows.push_back({result.configurations[i], i + 1, places[i]});
   }
-  return table;
+  return rows;
+}
+
+/// Of JSON and the table.
+Columns<RankedConfiguration> columns_of(const SearchResult& result) {
+  using Row = RankedConfiguration;
+  const auto of_finalist = [](auto value) {
+    return [value](const Row& row) { return row.of.exact ? Cell(value(row.of)) : Cell(); };
+  };
+  const auto about = [](const Row& row, const std::string& text) { return (row.of.exact ? "" : "~") + text; };
+  Columns<Row> columns;
+  columns.show({.head = "#"}, [](const Row& row) { return fmt::format("{}", row.number); });
+  add_choice(
+      columns, [](const Row& row) { return row.of.choice; },
+      [](const Choice& choice) { return Cell("", axis_order(choice)); }, 1);
+  columns.show({.head = "with", .words = true}, [](const Row& row) { return options_of(row.of); });
+  columns.add("policy", [](const Row& row) { return row.of.policy; }, {.head = "policy", .words = true, .rank = 2});
+  columns.add("step_ms", [](const Row& row) { return row.of.step_ns * 1e-6; })
+      .shown({.head = "step"}, [about](const Row& row) { return about(row, format_time(row.of.step_ns)); });
+  columns.add("step_seconds", [](const Row& row) { return seconds_of(row.of); });
+  columns.add(
+      "tokens_per_s", [&](const Row& row) { return tokens_per_second(result.config, row.of.step_ns); },
+      {.head = "tokens/s", .rank = 3}, human_count);
+  columns.add(
+      "mfu", [&](const Row& row) { return model_flops_share(result, row.of); }, {.head = "MFU", .rank = 3},
+      percent_text);
+  columns.add("memory_bytes", [](const Row& row) { return row.of.memory_bytes; })
+      .shown({.head = "memory"}, [about](const Row& row) { return about(row, bytes_text(row.of.memory_bytes)); });
+  columns.add("fits", [](const Row&) { return true; });
+  columns.add("estimated", [](const Row& row) { return !row.of.exact; });
+  columns.show({.head = "exposed", .rank = 2},
+               [](const Row& row) { return row.of.exact ? format_time(exposed_ns(row.of)) : ""; });
+  columns.show({.head = "limited by", .words = true, .rank = 2}, [](const Row& row) { return limit_text(row.of); });
+  columns.add("bound_ms", [](const Row& row) { return row.of.least_ns * 1e-6; })
+      .shown({.head = "bound", .rank = 4}, [](const Row& row) { return format_time(row.of.least_ns); });
+  columns.add("axonn_place", [](const Row& row) { return row.axonn_place; }, {.head = "AxoNN's place", .rank = 4});
+  columns.add("exposed_ms", of_finalist([](const Configuration& each) { return exposed_ns(each) * 1e-6; }));
+  columns.add("limited_by", of_finalist([](const Configuration& each) { return limit_of(each).name; }));
+  columns.add("rewrites_for_memory", of_finalist(rewrites_for_memory));
+  return columns;
 }
 
 /// The times of one part of two finalists' steps.
@@ -145,7 +157,7 @@ std::vector<StepPart> parts_of(const simulate::PlanReport& one, const simulate::
   return {{"computing alone", one.alone.compute_ns, other.alone.compute_ns},
           {"slowed down by communication", one.simulation.ranks.front().contention_ns,
            other.simulation.ranks.front().contention_ns},
-          {std::string(kAllExposed), exposed_ns(one), exposed_ns(other)}};
+          {std::string(kAllExposed), figures_of(one).exposed_ns, figures_of(other).exposed_ns}};
 }
 
 /// The exposed and the whole time of each channel that one of the steps has, by turns.
@@ -208,9 +220,7 @@ std::string loss_text(const Configuration& best, const Configuration& other) {
 }  // namespace
 
 double model_flops_share(const SearchResult& result, const Configuration& configuration) {
-  const train::RunConfig& config = result.config;
-  return config.model.train_flops_per_token(config.seq_len) * tokens_per_second(result, configuration) /
-         static_cast<double>(configuration.choice.grid.ranks()) / result.machine.flops(config.dtype);
+  return model_flops_share(result.config, configuration.choice.grid.ranks(), result.machine, configuration.step_ns);
 }
 
 std::vector<std::size_t> axonn_places(const SearchResult& result) {
@@ -240,7 +250,7 @@ std::vector<std::size_t> axonn_places(const SearchResult& result) {
 }
 
 StyledText search_text(const SearchResult& result, std::size_t most, std::optional<std::size_t> width) {
-  StyledText text = table_text(table_of(result, most), width);
+  StyledText text = table_text(columns_of(result).table(ranked(result, most)), width);
   const std::size_t shown = std::min(most, result.configurations.size());
   std::string notes = "\n";
   if (shown < result.configurations.size()) {
@@ -256,38 +266,8 @@ StyledText search_text(const SearchResult& result, std::size_t most, std::option
 }
 
 JsonObject search_json(const SearchResult& result, std::size_t most) {
-  JsonArray configurations;
-  const std::vector<std::size_t> places = axonn_places(result);
-  for (std::size_t i = 0; i < std::min(most, result.configurations.size()); ++i) {
-    const Configuration& each = result.configurations[i];
-    std::vector<std::string> order;
-    for (const graph::Axis axis : each.choice.grid.order) order.emplace_back(graph::to_string(axis));
-    JsonObject object;
-    object.add("grid", graph::to_string(each.choice.grid))
-        .add("axis_order", order)
-        .add("micro_batch", each.choice.micro_batch)
-        .add("recompute", each.choice.recompute == train::Recompute::block ? "block" : "none")
-        .add("reshard_after_forward", each.choice.reshard_after_forward)
-        .add("zero_1", each.choice.zero1)
-        .add("policy", each.policy)
-        .add("step_ms", each.step_ns * 1e-6)
-        .add("step_seconds", seconds_of(each))
-        .add("tokens_per_s", tokens_per_second(result, each))
-        .add("mfu", model_flops_share(result, each))
-        .add("memory_bytes", each.memory_bytes)
-        .add("fits", true)
-        .add("estimated", !each.exact)
-        .add("bound_ms", each.least_ns * 1e-6)
-        .add("axonn_place", places[i]);
-    if (each.exact) {
-      object.add("exposed_ms", exposed_ns(each) * 1e-6)
-          .add("limited_by", limit_of(each).name)
-          .add("rewrites_for_memory", rewrites_for_memory(each));
-    }
-    configurations.add(object);
-  }
   return JsonObject()
-      .add("configurations", configurations)
+      .add("configurations", columns_of(result).json(ranked(result, most), Absent::left_out))
       .add("model", result.config.model.name)
       .add("machine", result.machine.name)
       .add("ranks", result.configurations.front().choice.grid.ranks())

@@ -1,13 +1,10 @@
 #include "study/sweep/sweep.h"
 
 #include <fmt/format.h>
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -15,8 +12,8 @@
 #include "base/text/first_line.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/machine_keys.h"
-#include "runtime/simulate/joint_report.h"
-#include "runtime/simulate/plan_report.h"
+#include "study/jobs.h"
+#include "study/step_figures.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
@@ -81,33 +78,10 @@ train::ResolvedRun resolve(const Sweep& sweep, const std::vector<std::string>& v
   return run;
 }
 
-/// What rows have of a step's report.
-struct StepFigures {
-  double step_ns = 0, exposed_ns = 0, communication_ns = 0, bound_ns = 0;
-  std::int64_t memory_bytes = 0;
-};
-
-StepFigures figures_of(const simulate::PlanReport& report) {
-  return {report.step_ns(), static_cast<double>(report.overlap.exposed),
-          static_cast<double>(report.overlap.communication), report.bounds.best(), report.memory_bytes};
-}
-
-/// Of the stage that has most of each.
-StepFigures figures_of(const simulate::JointReport& report) {
-  StepFigures figures{.step_ns = report.step_ns(), .bound_ns = report.bounds.best()};
-  figures.memory_bytes = report.peak_memory_bytes();
-  for (const simulate::StageTimes& stage : report.times) {
-    figures.exposed_ns = std::max(figures.exposed_ns, stage.exposed);
-    figures.communication_ns = std::max(figures.communication_ns, stage.communication);
-  }
-  return figures;
-}
-
 void enter(SweepRow& row, const StepFigures& figures, const cost::Machine& machine, const train::RunConfig& config) {
   row.step_ms = figures.step_ns * 1e-6;
-  row.tokens_per_s = static_cast<double>(config.global_batch * config.seq_len) / (figures.step_ns * 1e-9);
-  row.mfu = config.model.train_flops_per_token(config.seq_len) * row.tokens_per_s /
-            static_cast<double>(config.grid.ranks()) / machine.flops(config.dtype);
+  row.tokens_per_s = tokens_per_second(config, figures.step_ns);
+  row.mfu = model_flops_share(config, config.grid.ranks(), machine, figures.step_ns);
   row.exposed_ms = figures.exposed_ns * 1e-6;
   row.communication_ms = figures.communication_ns * 1e-6;
   row.memory_bytes = figures.memory_bytes;
@@ -208,10 +182,7 @@ void check_sweep(const Sweep& sweep) {
                       "one of them", "leave one out");
     }
   }
-  if (sweep.seeds > 1 && sweep.noise == 0) {
-    throw UserError(fmt::format("--seeds {} without noise", sweep.seeds), "noise, without which all seeds are alike",
-                    "add --noise 0.1, or leave --seeds out");
-  }
+  expect_noise(sweep.noise, sweep.seeds);
   for (std::size_t i = 0; i < sweep.policies.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
       if (sweep.policies[i].name != sweep.policies[k].name) continue;
@@ -246,7 +217,6 @@ std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> kn
   for (const SweepRow& row : known) kept.emplace(name_of(row), &row);
   std::vector<SweepRow> rows(static_cast<std::size_t>(row_count(sweep)));
   std::vector<Job> jobs;
-  std::int64_t total = 0;
   const std::uint64_t seed = shared_config(sweep).seed;
   const auto seeds = static_cast<std::size_t>(sweep.seeds);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -260,34 +230,23 @@ std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> kn
       row = *before->second;
     } else {
       jobs.back().places.push_back(i);
-      ++total;
     }
   }
   std::erase_if(jobs, [](const Job& job) { return job.places.empty(); });
-  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
-                                    static_cast<std::size_t>(std::max(1, sweep.threads)));
-  std::mutex mutex;
-  std::int64_t done = 0;
-  if (total > 0) tell({label_of(sweep, rows[jobs.front().places.front()]), 0, total});
-  const auto run = [&](std::size_t number) {
+  const auto name = [&](std::size_t job) { return label_of(sweep, rows[jobs[job].places.front()]); };
+  const auto weight = [&](std::size_t job) { return std::ssize(jobs[job].places); };
+  const auto work = [&](std::size_t number) -> Keep {
     const Job& job = jobs[number];
     std::vector<SweepRow> found;
     for (const std::size_t place : job.places) found.push_back(rows[place]);
     simulate_rows(sweep, sweep.policies[job.policy], found);
-    const std::lock_guard lock(mutex);
-    keep(found);
-    done += std::ssize(found);
-    tell({fmt::format("[{}/{}] {}", done, total, label_of(sweep, found.front())), done, total});
-    for (std::size_t i = 0; i < found.size(); ++i) rows[job.places[i]] = std::move(found[i]);
+    return [&rows, &keep, &job, found = std::move(found)] {
+      keep(found);
+      for (std::size_t i = 0; i < found.size(); ++i) rows[job.places[i]] = found[i];
+    };
   };
-  tbb::parallel_for(std::size_t{0}, jobs.size(), std::size_t{1}, run, tbb::simple_partitioner());
+  do_jobs({jobs.size(), name, weight}, sweep.threads, work, tell);
   return rows;
-}
-
-void expect_possible(std::span<const SweepRow> rows) {
-  if (std::ranges::any_of(rows, &SweepRow::possible)) return;
-  throw UserError(fmt::format("none of the {} rows has a step; the first: {}", rows.size(), rows.front().reason), "",
-                  "change the values of --over, or the keys that it leaves alone");
 }
 
 }  // namespace weft::study

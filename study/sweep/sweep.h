@@ -26,14 +26,16 @@ struct Sweep {
 
 /// One simulated step, or the reason why there is none.
 struct SweepRow {
-  std::vector<std::string> values;  // by key
-  std::string policy;
+  std::vector<std::string> values = {};  // by key
+  std::string policy = {};
   std::uint64_t seed = 0;  // of the noise
   double step_ms = 0, tokens_per_s = 0, mfu = 0, exposed_ms = 0, communication_ms = 0;
   std::int64_t memory_bytes = 0;
   bool fits = false;
   double bound_ms = 0;
-  std::string reason;  // "": the step was simulated
+  std::string reason = {};  // "": the step was simulated
+  // Of a row that sums up seeds by their medians: the 5th and the 95th percentile of the step.
+  double low_ms = 0, high_ms = 0;
 
   bool possible() const { return reason.empty(); }
   friend bool operator==(const SweepRow&, const SweepRow&) = default;
@@ -57,8 +59,5 @@ using KeepRows = std::function<void(std::span<const SweepRow> rows)>;
 /// reason. The result doesn't depend on the number of threads. `sweep` has passed check_sweep().
 std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> known, const KeepRows& keep,
                                 const TellStatus& tell);
-
-/// Throws UserError with the first reason if no row has a step.
-void expect_possible(std::span<const SweepRow> rows);
 
 }  // namespace weft::study

@@ -3,19 +3,21 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/text/csv.h"
+#include "study/columns.h"
 #include "study/result_folder.h"
 #include "study/sweep/sweep.h"
+#include "train/run/appended_file.h"
 
 namespace weft::study {
 
-/// The text of base.toml: the configuration, which simulates, and in its comments the noise, the numbers of the machine
-/// that --set gave, and checksums of the machines and the profiles.
-std::string sweep_base(const Sweep& sweep);
+/// base.toml: the configuration, which simulates, and in its comments the noise, the numbers of the machine that --set
+/// gave, and checksums of the machines and the profiles.
+FolderDescription sweep_base(const Sweep& sweep);
 
 class SweepFolder {
  public:
@@ -32,14 +34,11 @@ class SweepFolder {
   void finish(std::span<const SweepRow> rows);
 
  private:
-  void write_base();
-  void read_rows();
-  void write_results(std::span<const SweepRow> rows) const;
-
   ResultFolder folder_;
   const Sweep& sweep_;
+  Columns<SweepRow> columns_;
   std::vector<SweepRow> rows_;
-  FileDescriptor results_;  // results.csv
+  std::optional<train::AppendedFile> results_;
 };
 
 }  // namespace weft::study

@@ -6,23 +6,16 @@
 #include <span>
 #include <string>
 
-#include "base/text/csv.h"
 #include "base/text/json_object.h"
 #include "base/text/styled_text.h"
 #include "inspect/drawing/picture.h"
+#include "study/columns.h"
 #include "study/sweep/sweep.h"
 
 namespace weft::study {
 
-/// The swept keys, then policy, seed, step_ms, tokens_per_s, mfu, exposed_ms, communication_ms, memory_bytes, fits,
-/// bound_ms and reason.
-CsvRow sweep_columns(const Sweep& sweep);
-
-/// A row as CSV, every number with all its digits. Without a step the figures are empty.
-CsvRow sweep_cells(const SweepRow& row);
-
-/// The row of such cells for as many keys; nullopt if they aren't of a row.
-std::optional<SweepRow> sweep_row(const CsvRow& cells, std::size_t keys);
+/// Of files and tables. Without a step the figures are empty.
+Columns<SweepRow> sweep_columns(const Sweep& sweep);
 
 /// {"rows":[…]}, with the columns as members; numbers of keys are numbers.
 JsonObject sweep_json(const Sweep& sweep, std::span<const SweepRow> rows);

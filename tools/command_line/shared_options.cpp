@@ -15,14 +15,45 @@ CommandOption number_option(std::string names, OptionTarget target, std::string 
           .most = most};
 }
 
+CommandOption word_option(std::string names, OptionTarget target, std::string value, std::string help,
+                          std::vector<std::string> suggestions) {
+  return {.names = std::move(names),
+          .target = std::move(target),
+          .value = std::move(value),
+          .help = std::move(help),
+          .suggestions = std::move(suggestions)};
+}
+
+CommandOption choice_option(std::string names, OptionTarget target, std::string value, std::string help,
+                            std::vector<std::string> choices) {
+  CommandOption option = word_option(std::move(names), std::move(target), std::move(value), std::move(help));
+  option.choices = std::move(choices);
+  return option;
+}
+
+CommandOption path_option(std::string names, OptionTarget target, std::string value, std::string help, Paths paths) {
+  CommandOption option = word_option(std::move(names), std::move(target), std::move(value), std::move(help));
+  option.paths = paths;
+  return option;
+}
+
+CommandOption required(CommandOption option) {
+  option.required = true;
+  return option;
+}
+
+CommandOption repeated(CommandOption option) {
+  option.arity = Arity::each;
+  return option;
+}
+
 CommandOption output_option(std::string& target, std::string value, std::string help) {
   const Paths paths = value == "FOLDER" ? Paths::folders : Paths::files;
-  return {
-      .names = "-o,--output", .target = &target, .value = std::move(value), .help = std::move(help), .paths = paths};
+  return path_option("-o,--output", &target, std::move(value), std::move(help), paths);
 }
 
 CommandOption svg_option(std::string& target, std::string help) {
-  return {.names = "--svg", .target = &target, .value = "FILE.svg", .help = std::move(help), .paths = Paths::files};
+  return path_option("--svg", &target, "FILE.svg", std::move(help));
 }
 
 CommandOption noise_option(double& noise) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/command_line/command.h"
 
@@ -10,6 +11,22 @@ namespace weft::tools {
 
 /// A number from `least` to `most`; in help texts N if it is whole, X if it isn't.
 CommandOption number_option(std::string names, OptionTarget target, std::string help, double least, double most = 9e18);
+
+/// A value that is written as it is.
+CommandOption word_option(std::string names, OptionTarget target, std::string value, std::string help,
+                          std::vector<std::string> suggestions = {});
+
+/// One of `choices`, or several of them.
+CommandOption choice_option(std::string names, OptionTarget target, std::string value, std::string help,
+                            std::vector<std::string> choices);
+
+/// A file or a folder.
+CommandOption path_option(std::string names, OptionTarget target, std::string value, std::string help,
+                          Paths paths = Paths::files);
+
+/// The same option, which must be given, or which may be given again.
+CommandOption required(CommandOption option);
+CommandOption repeated(CommandOption option);
 
 /// -o,--output: the file to write, or the folder if `value` is "FOLDER".
 CommandOption output_option(std::string& target, std::string value, std::string help);

@@ -34,26 +34,24 @@ struct BenchCommand {
   bool again = false, bounds = false, json = false, list = false, quiet = false;
 };
 
-std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& texts) {
-  std::vector<policy::NamedPolicy> policies;
-  policy::TrustedLibraries libraries;
-  for (const std::string& text : texts) {
-    libraries.trust(text);
-    const std::vector<std::string> names = text == "all" ? policy::policy_names() : std::vector{text};
-    for (const std::string& name : names) policies.push_back(policy::named_policy(name, libraries));
+/// "all" becomes every built-in policy.
+std::vector<policy::NamedPolicy> policies_of(const BenchCommand& command) {
+  std::vector<std::string> names;
+  for (const std::string& text : command.policies) {
+    for (const std::string& name : text == "all" ? policy::policy_names() : std::vector{text}) names.push_back(name);
   }
-  return policies;
+  return named_policies(names, {});
 }
 
 /// The files of results in a folder, which hold what earlier runs found.
 class ResultsFolder {
  public:
   explicit ResultsFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
-    if (const auto text = read("best.csv")) best = study::parse_best(*text, path("best.csv"));
+    best = read(study::best_columns(), "best.csv");
   }
   void read_rows() {
-    if (const auto text = read("results.csv")) rows = study::parse_rows(*text, path("results.csv"));
-    if (const auto text = read("planning.csv")) study::enter_planning(rows, *text, path("planning.csv"));
+    rows = read(study::row_columns(), "results.csv");
+    study::enter_planning(rows, read(study::planning_columns(), "planning.csv"));
   }
   /// Forgets what belongs to instances that are gone, and rows of other steps than the instances have now.
   void keep_rows_of(const std::vector<study::BenchInstance>& all, const study::BenchResult& current,
@@ -69,9 +67,9 @@ class ResultsFolder {
     });
   }
   void write_tables() const {
-    write_durable(folder_ / "results.csv", study::rows_csv(rows, best));
+    write_durable(folder_ / "results.csv", study::row_columns(best).csv(rows));
     write_durable(folder_ / "planning.csv", study::planning_csv(rows));
-    write_durable(folder_ / "best.csv", study::best_csv(best));
+    write_durable(folder_ / "best.csv", study::best_columns().csv(best));
   }
   void write_pages(const std::vector<study::BenchInstance>& all) const {
     const study::BenchResult result{all, rows, best};
@@ -83,11 +81,14 @@ class ResultsFolder {
   std::vector<study::BestKnown> best;
 
  private:
-  std::string path(const char* file) const { return (folder_ / file).string(); }
-  std::optional<std::string> read(const char* file) const {
+  /// None if the file isn't there.
+  template <class Row>
+  std::vector<Row> read(const study::Columns<Row>& columns, const char* name) const {
     constexpr std::size_t kMost = 1 << 26;
-    if (!std::filesystem::exists(folder_ / file)) return std::nullopt;
-    return read_text_file(folder_ / file, "the results of a bench", kMost, "what weft bench writes", "");
+    const std::filesystem::path file = folder_ / name;
+    if (!std::filesystem::exists(file)) return {};
+    const std::string text = read_text_file(file, "the results of a bench", kMost, "what weft bench writes", "");
+    return columns.read(text, file.string(), "remove the file; weft bench finds out again");
   }
 
   std::filesystem::path folder_;
@@ -116,7 +117,7 @@ int run_bench_command(const BenchCommand& command) {
   if (command.splits > 0 && command.certificates.empty())
     throw UserError("--branch without --certify", "a folder for the proofs, which the cases are part of",
                     "add --certify FOLDER");
-  const std::vector<policy::NamedPolicy> policies = named_policies(command.policies);
+  const std::vector<policy::NamedPolicy> policies = policies_of(command);
   const std::vector<study::BenchInstance> all = study::bench_instances(command.instances);
   study::BenchResult result;
   result.instances = study::bench_instances(command.instances, command.wanted);
@@ -200,46 +201,29 @@ int run_bench_command(const BenchCommand& command) {
 Command describe_bench() {
   Command command{"bench", "compare policies on the steps of OverlapBench, beside the best that is known"};
   const auto options = std::make_shared<BenchCommand>();
-  command.add({.names = "instances",
-               .target = &options->wanted,
-               .value = "INSTANCE",
-               .help = "instances by name; default: all"});
-  command.add({.names = "--policies",
-               .target = &options->policies,
-               .value = "POLICY",
-               .help = "policies to compare; all: every built-in one, each on the steps that it orders",
-               .suggestions = policy_words()});
+  command.add(word_option("instances", &options->wanted, "INSTANCE", "instances by name; default: all"));
+  command.add(word_option("--policies", &options->policies, "POLICY",
+                          "policies to compare; all: every built-in one, each on the steps that it orders",
+                          policy_words()));
   command.add({.names = "--instances",
                .target = &options->instances,
                .value = "FOLDER",
                .help = "a folder of configurations and graph files",
                .default_text = kFolder,
                .paths = Paths::folders});
-  command.add({.names = "--jobs",
-               .target = &options->jobs,
-               .value = "N",
-               .help = "threads; 0: all cores",
-               .default_text = "1",
-               .least = 0,
-               .most = 4096});
+  command.add(number_option("--jobs", &options->jobs, "threads; 0: all cores", 0, 4096));
   command.add(output_option(options->folder, "FOLDER",
                             "write the results there as they come; what stands there isn't run again"));
   command.add({.names = "--again", .target = &options->again, .help = "run also what stands in the folder of -o"});
   command.add({.names = "--bounds",
                .target = &options->bounds,
                .help = "compute the bounds in the folder of -o again, and run no policy"});
-  command.add({.names = "--certify",
-               .target = &options->certificates,
-               .value = "FOLDER",
-               .help = "write a proof of each instance's bound, and the graphs that check_bounds.py needs to check it",
-               .paths = Paths::folders});
-  command.add({.names = "--branch",
-               .target = &options->splits,
-               .value = "N",
-               .help = "with --certify: try N splits of each graph into two cases to raise its bound to its best step",
-               .default_text = "0",
-               .least = 0,
-               .most = 1000000});
+  command.add(path_option(
+      "--certify", &options->certificates, "FOLDER",
+      "write a proof of each instance's bound, and the graphs that check_bounds.py needs to check it", Paths::folders));
+  command.add(number_option(
+      "--branch", &options->splits,
+      "with --certify: try N splits of each graph into two cases to raise its bound to its best step", 0, 1000000));
   command.add({.names = "--list", .target = &options->list, .help = "print the instances and end"});
   command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});

@@ -46,11 +46,9 @@ int study_axonn(StudyAxonnOptions options) {
 Command describe_study_axonn() {
   Command command{"axonn", "AxoNN's published runs beside their simulation, with two constants a machine fitted"};
   const auto options = std::make_shared<StudyAxonnOptions>();
-  command.add({.names = "--machines",
-               .target = &options->study.machines,
-               .value = "MACHINE",
-               .help = "machines whose runs are simulated; default: perlmutter, frontier and alps",
-               .choices = {"perlmutter", "frontier", "alps"}});
+  command.add(choice_option("--machines", &options->study.machines, "MACHINE",
+                            "machines whose runs are simulated; default: perlmutter, frontier and alps",
+                            {"perlmutter", "frontier", "alps"}));
   command.add(number_option("--candidates", &options->candidates,
                             "grids of each run of which the fitted constants choose the fastest", 1, 1000));
   command.add(jobs_option(options->jobs, 1024));

@@ -98,17 +98,12 @@ int run(const MemorisationCommand& command) {
 
 void add_documents(Command& command, MemorisationCommand& options) {
   study::MemorisationStudy& study = options.study;
-  command.add({.names = "--data",
-               .target = &study.text.data,
-               .value = "PATH",
-               .help = "text files, folders or patterns; default: the Jargon File of Debian's jargon-text",
-               .paths = Paths::files,
-               .arity = Arity::each});
-  command.add({.names = "--tokenizer",
-               .target = &study.text.tokenizer,
-               .value = "PATH",
-               .help = "a tokenizer's file, or a folder with one; default: byte-level BPE is learnt from the texts",
-               .paths = Paths::files});
+  command.add(
+      repeated(path_option("--data", &study.text.data, "PATH",
+                           "text files, folders or patterns; default: the Jargon File of Debian's jargon-text")));
+  command.add(
+      path_option("--tokenizer", &study.text.tokenizer, "PATH",
+                  "a tokenizer's file, or a folder with one; default: byte-level BPE is learnt from the texts"));
   command.add(
       number_option("--vocab", &study.text.vocabulary, "tokens of the vocabulary that is learnt", 258, 1 << 20));
   command.add(number_option("--length", &study.text.length, "tokens of a document", 8, 1 << 16));
@@ -127,28 +122,17 @@ void add_trainings(Command& command, MemorisationCommand& options) {
   study::MemorisationStudy& study = options.study;
   std::vector<std::string> models;
   for (const study::StudyModel& model : study::study_models()) models.emplace_back(model.name);
-  command.add({.names = "--models",
-               .target = &study.models,
-               .value = "MODEL",
-               .help = "sizes of the Llama family, smallest first",
-               .suggestions = models});
-  command.add({.names = "--goldfish",
-               .target = &options.goldfish,
-               .value = "k=N,h=N,strategy=NAME",
-               .help = "the Goldfish loss, as weft train takes it"});
+  command.add(word_option("--models", &study.models, "MODEL", "sizes of the Llama family, smallest first", models));
+  command.add(word_option("--goldfish", &options.goldfish, "k=N,h=N,strategy=NAME",
+                          "the Goldfish loss, as weft train takes it"));
   command.add(
       number_option("--lr", &study.lr, "the peak of the learning rate; 0: 4e-3 for 1m, less for wider models", 0, 10));
   command.add(number_option("--batch", &study.batch, "documents of a step", 1, 1 << 20));
-  command.add({.names = "--seed",
-               .target = &study.seed,
-               .value = "N",
-               .help = "the first seed, of documents, their order and weights"});
+  command.add(word_option("--seed", &study.seed, "N", "the first seed, of documents, their order and weights"));
   command.add(number_option("--seeds", &study.seeds, "number of seeds", 1, 1000));
-  command.add({.names = "--set",
-               .target = &options.overrides,
-               .value = "KEY=VALUE",
-               .help = "any other key of weft train, for all trainings: --set dtype=bf16; may be given again",
-               .arity = Arity::each});
+  command.add(
+      repeated(word_option("--set", &options.overrides, "KEY=VALUE",
+                           "any other key of weft train, for all trainings: --set dtype=bf16; may be given again")));
   command.add(number_option("--jobs", &options.jobs, "trainings at a time; 0: as many as there are cores", 0, 4096));
 }
 

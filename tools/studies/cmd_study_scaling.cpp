@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/status_line.h"
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
+#include "study/columns.h"
 #include "study/scaling/scaling.h"
 #include "study/scaling/scaling_output.h"
 #include "tools/command_line/shared_options.h"
@@ -38,7 +40,7 @@ study::ScalingStudy study_of(const ScalingCommand& command, const ConfigOptions&
   study.machines = command.machines;
   study.models = command.models;
   const train::RunConfig given = config.load();
-  study.policies = policies_of(command.flags, given.libraries);
+  study.policies = named_policies(command.flags.policies, given.libraries);
   study.search = search_options(command.flags, given.libraries);
   study.noise = command.noise;
   study.seeds = command.seeds;
@@ -59,7 +61,7 @@ int run(const ScalingCommand& command, const ConfigOptions& config) {
   for (const std::string& output : command.outputs) {
     write_durable(output, study::scaling_file(output, study, rows), Named::by_person);
   }
-  study::expect_possible(rows);
+  study::expect_possible(std::span(rows), "points", "other ranks, or more --memory");
   if (command.json) {
     say("{}\n", study::scaling_json(study, rows).text());
   } else {
@@ -69,40 +71,29 @@ int run(const ScalingCommand& command, const ConfigOptions& config) {
 }
 
 void add_own_flags(Command& command, ScalingCommand& options) {
-  command.add({.names = "--points",
-               .target = &options.points,
-               .value = "RANKS",
-               .help = "numbers of ranks; each may have a model (512:gpt-5b) or the file of a whole configuration "
-                       "(512:best.toml)",
-               .required = true});
-  command.add({.names = "--kind",
-               .target = &options.kind,
-               .value = "KIND",
-               .help = "strong or weak scaling; the global batch stays, or it grows with the ranks from the "
-                       "configuration's at the first point, unless the points name models",
-               .choices = {"strong", "weak"},
-               .required = true});
+  command.add(
+      required(word_option("--points", &options.points, "RANKS",
+                           "numbers of ranks; each may have a model (512:gpt-5b) or the file of a whole configuration "
+                           "(512:best.toml)")));
+  command.add(
+      required(choice_option("--kind", &options.kind, "KIND",
+                             "strong or weak scaling; the global batch stays, or it grows with the ranks from the "
+                             "configuration's at the first point, unless the points name models",
+                             {"strong", "weak"})));
   command.add({.names = "--machines",
                .target = &options.machines,
                .value = "MACHINE",
                .help = "a series for each machine; default: the configuration's",
                .suggestions = {"dgx-h100", "perlmutter", "frontier", "alps"},
                .paths = Paths::files});
-  command.add({.names = "--models",
-               .target = &options.models,
-               .value = "MODEL",
-               .help = "a series for each model; default: the configuration's",
-               .suggestions = ops::model_names()});
+  command.add(word_option("--models", &options.models, "MODEL", "a series for each model; default: the configuration's",
+                          ops::model_names()));
   add_search_flags(command, options.flags,
                    "a series for each policy; default: one of the fastest among program, lhs and portfolio:budget=0");
   command.add(noise_option(options.noise));
   command.add(seeds_option(options.seeds));
-  command.add({.names = "-o,--output",
-               .target = &options.outputs,
-               .value = "FILE",
-               .help = "write a .csv, .json or .svg file; may be given again",
-               .paths = Paths::files,
-               .arity = Arity::each});
+  command.add(repeated(
+      path_option("-o,--output", &options.outputs, "FILE", "write a .csv, .json or .svg file; may be given again")));
   command.add({.names = "--json", .target = &options.json, .help = "print the points as JSON"});
   command.add({.names = "--quiet", .target = &options.quiet, .help = "print only the result and errors"});
 }

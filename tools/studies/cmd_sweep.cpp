@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -47,11 +48,9 @@ study::Sweep sweep_of(const SweepCommand& command, const ConfigOptions& config) 
   study::Sweep sweep;
   sweep.keys = study::swept_keys(command.over, keys_of_simulate());
   std::tie(sweep.base, sweep.settings) = config.layers(MachineNumbers::taken);
-  train::RunConfig given = study::shared_config(sweep);
-  std::vector<std::string> policies = command.policies;
-  if (policies.empty()) policies.push_back(given.policy);
-  for (const std::string& name : command.policies) given.libraries.trust(name);
-  for (const std::string& name : policies) sweep.policies.push_back(policy::named_policy(name, given.libraries));
+  const train::RunConfig given = study::shared_config(sweep);
+  sweep.policies = named_policies(command.policies, given.libraries);
+  if (sweep.policies.empty()) sweep.policies.push_back(policy::named_policy(given.policy, given.libraries));
   sweep.noise = command.noise;
   sweep.seeds = command.seeds;
   sweep.threads = threads_of(command.jobs);
@@ -76,7 +75,7 @@ int run(const SweepCommand& command, const ConfigOptions& config) {
         [&](const Status& status) { line.show(status); });
   }();
   if (folder) folder->finish(rows);
-  study::expect_possible(rows);
+  study::expect_possible(std::span(rows), "rows", "change the values of --over, or the keys that it leaves alone");
   if (!command.svg.empty()) write_durable(command.svg, study::sweep_picture(sweep, rows).svg(), Named::by_person);
   if (command.json) {
     say("{}\n", study::sweep_json(sweep, rows).text());
@@ -92,18 +91,12 @@ int run(const SweepCommand& command, const ConfigOptions& config) {
 Command describe_sweep() {
   Command command{"sweep", "simulate every combination of the values of some keys, of policies and of seeds"};
   const auto options = std::make_shared<SweepCommand>();
-  command.add({.names = "--over",
-               .target = &options->over,
-               .value = "KEY=VALUE",
-               .help =
-                   "a key and its values: --over micro-batch=1 2 4 seq-len=512 1024. A key is one that weft simulate "
-                   "reads, or a number of the machine: machine.network.latency=1e-6 5e-6",
-               .required = true});
-  command.add({.names = "--policies",
-               .target = &options->policies,
-               .value = "POLICY",
-               .help = "policies to compare; default: the configuration's",
-               .suggestions = policy_words()});
+  command.add(required(
+      word_option("--over", &options->over, "KEY=VALUE",
+                  "a key and its values: --over micro-batch=1 2 4 seq-len=512 1024. A key is one that weft simulate "
+                  "reads, or a number of the machine: machine.network.latency=1e-6 5e-6")));
+  command.add(word_option("--policies", &options->policies, "POLICY",
+                          "policies to compare; default: the configuration's", policy_words()));
   command.add(noise_option(options->noise));
   command.add(seeds_option(options->seeds));
   command.add(jobs_option(options->jobs));

@@ -61,52 +61,44 @@ std::set<std::string, std::less<>> kept_keys(const SearchFlags& flags) {
 }  // namespace
 
 void add_search_flags(Command& command, SearchFlags& flags, const std::string& policies_help) {
-  command.add({.names = "--keep",
-               .target = &flags.kept,
-               .value = "KEY",
-               .help = "keys that stay as the configuration has them; grid, axis-order, micro-batch, recompute, "
-                       "reshard-after-forward, zero-1",
-               .suggestions = study::searched_keys()});
-  command.add({.names = "--policies",
-               .target = &flags.policies,
-               .value = "POLICY",
-               .help = policies_help.empty() ? "policies that plan every finalist; default: program and lhs, and "
-                                               "portfolio:budget=0 for the best"
-                                             : policies_help,
-               .suggestions = policy_words()});
+  command.add(word_option("--keep", &flags.kept, "KEY",
+                          "keys that stay as the configuration has them; grid, axis-order, micro-batch, recompute, "
+                          "reshard-after-forward, zero-1",
+                          study::searched_keys()));
+  command.add(word_option("--policies", &flags.policies, "POLICY",
+                          policies_help.empty() ? "policies that plan every finalist; default: program and lhs, and "
+                                                  "portfolio:budget=0 for the best"
+                                                : policies_help,
+                          policy_words()));
   command.add(number_option("--finalists", &flags.finalists, "steps that are planned and simulated whole", 1, 10'000));
   command.add(jobs_option(flags.jobs));
 }
 
 void add_pipe_flag(Command& command, SearchFlags& flags) {
-  command.add({.names = "--pipe",
-               .target = &flags.pipes,
-               .value = "P",
-               .help = "numbers of pipeline stages to try; default: 1"});
+  command.add(word_option("--pipe", &flags.pipes, "P", "numbers of pipeline stages to try; default: 1"));
 }
 
-std::vector<policy::NamedPolicy> policies_of(const SearchFlags& flags, policy::TrustedLibraries libraries) {
+std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& names,
+                                                policy::TrustedLibraries libraries) {
   std::vector<policy::NamedPolicy> policies;
-  for (const std::string& name : flags.policies) libraries.trust(name);
-  for (const std::string& name : flags.policies) policies.push_back(policy::named_policy(name, libraries));
+  for (const std::string& name : names) libraries.trust(name);
+  for (const std::string& name : names) policies.push_back(policy::named_policy(name, libraries));
   return policies;
 }
 
 study::SearchOptions search_options(const SearchFlags& flags, const policy::TrustedLibraries& libraries) {
   study::SearchOptions options;
   options.kept = kept_keys(flags);
-  options.policies = policies_of(flags, libraries);
+  options.policies = named_policies(flags.policies, libraries);
   if (options.policies.empty()) {
-    for (const std::string& name : default_policies()) options.policies.push_back(policy::named_policy(name));
+    options.policies = named_policies(default_policies(), {});
     options.searching = policy::named_policy(kSearching);
   }
   options.pipes = numbers_of_stages(flags);
   for (const policy::NamedPolicy& each : options.policies) {
     if (!flags.policies.empty() && orders_stages(each)) options.schedules.push_back(each);
   }
-  if (options.schedules.empty()) {
-    for (const std::string& name : default_schedules()) options.schedules.push_back(policy::named_policy(name));
-  }
+  if (options.schedules.empty()) options.schedules = named_policies(default_schedules(), {});
   options.finalists = static_cast<std::size_t>(flags.finalists);
   options.threads = threads_of(flags.jobs);
   return options;

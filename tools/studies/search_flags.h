@@ -23,8 +23,9 @@ void add_search_flags(Command& command, SearchFlags& flags, const std::string& p
 /// Adds --pipe.
 void add_pipe_flag(Command& command, SearchFlags& flags);
 
-/// The policies of the flags as objects; those of `libraries` and those named by the flags may be loaded.
-std::vector<policy::NamedPolicy> policies_of(const SearchFlags& flags, policy::TrustedLibraries libraries);
+/// The policies as objects; those of `libraries` and those that are named may be loaded.
+std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& names,
+                                                policy::TrustedLibraries libraries);
 
 /// Without ranks. Throws UserError.
 study::SearchOptions search_options(const SearchFlags& flags, const policy::TrustedLibraries& libraries);

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -285,26 +286,16 @@ void add_input_options(Command& command, TokenizeOptions& options) {
        .target = &options.paths,
        .help = "text files, JSON lines (*.jsonl), either packed with gzip; folders; patterns such as 'data/*.txt'",
        .paths = Paths::files});
-  command.add({.names = "--tokenizer",
-               .target = &options.tokenizer,
-               .value = "PATH",
-               .help = "a tokenizer's file, or a folder with one; empty: bytes",
-               .paths = Paths::files});
+  command.add(
+      path_option("--tokenizer", &options.tokenizer, "PATH", "a tokenizer's file, or a folder with one; empty: bytes"));
   command.add(output_option(options.output, "FILE",
                             "the token file to write, with FILE.json beside it; with --train the tokenizer.json"));
-  command.add({.names = "--text",
-               .target = &options.text,
-               .value = "TEXT",
-               .help = "print the tokens of this text; -: read it from standard input"});
-  command.add({.names = "--decode",
-               .target = &options.ids,
-               .value = "ID,ID,…",
-               .help = "print the text of these ids",
-               .arity = Arity::each});
-  command.add({.names = "--field",
-               .target = &options.field,
-               .value = "NAME",
-               .help = "all files are JSON lines, whose texts have this name; default: text, of files named *.jsonl"});
+  command.add(
+      word_option("--text", &options.text, "TEXT", "print the tokens of this text; -: read it from standard input"));
+  command.add(repeated(word_option("--decode", &options.ids, "ID,ID,…", "print the text of these ids")));
+  command.add(
+      word_option("--field", &options.field, "NAME",
+                  "all files are JSON lines, whose texts have this name; default: text, of files named *.jsonl"));
 }
 
 }  // namespace
@@ -313,34 +304,23 @@ Command describe_tokenize() {
   Command command{"tokenize", "turn texts into token ids, or learn a vocabulary"};
   const auto options = std::make_shared<TokenizeOptions>();
   add_input_options(command, *options);
-  command.add({.names = "--separator",
-               .target = &options->separator,
-               .value = "TOKEN",
-               .help = "what stands before each document, by its text or id; none: nothing; default: the begin of a "
-                       "text, or else its end"});
+  command.add(word_option("--separator", &options->separator, "TOKEN",
+                          "what stands before each document, by its text or id; none: nothing; default: the begin of a "
+                          "text, or else its end"));
   command.add({.names = "--special",
                .target = &options->special,
                .help = "texts such as <|endoftext|> are special tokens, not plain text"});
   command.add({.names = "--verify",
                .target = &options->verify,
                .help = "decode the ids again and tell how many texts came out otherwise"});
-  command.add({.names = "--train",
-               .target = &options->train,
-               .value = "bpe",
-               .help = "learn a vocabulary of byte-level BPE from the texts",
-               .choices = {"bpe"}});
-  command.add({.names = "--vocab",
-               .target = &options->vocabulary,
-               .value = "N",
-               .help = "with --train: the number of tokens",
-               .default_text = "none",
-               .least = 0,
-               .most = 1 << 24});
-  command.add({.names = "--pattern",
-               .target = &options->pattern,
-               .value = "NAME",
-               .help = "with --train: how texts are cut into words",
-               .choices = pattern_names()});
+  command.add(
+      choice_option("--train", &options->train, "bpe", "learn a vocabulary of byte-level BPE from the texts", {"bpe"}));
+  CommandOption vocabulary =
+      number_option("--vocab", &options->vocabulary, "with --train: the number of tokens", 0, 1 << 24);
+  vocabulary.default_text = "none";
+  command.add(std::move(vocabulary));
+  command.add(choice_option("--pattern", &options->pattern, "NAME", "with --train: how texts are cut into words",
+                            pattern_names()));
   command.add(number_option("--threads", &options->threads, "threads to tokenize with; 0: all cores", 0, 4096));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});

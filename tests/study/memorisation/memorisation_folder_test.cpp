@@ -60,10 +60,10 @@ TEST_F(MemorisationFolderTest, RefusesOtherStudiesAndDamagedResults) {
   EXPECT_EQ(refusal(more), "") << "further trainings of the same study";
   auto other = study_;
   other.tail = 5;
-  EXPECT_TRUE(testing::has_parts(refusal(other), {"study.json", "tail = 4", "5"}));
+  EXPECT_TRUE(testing::has_parts(refusal(other), {"study.json", "\"tail\": 4", "5"}));
   other = study_;
   other.settings = {{"dtype", "bf16", "--set"}};
-  EXPECT_TRUE(testing::has_parts(refusal(other), {"dtype = bf16"}));
+  EXPECT_TRUE(testing::has_parts(refusal(other), {"\"dtype = bf16\""}));
   std::ofstream(path_ / "results" / "1m-standard-1.json") << "{\"model\": \"1m\"}";
   EXPECT_TRUE(testing::has_parts(refusal(study_), {"1m-standard-1.json", "remove it"}));
 }

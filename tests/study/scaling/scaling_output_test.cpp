@@ -49,7 +49,7 @@ class ScalingOutput : public ::testing::Test {
 };
 
 TEST_F(ScalingOutput, CsvAndJsonHaveTheSameColumns) {
-  const auto table = read_csv(scaling_csv(rows_));
+  const auto table = read_csv(scaling_csv(study_, rows_));
   ASSERT_TRUE(table);
   ASSERT_EQ(table->size(), 7U);
   const auto json = nlohmann::json::parse(scaling_json(study_, rows_).text());
@@ -81,7 +81,7 @@ TEST_F(ScalingOutput, PictureHasIntervalsAndIdealLines) {
 }
 
 TEST_F(ScalingOutput, FilesFollowTheirEndings) {
-  EXPECT_EQ(scaling_file("a.csv", study_, rows_), scaling_csv(rows_));
+  EXPECT_EQ(scaling_file("a.csv", study_, rows_), scaling_csv(study_, rows_));
   EXPECT_EQ(scaling_file("a.svg", study_, rows_), scaling_picture(study_, rows_).svg());
   EXPECT_EQ(nlohmann::json::parse(scaling_file("a.json", study_, rows_)),
             nlohmann::json::parse(scaling_json(study_, rows_).text()));

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "study/sweep/sweep_output.h"
+#include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/study/sweep/tiny_sweep.h"
 
@@ -37,12 +38,7 @@ class SweepFolderTest : public ::testing::Test {
   }
   std::string results() const { return TemporaryFolder::read(path_ / "results.csv"); }
   std::string refusal(const Sweep& sweep) const {
-    try {
-      const SweepFolder folder(path_, sweep);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+    return testing::message_of<UserError>([&] { const SweepFolder folder(path_, sweep); });
   }
 
   const TemporaryFolder temporary_;
@@ -52,12 +48,8 @@ class SweepFolderTest : public ::testing::Test {
 
 TEST_F(SweepFolderTest, HoldsResultsThatAreReadBack) {
   EXPECT_EQ(run(sweep_), 4U);
-  const auto table = read_csv(results());
-  ASSERT_TRUE(table);
-  ASSERT_EQ(table->size(), 5U);
-  EXPECT_EQ(table->front(), sweep_columns(sweep_));
   const std::vector<SweepRow> rows = testing::rows_of(sweep_);
-  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(sweep_row((*table)[i + 1], 2), rows[i]);
+  EXPECT_EQ(sweep_columns(sweep_).read(results(), "results.csv", ""), rows);
   const auto json = nlohmann::json::parse(TemporaryFolder::read(path_ / "results.json"));
   EXPECT_EQ(json.at("rows").at(3).at("step_ms").get<double>(), rows[3].step_ms);
   EXPECT_EQ(json.at("rows").at(3).at("model.layers"), 2);
@@ -131,7 +123,7 @@ TEST_F(SweepFolderTest, RefusesFoldersThatItCantUse) {
     EXPECT_NE(refusal(sweep_).find("another process"), std::string::npos) << refusal(sweep_);
   }
   run(sweep_);
-  temporary_.write("out/results.csv", csv_line(sweep_columns(sweep_)) + "1,2\n");
+  temporary_.write("out/results.csv", csv_line(sweep_columns(sweep_).names()) + "1,2\n");
   EXPECT_NE(refusal(sweep_).find("row 1"), std::string::npos) << refusal(sweep_);
   temporary_.write("out/results.csv", "a\"b\n");
   EXPECT_NE(refusal(sweep_).find("CSV"), std::string::npos) << refusal(sweep_);

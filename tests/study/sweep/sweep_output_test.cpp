@@ -41,16 +41,9 @@ class SweepOutput : public ::testing::Test {
   std::vector<SweepRow> rows_;
 };
 
-TEST_F(SweepOutput, CellsAreReadBackAsTheRow) {
-  for (const SweepRow& row : rows_) EXPECT_EQ(sweep_row(sweep_cells(row), 2), row);
-  EXPECT_EQ(sweep_cells(rows_[0]).size(), sweep_columns(sweep_).size());
-  CsvRow cells = sweep_cells(rows_[0]);
-  EXPECT_FALSE(sweep_row(cells, 1));
-  cells[4] = "";
-  EXPECT_FALSE(sweep_row(cells, 2));
-  cells = sweep_cells(rows_[15]);
-  cells.back() = "";
-  EXPECT_FALSE(sweep_row(cells, 2));
+TEST_F(SweepOutput, CsvIsReadBackAsTheRows) {
+  const Columns<SweepRow> columns = sweep_columns(sweep_);
+  EXPECT_EQ(columns.read(columns.csv(rows_), "results.csv", ""), rows_);
 }
 
 TEST_F(SweepOutput, JsonHasAllRows) {

@@ -126,130 +126,156 @@ struct Bench {
   }
 };
 
-void run_all(Bench& bench) {
-  const std::int64_t t = bench.tokens, h = bench.hidden, f = 4 * h;
-  const auto activation = [&](std::int64_t cols) { return bench.pool.matrix(DType::bf16, t, cols); };
-  const auto wide = [&](std::int64_t n) { return bench.pool.matrix(DType::f32, 1, n); };
-  const auto vector = [&](std::int64_t n) { return bench.pool.matrix(DType::bf16, 1, n); };
-  const auto th = static_cast<double>(t * h), tf = static_cast<double>(t * f);
-  bench.measure_copy();
+/// Buffers of the layers' shapes.
+struct Buffers {
+  Bench& bench;
+  std::int64_t t = bench.tokens, h = bench.hidden, f = 4 * h;
+  double th = static_cast<double>(t * h), tf = static_cast<double>(t * f);
+
+  cpu::Matrix activation(std::int64_t cols) const { return bench.pool.matrix(DType::bf16, t, cols); }
+  cpu::Matrix wide(std::int64_t n) const { return bench.pool.matrix(DType::f32, 1, n); }
+  cpu::Matrix vector(std::int64_t n) const { return bench.pool.matrix(DType::bf16, 1, n); }
+};
+
+constexpr std::int64_t kVocab = 50304;
+
+void run_activations(Bench& bench, const Buffers& of) {
+  const std::int64_t t = of.t, h = of.h, f = of.f;
   bench.memory_bound(
       "gelu forward", graph::GeluForward{t * f},
       [&] {
-        return std::vector{activation(f), activation(f)};
+        return std::vector{of.activation(f), of.activation(f)};
       },
-      4 * tf);
+      4 * of.tf);
   bench.memory_bound(
       "gelu backward", graph::GeluBackward{t * f},
       [&] {
-        return std::vector{activation(f), activation(f), activation(f)};
+        return std::vector{of.activation(f), of.activation(f), of.activation(f)};
       },
-      6 * tf);
+      6 * of.tf);
   bench.memory_bound(
       "swiglu forward", graph::SwiGluForward{t, f},
       [&] {
-        return std::vector{activation(2 * f), activation(f)};
+        return std::vector{of.activation(2 * f), of.activation(f)};
       },
-      6 * tf);
+      6 * of.tf);
   bench.memory_bound(
       "swiglu backward", graph::SwiGluBackward{t, f},
       [&] {
-        return std::vector{activation(2 * f), activation(f), activation(2 * f)};
+        return std::vector{of.activation(2 * f), of.activation(f), of.activation(2 * f)};
       },
-      10 * tf);
+      10 * of.tf);
   bench.memory_bound(
       "add", graph::Add{t * h},
       [&] {
-        return std::vector{activation(h), activation(h), activation(h)};
+        return std::vector{of.activation(h), of.activation(h), of.activation(h)};
       },
-      6 * th);
+      6 * of.th);
+}
+
+void run_norms(Bench& bench, const Buffers& of) {
+  const std::int64_t t = of.t, h = of.h, f = of.f;
   bench.memory_bound(
       "layer norm forward", graph::LayerNormForward{t, h, 1e-5F},
-      [&] { return std::vector{activation(h), vector(h), vector(h), activation(h), wide(t), wide(t)}; }, 4 * th);
+      [&] {
+        return std::vector{of.activation(h), of.vector(h), of.vector(h), of.activation(h), of.wide(t), of.wide(t)};
+      },
+      4 * of.th);
   bench.memory_bound(
       "layer norm backward", graph::LayerNormBackward{t, h, true, false},
       [&] {
-        return std::vector{activation(h), vector(h), wide(t), wide(t),      activation(h),
-                           activation(h), wide(h),   wide(h), activation(h)};
+        return std::vector{of.activation(h), of.vector(h), of.wide(t), of.wide(t),      of.activation(h),
+                           of.activation(h), of.wide(h),   of.wide(h), of.activation(h)};
       },
-      8 * th);
+      8 * of.th);
   bench.memory_bound(
       "rms norm forward", graph::RmsNormForward{t, h, 1e-5F},
       [&] {
-        return std::vector{activation(h), vector(h), activation(h), wide(t)};
+        return std::vector{of.activation(h), of.vector(h), of.activation(h), of.wide(t)};
       },
-      4 * th);
+      4 * of.th);
   bench.memory_bound(
       "rms norm backward", graph::RmsNormBackward{t, h, true, false},
       [&] {
-        return std::vector{activation(h), vector(h), wide(t), activation(h), activation(h), wide(h), activation(h)};
+        return std::vector{of.activation(h), of.vector(h), of.wide(t),      of.activation(h),
+                           of.activation(h), of.wide(h),   of.activation(h)};
       },
-      8 * th);
+      8 * of.th);
   bench.memory_bound(
       "bias gradient", graph::BiasGradient{t, f},
       [&] {
-        return std::vector{activation(f), wide(f)};
+        return std::vector{of.activation(f), of.wide(f)};
       },
-      2 * tf);
+      2 * of.tf);
   bench.memory_bound(
-      "rope", graph::Rope{t, h / 64, 64, 1024}, [&] { return std::vector{activation(h)}; }, 4 * th);
-  const std::int64_t rows = t / 4, vocab = 50304;
+      "rope", graph::Rope{t, h / 64, 64, 1024}, [&] { return std::vector{of.activation(h)}; }, 4 * of.th);
+}
+
+void run_ends(Bench& bench, const Buffers& of) {
+  const std::int64_t t = of.t, h = of.h;
+  const std::int64_t rows = t / 4, vocab = kVocab;
   const double logits = static_cast<double>(rows * vocab);
   bench.memory_bound(
       "cross-entropy", graph::CrossEntropy{rows, 50257, vocab, true},
       [&] {
-        return std::vector{bench.pool.matrix(DType::bf16, rows, vocab), bench.pool.tokens(rows, 50257), wide(rows),
-                           wide(1)};
+        return std::vector{bench.pool.matrix(DType::bf16, rows, vocab), bench.pool.tokens(rows, 50257), of.wide(rows),
+                           of.wide(1)};
       },
       4 * logits);
   const std::int64_t n = 124'000'000 / 8 * 8;
   const auto dn = static_cast<double>(n);
   bench.memory_bound(
       "adamw, fp32 master", graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, true},
-      [&] { return std::vector{vector(n), wide(n), wide(n), wide(n), wide(4), wide(2), wide(n)}; }, 30 * dn);
+      [&] { return std::vector{of.vector(n), of.wide(n), of.wide(n), of.wide(n), of.wide(4), of.wide(2), of.wide(n)}; },
+      30 * dn);
   bench.memory_bound(
       "sum of squares", graph::SumSquares{n},
       [&] {
-        return std::vector{wide(n), wide(1)};
+        return std::vector{of.wide(n), of.wide(1)};
       },
       4 * dn);
   bench.memory_bound(
       "cast to bf16", graph::Cast{n},
       [&] {
-        return std::vector{wide(n), vector(n)};
+        return std::vector{of.wide(n), of.vector(n)};
       },
       6 * dn);
   bench.memory_bound(
       "dropout", graph::Dropout{t, h, 0, 0.1F, 1, false, 1},
       [&] {
-        return std::vector{activation(h), cpu::Matrix{bench.pool.allocate(64), 1, 3, 3, DType::i64}, activation(h)};
+        return std::vector{of.activation(h), cpu::Matrix{bench.pool.allocate(64), 1, 3, 3, DType::i64},
+                           of.activation(h)};
       },
-      4 * th);
+      4 * of.th);
   bench.memory_bound(
       "embedding forward", graph::EmbeddingForward{t, h, 50257, 1024, true},
       [&] {
         return std::vector{bench.pool.tokens(t, 50257), bench.pool.matrix(DType::bf16, 50257, h),
-                           bench.pool.matrix(DType::bf16, 1024, h), activation(h)};
+                           bench.pool.matrix(DType::bf16, 1024, h), of.activation(h)};
       },
-      4 * th);
+      4 * of.th);
   bench.memory_bound(
       "embedding backward", graph::EmbeddingBackward{t, h, 50257, true},
       [&] {
-        return std::vector{bench.pool.tokens(t, 50257), activation(h), bench.pool.matrix(DType::f32, 50257, h)};
+        return std::vector{bench.pool.tokens(t, 50257), of.activation(h), bench.pool.matrix(DType::f32, 50257, h)};
       },
-      10 * th);
+      10 * of.th);
   bench.memory_bound(
       "position backward", graph::PositionBackward{t, h, 1024, 1024},
       [&] {
-        return std::vector{activation(h), bench.pool.matrix(DType::f32, 1024, h)};
+        return std::vector{of.activation(h), bench.pool.matrix(DType::f32, 1024, h)};
       },
-      2 * th);
+      2 * of.th);
+}
+
+void run_products(Bench& bench) {
+  const std::int64_t t = bench.tokens, h = bench.hidden, f = 4 * h;
   bench.gemm("8192x8192x8192", {8192, 8192, 8192}, DType::bf16);
   for (const auto& [name, in, out] : {std::tuple{"qkv", h, 3 * h},
                                       {"attention out", h, h},
                                       {"mlp up", h, f},
                                       {"mlp down", f, h},
-                                      {"head", h, vocab}}) {
+                                      {"head", h, kVocab}}) {
     bench.gemm(fmt::format("{} forward", name), {t, out, in, false, true, false, std::string_view(name) != "head"},
                DType::bf16);
     bench.gemm(fmt::format("{} dx", name), {t, in, out}, DType::bf16);
@@ -267,6 +293,15 @@ void run_all(Bench& bench) {
   bench.attention(t / 1024, 1024, 20, 20, 64);
   bench.attention(4, 4096, 16, 16, 128);
   bench.attention(4, 4096, 32, 8, 128);
+}
+
+void run_all(Bench& bench) {
+  const Buffers buffers{bench};
+  bench.measure_copy();
+  run_activations(bench, buffers);
+  run_norms(bench, buffers);
+  run_ends(bench, buffers);
+  run_products(bench);
 }
 
 int bench_main(int argc, char** argv) {

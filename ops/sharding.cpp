@@ -145,6 +145,68 @@ graph::Grid nearest_grid(const ModelConfig& model, const graph::Grid& grid) {
                            [&](const graph::Grid& a, const graph::Grid& b) { return distance(a) < distance(b); });
 }
 
+/// The rows and columns of a parameter that a rank has, and which copy of them it is.
+struct Piece {
+  std::int64_t total_rows, total_cols;  // a vector counts as a column of elements: [n, 1]
+  std::vector<RowRange> rows;
+  RowRange cols;
+  std::int64_t replica = 0;
+};
+
+Piece piece_of(const ModelConfig& model, const ParameterSpec& spec, Sharding sharding, const graph::Grid& grid,
+               const graph::Coordinates& at) {
+  const std::int64_t total_rows = spec.matrix ? spec.rows : spec.cols, total_cols = spec.matrix ? spec.cols : 1;
+  Piece piece{total_rows, total_cols, {}, {0, total_cols}};
+  switch (sharding) {
+    case Sharding::normal:
+      piece.rows = normal_rows(model, spec, grid, at.y);
+      piece.cols = part(total_cols, grid.x, at.x);
+      piece.replica = at.data;
+      break;
+    case Sharding::transposed:
+      piece.rows = {part(total_rows, grid.x, at.x)};
+      piece.cols = part(total_cols, grid.y, at.y);
+      piece.replica = at.data;
+      break;
+    case Sharding::columns:
+      piece.rows = {{0, total_rows}};
+      piece.cols = part(total_cols, grid.x, at.x);
+      piece.replica = at.y + grid.y * at.data;
+      break;
+    case Sharding::over_x:
+      piece.rows = {part(total_rows, grid.x, at.x)};
+      piece.replica = at.y + grid.y * (at.z + grid.z * at.data);
+      break;
+    case Sharding::over_y:
+      piece.rows = normal_rows(model, spec, grid, at.y);
+      piece.replica = at.x + grid.x * (at.z + grid.z * at.data);
+      break;
+    case Sharding::lora_a:
+      piece.rows = {{0, total_rows}};
+      piece.cols = part(total_cols, grid.x, at.x);
+      piece.replica = at.y + grid.y * (at.z + grid.z * at.data);
+      break;
+    case Sharding::lora_a_transposed:
+      piece.rows = {{0, total_rows}};
+      piece.cols = part(total_cols, grid.y, at.y);
+      piece.replica = at.x + grid.x * (at.z + grid.z * at.data);
+      break;
+    case Sharding::lora_b:
+      piece.rows = normal_rows(model, spec, grid, at.y);
+      piece.replica = at.x + grid.x * (at.z + grid.z * at.data);
+      break;
+    case Sharding::lora_b_transposed:
+      piece.rows = {part(total_rows, grid.x, at.x)};
+      piece.replica = at.y + grid.y * (at.z + grid.z * at.data);
+      break;
+    case Sharding::everywhere:
+      piece.rows = {{0, total_rows}};
+      piece.replica = at.x + grid.x * (at.y + grid.y * (at.z + grid.z * at.data));
+      break;
+  }
+  return piece;
+}
+
 }  // namespace
 
 Sharding sharding_of(const ParameterSpec& spec) {
@@ -218,61 +280,13 @@ std::vector<ParameterShard> shard_parameters(const ModelConfig& model, const std
     ParameterShard shard;
     shard.spec = &spec;
     shard.sharding = sharding_of(spec);
-    // A vector counts as a column of elements here: [n, 1].
-    const std::int64_t total_rows = spec.matrix ? spec.rows : spec.cols, total_cols = spec.matrix ? spec.cols : 1;
-    std::vector<RowRange> rows;
-    RowRange cols{0, total_cols};
-    switch (shard.sharding) {
-      case Sharding::normal:
-        rows = normal_rows(model, spec, grid, at.y);
-        cols = part(total_cols, grid.x, at.x);
-        shard.replica = at.data;
-        break;
-      case Sharding::transposed:
-        rows = {part(total_rows, grid.x, at.x)};
-        cols = part(total_cols, grid.y, at.y);
-        shard.replica = at.data;
-        break;
-      case Sharding::columns:
-        rows = {{0, total_rows}};
-        cols = part(total_cols, grid.x, at.x);
-        shard.replica = at.y + grid.y * at.data;
-        break;
-      case Sharding::over_x:
-        rows = {part(total_rows, grid.x, at.x)};
-        shard.replica = at.y + grid.y * (at.z + grid.z * at.data);
-        break;
-      case Sharding::over_y:
-        rows = normal_rows(model, spec, grid, at.y);
-        shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
-        break;
-      case Sharding::lora_a:
-        rows = {{0, total_rows}};
-        cols = part(total_cols, grid.x, at.x);
-        shard.replica = at.y + grid.y * (at.z + grid.z * at.data);
-        break;
-      case Sharding::lora_a_transposed:
-        rows = {{0, total_rows}};
-        cols = part(total_cols, grid.y, at.y);
-        shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
-        break;
-      case Sharding::lora_b:
-        rows = normal_rows(model, spec, grid, at.y);
-        shard.replica = at.x + grid.x * (at.z + grid.z * at.data);
-        break;
-      case Sharding::lora_b_transposed:
-        rows = {part(total_rows, grid.x, at.x)};
-        shard.replica = at.y + grid.y * (at.z + grid.z * at.data);
-        break;
-      case Sharding::everywhere:
-        rows = {{0, total_rows}};
-        shard.replica = at.x + grid.x * (at.y + grid.y * (at.z + grid.z * at.data));
-        break;
-    }
-    const std::int64_t width = cols.end - cols.begin, height = rows_in(rows);
+    const Piece piece = piece_of(model, spec, shard.sharding, grid, at);
+    shard.replica = piece.replica;
+    const std::int64_t width = piece.cols.end - piece.cols.begin, height = rows_in(piece.rows);
     shard.rows = spec.matrix ? height : 1;
     shard.cols = spec.matrix ? width : height;
-    if (runs == ShardRuns::listed) shard.runs = runs_of(rows, total_rows, total_cols, cols.begin, width);
+    if (runs == ShardRuns::listed)
+      shard.runs = runs_of(piece.rows, piece.total_rows, piece.total_cols, piece.cols.begin, width);
     const RowRange kept =
         is_cut_over_z(shard.sharding) ? part(shard.elements(), grid.z, at.z) : RowRange{0, shard.elements()};
     shard.begin = shard.update_begin = kept.begin;

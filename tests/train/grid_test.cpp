@@ -441,50 +441,74 @@ std::vector<graph::Grid> grids_to_choose(const std::string& refusal, const graph
   return named;
 }
 
-// For any model, grid and flags, training equals one rank's, or is refused before it begins.
-TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
-  std::mt19937 random(5);
+// Model, grid, flags, rewrites and policy at random; two steps.
+testing::GridRun random_run(int trial, std::mt19937& random) {
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
   const std::vector<std::string> policies = {"program",    "serial", "random:seed=3", "fsdp", "fsdp:reshard=false",
                                              "ddp-bucket", "axonn",  "critical-path"};
+  testing::GridRun run;
+  ops::ModelConfig& model = run.model;
+  model.family = draw(0, 1) == 0 ? ops::Family::gpt2 : ops::Family::llama;
+  model.layers = draw(1, 2);
+  model.kv_heads = draw(1, 4);
+  model.heads = model.kv_heads * draw(1, 3);
+  if (model.family == ops::Family::gpt2) model.kv_heads = model.heads;
+  model.hidden = model.heads * 2 * draw(1, 4);
+  model.ffn = draw(1, 4) * 12;
+  model.vocab = draw(5, 70);
+  model.context = draw(3, 8);
+  model.tied = draw(0, 1) == 0;
+  if (trial % 3 == 0) model.lora = {.rank = 1 + trial % 4, .qkv = trial % 5 != 0, .mlp = trial % 2 == 0};
+  ops::StepConfig& step = run.step;
+  do {
+    step.grid = testing::grid_of(draw(1, 3), draw(1, 3), draw(1, 3), draw(1, 2));
+  } while (step.grid.ranks() > 8);
+  std::shuffle(step.grid.order.begin(), step.grid.order.end(), random);
+  step.seq_len = draw(2, model.context);
+  step.micro_batches = draw(1, 2);
+  step.micro_batch = draw(1, 2);
+  step.recompute_blocks = draw(0, 1) == 0;
+  step.reshard_after_forward = draw(0, 1) == 0;
+  step.zero1 = draw(0, 1) == 0;
+  step.dropout = draw(0, 1) == 0 ? 0.0F : 0.2F;
+  step.clip = draw(0, 1) == 0 ? 0.0F : 0.3F;
+  step.reduce_dtype = draw(0, 3) == 0 ? DType::bf16 : DType::f32;
+  if (draw(0, 1) == 0) step.gradient_reduction = ops::GradientReduction::micro_batch;
+  for (const char* rewrite :
+       {"recompute", "recompute=0", "reshard", "reshard=0", "bucket=512", "split-collective=128", "ar-to-rs-ag"}) {
+    if (draw(0, 4) == 0) run.rewrites += (run.rewrites.empty() ? "" : ";") + std::string(rewrite);
+  }
+  run.policy = policies[static_cast<std::size_t>(draw(0, std::ssize(policies) - 1))];
+  run.steps = 2;
+  return run;
+}
+
+// It names the axis with its size, and grids that are valid.
+void expect_refusal_helps(const std::string& text, const ops::ModelConfig& model, const graph::Grid& grid) {
+  EXPECT_NE(text.find("does not divide by"), std::string::npos) << text;
+  ASSERT_NE(text.find("choose "), std::string::npos) << text;
+  bool names_axis = false;  // with the size that doesn't fit
+  for (const graph::Axis axis : graph::kAxes) {
+    names_axis = names_axis ||
+                 text.find(fmt::format(" by {} = {};", graph::to_string(axis), grid.on(axis))) != std::string::npos;
+  }
+  EXPECT_TRUE(names_axis) << text;
+  for (const graph::Grid& other : grids_to_choose(text, grid)) {
+    EXPECT_FALSE(other == grid) << text;
+    EXPECT_NO_THROW(ops::validate_grid(model, other)) << text;
+  }
+}
+
+// For any model, grid and flags, training equals one rank's, or is refused before it begins.
+TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
+  std::mt19937 random(5);
   int trained = 0, refused = 0, narrow = 0, apart = 0;
   for (int trial = 0; trial < 200; ++trial) {
-    testing::GridRun run;
-    ops::ModelConfig& model = run.model;
-    model.family = draw(0, 1) == 0 ? ops::Family::gpt2 : ops::Family::llama;
-    model.layers = draw(1, 2);
-    model.kv_heads = draw(1, 4);
-    model.heads = model.kv_heads * draw(1, 3);
-    if (model.family == ops::Family::gpt2) model.kv_heads = model.heads;
-    model.hidden = model.heads * 2 * draw(1, 4);
-    model.ffn = draw(1, 4) * 12;
-    model.vocab = draw(5, 70);
-    model.context = draw(3, 8);
-    model.tied = draw(0, 1) == 0;
-    if (trial % 3 == 0) model.lora = {.rank = 1 + trial % 4, .qkv = trial % 5 != 0, .mlp = trial % 2 == 0};
-    ops::StepConfig& step = run.step;
-    do {
-      step.grid = testing::grid_of(draw(1, 3), draw(1, 3), draw(1, 3), draw(1, 2));
-    } while (step.grid.ranks() > 8);
-    std::shuffle(step.grid.order.begin(), step.grid.order.end(), random);
-    step.seq_len = draw(2, model.context);
-    step.micro_batches = draw(1, 2);
-    step.micro_batch = draw(1, 2);
-    step.recompute_blocks = draw(0, 1) == 0;
-    step.reshard_after_forward = draw(0, 1) == 0;
-    step.zero1 = draw(0, 1) == 0;
-    step.dropout = draw(0, 1) == 0 ? 0.0F : 0.2F;
-    step.clip = draw(0, 1) == 0 ? 0.0F : 0.3F;
-    step.reduce_dtype = draw(0, 3) == 0 ? DType::bf16 : DType::f32;
-    if (draw(0, 1) == 0) step.gradient_reduction = ops::GradientReduction::micro_batch;
-    for (const char* rewrite :
-         {"recompute", "recompute=0", "reshard", "reshard=0", "bucket=512", "split-collective=128", "ar-to-rs-ag"}) {
-      if (draw(0, 4) == 0) run.rewrites += (run.rewrites.empty() ? "" : ";") + std::string(rewrite);
-    }
-    run.policy = policies[static_cast<std::size_t>(draw(0, std::ssize(policies) - 1))];
-    run.steps = 2;
+    const testing::GridRun run = random_run(trial, random);
+    const ops::ModelConfig& model = run.model;
+    const ops::StepConfig& step = run.step;
     SCOPED_TRACE(fmt::format(
         "trial {}: {}, heads {}/{}, hidden {}, ffn {}, vocab {}, grid {}, {} gradients, policy {}, "
         "rewrites {}, lora {}",
@@ -494,19 +518,7 @@ TEST(GridProperty, TwoHundredRandomRunsEqualOneRankOrAreRefused) {
       ops::validate_grid(model, step.grid);
     } catch (const UserError& error) {
       ++refused;
-      const std::string text = error.what();
-      EXPECT_NE(text.find("does not divide by"), std::string::npos) << text;
-      ASSERT_NE(text.find("choose "), std::string::npos) << text;
-      bool names_axis = false;  // with the size that doesn't fit
-      for (const graph::Axis axis : graph::kAxes) {
-        names_axis = names_axis || text.find(fmt::format(" by {} = {};", graph::to_string(axis), step.grid.on(axis))) !=
-                                       std::string::npos;
-      }
-      EXPECT_TRUE(names_axis) << text;
-      for (const graph::Grid& other : grids_to_choose(text, step.grid)) {
-        EXPECT_FALSE(other == step.grid) << text;
-        EXPECT_NO_THROW(ops::validate_grid(model, other)) << text;
-      }
+      ASSERT_NO_FATAL_FAILURE(expect_refusal_helps(error.what(), model, step.grid));
       continue;
     }
     ++trained;

@@ -113,6 +113,16 @@ void write_certificates(const std::filesystem::path& folder, const study::BenchR
     write_durable(folder / (each.instance + ".json"), study::certificate_json(each));
 }
 
+void print_result(const BenchCommand& command, const study::BenchResult& result) {
+  if (command.json) {
+    say("{}\n", study::bench_json(result).text());
+    return;
+  }
+  say(stdout, study::bench_text(result, output_width()));
+  if (!command.folder.empty() && !command.quiet)
+    say("{}: results.csv, planning.csv, best.csv, results.md and profile.svg\n", command.folder);
+}
+
 int run_bench_command(const BenchCommand& command) {
   if (command.splits > 0 && command.certificates.empty())
     throw UserError("--branch without --certify", "a folder for the proofs, which the cases are part of",
@@ -186,13 +196,7 @@ int run_bench_command(const BenchCommand& command) {
     if (std::ranges::find(result.instances, row.instance, &study::BenchInstance::name) != result.instances.end())
       result.rows.push_back(row);
   }
-  if (command.json) {
-    say("{}\n", study::bench_json(result).text());
-    return 0;
-  }
-  say(stdout, study::bench_text(result, output_width()));
-  if (writes && !command.quiet)
-    say("{}: results.csv, planning.csv, best.csv, results.md and profile.svg\n", command.folder);
+  print_result(command, result);
   return 0;
 }
 

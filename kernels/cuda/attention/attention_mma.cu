@@ -277,6 +277,32 @@ __global__ void __launch_bounds__(kThreads)
                    arguments.dq.stride);
 }
 
+// Of scores and of products dout·vᵀ, rows being keys and columns queries: the weights and the scores' gradients. In a
+// tile on the diagonal, or with queries beyond the sequence, `diagonal` is set.
+template <int kM, int kQueries>
+__device__ __forceinline__ void differentiate(Accumulators<kM, kQueries>& p, Accumulators<kM, kQueries>& ds,
+                                              const float* log_sum_exp, const float* delta, float scale, int first_key,
+                                              int first_query, int seq, bool diagonal) {
+#pragma unroll
+  for (int n = 0; n < kQueries / 8; ++n) {
+#pragma unroll
+    for (int column = 0; column < 2; ++column) {
+      const int query = first_query + column_of(n) + column;
+      const float query_log_sum_exp = log_sum_exp[column_of(n) + column] * kLog2E,
+                  query_delta = delta[column_of(n) + column];
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+#pragma unroll
+        for (int i = column; i < 4; i += 2) {
+          const bool seen = !diagonal || (query < seq && first_key + row_of(m, i / 2) <= query);
+          p[m][n][i] = seen ? exp2f(fmaf(p[m][n][i], scale, -query_log_sum_exp)) : 0.0F;
+          ds[m][n][i] = seen ? p[m][n][i] * (ds[m][n][i] - query_delta) : 0.0F;
+        }
+      }
+    }
+  }
+}
+
 // dk and dv of one tile of keys of one KV head. Rows of its products are keys and columns are queries, so that a warp
 // keeps the sums of both gradients. Iterates over the query heads of the group, and over each head's queries from the
 // diagonal on, in order.
@@ -338,24 +364,7 @@ __global__ void __launch_bounds__(kThreads)
       multiply<kDim>(k + warp_row * kTileStride<kDim>, q, p);
       multiply<kDim>(v + warp_row * kTileStride<kDim>, dout, ds);
       const bool diagonal = first_key + Size::kWarpRows - 1 > first_query || first_query + kQueries > problem.seq;
-#pragma unroll
-      for (int n = 0; n < kQueries / 8; ++n) {
-#pragma unroll
-        for (int column = 0; column < 2; ++column) {
-          const int query = first_query + column_of(n) + column;
-          const float query_log_sum_exp = log_sum_exp[column_of(n) + column] * kLog2E,
-                      query_delta = delta[column_of(n) + column];
-#pragma unroll
-          for (int m = 0; m < kM; ++m) {
-#pragma unroll
-            for (int i = column; i < 4; i += 2) {
-              const bool seen = !diagonal || (query < problem.seq && first_key + row_of(m, i / 2) <= query);
-              p[m][n][i] = seen ? exp2f(fmaf(p[m][n][i], scale, -query_log_sum_exp)) : 0.0F;
-              ds[m][n][i] = seen ? p[m][n][i] * (ds[m][n][i] - query_delta) : 0.0F;
-            }
-          }
-        }
-      }
+      differentiate<kM, kQueries>(p, ds, log_sum_exp, delta, scale, first_key, first_query, problem.seq, diagonal);
       add_products<kDim>(p, dout, dv);
       add_products<kDim>(ds, q, dk);
     }

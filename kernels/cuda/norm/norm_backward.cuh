@@ -94,6 +94,78 @@ __device__ inline void keep_order_of_loads() {
   asm volatile("" ::: "memory");
 }
 
+/// The sums over a team's threads, each of which has a part of the row. `of_block`: a place for each warp of a block.
+template <int kVectors>
+__device__ __forceinline__ float2 sum_over_team(float2 sums, float2* of_block) {
+  if (kOneWarp<kVectors> || blockDim.x <= kWarp) return sums;
+  const unsigned warps = blockDim.x / kWarp;
+  float2* const of_warps = of_block + threadIdx.y * warps;
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = sums;
+  team_barrier<kVectors>();
+  sums = of_warps[0];
+#pragma unroll 1
+  for (unsigned warp = 1; warp < warps; ++warp) sums.x += of_warps[warp].x, sums.y += of_warps[warp].y;
+  return sums;
+}
+
+/// A row's dx, from the thread's elements of the row and of the weights in shared and global memory.
+template <class T, int kVectors>
+__device__ __forceinline__ void write_dx(const Backward<T>& b, unsigned row, const T* of_row, const T* weights, float m,
+                                         float s, float2 means) {
+  const int first = column_of<kVectors>(0);
+  const auto place = [&](int k) { return column_of<kVectors>(k) - first; };
+  T* const to = b.dx + row * b.dx_stride + first;
+  const float from_g = s * means.x, from_normal = s * means.y;
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    if (!is_held<kVectors>(k, b.cols)) continue;
+    keep_order_of_loads();
+    float x[kVector], dy[kVector], weight[kVector], out[kVector], more[kVector] = {};
+    load(of_row + place(k), x);
+    load(of_row + b.cols + place(k), dy);
+    load(weights + place(k), weight);
+    if (b.dresidual != nullptr) load(of_row + 2 * b.cols + place(k), more);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      const float normal = (x[i] - m) * s;
+      out[i] = s * (dy[i] * weight[i]) + (more[i] - from_g - normal * from_normal);
+    }
+    store(to + place(k), out);
+  }
+}
+
+/// The block's partial sums. Each team's sums overwrite its rows; then every thread adds some columns of all teams, in
+/// the order of teams.
+template <class T, int kSums, int kVectors>
+__device__ __forceinline__ void write_partials(int cols, const float (&totals)[kSums][kVectors][kVector], T* of_team,
+                                               float* partials) {
+  wait_for_copies<0>();
+  team_barrier<kVectors>();
+  auto* const sums_of_team = reinterpret_cast<float*>(of_team);
+#pragma unroll
+  for (int sum = 0; sum < kSums; ++sum) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      if (is_held<kVectors>(k, cols)) store(sums_of_team + sum * cols + column_of<kVectors>(k), totals[sum][k]);
+    }
+  }
+  __syncthreads();
+  const int between = 2 * static_cast<int>(kStreams) * cols * static_cast<int>(sizeof(T)) / 4;  // two teams' sums
+  const int threads = static_cast<int>(blockDim.x * blockDim.y);
+  float* const of_block = partials + static_cast<std::int64_t>(blockIdx.x) * kSums * cols;
+  for (int i = (static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x)) * 4; i < kSums * cols; i += threads * 4) {
+    float total[4];
+    load(dynamic_shared<const float>() + i, total);
+    for (int team = 1; team < static_cast<int>(blockDim.y); ++team) {
+      float more[4];
+      load(dynamic_shared<const float>() + team * between + i, more);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) total[k] += more[k];
+    }
+    store(of_block + i, total);
+  }
+}
+
 // dx of rows, and the block's partial sums of dweight and dbias: partials[block][sum][column]. While a team works on a
 // row, its next row is copied to shared memory; each thread reads only the elements that it copied. dx may be dy or
 // dresidual: a row's loads precede its stores, and the thread that loaded an element stores it.
@@ -163,64 +235,13 @@ __global__ void __launch_bounds__(backward_threads(kVectors, sizeof(T)), 2)
     if constexpr (kGiven) {
       means = b.template given_means<kCentered>(row);
     } else {
-      float2 sums = {kCentered ? warp_sum(g_sum) : 0.0F, warp_sum(gx_sum)};
-      if (!kOneWarp<kVectors> && blockDim.x > kWarp) {
-        const unsigned warps = blockDim.x / kWarp;
-        float2* const of_warps = shared[turn] + threadIdx.y * warps;
-        if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = sums;
-        team_barrier<kVectors>();
-        sums = of_warps[0];
-#pragma unroll 1
-        for (unsigned warp = 1; warp < warps; ++warp) sums.x += of_warps[warp].x, sums.y += of_warps[warp].y;
-      }
+      const float2 sums = sum_over_team<kVectors>({kCentered ? warp_sum(g_sum) : 0.0F, warp_sum(gx_sum)}, shared[turn]);
       means = {sums.x * b.share, sums.y * b.share};
     }
-    T* const to = b.dx + row * b.dx_stride + first;
-    const float from_g = s * means.x, from_normal = s * means.y;
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      if (!is_held<kVectors>(k, b.cols)) continue;
-      keep_order_of_loads();
-      float x[kVector], dy[kVector], weight[kVector], out[kVector], more[kVector] = {};
-      load(of_row + place(k), x);
-      load(of_row + b.cols + place(k), dy);
-      load(weights + place(k), weight);
-      if (b.dresidual != nullptr) load(of_row + 2 * b.cols + place(k), more);
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const float normal = (x[i] - m) * s;
-        out[i] = s * (dy[i] * weight[i]) + (more[i] - from_g - normal * from_normal);
-      }
-      store(to + place(k), out);
-    }
+    write_dx<T, kVectors>(b, row, of_row, weights, m, s, means);
   }
 
-  // Each team's sums overwrite its rows; then every thread adds some columns of all teams, in the order of teams.
-  wait_for_copies<0>();
-  team_barrier<kVectors>();
-  auto* const sums_of_team = reinterpret_cast<float*>(of_team);
-#pragma unroll
-  for (int sum = 0; sum < kSums; ++sum) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      if (is_held<kVectors>(k, b.cols)) store(sums_of_team + sum * b.cols + column_of<kVectors>(k), totals[sum][k]);
-    }
-  }
-  __syncthreads();
-  const int between = 2 * static_cast<int>(kStreams) * b.cols * static_cast<int>(sizeof(T)) / 4;  // two teams' sums
-  const int threads = static_cast<int>(blockDim.x * blockDim.y);
-  float* const of_block = partials + static_cast<std::int64_t>(blockIdx.x) * kSums * b.cols;
-  for (int i = (static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x)) * 4; i < kSums * b.cols; i += threads * 4) {
-    float total[4];
-    load(dynamic_shared<const float>() + i, total);
-    for (int team = 1; team < static_cast<int>(blockDim.y); ++team) {
-      float more[4];
-      load(dynamic_shared<const float>() + team * between + i, more);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) total[k] += more[k];
-    }
-    store(of_block + i, total);
-  }
+  write_partials(b.cols, totals, of_team, partials);
 }
 
 // {Σ g, Σ g·x̂} over a team's row.

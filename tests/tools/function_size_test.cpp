@@ -1,0 +1,118 @@
+// A function holds one thought: at most 80 lines, but for tables of values.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/tools/rooms.h"
+#include "tests/tools/source_files.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr std::size_t kMostLines = 80;
+
+/// The place after the comment, literal or directive that begins at `at`; `at` if none does.
+std::size_t after_other_text(std::string_view text, std::size_t at) {
+  const auto past = [&](std::string_view end, std::size_t from) {
+    const std::size_t found = text.find(end, from);
+    return found == std::string_view::npos ? text.size() : found + end.size();
+  };
+  const std::string_view rest = text.substr(at);
+  if (rest.starts_with("//")) return past("\n", at) - 1;
+  if (rest.starts_with("/*")) return past("*/", at + 2);
+  if (rest.starts_with('#')) {
+    std::size_t end = text.find('\n', at);
+    while (end != std::string_view::npos && text[end - 1] == '\\') end = text.find('\n', end + 1);
+    return std::min(end, text.size());
+  }
+  if (rest.starts_with("R\"")) {
+    const std::size_t open = text.find('(', at);
+    return past(")" + std::string(text.substr(at + 2, open - at - 2)) + "\"", open);
+  }
+  const bool digit_before = at > 0 && std::isxdigit(static_cast<unsigned char>(text[at - 1])) != 0;  // 1'000'000
+  if (rest.front() != '"' && (rest.front() != '\'' || digit_before)) return at;
+  std::size_t end = at + 1;
+  while (end < text.size() && text[end] != rest.front()) end += text[end] == '\\' ? 2 : 1;
+  return end + 1;
+}
+
+/// "name: lines" of each function that is too long. Functions within functions count as parts of these.
+std::vector<std::string> long_functions(std::string_view text) {
+  static const std::regex scope(
+      R"(\s*(template\s*<[^;]*>\s*)?(inline |export )?(namespace|struct|class|union|extern "C")\b[^=]*)");
+  struct Block {
+    bool is_scope, is_function;
+    std::size_t line;
+    std::string head;
+  };
+  std::vector<Block> open;
+  std::vector<std::string> found;
+  std::string head;  // since the last statement's end
+  std::size_t line = 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const std::size_t after = after_other_text(text, at);
+    line +=
+        static_cast<std::size_t>(std::count(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                            text.begin() + static_cast<std::ptrdiff_t>(std::max(after, at + 1)), '\n'));
+    if (after > at) {
+      at = after - 1;
+      continue;
+    }
+    const char c = text[at];
+    if (c == '{') {
+      const bool outside = std::ranges::all_of(open, &Block::is_scope);
+      const bool is_scope = outside && std::regex_match(head, scope);
+      open.push_back({is_scope, outside && !is_scope && head.find('(') != std::string::npos, line, head});
+    } else if (c == '}' && !open.empty()) {
+      const Block& block = open.back();
+      const std::size_t lines = line - block.line + 1;
+      if (block.is_function && lines > kMostLines) {
+        const std::size_t parameters = block.head.find('('), name = block.head.find_last_of(" \n*&", parameters) + 1;
+        found.push_back(fmt::format("{}: {}", block.head.substr(name, parameters - name), lines));
+      }
+      open.pop_back();
+    }
+    if (c == ';' || c == '{' || c == '}') {
+      head.clear();
+    } else {
+      head += c;
+    }
+  }
+  return found;
+}
+
+std::string function_of(const std::string& head, std::size_t lines) {
+  std::string text = "namespace weft {\nstruct Holder {\n" + head + " {\n";
+  for (std::size_t i = 2; i < lines; ++i)
+    text += i % 2 == 0 ? "  if (x) { y(\"}\"); }  // {\n" : "  z('}', 1'000, R\"(})\");\n";
+  return text + "}\n};\n}  // namespace weft\n";
+}
+
+TEST(FunctionSize, HoldsOneThought) {
+  std::vector<std::string> folders = testing::room_tops();
+  folders.insert(folders.end(), {"tests", "bench", "python"});
+  for (const std::string& folder : folders) {
+    for (const std::filesystem::path& file : testing::source_files(folder)) {
+      for (const std::string& each : long_functions(testing::source_text(file)))
+        ADD_FAILURE() << testing::source_name(file) << ": " << each;
+    }
+  }
+}
+
+TEST(FunctionSize, CountsAFunctionsLines) {
+  EXPECT_EQ(long_functions(function_of("int add(int a,\n        int b) const", kMostLines)),
+            std::vector<std::string>{});
+  EXPECT_EQ(long_functions(function_of("int add(int a,\n        int b) const", kMostLines + 1)),
+            std::vector<std::string>{fmt::format("add: {}", kMostLines + 1)});
+  EXPECT_EQ(long_functions(function_of("Table list", kMostLines + 9)), std::vector<std::string>{});
+}
+
+}  // namespace
+}  // namespace weft::tools

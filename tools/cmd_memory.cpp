@@ -19,7 +19,7 @@
 #include "ops/sharding.h"
 #include "runtime/execute/device/attention_workspace.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/compile_joint.h"
+#include "runtime/policy/compile_plan.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/commands.h"
 #include "tools/config_options.h"
@@ -73,7 +73,7 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
     stages.push_back(ops::lower_train(config.model, train::step_config(config), pipe));
   }
   const std::vector<plan::Plan> plans =
-      policy::compile_together(stages, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
+      policy::compile(stages, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
   const auto attention = [&](const plan::Plan& each) {
     const bool on_gpu = config.device == train::DeviceKind::cuda;
     return on_gpu ? execute::attention_scratch_bytes(each, config.attention_workspace) : 0;

@@ -45,8 +45,9 @@ PlanInput plan_input_of(const OpenSettings& settings) {
 }
 
 int write_plan(const PlanInput& input, const std::string& output, bool json) {
-  const auto [rewrites, rewritten, order] = policy::decide(input.graph, *input.policy, input.options, input.rewrites);
-  const plan::Plan plan = plan::make_plan(rewritten, order, input.policy->name());
+  const policy::Decision decision = policy::decide({&input.graph, 1}, *input.policy, input.options, input.rewrites);
+  const std::vector<plan::Rewrite>& rewrites = decision.rewrites.front();
+  const plan::Plan plan = plan::make_plan(decision.graphs.front(), decision.orders.front(), input.policy->name());
   const plan::PlanFile file = plan::plan_file_of(plan, rewrites);
   write_durable(output, plan::to_json(file), Named::by_person);
   if (json) {

@@ -17,7 +17,6 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
 #include "runtime/plan/order.h"
-#include "runtime/policy/compile_joint.h"
 #include "runtime/policy/compile_plan.h"
 
 namespace weft::execute {
@@ -140,20 +139,18 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Rank 0's decision, on every rank.
-policy::Decision decision_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
-                                    const policy::Policy& policy, const policy::PolicyOptions& options,
-                                    std::span<const plan::Rewrite> chosen) {
-  policy::Decision decision;
+/// The plan of rank 0's decision, on every rank.
+plan::Plan plan_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
+                          const policy::Policy& policy, const policy::PolicyOptions& options,
+                          std::span<const plan::Rewrite> chosen) {
+  policy::Decision decision;  // on rank 0
   const std::vector<std::byte> rewrites = bytes_of_rank_0(world, [&] {
-    decision = policy::decide(graph, policy, options, chosen);
-    return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites)));
+    decision = policy::decide({&graph, 1}, policy, options, chosen);
+    return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites.front())));
   });
-  decision.rewrites = plan::parse_rewrites(text_of(rewrites));
-  decision.graph = plan::rewrite(graph, decision.rewrites, options.weight_layouts);
-  decision.order =
-      plan::decode_order(bytes_of_rank_0(world, [&] { return plan::encode(decision.order); }), *decision.graph);
-  return decision;
+  const auto rewritten = plan::rewrite(graph, plan::parse_rewrites(text_of(rewrites)), options.weight_layouts);
+  const std::vector<std::byte> order = bytes_of_rank_0(world, [&] { return plan::encode(decision.orders.front()); });
+  return plan::make_plan(rewritten, plan::decode_order(order, *rewritten), policy.name());
 }
 
 /// A rank's own value, and on rank 0 the values of all coordinates on pipe. Throws on all ranks if some rank has
@@ -200,8 +197,7 @@ std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::s
   require_equal(world, graph->fingerprint(), *graph, "graph", kSameConfiguration);
   const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
   require_equal(world, products.fingerprint(), products, "table of tuned matrix products", kOneTuning);
-  policy::Decision decision = decision_of_rank_0(world, graph, policy, options, rewrites);
-  plan::Plan made = plan::make_plan(std::move(decision.graph), decision.order, policy.name());
+  plan::Plan made = plan_of_rank_0(world, graph, policy, options, rewrites);
   made.fingerprint = with_products(made.fingerprint, products);
   auto plan = std::make_shared<const plan::Plan>(std::move(made));
 
@@ -230,12 +226,12 @@ std::shared_ptr<const plan::Plan> agree_on_stages(comm::World& world, const grap
   require_rank_0s(world, grid, own->fingerprint(), fingerprints, "graph", kSameConfiguration);
   require_equal(world, products.fingerprint(), products, "table of tuned matrix products", kOneTuning);
 
-  policy::JointDecision decision;  // on rank 0
+  policy::Decision decision;  // on rank 0
   std::shared_ptr<const graph::Graph> own_graph;
   plan::Order own_order;
   for (std::size_t k = 0; k < stages; ++k) {
     const std::vector<std::byte> names = bytes_of_rank_0(world, [&] {
-      if (k == 0) decision = policy::decide_together(graphs, policy, options, rewrites);
+      if (k == 0) decision = policy::decide(graphs, policy, options, rewrites);
       return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites.at(k))));
     });
     const std::vector<std::byte> order = bytes_of_rank_0(world, [&] { return plan::encode(decision.orders.at(k)); });

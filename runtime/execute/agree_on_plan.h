@@ -31,7 +31,7 @@ std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::s
                                                 std::span<const plan::Rewrite> rewrites = {});
 
 /// The same for a grid with pipeline stages, on which ranks with equal coordinates on pipe have equal graphs. Rank 0
-/// lowers the graphs of the others, decides on rewrites and orders of all (policy::decide_together()), and refuses
+/// lowers the graphs of the others, decides on rewrites and orders of all (policy::decide()), and refuses
 /// plans that aren't safe (plan::check()). Each rank makes the plan of its own graph and compares it with rank 0's.
 std::shared_ptr<const plan::Plan> agree_on_stages(comm::World& world, const graph::Grid& grid,
                                                   const std::shared_ptr<const graph::Graph>& own,

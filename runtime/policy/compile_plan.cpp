@@ -14,77 +14,100 @@
 namespace weft::policy {
 namespace {
 
-/// Chooses between the plain graph, with the rewrites that it has anyway, and one that takes less memory.
+/// Chooses between the plain graphs, with the rewrites that they have anyway, and graphs that take less memory.
 class RewrittenToFit {
  public:
-  RewrittenToFit(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy, const PolicyOptions& options,
-                 const std::vector<plan::Rewrite>& given)
-      : policy_(policy), options_(options), given_(given), packed_(plan::packs_weights(given)) {
-    const std::span<const plan::Rewrite> unpacked = std::span(given_).first(given_.size() - (packed_ ? 1 : 0));
-    unpacked_ = plan::rewrite(graph, unpacked, options.weight_layouts);
+  RewrittenToFit(graph::Classes classes, const Policy& policy, const PolicyOptions& options, const Decision& plain)
+      : policy_(policy), options_(options), plain_(plain) {
+    for (std::size_t k = 0; policy.rewrites_to_fit() && k < classes.size(); ++k)
+      unpacked_.push_back(plan::rewrite(classes[k], std::span(plain.rewrites[k]).first(unpacked(k)), layouts()));
   }
 
-  Decision decide(const std::shared_ptr<const graph::Graph>& plain, const WantedOrder& wanted) const {
-    PolicyOptions limited = options_;
-    limited.memory = 0;
-    limited.memory_limit = scratch_limit(*plain, options_);
-    const FittingRewrites found =
-        find_fitting_rewrites([this](std::span<const plan::Rewrite> more) { return graph_after(more); }, limited);
-    FittedOrder fitted{.order = std::nullopt, .least_scratch = wanted.scratch_bytes};
-    // Searching orders of a graph of which none fits takes longest.
-    if (!found.possible || graph::least_scratch_bytes(*plain) <= limited.memory_limit)
-      fitted = fitted_order(policy_, *plain, limited, wanted.order);
-    if (found.graph) {
-      Decision decision = rewritten(found, limited.memory_limit);
-      const double plain_ns = fitted.order ? makespan(*plain, *fitted.order) : kInfinite;
-      if (makespan(*decision.graph, decision.order) < plain_ns) return decision;
+  Decision decide(const LimitedOrders& wanted) const {
+    FittingRewrites found;
+    if (policy_.rewrites_to_fit()) {
+      std::vector<bool> short_of_memory;
+      for (std::size_t k = 0; k < classes(); ++k) short_of_memory.push_back(wanted.scratch_bytes[k] > limit(k));
+      found = find_fitting_rewrites(
+          classes(), [this](const auto& more) { return graphs_after(more); }, short_of_memory, options_);
     }
-    if (fitted.order) return {given_, plain, *std::move(fitted.order)};
-    std::int64_t least = std::min(wanted.scratch_bytes, fitted.least_scratch);
-    if (found.possible) least = std::min(least, found.least_scratch);
-    refuse_memory(policy_, *plain, options_, least,
+    LimitedOrders best = wanted;
+    // Searching orders of graphs of which none fits takes longest.
+    if (!found.possible || may_fit()) {
+      LimitedOrders fitted = fitted_orders(policy_, plain_.graphs, options_, wanted.orders);
+      if (fitted.better_than(best)) best = std::move(fitted);
+    }
+    if (!found.graphs.empty()) {
+      Decision decision = rewritten(found);
+      const double plain_ns = best.fits() ? makespan(plain_.graphs, best.orders) : kInfinite;
+      if (makespan(decision.graphs, decision.orders) < plain_ns) return decision;
+    }
+    if (best.fits()) return {plain_.rewrites, plain_.graphs, std::move(best.orders)};
+    if (found.possible && found.least.better_than(best)) best = std::move(found.least);
+    refuse_memory(policy_, plain_.graphs, options_, best,
                   found.possible ? ", also with layers computed again and weights gathered again" : "");
   }
 
  private:
   static constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
+  std::size_t classes() const { return plain_.graphs.size(); }
+  std::int64_t limit(std::size_t k) const { return scratch_limit(*plain_.graphs[k], options_); }
+  bool may_fit() const {
+    for (std::size_t k = 0; k < classes(); ++k) {
+      if (graph::least_scratch_bytes(*plain_.graphs[k]) > limit(k)) return false;
+    }
+    return true;
+  }
+  const plan::WeightLayouts* layouts() const { return options_.weight_layouts; }
+  /// The number of a class's rewrites before the packing of weights, which comes last.
+  std::size_t unpacked(std::size_t k) const {
+    return plain_.rewrites[k].size() - (plan::packs_weights(plain_.rewrites[k]) ? 1 : 0);
+  }
+
   /// The rewrites with further ones, before the packing of weights.
-  std::vector<plan::Rewrite> with(std::span<const plan::Rewrite> more) const {
-    std::vector<plan::Rewrite> all = given_;
-    all.insert(all.end() - (packed_ ? 1 : 0), more.begin(), more.end());
+  std::vector<plan::Rewrite> with(std::size_t k, std::span<const plan::Rewrite> more) const {
+    std::vector<plan::Rewrite> all = plain_.rewrites[k];
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(unpacked(k)), more.begin(), more.end());
     return all;
   }
 
-  std::shared_ptr<const graph::Graph> graph_after(std::span<const plan::Rewrite> more) const {
-    const std::vector<plan::Rewrite> all = with(more);
-    const std::size_t done = given_.size() - (packed_ ? 1 : 0);
-    return plan::rewrite(unpacked_, std::span(all).subspan(done), options_.weight_layouts);
+  std::vector<std::shared_ptr<const graph::Graph>> graphs_after(
+      const std::vector<std::vector<plan::Rewrite>>& more) const {
+    std::vector<std::shared_ptr<const graph::Graph>> graphs;
+    for (std::size_t k = 0; k < classes(); ++k) {
+      const std::vector<plan::Rewrite> all = with(k, more[k]);
+      graphs.push_back(plan::rewrite(unpacked_[k], std::span(all).subspan(unpacked(k)), layouts()));
+    }
+    return graphs;
   }
 
-  double makespan(const graph::Graph& graph, const plan::Order& order) const {
-    return timetable_of(graph, order, costs_of(graph, options_), options_).makespan;
+  double makespan(graph::Classes graphs, std::span<const plan::Order> orders) const {
+    return timetable_of(graphs, orders, costs_of_each(graphs, options_), options_).makespan;
   }
 
-  Decision rewritten(const FittingRewrites& found, std::int64_t limit) const {
-    Decision decision{with(found.rewrites), found.graph, order_within_memory(policy_, *found.graph, options_)};
-    plan::Selection selection{.order = policy_.name(),
-                              .orders = found.priced,
-                              .memory_limit = static_cast<std::uint64_t>(limit),
-                              .keeps_limit = true,
-                              .makespan_ns = makespan(*decision.graph, decision.order)};
-    for (plan::Reason& reason : decision.order.reasons) {
-      if (!reason.selection) reason.selection = selection;
-      reason.selection->rewrites = plan::to_string(std::span<const plan::Rewrite>(found.rewrites));
+  Decision rewritten(const FittingRewrites& found) const {
+    Decision decision{{}, found.graphs, orders_within_memory(policy_, found.graphs, options_)};
+    const double makespan_ns = makespan(decision.graphs, decision.orders);
+    for (std::size_t k = 0; k < classes(); ++k) {
+      decision.rewrites.push_back(with(k, found.rewrites[k]));
+      const plan::Selection selection{.order = policy_.name(),
+                                      .orders = found.priced,
+                                      .memory_limit = static_cast<std::uint64_t>(limit(k)),
+                                      .keeps_limit = true,
+                                      .makespan_ns = makespan_ns};
+      for (plan::Reason& reason : decision.orders[k].reasons) {
+        if (!reason.selection) reason.selection = selection;
+        reason.selection->rewrites = plan::to_string(std::span<const plan::Rewrite>(found.rewrites[k]));
+      }
     }
     return decision;
   }
 
   const Policy& policy_;
   const PolicyOptions& options_;
-  const std::vector<plan::Rewrite>& given_;
-  const bool packed_;  // are weights packed, which comes last?
-  std::shared_ptr<const graph::Graph> unpacked_;
+  const Decision& plain_;
+  std::vector<std::shared_ptr<const graph::Graph>> unpacked_;
 };
 
 }  // namespace
@@ -108,22 +131,31 @@ std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>
   return all;
 }
 
-Decision decide(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy, const PolicyOptions& options,
+Decision decide(graph::Classes classes, const Policy& policy, const PolicyOptions& options,
                 std::span<const plan::Rewrite> chosen) {
-  const std::vector<plan::Rewrite> given = rewrites_of(graph, policy, options, chosen);
-  const auto plain = plan::rewrite(graph, given, options.weight_layouts);
-  if (!policy.rewrites_to_fit() || scratch_limit(*plain, options) == 0) {
-    return {given, plain, order_within_memory(policy, *plain, options)};
+  Decision decision;
+  for (const auto& graph : classes) {
+    decision.rewrites.push_back(rewrites_of(graph, policy, options, chosen));
+    decision.graphs.push_back(plan::rewrite(graph, decision.rewrites.back(), options.weight_layouts));
   }
-  WantedOrder wanted = wanted_order(policy, *plain, options);
-  if (wanted.fits) return {given, plain, std::move(wanted.order)};
-  return RewrittenToFit(graph, policy, options, given).decide(plain, wanted);
+  LimitedOrders wanted = wanted_orders(policy, decision.graphs, options);
+  if (!wanted.fits()) return RewrittenToFit(classes, policy, options, decision).decide(wanted);
+  decision.orders = std::move(wanted.orders);
+  return decision;
+}
+
+std::vector<plan::Plan> compile(graph::Classes classes, const Policy& policy, const PolicyOptions& options,
+                                std::span<const plan::Rewrite> chosen) {
+  Decision decision = decide(classes, policy, options, chosen);
+  std::vector<plan::Plan> plans;
+  for (std::size_t k = 0; k < classes.size(); ++k)
+    plans.push_back(plan::make_plan(std::move(decision.graphs[k]), decision.orders[k], policy.name()));
+  return plans;
 }
 
 plan::Plan compile_plan(const std::shared_ptr<const graph::Graph>& graph, const Policy& policy,
                         const PolicyOptions& options, std::span<const plan::Rewrite> chosen) {
-  Decision decision = decide(graph, policy, options, chosen);
-  return plan::make_plan(std::move(decision.graph), decision.order, policy.name());
+  return std::move(compile({&graph, 1}, policy, options, chosen).front());
 }
 
 }  // namespace weft::policy

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,99 +11,90 @@
 
 #include "base/error.h"
 #include "base/text/units.h"
-#include "graph/analysis.h"
-#include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/scheduling/limited_lists.h"
-#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 namespace {
 
 constexpr std::size_t kFewTasks = 7;  // at most 5,040 orders
 
-/// Orders of one graph, weighed by the scratch memory of their plans and by their time.
+/// Orders of a step, of which the shortest counts that keeps the memory limits.
 class Fitting {
  public:
-  Fitting(const graph::Graph& graph, const PolicyOptions& options, std::int64_t limit)
-      : graph_(graph), borrowed_(graph::borrowed(graph)), options_(options), limit_(limit) {
-    options_.memory = 0;
-    options_.memory_limit = limit;
+  Fitting(graph::Classes classes, const PolicyOptions& options)
+      : classes_(classes), options_(options), lists_(classes, options) {}
+
+  /// Whether the plans keep the limits. If no plans have so far, those that exceed them by least are kept.
+  bool look_at(LimitedOrders orders) {
+    const bool fits = orders.fits();
+    if (!best_ || orders.better_than(*best_)) best_ = std::move(orders);
+    return fits;
+  }
+  void enter(std::string name, std::vector<plan::Order> orders) {
+    LimitedOrders found = planned(classes_, std::move(orders), options_);
+    if (found.fits()) {
+      found = lists_.weigh(std::move(found.orders));
+      ++fitting_;
+    }
+    const bool better = found.fits() && (!best_->fits() || found.better_than(*best_));
+    look_at(std::move(found));
+    if (better) name_ = std::move(name);
+  }
+  bool found() const { return best_ && best_->fits(); }
+  /// With the selection as the reason, if an entered order is the best.
+  LimitedOrders take() {
+    for (std::size_t k = 0; !name_.empty() && k < classes_.size(); ++k) {
+      const plan::Selection selection{.order = name_,
+                                      .orders = fitting_,
+                                      .memory_limit = static_cast<std::uint64_t>(scratch_limit(*classes_[k], options_)),
+                                      .keeps_limit = true,
+                                      .makespan_ns = best_->makespan};
+      for (plan::Reason& reason : best_->orders[k].reasons) reason.selection = selection;
+    }
+    return *std::move(best_);
   }
 
-  const PolicyOptions& options() const { return options_; }
-  std::int64_t least() const { return least_; }
-  bool fits(const plan::Order& order) {
-    const std::int64_t bytes = plan::make_plan(borrowed_, order, "tried").scratch_bytes;
-    least_ = std::min(least_, bytes);
-    return bytes <= limit_;
-  }
-  void enter(std::string name, plan::Order order) {
-    if (!fits(order)) return;
-    const double time = timetable_of(graph_, order, costs(), options_).makespan;
-    ++fitting_;
-    if (best_ && time >= selection_.makespan_ns) return;
-    best_ = std::move(order);
-    selection_ = {.order = std::move(name), .makespan_ns = time};
-  }
-  /// The shortest order that was entered and fits, with its selection as the reason.
-  std::optional<plan::Order> take() {
-    if (!best_) return std::nullopt;
-    selection_.orders = fitting_;
-    selection_.memory_limit = static_cast<std::uint64_t>(limit_);
-    selection_.keeps_limit = true;
-    for (plan::Reason& reason : best_->reasons) reason.selection = selection_;
-    return std::exchange(best_, std::nullopt);
-  }
-
-  /// Tasks start in the order of `wanted`, as far as the limit allows.
-  plan::Order list_schedule_like(const plan::Order& wanted) {
-    const LimitedLists lists({&borrowed_, 1}, options_);
-    const std::vector<double> priority = lists.priority_of({&wanted, 1});
+  /// Tasks start in the order of `wanted`, as far as the limits allow.
+  std::vector<plan::Order> list_schedule_like(std::span<const plan::Order> wanted) const {
+    const std::vector<double> priority = lists_.priority_of(wanted);
     const plan::Reason reason{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::as_ordered};
-    return std::move(lists.shortest(by_priority(priority, reason)).orders.front());
+    return lists_.shortest(by_priority(priority, reason)).orders;
   }
 
-  /// Enters the first serial order that fits, of all that there are.
-  void try_all_serial_orders() {
+  /// Enters the first serial order of a graph that fits, of all that there are.
+  void try_all_serial_orders(const graph::Graph& graph) {
     std::vector<graph::TaskId> sequence;
-    std::vector<bool> placed(graph_.tasks().size(), false);
-    extend(sequence, placed);
+    std::vector<bool> placed(graph.tasks().size(), false);
+    extend(graph, sequence, placed);
   }
 
  private:
-  const cost::TaskCosts& costs() {
-    if (!costs_) costs_ = costs_of(graph_, options_);
-    return *costs_;
-  }
-
-  bool extend(std::vector<graph::TaskId>& sequence, std::vector<bool>& placed) {
+  bool extend(const graph::Graph& graph, std::vector<graph::TaskId>& sequence, std::vector<bool>& placed) {
     if (sequence.size() == placed.size()) {
-      enter("any serial order", serial_order(graph_, sequence));
-      return best_.has_value();
+      enter("any serial order", {serial_order(graph, sequence)});
+      return found();
     }
     for (std::size_t i = 0; i < placed.size(); ++i) {
       const graph::TaskId task(i);
-      const bool ready = std::ranges::all_of(graph_.in_edges(task), [&](const graph::Edge& edge) {
+      const bool ready = std::ranges::all_of(graph.in_edges(task), [&](const graph::Edge& edge) {
         return edge.distance != 0 || placed[edge.from.index()];
       });
       if (placed[i] || !ready) continue;
       placed[i] = true;
       sequence.push_back(task);
-      if (extend(sequence, placed)) return true;
+      if (extend(graph, sequence, placed)) return true;
       sequence.pop_back();
       placed[i] = false;
     }
     return false;
   }
 
-  const graph::Graph& graph_;
-  std::shared_ptr<const graph::Graph> borrowed_;
-  PolicyOptions options_;
-  std::int64_t limit_, least_ = std::numeric_limits<std::int64_t>::max();
-  std::optional<cost::TaskCosts> costs_;
-  std::optional<plan::Order> best_;
-  plan::Selection selection_;
+  graph::Classes classes_;
+  const PolicyOptions& options_;
+  LimitedLists lists_;
+  std::optional<LimitedOrders> best_;
+  std::string name_;  // of the best, if it was entered
   std::uint64_t fitting_ = 0;
 };
 
@@ -171,54 +160,54 @@ std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& optio
   return options.memory_limit > 0 ? std::min(left, options.memory_limit) : left;
 }
 
-WantedOrder wanted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
-  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
-  WantedOrder wanted{.order = policy.orders({&borrowed, 1}, without_limits(options)).front()};
-  const std::int64_t limit = scratch_limit(graph, options);
-  if (limit == 0) return wanted;
-  Fitting fitting(graph, options, limit);
-  wanted.fits = fitting.fits(wanted.order);
-  wanted.scratch_bytes = fitting.least();
-  return wanted;
+LimitedOrders wanted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options) {
+  return planned(classes, policy.orders(classes, without_limits(options)), options);
 }
 
-FittedOrder fitted_order(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options,
-                         const plan::Order& wanted) {
-  Fitting fitting(graph, options, scratch_limit(graph, options));
-  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
-  plan::Order limited = policy.orders({&borrowed, 1}, fitting.options()).front();
-  if (fitting.fits(limited)) return {std::move(limited), fitting.least()};
-  if (policy.may_be_reordered()) {
-    fitting.enter(fmt::format("list schedule in {}'s order", policy.name()), fitting.list_schedule_like(wanted));
-    fitting.enter("serial", serial_order(graph, program_sequence(graph)));
-    fitting.enter("serial by least memory", serial_order(graph, least_memory_sequence(graph)));
-    if (auto order = fitting.take()) return {std::move(order), fitting.least()};
-    if (graph.tasks().size() <= kFewTasks) fitting.try_all_serial_orders();
-    if (auto order = fitting.take()) return {std::move(order), fitting.least()};
+LimitedOrders fitted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options,
+                            std::span<const plan::Order> wanted) {
+  Fitting fitting(classes, options);
+  const bool fits = fitting.look_at(planned(classes, policy.orders(classes, options), options));
+  if (fits || !policy.may_be_reordered()) return fitting.take();
+  std::vector<std::vector<graph::TaskId>> least_memory;
+  for (const auto& graph : classes) least_memory.push_back(least_memory_sequence(*graph));
+  fitting.enter(fmt::format("list schedule in {}'s order", policy.name()), fitting.list_schedule_like(wanted));
+  fitting.enter("serial", SerialPolicy().orders(classes, options));
+  fitting.enter("serial by least memory", serial_orders(classes, least_memory, options));
+  if (!fitting.found() && classes.size() == 1 && classes.front()->tasks().size() <= kFewTasks)
+    fitting.try_all_serial_orders(*classes.front());
+  return fitting.take();
+}
+
+void refuse_memory(const Policy& policy, graph::Classes classes, const PolicyOptions& options,
+                   const LimitedOrders& least, std::string_view rewritten) {
+  const auto share = [&](std::size_t k) {
+    return static_cast<double>(least.scratch_bytes[k]) / static_cast<double>(scratch_limit(*classes[k], options));
+  };
+  std::size_t fullest = 0;
+  for (std::size_t k = 1; k < classes.size(); ++k) {
+    if (share(k) > share(fullest)) fullest = k;
   }
-  return {std::nullopt, fitting.least()};
-}
-
-void refuse_memory(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options,
-                   std::int64_t least_scratch, std::string_view rewritten) {
-  const auto state = static_cast<std::uint64_t>(state_bytes(graph)), least = static_cast<std::uint64_t>(least_scratch);
+  const auto bytes = [](std::int64_t count) { return human_bytes(static_cast<std::uint64_t>(count)); };
+  const std::int64_t state = state_bytes(*classes[fullest]), scratch = least.scratch_bytes[fullest];
   throw UserError(
-      fmt::format("the step takes at least {} of memory a rank ({} of state and {} of scratch) in every order that was "
+      fmt::format("{} takes at least {} of memory a rank ({} of state and {} of scratch) in every order that was "
                   "tried for policy {}{}",
-                  human_bytes(state + least), human_bytes(state), human_bytes(least), policy.name(), rewritten),
-      options.memory > 0 ? fmt::format("at most {}", human_bytes(static_cast<std::uint64_t>(options.memory)))
-                         : fmt::format("at most {} of scratch",
-                                       human_bytes(static_cast<std::uint64_t>(scratch_limit(graph, options)))),
+                  classes.size() == 1 ? "the step" : fmt::format("pipeline stage {}", fullest), bytes(state + scratch),
+                  bytes(state), bytes(scratch), policy.name(), rewritten),
+      options.memory > 0 ? fmt::format("at most {}", bytes(options.memory))
+                         : fmt::format("at most {} of scratch", bytes(scratch_limit(*classes[fullest], options))),
       rewritten.empty() ? "give it that much (--memory), use more ranks, or recompute activations (--recompute block)"
                         : "give it that much (--memory), use more ranks, or a smaller --micro-batch");
 }
 
-plan::Order order_within_memory(const Policy& policy, const graph::Graph& graph, const PolicyOptions& options) {
-  WantedOrder wanted = wanted_order(policy, graph, options);
-  if (wanted.fits) return std::move(wanted.order);
-  FittedOrder fitted = fitted_order(policy, graph, options, wanted.order);
-  if (!fitted.order) refuse_memory(policy, graph, options, std::min(wanted.scratch_bytes, fitted.least_scratch));
-  return *std::move(fitted.order);
+std::vector<plan::Order> orders_within_memory(const Policy& policy, graph::Classes classes,
+                                              const PolicyOptions& options) {
+  LimitedOrders wanted = wanted_orders(policy, classes, options);
+  if (wanted.fits()) return std::move(wanted.orders);
+  LimitedOrders fitted = fitted_orders(policy, classes, options, wanted.orders);
+  if (fitted.fits()) return std::move(fitted.orders);
+  refuse_memory(policy, classes, options, fitted.better_than(wanted) ? fitted : wanted);
 }
 
 }  // namespace weft::policy

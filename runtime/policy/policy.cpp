@@ -24,6 +24,7 @@
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/recorded.h"
 #include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/pipeline/pipeline_policy.h"
 #include "runtime/policy/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
@@ -112,7 +113,10 @@ std::vector<plan::Order> OneClassPolicy::orders(graph::Classes classes, const Po
         fmt::format("policy {} orders one graph, and this program has {} pipeline stages", name(), classes.size()),
         "a policy that orders pipelines: " + join(pipeline_policy_names()), "choose one of these with --policy");
   }
-  return {order(*classes.front(), options)};
+  PolicyOptions resolved = options;
+  resolved.memory = 0;
+  resolved.memory_limit = scratch_limit(*classes.front(), options);
+  return {order(*classes.front(), resolved)};
 }
 
 std::vector<std::string> policy_names() {

@@ -61,6 +61,7 @@ class Policy {
 };
 
 /// A policy that orders a step of one class. It refuses a step of several, and names the policies that order these.
+/// order() gets the limits of PolicyOptions::memory as `memory_limit`.
 class OneClassPolicy : public Policy {
  public:
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;

@@ -8,11 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/lhs.h"
 #include "runtime/policy/builtin/serial.h"
-#include "runtime/policy/scheduling/arrangement.h"
-#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -28,21 +25,49 @@ struct Point {
   auto operator<=>(const Point&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
 };
 
+/// Layers of a graph, and of these the layers that the rewrites change.
+struct ClassLayers {
+  std::vector<std::int32_t> all, recomputed, resharded;
+};
+
+/// Layers of which `graph` has more tasks than the plain graph has; without a graph: that the plain graph has.
+std::vector<std::int32_t> layers_with_more_tasks(const graph::Graph& plain, const graph::Graph* graph) {
+  std::map<std::int32_t, std::int64_t> more;
+  for (const graph::Task& task : plain.tasks()) more[task.layer] += graph == nullptr ? 1 : -1;
+  if (graph != nullptr) {
+    for (const graph::Task& task : graph->tasks()) ++more[task.layer];
+  }
+  std::vector<std::int32_t> layers;
+  for (const auto& [layer, tasks] : more) {
+    if (layer >= 0 && tasks > 0) layers.push_back(layer);
+  }
+  return layers;
+}
+
 class RewriteSearch {
  public:
-  RewriteSearch(const Rewritten& rewritten, const PolicyOptions& options)
-      : rewritten_(rewritten),
-        options_(options),
-        plain_(rewritten({})),
-        layers_(layers_with_more_tasks(nullptr)),
-        recomputed_(changed_by(plan::RecomputeLayers{})),
-        resharded_(changed_by(plan::ReshardAfterForward{})) {}
+  RewriteSearch(std::size_t classes, const Rewritten& rewritten, const std::vector<bool>& short_of_memory,
+                const PolicyOptions& options)
+      : rewritten_(rewritten), options_(options), layers_(classes) {
+    const auto after = [&](const plan::Rewrite& rewrite) {
+      return rewritten(std::vector<std::vector<plan::Rewrite>>(classes, {rewrite}));
+    };
+    const auto plain = rewritten(std::vector<std::vector<plan::Rewrite>>(classes));
+    const auto recomputed = after(plan::RecomputeLayers{}), resharded = after(plan::ReshardAfterForward{});
+    for (std::size_t k = 0; k < classes; ++k) {
+      if (!short_of_memory[k]) continue;
+      layers_[k] = {layers_with_more_tasks(*plain[k], nullptr), layers_with_more_tasks(*plain[k], recomputed[k].get()),
+                    layers_with_more_tasks(*plain[k], resharded[k].get())};
+      most_.recomputed = std::max(most_.recomputed, layers_[k].recomputed.size());
+      most_.resharded = std::max(most_.resharded, layers_[k].resharded.size());
+    }
+  }
 
   FittingRewrites search() {
-    found_.possible = !recomputed_.empty() || !resharded_.empty();
+    found_.possible = most_ != Point();
     if (!found_.possible) return std::move(found_);
     // All of the space at a coarse grain, then once more finely near the best.
-    const std::size_t all = resharded_.size(), grain = std::max<std::size_t>(1, all / 4);
+    const std::size_t all = most_.resharded, grain = std::max<std::size_t>(1, all / 4);
     for (std::size_t resharded = all;; resharded -= std::min(resharded, grain)) {
       look_at(resharded);
       if (resharded == 0) break;
@@ -54,62 +79,47 @@ class RewriteSearch {
         std::ranges::count_if(prices_, [](const auto& each) { return each.second < kInfinite; }));
     if (best_ == Point()) return std::move(found_);
     found_.rewrites = rewrites_of(best_);
-    found_.graph = rewritten_(found_.rewrites);
+    found_.graphs = rewritten_(found_.rewrites);
     return std::move(found_);
   }
 
  private:
-  /// Layers of which `graph` has more tasks than the plain graph has; without a graph: that the plain graph has.
-  std::vector<std::int32_t> layers_with_more_tasks(const graph::Graph* graph) const {
-    std::map<std::int32_t, std::int64_t> more;
-    for (const graph::Task& task : plain_->tasks()) more[task.layer] += graph == nullptr ? 1 : -1;
-    if (graph != nullptr) {
-      for (const graph::Task& task : graph->tasks()) ++more[task.layer];
-    }
-    std::vector<std::int32_t> layers;
-    for (const auto& [layer, tasks] : more) {
-      if (layer >= 0 && tasks > 0) layers.push_back(layer);
-    }
-    return layers;
-  }
-
-  std::vector<std::int32_t> changed_by(const plan::Rewrite& rewrite) const {
-    return layers_with_more_tasks(rewritten_({&rewrite, 1}).get());
-  }
-
-  /// The first of `layers`; empty, which means all layers, if these are all that the graph has.
-  std::vector<std::int32_t> first(const std::vector<std::int32_t>& layers, std::size_t count) const {
-    if (count == layers_.size()) return {};
+  /// The first of a class's layers; empty, which means all layers, if these are all that the graph has.
+  static std::vector<std::int32_t> first(const ClassLayers& of, const std::vector<std::int32_t>& layers,
+                                         std::size_t count) {
+    if (count == of.all.size()) return {};
     return {layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(count)};
   }
 
-  std::vector<plan::Rewrite> rewrites_of(Point point) const {
-    std::vector<plan::Rewrite> rewrites;
-    if (point.recomputed > 0) rewrites.emplace_back(plan::RecomputeLayers{first(recomputed_, point.recomputed)});
-    if (point.resharded > 0) rewrites.emplace_back(plan::ReshardAfterForward{first(resharded_, point.resharded)});
+  /// A class with fewer layers changes all that it has.
+  std::vector<std::vector<plan::Rewrite>> rewrites_of(Point point) const {
+    std::vector<std::vector<plan::Rewrite>> rewrites;
+    for (const ClassLayers& of : layers_) {
+      std::vector<plan::Rewrite>& each = rewrites.emplace_back();
+      const std::size_t recomputed = std::min(point.recomputed, of.recomputed.size());
+      const std::size_t resharded = std::min(point.resharded, of.resharded.size());
+      if (recomputed > 0) each.emplace_back(plan::RecomputeLayers{first(of, of.recomputed, recomputed)});
+      if (resharded > 0) each.emplace_back(plan::ReshardAfterForward{first(of, of.resharded, resharded)});
+    }
     return rewrites;
   }
 
-  std::int64_t scratch_of(const std::shared_ptr<const graph::Graph>& graph, const plan::Order& order) {
-    const std::int64_t bytes = plan::make_plan(graph, order, "tried").scratch_bytes;
-    if (found_.least_scratch == 0 || bytes < found_.least_scratch) found_.least_scratch = bytes;
-    return bytes;
-  }
-
   // List schedules run tasks ahead of the program only if the rest of the program still fits, so serial program order
-  // tells whether they can keep the limit.
+  // tells whether they can keep the limits.
   bool fits(Point point) {
     const auto [known, is_new] = fits_.try_emplace(point, false);
     if (is_new) {
-      const auto graph = rewritten_(rewrites_of(point));
-      known->second = scratch_of(graph, serial_order(*graph, program_sequence(*graph))) <= options_.memory_limit;
+      const auto graphs = rewritten_(rewrites_of(point));
+      LimitedOrders serial = planned(graphs, SerialPolicy().orders(graphs, options_), options_);
+      known->second = serial.fits();
+      if (found_.least.scratch_bytes.empty() || serial.excess < found_.least.excess) found_.least = std::move(serial);
     }
     return known->second;
   }
 
   /// The least number of recomputed layers that fits; nullopt if none does.
   std::optional<std::size_t> least_recomputed(std::size_t resharded) {
-    std::size_t low = 0, high = recomputed_.size();
+    std::size_t low = 0, high = most_.recomputed;
     // Activations of the last layer are needed again at once, so computing it again may take more memory.
     if (!fits({high, resharded}) && (high == 0 || !fits({--high, resharded}))) return std::nullopt;
     while (low < high) {
@@ -127,7 +137,7 @@ class RewriteSearch {
   double price_at(Point point) {
     const auto [known, is_new] = prices_.try_emplace(point, kInfinite);
     if (!is_new) return known->second;
-    known->second = price(*rewritten_(rewrites_of(point)));
+    known->second = price(rewritten_(rewrites_of(point)));
     if (std::tuple(known->second, point) < std::tuple(shortest_, best_)) {
       shortest_ = known->second;
       best_ = point;
@@ -135,21 +145,19 @@ class RewriteSearch {
     return known->second;
   }
 
-  /// Of the shortest of a few orders that keep the limit.
-  double price(const graph::Graph& graph) const {
-    const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
-    const LimitedLists lists({&borrowed, 1}, options_);
+  /// Of the shortest of a few orders that keep the limits.
+  double price(const std::vector<std::shared_ptr<const graph::Graph>>& graphs) const {
+    const LimitedLists lists(graphs, options_);
     double least = kInfinite;
     const auto enter = [&](const LimitedOrders& found) {
       if (found.fits()) least = std::min(least, found.makespan);
     };
-    const bool gathers = std::ranges::any_of(graph.tasks(), is_gather);
     for (const std::int64_t ahead : kTriedAhead) {
       enter(lists.within([&](ListScheduler& scheduler) { return lhs_.schedules(scheduler); },
-                         gathers ? ahead : options_.gathers_ahead));
-      if (!gathers) break;
+                         lists.gathers() ? ahead : options_.gathers_ahead));
+      if (!lists.gathers()) break;
     }
-    if (least == kInfinite) enter(lists.weigh({serial_order(graph, program_sequence(graph))}));
+    if (least == kInfinite) enter(lists.weigh(SerialPolicy().orders(graphs, options_)));
     return least;
   }
 
@@ -157,7 +165,7 @@ class RewriteSearch {
     const std::optional<std::size_t> least = least_recomputed(resharded);
     if (!least) return;
     double last = price_at({*least, resharded});
-    for (std::size_t more = 1; *least + more <= recomputed_.size(); more *= 2) {
+    for (std::size_t more = 1; *least + more <= most_.recomputed; more *= 2) {
       const double next = price_at({*least + more, resharded});
       if (next >= last) break;
       last = next;
@@ -166,8 +174,8 @@ class RewriteSearch {
 
   const Rewritten& rewritten_;
   const PolicyOptions& options_;
-  std::shared_ptr<const graph::Graph> plain_;
-  std::vector<std::int32_t> layers_, recomputed_, resharded_;  // of the graph; that the rewrites change
+  std::vector<ClassLayers> layers_;  // none of a class that has memory enough
+  Point most_;
   const LhsPolicy lhs_;
   std::map<Point, bool> fits_;
   std::map<Point, double> prices_;
@@ -178,8 +186,9 @@ class RewriteSearch {
 
 }  // namespace
 
-FittingRewrites find_fitting_rewrites(const Rewritten& rewritten, const PolicyOptions& options) {
-  return RewriteSearch(rewritten, options).search();
+FittingRewrites find_fitting_rewrites(std::size_t classes, const Rewritten& rewritten,
+                                      const std::vector<bool>& short_of_memory, const PolicyOptions& options) {
+  return RewriteSearch(classes, rewritten, short_of_memory, options).search();
 }
 
 }  // namespace weft::policy

@@ -10,15 +10,14 @@
 #include <utility>
 
 #include "runtime/plan/checker.h"
-#include "runtime/policy/compile_joint.h"
+#include "runtime/policy/compile_plan.h"
 
 namespace weft::simulate {
 namespace {
 
 void make_plans(JointReport& report, const JointProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
-  policy::JointDecision decision =
-      policy::decide_together(problem.classes, *report.policy, problem.options, problem.rewrites);
+  policy::Decision decision = policy::decide(problem.classes, *report.policy, problem.options, problem.rewrites);
   for (std::size_t k = 0; k < decision.graphs.size(); ++k) {
     report.plans.push_back(std::make_shared<const plan::Plan>(
         plan::make_plan(std::move(decision.graphs[k]), decision.orders[k], report.policy->name())));

@@ -31,10 +31,10 @@ std::string messages_chosen(std::span<const plan::Rewrite> all, std::span<const 
 
 void make_plan(PlanReport& report, const PlanningProblem& problem) {
   const auto begin = std::chrono::steady_clock::now();
-  policy::Decision decision = policy::decide(problem.graph, *report.policy, problem.options, problem.rewrites);
+  policy::Decision decision = policy::decide({&problem.graph, 1}, *report.policy, problem.options, problem.rewrites);
   report.plan = std::make_shared<const plan::Plan>(
-      plan::make_plan(std::move(decision.graph), decision.order, report.policy->name()));
-  report.rewrites = std::move(decision.rewrites);
+      plan::make_plan(std::move(decision.graphs.front()), decision.orders.front(), report.policy->name()));
+  report.rewrites = std::move(decision.rewrites.front());
   report.messages = messages_chosen(report.rewrites, problem.rewrites);
   report.planning_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   const std::vector<plan::Violation> violations = plan::check_plan(*report.plan, 1);

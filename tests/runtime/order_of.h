@@ -1,9 +1,13 @@
-// The order of a single graph, for tests.
+// What policies decide for a single graph, for tests.
 #pragma once
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "graph/rank_classes.h"
+#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/policy.h"
 
 namespace weft::testing {
@@ -12,6 +16,24 @@ inline plan::Order order_of(const policy::Policy& policy, const graph::Graph& gr
                             const policy::PolicyOptions& options = {}) {
   const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
   return policy.orders({&borrowed, 1}, options).front();
+}
+
+inline plan::Order order_within_memory(const policy::Policy& policy, const graph::Graph& graph,
+                                       const policy::PolicyOptions& options) {
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  return policy::orders_within_memory(policy, {&borrowed, 1}, options).front();
+}
+
+struct DecisionOfOne {
+  std::vector<plan::Rewrite> rewrites;
+  std::shared_ptr<const graph::Graph> graph;
+  plan::Order order;
+};
+
+inline DecisionOfOne decide_one(const std::shared_ptr<const graph::Graph>& graph, const policy::Policy& policy,
+                                const policy::PolicyOptions& options, std::span<const plan::Rewrite> chosen = {}) {
+  const policy::Decision decision = policy::decide({&graph, 1}, policy, options, chosen);
+  return {decision.rewrites.front(), decision.graphs.front(), decision.orders.front()};
 }
 
 }  // namespace weft::testing

@@ -31,7 +31,7 @@
 #include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/staged_transport.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/compile_joint.h"
+#include "runtime/policy/compile_plan.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/random_graph.h"
 #include "train/step/initial_weights.h"
@@ -190,7 +190,7 @@ Pipeline make_pipeline(std::uint64_t seed) {
   made.step.micro_batches = 2 * stages;
   made.step.pipeline = ops::balanced_layout(made.model, 2, stages, policy->chunks());
   for (std::int64_t k = 0; k < stages; ++k) made.graphs.push_back(ops::lower_train(made.model, made.step, k));
-  policy::JointDecision decision = policy::decide_together(made.graphs, *policy);
+  policy::Decision decision = policy::decide(made.graphs, *policy);
   made.graphs = std::move(decision.graphs);
   made.orders = std::move(decision.orders);
   const auto bits = run(made, plans_of(made, made.orders), std::chrono::seconds(60));

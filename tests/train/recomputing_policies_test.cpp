@@ -10,9 +10,8 @@
 #include "base/error.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/builtin/serial.h"
-#include "runtime/policy/compile_plan.h"
-#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/train/grid_run.h"
 
@@ -58,8 +57,8 @@ TEST(RecomputingPolicies, TrainWithTheBitsOfAnUnlimitedRun) {
     const Graph graph = ops::lower_train(run.model, run.step);
     run.policy = each.policy;
     run.memory_limit = serial_scratch(graph, each.fitting);
-    const policy::Decision decision =
-        policy::decide(graph, *policy::make_policy(run.policy), {.memory_limit = run.memory_limit}, {});
+    const auto decision =
+        testing::decide_one(graph, *policy::make_policy(run.policy), {.memory_limit = run.memory_limit});
     EXPECT_GT(decision.graph->tasks().size(), graph->tasks().size());
     testing::expect_equal(testing::run_grid(run), expected);
   }
@@ -100,12 +99,12 @@ TEST(RecomputingPolicies, KeepTheLimitAndAreNeverLongerThanPlainOrders) {
     const RandomStep step(seed);
     std::optional<plan::Order> plain;
     try {
-      plain = policy::order_within_memory(*policy, *step.plain, step.options);
+      plain = testing::order_within_memory(*policy, *step.plain, step.options);
     } catch (const UserError&) {
       // Plain orders take too much.
     }
     try {
-      const policy::Decision decision = policy::decide(step.lowered, *policy, step.options, step.chosen);
+      const auto decision = testing::decide_one(step.lowered, *policy, step.options, step.chosen);
       const plan::Plan plan = plan::make_plan(decision.graph, decision.order, policy->name());
       EXPECT_LE(plan.scratch_bytes, step.options.memory_limit) << seed;
       EXPECT_TRUE(plan::check_plan(plan).empty()) << seed;

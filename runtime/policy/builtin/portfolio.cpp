@@ -38,17 +38,14 @@ constexpr std::int64_t kUnitMoves = 4;  // of pipe-search, for each move of the 
 /// A member's orders, changed to fit the limits where that is possible, as they would be if it were chosen alone.
 std::vector<plan::Order> orders_of(const Policy& member, graph::Classes classes, const LimitedLists& lists,
                                    const PolicyOptions& options) {
-  if (!lists.limited()) return member.orders(classes, options);
-  if (classes.size() == 1) {
+  if (lists.limited()) {
     try {
-      return {order_within_memory(member, *classes.front(), options)};
+      return orders_within_memory(member, classes, options);
     } catch (const UserError&) {
       // Nothing fits: the member with the least memory counts.
     }
-    return member.orders(classes, options);
   }
-  std::vector<plan::Order> orders = member.orders(classes, without_limits(options));
-  return lists.weigh(orders).fits() ? orders : member.orders(classes, options);
+  return member.orders(classes, options);
 }
 
 /// Priorities from which to search, the best first: sweeps of each of the priorities, of which the one at `first` gave

@@ -38,6 +38,11 @@ std::vector<plan::Order> SerialPolicy::orders(graph::Classes classes, const Poli
     plan::streams_of(*graph, options.compute_streams);  // refuses bad options, as every policy does
     wanted.push_back(program_sequence(*graph));
   }
+  return serial_orders(classes, wanted, options);
+}
+
+std::vector<plan::Order> serial_orders(graph::Classes classes, const std::vector<std::vector<graph::TaskId>>& wanted,
+                                       const PolicyOptions& options) {
   std::vector<plan::Order> orders;
   for (const std::vector<graph::TaskId>& sequence : joint_sequences(classes, wanted, options))
     orders.push_back(serial_order(*classes[orders.size()], sequence));

@@ -25,5 +25,8 @@ std::vector<graph::TaskId> program_sequence(const graph::Graph& graph);
 
 /// The order in which each task of the sequence, which must be topological and complete, waits for the one before it.
 plan::Order serial_order(const graph::Graph& graph, std::span<const graph::TaskId> sequence);
+/// Such orders of all classes, in sequences that run together (pipeline/joint_orders.h).
+std::vector<plan::Order> serial_orders(graph::Classes classes, const std::vector<std::vector<graph::TaskId>>& wanted,
+                                       const PolicyOptions& options);
 
 }  // namespace weft::policy

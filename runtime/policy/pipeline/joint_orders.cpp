@@ -319,6 +319,7 @@ std::vector<plan::Order> joint_orders(graph::Classes classes, std::span<const co
 std::vector<std::vector<graph::TaskId>> joint_sequences(graph::Classes classes,
                                                         const std::vector<std::vector<graph::TaskId>>& wanted,
                                                         const PolicyOptions& options) {
+  if (classes.size() == 1) return wanted;
   std::vector<cost::TaskCosts> costs;
   std::vector<WantedSequence> each;
   for (std::size_t k = 0; k < classes.size(); ++k) {

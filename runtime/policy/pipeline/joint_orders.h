@@ -36,7 +36,8 @@ struct WantedSequence {
 std::vector<plan::Order> joint_orders(graph::Classes classes, std::span<const cost::TaskCosts> costs,
                                       const std::vector<WantedSequence>& wanted, const PolicyOptions& options);
 
-/// The sequences of such orders, without reasons and added edges.
+/// The sequences of such orders, without reasons and added edges. `wanted`: topological; with a single class the
+/// result.
 std::vector<std::vector<graph::TaskId>> joint_sequences(graph::Classes classes,
                                                         const std::vector<std::vector<graph::TaskId>>& wanted,
                                                         const PolicyOptions& options);

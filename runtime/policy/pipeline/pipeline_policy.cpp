@@ -4,9 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "runtime/plan/plan.h"
-#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -68,16 +67,6 @@ WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const
 constexpr int kMostTries = 4;     // of schedules whose plans may keep a memory limit
 constexpr double kMargin = 0.99;  // of what a smaller limit leaves
 
-/// The largest share of its limit that a class's plan takes.
-double largest_excess(graph::Classes classes, const std::vector<plan::Order>& orders, const PolicyOptions& options) {
-  double most = 0;
-  for (std::size_t k = 0; k < classes.size(); ++k) {
-    const std::int64_t bytes = plan::make_plan(classes[k], orders[k], "tried").scratch_bytes;
-    most = std::max(most, static_cast<double>(bytes) / static_cast<double>(scratch_limit(*classes[k], options)));
-  }
-  return most;
-}
-
 }  // namespace
 
 std::vector<plan::Order> PipelinePolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
@@ -95,9 +84,9 @@ std::vector<plan::Order> PipelinePolicy::orders(graph::Classes classes, const Po
   const bool limited = options.memory > 0 || options.memory_limit > 0;
   if (!keeps_limits() || !limited) return orders;
   for (int again = 0; again < kMostTries; ++again) {
-    const double excess = largest_excess(classes, orders, options);
-    if (excess <= 1) return orders;
-    program.memory_part *= kMargin / excess;
+    LimitedOrders tried = planned(classes, std::move(orders), options);
+    if (tried.fits()) return std::move(tried.orders);
+    program.memory_part *= kMargin / tried.excess;
     orders = orders_of(program, schedules(program, options), options);
   }
   return orders;

@@ -45,27 +45,27 @@ LimitedLists::LimitedLists(graph::Classes classes, const PolicyOptions& options)
   }
 }
 
-double LimitedLists::excess_of(std::span<const plan::Order> orders) const {
-  double most = 0;
-  for (std::size_t k = 0; k < orders.size(); ++k) {
-    if (limits_[k] <= 0) continue;
-    const std::int64_t bytes = plan::make_plan(classes_[k], orders[k], "tried").scratch_bytes;
-    most = std::max(most, static_cast<double>(bytes) / static_cast<double>(limits_[k]));
+LimitedOrders planned(graph::Classes classes, std::vector<plan::Order> orders, const PolicyOptions& options) {
+  LimitedOrders result{.orders = std::move(orders)};
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    const std::int64_t limit = scratch_limit(*classes[k], options);
+    if (limit <= 0) continue;
+    result.scratch_bytes.push_back(plan::make_plan(classes[k], result.orders[k], "tried").scratch_bytes);
+    const double share = static_cast<double>(result.scratch_bytes.back()) / static_cast<double>(limit);
+    result.excess = std::max(result.excess, share);
   }
-  return most;
+  return result;
 }
 
-LimitedOrders LimitedLists::weigh(std::vector<plan::Order> orders) const {
-  LimitedOrders weighed{.orders = std::move(orders)};
-  weighed.makespan = timetable_of(classes_, weighed.orders, tasks_.costs(), options_).makespan;
-  weighed.excess = excess_of(weighed.orders);
-  return weighed;
+LimitedOrders LimitedLists::timed(LimitedOrders orders) const {
+  orders.makespan = timetable_of(classes_, orders.orders, tasks_.costs(), options_).makespan;
+  return orders;
 }
 
 FitsMemory LimitedLists::fits() const {
   if (!limited_) return {};
   return [this](const ListScheduler& scheduler) {
-    return excess_of(scheduler.orders({.kind = plan::ReasonKind::best_ready})) <= 1;
+    return planned(classes_, scheduler.orders({.kind = plan::ReasonKind::best_ready}), options_).fits();
   };
 }
 
@@ -84,20 +84,19 @@ std::unique_ptr<ListScheduler> LimitedLists::scheduler(const LimitedOrders& list
 
 LimitedOrders LimitedLists::within(const Schedule& schedule, std::int64_t gathers_ahead,
                                    std::span<const std::int64_t> from) const {
-  LimitedOrders best, next{.limits = limits_, .gathers_ahead = gathers_ahead};
-  if (!from.empty()) next.limits.assign(from.begin(), from.end());
+  LimitedOrders best, under{.limits = limits_, .gathers_ahead = gathers_ahead};
+  if (!from.empty()) under.limits.assign(from.begin(), from.end());
   for (int i = 0; i < kTries; ++i) {
-    next.orders = schedule(*scheduler(next));
-    next.excess = excess_of(next.orders);
-    if (i == 0 || next.excess < best.excess) best = next;
+    LimitedOrders next = planned(classes_, schedule(*scheduler(under)), options_);
+    next.limits = under.limits;
+    next.gathers_ahead = gathers_ahead;
+    const double excess = next.excess;
+    if (i == 0 || excess < best.excess) best = std::move(next);
     if (best.fits()) break;
-    for (std::int64_t& limit : next.limits) {
-      if (limit <= 0) continue;
-      limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(kMargin * static_cast<double>(limit) / next.excess));
-    }
+    for (std::int64_t& limit : under.limits)
+      limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(kMargin * static_cast<double>(limit) / excess));
   }
-  best.makespan = timetable_of(classes_, best.orders, tasks_.costs(), options_).makespan;
-  return best;
+  return timed(std::move(best));
 }
 
 LimitedOrders LimitedLists::shortest(const Schedule& schedule) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/policy/policy.h"
@@ -22,6 +23,7 @@ struct LimitedOrders {
   std::vector<plan::Order> orders = {};
   double makespan = 0;  // nanoseconds (timetable.h)
   double excess = 0;    // the largest share of its limit that a class's plan takes; 0 without limits
+  std::vector<std::int64_t> scratch_bytes = {};  // of the plans by class; empty without limits
   // Of list schedules: the options under which they were made.
   std::vector<std::int64_t> limits = {};  // by class, on the bytes alive; 0: none
   std::int64_t gathers_ahead = 0;
@@ -31,6 +33,9 @@ struct LimitedOrders {
   bool better_than(const LimitedOrders& other) const;
 };
 
+/// Orders with what their plans take, not timed.
+LimitedOrders planned(graph::Classes classes, std::vector<plan::Order> orders, const PolicyOptions& options);
+
 /// A class's limit is scratch_limit() of its graph. The graphs must outlive the object.
 class LimitedLists {
  public:
@@ -38,7 +43,11 @@ class LimitedLists {
 
   const ClassTasks& tasks() const { return tasks_; }
   bool limited() const { return limited_; }
-  LimitedOrders weigh(std::vector<plan::Order> orders) const;
+  /// Whether weights are gathered.
+  bool gathers() const { return gathers_; }
+  LimitedOrders weigh(std::vector<plan::Order> orders) const {
+    return timed(planned(classes_, std::move(orders), options_));
+  }
   /// Empty without limits. Refers to this object.
   FitsMemory fits() const;
   /// Priorities by which tasks start in the same order as in `orders`.
@@ -59,7 +68,7 @@ class LimitedLists {
   LimitedOrders shortest(const Schedule& schedule) const;
 
  private:
-  double excess_of(std::span<const plan::Order> orders) const;
+  LimitedOrders timed(LimitedOrders orders) const;
 
   graph::Classes classes_;
   PolicyOptions options_;

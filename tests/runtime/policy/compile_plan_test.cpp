@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/fit_memory.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/deep_step.h"
+#include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 
 namespace weft::policy {
 namespace {
@@ -35,10 +39,10 @@ INSTANTIATE_TEST_SUITE_P(Searches, Decide, ::testing::ValuesIn(kSearches),
                          [](const auto& info) { return info.param.substr(0, info.param.find(':')); });
 
 TEST_P(Decide, ALimitThatDoesntBindChangesNothing) {
-  const Decision free = decide(graph_, *policy_, limited(0), {});
+  const auto free = testing::decide_one(graph_, *policy_, limited(0));
   const std::int64_t needed = plan::make_plan(graph_, free.order, "").scratch_bytes;
   for (const std::int64_t limit : {needed, 10 * needed}) {
-    const Decision decision = decide(graph_, *policy_, limited(limit), {});
+    const auto decision = testing::decide_one(graph_, *policy_, limited(limit));
     EXPECT_TRUE(decision.rewrites.empty());
     EXPECT_EQ(decision.graph->fingerprint(), graph_->fingerprint());
     EXPECT_EQ(decision.order, free.order);
@@ -47,8 +51,8 @@ TEST_P(Decide, ALimitThatDoesntBindChangesNothing) {
 
 TEST_P(Decide, LayersAreComputedAgainWherePlainOrdersTakeTooMuch) {
   const std::int64_t limit = scratch("recompute=0-2");
-  EXPECT_THROW(order_within_memory(*policy_, *graph_, limited(limit)), UserError);
-  const Decision decision = decide(graph_, *policy_, limited(limit), {});
+  EXPECT_THROW(testing::order_within_memory(*policy_, *graph_, limited(limit)), UserError);
+  const auto decision = testing::decide_one(graph_, *policy_, limited(limit));
   EXPECT_EQ(text(decision.rewrites), "recompute=0-2");
   EXPECT_EQ(decision.graph->fingerprint(), plan::rewrite(graph_, decision.rewrites)->fingerprint());
   const plan::Plan plan = plan::make_plan(decision.graph, decision.order, policy_->name());
@@ -62,21 +66,22 @@ TEST_P(Decide, LayersAreComputedAgainWherePlainOrdersTakeTooMuch) {
   }
   // The state counts too.
   const std::int64_t state = state_bytes(*graph_);
-  EXPECT_EQ(text(decide(graph_, *policy_, {.memory = state + limit, .cost_model = costs_}, {}).rewrites),
+  EXPECT_EQ(text(testing::decide_one(graph_, *policy_, {.memory = state + limit, .cost_model = costs_}).rewrites),
             "recompute=0-2");
 }
 
 TEST_P(Decide, TheUsersRewritesStayAndAreNotRepeated) {
   const auto chosen = plan::parse_rewrites("recompute=1;reshard=0");
-  const Decision decision = decide(graph_, *policy_, limited(scratch("recompute=1;reshard=0;recompute=0,2")), chosen);
+  const auto decision =
+      testing::decide_one(graph_, *policy_, limited(scratch("recompute=1;reshard=0;recompute=0,2")), chosen);
   EXPECT_TRUE(text(decision.rewrites).starts_with("recompute=1;reshard=0;recompute=0,2")) << text(decision.rewrites);
 }
 
 TEST_P(Decide, ARefusalTellsThatRewritesWereTried) {
   const std::int64_t least = scratch("recompute;reshard");
-  EXPECT_NO_THROW(decide(graph_, *policy_, limited(least), {}));
+  EXPECT_NO_THROW(testing::decide_one(graph_, *policy_, limited(least)));
   try {
-    decide(graph_, *policy_, limited(least - 1), {});
+    testing::decide_one(graph_, *policy_, limited(least - 1));
     FAIL() << "a plan above its limit";
   } catch (const UserError& error) {
     const std::string message = error.what();
@@ -92,8 +97,29 @@ TEST(DecideByOthers, PoliciesThatDontSearchRefuse) {
   for (const std::string& name : graph_policy_names()) {
     const auto policy = make_policy(name);
     if (policy->rewrites_to_fit()) continue;
-    EXPECT_THROW(decide(graph, *policy, options, {}), UserError) << name;
+    EXPECT_THROW(testing::decide_one(graph, *policy, options), UserError) << name;
   }
+}
+
+// Any policy's step is changed if a stage doesn't fit, and refused if nothing fits.
+TEST(DecideStages, KeepEachStageWithinItsLimit) {
+  const testing::PipelineToy toy({.stages = 2, .micro_batches = 6});
+  const auto policy = make_policy("gpipe");
+  const auto most = [](const std::vector<plan::Plan>& plans) {
+    return std::max(plans[0].scratch_bytes, plans[1].scratch_bytes);
+  };
+  const std::vector<plan::Plan> wanted = testing::checked_plans(toy.classes(), "gpipe");
+  const std::int64_t least = most(testing::checked_plans(toy.classes(), "serial"));
+  ASSERT_LT(least, most(wanted));
+  EXPECT_EQ(compile(toy.classes(), *policy, {.memory_limit = most(wanted)})[0].fingerprint, wanted[0].fingerprint);
+  const std::vector<plan::Plan> changed = testing::checked_plans(toy.classes(), "gpipe", {.memory_limit = least});
+  EXPECT_LE(most(changed), least);
+  for (const plan::Plan& plan : changed) {
+    const plan::Selection* selection = plan::selection_of(plan.reasons);
+    ASSERT_NE(selection, nullptr);
+    EXPECT_TRUE(selection->keeps_limit);
+  }
+  EXPECT_THROW(compile(toy.classes(), *policy, {.memory_limit = least / 4}), UserError);
 }
 
 }  // namespace

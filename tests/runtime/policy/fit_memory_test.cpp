@@ -116,7 +116,7 @@ TEST(FitMemory, AnOrderThatFitsIsNotChanged) {
   const auto policy = make_policy("program");
   const plan::Order wanted = testing::order_of(*policy, *prefetch.graph, {});
   const std::int64_t needed = plan::make_plan(prefetch.graph, wanted, "program").scratch_bytes;
-  EXPECT_EQ(order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed}), wanted);
+  EXPECT_EQ(testing::order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed}), wanted);
 }
 
 TEST(FitMemory, AChangedOrderSaysSo) {
@@ -126,7 +126,7 @@ TEST(FitMemory, AChangedOrderSaysSo) {
   ASSERT_EQ(needed, 2 * Prefetch::n * 4);
   const plan::Plan plan = compile_plan(prefetch.graph, *policy, {.memory_limit = needed - 1});
   EXPECT_EQ(plan.scratch_bytes, needed / 2);
-  const plan::Order order = order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed - 1});
+  const plan::Order order = testing::order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed - 1});
   for (const plan::Reason& reason : order.reasons) {
     ASSERT_TRUE(reason.selection);
     EXPECT_TRUE(reason.selection->keeps_limit);

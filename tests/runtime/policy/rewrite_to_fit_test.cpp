@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/policy/compile_plan.h"
 #include "tests/runtime/policy/deep_step.h"
+#include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 
 namespace weft::policy {
 namespace {
@@ -13,13 +18,15 @@ constexpr std::int64_t kInner = 1024, kWeight = 512;
 class RewriteToFit : public ::testing::Test {
  protected:
   FittingRewrites find(std::int64_t limit, double gather, double inner) {
-    const auto rewritten = [this](std::span<const plan::Rewrite> more) { return plan::rewrite(graph_, more); };
+    const auto rewritten = [this](const std::vector<std::vector<plan::Rewrite>>& more) {
+      return std::vector{plan::rewrite(graph_, more.front())};
+    };
     return find_fitting_rewrites(
-        rewritten, {.memory_limit = limit, .cost_model = testing::deep_costs(kFittedLayers, gather, inner)});
+        1, rewritten, {true}, {.memory_limit = limit, .cost_model = testing::deep_costs(kFittedLayers, gather, inner)});
   }
   std::int64_t scratch(const std::string& rewrites) const { return testing::serial_scratch(graph_, rewrites); }
   static std::string text(const FittingRewrites& found) {
-    return plan::to_string(std::span<const plan::Rewrite>(found.rewrites));
+    return found.rewrites.empty() ? "" : plan::to_string(std::span<const plan::Rewrite>(found.rewrites.front()));
   }
 
   std::shared_ptr<const graph::Graph> graph_ = testing::deep_step(kFittedLayers, kInner, kWeight);
@@ -38,8 +45,8 @@ TEST_F(RewriteToFit, AsFewLayersAsFitAreComputedAgainIfGathersAreDear) {
     const FittingRewrites found = find(scratch(rewrites), 1000, 1);
     EXPECT_TRUE(found.possible);
     EXPECT_EQ(text(found), rewrites);
-    ASSERT_NE(found.graph, nullptr);
-    EXPECT_EQ(found.graph->fingerprint(), plan::rewrite(graph_, found.rewrites)->fingerprint());
+    ASSERT_EQ(found.graphs.size(), 1U);
+    EXPECT_EQ(found.graphs.front()->fingerprint(), plan::rewrite(graph_, found.rewrites.front())->fingerprint());
     EXPECT_GE(found.priced, 1U);
   }
 }
@@ -54,7 +61,7 @@ TEST_F(RewriteToFit, BothIfNeitherIsEnough) {
   ASSERT_LT(least, scratch("reshard"));
   const FittingRewrites found = find(least, 10, 10);
   EXPECT_EQ(text(found), "recompute=0-4;reshard=0-4");  // the last layer's are needed again at once
-  EXPECT_EQ(found.least_scratch, least);
+  EXPECT_EQ(found.least.scratch_bytes, std::vector{least});
 }
 
 TEST_F(RewriteToFit, NothingIsFoundBelowTheLeast) {
@@ -62,15 +69,15 @@ TEST_F(RewriteToFit, NothingIsFoundBelowTheLeast) {
   const FittingRewrites found = find(least - 1, 1, 1);
   EXPECT_TRUE(found.possible);
   EXPECT_TRUE(found.rewrites.empty());
-  EXPECT_EQ(found.graph, nullptr);
+  EXPECT_TRUE(found.graphs.empty());
   EXPECT_EQ(found.priced, 0U);
-  EXPECT_EQ(found.least_scratch, least);
+  EXPECT_EQ(found.least.scratch_bytes, std::vector{least});
 }
 
 TEST_F(RewriteToFit, APlainGraphThatFitsIsThePlainestChoice) {
   const FittingRewrites found = find(2 * scratch(""), 10, 10);
   EXPECT_TRUE(found.rewrites.empty());
-  EXPECT_EQ(found.graph, nullptr);
+  EXPECT_TRUE(found.graphs.empty());
 }
 
 TEST_F(RewriteToFit, WhatIsDoneAlreadyIsLeft) {
@@ -79,6 +86,73 @@ TEST_F(RewriteToFit, WhatIsDoneAlreadyIsLeft) {
   EXPECT_EQ(text(found), "recompute=1,3");
   graph_ = plan::rewrite(graph_, plan::parse_rewrites("recompute;reshard"));
   EXPECT_FALSE(find(1, 1, 1).possible);
+}
+
+testing::PipelineToy keeping_toy() {
+  return testing::PipelineToy({.stages = 3, .micro_batches = 6, .count = 16, .saved = 8192});
+}
+
+std::int64_t most_scratch(const std::vector<plan::Plan>& plans) {
+  std::int64_t most = 0;
+  for (const plan::Plan& plan : plans) most = std::max(most, plan.scratch_bytes);
+  return most;
+}
+
+// The other stage sends a message once.
+TEST(RecomputeOfStages, KeepsWhatMessagesBrought) {
+  const testing::PipelineToy toy = keeping_toy();
+  const plan::Rewrite recompute = plan::RecomputeLayers{};
+  for (const auto& plain : toy.classes()) {
+    const auto rewritten = plan::rewrite(plain, {&recompute, 1});
+    const auto count = [](const graph::Graph& graph, auto&& holds) {
+      return std::ranges::count_if(graph.tasks(), holds);
+    };
+    const auto receives = [](const graph::Task& task) {
+      return std::holds_alternative<graph::Receive>(task.operation);
+    };
+    const auto computes = [](const graph::Task& task) { return !graph::is_collective(task.operation); };
+    EXPECT_EQ(count(*rewritten, receives), count(*plain, receives));
+    EXPECT_EQ(count(*rewritten, computes), count(*plain, computes) + 6);
+  }
+}
+
+// With little more than one micro-batch's activations a pipeline can't be busy, unless they are computed again.
+TEST(RecomputeOfStages, MakesAStepShorterThatIsShortOfMemory) {
+  const testing::PipelineToy toy = keeping_toy();
+  PolicyOptions options{.cost_model = toy.prices()};
+  options.memory_limit = most_scratch(testing::checked_plans(toy.classes(), "program", options)) * 6 / 5;
+  const auto policy = make_policy("portfolio:budget=20");
+  const Decision decision = decide(toy.classes(), *policy, options);
+  std::vector<plan::Plan> plans;
+  bool recomputes = false;
+  for (std::size_t k = 0; k < decision.graphs.size(); ++k) {
+    plans.push_back(plan::make_plan(decision.graphs[k], decision.orders[k], "tried"));
+    EXPECT_LE(plans.back().scratch_bytes, options.memory_limit);
+    recomputes = recomputes || !decision.rewrites[k].empty();
+    const plan::Selection* selection = plan::selection_of(decision.orders[k].reasons);
+    ASSERT_NE(selection, nullptr);
+    EXPECT_EQ(selection->rewrites, plan::to_string(std::span<const plan::Rewrite>(decision.rewrites[k])));
+  }
+  EXPECT_TRUE(recomputes);
+  EXPECT_TRUE(plan::check(testing::pointers_to(plans)).empty());
+  std::vector<plan::Plan> plain;
+  const std::vector<plan::Order> orders = policy->orders(toy.classes(), options);
+  for (std::size_t k = 0; k < orders.size(); ++k)
+    plain.push_back(plan::make_plan(toy.classes()[k], orders[k], "tried"));
+  simulate::SimulationOptions simulation;
+  simulation.grid = toy.grid();
+  const auto step_of = [&](const std::vector<plan::Plan>& tried) {
+    std::vector<cost::TaskCosts> costs;
+    for (const plan::Plan& plan : tried) costs.push_back(toy.prices()->costs(*plan.graph));
+    return simulate::simulate_together(testing::pointers_to(tried), costs, {}, simulation).step_ns;
+  };
+  EXPECT_LT(step_of(plans), 0.9 * step_of(plain));
+}
+
+TEST(RecomputeOfStages, NothingFitsIntoVeryLittle) {
+  const testing::PipelineToy toy = keeping_toy();
+  const PolicyOptions options{.memory_limit = 4096, .cost_model = toy.prices()};
+  EXPECT_THROW(decide(toy.classes(), *make_policy("anneal:iterations=5"), options), UserError);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan.h"
-#include "runtime/policy/compile_joint.h"
+#include "runtime/policy/compile_plan.h"
 #include "runtime/policy/policy.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/pipeline_toy.h"
@@ -23,7 +23,7 @@ namespace weft::testing {
 /// The plans of a policy, which pass the checker.
 inline std::vector<plan::Plan> checked_plans(std::span<const std::shared_ptr<const graph::Graph>> classes,
                                              const std::string& policy, const policy::PolicyOptions& options = {}) {
-  std::vector<plan::Plan> plans = policy::compile_together(classes, *policy::make_policy(policy), options);
+  std::vector<plan::Plan> plans = policy::compile(classes, *policy::make_policy(policy), options);
   for (const plan::Violation& violation : plan::check(pointers_to(plans)))
     ADD_FAILURE() << policy << ": " << violation.message;
   return plans;

@@ -20,7 +20,7 @@ TEST(DualPipeV, IdlesAsPublished) {
   for (const Case& c : {Case{2, 1000, 120}, Case{3, 1000, 120}, Case{4, 0, 64}, Case{8, 0, 64}}) {
     const testing::PipelineToy toy(testing::shaped_for(
         "dualpipe-v", {.stages = c.p, .micro_batches = 2 * c.p, .weight = c.weight, .pieces = c.pieces}));
-    const auto plans = compile_together(toy.classes(), *make_policy("dualpipe-v"), {.cost_model = toy.prices()});
+    const auto plans = compile(toy.classes(), *make_policy("dualpipe-v"), {.cost_model = toy.prices()});
     const double forward = 1000, backward = 1000 + c.weight;
     const double published = static_cast<double>(c.p - 1) * (forward + 2 * backward - 3 * c.weight);
     EXPECT_NEAR(testing::idle_times(toy, plans).of_step, published, 0.01 * published) << c.p;
@@ -42,7 +42,7 @@ TEST(DualPipeV, KeepsActivationsAsPublished) {
 TEST(DualPipeV, TheTasksOfAPairAlternate) {
   const testing::PipelineToy toy(
       testing::shaped_for("dualpipe-v", {.stages = 2, .micro_batches = 4, .weight = 0, .pieces = 2}));
-  const auto plans = compile_together(toy.classes(), *make_policy("dualpipe-v"), {.cost_model = toy.prices()});
+  const auto plans = compile(toy.classes(), *make_policy("dualpipe-v"), {.cost_model = toy.prices()});
   const std::string pair = "dualpipe-v: main part, chunk 1 forward beside chunk 2 backward 1 of 1";
   std::vector<std::string> tasks;
   for (const plan::Entry& entry : plans[0].streams.front().entries) {

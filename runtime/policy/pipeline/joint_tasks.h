@@ -47,7 +47,7 @@ class JointTasks {
     return step == graph::Meetings::kNone ? std::span(&members_[node], 1) : std::span(steps_.all()[step].members);
   }
 
-  /// The costs of a class, in which all members of a node have the node's time, on their links too.
+  /// The costs of a class, in which all members of a node have its first one's time, on their links too.
   const cost::TaskCosts& costs(std::size_t rank) const { return costs_[rank]; }
   double cost(std::uint32_t node) const { return costs_[members_[node].of_class].ns[members_[node].task]; }
   /// By number.

@@ -18,7 +18,7 @@ struct Timetable {
   double makespan = 0;  // the end of the last task
 };
 
-/// Each stream runs its queue one task at a time, with the contention that the options describe (running_tasks.h); a
+/// Each stream runs its queue one task at a time, with the contention that the options describe (running_lanes.h); a
 /// task starts as soon as its edges of distance 0 (the graph's and the added edges) allow. As in a plan, an edge
 /// issued_before between two streams waits for completion. The sequence must be topological. Equal to the simulator's
 /// times of ranks that are alike, if the order's plan has no waits beyond these edges. Takes O(tasks · streams +

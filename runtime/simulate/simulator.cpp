@@ -177,11 +177,9 @@ class Simulator {
       result.contention_ns = 0;
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank) advance(rank, false);
-    while (true) {
-      const std::size_t slot = engine_.first();
-      if (engine_.finish(slot) == time::Engine::kNever) break;
-      engine_.advance(engine_.finish(slot));
-      finish(slot);
+    while (engine_.next() < time::Engine::kNever) {
+      engine_.advance(engine_.next());
+      finish(engine_.first());
     }
     if (left_ > 0) throw RuntimeFault(standstill());
   }

@@ -23,15 +23,44 @@ Engine::Engine(std::span<const ClassLoads* const> ranks, const cost::Machine* ma
   }
   on_link_ = cost::LinkShares(links_ * (has_messages_ ? 2 : 1));
   state_.slots.resize(streams_.size());
+  state_.running.resize(streams_.size());
+  state_.ranks.resize(ranks_.size());
   state_.ends = EventQueue(streams_.size());
 }
 
 void Engine::reset() {
-  for (std::size_t slot = 0; slot < slots(); ++slot) {
-    state_.slots[slot].task = kIdle;
-    state_.ends.remove(slot);
-  }
+  while (!empty()) end(first());
   state_.now = 0;
+}
+
+void Engine::enter(std::size_t slot) {
+  if (streams_[slot].local) return;
+  const std::size_t rank = rank_of_[slot];
+  std::uint32_t* const first = state_.running.data() + ranks_[rank].begin;
+  std::uint32_t* place = first + running(rank).size();
+  for (; place != first && place[-1] > slot; --place) *place = place[-1];
+  *place = static_cast<std::uint32_t>(slot);
+  count(slot, 1);
+}
+
+void Engine::leave(std::size_t slot) {
+  if (streams_[slot].local) return;
+  const std::size_t rank = rank_of_[slot];
+  std::uint32_t* place = state_.running.data() + ranks_[rank].begin;
+  const std::uint32_t* const last = place + running(rank).size() - 1;
+  while (*place != slot) ++place;
+  for (; place != last; ++place) *place = place[1];
+  count(slot, -1);
+}
+
+void Engine::count(std::size_t slot, int tasks) {
+  Running& running = state_.ranks[rank_of_[slot]];
+  if (streams_[slot].compute) {
+    running.computing += tasks;
+  } else {
+    running.communicating += tasks;
+    running.changed = true;
+  }
 }
 
 void Engine::start(std::size_t slot, std::uint32_t task, double ns) {
@@ -39,6 +68,7 @@ void Engine::start(std::size_t slot, std::uint32_t task, double ns) {
   const auto lead = static_cast<std::uint32_t>(slot);
   state_.slots[slot] = {task, lead, kIdle, &ranks_[rank_of_[slot]].loads->task(task), ns, 1, state_.now, 1};
   state_.ends.set(slot, state_.now + ns);
+  enter(slot);
 }
 
 void Engine::join(std::size_t slot, std::uint32_t task, std::size_t before) {
@@ -46,12 +76,15 @@ void Engine::join(std::size_t slot, std::uint32_t task, std::size_t before) {
   state_.slots[slot] = {
       .task = task, .lead = state_.slots[before].lead, .load = &ranks_[rank_of_[slot]].loads->task(task)};
   state_.slots[before].next = static_cast<std::uint32_t>(slot);
+  enter(slot);
 }
 
 void Engine::end(std::size_t slot) {
   state_.ends.remove(slot);
-  for (std::uint32_t member = static_cast<std::uint32_t>(slot); member != kIdle; member = state_.slots[member].next)
+  for (std::uint32_t member = static_cast<std::uint32_t>(slot); member != kIdle; member = state_.slots[member].next) {
     state_.slots[member].task = kIdle;
+    leave(member);
+  }
 }
 
 /// With messages, the directions of a link are shared by themselves: a collective uses both.
@@ -69,42 +102,40 @@ void Engine::settle(std::size_t rank) {
   const Rank& at = ranks_[rank];
   if (at.pool == kOwnCores) {
     if (!at.loads->contends()) return;
-    settle_transports(at, 1);
+    settle_transports(rank, 1);
   } else {
     const double share = share_of(pools_[at.pool]);
-    for (const std::int64_t member : pools_[at.pool].ranks)
-      settle_transports(ranks_[static_cast<std::size_t>(member)], share);
+    for (const std::int64_t member : pools_[at.pool].ranks) settle_transports(static_cast<std::size_t>(member), share);
   }
-  settle_computations(at);
+  settle_computations(rank);
 }
 
 /// `share`: of its cores that the rank gets. While it computes, its transports progress between slices of its tasks, so
 /// they get no more.
-void Engine::settle_transports(const Rank& rank, double share) {
+void Engine::settle_transports(std::size_t rank, double share) {
+  Running& transports = state_.ranks[rank];
+  const bool beside = transports.computing > 0;
+  if (!transports.changed && transports.beside == beside && transports.share == share) return;
+  transports.changed = false;
+  transports.beside = beside;
+  transports.share = share;
   on_link_.clear();
-  bool communicating = false, computing = false;
-  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
-    const StreamLoad& stream = streams_[slot];
-    if (idle(slot) || stream.local) continue;
-    (stream.compute ? computing : communicating) = true;
-    if (!stream.compute) use_link(stream, state_.slots[slot].load->use);
+  for (const std::uint32_t slot : running(rank)) {
+    if (communicates(slot)) use_link(streams_[slot], state_.slots[slot].load->use);
   }
-  if (!communicating) return;
   on_link_.divide();
   double wanted = 0;  // cores, by all transports
-  for (std::size_t slot = rank.begin; shared_cores_ && slot < rank.end; ++slot) {
-    if (!communicates(slot)) continue;
+  for (const std::uint32_t slot : running(rank)) {
     const TaskLoad& load = *state_.slots[slot].load;
-    wanted += load.cores * link_rate(streams_[slot], load.use);
+    if (shared_cores_ && communicates(slot)) wanted += load.cores * link_rate(streams_[slot], load.use);
   }
   const double granted = wanted > cores_ ? cores_ / wanted : 1;
-  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
+  for (const std::uint32_t slot : running(rank)) {
     if (!communicates(slot)) continue;
     // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
     // don't overwrite on_link_.
     const TaskLoad& load = *state_.slots[slot].load;
-    const double beside = computing ? load.beside * share : 1;
-    offer(slot, std::min(beside, granted) * link_rate(streams_[slot], load.use));
+    offer(slot, std::min(beside ? load.beside * share : 1, granted) * link_rate(streams_[slot], load.use));
   }
 }
 
@@ -123,59 +154,59 @@ void Engine::offer(std::size_t slot, double share) {
   }
   if (!set_rate(state.lead, rate) || !shared_cores_) return;
   for (std::uint32_t member = state.lead; member != kIdle; member = state_.slots[member].next) {
-    if (rank_of_[member] != rank_of_[slot]) settle_computations(ranks_[rank_of_[member]]);
+    if (rank_of_[member] != rank_of_[slot]) settle_computations(rank_of_[member]);
   }
 }
 
 /// Of a rank, and of the ranks with which it shares cores.
-void Engine::settle_computations(const Rank& rank) {
-  if (rank.pool == kOwnCores) return settle_own_computations(rank, 1);
-  const cost::CorePool& pool = pools_[rank.pool];
+void Engine::settle_computations(std::size_t rank) {
+  if (ranks_[rank].pool == kOwnCores) {
+    if (shared_cores_ || !ranks_[rank].loads->slowdowns().none()) settle_own_computations(rank, 1);
+    return;
+  }
+  const cost::CorePool& pool = pools_[ranks_[rank].pool];
   const double share = share_of(pool);
-  for (const std::int64_t member : pool.ranks) settle_own_computations(ranks_[static_cast<std::size_t>(member)], share);
+  for (const std::int64_t member : pool.ranks) settle_own_computations(static_cast<std::size_t>(member), share);
 }
 
 /// The share of its cores that each rank of the pool gets.
 double Engine::share_of(const cost::CorePool& pool) const {
   double wanted = 0;
   for (const std::int64_t member : pool.ranks) {
-    const RankUse use = use_of(ranks_[static_cast<std::size_t>(member)]);
-    wanted += use.computing > 0 ? cores_ : std::min(cores_, use.taken);
+    const auto rank = static_cast<std::size_t>(member);
+    wanted += state_.ranks[rank].computing > 0 ? cores_ : std::min(cores_, cores_taken(rank));
   }
   const auto cores = static_cast<double>(pool.cores);
   return wanted > cores ? cores / wanted : 1;
 }
 
-Engine::RankUse Engine::use_of(const Rank& rank) const {
-  RankUse use;
-  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
-    if (idle(slot)) continue;
+/// By a rank's transports.
+double Engine::cores_taken(std::size_t rank) const {
+  double taken = 0;
+  for (const std::uint32_t slot : running(rank)) {
     const Slot& state = state_.slots[slot];
-    if (streams_[slot].compute) {
-      ++use.computing;
-    } else if (shared_cores_ && !streams_[slot].local) {
-      use.taken += state.load->cores * state_.slots[state.lead].rate;
-    }
+    if (shared_cores_ && communicates(slot)) taken += state.load->cores * state_.slots[state.lead].rate;
   }
-  return use;
+  return taken;
 }
 
 /// `share`: of its cores that the rank gets.
-void Engine::settle_own_computations(const Rank& rank, double share) {
-  const auto [computing, taken] = use_of(rank);
-  if (computing == 0) return;
+void Engine::settle_own_computations(std::size_t rank, double share) {
+  const ClassLoads& loads = *ranks_[rank].loads;
+  const int computing = state_.ranks[rank].computing;
   double granted = 1;
-  if (shared_cores_) {
-    const double wanted = cores_ * computing / static_cast<double>(rank.loads->compute_streams());
-    granted = std::min(1.0, std::max(0.0, cores_ - taken) / wanted);
+  if (shared_cores_ && computing > 0) {
+    const double wanted = cores_ * computing / static_cast<double>(loads.compute_streams());
+    granted = std::min(1.0, std::max(0.0, cores_ - cores_taken(rank)) / wanted);
   }
-  const cost::KindSlowdowns& slowdowns = rank.loads->slowdowns();
-  for (std::size_t slot = rank.begin; slot < rank.end; ++slot) {
-    if (!streams_[slot].compute || idle(slot)) continue;
+  const std::span<const std::uint32_t> slots = running(rank);
+  for (const std::uint32_t slot : slots) {
+    if (communicates(slot)) continue;
     const std::uint32_t kind = state_.slots[slot].load->kind;
     double factor = 1;
-    for (std::size_t other = rank.begin; !slowdowns.none() && other < rank.end; ++other) {
-      if (communicates(other)) factor = std::max(factor, slowdowns.factor(kind, state_.slots[other].load->kind));
+    for (const std::uint32_t other : slots) {
+      if (communicates(other))
+        factor = std::max(factor, loads.slowdowns().factor(kind, state_.slots[other].load->kind));
     }
     set_rate(slot, share * granted / factor);
   }

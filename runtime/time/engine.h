@@ -21,7 +21,7 @@ namespace weft::time {
 /// the rules of contention (runtime/simulate/simulator.h), a meeting at the rate of its slowest member.
 ///
 ///   engine.start(a, task, ns);  engine.settle(0);   // settle each rank on which tasks have started or ended
-///   engine.advance(engine.finish(engine.first()));  // to the next end
+///   engine.advance(engine.next());
 ///   engine.end(engine.first());
 ///
 /// Nothing is allocated after the construction.
@@ -57,8 +57,11 @@ class Engine {
 
   bool idle(std::size_t slot) const { return state_.slots[slot].task == kIdle; }
   std::uint32_t task(std::size_t slot) const { return state_.slots[slot].task; }
-  /// The slot whose task ends first, of a meeting its lead; of equal times, the first one. Any slot if all are idle.
+  bool empty() const { return state_.ends.empty(); }
+  /// The slot whose task ends first, of a meeting its lead; of equal times, the first slot. Some task must run.
   std::size_t first() const { return state_.ends.first(); }
+  /// When the first task ends; kNever if none does.
+  double next() const { return empty() ? kNever : finish(first()); }
   /// When a task ends if no rate changes, of a meeting at its lead; kNever if the slot is idle.
   double finish(std::size_t slot) const { return state_.ends.time(slot); }
   /// The time that the slot's task would still take alone, of a meeting at its lead.
@@ -74,8 +77,18 @@ class Engine {
     double remaining = 0, rate = 1, updated = 0;  // in ns alone; 1: as if alone; of a lead
     double share = 1;                             // the rate that this rank allows its collective
   };
+  /// Of a rank.
+  struct Running {
+    int computing = 0, communicating = 0;  // numbers of tasks
+    // What the rates of its transports follow from:
+    bool changed = false;  // a transport started or ended since
+    bool beside = false;   // computations ran
+    double share = 1;      // of its cores that the rank had
+  };
   struct State {
     std::vector<Slot> slots;
+    std::vector<std::uint32_t> running;  // from each rank's first slot on: its slots that run, ascending
+    std::vector<Running> ranks;
     EventQueue ends;
     double now = 0;
   };
@@ -91,21 +104,23 @@ class Engine {
     std::size_t begin, end;  // slots
     std::uint32_t pool = kOwnCores;
   };
-  /// Of a rank: the number of its running computations, and the cores that its transports take.
-  struct RankUse {
-    int computing = 0;
-    double taken = 0;
-  };
-
-  bool communicates(std::size_t slot) const { return !streams_[slot].compute && !streams_[slot].local && !idle(slot); }
+  /// A rank's slots that compute or communicate; local tasks don't count.
+  std::span<const std::uint32_t> running(std::size_t rank) const {
+    const Running& at = state_.ranks[rank];
+    return {state_.running.data() + ranks_[rank].begin, static_cast<std::size_t>(at.computing + at.communicating)};
+  }
+  bool communicates(std::size_t slot) const { return !streams_[slot].compute; }
+  void enter(std::size_t slot);
+  void leave(std::size_t slot);
+  void count(std::size_t slot, int tasks);
   void use_link(const StreamLoad& stream, double use);
   double link_rate(const StreamLoad& stream, double use) const;
-  void settle_transports(const Rank& rank, double share);
+  void settle_transports(std::size_t rank, double share);
   void offer(std::size_t slot, double share);
-  void settle_computations(const Rank& rank);
-  void settle_own_computations(const Rank& rank, double share);
+  void settle_computations(std::size_t rank);
+  void settle_own_computations(std::size_t rank, double share);
   double share_of(const cost::CorePool& pool) const;
-  RankUse use_of(const Rank& rank) const;
+  double cores_taken(std::size_t rank) const;
   bool set_rate(std::size_t slot, double rate);
 
   std::vector<Rank> ranks_;

@@ -1,8 +1,6 @@
-// A queue of events: at most one time for each of a fixed number of slots, which can change. A heap where there are
-// many slots.
+// A queue of events: a heap of times, at most one for each of a fixed number of slots; a slot's time can change.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,23 +13,16 @@ class EventQueue {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  explicit EventQueue(std::size_t slots = 0)
-      : is_heap_(slots > kScanned), time_(std::max<std::size_t>(1, slots), kNever), place_(is_heap_ ? slots : 0, kAbsent) {}
+  explicit EventQueue(std::size_t slots = 0) : time_(slots, kNever), place_(slots, kAbsent) {}
 
-  /// The slot with the earliest time; any slot if none has one.
-  std::size_t first() const {
-    if (is_heap_) return heap_.empty() ? 0 : heap_.front();
-    return static_cast<std::size_t>(std::ranges::min_element(time_) - time_.begin());
-  }
+  bool empty() const { return heap_.empty(); }
+  /// The slot with the earliest time.
+  std::size_t first() const { return heap_.front(); }
   /// kNever if the slot has none.
   double time(std::size_t slot) const { return time_[slot]; }
 
   /// Adds the slot or moves it.
   void set(std::size_t slot, double time) {
-    if (!is_heap_) {
-      time_[slot] = time;
-      return;
-    }
     const auto id = static_cast<std::uint32_t>(slot);
     if (place_[slot] == kAbsent) {
       place_[slot] = static_cast<std::uint32_t>(heap_.size());
@@ -46,10 +37,9 @@ class EventQueue {
   }
 
   void remove(std::size_t slot) {
-    time_[slot] = kNever;
-    if (!is_heap_) return;
     const std::uint32_t place = place_[slot];
     if (place == kAbsent) return;
+    time_[slot] = kNever;
     place_[slot] = kAbsent;
     const std::uint32_t last = heap_.back();
     heap_.pop_back();
@@ -61,7 +51,6 @@ class EventQueue {
 
  private:
   static constexpr std::uint32_t kAbsent = UINT32_MAX;
-  static constexpr std::size_t kScanned = 32;  // so many slots are looked through in less time than a heap takes
 
   bool before(std::uint32_t a, std::uint32_t b) const { return time_[a] < time_[b] || (time_[a] == time_[b] && a < b); }
   void put(std::size_t place, std::uint32_t slot) {
@@ -87,7 +76,6 @@ class EventQueue {
     put(place, slot);
   }
 
-  bool is_heap_;
   std::vector<double> time_;
   std::vector<std::uint32_t> place_, heap_;
 };

@@ -47,14 +47,10 @@ void ClassTasks::join_steps() {
     return least;
   };
   for (const graph::Meeting& step : steps_.all()) {
-    double ns = 0, link_ns = 0;
+    const graph::ClassTask& first = step.members.front();
+    const double ns = costs_[first.of_class].ns[first.task], link_ns = costs_[first.of_class].on_link()[first.task];
     for (const graph::ClassTask& member : step.members) {
       node_of_[first_[member.of_class] + member.task] = node(step);
-      const double each = costs_[member.of_class].ns[member.task];
-      if (each >= ns) link_ns = costs_[member.of_class].on_link()[member.task];
-      ns = std::max(ns, each);
-    }
-    for (const graph::ClassTask& member : step.members) {
       costs_[member.of_class].ns[member.task] = ns;
       if (!costs_[member.of_class].link_ns.empty()) costs_[member.of_class].link_ns[member.task] = link_ns;
     }

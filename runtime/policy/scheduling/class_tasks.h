@@ -50,7 +50,7 @@ class ClassTasks {
     return step == graph::Meetings::kNone ? std::span(&members_[node], 1) : std::span(steps_.all()[step].members);
   }
 
-  /// The costs by class, in which all members of a node have the node's time, on their links too.
+  /// The costs by class, in which all members of a node have its first one's time, on their links too.
   std::span<const cost::TaskCosts> costs() const { return costs_; }
   double cost(std::uint32_t node) const { return costs_[members_[node].of_class].ns[members_[node].task]; }
   /// By number.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -135,7 +134,6 @@ void ListScheduler::expect_whole() const {
 }
 
 double ListScheduler::run() {
-  now_ = 0;
   sequence_.clear();
   for (auto& edges : memory_edges_) edges.clear();
   missing_ = in_edges_;
@@ -173,17 +171,15 @@ double ListScheduler::run() {
         if (running_.idle(lane)) start_something(lane);
       }
     }
-    running_.settle(now_);
-    const double next = running_.next();
-    if (next == std::numeric_limits<double>::infinity()) {
-      if (!limited_) return now_;
+    running_.settle();
+    if (running_.next() == RunningLanes::kNever) {
+      if (!limited_) return now();
       if (release_all_held() && !std::exchange(tried_all, true)) continue;
-      if (!start_the_front()) return now_;
+      if (!start_the_front()) return now();
       continue;
     }
     tried_all = false;
-    now_ = next;
-    running_.end_at(next, [&](std::size_t lane, std::uint32_t task) { finish(lane, task); });
+    running_.end_next([&](std::size_t lane, std::uint32_t task) { finish(lane, task); });
   }
 }
 
@@ -314,14 +310,14 @@ void ListScheduler::start(std::size_t lane, std::uint32_t task, std::uint32_t re
     if (limits_[member.of_class] > 0) wait_for_freed_memory(tasks_.stream_on(lane, member), member);
     if (limited_ || watches_memory_) memory_[member.of_class].start(member.task);
   }
-  running_.start(lane, task, now_);
+  running_.start(lane, task);
   sequence_.push_back(task);
   lane_of_[task] = static_cast<std::uint32_t>(lane);
   reason_[task] = reason;
 }
 
 void ListScheduler::finish(std::size_t lane, std::uint32_t task) {
-  finish_[task] = now_;
+  finish_[task] = now();
   for (const graph::ClassTask& member : tasks_.members(task)) {
     if (!visits_.empty()) {
       BufferWaits& visit = visits_[member.of_class];

@@ -87,7 +87,7 @@ class ListScheduler {
   const ClassTasks& tasks() const { return tasks_; }
 
   // -- for choosers, during a run ---------------------------------------------------------------------------
-  double now() const { return now_; }
+  double now() const { return running_.now(); }
   double cost(std::size_t task) const { return cost_[task]; }
   /// The number of edges into the task whose source isn't done, and the tasks that its edges lead to (one entry per
   /// edge).
@@ -148,7 +148,6 @@ class ListScheduler {
   std::span<const double> priority_;
   ListChooser* chooser_ = nullptr;
   std::vector<MemoryForecast> memory_;  // by class
-  double now_ = 0;
   RunningLanes running_;
   std::vector<std::vector<Ready>> ready_;         // by resource: a heap, or with a chooser a list
   std::vector<std::set<std::uint32_t>> waiting_;  // by resource: ready tasks that didn't fit when last tried

@@ -1,62 +1,72 @@
 #include "runtime/policy/scheduling/running_lanes.h"
 
 #include <algorithm>
-#include <limits>
+#include <variant>
 
 namespace weft::policy {
 
-RunningLanes::RunningLanes(const ClassTasks& tasks, const PolicyOptions& options)
-    : tasks_(tasks), lanes_(tasks.lanes().size()) {
+namespace {
+
+std::vector<time::ClassLoads> loads_of_classes(const ClassTasks& tasks, const PolicyOptions& options) {
+  std::vector<time::ClassLoads> loads;
   for (std::size_t k = 0; k < tasks.classes(); ++k) {
-    classes_.push_back({RunningTasks(tasks.graph(k), tasks.costs()[k], options, tasks.streams(k)),
-                        std::vector<std::uint32_t>(tasks.streams(k).size(), 0)});
+    loads.emplace_back(tasks.graph(k), tasks.streams(k), tasks.costs()[k], options.machine.get(),
+                       options.link_of_channel, true);
   }
-  reset();
+  for (std::uint32_t node = 0; tasks.classes() > 1 && node < tasks.size(); ++node) {
+    if (!tasks.is_node(node)) continue;
+    const graph::ClassTask& send = tasks.members(node).front();
+    for (const graph::ClassTask& member : tasks.members(node).subspan(1)) {
+      const graph::Task& task = tasks.graph(member.of_class).tasks()[member.task];
+      if (!std::holds_alternative<graph::Receive>(task.operation)) continue;
+      loads[member.of_class].receive(member.task, loads[send.of_class].task(send.task),
+                                     tasks.costs()[member.of_class].cpu_ns[member.task]);
+    }
+  }
+  return loads;
+}
+
+std::vector<const time::ClassLoads*> pointers_to(const std::vector<time::ClassLoads>& loads) {
+  std::vector<const time::ClassLoads*> pointers;
+  for (const time::ClassLoads& each : loads) pointers.push_back(&each);
+  return pointers;
+}
+
+}  // namespace
+
+RunningLanes::RunningLanes(const ClassTasks& tasks, const PolicyOptions& options)
+    : tasks_(tasks),
+      loads_(loads_of_classes(tasks, options)),
+      engine_(pointers_to(loads_), options.machine.get()),
+      lanes_(tasks.lanes().size()),
+      changed_(tasks.classes(), 0) {
+  for (std::size_t k = 0; k < tasks.classes(); ++k) {
+    for (std::size_t s = 0; s < tasks.streams(k).size(); ++s)
+      lane_of_slot_.push_back(tasks.lane_of(k, plan::StreamId(s)));
+  }
 }
 
 void RunningLanes::reset() {
   std::ranges::fill(lanes_, Lane());
-  for (Class& each : classes_) {
-    each.running.reset();
-    each.changed = true;
-  }
+  engine_.reset();
 }
 
-double RunningLanes::finish(std::size_t lane) const {
-  double last = 0;
-  for (const graph::ClassTask& member : tasks_.members(lanes_[lane].node)) {
-    const RunningTasks& running = classes_[member.of_class].running;
-    const std::size_t stream = tasks_.stream_on(lane, member);
-    if (!running.idle(stream)) last = std::max(last, running.finish(stream));
-  }
-  return last;
-}
-
-void RunningLanes::start(std::size_t lane, std::uint32_t node, double now) {
+void RunningLanes::start(std::size_t lane, std::uint32_t node) {
   const std::span<const graph::ClassTask> members = tasks_.members(node);
-  lanes_[lane] = {node, static_cast<std::uint32_t>(members.size())};
-  for (const graph::ClassTask& member : members) {
-    Class& each = classes_[member.of_class];
-    const std::size_t stream = tasks_.stream_on(lane, member);
-    each.running.start(stream, member.task, now);
-    each.lane_of_stream[stream] = static_cast<std::uint32_t>(lane);
-    each.changed = true;
+  std::size_t slot = slot_on(lane, members.front());
+  lanes_[lane] = {node, slot};
+  engine_.start(slot, members.front().task, tasks_.cost(node));
+  for (const graph::ClassTask& member : members.subspan(1)) {
+    const std::size_t before = std::exchange(slot, slot_on(lane, member));
+    engine_.join(slot, member.task, before);
   }
+  for (const graph::ClassTask& member : members) changed_[member.of_class] = 1;
 }
 
-void RunningLanes::settle(double now) {
-  for (Class& each : classes_) {
-    if (!each.changed) continue;
-    each.running.settle(now);
-    each.next = each.running.next();
-    each.changed = false;
+void RunningLanes::settle() {
+  for (std::size_t k = 0; k < changed_.size(); ++k) {
+    if (std::exchange(changed_[k], 0) != 0) engine_.settle(k);
   }
-}
-
-double RunningLanes::next() const {
-  double next = std::numeric_limits<double>::infinity();
-  for (const Class& each : classes_) next = std::min(next, each.next);
-  return next;
 }
 
 }  // namespace weft::policy

@@ -1,21 +1,24 @@
-// The running nodes of all rank classes of a program, for schedulers.
+// The running nodes of all rank classes of a program, for schedulers: the engine of time by lanes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "runtime/policy/policy.h"
 #include "runtime/policy/scheduling/class_tasks.h"
-#include "runtime/policy/scheduling/running_tasks.h"
+#include "runtime/time/engine.h"
 
 namespace weft::policy {
 
-/// At most one node a lane. Each member proceeds at the rate of its own class (running_tasks.h), and a node ends with
-/// its last member. Used as RunningTasks is, which it equals for one class.
+/// At most one node a lane. Times are the simulator's for ranks that are alike: one rank stands for its class, and a
+/// node with members in several classes is a meeting (runtime/time/engine.h). With options without machine and links,
+/// and costs that are the same beside computations, each node takes its cost.
 class RunningLanes {
  public:
-  static constexpr std::uint32_t kIdle = RunningTasks::kIdle;
+  static constexpr std::uint32_t kIdle = time::Engine::kIdle;
+  static constexpr double kNever = time::Engine::kNever;
 
   /// The tasks must outlive the object.
   RunningLanes(const ClassTasks& tasks, const PolicyOptions& options);
@@ -23,45 +26,42 @@ class RunningLanes {
   void reset();
   bool idle(std::size_t lane) const { return lanes_[lane].node == kIdle; }
   /// When the lane's node ends if no rate changes.
-  double finish(std::size_t lane) const;
-  void start(std::size_t lane, std::uint32_t node, double now);
+  double finish(std::size_t lane) const { return engine_.finish(lanes_[lane].lead); }
+  double now() const { return engine_.now(); }
+  void start(std::size_t lane, std::uint32_t node);
   /// Sets the rates of what runs, after each start or end.
-  void settle(double now);
-  /// The next time at which a member ends; infinity when nothing runs.
-  double next() const;
+  void settle();
+  /// The next time at which a node ends; kNever when nothing runs.
+  double next() const { return engine_.next(); }
 
-  /// Ends the members that end at `now`, and calls ended(lane, node) for each node of which none runs any more.
+  /// Goes to next(), ends the nodes that end then, and calls ended(lane, node) for each.
   template <class F>
-  void end_at(double now, F&& ended) {
-    for (std::size_t k = 0; k < classes_.size(); ++k) {
-      Class& each = classes_[k];
-      if (each.next != now) continue;
-      for (std::size_t s = 0; s < each.running.streams(); ++s) {
-        if (each.running.idle(s) || each.running.finish(s) != now) continue;
-        each.running.end(s);
-        each.changed = true;
-        Lane& lane = lanes_[each.lane_of_stream[s]];
-        if (--lane.members > 0) continue;
-        const std::uint32_t node = lane.node;
-        lane.node = kIdle;
-        ended(static_cast<std::size_t>(each.lane_of_stream[s]), node);
-      }
+  void end_next(F&& ended) {
+    engine_.advance(next());
+    while (next() == now()) {
+      const std::size_t slot = engine_.first(), lane = lane_of_slot_[slot];
+      const std::uint32_t node = std::exchange(lanes_[lane].node, kIdle);
+      engine_.end(slot);
+      for (const graph::ClassTask& member : tasks_.members(node)) changed_[member.of_class] = 1;
+      ended(lane, node);
     }
   }
 
  private:
-  struct Class {
-    RunningTasks running;
-    std::vector<std::uint32_t> lane_of_stream;
-    double next = 0;
-    bool changed = true;
-  };
   struct Lane {
-    std::uint32_t node = kIdle, members = 0;  // the number of members that run
+    std::uint32_t node = kIdle;
+    std::size_t lead = 0;  // the slot of the node's first member
   };
+  std::size_t slot_on(std::size_t lane, const graph::ClassTask& member) const {
+    return engine_.slot(member.of_class, tasks_.stream_on(lane, member));
+  }
+
   const ClassTasks& tasks_;
-  std::vector<Class> classes_;
+  std::vector<time::ClassLoads> loads_;  // by class
+  time::Engine engine_;
   std::vector<Lane> lanes_;
+  std::vector<std::uint32_t> lane_of_slot_;
+  std::vector<char> changed_;  // by class: tasks have started or ended since it was settled
 };
 
 }  // namespace weft::policy

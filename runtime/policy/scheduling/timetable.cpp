@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -43,23 +42,22 @@ Timetable timetable_of(const ClassTasks& tasks, std::span<const plan::Order> ord
   }
   RunningLanes running(tasks, options);
   std::vector<std::size_t> next(lanes, 0);
-  for (double now = 0; left > 0;) {
+  while (left > 0) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
       if (!running.idle(lane) || next[lane] == queues[lane].size() || missing[queues[lane][next[lane]]] > 0) continue;
       const std::uint32_t node = queues[lane][next[lane]++];
-      table.start[node] = now;
-      running.start(lane, node, now);
+      table.start[node] = running.now();
+      running.start(lane, node);
     }
-    running.settle(now);
-    now = running.next();
-    if (now == std::numeric_limits<double>::infinity()) throw std::logic_error("an order deadlocks");
-    running.end_at(now, [&](std::size_t, std::uint32_t node) {
-      table.finish[node] = now;
+    running.settle();
+    if (running.next() == RunningLanes::kNever) throw std::logic_error("an order deadlocks");
+    running.end_next([&](std::size_t, std::uint32_t node) {
+      table.finish[node] = running.now();
       --left;
       for (std::uint32_t i = begin[node]; i < begin[node + 1]; ++i) --missing[targets[i]];
     });
-    table.makespan = now;
   }
+  table.makespan = running.now();
   for (std::uint32_t number = 0; number < size; ++number) {
     table.start[number] = table.start[tasks.node_of(number)];
     table.finish[number] = table.finish[tasks.node_of(number)];

@@ -1,8 +1,8 @@
 #include "runtime/policy/scheduling/window_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string_view>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kCheckpoints = 64;
 constexpr double kSameNs = 1e-3;    // states whose remaining times differ by less are the same
 constexpr double kShorter = 1e-10;  // an order is shorter by at least this share
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNever = time::Engine::kNever;
 
 /// Tasks that lead to no other, and take the same time and slow others down alike, may change places.
 std::vector<std::uint32_t> alike_tasks(const graph::Graph& graph, const cost::TaskCosts& costs,
@@ -65,7 +65,8 @@ WindowSearch::WindowSearch(const graph::Graph& graph, const cost::TaskCosts& cos
       cost_(costs.ns),
       lane_of_(cost_.size()),
       first_place_(cost_.size()),
-      running_(graph, costs, options, start_.streams),
+      loads_(graph, start_.streams, costs, options.machine.get(), options.link_of_channel, true),
+      running_(std::array{&std::as_const(loads_)}, options.machine.get()),
       work_(graph, costs, options, graph::critical_path(graph, costs.ns).tail),
       place_(cost_.size()),
       ends_(cost_.size(), 0),
@@ -109,8 +110,7 @@ WindowSearch::WindowSearch(const graph::Graph& graph, const cost::TaskCosts& cos
 }
 
 void WindowSearch::save(State& state) const {
-  state.now = now_;
-  state.slots.assign(running_.state().begin(), running_.state().end());
+  state.running = running_.state();
   state.next.clear();
   state.committed.clear();
   for (const Lane& lane : lanes_) {
@@ -123,8 +123,7 @@ void WindowSearch::save(State& state) const {
 }
 
 void WindowSearch::restore(const State& state) {
-  now_ = state.now;
-  running_.restore(state.slots);
+  running_.restore(state.running);
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     lanes_[l].next = state.next[l];
     lanes_[l].committed = state.committed[l];
@@ -137,7 +136,7 @@ void WindowSearch::restore(const State& state) {
 }
 
 void WindowSearch::start(std::size_t lane, std::uint32_t task) {
-  running_.start(lane, task, now_);
+  running_.start(lane, task, cost_[task]);
   work_.take(sums_, task, 1);
   ++lanes_[lane].next;
   lanes_[lane].committed = kNone;
@@ -145,11 +144,12 @@ void WindowSearch::start(std::size_t lane, std::uint32_t task) {
   if (in_window_[task] != 0) started_.push_back(task);
 }
 
-void WindowSearch::end_next(double now) {
-  now_ = now;
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    if (running_.idle(l) || running_.finish(l) != now_) continue;
-    const std::uint32_t task = running_.end(l);
+void WindowSearch::end_next() {
+  running_.advance(running_.next());
+  while (running_.next() == running_.now()) {
+    const std::size_t l = running_.first();
+    const std::uint32_t task = running_.task(l);
+    running_.end(l);
     ended_.push_back(task);
     for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) --missing_[successors_[i]];
   }
@@ -165,14 +165,13 @@ void WindowSearch::simulate_incumbent() {
   sums_ = work_.all();
   ended_.clear();
   started_.clear();
-  now_ = 0;
   checkpoints_.clear();
   passed_.assign(cost_.empty() ? 0 : lanes_[clock_].queue.size(), {});
   std::vector<std::uint32_t> sequence;
   const std::size_t apart = std::max<std::size_t>(1, cost_.size() / kCheckpoints);
   for (;;) {
     if (sequence.size() >= checkpoints_.size() * apart) {
-      checkpoints_.push_back({{}, missing_});
+      checkpoints_.push_back({State(), missing_});
       save(checkpoints_.back().state);
       checkpoints_.back().state.ended = checkpoints_.back().state.started = 0;
     }
@@ -187,21 +186,20 @@ void WindowSearch::simulate_incumbent() {
     }
     if (clock) {
       Passed& passed = passed_[lanes_[clock_].next - 1];
-      passed.now = now_;
+      passed.now = running_.now();
       for (std::size_t l = 0; l < lanes_.size(); ++l) {
         passed.next.push_back(lanes_[l].next);
-        passed.remaining.push_back(running_.idle(l) ? -1 : running_.remaining(l, now_));
+        passed.remaining.push_back(running_.idle(l) ? -1 : running_.remaining(l));
       }
     }
-    running_.settle(now_);
-    const double next = running_.next();
-    if (next == kNever) break;
+    running_.settle(0);
+    if (running_.next() == kNever) break;
     const std::size_t before = ended_.size();
-    end_next(next);
-    for (std::size_t i = before; i < ended_.size(); ++i) ends_[ended_[i]] = now_;
+    end_next();
+    for (std::size_t i = before; i < ended_.size(); ++i) ends_[ended_[i]] = running_.now();
   }
   if (sequence.size() != cost_.size()) throw std::logic_error("an order deadlocks");
-  makespan_ = now_;
+  makespan_ = running_.now();
   sequence_ = std::move(sequence);
   for (std::uint32_t i = 0; i < sequence_.size(); ++i) place_[sequence_[i]] = i;
   std::vector<std::uint32_t> following(lanes_.size(), kNone);  // the task that follows in the queue
@@ -255,14 +253,15 @@ double WindowSearch::set_window(std::size_t first, std::size_t count) {
 }
 
 double WindowSearch::least_end() {
+  const double now = running_.now();
   sums_now_ = sums_;
   double least = 0;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
-    double free = now_;
+    double free = now;
     if (!running_.idle(l)) {
-      const std::uint32_t task = running_.state()[l].task;
-      const double remaining = running_.remaining(l, now_);
+      const std::uint32_t task = running_.task(l);
+      const double remaining = running_.remaining(l);
       free += remaining;
       if (cost_[task] > 0) work_.take(sums_now_, task, -remaining / cost_[task]);
       least = std::max(least, free + (in_window_[task] != 0 ? window_tail_[task] : tail_[task]));
@@ -283,7 +282,7 @@ double WindowSearch::least_end() {
       least = std::max(least, free + cost_[task] + queue_tail_[task]);
     }
   }
-  return std::max(least, now_ + work_.least(sums_now_));
+  return std::max(least, now + work_.least(sums_now_));
 }
 
 bool WindowSearch::passed(double& makespan) const {
@@ -291,12 +290,12 @@ bool WindowSearch::passed(double& makespan) const {
   if (other.next.empty()) return false;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     if (lanes_[l].next != other.next[l] || lanes_[l].next < lanes_[l].end) return false;
-    const double remaining = running_.idle(l) ? -1 : running_.remaining(l, now_);
+    const double remaining = running_.idle(l) ? -1 : running_.remaining(l);
     if (std::abs(remaining - other.remaining[l]) > kSameNs) return false;
     // The same place in a queue may hold another task of the window.
-    if (!running_.idle(l) && in_window_[running_.state()[l].task] != 0) return false;
+    if (!running_.idle(l) && in_window_[running_.task(l)] != 0) return false;
   }
-  makespan = makespan_ + (now_ - other.now);
+  makespan = makespan_ + (running_.now() - other.now);
   return true;
 }
 
@@ -305,13 +304,13 @@ bool WindowSearch::seen_before() {
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     append_bytes(key, lanes_[l].next);
     append_bytes(key, lanes_[l].committed);
-    append_bytes(key, running_.idle(l) ? kNone : running_.state()[l].task);
-    append_bytes(key, running_.idle(l) ? 0 : static_cast<std::uint64_t>(running_.remaining(l, now_) / kSameNs));
+    append_bytes(key, running_.idle(l) ? kNone : running_.task(l));
+    append_bytes(key, running_.idle(l) ? 0 : static_cast<std::uint64_t>(running_.remaining(l) / kSameNs));
     for (const std::uint32_t task : of_window_[l]) key.push_back(static_cast<char>(placed_[task]));
   }
-  const auto [found, is_new] = seen_.try_emplace(std::move(key), now_);
-  if (!is_new && found->second <= now_) return true;
-  found->second = now_;
+  const auto [found, is_new] = seen_.try_emplace(std::move(key), running_.now());
+  if (!is_new && found->second <= running_.now()) return true;
+  found->second = running_.now();
   return false;
 }
 
@@ -353,14 +352,14 @@ std::optional<std::size_t> WindowSearch::advance() {
       take_leaf(makespan);
       return std::nullopt;
     }
-    running_.settle(now_);
-    const double next = running_.next();
-    if (next == kNever) {
-      if (std::ranges::all_of(lanes_, [](const Lane& lane) { return lane.next == lane.queue.size(); })) take_leaf(now_);
+    running_.settle(0);
+    if (running_.next() == kNever) {
+      if (std::ranges::all_of(lanes_, [](const Lane& lane) { return lane.next == lane.queue.size(); }))
+        take_leaf(running_.now());
       return std::nullopt;
     }
     if (least_end() >= shortest_ * (1 - kShorter)) return std::nullopt;
-    end_next(next);
+    end_next();
   }
 }
 
@@ -408,7 +407,7 @@ WindowSearch::Outcome WindowSearch::search(std::size_t first, std::size_t count,
   const double earliest = set_window(first, count);
   const Checkpoint* from = &checkpoints_.front();
   for (const Checkpoint& each : checkpoints_) {
-    if (each.state.now < earliest) from = &each;
+    if (each.state.running.now < earliest) from = &each;
   }
   ended_.clear();
   started_.clear();

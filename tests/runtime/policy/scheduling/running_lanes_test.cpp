@@ -1,4 +1,4 @@
-#include "runtime/policy/scheduling/running_tasks.h"
+#include "runtime/policy/scheduling/running_lanes.h"
 
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ double expect_the_simulators(const Contending& c, const plan::Order& order, std:
   return step / timetable_of(*c.graph, with_memory, c.costs, {}).makespan;
 }
 
-TEST(RunningTasks, TimetablesAreTheSimulators) {
+TEST(RunningLanes, TimetablesAreTheSimulators) {
   int slowed = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Contending c = contending(seed);
@@ -63,7 +63,7 @@ TEST(RunningTasks, TimetablesAreTheSimulators) {
   EXPECT_GE(slowed, 60);
 }
 
-TEST(RunningTasks, TimetablesWithLatencyAreTheSimulators) {
+TEST(RunningLanes, TimetablesWithLatencyAreTheSimulators) {
   int faster = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Contending c = contending(seed);
@@ -78,7 +78,7 @@ TEST(RunningTasks, TimetablesWithLatencyAreTheSimulators) {
   EXPECT_GE(faster, 15);
 }
 
-TEST(RunningTasks, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulators) {
+TEST(RunningLanes, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulators) {
   int slower = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Contending c = contending(seed);
@@ -92,7 +92,7 @@ TEST(RunningTasks, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulato
   EXPECT_GE(slower, 30);
 }
 
-TEST(RunningTasks, AListScheduleKnowsHowLongItsOrderTakes) {
+TEST(RunningLanes, AListScheduleKnowsHowLongItsOrderTakes) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Contending c = contending(seed);
     ListScheduler scheduler(*c.graph, c.costs, c.options);

@@ -1,13 +1,8 @@
 #include "study/result_folder.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <span>
 #include <sstream>
 #include <system_error>
@@ -58,10 +53,6 @@ std::string file_line(std::string_view name, std::string_view content) {
   return fmt::format("{}{} crc32c {}", kFilePrefix, name, checksum.text());
 }
 
-FileDescriptor::~FileDescriptor() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 ResultFolder::ResultFolder(fs::path path, std::string_view marker, std::string_view command)
     : path_(std::move(path)), marker_(marker), command_(command) {
   constexpr const char* kFix = "-o with another name";
@@ -79,16 +70,8 @@ ResultFolder::ResultFolder(fs::path path, std::string_view marker, std::string_v
     throw UserError(fmt::format("{} can't be made: {}", path_.string(), error.message()), "a folder for the results",
                     kFix);
   }
-  lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock_.get() >= 0 && ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
-    if (!fs::exists(path_ / marker_)) write_durable(path_ / marker_, "");
-    return;
-  }
-  if (lock_.get() >= 0 && errno == EWOULDBLOCK) {
-    throw UserError(fmt::format("another process writes to {}", path_.string()), "a folder for each command",
-                    fmt::format("wait for its end, or {}", kFix));
-  }
-  throw UserError(fmt::format("{} can't be used: {}", path_.string(), std::strerror(errno)), "", kFix);
+  lock_ = std::make_unique<train::FolderLock>(path_, "the folder", kFix);
+  if (!fs::exists(path_ / marker_)) write_durable(path_ / marker_, "");
 }
 
 std::string ResultFolder::read(const fs::path& name) const {

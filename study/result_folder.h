@@ -2,28 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "train/run/run_folder.h"
+
 namespace weft::study {
-
-/// A file that is open; closed at the end.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int descriptor = -1) : descriptor_(descriptor) {}
-  ~FileDescriptor();
-  FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
 
 /// What all results of a folder rest on, as text. Files that it names may differ in their number, not in their content.
 struct FolderDescription {
@@ -53,7 +39,7 @@ class ResultFolder {
  private:
   std::filesystem::path path_;
   std::string marker_, command_;
-  FileDescriptor lock_;
+  std::unique_ptr<train::FolderLock> lock_;
 };
 
 }  // namespace weft::study

@@ -27,6 +27,7 @@
 #include "tools/config_options.h"
 #include "tools/input/scaled_problem.h"
 #include "tools/pipeline/compare_pipelines.h"
+#include "tools/studies/search_flags.h"
 #include "train/measure/measure_profile.h"
 #include "train/measure/policy_benchmark.h"
 #include "train/run/launch_run.h"
@@ -36,39 +37,8 @@
 namespace weft::tools {
 namespace {
 
-struct CompareOptions {
-  train::RunConfig config;           // not yet resolved
-  std::optional<OpenSettings> open;  // in place of a configuration
-  std::vector<std::string> policies = {"all"};
-  bool measure = false, machine_costs = false, pareto = false, json = false, markdown = false, quiet = false;
-  int measured_rounds = 20, profile_steps = 10;
-  double noise = 0;
-  std::vector<std::string> outputs;
-  std::vector<cost::CostScale> scales;
-};
-
-/// "all" becomes every built-in policy for pipelines or for one graph, axonn with its switches one after the other.
-/// `recorded`: and what was recorded.
 std::vector<policy::NamedPolicy> policies_of(const CompareOptions& options, bool recorded = false) {
-  std::vector<std::string> names;
-  for (const std::string& name : options.policies) {
-    if (name != "all") {
-      names.push_back(name);
-      continue;
-    }
-    if (recorded) names.emplace_back("recorded");
-    const bool pipeline = options.config.grid.pipe > 1;
-    for (const std::string& built_in : pipeline ? policy::pipeline_policy_names() : policy::graph_policy_names()) {
-      if (built_in == "axonn") {
-        names.insert(names.end(),
-                     {"axonn:oar=off,ors=off,oag=off", "axonn:oar=on,ors=off,oag=off", "axonn:oar=on,ors=on,oag=off"});
-      }
-      names.push_back(built_in);
-    }
-  }
-  std::vector<policy::NamedPolicy> policies;
-  for (const std::string& name : names) policies.push_back(policy::named_policy(name, options.config.libraries));
-  return policies;
+  return named_policies(compared_policies(options, recorded), options.config.libraries);
 }
 
 std::vector<simulate::PlanReport> reports_of(const simulate::PlanningProblem& problem,
@@ -155,26 +125,6 @@ void print(const CompareOptions& options, const study::ComparedStep& step, const
     }
   }
   say(stdout, shown);
-}
-
-PipelineComparison pipeline_comparison_of(const CompareOptions& options) {
-  const auto refuse = [](std::string_view flag) {
-    throw UserError(fmt::format("{} with a grid of pipeline stages", flag), "one stage",
-                    fmt::format("leave {} out, or pipe out of the grid", flag));
-  };
-  if (options.pareto) refuse("--pareto");
-  if (options.noise > 0) refuse("--noise");
-  return {.config = options.config,
-          .policies = options.policies,
-          .scales = options.scales,
-          .outputs = options.outputs,
-          .measure = options.measure,
-          .machine_costs = options.machine_costs,
-          .json = options.json,
-          .markdown = options.markdown,
-          .quiet = options.quiet,
-          .measured_rounds = options.measured_rounds,
-          .profile_steps = options.profile_steps};
 }
 
 /// `comparison` says what the step is; it gets the figures here.
@@ -378,7 +328,7 @@ Command describe_compare() {
       throw UserError(fmt::format("--machine-costs and --profile {}", options->config.profile), "one source of costs",
                       "leave one of the two out");
     }
-    if (is_pipeline(options->config)) return compare_pipelines(pipeline_comparison_of(*options));
+    if (is_pipeline(options->config)) return compare_pipelines(*options);
     return options->measure ? simulate_and_measure(*options) : simulate_only(*options);
   };
   return command;

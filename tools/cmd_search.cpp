@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/status_line.h"
+#include "base/text/parse_number.h"
 #include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_numbers.h"
@@ -35,13 +35,12 @@ struct SearchCommand {
 
 /// The numbers of two rows; empty if none were asked for.
 std::vector<std::size_t> rows_of_why(const SearchCommand& command) {
+  constexpr double kMost = 1e9;
   std::vector<std::size_t> rows;
   for (const std::string& text : command.why) {
-    std::size_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc() && end == text.data() + text.size() && number > 0) rows.push_back(number);
+    rows.push_back(static_cast<std::size_t>(parse_number<std::int64_t>(text, "--why", 1, kMost)));
   }
-  if (rows.size() != command.why.size() || (!rows.empty() && rows.size() != 2)) {
+  if (rows.size() == 1 || rows.size() > 2) {
     throw UserError(fmt::format("--why {}", fmt::join(command.why, " ")), "two numbers of the table's rows",
                     "--why 1 2");
   }

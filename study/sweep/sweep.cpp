@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -183,12 +184,10 @@ void check_sweep(const Sweep& sweep) {
     }
   }
   expect_noise(sweep.noise, sweep.seeds);
-  for (std::size_t i = 0; i < sweep.policies.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      if (sweep.policies[i].name != sweep.policies[k].name) continue;
-      throw UserError(fmt::format("--policies names {} twice", sweep.policies[i].name), "each policy once",
-                      "leave one out");
-    }
+  std::set<std::string> policies;
+  for (const policy::NamedPolicy& policy : sweep.policies) {
+    if (policies.insert(policy.name).second) continue;
+    throw UserError(fmt::format("--policies names {} twice", policy.name), "each policy once", "leave one out");
   }
   train::RunConfig base = shared_config(sweep);
   train::leave_out_library(base);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "base/median.h"
@@ -72,24 +73,17 @@ inspect::ChartScale scale_of(double least, double most) {
 
 /// The unit of a number of the machine.
 inspect::ChartUnit unit_of(const std::string& key) {
-  const bool of_machine = key.starts_with(kMachinePrefix);
+  using cost::MachineUnit, inspect::ChartUnit;
+  static const std::map<MachineUnit, ChartUnit> units = {
+      {MachineUnit::seconds, ChartUnit::seconds},
+      {MachineUnit::bytes, ChartUnit::bytes},
+      {MachineUnit::bytes_a_second, ChartUnit::bytes_a_second},
+      {MachineUnit::operations_a_second, ChartUnit::operations_a_second}};
   for (const cost::MachineKey& each : cost::machine_keys()) {
-    if (!of_machine || each.key() != std::string_view(key).substr(kMachinePrefix.size())) continue;
-    switch (each.unit) {
-      case cost::MachineUnit::seconds:
-        return inspect::ChartUnit::seconds;
-      case cost::MachineUnit::bytes:
-        return inspect::ChartUnit::bytes;
-      case cost::MachineUnit::bytes_a_second:
-        return inspect::ChartUnit::bytes_a_second;
-      case cost::MachineUnit::operations_a_second:
-        return inspect::ChartUnit::operations_a_second;
-      case cost::MachineUnit::seconds_a_byte:
-      case cost::MachineUnit::number:
-        break;
-    }
+    const auto unit = units.find(each.unit);
+    if (unit != units.end() && key == std::string(kMachinePrefix) + each.key()) return unit->second;
   }
-  return inspect::ChartUnit::number;
+  return ChartUnit::number;
 }
 
 inspect::ChartAxis axis_over(const SweptKey& key) {

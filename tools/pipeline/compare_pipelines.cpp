@@ -28,21 +28,8 @@
 namespace weft::tools {
 namespace {
 
-/// The policies that were named, or all that order pipelines.
-std::vector<std::string> policies_of(const PipelineComparison& comparison) {
-  std::vector<std::string> names;
-  for (const std::string& name : comparison.policies) {
-    if (name != "all") {
-      names.push_back(name);
-      continue;
-    }
-    for (std::string& each : policy::pipeline_policy_names()) names.push_back(std::move(each));
-  }
-  return names;
-}
-
-void expect_pipeline_outputs(const PipelineComparison& comparison) {
-  for (const std::string& output : comparison.outputs) {
+void expect_pipeline_outputs(const CompareOptions& options) {
+  for (const std::string& output : options.outputs) {
     if (!output.ends_with(".svg") && !output.ends_with(".md") && !output.ends_with(".json")) {
       throw UserError(fmt::format("-o {} with a grid of pipeline stages", output), "a .svg, .md or .json file",
                       "-o steps.svg draws all policies on one time axis");
@@ -52,64 +39,63 @@ void expect_pipeline_outputs(const PipelineComparison& comparison) {
 }
 
 /// Steps that were planned come first; there is at least one.
-void print_steps(const PipelineComparison& comparison, std::vector<PipelineStep>& steps) {
+void print_steps(const CompareOptions& options, std::vector<PipelineStep>& steps) {
   const auto planned = std::ranges::find_if(steps, [](const PipelineStep& step) { return step.report.planned(); });
   if (planned == steps.end()) throw UserError(steps.front().report.refusal, "", "");
   std::rotate(steps.begin(), planned, planned + 1);
   std::vector<JsonObject> policies;
   for (const PipelineStep& step : steps) policies.push_back(pipeline_json(step));
   const std::string json = JsonObject().add("policies", policies).text() + "\n";
-  for (const std::string& output : comparison.outputs) {
+  for (const std::string& output : options.outputs) {
     write_durable(output,
                   output.ends_with(".svg")  ? picture_of(steps).svg()
                   : output.ends_with(".md") ? pipeline_comparison_markdown(steps)
                                             : json,
                   Named::by_person);
   }
-  if (comparison.json) {
+  if (options.json) {
     say("{}", json);
-  } else if (comparison.markdown) {
+  } else if (options.markdown) {
     say("{}", pipeline_comparison_markdown(steps));
   } else {
     say(stdout, pipeline_comparison(steps, output_width()));
   }
 }
 
-int simulate_pipelines(const PipelineComparison& comparison) {
-  expect_pipeline_outputs(comparison);
-  StatusLine line(!comparison.quiet && !comparison.json);
+int simulate_pipelines(const CompareOptions& options) {
+  expect_pipeline_outputs(options);
+  StatusLine line(!options.quiet && !options.json);
   std::vector<PipelineStep> steps;
-  const std::vector<std::string> names = policies_of(comparison);
+  const std::vector<std::string> names = compared_policies(options);
   for (const std::string& name : names) {
     line.tell({fmt::format("[{}/{}] planning and simulating {}", steps.size() + 1, names.size(), name),
                std::ssize(steps), std::ssize(names)});
     try {
-      steps.push_back(simulate_pipeline(comparison.config, name, {comparison.scales, {}}));
+      steps.push_back(simulate_pipeline(options.config, name, {options.scales, {}}));
     } catch (const UserError& error) {
-      // A policy that wants more stages than there are layers doesn't end the comparison.
+      // A policy that wants more stages than there are layers doesn't end the options.
       if (names.size() == 1) throw;
       PipelineStep& refused = steps.emplace_back();
       refused.report.policy.name = name;
       refused.report.refusal = error.what();
     }
   }
-  print_steps(comparison, steps);
+  print_steps(options, steps);
   return 0;
 }
 
 /// The schedules of a comparison on one rank, and the programs that run them.
 class MeasuredPipelines {
  public:
-  MeasuredPipelines(comm::World& world, const PipelineComparison& comparison, const train::ResolvedRun& run,
-                    StatusLine& line)
-      : world_(world), comparison_(comparison), run_(run), line_(line) {
+  MeasuredPipelines(comm::World& world, const CompareOptions& options, const train::ResolvedRun& run, StatusLine& line)
+      : world_(world), options_(options), run_(run), line_(line) {
     profile_ = run.profile;
-    measures_costs_ = profile_ == nullptr && !comparison.machine_costs;
+    measures_costs_ = profile_ == nullptr && !options.machine_costs;
     if (measures_costs_) {
       profile_ = std::make_shared<const cost::Profile>(train::measure_profile(
-          world, run, comparison.profile_steps, kProbeRounds, [&](const Status& status) { line_.tell(status); }));
+          world, run, options.profile_steps, kProbeRounds, [&](const Status& status) { line_.tell(status); }));
     }
-    for (const std::string& name : policies_of(comparison)) plan(name);
+    for (const std::string& name : compared_policies(options)) plan(name);
   }
 
   void measure() {
@@ -117,7 +103,7 @@ class MeasuredPipelines {
     train::StageSamples samples(world_);
     if (measures_costs_) stage.emplace(world_, run_);
     make_benchmarks();
-    const int rounds = comparison_.measured_rounds;
+    const int rounds = options_.measured_rounds;
     for (int round = -1; round < rounds; ++round) {  // the first one warms up
       line_.tell({fmt::format("round {} of {}", round + 1, rounds), round + 1, rounds});
       if (stage) round < 0 ? stage->run() : samples.run(*stage);
@@ -152,7 +138,7 @@ class MeasuredPipelines {
     PipelineStep& step = steps_.emplace_back();
     step.report.policy.name = name;
     try {
-      train::RunConfig config = comparison_.config;
+      train::RunConfig config = options_.config;
       config.policy = name;
       config.given.insert("policy");
       step.run = train::resolve(std::move(config), world_.name() == "mpi" ? world_.size() : 0);
@@ -238,7 +224,7 @@ class MeasuredPipelines {
     const std::vector<simulate::StageTimes> times = simulate::stage_times(step.report.plan_pointers(), pointers);
     std::vector<simulate::StageTimes>& means = step.measured->times;
     means.resize(times.size());
-    const double share = 1.0 / comparison_.measured_rounds;
+    const double share = 1.0 / options_.measured_rounds;
     for (std::size_t k = 0; k < times.size(); ++k) {
       means[k].compute += share * times[k].compute;
       means[k].idle_warm_up += share * times[k].idle_warm_up;
@@ -258,7 +244,7 @@ class MeasuredPipelines {
   }
 
   comm::World& world_;
-  const PipelineComparison& comparison_;
+  const CompareOptions& options_;
   const train::ResolvedRun& run_;
   StatusLine& line_;
   std::shared_ptr<const cost::Profile> profile_;  // null: costs are the machine's
@@ -267,15 +253,15 @@ class MeasuredPipelines {
   std::vector<Benchmark> benchmarks_;
 };
 
-int measure_pipelines(const PipelineComparison& comparison) {
-  return train::run_on_ranks(comparison.config, [&](comm::World& world, const train::ResolvedRun& run) {
-    if (world.rank() == 0) expect_pipeline_outputs(comparison);
-    StatusLine line(world.rank() == 0 && !comparison.quiet && !comparison.json);
-    MeasuredPipelines pipelines(world, comparison, run, line);
+int measure_pipelines(const CompareOptions& options) {
+  return train::run_on_ranks(options.config, [&](comm::World& world, const train::ResolvedRun& run) {
+    if (world.rank() == 0) expect_pipeline_outputs(options);
+    StatusLine line(world.rank() == 0 && !options.quiet && !options.json);
+    MeasuredPipelines pipelines(world, options, run, line);
     std::vector<PipelineStep>& steps = pipelines.steps();
     const auto planned = [](const PipelineStep& step) { return step.report.planned(); };
     if (std::ranges::any_of(steps, planned)) pipelines.measure();
-    if (world.rank() == 0) print_steps(comparison, steps);
+    if (world.rank() == 0) print_steps(options, steps);
     world.barrier();
     return 0;
   });
@@ -283,8 +269,34 @@ int measure_pipelines(const PipelineComparison& comparison) {
 
 }  // namespace
 
-int compare_pipelines(const PipelineComparison& comparison) {
-  return comparison.measure ? measure_pipelines(comparison) : simulate_pipelines(comparison);
+std::vector<std::string> compared_policies(const CompareOptions& options, bool recorded) {
+  const bool pipeline = is_pipeline(options.config);
+  std::vector<std::string> names;
+  for (const std::string& name : options.policies) {
+    if (name != "all") {
+      names.push_back(name);
+      continue;
+    }
+    if (recorded) names.emplace_back("recorded");
+    for (const std::string& built_in : pipeline ? policy::pipeline_policy_names() : policy::graph_policy_names()) {
+      if (built_in == "axonn") {
+        names.insert(names.end(),
+                     {"axonn:oar=off,ors=off,oag=off", "axonn:oar=on,ors=off,oag=off", "axonn:oar=on,ors=on,oag=off"});
+      }
+      names.push_back(built_in);
+    }
+  }
+  return names;
+}
+
+int compare_pipelines(const CompareOptions& options) {
+  const auto refuse = [](std::string_view flag) {
+    throw UserError(fmt::format("{} with a grid of pipeline stages", flag), "one stage",
+                    fmt::format("leave {} out, or pipe out of the grid", flag));
+  };
+  if (options.pareto) refuse("--pareto");
+  if (options.noise > 0) refuse("--noise");
+  return options.measure ? measure_pipelines(options) : simulate_pipelines(options);
 }
 
 }  // namespace weft::tools

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <thread>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/config_options.h"
 
@@ -27,13 +27,10 @@ const std::vector<std::string>& default_schedules() {
 }
 
 std::vector<std::int64_t> numbers_of_stages(const SearchFlags& flags) {
+  constexpr double kMostStages = 1e9;
   std::vector<std::int64_t> numbers;
   for (const std::string& text : flags.pipes) {
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < 1) {
-      throw UserError(fmt::format("--pipe {}", text), "numbers of pipeline stages, at least 1", "--pipe 1 2 4");
-    }
+    const auto number = parse_number<std::int64_t>(text, "--pipe", 1, kMostStages);
     if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(number);
   }
   return numbers.empty() ? std::vector<std::int64_t>{1} : numbers;

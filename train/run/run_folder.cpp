@@ -52,7 +52,7 @@ bool goes_on(const RunConfig& config) {
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& folder) : file_(folder / ".lock") {
+FolderLock::FolderLock(const fs::path& folder, std::string_view noun, std::string_view fix) : file_(folder / ".lock") {
   while (fd_ < 0) {
     const int fd = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0 || ::flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -60,12 +60,12 @@ FolderLock::FolderLock(const fs::path& folder) : file_(folder / ".lock") {
       const std::string process = fd >= 0 ? holder(fd) : "";
       if (fd >= 0) ::close(fd);
       if (reason == EWOULDBLOCK) {
-        throw UserError(fmt::format("the run folder {} is in use by {}", in_quotes(folder),
+        throw UserError(fmt::format("{} {} is in use by {}", noun, in_quotes(folder),
                                     process.empty() ? "another process" : "process " + process),
-                        "one run at a time", fmt::format("{}, or wait for the end of that run", kAnotherFolder));
+                        "one run at a time", fmt::format("{}, or wait for the end of that run", fix));
       }
-      throw UserError(fmt::format("the run folder {} can't be locked: {}", in_quotes(folder), std::strerror(reason)),
-                      "a folder that can be written", kAnotherFolder);
+      throw UserError(fmt::format("{} {} can't be locked: {}", noun, in_quotes(folder), std::strerror(reason)),
+                      "a folder that can be written", std::string(fix));
     }
     // The previous holder may have removed the file between the two calls; then try again with a new file.
     if (is_same_file(fd, file_)) {
@@ -93,7 +93,7 @@ RunFolder::RunFolder(const fs::path& folder, Name name, HeldRun held) : path_(fo
     throw UserError(fmt::format("can't make the run folder {}: {}", path_.string(), error.message()),
                     "a folder that can be written", kAnotherFolder);
   }
-  lock_ = std::make_unique<FolderLock>(path_);
+  lock_ = std::make_unique<FolderLock>(path_, "the run folder", kAnotherFolder);
   if (held == HeldRun::refused && holds_run(path_)) {
     throw UserError(fmt::format("the run folder {} already holds a run", in_quotes(path_)), "a folder without one",
                     fmt::format("--resume auto continues that run; {} begins another run; --overwrite removes "

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "base/files/made_folders.h"
 #include "runtime/comm/communicator.h"
@@ -15,8 +16,9 @@ namespace weft::train {
 /// so a file that is left has no effect.
 class FolderLock {
  public:
-  /// Throws UserError if another process holds the lock, naming it, or if files can't be written or locked.
-  explicit FolderLock(const std::filesystem::path& folder);
+  /// Throws UserError if another process holds the lock, naming it, or if files can't be written or locked. `noun` and
+  /// `fix` are of the messages: "the run folder", "--run-dir with another path".
+  FolderLock(const std::filesystem::path& folder, std::string_view noun, std::string_view fix);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "study/search/search_output.h"
 #include "study/search/stage_steps.h"
+#include "tests/base/messages.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -163,12 +164,8 @@ TEST(Search, CountsEveryChoiceOnce) {
 }
 
 TEST(Search, OfRanksWithoutAGridNamesTheNearest) {
-  try {
-    search_configurations(small_run(0), options_for(7, 3), [](const Status&) {});
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("--ranks 8"), std::string::npos) << error.what();
-  }
+  const auto search = [] { search_configurations(small_run(0), options_for(7, 3), [](const Status&) {}); };
+  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>(search), {"--ranks 8"}));
 }
 
 TEST(Search, TellsWhyOneBeatsAnother) {

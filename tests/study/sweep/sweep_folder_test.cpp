@@ -120,7 +120,7 @@ TEST_F(SweepFolderTest, RefusesFoldersThatItCantUse) {
   std::filesystem::remove(path_ / "mine.txt");
   {
     const SweepFolder running(path_, sweep_);
-    EXPECT_NE(refusal(sweep_).find("another process"), std::string::npos) << refusal(sweep_);
+    EXPECT_NE(refusal(sweep_).find("in use by process"), std::string::npos) << refusal(sweep_);
   }
   run(sweep_);
   temporary_.write("out/results.csv", csv_line(sweep_columns(sweep_).names()) + "1,2\n");

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -72,37 +74,58 @@ std::string line_at(std::string_view lines, std::size_t begin) {
   return fmt::format("'{}'", lines.substr(begin, lines.find('\n', begin) - begin));
 }
 
-// The first difference between two ranks' lines. Every rank gets the same text.
-std::string first_difference(comm::World& world, const std::string& lines) {
+// The first difference between a rank's lines and rank 0's. Every rank gets the same text.
+std::string first_difference(comm::World& world, std::size_t rank, const std::string& lines) {
   const auto all = world.all_gather_bytes(std::as_bytes(std::span(lines)));
-  const auto text = [&](std::size_t rank) {
-    return std::string_view(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
+  const auto text = [&](std::size_t of) {
+    return std::string_view(reinterpret_cast<const char*>(all[of].data()), all[of].size());
   };
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const std::string_view ours = text(0), theirs = text(rank);
-    if (ours == theirs) continue;
-    const auto same = static_cast<std::size_t>(
-        std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first - ours.begin());
-    const std::size_t newline = ours.substr(0, same).rfind('\n');
-    const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
-    return fmt::format("line {}: rank {} has {} where rank 0 has {}",
-                       1 + std::count(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(begin), '\n'), rank,
-                       line_at(theirs, begin), line_at(ours, begin));
-  }
-  return "their descriptions are equal, although the fingerprints differ";
+  const std::string_view ours = text(0), theirs = text(rank);
+  if (ours == theirs) return "their descriptions are equal, although the fingerprints differ";
+  const auto same = static_cast<std::size_t>(
+      std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first - ours.begin());
+  const std::size_t newline = ours.substr(0, same).rfind('\n');
+  const std::size_t begin = newline == std::string_view::npos ? 0 : newline + 1;
+  return fmt::format("line {}: rank {} has {} where rank 0 has {}",
+                     1 + std::count(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(begin), '\n'), rank,
+                     line_at(theirs, begin), line_at(ours, begin));
 }
 
-// Throws on all ranks if the ranks' values differ. The message names the first difference of `described`, a graph, a
-// plan or a table.
+// Which class each rank of the world belongs to.
+struct ClassesOfRanks {
+  comm::World& world;
+  std::optional<graph::Grid> grid;  // none: all ranks are one class
+
+  std::size_t count() const { return grid ? static_cast<std::size_t>(grid->pipe) : 1; }
+  std::size_t of(std::size_t rank) const {
+    return grid ? static_cast<std::size_t>(graph::coordinates_of(*grid, static_cast<std::int64_t>(rank)).pipe) : 0;
+  }
+};
+
+// `own`: a rank's value. `by_class`: on rank 0, the values of all classes. Throws on all ranks if some rank has another
+// value than rank 0 has for its class. For rank 0's own class the message names the first difference of `described`, a
+// graph, a plan or a table.
 template <class Described>
-void require_equal(comm::World& world, std::uint64_t value, const Described& described, std::string_view what,
-                   std::string_view fix) {
-  const std::vector<std::uint64_t> values = world.all_gather(value);
-  const auto other = std::find_if(values.begin(), values.end(), [&](std::uint64_t v) { return v != values.front(); });
-  if (other == values.end()) return;
-  const std::string difference = first_difference(world, lines_of(described));
-  throw RuntimeFault(fmt::format("rank {} has another {} than rank 0 ({:016x}, {:016x}); {}\n  fix: {}",
-                                 other - values.begin(), what, *other, values.front(), difference, fix));
+void require_rank_0s(const ClassesOfRanks& classes, std::uint64_t own, const std::vector<std::uint64_t>& by_class,
+                     const Described& described, std::string_view what, std::string_view fix) {
+  comm::World& world = classes.world;
+  std::vector<std::uint64_t> expected(classes.count());
+  std::vector<std::byte> bytes(expected.size() * sizeof(std::uint64_t));
+  if (world.rank() == 0) std::memcpy(bytes.data(), by_class.data(), bytes.size());
+  world.broadcast(bytes, 0);
+  std::memcpy(expected.data(), bytes.data(), bytes.size());
+  const std::vector<std::uint64_t> values = world.all_gather(own);
+  std::size_t rank = 0;
+  while (rank < values.size() && values[rank] == expected[classes.of(rank)]) ++rank;
+  if (rank == values.size()) return;
+  const std::size_t of_class = classes.of(rank);
+  const std::string both = fmt::format("({:016x}, {:016x})", values[rank], expected[of_class]);
+  if (of_class != classes.of(0)) {
+    throw RuntimeFault(fmt::format("rank {} (pipe {}) has another {} than rank 0 makes for it {}\n  fix: {}", rank,
+                                   of_class, what, both, fix));
+  }
+  throw RuntimeFault(fmt::format("rank {} has another {} than rank 0 {}; {}\n  fix: {}", rank, what, both,
+                                 first_difference(world, rank, lines_of(described)), fix));
 }
 
 // The bytes of rank 0's decision. If it throws UserError, every rank throws the same.
@@ -139,38 +162,36 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The plan of rank 0's decision, on every rank.
-plan::Plan plan_of_rank_0(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
-                          const policy::Policy& policy, const policy::PolicyOptions& options,
-                          std::span<const plan::Rewrite> chosen) {
-  policy::Decision decision;  // on rank 0
-  const std::vector<std::byte> rewrites = bytes_of_rank_0(world, [&] {
-    decision = policy::decide({&graph, 1}, policy, options, chosen);
-    return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites.front())));
-  });
-  const auto rewritten = plan::rewrite(graph, plan::parse_rewrites(text_of(rewrites)), options.weight_layouts);
-  const std::vector<std::byte> order = bytes_of_rank_0(world, [&] { return plan::encode(decision.orders.front()); });
-  return plan::make_plan(rewritten, plan::decode_order(order, *rewritten), policy.name());
-}
+/// Rank 0's decision for a rank's own class as its plan, and on rank 0 the plans of all classes.
+struct PlansOfRank0 {
+  std::shared_ptr<plan::Plan> own;
+  std::vector<std::shared_ptr<const plan::Plan>> all;
+};
 
-/// A rank's own value, and on rank 0 the values of all coordinates on pipe. Throws on all ranks if some rank has
-/// another value than rank 0 has for its coordinate.
-void require_rank_0s(comm::World& world, const graph::Grid& grid, std::uint64_t own,
-                     const std::vector<std::uint64_t>& by_pipe, std::string_view what, std::string_view fix) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(grid.pipe) * sizeof(std::uint64_t));
-  if (world.rank() == 0) std::memcpy(bytes.data(), by_pipe.data(), bytes.size());
-  world.broadcast(bytes, 0);
-  std::vector<std::uint64_t> expected(static_cast<std::size_t>(grid.pipe));
-  std::memcpy(expected.data(), bytes.data(), bytes.size());
-  const std::vector<std::uint64_t> values = world.all_gather(own);
-  for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    const std::int64_t pipe = graph::coordinates_of(grid, static_cast<std::int64_t>(rank)).pipe;
-    const std::uint64_t rank_0s = expected[static_cast<std::size_t>(pipe)];
-    if (values[rank] == rank_0s) continue;
-    throw RuntimeFault(
-        fmt::format("rank {} (pipe {}) has another {} than rank 0 makes for it ({:016x}, {:016x})\n  fix: {}", rank,
-                    pipe, what, values[rank], rank_0s, fix));
+PlansOfRank0 plans_of_rank_0(const ClassesOfRanks& classes, const std::vector<std::shared_ptr<const graph::Graph>>& all,
+                             const std::shared_ptr<const graph::Graph>& own, const policy::Policy& policy,
+                             const policy::PolicyOptions& options, std::span<const plan::Rewrite> chosen) {
+  comm::World& world = classes.world;
+  const std::size_t own_class = classes.of(static_cast<std::size_t>(world.rank()));
+  policy::Decision decision;  // on rank 0
+  PlansOfRank0 plans;
+  for (std::size_t k = 0; k < classes.count(); ++k) {
+    const std::vector<std::byte> rewrites = bytes_of_rank_0(world, [&] {
+      if (k == 0) decision = policy::decide(all, policy, options, chosen);
+      return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites.at(k))));
+    });
+    const std::vector<std::byte> order = bytes_of_rank_0(world, [&] { return plan::encode(decision.orders.at(k)); });
+    if (k == own_class) {
+      const auto rewritten = plan::rewrite(own, plan::parse_rewrites(text_of(rewrites)), options.weight_layouts);
+      plans.own = std::make_shared<plan::Plan>(
+          plan::make_plan(rewritten, plan::decode_order(order, *rewritten), policy.name()));
+      if (world.rank() == 0) plans.all.push_back(plans.own);
+    } else if (world.rank() == 0) {
+      plans.all.push_back(
+          std::make_shared<const plan::Plan>(plan::make_plan(decision.graphs[k], decision.orders[k], policy.name())));
+    }
   }
+  return plans;
 }
 
 std::string words_of(const policy::Policy& policy, std::span<const plan::Violation> violations) {
@@ -191,73 +212,40 @@ std::uint64_t with_products(std::uint64_t plan_fingerprint, const GemmTuning& pr
   return Fingerprint().add(plan_fingerprint).add(products.fingerprint()).value();
 }
 
-std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const std::shared_ptr<const graph::Graph>& graph,
-                                                const policy::Policy& policy, const policy::PolicyOptions& options,
-                                                const GemmTuning* tuning, std::span<const plan::Rewrite> rewrites) {
-  require_equal(world, graph->fingerprint(), *graph, "graph", kSameConfiguration);
-  const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
-  require_equal(world, products.fingerprint(), products, "table of tuned matrix products", kOneTuning);
-  plan::Plan made = plan_of_rank_0(world, graph, policy, options, rewrites);
-  made.fingerprint = with_products(made.fingerprint, products);
-  auto plan = std::make_shared<const plan::Plan>(std::move(made));
-
-  require_equal(world, plan->collective_fingerprint, *plan, "order of collectives", kSameBinary);
-  require_equal(world, plan->fingerprint, *plan, "plan", kSameBinary);
-  if (const std::string unsafe = words_of(policy, plan::check_plan(*plan)); !unsafe.empty()) throw RuntimeFault(unsafe);
-  return plan;
-}
-
-std::shared_ptr<const plan::Plan> agree_on_stages(comm::World& world, const graph::Grid& grid,
-                                                  const std::shared_ptr<const graph::Graph>& own,
-                                                  const GraphOfStage& graph_of, const policy::Policy& policy,
-                                                  const policy::PolicyOptions& options, const GemmTuning* tuning,
-                                                  std::span<const plan::Rewrite> rewrites) {
-  const auto pipe = static_cast<std::size_t>(graph::coordinates_of(grid, world.rank()).pipe);
-  const auto stages = static_cast<std::size_t>(grid.pipe);
+std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const OwnClass& own, const policy::Policy& policy,
+                                                const policy::PolicyOptions& options, const GemmTuning* tuning,
+                                                std::span<const plan::Rewrite> rewrites) {
+  const ClassesOfRanks classes{world, own.grid};
+  const std::size_t own_class = classes.of(static_cast<std::size_t>(world.rank()));
   const bool decides = world.rank() == 0;
+  std::vector<std::shared_ptr<const graph::Graph>> graphs;  // this and the following lists are rank 0's, by class
+  for (std::size_t k = 0; decides && k < classes.count(); ++k)
+    graphs.push_back(k == own_class ? own.graph : own.of_class(static_cast<std::int64_t>(k)));
+  const auto of_each = [](const auto& all, const auto& value) {
+    std::vector<std::uint64_t> values;
+    for (const auto& each : all) values.push_back(value(*each));
+    return values;
+  };
+  require_rank_0s(classes, own.graph->fingerprint(), of_each(graphs, std::mem_fn(&graph::Graph::fingerprint)),
+                  *own.graph, "graph", kSameConfiguration);
   const GemmTuning products = tuning != nullptr ? *tuning : GemmTuning();
-
-  std::vector<std::shared_ptr<const graph::Graph>> graphs;  // on rank 0
-  std::vector<std::uint64_t> fingerprints;
-  for (std::size_t k = 0; decides && k < stages; ++k) {
-    graphs.push_back(k == pipe ? own : graph_of(static_cast<std::int64_t>(k)));
-    fingerprints.push_back(graphs.back()->fingerprint());
-  }
-  require_rank_0s(world, grid, own->fingerprint(), fingerprints, "graph", kSameConfiguration);
-  require_equal(world, products.fingerprint(), products, "table of tuned matrix products", kOneTuning);
-
-  policy::Decision decision;  // on rank 0
-  std::shared_ptr<const graph::Graph> own_graph;
-  plan::Order own_order;
-  for (std::size_t k = 0; k < stages; ++k) {
-    const std::vector<std::byte> names = bytes_of_rank_0(world, [&] {
-      if (k == 0) decision = policy::decide(graphs, policy, options, rewrites);
-      return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites.at(k))));
-    });
-    const std::vector<std::byte> order = bytes_of_rank_0(world, [&] { return plan::encode(decision.orders.at(k)); });
-    if (k != pipe) continue;
-    own_graph = plan::rewrite(own, plan::parse_rewrites(text_of(names)), options.weight_layouts);
-    own_order = plan::decode_order(order, *own_graph);
-  }
-  plan::Plan made = plan::make_plan(own_graph, own_order, policy.name());
-  made.fingerprint = with_products(made.fingerprint, products);
-  auto plan = std::make_shared<const plan::Plan>(std::move(made));
-
-  std::string unsafe;
-  if (decides) {
-    std::vector<plan::Plan> others(stages);
+  require_rank_0s({world, std::nullopt}, products.fingerprint(), {products.fingerprint()}, products,
+                  "table of tuned matrix products", kOneTuning);
+  const PlansOfRank0 plans = plans_of_rank_0(classes, graphs, own.graph, policy, options, rewrites);
+  const plan::Plan& plan = *plans.own;
+  const auto fingerprint = [&](const plan::Plan& of) { return with_products(of.fingerprint, products); };
+  require_rank_0s(classes, plan.collective_fingerprint,
+                  of_each(plans.all, std::mem_fn(&plan::Plan::collective_fingerprint)), plan, "order of collectives",
+                  kSameBinary);
+  require_rank_0s(classes, fingerprint(plan), of_each(plans.all, fingerprint), plan, "plan", kSameBinary);
+  const std::string unsafe = text_of(bytes_of_rank_0(world, [&] {
     std::vector<const plan::Plan*> all;
-    for (std::size_t k = 0; k < stages; ++k) {
-      if (k != pipe) others[k] = plan::make_plan(decision.graphs[k], decision.orders[k], policy.name());
-      all.push_back(k == pipe ? plan.get() : &others[k]);
-      fingerprints[k] = k == pipe ? plan->fingerprint : with_products(others[k].fingerprint, products);
-    }
-    unsafe = words_of(policy, plan::check(all));
-  }
-  unsafe = text_of(bytes_of_rank_0(world, [&] { return bytes_of(unsafe); }));
-  require_rank_0s(world, grid, plan->fingerprint, fingerprints, "plan", kSameBinary);
+    for (const auto& each : plans.all) all.push_back(each.get());
+    return bytes_of(words_of(policy, plan::check(all)));
+  }));
   if (!unsafe.empty()) throw RuntimeFault(unsafe);
-  return plan;
+  plans.own->fingerprint = fingerprint(plan);
+  return plans.own;
 }
 
 }  // namespace weft::execute

@@ -35,13 +35,11 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
   policy_options.weight_layouts = &cpu_weight_layouts();
   const std::shared_ptr<const policy::Policy> usual = options.policy ? options.policy : policy::default_policy();
   std::vector<graph::Channel> channels;
-  const bool stages = options.grid && options.grid->pipe > 1;
+  if (options.grid && options.grid->ranks() != world.size()) throw std::logic_error("a grid of other ranks");
   for (ProgramGraph& graph : graphs) {
     const policy::Policy& policy = graph.policy ? *graph.policy : *usual;
-    auto plan =
-        stages ? agree_on_stages(world, *options.grid, graph.graph, graph.of_stage, policy, policy_options,
-                                 options.gemm_tuning.get(), options.rewrites)
-               : agree_on_plan(world, graph.graph, policy, policy_options, options.gemm_tuning.get(), options.rewrites);
+    auto plan = agree_on_plan(world, {graph.graph, options.grid, graph.of_stage}, policy, policy_options,
+                              options.gemm_tuning.get(), options.rewrites);
     for (const plan::StreamPlan& stream : plan->streams) {
       if (!stream.stream.compute) channels.push_back(stream.stream.channel);
     }
@@ -50,19 +48,18 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
                plan->fingerprint, plan->sum_of_tensor_bytes, plan->scratch_bytes);
     entries_.push_back({std::move(graph.name), std::move(plan), 0});
   }
-  if (options.grid && options.grid->ranks() != world.size()) throw std::logic_error("a grid of other ranks");
   if (options.make_executor) {
     executor_ = options.make_executor(world, state_);
   } else {
-    if (stages) channels = channels_of_all(world, channels);
     const std::vector<cost::CorePool> pools = shared_cores(world, options.threads);
-    executor_ = std::make_unique<CpuExecutor>(state_, CommunicatorSet(world, channels, options.grid),
-                                              CpuExecutorOptions{.rank = world.rank(),
-                                                                 .threads = options.threads,
-                                                                 .kept_steps = options.kept_steps,
-                                                                 .check_finite = options.check_finite,
-                                                                 .gemm_tuning = options.gemm_tuning,
-                                                                 .shares_cores = are_shared(pools, world.rank())});
+    executor_ =
+        std::make_unique<CpuExecutor>(state_, CommunicatorSet(world, channels_of_all(world, channels), options.grid),
+                                      CpuExecutorOptions{.rank = world.rank(),
+                                                         .threads = options.threads,
+                                                         .kept_steps = options.kept_steps,
+                                                         .check_finite = options.check_finite,
+                                                         .gemm_tuning = options.gemm_tuning,
+                                                         .shares_cores = are_shared(pools, world.rank())});
   }
   for (Entry& entry : entries_) entry.handle = executor_->load(entry.plan);
   if (options.watchdog_seconds > 0) {

@@ -22,7 +22,7 @@ TEST(AgreeOnPlan, RankZeroDecides) {
   std::vector<std::shared_ptr<const plan::Plan>> plans(4);
   const int code = comm::run_ranks(4, [&](comm::World& world) {
     const testing::RandomPolicy policy(static_cast<std::uint64_t>(world.rank()) + 1);
-    plans[static_cast<std::size_t>(world.rank())] = agree_on_plan(world, graph, policy, {.compute_streams = 2});
+    plans[static_cast<std::size_t>(world.rank())] = agree_on_plan(world, {graph}, policy, {.compute_streams = 2});
     return 0;
   });
   ASSERT_EQ(code, 0);
@@ -55,7 +55,7 @@ TEST(AgreeOnPlan, OtherGraphsAreRefusedOnEveryRankAndNamed) {
       [&](comm::World& world) {
         const auto graph = two_layers(world.rank() == 2 ? 63 : 64);
         try {
-          agree_on_plan(world, graph, *policy::make_policy("program"), {});
+          agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
           ADD_FAILURE();
         } catch (const RuntimeFault& fault) {
           const std::lock_guard lock(mutex);
@@ -86,7 +86,7 @@ TEST(AgreeOnPlan, AGraphThatEndsEarlyIsNamedToo) {
         const graph::View x = toy.tensor("x", 64, graph::Role::parameter);
         toy.compute("a", {graph::write(x)});
         if (world.rank() == 0) toy.compute("b", {graph::read(x)});
-        agree_on_plan(world, toy.build(), *policy::make_policy("program"), {});
+        agree_on_plan(world, {toy.build()}, *policy::make_policy("program"), {});
         return 0;
       },
       errors);
@@ -110,7 +110,7 @@ TEST(AgreeOnPlan, OtherTablesOfProductsAreRefused) {
       2,
       [&](comm::World& world) {
         const GemmTuning tuning = tuning_of(world.rank() == 0 ? 64 : 32);
-        agree_on_plan(world, graph, *policy::make_policy("program"), {}, &tuning);
+        agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, &tuning);
         return 0;
       },
       errors);
@@ -127,7 +127,7 @@ TEST(AgreeOnPlan, TheTableOfProductsIsPartOfTheFingerprint) {
     const GemmTuning empty, first = tuning_of(64), second = tuning_of(32);
     for (const GemmTuning* tuning :
          std::initializer_list<const GemmTuning*>{nullptr, &empty, &first, &first, &second}) {
-      fingerprints.push_back(agree_on_plan(world, graph, *policy::make_policy("program"), {}, tuning)->fingerprint);
+      fingerprints.push_back(agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, tuning)->fingerprint);
     }
     return 0;
   });
@@ -145,7 +145,7 @@ TEST(AgreeOnPlan, WhatMultipliesBf16IsPartOfTheFingerprint) {
   comm::run_ranks(1, [&](comm::World& world) {
     const GemmTuning none, floats({}, PackedUnit::f32), pairs({}, PackedUnit::pairs);
     for (const GemmTuning* tuning : {&none, &floats, &pairs, &pairs}) {
-      fingerprints.insert(agree_on_plan(world, graph, *policy::make_policy("program"), {}, tuning)->fingerprint);
+      fingerprints.insert(agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, tuning)->fingerprint);
     }
     return 0;
   });
@@ -171,7 +171,7 @@ TEST(AgreeOnPlan, ABadOrderIsRefusedOnEveryRank) {
   const auto graph = toy.build();
   std::atomic<int> refused{0};
   const int code = comm::run_ranks(3, [&](comm::World& world) {
-    EXPECT_THROW(agree_on_plan(world, graph, Backwards(), {}), std::logic_error);
+    EXPECT_THROW(agree_on_plan(world, {graph}, Backwards(), {}), std::logic_error);
     ++refused;
     return 0;
   });
@@ -183,7 +183,7 @@ TEST(AgreeOnPlan, ABadOptionIsAUserErrorOnEveryRank) {
   const auto graph = two_layers(64);
   std::atomic<int> refused{0};
   const int code = comm::run_ranks(3, [&](comm::World& world) {
-    EXPECT_THROW(agree_on_plan(world, graph, *policy::make_policy("program"), {.compute_streams = 0}), UserError);
+    EXPECT_THROW(agree_on_plan(world, {graph}, *policy::make_policy("program"), {.compute_streams = 0}), UserError);
     ++refused;
     return 0;
   });

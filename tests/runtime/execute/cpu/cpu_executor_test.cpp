@@ -51,7 +51,7 @@ std::vector<graph::Channel> channels_of(const plan::Plan& plan) {
 struct Rank {
   Rank(comm::World& world, const std::shared_ptr<const graph::Graph>& graph, const Setting& setting,
        std::int64_t kept_steps = 1)
-      : plan(agree_on_plan(world, graph, *policy_of(setting), {.compute_streams = setting.compute_streams})),
+      : plan(agree_on_plan(world, {graph}, *policy_of(setting), {.compute_streams = setting.compute_streams})),
         state(std::vector<const graph::Graph*>{graph.get()}),
         executor(state, CommunicatorSet(world, channels_of(*plan)),
                  {.rank = world.rank(), .threads = setting.threads, .kept_steps = kept_steps}),
@@ -256,8 +256,8 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
         const testing::RandomPolicy random(i + 1);
         const std::unique_ptr<policy::Policy> serial = policy::make_policy("serial");
         const int streams = i == 0 ? 3 : i == 1 ? 1 : 2;
-        plans.push_back(one_stream ? agree_on_plan(world, graphs[i], *serial, {})
-                                   : agree_on_plan(world, graphs[i], random, {.compute_streams = streams}));
+        plans.push_back(one_stream ? agree_on_plan(world, {graphs[i]}, *serial, {})
+                                   : agree_on_plan(world, {graphs[i]}, random, {.compute_streams = streams}));
         for (const graph::Channel channel : channels_of(*plans.back())) channels.push_back(channel);
       }
       CpuExecutor executor(state, CommunicatorSet(world, channels), {.rank = world.rank(), .kept_steps = 2});
@@ -420,7 +420,7 @@ TEST(CpuExecutor, RefusesWhatItCantRun) {
   const auto graph = toy.build();
   EXPECT_EQ(comm::run_ranks(1,
                             [&](comm::World& world) {
-                              const auto plan = agree_on_plan(world, graph, *policy::make_policy("program"), {});
+                              const auto plan = agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
                               const State state(std::vector<const graph::Graph*>{graph.get()});
                               CpuExecutor without(state, CommunicatorSet(world, {}), {});
                               EXPECT_THROW(without.load(plan), std::logic_error);

@@ -345,14 +345,19 @@ void DeviceTeam::Impl::give_up(const std::exception_ptr& failure) {
   watch.stop();
 }
 
-// Between steps: the whole state in either direction.
+// Between steps, where no watchdog looks: the whole state in either direction. The limit is no bar for a slow copy.
 void DeviceTeam::Impl::move_state(const Rank& rank, bool to_device) {
+  constexpr double kSlowest = 2e8;  // bytes a second
   if (!state_stream.valid()) state_stream = device->add_stream("state", StreamPriority::normal);
   std::byte* const host = rank.state->begin();
+  const std::int64_t bytes = rank.state->bytes();
+  const double seconds = options.release_seconds + static_cast<double>(bytes) / kSlowest;
+  const Watchdog limit = exit_after(seconds, fmt::format("rank {}: the state's copy {} the device took over {:.0f} s",
+                                                         rank.world_rank, to_device ? "to" : "from", seconds));
   if (to_device) {
-    device->copy(state_stream, rank.device_state, host, rank.state->bytes());
+    device->copy(state_stream, rank.device_state, host, bytes);
   } else {
-    device->copy(state_stream, host, rank.device_state, rank.state->bytes());
+    device->copy(state_stream, host, rank.device_state, bytes);
   }
   try {
     device->synchronize(state_stream);

@@ -379,6 +379,7 @@ std::vector<Named> named_faults() {
       {"split-never-ends", 0, {{{"ncclCommSplit", 1}, 1, never}}},
       {"collective-fails-late", 1, {{{"ncclAllReduce", 1}, 3, late}}},
       // The copy of the state goes on while its memory is freed.
+      {"state-never-comes", 0, {{{"cudaMemcpyAsync", 0}, 33, never}}},
       {"state-never-awaited", 3, {{{"cudaStreamSynchronize", 0}, 1, once}}},
       {"peers-never-come", 2, {{{"ncclSend", 0}, 0, never}}},
   };

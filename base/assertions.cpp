@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "base/text/printable.h"
+#include "base/printable.h"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/text/printable.h"
+#include "base/printable.h"
 
 namespace weft {
 namespace {

@@ -13,7 +13,7 @@ namespace weft {
 class UserError : public std::runtime_error {
  public:
   /// The message reads "found; expected …\n  fix: …"; empty parts are left out. Parts may quote the content of a file:
-  /// they are made printable (base/text/printable.h), and a part of more than 2000 bytes is cut in the middle.
+  /// they are made printable (base/printable.h), and a part of more than 2000 bytes is cut in the middle.
   UserError(std::string_view found, std::string_view expected, std::string_view fix);
 };
 

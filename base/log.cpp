@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/printable.h"
-#include "base/text/styled_text.h"
+#include "base/printable.h"
+#include "base/styled_text.h"
 
 namespace weft {
 namespace {

@@ -9,10 +9,10 @@
 #include <mutex>
 #include <utility>
 
+#include "base/printable.h"
 #include "base/terminal.h"
-#include "base/text/printable.h"
-#include "base/text/text_width.h"
-#include "base/text/units.h"
+#include "base/text_width.h"
+#include "base/units.h"
 
 namespace weft {
 namespace {

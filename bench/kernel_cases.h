@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/buffer.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

@@ -1,8 +1,8 @@
 // The computations of tasks as plain data: no pointers, no closures, no value that changes from step to step.
 //
-// Each operation is a struct with its schema (graph/schema.h), in graph/operations/ by family; this header makes them
-// one type. Activations and parameters are fp32 or bf16. Statistics, losses, gradients of parameters and optimizer
-// state are always fp32.
+// Each operation is a struct with its schema (graph/operations/schema.h), in graph/operations/ by family; this header
+// makes them one type. Activations and parameters are fp32 or bf16. Statistics, losses, gradients of parameters and
+// optimizer state are always fp32.
 #pragma once
 
 #include <span>

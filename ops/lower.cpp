@@ -7,8 +7,8 @@
 #include "ops/collectives.h"
 #include "ops/loss.h"
 #include "ops/lowering.h"
-#include "ops/models/transformer.h"
 #include "ops/optimizer.h"
+#include "ops/transformer.h"
 
 namespace weft::ops {
 namespace {

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "graph/grid.h"
 #include "ops/gradient_reduction.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "ops/pipeline_layout.h"
 
 namespace weft::ops {

@@ -15,7 +15,7 @@
 
 #include "graph/graph.h"
 #include "graph/named_accesses.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "ops/pipeline_layout.h"
 #include "ops/sharding.h"
 

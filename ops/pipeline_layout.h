@@ -7,7 +7,7 @@
 #include "graph/grid.h"
 #include "graph/operation.h"
 #include "graph/pipeline_chunks.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "ops/sharding.h"
 
 namespace weft::ops {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/grid.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 namespace weft::ops {
 

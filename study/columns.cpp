@@ -1,7 +1,7 @@
 #include "study/columns.h"
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 
 namespace weft::study {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "base/text/styled_text.h"
 #include "runtime/simulate/plan_report.h"
 #include "runtime/simulate/robustness.h"
 

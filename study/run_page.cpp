@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/text/hex.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
 #include "inspect/formats/recorded_file.h"

@@ -2,9 +2,9 @@
 #include <memory>
 #include <string>
 
-#include "base/text/printable.h"
+#include "base/printable.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/completion.h"
-#include "tools/commands.h"
 
 namespace weft::tools {
 

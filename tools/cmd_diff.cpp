@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
 #include "runtime/plan/plan_difference.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
 
 namespace weft::tools {
 namespace {

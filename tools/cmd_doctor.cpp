@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include "base/files/json_file.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
-#include "base/text/text_width.h"
 #include "base/text/wrap.h"
-#include "tools/commands.h"
+#include "base/text_width.h"
+#include "tools/command_line/commands.h"
 #include "tools/machine_checks.h"
 #include "tools/version.h"
 

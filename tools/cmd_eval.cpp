@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
 #include "ops/lower.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "text/tokenizer.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
-#include "tools/config_options.h"
+#include "tools/input/config_options.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/config.h"
 #include "train/config/saved_model.h"

@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "text/byte_tokenizer.h"
 #include "text/text_stream.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/saved_model.h"
 #include "train/data/saved_tokenizer.h"

@@ -12,16 +12,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
+#include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
-#include "base/text/styled_text.h"
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/machine_numbers.h"
 #include "study/columns.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
 
 namespace weft::tools {
 namespace {

@@ -1,9 +1,9 @@
 // `weft man`: the manual page.
 #include <string>
 
-#include "base/text/printable.h"
+#include "base/printable.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/man_page.h"
-#include "tools/commands.h"
 #include "tools/version.h"
 
 namespace weft::tools {

@@ -8,13 +8,13 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/printable.h"
 #include "base/status_line.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "runtime/cost/profile_file.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
-#include "tools/config_options.h"
+#include "tools/input/config_options.h"
 #include "train/measure/measure_profile.h"
 #include "train/run/launch_run.h"
 

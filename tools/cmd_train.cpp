@@ -7,14 +7,14 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "study/search/grid_choice.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
-#include "tools/config_options.h"
+#include "tools/input/config_options.h"
 #include "tools/version.h"
 #include "train/measure/run_gemm_tuning.h"
 #include "train/run/launch_run.h"

@@ -11,15 +11,15 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/printable.h"
 #include "base/status_line.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
-#include "tools/config_options.h"
+#include "tools/input/config_options.h"
 #include "train/measure/run_gemm_tuning.h"
 #include "train/run/launch_run.h"
 

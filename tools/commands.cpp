@@ -1,4 +1,4 @@
-#include "tools/commands.h"
+#include "tools/command_line/commands.h"
 
 #include <utility>
 #include <vector>

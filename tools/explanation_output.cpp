@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text/text_table.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/cost/machine_numbers.h"
 
 namespace weft::tools {

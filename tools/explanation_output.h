@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "base/text/styled_text.h"
 #include "runtime/simulate/applied_remedies.h"
 #include "runtime/simulate/explain.h"
 

@@ -11,11 +11,11 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "base/printable.h"
 #include "base/status_line.h"
 #include "base/text/json_object.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/formats/graph_file.h"
 #include "inspect/import/import_report.h"
 #include "inspect/import/trace_import.h"

@@ -16,13 +16,13 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/terminal.h"
-#include "base/text/printable.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/mpi.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/help.h"
 #include "tools/command_line/parse.h"
-#include "tools/commands.h"
 #include "tools/version.h"
 
 namespace weft::tools {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "train/data/batches.h"
 #include "train/stop_votes.h"
 

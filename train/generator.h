@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "ops/pipeline_layout.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "train/sampler.h"
 
 namespace weft::train {

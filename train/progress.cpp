@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text/units.h"
+#include "base/units.h"
 
 namespace weft::train {
 

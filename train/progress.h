@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/status_line.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "train/run/metrics.h"
 
 namespace weft::train {

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "runtime/execute/watchdog.h"
 #include "train/config/resolved_run.h"
 #include "train/run/describe_run.h"

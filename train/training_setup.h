@@ -15,7 +15,7 @@
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/parameter_state.h"
 #include "train/config/resolved_run.h"

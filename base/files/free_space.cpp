@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/mapped_file.h"
-#include "base/text/units.h"
+#include "base/units.h"
 
 namespace weft {
 namespace {

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/terminal.h"
-#include "base/text/printable.h"
-#include "base/text/text_width.h"
 #include "base/text/wrap.h"
+#include "base/text_width.h"
 
 namespace weft {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text/styled_text.h"
+#include "base/styled_text.h"
 
 namespace weft {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/text/text_width.h"
+#include "base/text_width.h"
 
 namespace weft {
 namespace {

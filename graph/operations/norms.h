@@ -6,7 +6,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 
 namespace weft::graph {
 

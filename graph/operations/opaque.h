@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "graph/operations/collectives.h"
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 
 namespace weft::graph {
 

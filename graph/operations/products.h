@@ -8,7 +8,7 @@
 
 #include "base/epilogue.h"
 #include "graph/operations/elementwise.h"
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 
 namespace weft::graph {
 

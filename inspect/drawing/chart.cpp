@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/text/text_width.h"
+#include "base/text_width.h"
 
 namespace weft::inspect {
 namespace {

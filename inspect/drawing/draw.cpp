@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/intervals.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "graph/analysis.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/drawing/drawing_text.h"

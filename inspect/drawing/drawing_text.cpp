@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "graph/groups.h"
 #include "graph/operation_fields.h"
 #include "inspect/drawing/drawing.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/intervals.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "inspect/drawing/colors.h"
 #include "runtime/policy/pipeline/class_units.h"

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/colors.h"
+#include "inspect/drawing/critical_path.h"
 #include "inspect/drawing/task_label.h"
-#include "inspect/report/critical_path.h"
 
 namespace weft::inspect {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft::inspect {
 namespace {

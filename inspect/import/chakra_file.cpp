@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "inspect/formats/protobuf_fields.h"
 
 namespace weft::inspect {

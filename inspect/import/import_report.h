@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "base/text/styled_text.h"
 #include "inspect/import/trace_import.h"
 
 namespace weft::inspect {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft::inspect {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft::inspect {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/intervals.h"
 #include "base/median.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/cost/cost_model.h"
 
 namespace weft::inspect {

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/report/exposed_times.h"
 
 namespace weft::inspect {

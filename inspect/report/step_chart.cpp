@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text/escape.h"
-#include "base/text/units.h"
+#include "base/units.h"
 
 namespace weft::inspect {
 namespace {

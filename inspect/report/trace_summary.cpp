@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text/text_table.h"
-#include "base/text/units.h"
+#include "base/units.h"
 
 namespace weft::inspect {
 namespace {

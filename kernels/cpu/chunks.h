@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 
 namespace weft::cuda {
 

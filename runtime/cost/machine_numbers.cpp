@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/cost/machine_keys.h"
 
 namespace weft::cost {

@@ -8,7 +8,7 @@
 #include "graph/operation.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/rope.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/norm/norm_parts.h"
 #include "runtime/execute/task_arguments.h"
 

@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 #include "graph/operation.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "runtime/comm/communicator.h"
 
 namespace weft::execute {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/scheduling/limited_lists.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/simulate/remedies.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "graph/grid.h"
 
 namespace weft::simulate {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/policy/scheduling/timetable.h"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_numbers.h"
 #include "study/columns.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 
 namespace weft::study {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 namespace weft::study {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "study/bench/bench_rows.h"
 #include "study/columns.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/comm/launch.h"
 #include "study/jobs.h"
 #include "study/memorisation/question_model.h"

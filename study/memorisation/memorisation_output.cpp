@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "study/columns.h"
 

@@ -5,7 +5,7 @@
 
 #include "ops/lower.h"
 #include "ops/sharding.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/resolved_run.h"

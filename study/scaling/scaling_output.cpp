@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/json_file.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "study/columns.h"
 #include "study/search/choice_columns.h"

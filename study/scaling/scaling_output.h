@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "base/text/styled_text.h"
 #include "inspect/drawing/picture.h"
 #include "study/scaling/scaling.h"
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 
 namespace weft::study {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "graph/grid.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 namespace weft::study {
 

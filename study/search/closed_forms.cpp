@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 #include "runtime/cost/measured_rates.h"
 
 namespace weft::study {

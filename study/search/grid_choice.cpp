@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/status_line.h"
 #include "base/text/text_table.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "study/search/search.h"
 #include "study/search/search_output.h"
 #include "train/config/saved_model.h"

@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/cost/machine_files.h"
 #include "study/search/closed_forms.h"
 #include "study/search/stage_estimate.h"

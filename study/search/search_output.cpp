@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "runtime/cost/cost_model.h"
 #include "study/columns.h"

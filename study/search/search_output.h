@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
+#include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "base/text/styled_text.h"
 #include "inspect/drawing/picture.h"
 #include "study/search/search.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 #include "ops/pipeline_layout.h"
 
 namespace weft::study {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/median.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_keys.h"
 

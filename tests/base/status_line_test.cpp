@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "base/log.h"
-#include "base/text/printable.h"
-#include "base/text/text_width.h"
+#include "base/printable.h"
+#include "base/text_width.h"
 #include "tests/base/environment_variable.h"
 #include "tests/base/pseudo_terminal.h"
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "base/text/printable.h"
+#include "base/printable.h"
 
 namespace weft::fuzz {
 

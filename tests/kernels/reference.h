@@ -16,7 +16,7 @@
 
 #include "base/dtype.h"
 #include "kernels/cpu/gemm/gemm_method.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu::testing {

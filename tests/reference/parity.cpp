@@ -10,7 +10,7 @@
 
 #include "ops/lower.h"
 #include "runtime/comm/local.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "train/checkpoint/parameter_state.h"
 #include "train/checkpoint/safetensors.h"
 #include "train/checkpoint/weights.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 namespace weft::testing {
 

@@ -16,7 +16,7 @@
 #include "runtime/comm/launch.h"
 #include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/staged_transport.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/odd_world.h"

@@ -25,7 +25,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "runtime/comm/launch.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/compile_plan.h"

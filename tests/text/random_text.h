@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft::testing {
 

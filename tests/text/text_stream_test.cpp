@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/text/formats/small_tokenizers.h"
 #include "text/byte_tokenizer.h"

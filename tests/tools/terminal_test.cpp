@@ -11,8 +11,8 @@
 #include <regex>
 #include <sstream>
 
-#include "base/text/text_width.h"
-#include "base/text/units.h"
+#include "base/text_width.h"
+#include "base/units.h"
 #include "tests/base/environment_variable.h"
 #include "tests/tools/small_step.h"
 #include "tests/tools/source_files.h"

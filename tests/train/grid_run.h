@@ -18,7 +18,7 @@
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/comm/launch.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "train/step/initial_weights.h"
 #include "train/step/training_state.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "train/checkpoint/parameter_state.h"
 
 namespace weft::testing {

@@ -10,7 +10,7 @@
 
 #include "ops/lower.h"
 #include "runtime/comm/local.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/reference_transformer.h"
 #include "train/step/initial_weights.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/dropout_formula.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 namespace weft::testing {
 

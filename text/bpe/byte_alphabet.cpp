@@ -1,6 +1,6 @@
 #include "text/bpe/byte_alphabet.h"
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft::text {
 namespace {

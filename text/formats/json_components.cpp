@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "text/formats/tokenizer_file.h"
 #include "text/split/lexer.h"
 #include "text/unicode/char_class.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "text/unicode/char_class.h"
 
 namespace weft::text {

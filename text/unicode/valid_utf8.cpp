@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft::text {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/text_width.h"
 #include "base/text/wrap.h"
+#include "base/text_width.h"
 #include "tools/command_line/parse.h"
 
 namespace weft::tools {

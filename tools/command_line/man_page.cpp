@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "tools/command_line/help.h"
 #include "tools/command_line/parse.h"
 

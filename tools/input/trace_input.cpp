@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
 #include "train/step/planning.h"

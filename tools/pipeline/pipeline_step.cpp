@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text/text_table.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "inspect/drawing/pipeline_chart.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/joint_explain.h"

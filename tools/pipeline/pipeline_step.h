@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "base/text/styled_text.h"
 #include "inspect/drawing/picture.h"
 #include "runtime/cost/scaled_costs.h"
 #include "runtime/simulate/joint_report.h"

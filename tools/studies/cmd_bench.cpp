@@ -12,14 +12,14 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/files/text_file.h"
+#include "base/printable.h"
 #include "base/status_line.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "study/bench/bench_output.h"
 #include "study/bench/bench_rows.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
-#include "tools/config_options.h"
+#include "tools/input/config_options.h"
 #include "tools/studies/search_flags.h"
 
 namespace weft::tools {

@@ -1,6 +1,6 @@
 // `weft study`: many searches, simulations or trainings that answer one question.
 #include "base/error.h"
-#include "tools/commands.h"
+#include "tools/command_line/commands.h"
 
 namespace weft::tools {
 

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "base/files/durable_file.h"
+#include "base/printable.h"
 #include "base/status_line.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "study/axonn/axonn_study.h"
 #include "study/axonn/axonn_study_output.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
 #include "tools/studies/search_flags.h"
 
 namespace weft::tools {

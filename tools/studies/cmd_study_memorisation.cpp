@@ -13,14 +13,14 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/status_line.h"
-#include "base/text/printable.h"
 #include "base/text/text_table.h"
 #include "study/memorisation/memorisation.h"
 #include "study/memorisation/memorisation_folder.h"
 #include "study/memorisation/memorisation_output.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/commands.h"
 #include "train/config/goldfish.h"
 
 namespace weft::tools {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text/parse_number.h"
 #include "tools/command_line/shared_options.h"
-#include "tools/config_options.h"
+#include "tools/input/config_options.h"
 
 namespace weft::tools {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/files/durable_folder.h"
 #include "base/files/free_space.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/parameter_state.h"

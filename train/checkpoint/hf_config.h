@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/dtype.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 namespace weft::train {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/text/json_object.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "train/checkpoint/hf_keys.h"
 
 namespace weft::train {

@@ -12,7 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/files/durable_file.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "text/tokenizer.h"
 
 namespace weft::train {

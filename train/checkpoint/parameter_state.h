@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "ops/sharding.h"
 #include "train/checkpoint/parameter_pieces.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/files/durable_file.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "train/checkpoint/parameter_state.h"
 
 namespace weft::train {

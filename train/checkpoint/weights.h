@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/parameter_state.h"
 #include "train/checkpoint/safetensors.h"

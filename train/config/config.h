@@ -14,7 +14,7 @@
 #include "base/packed_unit.h"
 #include "graph/grid.h"
 #include "ops/gradient_reduction.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "ops/pipeline_layout.h"
 #include "runtime/execute/device/attention_workspace.h"
 #include "runtime/plan/rewrite.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "train/config/key_grid.h"
 #include "train/config/key_kinds.h"
 #include "train/config/key_lora.h"

@@ -1,6 +1,6 @@
 #include "train/config/key_kinds.h"
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft::train {
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/config/key_kinds.h"

@@ -17,7 +17,7 @@
 #include "base/files/input_file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "text/corpus/parallel_encode.h"
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"

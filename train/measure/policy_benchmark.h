@@ -8,7 +8,7 @@
 
 #include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::train {

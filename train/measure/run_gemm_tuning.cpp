@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/printable.h"
+#include "base/printable.h"
 #include "kernels/cpu/parallel.h"
 #include "ops/lower.h"
 #include "runtime/comm/agreement.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/text/json_object.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "graph/named_accesses.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "ops/communication.h"

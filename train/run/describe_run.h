@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/text/styled_text.h"
+#include "base/styled_text.h"
 #include "base/text/text_table.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/config/config.h"
 #include "train/data/token_source.h"

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text/units.h"
+#include "base/units.h"
 #include "runtime/comm/mpi.h"
 #include "runtime/execute/device/devices.h"
 #include "train/config/config_table.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/text/units.h"
+#include "base/units.h"
 
 namespace weft::train {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "ops/sharding.h"
 
 namespace weft::train {

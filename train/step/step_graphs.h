@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "train/config/config.h"
 
 namespace weft::train {

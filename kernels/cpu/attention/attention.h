@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/gemm/matrix.h"
 #include "kernels/cpu/gemm/packed_unit.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

@@ -2,7 +2,7 @@
 // arXiv:2002.05202), with their gradients. All arguments of a call have one float dtype.
 #pragma once
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

@@ -1,7 +1,7 @@
 // Conversion between float dtypes.
 #pragma once
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

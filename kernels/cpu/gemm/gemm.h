@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "kernels/cpu/gemm/gemm_method.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

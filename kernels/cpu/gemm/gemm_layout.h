@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 
 namespace weft::cpu {
 

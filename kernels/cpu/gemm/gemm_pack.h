@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/gemm/gemm_tile.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 
 namespace weft::cpu {
 

@@ -6,8 +6,8 @@
 
 #include "base/dtype.h"
 #include "kernels/cpu/gemm/gemm_layout.h"
-#include "kernels/cpu/gemm/matrix.h"
 #include "kernels/cpu/gemm/packed_unit.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

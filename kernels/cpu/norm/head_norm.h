@@ -1,7 +1,7 @@
 // Root-mean-square normalisation of each head of a row (Qwen3's queries and keys), with its gradient.
 #pragma once
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

@@ -1,7 +1,7 @@
 // Layer normalisation (Ba et al. 2016, arXiv:1607.06450) over the last dimension, with its gradient.
 #pragma once
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {

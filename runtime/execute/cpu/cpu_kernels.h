@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "graph/operation.h"
 #include "kernels/cpu/gemm/gemm.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cpu/parallel.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 

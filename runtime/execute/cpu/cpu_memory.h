@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/buffer.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "runtime/execute/state.h"
 #include "runtime/execute/task_arguments.h"
 #include "runtime/plan/plan.h"

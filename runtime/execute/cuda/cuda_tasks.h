@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "graph/operation.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 #include "kernels/cuda/attention/cudnn_attention.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/launch.h"

@@ -13,7 +13,7 @@
 
 #include "base/id.h"
 #include "graph/graph.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 
 namespace weft::execute {
 

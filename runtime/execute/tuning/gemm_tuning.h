@@ -13,7 +13,7 @@
 
 #include "graph/graph.h"
 #include "kernels/cpu/gemm/gemm_method.h"
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 
 namespace weft::execute {
 

@@ -1,7 +1,7 @@
 // Operands for measurements.
 #pragma once
 
-#include "kernels/cpu/gemm/matrix.h"
+#include "kernels/cpu/matrix.h"
 
 namespace weft::execute {
 

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "base/text/text_width.h"
+#include "base/text_width.h"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include <new>
 
 #include "runtime/comm/launch.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "tests/runtime/executable_graph.h"
 
 namespace {

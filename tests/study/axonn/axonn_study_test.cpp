@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "runtime/cost/machine_files.h"
 
 namespace weft::study {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "base/text/units.h"
+#include "base/units.h"
 #include "tests/base/messages.h"
 
 namespace weft::study {

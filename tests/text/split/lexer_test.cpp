@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "tests/text/random_text.h"
 #include "text/split/pattern.h"
 #include "text/unicode/char_class.h"

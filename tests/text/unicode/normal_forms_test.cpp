@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "tests/text/random_text.h"
 
 namespace weft::text {

@@ -10,7 +10,7 @@
 #include "runtime/policy/policy.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tools/commands.h"
+#include "tools/command_line/commands.h"
 
 namespace weft::tools {
 namespace {

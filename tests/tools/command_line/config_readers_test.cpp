@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/tools/small_step.h"
-#include "tools/commands.h"
+#include "tools/command_line/commands.h"
 #include "train/config/config.h"
 
 namespace weft::tools {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "base/text/text_width.h"
+#include "base/text_width.h"
+#include "tools/command_line/commands.h"
 #include "tools/command_line/parse.h"
-#include "tools/commands.h"
 
 namespace weft::tools {
 namespace {

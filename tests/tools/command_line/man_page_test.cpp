@@ -6,7 +6,7 @@
 
 #include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
-#include "tools/commands.h"
+#include "tools/command_line/commands.h"
 #include "train/config/config.h"
 
 namespace weft::tools {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 namespace weft::testing {
 

@@ -12,7 +12,7 @@
 #include "inspect/drawing/render.h"
 #include "ops/lower.h"
 #include "runtime/comm/launch.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/ops/tiny_model.h"

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
-#include "runtime/execute/agree_on_plan.h"
+#include "runtime/execute/program/agree_on_plan.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/toy_graph.h"

@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 #include "runtime/comm/launch.h"
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 
 namespace weft::execute {
 namespace {

@@ -1,10 +1,10 @@
-#include "base/text/text_width.h"
+#include "base/text_width.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 
 #include <fmt/format.h>
 

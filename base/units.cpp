@@ -1,4 +1,4 @@
-#include "base/text/units.h"
+#include "base/units.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-#include "base/text/printable.h"
+#include "base/printable.h"
 
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/models/transformer.h"
+#include "ops/transformer.h"
 
 #include <fmt/format.h>
 

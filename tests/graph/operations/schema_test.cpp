@@ -1,5 +1,5 @@
 // Everything derived from a schema exists, and the names in files and fingerprints don't change.
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

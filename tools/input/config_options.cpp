@@ -1,4 +1,4 @@
-#include "tools/config_options.h"
+#include "tools/input/config_options.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/printable.h"
+#include "base/printable.h"
 #include "inspect/formats/graph_file.h"
-#include "ops/models/model_config.h"
+#include "ops/model_config.h"
 #include "runtime/policy/policy.h"
 #include "study/search/choice.h"
 #include "study/search/search.h"

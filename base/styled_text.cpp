@@ -1,10 +1,10 @@
-#include "base/text/styled_text.h"
+#include "base/styled_text.h"
 
 #include <array>
 
+#include "base/printable.h"
 #include "base/status_line.h"
 #include "base/terminal.h"
-#include "base/text/printable.h"
 
 namespace weft {
 namespace {

@@ -1,5 +1,5 @@
 // Programs: graphs over one state, policies that agree to the bit, and the end of a run that is stuck.
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/execute/program.h"
+#include "runtime/execute/program/program.h"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "runtime/execute/agree_on_plan.h"
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/execute/cpu/shared_cores.h"
+#include "runtime/execute/program/agree_on_plan.h"
 
 namespace weft::execute {
 namespace {

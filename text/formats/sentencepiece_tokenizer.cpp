@@ -1,4 +1,4 @@
-#include "text/sentencepiece_tokenizer.h"
+#include "text/formats/sentencepiece_tokenizer.h"
 
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 #include "text/formats/json_components.h"
 #include "text/formats/tokenizer_file.h"
 #include "text/unicode/valid_utf8.h"

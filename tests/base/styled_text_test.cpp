@@ -1,5 +1,5 @@
 // Emphasis becomes colour on terminals alone, and no text can colour or steer by itself.
-#include "base/text/styled_text.h"
+#include "base/styled_text.h"
 
 #include <gtest/gtest.h>
 

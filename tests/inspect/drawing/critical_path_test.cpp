@@ -1,5 +1,5 @@
 // The tasks that give a recorded step its length.
-#include "inspect/report/critical_path.h"
+#include "inspect/drawing/critical_path.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/text/printable.h"
+#include "base/printable.h"
 
 #include <gtest/gtest.h>
 

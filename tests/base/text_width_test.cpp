@@ -1,5 +1,5 @@
 // Columns of text in several scripts.
-#include "base/text/text_width.h"
+#include "base/text_width.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/execute/agree_on_plan.h"
+#include "runtime/execute/program/agree_on_plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "base/text/units.h"
+#include "base/units.h"
 
 #include <gtest/gtest.h>
 

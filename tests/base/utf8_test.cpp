@@ -1,4 +1,4 @@
-#include "base/text/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // One plan on all ranks: rank 0 decides, and all ranks report a difference.
-#include "runtime/execute/agree_on_plan.h"
+#include "runtime/execute/program/agree_on_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/schema.h"
+#include "graph/operations/schema.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "inspect/report/critical_path.h"
+#include "inspect/drawing/critical_path.h"
 
 #include <algorithm>
 #include <tuple>

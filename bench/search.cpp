@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/policy/catalog/policies.h"
 #include "study/search/step_needs.h"
 #include "train/step/planning.h"
 

@@ -17,7 +17,7 @@
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/profile.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "study/comparison.h"
 #include "study/comparison_folder.h"

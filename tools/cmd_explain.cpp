@@ -16,6 +16,7 @@
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/plan_file.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"

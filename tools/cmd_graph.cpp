@@ -23,6 +23,7 @@
 #include "inspect/formats/dump_json.h"
 #include "inspect/formats/graph_file.h"
 #include "ops/lower.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/open_problem.h"
 #include "tools/command_line/commands.h"

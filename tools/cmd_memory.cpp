@@ -19,7 +19,7 @@
 #include "ops/sharding.h"
 #include "runtime/execute/device/attention_workspace.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"

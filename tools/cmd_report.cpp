@@ -15,7 +15,7 @@
 #include "base/units.h"
 #include "inspect/formats/graph_file.h"
 #include "inspect/report/report_page.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "study/comparison_folder.h"
 #include "study/run_page.h"

@@ -17,7 +17,7 @@
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/report/trace_summary.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/lower.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::train {
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "python/src/host.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/library/library_call.h"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::python {
 

@@ -13,7 +13,7 @@
 #include "python/src/graph_builder.h"
 #include "python/src/host.h"
 #include "python/src/step.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::python {
 namespace {

@@ -15,6 +15,7 @@
 #include "runtime/cost/scaled_costs.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan_file.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/library/library_call.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/explain.h"

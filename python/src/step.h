@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/open_graph.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/plan_report.h"
 
 namespace weft::python {

@@ -66,7 +66,7 @@ struct Plan {
 Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, std::string policy_name);
 
 /// The rewrites that the policy chose so that the plan fits its memory, or for a shorter step within it
-/// (runtime/policy/rewrite_to_fit.h): "recompute=0-3;reshard"; "" if there are none.
+/// (runtime/policy/compile/rewrite_to_fit.h): "recompute=0-3;reshard"; "" if there are none.
 std::string rewrites_for_memory(const Plan& plan);
 
 }  // namespace weft::plan

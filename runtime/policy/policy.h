@@ -1,10 +1,9 @@
-// The interface of scheduling policies and the list of built-in ones.
+// The interface of scheduling policies.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,7 +13,6 @@
 #include "runtime/cost/machine.h"
 #include "runtime/plan/order.h"
 #include "runtime/plan/rewrite.h"
-#include "runtime/policy/trusted_libraries.h"
 
 namespace weft::policy {
 
@@ -48,14 +46,17 @@ class Policy {
   virtual std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const;
   /// Whether the policy's rewrites alone decide which weights are packed; if so, the caller adds no packing.
   virtual bool decides_packing() const { return false; }
-  /// Whether an order that takes too much memory may be changed (runtime/policy/fit_memory.h); if not, it is refused.
+  /// Whether an order that takes too much memory may be changed (runtime/policy/compile/fit_memory.h); if not, it is
+  /// refused.
   virtual bool may_be_reordered() const { return true; }
   /// Whether layers may be computed again and weights gathered again where that makes a step shorter that is short of
-  /// memory, or makes it fit (runtime/policy/rewrite_to_fit.h).
+  /// memory, or makes it fit (runtime/policy/compile/rewrite_to_fit.h).
   virtual bool rewrites_to_fit() const { return false; }
   /// An order of each rank class, without a deadlock between them. Throws UserError on options out of range, and on a
   /// step that the policy can't order.
   virtual std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const = 0;
+  /// Whether orders() takes a step of several classes.
+  virtual bool orders_several_classes() const { return true; }
   /// The chunks of layers that each rank of a pipeline holds under this policy.
   virtual graph::PipelineChunks chunks() const { return {}; }
 };
@@ -67,36 +68,6 @@ class OneClassPolicy : public Policy {
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };
-
-/// The steps that a policy orders. A policy of pipelines orders a step without stages as `program` does.
-enum class PolicyScope : std::uint8_t { one_class, any, pipelines };
-
-/// The names that `--policy` takes.
-std::vector<std::string> policy_names();
-/// Of these, the policies whose scope isn't `pipelines`, or `one_class`.
-std::vector<std::string> graph_policy_names();
-std::vector<std::string> pipeline_policy_names();
-
-/// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,
-/// "file:PATH" replays a plan file, "PATH.so:parameters" asks a shared library (runtime/policy/policy_library.h),
-/// "PATH.py:NAME" a function or class in Python (runtime/policy/python/python_policy.h); both must be in `libraries`.
-/// Throws UserError naming the nearest policy or parameter, or the flag that loads a library.
-std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});
-
-/// The policy used if none is named: `program` without parameters.
-std::unique_ptr<Policy> default_policy();
-
-/// A policy and the text that named it.
-struct NamedPolicy {
-  std::string name;  // as passed to make_policy(): "axonn:oar=off"
-  std::shared_ptr<const Policy> policy;
-
-  const Policy& operator*() const { return *policy; }
-  const Policy* operator->() const { return policy.get(); }
-};
-
-/// Throws the exceptions of make_policy().
-NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries = {});
 
 /// The costs of a graph by the options' cost model.
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options);

@@ -10,7 +10,8 @@
 #include <utility>
 
 #include "runtime/plan/checker.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 
 namespace weft::simulate {
 namespace {

@@ -15,7 +15,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/plan/trace.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/bounds.h"
 #include "runtime/simulate/simulator.h"
 

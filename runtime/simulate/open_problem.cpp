@@ -15,6 +15,7 @@
 #include "graph/opaque_graph.h"
 #include "runtime/cost/recorded_costs.h"
 #include "runtime/policy/builtin/recorded.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::simulate {
 namespace {

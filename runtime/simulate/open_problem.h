@@ -14,6 +14,7 @@
 #include "graph/open_graph.h"
 #include "graph/stream_order.h"
 #include "runtime/cost/recorded_costs.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 

@@ -13,7 +13,8 @@
 #include "base/error.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/memory_report.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 
 namespace weft::simulate {
 namespace {

@@ -14,7 +14,8 @@
 #include <utility>
 
 #include "runtime/cost/machine_files.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/simulate/plan_report.h"
 #include "study/search/closed_forms.h"
 #include "study/search/small_steps.h"

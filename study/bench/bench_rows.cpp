@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text/hex.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::study {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/text/first_line.h"
 #include "base/text/parse_number.h"
 #include "runtime/cost/machine_files.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/plan_report.h"
 #include "study/step_figures.h"
 #include "train/config/resolved_run.h"

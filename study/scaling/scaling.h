@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status_line.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/search/choice.h"
 #include "study/search/search.h"
 #include "train/config/config.h"

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "runtime/cost/machine_files.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/search/closed_forms.h"
 #include "study/search/stage_estimate.h"
 #include "study/search/stage_steps.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status_line.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 #include "study/search/choice.h"

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "graph/operations/schema.h"
 #include "ops/pipeline_layout.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::study {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/search/choice.h"
 #include "train/config/config.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/pipeline_layout.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/joint_report.h"
 #include "study/search/small_steps.h"
 #include "train/step/planning.h"

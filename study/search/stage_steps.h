@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/search/choice.h"
 #include "train/config/resolved_run.h"
 

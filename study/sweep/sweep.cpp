@@ -13,6 +13,7 @@
 #include "base/text/first_line.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/machine_keys.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/jobs.h"
 #include "study/step_figures.h"
 #include "train/config/resolved_run.h"

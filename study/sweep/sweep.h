@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status_line.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/sweep/swept_keys.h"
 #include "train/config/config.h"
 

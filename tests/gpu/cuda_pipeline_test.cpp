@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/pipeline_layout.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
 

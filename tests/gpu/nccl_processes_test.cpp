@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ops/pipeline_layout.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/nccl_calls.h"
 #include "tests/runtime/comm/forked_world.h"

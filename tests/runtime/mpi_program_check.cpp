@@ -17,6 +17,7 @@
 #include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/staged_transport.h"
 #include "runtime/execute/program/program.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/odd_world.h"

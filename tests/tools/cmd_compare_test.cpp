@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {

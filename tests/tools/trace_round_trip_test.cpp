@@ -16,6 +16,7 @@
 #include "inspect/formats/recorded_file.h"
 #include "inspect/import/kineto_file.h"
 #include "inspect/import/trace_import.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/explain.h"
 #include "runtime/simulate/open_problem.h"
 #include "tests/tools/small_step.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/comm/launch.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/config/resolved_run.h"
 #include "train/trainer.h"
 

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/train/device_run.h"
 #include "tests/train/pipeline_run.h"
 #include "tests/train/tiny_run.h"

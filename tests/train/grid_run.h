@@ -20,6 +20,7 @@
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
 #include "runtime/execute/tuning/gemm_trials.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ops/pipeline_layout.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/train/grid_run.h"
 
 namespace weft::testing {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/pipeline_layout.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"
 #include "tests/train/pipeline_run.h"

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"

@@ -12,7 +12,7 @@
 #include "base/printable.h"
 #include "inspect/formats/graph_file.h"
 #include "ops/model_config.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/search/choice.h"
 #include "study/search/search.h"
 #include "tools/command_line/config_readers.h"

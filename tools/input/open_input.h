@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/open_graph.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/open_problem.h"
 #include "tools/command_line/command.h"
 #include "train/config/config.h"

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 

@@ -8,6 +8,7 @@
 
 #include "graph/grid.h"
 #include "runtime/plan/recording.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/plan_report.h"
 #include "train/config/resolved_run.h"
 

@@ -18,6 +18,7 @@
 #include "base/status_line.h"
 #include "base/text/text_table.h"
 #include "runtime/plan/trace.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "tools/command_line/commands.h"
 #include "train/measure/measure_profile.h"

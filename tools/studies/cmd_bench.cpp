@@ -15,6 +15,7 @@
 #include "base/printable.h"
 #include "base/status_line.h"
 #include "base/text/text_table.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/bench/bench_output.h"
 #include "study/bench/bench_rows.h"
 #include "tools/command_line/commands.h"

@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "base/status_line.h"
 #include "base/text/text_table.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/sweep/sweep.h"
 #include "study/sweep/sweep_folder.h"
 #include "study/sweep/sweep_output.h"

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text/parse_number.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
 

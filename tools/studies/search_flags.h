@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/trusted_libraries.h"
 #include "study/search/search.h"
 #include "tools/command_line/command.h"

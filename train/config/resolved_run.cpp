@@ -5,6 +5,7 @@
 
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/profile_file.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::train {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "runtime/cost/machine.h"
 #include "runtime/cost/profile.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/config/config.h"
 #include "train/config/tuning_setting.h"
 

@@ -13,6 +13,7 @@
 #include "graph/task_signature.h"
 #include "runtime/cost/profile_file.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/measure/collective_bench.h"
 
 namespace weft::train {

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/measure/benchmark_state.h"
 #include "train/measure/bf16_products.h"
 #include "train/step/device_choice.h"

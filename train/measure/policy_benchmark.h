@@ -9,6 +9,7 @@
 #include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/program/program.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::train {

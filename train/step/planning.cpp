@@ -14,7 +14,7 @@
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/execute/program/agree_on_plan.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "train/step/step_config.h"
 
 namespace weft::train {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/lower.h"
+#include "runtime/policy/catalog/policies.h"
 #include "train/step/step_config.h"
 
 namespace weft::train {

@@ -19,7 +19,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
 #include "runtime/plan/order.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/compile/compile_plan.h"
 
 namespace weft::execute {
 namespace {

@@ -14,6 +14,7 @@
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/execute/cpu/shared_cores.h"
 #include "runtime/execute/program/agree_on_plan.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::execute {
 namespace {

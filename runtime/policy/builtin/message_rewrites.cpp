@@ -10,10 +10,10 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/sweep.h"
-#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/scheduling/arrangement.h"
 #include "runtime/policy/scheduling/list_schedule.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 namespace {

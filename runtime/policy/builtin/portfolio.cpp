@@ -22,12 +22,12 @@
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/builtin/sweep.h"
-#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/schedules/pipe_list.h"
 #include "runtime/policy/schedules/pipe_search.h"
 #include "runtime/policy/schedules/published.h"
 #include "runtime/policy/scheduling/limited_lists.h"
+#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 namespace {

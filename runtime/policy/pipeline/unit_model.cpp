@@ -4,7 +4,7 @@
 #include <array>
 #include <variant>
 
-#include "runtime/policy/fit_memory.h"
+#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "runtime/plan/plan.h"
-#include "runtime/policy/fit_memory.h"
 #include "runtime/policy/scheduling/arrangement.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 namespace {

@@ -26,7 +26,7 @@
 #include "base/hash.h"
 #include "ops/pipeline_layout.h"
 #include "runtime/execute/cuda/nccl_transport.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/gpu/emulator/failures.h"
 #include "tests/gpu/emulator/gpu.h"
 #include "tests/gpu/gpu_run.h"

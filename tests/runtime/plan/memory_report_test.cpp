@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/toy_graph.h"
 

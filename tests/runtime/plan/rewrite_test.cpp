@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/layered_graph.h"
 

@@ -1,11 +1,10 @@
-#include "runtime/policy/policy.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/quick_policies.h"
 #include "tests/runtime/random_graph.h"

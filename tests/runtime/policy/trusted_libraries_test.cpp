@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
 namespace weft::simulate {

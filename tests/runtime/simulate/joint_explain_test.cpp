@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/simulate/joint_toy.h"
 #include "tests/runtime/toy_graph.h"

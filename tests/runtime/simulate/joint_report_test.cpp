@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/simulate/joint_toy.h"
 

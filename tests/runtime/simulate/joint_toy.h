@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/joint_report.h"
 #include "tests/runtime/pipeline_toy.h"
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "runtime/plan/recording.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/base/messages.h"
 #include "tests/graph/open_graph_sample.h"
 #include "tests/runtime/random_graph.h"

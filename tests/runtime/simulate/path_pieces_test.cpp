@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
 namespace weft::simulate {

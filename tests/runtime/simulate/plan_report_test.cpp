@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/policy/deep_step.h"
 #include "tests/runtime/priced_toy.h"

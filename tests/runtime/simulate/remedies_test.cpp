@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/simulate/explained_toy.h"
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/priced_toy.h"
 
 namespace weft::simulate {

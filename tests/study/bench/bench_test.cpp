@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/bench/bench_output.h"
 #include "study/bench/bench_rows.h"
 #include "tests/base/temporary_folder.h"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text/hex.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/bench/bench.h"
 #include "study/bench/bench_rows.h"
 #include "tests/base/temporary_folder.h"

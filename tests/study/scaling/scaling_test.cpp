@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/study/scaling/small_study.h"

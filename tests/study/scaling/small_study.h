@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "runtime/policy/catalog/policies.h"
 #include "study/scaling/scaling.h"
 
 namespace weft::testing {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "study/search/search_output.h"
 #include "study/search/stage_steps.h"
 #include "tests/base/messages.h"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/pipeline_layout.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::study {
 namespace {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/lower.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/plan_report.h"
 #include "study/search/closed_forms.h"
 #include "study/search/step_estimate.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/plan_report.h"
 #include "tests/base/messages.h"

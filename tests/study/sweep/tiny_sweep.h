@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/policy/catalog/policies.h"
 #include "study/sweep/sweep.h"
 
 namespace weft::testing {

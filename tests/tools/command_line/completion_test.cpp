@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
 #include "tools/command_line/commands.h"

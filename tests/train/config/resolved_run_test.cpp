@@ -10,7 +10,8 @@
 
 #include "base/error.h"
 #include "runtime/plan/plan_file.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/train/benchmark_run.h"

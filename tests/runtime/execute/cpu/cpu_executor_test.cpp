@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/agree_on_plan.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/toy_graph.h"

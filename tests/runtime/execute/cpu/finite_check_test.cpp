@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
+#include "runtime/policy/catalog/policies.h"
 
 namespace weft::execute {
 namespace {

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "runtime/execute/cpu/cpu_plan.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::testing {

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/toy_graph.h"
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"

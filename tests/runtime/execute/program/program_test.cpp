@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/policy/quick_policies.h"

@@ -1,7 +1,8 @@
 // GELU in products: the tasks that are fused, and the tasks that must not be.
 #include "runtime/cost/cost_model.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/policy/quick_policies.h"
 

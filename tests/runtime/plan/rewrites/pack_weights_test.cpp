@@ -5,7 +5,8 @@
 #include "runtime/cost/cost_model.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/policy/quick_policies.h"
 

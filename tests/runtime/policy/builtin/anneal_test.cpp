@@ -8,6 +8,7 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/critical_path.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/plan/checker.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 

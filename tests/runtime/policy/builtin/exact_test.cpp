@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/plan/plan.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"

@@ -8,6 +8,7 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/portfolio.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 
 namespace weft::policy {

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 

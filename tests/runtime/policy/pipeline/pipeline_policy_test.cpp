@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"

@@ -13,8 +13,8 @@
 
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan.h"
-#include "runtime/policy/compile_plan.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/pipeline_toy.h"
 

@@ -8,7 +8,8 @@
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"

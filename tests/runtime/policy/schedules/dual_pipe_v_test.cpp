@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 
 namespace weft::policy {

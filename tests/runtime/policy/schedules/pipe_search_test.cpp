@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 
 namespace weft::policy {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/policy/policy.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 

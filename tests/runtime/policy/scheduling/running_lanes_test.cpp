@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/policy/builtin/sweep.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/list_schedule.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/simulator.h"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/order_of.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/certify/branch.h"
 #include "runtime/simulate/certify/price_search.h"

@@ -1,4 +1,6 @@
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/compile/compile_plan.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -6,9 +8,11 @@
 #include <utility>
 #include <variant>
 
+#include "base/error.h"
 #include "graph/analysis.h"
-#include "runtime/policy/fit_memory.h"
-#include "runtime/policy/rewrite_to_fit.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/fit_memory.h"
+#include "runtime/policy/compile/rewrite_to_fit.h"
 #include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
@@ -133,6 +137,12 @@ std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>
 
 Decision decide(graph::Classes classes, const Policy& policy, const PolicyOptions& options,
                 std::span<const plan::Rewrite> chosen) {
+  if (classes.size() > 1 && !policy.orders_several_classes()) {
+    throw UserError(fmt::format("policy {} orders one graph, and this program has {} pipeline stages", policy.name(),
+                                classes.size()),
+                    "a policy that orders pipelines: " + join(pipeline_policy_names()),
+                    "choose one of these with --policy");
+  }
   Decision decision;
   for (const auto& graph : classes) {
     decision.rewrites.push_back(rewrites_of(graph, policy, options, chosen));

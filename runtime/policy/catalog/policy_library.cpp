@@ -1,4 +1,4 @@
-#include "runtime/policy/policy_library.h"
+#include "runtime/policy/catalog/policy_library.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/policy/fit_memory.h"
+#include "runtime/policy/compile/fit_memory.h"
 
 #include <fmt/format.h>
 
@@ -147,18 +147,6 @@ std::vector<graph::TaskId> least_memory_sequence(const graph::Graph& graph) {
 }
 
 }  // namespace
-
-std::int64_t state_bytes(const graph::Graph& graph) {
-  std::int64_t bytes = 0;
-  for (const graph::Tensor& tensor : graph.tensors()) bytes += graph::is_state(tensor.role) ? tensor.bytes() : 0;
-  return bytes;
-}
-
-std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& options) {
-  if (options.memory <= 0) return options.memory_limit;
-  const std::int64_t left = std::max<std::int64_t>(1, options.memory - state_bytes(graph));
-  return options.memory_limit > 0 ? std::min(left, options.memory_limit) : left;
-}
 
 LimitedOrders wanted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options) {
   return planned(classes, policy.orders(classes, without_limits(options)), options);

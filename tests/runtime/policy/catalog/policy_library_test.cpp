@@ -1,5 +1,5 @@
 // Policies in shared libraries: the example works, and each way to be wrong is refused in words for its author.
-#include "runtime/policy/policy_library.h"
+#include "runtime/policy/catalog/policy_library.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,8 @@
 #include "base/error.h"
 #include "graph/analysis.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"

@@ -8,14 +8,9 @@
 
 #include "runtime/policy/policy.h"
 #include "runtime/policy/scheduling/limited_lists.h"
+#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
-
-/// Bytes of the tensors that outlive a step: parameters, optimizer state, …
-std::int64_t state_bytes(const graph::Graph& graph);
-
-/// Bytes of scratch that a plan of the graph may take under the options; 0: any number.
-std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& options);
 
 /// The orders that a policy makes without a limit, and what their plans take.
 LimitedOrders wanted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options);

@@ -1,4 +1,4 @@
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/compile/compile_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/fit_memory.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/fit_memory.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/deep_step.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"

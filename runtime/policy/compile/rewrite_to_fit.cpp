@@ -1,4 +1,4 @@
-#include "runtime/policy/rewrite_to_fit.h"
+#include "runtime/policy/compile/rewrite_to_fit.h"
 
 #include <algorithm>
 #include <cstddef>

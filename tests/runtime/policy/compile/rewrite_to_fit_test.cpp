@@ -1,11 +1,12 @@
-#include "runtime/policy/rewrite_to_fit.h"
+#include "runtime/policy/compile/rewrite_to_fit.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/policy/deep_step.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/policy/fit_memory.h"
+#include "runtime/policy/compile/fit_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,8 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/serial.h"
-#include "runtime/policy/compile_plan.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"

@@ -1,0 +1,150 @@
+#include "runtime/policy/catalog/policies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/policy/builtin/anneal.h"
+#include "runtime/policy/builtin/axonn.h"
+#include "runtime/policy/builtin/critical_path.h"
+#include "runtime/policy/builtin/ddp_bucket.h"
+#include "runtime/policy/builtin/deepcompile.h"
+#include "runtime/policy/builtin/exact.h"
+#include "runtime/policy/builtin/file.h"
+#include "runtime/policy/builtin/fsdp.h"
+#include "runtime/policy/builtin/inductor.h"
+#include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/portfolio.h"
+#include "runtime/policy/builtin/program.h"
+#include "runtime/policy/builtin/random.h"
+#include "runtime/policy/builtin/recorded.h"
+#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/catalog/policy_library.h"
+#include "runtime/policy/pipeline/pipeline_policy.h"
+#include "runtime/policy/policy_parameters.h"
+#include "runtime/policy/python/python_policy.h"
+#include "runtime/policy/schedules/dual_pipe_v.h"
+#include "runtime/policy/schedules/gpipe.h"
+#include "runtime/policy/schedules/interleaved.h"
+#include "runtime/policy/schedules/one_forward_one_backward.h"
+#include "runtime/policy/schedules/pipe_list.h"
+#include "runtime/policy/schedules/pipe_search.h"
+#include "runtime/policy/schedules/zb_h1.h"
+#include "runtime/policy/schedules/zb_v.h"
+
+namespace weft::policy {
+namespace {
+
+template <class P>
+std::unique_ptr<Policy> make(PolicyParameters& parameters) {
+  if constexpr (std::constructible_from<P, PolicyParameters&>) {
+    return std::make_unique<P>(parameters);
+  } else {
+    return std::make_unique<P>();
+  }
+}
+
+struct Factory {
+  std::string_view name;
+  std::unique_ptr<Policy> (*make)(PolicyParameters&);
+  PolicyScope scope;
+};
+
+template <class P>
+constexpr Factory factory(std::string_view name) {
+  if constexpr (std::derived_from<P, OneClassPolicy>) return {name, make<P>, PolicyScope::one_class};
+  if constexpr (std::derived_from<P, PipelinePolicy>) return {name, make<P>, PolicyScope::pipelines};
+  return {name, make<P>, PolicyScope::any};
+}
+
+constexpr std::array kFactories = {
+    factory<SerialPolicy>("serial"),
+    factory<ProgramPolicy>("program"),
+    factory<AxonnPolicy>("axonn"),
+    factory<DdpBucketPolicy>("ddp-bucket"),
+    factory<FsdpPolicy>("fsdp"),
+    factory<DeepCompilePolicy>("deepcompile"),
+    factory<InductorPolicy>("inductor"),
+    factory<CriticalPathPolicy>("critical-path"),
+    factory<LhsPolicy>("lhs"),
+    factory<RandomPolicy>("random"),
+    factory<AnnealPolicy>("anneal"),
+    factory<PortfolioPolicy>("portfolio"),
+    factory<ExactPolicy>("exact"),
+    factory<GpipePolicy>("gpipe"),
+    factory<OneForwardOneBackwardPolicy>("1f1b"),
+    factory<InterleavedPolicy>("interleaved"),
+    factory<ZbH1Policy>("zb-h1"),
+    factory<ZbVPolicy>("zb-v"),
+    factory<DualPipeVPolicy>("dualpipe-v"),
+    factory<PipeListPolicy>("pipe-list"),
+    factory<PipeSearchPolicy>("pipe-search"),
+};
+
+template <class Condition>
+std::vector<std::string> names_of(Condition&& holds) {
+  std::vector<std::string> names;
+  for (const Factory& factory : kFactories) {
+    if (holds(factory)) names.emplace_back(factory.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> policy_names() {
+  return names_of([](const Factory&) { return true; });
+}
+
+std::vector<std::string> graph_policy_names() {
+  return names_of([](const Factory& factory) { return factory.scope != PolicyScope::pipelines; });
+}
+
+std::vector<std::string> pipeline_policy_names() {
+  return names_of([](const Factory& factory) { return factory.scope != PolicyScope::one_class; });
+}
+
+std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries) {
+  const std::string_view wanted = name.substr(0, name.find(':'));
+  const std::string rest(name.substr(std::min(name.size(), wanted.size() + 1)));
+  if (wanted == "recorded" && rest.empty()) return std::make_unique<RecordedPolicy>();
+  if (wanted == "file") return std::make_unique<FilePolicy>(rest);
+  if (const std::string_view library = library_of(name); !library.empty()) {
+    if (!libraries.contains(library)) {
+      throw UserError("policy " + std::string(library) + " is code, which is loaded only if the command line names it",
+                      "a built-in policy or a plan file in a policy that a file names",
+                      "if you trust that code, add --policy " + std::string(name));
+    }
+    if (library.ends_with(".py")) return python_policy(std::string(library), rest);
+    return load_policy_library(std::string(library), rest);
+  }
+  for (const Factory& factory : kFactories) {
+    if (factory.name != wanted) continue;
+    PolicyParameters parameters(std::string(wanted), rest);
+    std::unique_ptr<Policy> policy = factory.make(parameters);
+    parameters.finish();
+    return policy;
+  }
+  const std::vector<std::string> names = policy_names();
+  const std::string nearest = nearest_name(wanted, names);
+  std::string fix = nearest.empty() ? "choose one of them" : "write \"" + nearest + "\"";
+  if (wanted.find_first_of(",; ") != std::string_view::npos) {
+    fix = "name one policy; `weft compare` takes several as separate words: --policies serial program";
+  }
+  throw UserError("unknown policy \"" + std::string(wanted) + "\"", "one of " + join(names), fix);
+}
+
+std::unique_ptr<Policy> default_policy() {
+  return std::make_unique<ProgramPolicy>();
+}
+
+NamedPolicy named_policy(std::string name, const TrustedLibraries& libraries) {
+  std::shared_ptr<const Policy> policy = make_policy(name, libraries);
+  return {std::move(name), std::move(policy)};
+}
+
+}  // namespace weft::policy

@@ -46,7 +46,7 @@ class Policy {
   virtual std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const;
   /// Whether the policy's rewrites alone decide which weights are packed; if so, the caller adds no packing.
   virtual bool decides_packing() const { return false; }
-  /// Whether an order that takes too much memory may be changed (runtime/policy/compile/fit_memory.h); if not, it is
+  /// Whether an order that takes too much memory may be changed (runtime/policy/builtin/fit_memory.h); if not, it is
   /// refused.
   virtual bool may_be_reordered() const { return true; }
   /// Whether layers may be computed again and weights gathered again where that makes a step shorter that is short of

@@ -64,7 +64,7 @@ struct PlanReport {
   double step_ns() const { return simulation.step_ns; }
   double gap() const;  // how much longer the step is than the best bound, as a share of it
   /// The order that was taken because the policy's own takes too much memory: "list schedule in axonn's order"; "" if
-  /// it is the policy's own (runtime/policy/compile/fit_memory.h).
+  /// it is the policy's own (runtime/policy/builtin/fit_memory.h).
   std::string order_for_memory() const;
   /// How the policy joined or split messages, which the user didn't ask for: "bucket=26214400"; "" if it left them.
   std::string messages = {};

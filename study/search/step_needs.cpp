@@ -9,7 +9,7 @@
 
 #include "graph/analysis.h"
 #include "graph/task_signature.h"
-#include "runtime/policy/compile/fit_memory.h"
+#include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/simulate/bounds.h"
 #include "train/step/planning.h"
 

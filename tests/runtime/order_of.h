@@ -7,7 +7,7 @@
 
 #include "graph/rank_classes.h"
 #include "runtime/policy/compile/compile_plan.h"
-#include "runtime/policy/compile/fit_memory.h"
+#include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/policy.h"
 
 namespace weft::testing {

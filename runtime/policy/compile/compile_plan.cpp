@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "graph/analysis.h"
+#include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/policy/compile/fit_memory.h"
 #include "runtime/policy/compile/rewrite_to_fit.h"
 #include "runtime/policy/scheduling/timetable.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/policy/compile/fit_memory.h"
+#include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"

@@ -1,4 +1,4 @@
-#include "runtime/policy/compile/fit_memory.h"
+#include "runtime/policy/builtin/fit_memory.h"
 
 #include <fmt/format.h>
 

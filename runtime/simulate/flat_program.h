@@ -22,16 +22,10 @@ struct FlatEntry {
   std::uint32_t task = 0, first_wait = 0, waits = 0;
 };
 
-struct FlatStream {
-  graph::Channel channel = graph::Channel::world;  // of a communication stream
-  std::vector<FlatEntry> entries;
-};
-
 /// The plan of a rank class.
 struct FlatClass {
   const plan::Plan* plan;
-  time::ClassLoads loads;
-  std::vector<FlatStream> streams;
+  std::vector<std::vector<FlatEntry>> streams;
 };
 
 /// Of several classes, class k is stage k of a pipeline, and messages are paired: a Receive has its Send's use of the
@@ -43,15 +37,17 @@ class FlatProgram {
               const cost::Machine& machine, const std::vector<int>& link_of_channel);
 
   const std::vector<FlatClass>& classes() const { return classes_; }
+  std::span<const time::ClassLoads> loads() const { return loads_; }
   const std::vector<FlatWait>& waits() const { return waits_; }
   /// The stream of a channel in a class; the number of its streams if there is none.
   std::size_t stream_of(std::size_t class_index, graph::Channel channel) const;
 
  private:
-  void add_entries(const plan::StreamPlan& stream, FlatStream& flat);
+  void add_entries(const plan::StreamPlan& stream, std::vector<FlatEntry>& flat);
   void pair_messages(std::span<const cost::TaskCosts> costs);
 
   std::vector<FlatClass> classes_;
+  std::vector<time::ClassLoads> loads_;  // by class
   std::vector<FlatWait> waits_;
 };
 

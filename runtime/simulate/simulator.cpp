@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numbers>
 #include <span>
@@ -65,7 +64,8 @@ class Simulator {
         alike_(options.noise == 0 && options.slow_rank == 1 && options.core_pools.empty()),
         ranks_(alike_ ? plans.size() : static_cast<std::size_t>(options.grid.ranks())),
         program_(plans, costs, machine, links),
-        engine_(loads_of_ranks(), &machine, options.core_pools),
+        class_of_(classes_of_ranks()),
+        engine_(program_.loads(), &machine, class_of_, options.core_pools),
         slots_(engine_.slots()) {
     make_groups();
     if (options.noise > 0) {
@@ -98,29 +98,22 @@ class Simulator {
  private:
   // ---- slots: the streams of all ranks
 
-  /// Notes the class of each rank, too, and the streams of all slots.
-  std::vector<const time::ClassLoads*> loads_of_ranks() {
-    const std::vector<FlatClass>& classes = program_.classes();
-    std::vector<const time::ClassLoads*> loads;
-    for (std::size_t rank = 0; rank < ranks_; ++rank) {
-      std::size_t of_class = classes.size() > 1 ? rank : 0;
-      if (classes.size() > 1 && !alike_) {
-        of_class = static_cast<std::size_t>(graph::coordinates_of(options_.grid, static_cast<std::int64_t>(rank)).pipe);
-      }
-      class_of_.push_back(static_cast<std::uint32_t>(of_class));
-      loads.push_back(&classes[of_class].loads);
-      for (const FlatStream& stream : classes[of_class].streams) streams_.push_back(&stream);
+  std::vector<std::uint32_t> classes_of_ranks() const {
+    std::vector<std::uint32_t> classes(ranks_, 0);
+    for (std::uint32_t rank = 0; program_.classes().size() > 1 && rank < ranks_; ++rank) {
+      classes[rank] = alike_ ? rank : static_cast<std::uint32_t>(graph::coordinates_of(options_.grid, rank).pipe);
     }
-    return loads;
+    return classes;
   }
 
   void make_groups() {
-    group_of_.assign(slots_.size(), kNoGroup);
+    group_of_.resize(slots_.size());
     std::map<std::pair<graph::Channel, std::int64_t>, std::uint32_t> by_color;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       const time::StreamLoad& stream = engine_.stream(slot);
-      const graph::Channel channel = stream_of(slot).channel;
       const std::size_t rank = engine_.rank_of(slot);
+      streams_.push_back(&class_of(rank).streams[stream_of(slot)]);
+      const graph::Channel channel = class_of(rank).plan->streams[stream_of(slot)].stream.channel;
       if (stream.compute || (!stream.sends && stream.receives)) continue;  // a receive joins its send
       if (stream.sends && !stream.receives) {
         const std::size_t peer = peer_of(rank, channel);
@@ -152,11 +145,10 @@ class Simulator {
   }
 
   const FlatClass& class_of(std::size_t rank) const { return program_.classes()[class_of_[rank]]; }
-  const FlatStream& stream_of(std::size_t slot) const { return *streams_[slot]; }
-  const FlatEntry& entry_of(std::size_t slot) const { return stream_of(slot).entries[slots_[slot].next]; }
+  const FlatEntry& entry_of(std::size_t slot) const { return (*streams_[slot])[slots_[slot].next]; }
   const std::vector<std::uint32_t>& members_of(std::size_t slot) const { return groups_[group_of_[slot]]; }
   SlotState& lead_of(std::size_t slot) { return slots_[members_of(slot).front()]; }
-  std::size_t stream_of_rank(std::size_t slot) const { return slot - engine_.slot(engine_.rank_of(slot), 0); }
+  std::size_t stream_of(std::size_t slot) const { return slot - engine_.slot(engine_.rank_of(slot), 0); }
   std::size_t end_of(std::size_t rank) const { return engine_.slot(rank, class_of(rank).streams.size()); }
 
   // ---- one step
@@ -164,7 +156,7 @@ class Simulator {
   void run_step() {
     left_ = 0;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      const std::size_t entries = stream_of(slot).entries.size();
+      const std::size_t entries = streams_[slot]->size();
       slots_[slot] = SlotState{};
       slots_[slot].doing = entries == 0 ? Doing::drained : Doing::blocked;
       left_ += entries;
@@ -173,7 +165,7 @@ class Simulator {
       SimulatedRank& result = (*ranks_result_)[rank];
       plan::StepTrace& trace = result.steps.emplace_back();
       trace.step = step_;
-      for (const FlatStream& stream : class_of(rank).streams) trace.times.emplace_back(stream.entries.size());
+      for (const std::vector<FlatEntry>& stream : class_of(rank).streams) trace.times.emplace_back(stream.size());
       result.contention_ns = 0;
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank) advance(rank, false);
@@ -231,7 +223,7 @@ class Simulator {
   double alone(std::size_t slot) const {
     const std::size_t rank = engine_.rank_of(slot);
     const std::uint32_t task = entry_of(slot).task;
-    double ns = class_of(rank).loads.task(task).ns;
+    double ns = program_.loads()[class_of_[rank]].tasks[task].ns;
     if (rank == 0 && engine_.stream(slot).compute) ns *= options_.slow_rank;
     if (sigma_ == 0) return ns;
     const PhiloxBlock words = philox_quad(options_.seed, static_cast<std::uint32_t>(step_), task, rank);
@@ -258,20 +250,20 @@ class Simulator {
     if (rank < ranks_result_->size()) {
       const double now = engine_.now();
       SimulatedRank& result = (*ranks_result_)[rank];
-      result.steps.back().times[stream_of_rank(slot)][state.next] = {std::llround(state.begin), std::llround(now)};
+      result.steps.back().times[stream_of(slot)][state.next] = {std::llround(state.begin), std::llround(now)};
       if (engine_.stream(slot).compute) result.contention_ns += std::max(0.0, now - state.begin - state.alone);
     }
     ++state.next;
     ++events_;
     --left_;
-    state.doing = state.next < stream_of(slot).entries.size() ? Doing::blocked : Doing::drained;
+    state.doing = state.next < streams_[slot]->size() ? Doing::blocked : Doing::drained;
   }
 
   // ---- the message about a deadlock
 
   std::string task_name(std::size_t slot, std::size_t entry) const {
     const plan::Plan& plan = *class_of(engine_.rank_of(slot)).plan;
-    const plan::StreamPlan& stream = plan.streams[stream_of_rank(slot)];
+    const plan::StreamPlan& stream = plan.streams[stream_of(slot)];
     return fmt::format("'{}' ({})", plan.graph->task(stream.entries[entry].task).name, stream.stream.name);
   }
 
@@ -312,19 +304,17 @@ class Simulator {
     return text;
   }
 
-  static constexpr std::uint32_t kNoGroup = std::numeric_limits<std::uint32_t>::max();
-
   const SimulationOptions& options_;
   bool alike_;
   std::size_t ranks_;  // simulated; if all ranks of a class are alike, one of each
   FlatProgram program_;
-  std::vector<std::uint32_t> class_of_;     // by rank
-  std::vector<const FlatStream*> streams_;  // by slot
+  std::vector<std::uint32_t> class_of_;  // by rank
   time::Engine engine_;
   std::vector<SlotState> slots_;
+  std::vector<const std::vector<FlatEntry>*> streams_;  // by slot
   std::vector<std::vector<std::uint32_t>> groups_;  // slots of a collective's members by rank; of a message, the send's
                                                     // and the receive's
-  std::vector<std::uint32_t> group_of_;             // by slot
+  std::vector<std::uint32_t> group_of_;             // by slot of a communication stream
   double sigma_ = 0, mean_ = 0;
   int step_ = 0;
   std::size_t left_ = 0;

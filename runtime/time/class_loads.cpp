@@ -7,29 +7,30 @@
 
 namespace weft::time {
 
-ClassLoads::ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> streams, const cost::TaskCosts& costs,
-                       const cost::Machine* machine, const std::vector<int>& link_of_channel, bool directions)
-    : tasks_(costs.ns.size()),
-      slowdowns_(graph, machine),
-      shared_cores_(machine != nullptr && machine->shared_cores),
-      contends_(shared_cores_ || !slowdowns_.none()) {
-  for (std::size_t i = 0; i < tasks_.size(); ++i) {
-    TaskLoad& task = tasks_[i];
+ClassLoads::ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> of_streams,
+                       const cost::TaskCosts& costs, const cost::Machine* machine,
+                       const std::vector<int>& link_of_channel, bool directions)
+    : tasks(costs.ns.size()),
+      slowdowns(graph, machine),
+      shared_cores(machine != nullptr && machine->shared_cores),
+      contends(shared_cores || !slowdowns.none()) {
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    TaskLoad& task = tasks[i];
     task.ns = costs.ns[i];
-    task.kind = slowdowns_.kind(i);
+    task.kind = slowdowns.kind(i);
     if (task.ns <= 0) continue;
-    if (shared_cores_) task.cores = costs.cpu_ns[i] / task.ns;
+    if (shared_cores) task.cores = costs.cpu_ns[i] / task.ns;
     task.use = std::min(1.0, costs.on_link()[i] / task.ns);
     if (costs.beside_ns.empty() || costs.beside_ns[i] <= task.ns) continue;
     task.beside = task.ns / costs.beside_ns[i];
-    contends_ = true;
+    contends = true;
   }
   std::map<int, std::uint32_t> dense;
-  for (const plan::Stream& stream : streams) {
-    StreamLoad& load = streams_.emplace_back();
+  for (const plan::Stream& stream : of_streams) {
+    StreamLoad& load = streams.emplace_back();
     load.compute = stream.compute;
     if (stream.compute) {
-      ++compute_streams_;
+      ++compute_streams;
       continue;
     }
     load.local = graph.is_local(stream.channel);
@@ -37,19 +38,19 @@ ClassLoads::ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> 
     const int link = link_of_channel.empty() ? static_cast<int>(channel) : link_of_channel.at(channel);
     load.link = dense.emplace(link, static_cast<std::uint32_t>(dense.size())).first->second;
     if (!directions || !graph::is_message(stream.channel)) continue;
-    has_messages_ = true;
+    has_messages = true;
     load.sends = stream.channel == graph::Channel::send_next || stream.channel == graph::Channel::send_previous;
     load.receives = !load.sends;
   }
-  links_ = dense.size();
-  contends_ = contends_ || links_ < streams_.size() - compute_streams_;
+  links = dense.size();
+  contends = contends || links < streams.size() - compute_streams;
 }
 
 void ClassLoads::receive(std::size_t task, const TaskLoad& send, double cpu_ns) {
-  tasks_[task].use = send.use;
-  tasks_[task].beside = send.beside;
-  tasks_[task].cores = shared_cores_ && send.ns > 0 ? cpu_ns / send.ns : 0;
-  contends_ = contends_ || send.beside < 1;
+  tasks[task].use = send.use;
+  tasks[task].beside = send.beside;
+  tasks[task].cores = shared_cores && send.ns > 0 ? cpu_ns / send.ns : 0;
+  contends = contends || send.beside < 1;
 }
 
 }  // namespace weft::time

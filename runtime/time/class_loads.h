@@ -30,32 +30,21 @@ struct StreamLoad {
   std::uint32_t link = 0;              // numbered from 0 without gaps
 };
 
-class ClassLoads {
- public:
+struct ClassLoads {
   /// Links by channel; empty: each channel has its own. Without a machine, tasks don't slow each other down but on
   /// links. With `directions`, messages use one direction of a link, and collectives both.
-  ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> streams, const cost::TaskCosts& costs,
+  ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> of_streams, const cost::TaskCosts& costs,
              const cost::Machine* machine, const std::vector<int>& link_of_channel, bool directions);
-
-  const TaskLoad& task(std::size_t task) const { return tasks_[task]; }
-  std::span<const StreamLoad> streams() const { return streams_; }
-  std::size_t compute_streams() const { return compute_streams_; }
-  std::size_t links() const { return links_; }
-  /// Whether the directions of a link are told apart, since there are messages.
-  bool has_messages() const { return has_messages_; }
-  const cost::KindSlowdowns& slowdowns() const { return slowdowns_; }
-  /// Whether any task's rate depends on what runs beside it.
-  bool contends() const { return contends_; }
-
   /// A message takes its Send's time: its Receive has the Send's use of the link and rate beside computations.
   void receive(std::size_t task, const TaskLoad& send, double cpu_ns);
 
- private:
-  std::vector<TaskLoad> tasks_;
-  std::vector<StreamLoad> streams_;
-  std::size_t compute_streams_ = 0, links_ = 0;
-  cost::KindSlowdowns slowdowns_;
-  bool shared_cores_ = false, has_messages_ = false, contends_ = false;
+  std::vector<TaskLoad> tasks;
+  std::vector<StreamLoad> streams;
+  std::size_t compute_streams = 0, links = 0;
+  cost::KindSlowdowns slowdowns;
+  bool shared_cores = false;  // transports take cores from computations
+  bool has_messages = false;  // so that the directions of a link are told apart
+  bool contends = false;      // any task's rate depends on what runs beside it
 };
 
 }  // namespace weft::time

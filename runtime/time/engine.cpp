@@ -4,18 +4,19 @@
 
 namespace weft::time {
 
-Engine::Engine(std::span<const ClassLoads* const> ranks, const cost::Machine* machine,
-               std::span<const cost::CorePool> pools)
+Engine::Engine(std::span<const ClassLoads> classes, const cost::Machine* machine,
+               std::span<const std::uint32_t> class_of_rank, std::span<const cost::CorePool> pools)
     : pools_(pools),
       cores_(machine == nullptr ? 1 : machine->cores),
       shared_cores_(machine != nullptr && machine->shared_cores) {
-  for (const ClassLoads* loads : ranks) {
-    const std::size_t begin = streams_.size();
-    streams_.insert(streams_.end(), loads->streams().begin(), loads->streams().end());
-    rank_of_.resize(streams_.size(), static_cast<std::uint32_t>(ranks_.size()));
-    ranks_.push_back({loads, begin, streams_.size()});
-    links_ = std::max(links_, loads->links());
-    has_messages_ = has_messages_ || loads->has_messages();
+  const std::size_t ranks = class_of_rank.empty() ? classes.size() : class_of_rank.size();
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const ClassLoads& loads = classes[class_of_rank.empty() ? rank : class_of_rank[rank]];
+    ranks_.push_back({&loads, streams_.size()});
+    streams_.insert(streams_.end(), loads.streams.begin(), loads.streams.end());
+    rank_of_.resize(streams_.size(), static_cast<std::uint32_t>(rank));
+    links_ = std::max(links_, loads.links);
+    has_messages_ = has_messages_ || loads.has_messages;
   }
   for (std::size_t pool = 0; pool < pools.size(); ++pool) {
     for (const std::int64_t rank : pools[pool].ranks)
@@ -35,9 +36,8 @@ void Engine::reset() {
 
 void Engine::enter(std::size_t slot) {
   if (streams_[slot].local) return;
-  const std::size_t rank = rank_of_[slot];
-  std::uint32_t* const first = state_.running.data() + ranks_[rank].begin;
-  std::uint32_t* place = first + running(rank).size();
+  std::uint32_t* const first = state_.running.data() + ranks_[rank_of_[slot]].begin;
+  std::uint32_t* place = first + running(rank_of_[slot]).size();
   for (; place != first && place[-1] > slot; --place) *place = place[-1];
   *place = static_cast<std::uint32_t>(slot);
   count(slot, 1);
@@ -45,11 +45,10 @@ void Engine::enter(std::size_t slot) {
 
 void Engine::leave(std::size_t slot) {
   if (streams_[slot].local) return;
-  const std::size_t rank = rank_of_[slot];
-  std::uint32_t* place = state_.running.data() + ranks_[rank].begin;
-  const std::uint32_t* const last = place + running(rank).size() - 1;
-  while (*place != slot) ++place;
-  for (; place != last; ++place) *place = place[1];
+  std::uint32_t* const first = state_.running.data() + ranks_[rank_of_[slot]].begin;
+  std::uint32_t* const last = first + running(rank_of_[slot]).size();
+  std::uint32_t* const place = std::find(first, last, static_cast<std::uint32_t>(slot));
+  std::copy(place + 1, last, place);
   count(slot, -1);
 }
 
@@ -66,7 +65,7 @@ void Engine::count(std::size_t slot, int tasks) {
 void Engine::start(std::size_t slot, std::uint32_t task, double ns) {
   assert_that("a slot runs one task at a time", [&] { return idle(slot); });
   const auto lead = static_cast<std::uint32_t>(slot);
-  state_.slots[slot] = {task, lead, kIdle, &ranks_[rank_of_[slot]].loads->task(task), ns, 1, state_.now, 1};
+  state_.slots[slot] = {task, lead, kIdle, &ranks_[rank_of_[slot]].loads->tasks[task], ns, 1, state_.now, 1};
   state_.ends.set(slot, state_.now + ns);
   enter(slot);
 }
@@ -74,7 +73,7 @@ void Engine::start(std::size_t slot, std::uint32_t task, double ns) {
 void Engine::join(std::size_t slot, std::uint32_t task, std::size_t before) {
   assert_that("a slot runs one task at a time", [&] { return idle(slot); });
   state_.slots[slot] = {
-      .task = task, .lead = state_.slots[before].lead, .load = &ranks_[rank_of_[slot]].loads->task(task)};
+      .task = task, .lead = state_.slots[before].lead, .load = &ranks_[rank_of_[slot]].loads->tasks[task]};
   state_.slots[before].next = static_cast<std::uint32_t>(slot);
   enter(slot);
 }
@@ -101,7 +100,7 @@ double Engine::link_rate(const StreamLoad& stream, double use) const {
 void Engine::settle(std::size_t rank) {
   const Rank& at = ranks_[rank];
   if (at.pool == kOwnCores) {
-    if (!at.loads->contends()) return;
+    if (!at.loads->contends) return;
     settle_transports(rank, 1);
   } else {
     const double share = share_of(pools_[at.pool]);
@@ -152,7 +151,9 @@ void Engine::offer(std::size_t slot, double share) {
     for (std::uint32_t member = state.lead; member != kIdle; member = state_.slots[member].next)
       rate = std::min(rate, state_.slots[member].share);
   }
-  if (!set_rate(state.lead, rate) || !shared_cores_) return;
+  if (rate == lead.rate) return;
+  set_rate(state.lead, rate);
+  if (!shared_cores_) return;
   for (std::uint32_t member = state.lead; member != kIdle; member = state_.slots[member].next) {
     if (rank_of_[member] != rank_of_[slot]) settle_computations(rank_of_[member]);
   }
@@ -161,7 +162,7 @@ void Engine::offer(std::size_t slot, double share) {
 /// Of a rank, and of the ranks with which it shares cores.
 void Engine::settle_computations(std::size_t rank) {
   if (ranks_[rank].pool == kOwnCores) {
-    if (shared_cores_ || !ranks_[rank].loads->slowdowns().none()) settle_own_computations(rank, 1);
+    if (shared_cores_ || !ranks_[rank].loads->slowdowns.none()) settle_own_computations(rank, 1);
     return;
   }
   const cost::CorePool& pool = pools_[ranks_[rank].pool];
@@ -196,7 +197,7 @@ void Engine::settle_own_computations(std::size_t rank, double share) {
   const int computing = state_.ranks[rank].computing;
   double granted = 1;
   if (shared_cores_ && computing > 0) {
-    const double wanted = cores_ * computing / static_cast<double>(loads.compute_streams());
+    const double wanted = cores_ * computing / static_cast<double>(loads.compute_streams);
     granted = std::min(1.0, std::max(0.0, cores_ - cores_taken(rank)) / wanted);
   }
   const std::span<const std::uint32_t> slots = running(rank);
@@ -205,21 +206,19 @@ void Engine::settle_own_computations(std::size_t rank, double share) {
     const std::uint32_t kind = state_.slots[slot].load->kind;
     double factor = 1;
     for (const std::uint32_t other : slots) {
-      if (communicates(other))
-        factor = std::max(factor, loads.slowdowns().factor(kind, state_.slots[other].load->kind));
+      if (communicates(other)) factor = std::max(factor, loads.slowdowns.factor(kind, state_.slots[other].load->kind));
     }
-    set_rate(slot, share * granted / factor);
+    const double rate = share * granted / factor;
+    if (rate != state_.slots[slot].rate) set_rate(slot, rate);
   }
 }
 
-bool Engine::set_rate(std::size_t slot, double rate) {
+void Engine::set_rate(std::size_t slot, double rate) {
   Slot& state = state_.slots[slot];
-  if (state.rate == rate) return false;
   state.remaining = remaining(slot);
   state.updated = state_.now;
   state.rate = rate;
   state_.ends.set(slot, state.remaining == 0 ? state_.now : rate == 0 ? kNever : state_.now + state.remaining / rate);
-  return true;
 }
 
 }  // namespace weft::time

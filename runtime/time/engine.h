@@ -30,12 +30,11 @@ class Engine {
   static constexpr std::uint32_t kIdle = UINT32_MAX;
   static constexpr double kNever = EventQueue::kNever;
 
-  /// Loads by rank. They and the machine must outlive the engine. Without a machine, its ranks' loads must be without
-  /// one, too. Ranks that are in no pool have cores of their own.
-  Engine(std::span<const ClassLoads* const> ranks, const cost::Machine* machine,
-         std::span<const cost::CorePool> pools = {});
+  /// The loads, without a machine if the engine has none, must outlive it, and so must the pools. By default each class
+  /// has one rank. Ranks that are in no pool have cores of their own.
+  Engine(std::span<const ClassLoads> classes, const cost::Machine* machine,
+         std::span<const std::uint32_t> class_of_rank = {}, std::span<const cost::CorePool> pools = {});
 
-  std::size_t ranks() const { return ranks_.size(); }
   std::size_t slots() const { return streams_.size(); }
   std::size_t slot(std::size_t rank, std::size_t stream) const { return ranks_[rank].begin + stream; }
   std::size_t rank_of(std::size_t slot) const { return rank_of_[slot]; }
@@ -101,7 +100,7 @@ class Engine {
 
   struct Rank {
     const ClassLoads* loads;
-    std::size_t begin, end;  // slots
+    std::size_t begin;  // its first slot
     std::uint32_t pool = kOwnCores;
   };
   /// A rank's slots that compute or communicate; local tasks don't count.
@@ -121,7 +120,7 @@ class Engine {
   void settle_own_computations(std::size_t rank, double share);
   double share_of(const cost::CorePool& pool) const;
   double cores_taken(std::size_t rank) const;
-  bool set_rate(std::size_t slot, double rate);
+  void set_rate(std::size_t slot, double rate);
 
   std::vector<Rank> ranks_;
   std::vector<std::uint32_t> rank_of_;  // by slot

@@ -19,17 +19,11 @@ std::vector<time::ClassLoads> loads_of_classes(const ClassTasks& tasks, const Po
     for (const graph::ClassTask& member : tasks.members(node).subspan(1)) {
       const graph::Task& task = tasks.graph(member.of_class).tasks()[member.task];
       if (!std::holds_alternative<graph::Receive>(task.operation)) continue;
-      loads[member.of_class].receive(member.task, loads[send.of_class].task(send.task),
+      loads[member.of_class].receive(member.task, loads[send.of_class].tasks[send.task],
                                      tasks.costs()[member.of_class].cpu_ns[member.task]);
     }
   }
   return loads;
-}
-
-std::vector<const time::ClassLoads*> pointers_to(const std::vector<time::ClassLoads>& loads) {
-  std::vector<const time::ClassLoads*> pointers;
-  for (const time::ClassLoads& each : loads) pointers.push_back(&each);
-  return pointers;
 }
 
 }  // namespace
@@ -37,7 +31,7 @@ std::vector<const time::ClassLoads*> pointers_to(const std::vector<time::ClassLo
 RunningLanes::RunningLanes(const ClassTasks& tasks, const PolicyOptions& options)
     : tasks_(tasks),
       loads_(loads_of_classes(tasks, options)),
-      engine_(pointers_to(loads_), options.machine.get()),
+      engine_(loads_, options.machine.get()),
       lanes_(tasks.lanes().size()),
       changed_(tasks.classes(), 0) {
   for (std::size_t k = 0; k < tasks.classes(); ++k) {

@@ -1,7 +1,6 @@
 #include "runtime/policy/scheduling/window_search.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <stdexcept>
@@ -66,7 +65,7 @@ WindowSearch::WindowSearch(const graph::Graph& graph, const cost::TaskCosts& cos
       lane_of_(cost_.size()),
       first_place_(cost_.size()),
       loads_(graph, start_.streams, costs, options.machine.get(), options.link_of_channel, true),
-      running_(std::array{&std::as_const(loads_)}, options.machine.get()),
+      running_({&loads_, 1}, options.machine.get()),
       work_(graph, costs, options, graph::critical_path(graph, costs.ns).tail),
       place_(cost_.size()),
       ends_(cost_.size(), 0),

@@ -37,6 +37,8 @@ class WindowSearch {
   /// `start`'s added edges hold in all orders. The graph must outlive the object.
   WindowSearch(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options, plan::Order start,
                Accepts accepts);
+  WindowSearch(const WindowSearch&) = delete;
+  WindowSearch& operator=(const WindowSearch&) = delete;
 
   std::size_t tasks() const { return cost_.size(); }
   double makespan() const { return makespan_; }

@@ -43,19 +43,20 @@ class FlatPipeline : public ::testing::Test {
 
 TEST_F(FlatPipeline, AReceiveHasItsSendsUseOfTheLinkAndOfCores) {
   const FlatProgram program = flat(std::vector<int>(graph::kAxisChannels, 7));
-  const FlatClass& last = program.classes()[1];
+  const time::ClassLoads& loads = program.loads()[1];
+  const std::vector<std::vector<FlatEntry>>& streams = program.classes()[1].streams;
   const std::size_t stream = program.stream_of(1, graph::Channel::receive_previous);
-  EXPECT_FALSE(last.loads.streams()[stream].sends);
-  EXPECT_TRUE(last.loads.streams()[stream].receives);
-  ASSERT_EQ(last.streams[stream].entries.size(), 2U);
-  const time::TaskLoad& receive = last.loads.task(last.streams[stream].entries[0].task);
+  EXPECT_FALSE(loads.streams[stream].sends);
+  EXPECT_TRUE(loads.streams[stream].receives);
+  ASSERT_EQ(streams[stream].size(), 2U);
+  const time::TaskLoad& receive = loads.tasks[streams[stream][0].task];
   EXPECT_EQ(receive.ns, 0);
   EXPECT_EQ(receive.use, 0.5);
   EXPECT_EQ(receive.beside, 0.25);
   EXPECT_EQ(receive.cores, 0.25);
-  const time::StreamLoad& world = last.loads.streams()[program.stream_of(1, graph::Channel::world)];
+  const time::StreamLoad& world = loads.streams[program.stream_of(1, graph::Channel::world)];
   EXPECT_TRUE(world.sends && world.receives);
-  EXPECT_EQ(program.stream_of(1, graph::Channel::send_next), last.streams.size());
+  EXPECT_EQ(program.stream_of(1, graph::Channel::send_next), streams.size());
 }
 
 TEST_F(FlatPipeline, OtherNumbersOfMessagesAreRefused) {

@@ -24,7 +24,7 @@ class TwoRanks : public ::testing::Test {
     const cost::TaskCosts costs{.ns = {100, 100}, .cpu_ns = {0, 0}, .beside_ns = {100, 200}};
     loads_ =
         std::make_unique<ClassLoads>(*graph_, plan::streams_of(*graph_, 1), costs, nullptr, std::vector<int>(), false);
-    engine_ = std::make_unique<Engine>(std::vector<const ClassLoads*>(2, loads_.get()), nullptr);
+    engine_ = std::make_unique<Engine>(std::span(loads_.get(), 1), nullptr, std::vector<std::uint32_t>{0, 0});
   }
 
   void meet() {

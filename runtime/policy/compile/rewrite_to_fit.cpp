@@ -17,9 +17,12 @@ namespace {
 // A tight memory asks for few weights that are gathered ahead, many micro-batches for more.
 constexpr std::int64_t kTriedAhead[] = {2, 8};
 
+constexpr std::size_t kPartsOfStage = 4;  // of a stage's layers
+
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// The numbers of layers, from the first one on, that are computed again and whose weights are gathered again.
+/// The numbers of layers, from the first one on, that are computed again and whose weights are gathered again; with
+/// several classes the number of parts of their layers, rounded up.
 struct Point {
   std::size_t recomputed = 0, resharded = 0;
   auto operator<=>(const Point&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
@@ -61,20 +64,17 @@ class RewriteSearch {
       most_.recomputed = std::max(most_.recomputed, layers_[k].recomputed.size());
       most_.resharded = std::max(most_.resharded, layers_[k].resharded.size());
     }
+    if (several()) most_.resharded = 0;
   }
 
   FittingRewrites search() {
     found_.possible = most_ != Point();
     if (!found_.possible) return std::move(found_);
-    // All of the space at a coarse grain, then once more finely near the best.
-    const std::size_t all = most_.resharded, grain = std::max<std::size_t>(1, all / 4);
-    for (std::size_t resharded = all;; resharded -= std::min(resharded, grain)) {
-      look_at(resharded);
-      if (resharded == 0) break;
+    if (several()) {
+      look_at_parts();
+    } else {
+      look_at_layers();
     }
-    const std::size_t near = best_.resharded, half = grain / 2;
-    if (half > 0 && near >= half) look_at(near - half);
-    if (half > 0 && near + half <= all) look_at(near + half);
     found_.priced = static_cast<std::size_t>(
         std::ranges::count_if(prices_, [](const auto& each) { return each.second < kInfinite; }));
     if (best_ == Point()) return std::move(found_);
@@ -84,22 +84,23 @@ class RewriteSearch {
   }
 
  private:
-  /// The first of a class's layers; empty, which means all layers, if these are all that the graph has.
-  static std::vector<std::int32_t> first(const ClassLayers& of, const std::vector<std::int32_t>& layers,
-                                         std::size_t count) {
-    if (count == of.all.size()) return {};
+  bool several() const { return layers_.size() > 1; }
+
+  /// The first of a class's layers; empty, which means all layers, if these are all that a single graph has.
+  std::vector<std::int32_t> first(const ClassLayers& of, const std::vector<std::int32_t>& layers,
+                                  std::size_t count) const {
+    if (!several() && count == of.all.size()) return {};
     return {layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(count)};
   }
 
-  /// A class with fewer layers changes all that it has.
   std::vector<std::vector<plan::Rewrite>> rewrites_of(Point point) const {
     std::vector<std::vector<plan::Rewrite>> rewrites;
     for (const ClassLayers& of : layers_) {
       std::vector<plan::Rewrite>& each = rewrites.emplace_back();
-      const std::size_t recomputed = std::min(point.recomputed, of.recomputed.size());
-      const std::size_t resharded = std::min(point.resharded, of.resharded.size());
+      std::size_t recomputed = point.recomputed;
+      if (several()) recomputed = (of.recomputed.size() * recomputed + kPartsOfStage - 1) / kPartsOfStage;
       if (recomputed > 0) each.emplace_back(plan::RecomputeLayers{first(of, of.recomputed, recomputed)});
-      if (resharded > 0) each.emplace_back(plan::ReshardAfterForward{first(of, of.resharded, resharded)});
+      if (point.resharded > 0) each.emplace_back(plan::ReshardAfterForward{first(of, of.resharded, point.resharded)});
     }
     return rewrites;
   }
@@ -148,6 +149,10 @@ class RewriteSearch {
   /// Of the shortest of a few orders that keep the limits.
   double price(const std::vector<std::shared_ptr<const graph::Graph>>& graphs) const {
     const LimitedLists lists(graphs, options_);
+    if (several()) {
+      const LimitedOrders found = lists.shortest(by_priority(upward_rank(lists.tasks())));
+      return found.fits() ? found.makespan : kInfinite;
+    }
     double least = kInfinite;
     const auto enter = [&](const LimitedOrders& found) {
       if (found.fits()) least = std::min(least, found.makespan);
@@ -159,6 +164,25 @@ class RewriteSearch {
     }
     if (least == kInfinite) enter(lists.weigh(SerialPolicy().orders(graphs, options_)));
     return least;
+  }
+
+  void look_at_parts() {
+    for (std::size_t part = 1; part <= kPartsOfStage; ++part) {
+      fits({part, 0});  // how much memory serial orders take, for a refusal
+      price_at({part, 0});
+    }
+  }
+
+  /// All of the space at a coarse grain, then once more finely near the best.
+  void look_at_layers() {
+    const std::size_t all = most_.resharded, grain = std::max<std::size_t>(1, all / 4);
+    for (std::size_t resharded = all;; resharded -= std::min(resharded, grain)) {
+      look_at(resharded);
+      if (resharded == 0) break;
+    }
+    const std::size_t near = best_.resharded, half = grain / 2;
+    if (half > 0 && near >= half) look_at(near - half);
+    if (half > 0 && near + half <= all) look_at(near + half);
   }
 
   void look_at(std::size_t resharded) {

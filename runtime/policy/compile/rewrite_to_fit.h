@@ -26,12 +26,13 @@ struct FittingRewrites {
   LimitedOrders least;  // of the serial orders that were tried, those that exceed the limits by least
 };
 
-/// Searches plan::RecomputeLayers and plan::ReshardAfterForward of the first layers of the classes that are
-/// `short_of_memory`: a kept activation of an early layer takes memory for longest, and all of them together at the end
-/// of the forward pass. For several numbers of layers whose weights are gathered again it finds the least number of
-/// recomputed layers of which serial plans keep the limits, and goes on to more layers as long as that makes the step
-/// shorter, since list schedules use the memory that is left. A step is priced by a few list schedules (timetable.h),
-/// not by the policy itself, which orders only the best one. The options must have a limit.
+/// Searches plan::RecomputeLayers and plan::ReshardAfterForward of the first layers: a kept activation of an early
+/// layer takes memory for longest, and all of them together at the end of the forward pass. For several numbers of
+/// layers whose weights are gathered again it finds the least number of recomputed layers of which a serial plan keeps
+/// the limit, and goes on to more layers as long as that makes the step shorter, since list schedules use the memory
+/// that is left. With several classes, the first quarter, half, three quarters or all of the layers of those that are
+/// `short_of_memory` are computed again. A step is priced by a few list schedules (timetable.h), not by the policy
+/// itself, which orders only the best one. The options must have a limit.
 FittingRewrites find_fitting_rewrites(std::size_t classes, const Rewritten& rewritten,
                                       const std::vector<bool>& short_of_memory, const PolicyOptions& options);
 

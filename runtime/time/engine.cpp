@@ -1,7 +1,5 @@
 #include "runtime/time/engine.h"
 
-#include "base/assertions.h"
-
 namespace weft::time {
 
 Engine::Engine(std::span<const ClassLoads> classes, const cost::Machine* machine,
@@ -10,11 +8,17 @@ Engine::Engine(std::span<const ClassLoads> classes, const cost::Machine* machine
       cores_(machine == nullptr ? 1 : machine->cores),
       shared_cores_(machine != nullptr && machine->shared_cores) {
   const std::size_t ranks = class_of_rank.empty() ? classes.size() : class_of_rank.size();
+  std::size_t words = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const ClassLoads& loads = classes[class_of_rank.empty() ? rank : class_of_rank[rank]];
-    ranks_.push_back({&loads, streams_.size()});
-    streams_.insert(streams_.end(), loads.streams.begin(), loads.streams.end());
-    rank_of_.resize(streams_.size(), static_cast<std::uint32_t>(rank));
+    const std::size_t first_word = words, begin = places_.size();
+    for (const StreamLoad& stream : loads.streams) {
+      const std::size_t place = places_.size() - begin;
+      words = first_word + place / 64 + 1;
+      places_.push_back({stream, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(words - 1),
+                         std::uint64_t{1} << place % 64, loads.tasks.data()});
+    }
+    ranks_.push_back({&loads, begin, first_word, words});
     links_ = std::max(links_, loads.links);
     has_messages_ = has_messages_ || loads.has_messages;
   }
@@ -23,67 +27,16 @@ Engine::Engine(std::span<const ClassLoads> classes, const cost::Machine* machine
       ranks_.at(static_cast<std::size_t>(rank)).pool = static_cast<std::uint32_t>(pool);
   }
   on_link_ = cost::LinkShares(links_ * (has_messages_ ? 2 : 1));
-  state_.slots.resize(streams_.size());
-  state_.running.resize(streams_.size());
+  state_.slots.resize(places_.size());
+  state_.computing.resize(words, 0);
+  state_.communicating.resize(words, 0);
   state_.ranks.resize(ranks_.size());
-  state_.ends = EventQueue(streams_.size());
+  state_.ends = EventQueue(places_.size());
 }
 
 void Engine::reset() {
   while (!empty()) end(first());
   state_.now = 0;
-}
-
-void Engine::enter(std::size_t slot) {
-  if (streams_[slot].local) return;
-  std::uint32_t* const first = state_.running.data() + ranks_[rank_of_[slot]].begin;
-  std::uint32_t* place = first + running(rank_of_[slot]).size();
-  for (; place != first && place[-1] > slot; --place) *place = place[-1];
-  *place = static_cast<std::uint32_t>(slot);
-  count(slot, 1);
-}
-
-void Engine::leave(std::size_t slot) {
-  if (streams_[slot].local) return;
-  std::uint32_t* const first = state_.running.data() + ranks_[rank_of_[slot]].begin;
-  std::uint32_t* const last = first + running(rank_of_[slot]).size();
-  std::uint32_t* const place = std::find(first, last, static_cast<std::uint32_t>(slot));
-  std::copy(place + 1, last, place);
-  count(slot, -1);
-}
-
-void Engine::count(std::size_t slot, int tasks) {
-  Running& running = state_.ranks[rank_of_[slot]];
-  if (streams_[slot].compute) {
-    running.computing += tasks;
-  } else {
-    running.communicating += tasks;
-    running.changed = true;
-  }
-}
-
-void Engine::start(std::size_t slot, std::uint32_t task, double ns) {
-  assert_that("a slot runs one task at a time", [&] { return idle(slot); });
-  const auto lead = static_cast<std::uint32_t>(slot);
-  state_.slots[slot] = {task, lead, kIdle, &ranks_[rank_of_[slot]].loads->tasks[task], ns, 1, state_.now, 1};
-  state_.ends.set(slot, state_.now + ns);
-  enter(slot);
-}
-
-void Engine::join(std::size_t slot, std::uint32_t task, std::size_t before) {
-  assert_that("a slot runs one task at a time", [&] { return idle(slot); });
-  state_.slots[slot] = {
-      .task = task, .lead = state_.slots[before].lead, .load = &ranks_[rank_of_[slot]].loads->tasks[task]};
-  state_.slots[before].next = static_cast<std::uint32_t>(slot);
-  enter(slot);
-}
-
-void Engine::end(std::size_t slot) {
-  state_.ends.remove(slot);
-  for (std::uint32_t member = static_cast<std::uint32_t>(slot); member != kIdle; member = state_.slots[member].next) {
-    state_.slots[member].task = kIdle;
-    leave(member);
-  }
 }
 
 /// With messages, the directions of a link are shared by themselves: a collective uses both.
@@ -99,12 +52,15 @@ double Engine::link_rate(const StreamLoad& stream, double use) const {
 
 void Engine::settle(std::size_t rank) {
   const Rank& at = ranks_[rank];
+  const auto settle_transports_of = [&](std::size_t each, double share) {
+    if (transports_change(state_.ranks[each], share)) settle_transports(each, share);
+  };
   if (at.pool == kOwnCores) {
     if (!at.loads->contends) return;
-    settle_transports(rank, 1);
+    settle_transports_of(rank, 1);
   } else {
     const double share = share_of(pools_[at.pool]);
-    for (const std::int64_t member : pools_[at.pool].ranks) settle_transports(static_cast<std::size_t>(member), share);
+    for (const std::int64_t each : pools_[at.pool].ranks) settle_transports_of(static_cast<std::size_t>(each), share);
   }
   settle_computations(rank);
 }
@@ -114,28 +70,27 @@ void Engine::settle(std::size_t rank) {
 void Engine::settle_transports(std::size_t rank, double share) {
   Running& transports = state_.ranks[rank];
   const bool beside = transports.computing > 0;
-  if (!transports.changed && transports.beside == beside && transports.share == share) return;
   transports.changed = false;
   transports.beside = beside;
   transports.share = share;
   on_link_.clear();
-  for (const std::uint32_t slot : running(rank)) {
-    if (communicates(slot)) use_link(streams_[slot], state_.slots[slot].load->use);
-  }
+  const Rank& at = ranks_[rank];
+  each(state_.communicating, at, [&](std::size_t slot) { use_link(stream(slot), state_.slots[slot].load->use); });
   on_link_.divide();
   double wanted = 0;  // cores, by all transports
-  for (const std::uint32_t slot : running(rank)) {
-    const TaskLoad& load = *state_.slots[slot].load;
-    if (shared_cores_ && communicates(slot)) wanted += load.cores * link_rate(streams_[slot], load.use);
+  if (shared_cores_) {
+    each(state_.communicating, at, [&](std::size_t slot) {
+      const TaskLoad& load = *state_.slots[slot].load;
+      wanted += load.cores * link_rate(stream(slot), load.use);
+    });
   }
   const double granted = wanted > cores_ ? cores_ / wanted : 1;
-  for (const std::uint32_t slot : running(rank)) {
-    if (!communicates(slot)) continue;
-    // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which
-    // don't overwrite on_link_.
+  // offer() may settle other ranks, but only on a shared_cores machine, and then only their computations, which don't
+  // overwrite on_link_.
+  each(state_.communicating, at, [&](std::size_t slot) {
     const TaskLoad& load = *state_.slots[slot].load;
-    offer(slot, std::min(beside ? load.beside * share : 1, granted) * link_rate(streams_[slot], load.use));
-  }
+    offer(slot, std::min(beside ? load.beside * share : 1, granted) * link_rate(stream(slot), load.use));
+  });
 }
 
 /// `share` is the rate that a slot's rank allows its collective, which runs at the lowest rate of its members.
@@ -155,7 +110,7 @@ void Engine::offer(std::size_t slot, double share) {
   set_rate(state.lead, rate);
   if (!shared_cores_) return;
   for (std::uint32_t member = state.lead; member != kIdle; member = state_.slots[member].next) {
-    if (rank_of_[member] != rank_of_[slot]) settle_computations(rank_of_[member]);
+    if (rank_of(member) != rank_of(slot)) settle_computations(rank_of(member));
   }
 }
 
@@ -175,42 +130,40 @@ double Engine::share_of(const cost::CorePool& pool) const {
   double wanted = 0;
   for (const std::int64_t member : pool.ranks) {
     const auto rank = static_cast<std::size_t>(member);
-    wanted += state_.ranks[rank].computing > 0 ? cores_ : std::min(cores_, cores_taken(rank));
+    wanted += state_.ranks[rank].computing > 0 ? cores_ : std::min(cores_, cores_taken(ranks_[rank]));
   }
   const auto cores = static_cast<double>(pool.cores);
   return wanted > cores ? cores / wanted : 1;
 }
 
 /// By a rank's transports.
-double Engine::cores_taken(std::size_t rank) const {
+double Engine::cores_taken(const Rank& rank) const {
   double taken = 0;
-  for (const std::uint32_t slot : running(rank)) {
-    const Slot& state = state_.slots[slot];
-    if (shared_cores_ && communicates(slot)) taken += state.load->cores * state_.slots[state.lead].rate;
-  }
+  if (!shared_cores_) return taken;
+  each(state_.communicating, rank,
+       [&](std::size_t slot) { taken += state_.slots[slot].load->cores * state_.slots[state_.slots[slot].lead].rate; });
   return taken;
 }
 
 /// `share`: of its cores that the rank gets.
 void Engine::settle_own_computations(std::size_t rank, double share) {
-  const ClassLoads& loads = *ranks_[rank].loads;
+  const Rank& at = ranks_[rank];
   const int computing = state_.ranks[rank].computing;
+  if (computing == 0) return;
   double granted = 1;
-  if (shared_cores_ && computing > 0) {
-    const double wanted = cores_ * computing / static_cast<double>(loads.compute_streams);
-    granted = std::min(1.0, std::max(0.0, cores_ - cores_taken(rank)) / wanted);
+  if (shared_cores_) {
+    const double wanted = cores_ * computing / static_cast<double>(at.loads->compute_streams);
+    granted = std::min(1.0, std::max(0.0, cores_ - cores_taken(at)) / wanted);
   }
-  const std::span<const std::uint32_t> slots = running(rank);
-  for (const std::uint32_t slot : slots) {
-    if (communicates(slot)) continue;
+  each(state_.computing, at, [&](std::size_t slot) {
     const std::uint32_t kind = state_.slots[slot].load->kind;
     double factor = 1;
-    for (const std::uint32_t other : slots) {
-      if (communicates(other)) factor = std::max(factor, loads.slowdowns.factor(kind, state_.slots[other].load->kind));
-    }
+    each(state_.communicating, at, [&](std::size_t other) {
+      factor = std::max(factor, at.loads->slowdowns.factor(kind, state_.slots[other].load->kind));
+    });
     const double rate = share * granted / factor;
     if (rate != state_.slots[slot].rate) set_rate(slot, rate);
-  }
+  });
 }
 
 void Engine::set_rate(std::size_t slot, double rate) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/assertions.h"
 #include "runtime/cost/core_pool.h"
 #include "runtime/cost/link_shares.h"
 #include "runtime/cost/machine.h"
@@ -35,10 +37,10 @@ class Engine {
   Engine(std::span<const ClassLoads> classes, const cost::Machine* machine,
          std::span<const std::uint32_t> class_of_rank = {}, std::span<const cost::CorePool> pools = {});
 
-  std::size_t slots() const { return streams_.size(); }
+  std::size_t slots() const { return places_.size(); }
   std::size_t slot(std::size_t rank, std::size_t stream) const { return ranks_[rank].begin + stream; }
-  std::size_t rank_of(std::size_t slot) const { return rank_of_[slot]; }
-  const StreamLoad& stream(std::size_t slot) const { return streams_[slot]; }
+  std::size_t rank_of(std::size_t slot) const { return places_[slot].rank; }
+  const StreamLoad& stream(std::size_t slot) const { return places_[slot].stream; }
 
   double now() const { return state_.now; }
   void advance(double now) { state_.now = now; }
@@ -46,11 +48,28 @@ class Engine {
   void reset();
 
   /// Starts a task now that takes this time alone.
-  void start(std::size_t slot, std::uint32_t task, double ns);
+  void start(std::size_t slot, std::uint32_t task, double ns) {
+    assert_that("a slot runs one task at a time", [&] { return idle(slot); });
+    const auto lead = static_cast<std::uint32_t>(slot);
+    state_.slots[slot] = {task, lead, kIdle, places_[slot].tasks + task, ns, 1, state_.now, 1};
+    state_.ends.set(slot, state_.now + ns);
+    count(slot, 1);
+  }
   /// Adds a member to the meeting whose last member so far is `before`, which has just been started.
-  void join(std::size_t slot, std::uint32_t task, std::size_t before);
+  void join(std::size_t slot, std::uint32_t task, std::size_t before) {
+    assert_that("a slot runs one task at a time", [&] { return idle(slot); });
+    state_.slots[slot] = {.task = task, .lead = state_.slots[before].lead, .load = places_[slot].tasks + task};
+    state_.slots[before].next = static_cast<std::uint32_t>(slot);
+    count(slot, 1);
+  }
   /// Ends the slot's task; of a meeting, the slot is the lead, and all members end.
-  void end(std::size_t slot);
+  void end(std::size_t slot) {
+    state_.ends.remove(slot);
+    for (std::uint32_t member = static_cast<std::uint32_t>(slot); member != kIdle; member = state_.slots[member].next) {
+      state_.slots[member].task = kIdle;
+      count(member, -1);
+    }
+  }
   /// Recomputes the rates of what runs on a rank after tasks started or ended there, and where they depend on it.
   void settle(std::size_t rank);
 
@@ -86,7 +105,7 @@ class Engine {
   };
   struct State {
     std::vector<Slot> slots;
-    std::vector<std::uint32_t> running;  // from each rank's first slot on: its slots that run, ascending
+    std::vector<std::uint64_t> computing, communicating;  // slots, a bit each, by the words of their ranks
     std::vector<Running> ranks;
     EventQueue ends;
     double now = 0;
@@ -100,31 +119,54 @@ class Engine {
 
   struct Rank {
     const ClassLoads* loads;
-    std::size_t begin;  // its first slot
+    std::size_t begin;                  // its first slot
+    std::size_t first_word, last_word;  // of the sets in State
     std::uint32_t pool = kOwnCores;
   };
-  /// A rank's slots that compute or communicate; local tasks don't count.
-  std::span<const std::uint32_t> running(std::size_t rank) const {
-    const Running& at = state_.ranks[rank];
-    return {state_.running.data() + ranks_[rank].begin, static_cast<std::size_t>(at.computing + at.communicating)};
+  /// Of a slot.
+  struct Place {
+    StreamLoad stream;
+    std::uint32_t rank = 0, word = 0;  // the word of the sets in State in which it has a bit
+    std::uint64_t bit = 0;
+    const TaskLoad* tasks = nullptr;  // of its class
+  };
+  /// Calls visit(slot) for each slot of a rank in a set of State, in their order.
+  template <class F>
+  void each(const std::vector<std::uint64_t>& set, const Rank& rank, F&& visit) const {
+    std::size_t slot = rank.begin;
+    for (std::size_t word = rank.first_word; word < rank.last_word; ++word, slot += 64) {
+      for (std::uint64_t bits = set[word]; bits != 0; bits &= bits - 1)
+        visit(slot + static_cast<std::size_t>(std::countr_zero(bits)));
+    }
   }
-  bool communicates(std::size_t slot) const { return !streams_[slot].compute; }
-  void enter(std::size_t slot);
-  void leave(std::size_t slot);
-  void count(std::size_t slot, int tasks);
+  /// One task more on the slot, or with -1 one less. Local tasks have no effect on others.
+  void count(std::size_t slot, int tasks) {
+    const Place& at = places_[slot];
+    Running& running = state_.ranks[at.rank];
+    if (at.stream.compute) {
+      state_.computing[at.word] ^= at.bit;
+      running.computing += tasks;
+    } else if (!at.stream.local) {
+      state_.communicating[at.word] ^= at.bit;
+      running.communicating += tasks;
+      running.changed = true;
+    }
+  }
   void use_link(const StreamLoad& stream, double use);
   double link_rate(const StreamLoad& stream, double use) const;
+  bool transports_change(const Running& running, double share) const {
+    return running.changed || running.beside != (running.computing > 0) || running.share != share;
+  }
   void settle_transports(std::size_t rank, double share);
   void offer(std::size_t slot, double share);
   void settle_computations(std::size_t rank);
   void settle_own_computations(std::size_t rank, double share);
   double share_of(const cost::CorePool& pool) const;
-  double cores_taken(std::size_t rank) const;
+  double cores_taken(const Rank& rank) const;
   void set_rate(std::size_t slot, double rate);
 
   std::vector<Rank> ranks_;
-  std::vector<std::uint32_t> rank_of_;  // by slot
-  std::vector<StreamLoad> streams_;     // by slot
+  std::vector<Place> places_;  // by slot
   std::span<const cost::CorePool> pools_;
   double cores_ = 1;
   bool shared_cores_ = false;

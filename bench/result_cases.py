@@ -377,19 +377,7 @@ def _looking():
             ["compare", *step, "--policies", "all", "--json", "--quiet"],
             ["compare", *step, "--policies", *POLICIES[:6], "--noise", "0.2", "--json", "--quiet"],
             ["compare", *step, "--policies", "serial", "lhs", "portfolio:budget=40", "--pareto", "--json", "--quiet"],
-            [
-                "compare",
-                *step,
-                "--policies",
-                "serial",
-                "program",
-                "--json",
-                "--quiet",
-                "-o",
-                "kept",
-                "--run-dir",
-                "run",
-            ],
+            ["compare", *step, "--policies", "serial", "program", "--json", "--quiet", "-o", "kept"],
         ]
         memory = [["memory", *step, "--json", "--most", "0"], ["memory", *step, "--grids", "x=2,z=2", "data=4"]]
         graphs = [["graph", *step, "--kind", k, "-o", f"{k}.json"] for k in ("train", "eval", "prefill", "decode")]

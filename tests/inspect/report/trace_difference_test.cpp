@@ -14,14 +14,14 @@ namespace {
 using testing_sample::sample_plan;
 using testing_sample::sample_step;
 
-plan::Recording three_steps() {
+plan::Recording three_traced_steps() {
   std::vector<plan::RankTrace> ranks = {{0, {}}};
   for (std::int64_t step = 0; step < 3; ++step) ranks[0].steps.push_back(sample_step(step, 200'000 * step, 1000));
   return plan::record(sample_plan(), ranks, 1);
 }
 
 TEST(TraceDifference, OfEqualRecordingsIsNothing) {
-  const TraceDifference difference = compare_recordings(three_steps(), three_steps());
+  const TraceDifference difference = compare_recordings(three_traced_steps(), three_traced_steps());
   for (const auto* values : {&difference.sums, &difference.kinds, &difference.tasks}) {
     for (const ValueChange& value : *values) EXPECT_EQ(value.change(), 0) << value.name;
   }
@@ -29,7 +29,7 @@ TEST(TraceDifference, OfEqualRecordingsIsNothing) {
 }
 
 TEST(TraceDifference, NamesWhatBecameSlowerInMostSteps) {
-  const plan::Recording a = three_steps();
+  const plan::Recording a = three_traced_steps();
   plan::Recording b = a;
   b.policy = "other";
   for (std::size_t step = 0; step < 2; ++step) b.ranks[0].steps[step].times[4].end += 10'000;  // s, in two of three
@@ -53,7 +53,7 @@ TEST(TraceDifference, NamesWhatBecameSlowerInMostSteps) {
 }
 
 TEST(TraceDifference, NamesTasksOfOneOnly) {
-  const plan::Recording a = three_steps();
+  const plan::Recording a = three_traced_steps();
   plan::Recording b = a;
   b.tasks[1].name = "split.0";
   const TraceDifference difference = compare_recordings(a, b);

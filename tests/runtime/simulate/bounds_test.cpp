@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <stdexcept>
 
 #include "runtime/simulate/simulator.h"
+#include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
@@ -121,34 +121,11 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
 /// The shortest simulated step of all topological orders on one compute stream.
 double shortest_simulated(const std::shared_ptr<const graph::Graph>& graph, const cost::TaskCosts& costs,
                           const cost::Machine& machine, const std::vector<int>& links) {
-  plan::Order order;
-  order.streams = plan::streams_of(*graph, 1);
-  order.reasons = {plan::parse_reason("")};
-  std::vector<char> placed(graph->tasks().size(), 0);
-  double best = std::numeric_limits<double>::infinity();
-  const std::function<void()> extend = [&] {
-    if (order.sequence.size() == placed.size()) {
-      SimulationOptions options;
-      options.link_of_channel = links;
-      best = std::min(best, simulate(plan::make_plan(graph, order, "tried"), costs, machine, options).step_ns);
-    }
-    for (std::size_t task = 0; task < placed.size(); ++task) {
-      const auto missing = [&](const graph::Edge& edge) {
-        return edge.distance == 0 && placed[edge.from.index()] == 0;
-      };
-      if (placed[task] != 0 || std::ranges::any_of(graph->in_edges(graph::TaskId(task)), missing)) continue;
-      const graph::Channel* channel = graph::channel_of(graph->tasks()[task].operation);
-      const plan::StreamId stream =
-          channel == nullptr ? plan::StreamId(std::size_t{0}) : plan::stream_of_channel(order.streams, *channel);
-      placed[task] = 1;
-      order.sequence.push_back({graph::TaskId(task), stream, 0});
-      extend();
-      order.sequence.pop_back();
-      placed[task] = 0;
-    }
-  };
-  extend();
-  return best;
+  SimulationOptions options;
+  options.link_of_channel = links;
+  return testing::least_of_all_orders(*graph, [&](const plan::Order& order) {
+    return simulate(plan::make_plan(graph, order, "tried"), costs, machine, options).step_ns;
+  });
 }
 
 TEST(Bounds, ContentionIsNeverAboveTheOptimumOfSmallGraphs) {

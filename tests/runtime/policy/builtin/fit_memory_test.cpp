@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <string>
 
@@ -14,6 +13,7 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/order_of.h"
+#include "tests/runtime/all_orders.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -25,25 +25,9 @@ using Graph = std::shared_ptr<const graph::Graph>;
 /// The least scratch memory of all serial orders, by trying each.
 std::int64_t least_scratch(const Graph& graph) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  std::vector<graph::TaskId> sequence;
-  std::vector<char> placed(graph->tasks().size(), 0);
-  const std::function<void()> extend = [&] {
-    if (sequence.size() == placed.size()) {
-      least = std::min(least, plan::make_plan(graph, serial_order(*graph, sequence), "tried").scratch_bytes);
-    }
-    for (std::size_t task = 0; task < placed.size(); ++task) {
-      const auto missing = [&](const graph::Edge& edge) {
-        return edge.distance == 0 && placed[edge.from.index()] == 0;
-      };
-      if (placed[task] != 0 || std::ranges::any_of(graph->in_edges(graph::TaskId(task)), missing)) continue;
-      placed[task] = 1;
-      sequence.emplace_back(task);
-      extend();
-      sequence.pop_back();
-      placed[task] = 0;
-    }
-  };
-  extend();
+  testing::for_each_sequence(*graph, [&](std::span<const graph::TaskId> sequence) {
+    least = std::min(least, plan::make_plan(graph, serial_order(*graph, sequence), "tried").scratch_bytes);
+  });
   return least;
 }
 

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -45,48 +45,6 @@ PolicyOptions contended(std::uint64_t seed) {
   return options;
 }
 
-/// The least makespan of all topological orders, by trying each.
-class BruteForce {
- public:
-  BruteForce(const graph::Graph& graph, const PolicyOptions& options)
-      : graph_(graph), options_(options), costs_(costs_of(graph, options)), done_(graph.tasks().size(), false) {
-    order_ = testing::order_of(*make_policy("program"), graph, options);
-    order_.added_edges.clear();
-    streams_.resize(done_.size());
-    for (const plan::Placement& placement : order_.sequence) streams_[placement.task.index()] = placement.stream;
-    order_.sequence.clear();
-    extend();
-  }
-  double least() const { return least_; }
-
- private:
-  void extend() {
-    if (order_.sequence.size() == done_.size()) {
-      least_ = std::min(least_, timetable_of(graph_, order_, costs_, options_).makespan);
-      return;
-    }
-    for (std::size_t i = 0; i < done_.size(); ++i) {
-      const graph::TaskId id(i);
-      const bool ready = std::ranges::all_of(
-          graph_.in_edges(id), [&](const graph::Edge& edge) { return edge.distance != 0 || done_[edge.from.index()]; });
-      if (done_[i] || !ready) continue;
-      done_[i] = true;
-      order_.sequence.push_back({id, streams_[i], 0});
-      extend();
-      order_.sequence.pop_back();
-      done_[i] = false;
-    }
-  }
-
-  const graph::Graph& graph_;
-  PolicyOptions options_;
-  cost::TaskCosts costs_;
-  plan::Order order_;
-  std::vector<bool> done_;
-  std::vector<plan::StreamId> streams_;
-  double least_ = std::numeric_limits<double>::infinity();
-};
-
 plan::Order program(const graph::Graph& graph, const PolicyOptions& options) {
   plan::Order order = testing::order_of(*make_policy("program"), graph, options);
   order.added_edges.clear();
@@ -100,7 +58,9 @@ TEST(WindowSearch, OfAWholeStepFindsTheBestOfAllOrders) {
         testing::random_graph(seed, {.tasks = 8, .tensors = 10, .channels = 1 + seed % 3, .collective_percent = 45});
     const PolicyOptions options =
         seed % 2 == 0 ? contended(seed) : PolicyOptions{.cost_model = contended(seed).cost_model};
-    const double least = BruteForce(*graph, options).least();
+    const cost::TaskCosts costs = costs_of(*graph, options);
+    const double least = testing::least_of_all_orders(
+        *graph, [&](const plan::Order& order) { return timetable_of(*graph, order, costs, options).makespan; });
     WindowSearch search(*graph, costs_of(*graph, options), options, program(*graph, options), {});
     const double before = search.makespan();
     EXPECT_LE(search.bound(), least * (1 + 1e-12)) << seed;

@@ -4,72 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
 
-#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/certify/branch.h"
 #include "runtime/simulate/certify/price_search.h"
 #include "runtime/simulate/open_problem.h"
+#include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
-#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/simulate/joint_toy.h"
 
 namespace weft::simulate {
 namespace {
-
-/// The shortest step of all orders of a graph on one compute stream, by the makespans of all its topological orders.
-class AllOrders {
- public:
-  AllOrders(const graph::Graph& graph, const cost::TaskCosts& costs, const policy::PolicyOptions& options)
-      : graph_(graph), costs_(costs), options_(options), missing_(graph.tasks().size()), order_(start()) {
-    for (const graph::Edge& edge : graph.edges()) missing_[edge.to.index()] += edge.distance == 0 ? 1 : 0;
-    extend();
-  }
-  double best() const { return best_; }
-
- private:
-  /// The streams of any order of the graph.
-  plan::Order start() {
-    plan::Order order = testing::order_of(*policy::make_policy("program"), graph_, options_);
-    stream_.resize(graph_.tasks().size());
-    for (const plan::Placement& each : order.sequence) stream_[each.task.index()] = each.stream;
-    order.sequence.clear();
-    order.added_edges.clear();
-    return order;
-  }
-  void extend() {
-    if (order_.sequence.size() == missing_.size()) {
-      best_ = std::min(best_, policy::timetable_of(graph_, order_, costs_, options_).makespan);
-      return;
-    }
-    for (std::size_t task = 0; task < missing_.size(); ++task) {
-      if (missing_[task] != 0) continue;
-      missing_[task] = kPlaced;
-      count(task, -1);
-      order_.sequence.push_back({graph::TaskId(task), stream_[task]});
-      extend();
-      order_.sequence.pop_back();
-      count(task, 1);
-      missing_[task] = 0;
-    }
-  }
-  void count(std::size_t task, int by) {
-    for (const graph::Edge& edge : graph_.edges()) {
-      if (edge.from.index() == task && edge.distance == 0) missing_[edge.to.index()] += by;
-    }
-  }
-
-  static constexpr int kPlaced = -1;
-  const graph::Graph& graph_;
-  const cost::TaskCosts& costs_;
-  const policy::PolicyOptions& options_;
-  std::vector<int> missing_;
-  std::vector<plan::StreamId> stream_;
-  plan::Order order_;
-  double best_ = std::numeric_limits<double>::infinity();
-};
 
 /// A random graph with random costs, whose collectives slow computations down.
 struct SlowedStep {
@@ -103,7 +49,12 @@ struct SlowedStep {
     }
   }
   graph::OpenGraph open() const { return open_graph_of(*problem.graph, costs, problem, "small"); }
-  double best_step() const { return AllOrders(*problem.graph, costs, problem.options).best(); }
+  /// Of all orders on one compute stream.
+  double best_step() const {
+    return testing::least_of_all_orders(*problem.graph, [&](const plan::Order& order) {
+      return policy::timetable_of(*problem.graph, order, costs, problem.options).makespan;
+    });
+  }
   Bounds bounds() const {
     return lower_bounds({&problem.graph, 1}, {&costs, 1}, problem.machine, 1, problem.options.link_of_channel);
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/certify/branch.h"
 #include "runtime/simulate/certify/price_search.h"

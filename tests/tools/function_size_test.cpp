@@ -16,7 +16,7 @@
 namespace weft::tools {
 namespace {
 
-constexpr std::size_t kMostLines = 80;
+constexpr std::size_t kMostFunctionLines = 80;
 
 /// The place after the comment, literal or directive that begins at `at`; `at` if none does.
 std::size_t after_other_text(std::string_view text, std::size_t at) {
@@ -73,7 +73,7 @@ std::vector<std::string> long_functions(std::string_view text) {
     } else if (c == '}' && !open.empty()) {
       const Block& block = open.back();
       const std::size_t lines = line - block.line + 1;
-      if (block.is_function && lines > kMostLines) {
+      if (block.is_function && lines > kMostFunctionLines) {
         const std::size_t parameters = block.head.find('('), name = block.head.find_last_of(" \n*&", parameters) + 1;
         found.push_back(fmt::format("{}: {}", block.head.substr(name, parameters - name), lines));
       }
@@ -107,11 +107,11 @@ TEST(FunctionSize, HoldsOneThought) {
 }
 
 TEST(FunctionSize, CountsAFunctionsLines) {
-  EXPECT_EQ(long_functions(function_of("int add(int a,\n        int b) const", kMostLines)),
+  EXPECT_EQ(long_functions(function_of("int add(int a,\n        int b) const", kMostFunctionLines)),
             std::vector<std::string>{});
-  EXPECT_EQ(long_functions(function_of("int add(int a,\n        int b) const", kMostLines + 1)),
-            std::vector<std::string>{fmt::format("add: {}", kMostLines + 1)});
-  EXPECT_EQ(long_functions(function_of("Table list", kMostLines + 9)), std::vector<std::string>{});
+  EXPECT_EQ(long_functions(function_of("int add(int a,\n        int b) const", kMostFunctionLines + 1)),
+            std::vector<std::string>{fmt::format("add: {}", kMostFunctionLines + 1)});
+  EXPECT_EQ(long_functions(function_of("Table list", kMostFunctionLines + 9)), std::vector<std::string>{});
 }
 
 }  // namespace

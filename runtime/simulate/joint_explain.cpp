@@ -188,13 +188,13 @@ std::string_view to_string(BubbleCause cause) {
     case BubbleCause::gradient:
       return "waits for a gradient";
     case BubbleCause::message:
-      return "a message is in flight";
+      return "a message is in motion";
     case BubbleCause::receiver:
       return "waits for a receiver";
     case BubbleCause::members:
       return "waits for other stages' collectives";
     case BubbleCause::collective:
-      return "a collective is in flight";
+      return "a collective is in motion";
     case BubbleCause::step_end:
       return "has no work left";
     case BubbleCause::other:

@@ -5,7 +5,7 @@
 #include <weft/runtime/cost/cost_model.h>
 #include <weft/runtime/execute/cpu/cpu_executor.h>
 #include <weft/runtime/plan/checker.h>
-#include <weft/runtime/policy/policy.h>
+#include <weft/runtime/policy/catalog/policies.h>
 #include <weft/runtime/simulate/simulator.h>
 
 #include <cstdio>

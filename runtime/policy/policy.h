@@ -61,10 +61,11 @@ class Policy {
   virtual graph::PipelineChunks chunks() const { return {}; }
 };
 
-/// A policy that orders a step of one class. It refuses a step of several, and names the policies that order these.
+/// A policy that orders a step of one class. decide() refuses a step of several, and names the policies that order these.
 /// order() gets the limits of PolicyOptions::memory as `memory_limit`.
 class OneClassPolicy : public Policy {
  public:
+  bool orders_several_classes() const final { return false; }
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };

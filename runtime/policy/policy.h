@@ -61,8 +61,8 @@ class Policy {
   virtual graph::PipelineChunks chunks() const { return {}; }
 };
 
-/// A policy that orders a step of one class. decide() refuses a step of several, and names the policies that order these.
-/// order() gets the limits of PolicyOptions::memory as `memory_limit`.
+/// A policy that orders a step of one class. decide() refuses a step of several, and names the policies that order
+/// these. order() gets the limits of PolicyOptions::memory as `memory_limit`.
 class OneClassPolicy : public Policy {
  public:
   bool orders_several_classes() const final { return false; }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -60,7 +61,7 @@ TEST(ExactPolicy, SaysWhatItProved) {
 TEST(ExactPolicy, RefusesPipelinesByName) {
   const auto graph = testing::random_graph(1);
   const std::vector<std::shared_ptr<const graph::Graph>> classes{graph, graph};
-  EXPECT_THROW(make_policy("exact")->orders(classes, {}), UserError);
+  EXPECT_THROW(decide(classes, *make_policy("exact")), UserError);
   EXPECT_THROW(make_policy("exact:window=1"), UserError);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
@@ -102,7 +103,7 @@ TEST(PipelinePolicies, MessagesRunBesideComputations) {
 TEST(PipelinePolicies, OneGraphPoliciesRefuseStages) {
   const testing::PipelineToy toy({.stages = 3, .micro_batches = 3});
   try {
-    make_policy("axonn")->orders(toy.classes(), {});
+    decide(toy.classes(), *make_policy("axonn"));
     FAIL() << "accepted";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),

@@ -131,10 +131,7 @@ ConfigEntry memory_key() {
 
 void add_plan(std::vector<ConfigEntry>& all) {
   add(all, KeyGroup::plan,
-      {text_key("policy",
-                "the scheduling policy, which orders the step's tasks on streams; a library (./mine.so) is loaded only "
-                "if the "
-                "command line names it",
+      {text_key("policy", "the scheduling policy; a library (./mine.so) is loaded only if the command line names it",
                 &RunConfig::policy),
        rewrites_key(),
        words_key<WeightPacking>(

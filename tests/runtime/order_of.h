@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/rank_classes.h"
-#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/builtin/fit_memory.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/policy.h"
 
 namespace weft::testing {

@@ -12,8 +12,8 @@
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
-#include "tests/runtime/order_of.h"
 #include "tests/runtime/all_orders.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/builtin/fit_memory.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/deep_step.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/builtin/fit_memory.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"

@@ -8,9 +8,8 @@
 
 namespace weft {
 
-void report_broken(std::string_view invariant, const std::source_location& where) {
-  say(stderr, "weft: broken invariant: {}\n  {}:{}, {}\n", invariant, where.file_name(), where.line(),
-      where.function_name());
+void report_broken(std::string_view invariant, const CodePlace& where) {
+  say(stderr, "weft: broken invariant: {}\n  {}:{}, {}\n", invariant, where.file, where.line, where.function);
   std::abort();
 }
 

@@ -2,7 +2,6 @@
 // checks them; in any other they cost nothing.
 #pragma once
 
-#include <source_location>
 #include <string_view>
 
 namespace weft {
@@ -13,15 +12,26 @@ inline constexpr bool kAssertions = true;
 inline constexpr bool kAssertions = false;
 #endif
 
+/// Where a call stands. As std::source_location, which clang 14 lacks.
+struct CodePlace {
+  const char *file, *function;
+  int line;
+
+  static constexpr CodePlace current(const char* file = __builtin_FILE(), const char* function = __builtin_FUNCTION(),
+                                     int line = __builtin_LINE()) {
+    return {file, function, line};
+  }
+};
+
 /// Tells standard error which invariant is broken where, and aborts the process.
-[[noreturn]] void report_broken(std::string_view invariant, const std::source_location& where);
+[[noreturn]] void report_broken(std::string_view invariant, const CodePlace& where);
 
 /// Calls `holds`, which may be as slow as the code around it, in builds with assertions only.
 ///
 ///   assert_that("edges lead to later tasks", [&] { return edge.from < edge.to; });
 template <class Holds>
 void assert_that([[maybe_unused]] std::string_view invariant, [[maybe_unused]] const Holds& holds,
-                 [[maybe_unused]] const std::source_location& where = std::source_location::current()) {
+                 [[maybe_unused]] const CodePlace& where = CodePlace::current()) {
   if constexpr (kAssertions) {
     if (!holds()) report_broken(invariant, where);
   }

@@ -152,7 +152,7 @@ std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost
       bounds.push_back(with_links(link_of_channel));
       continue;
     }
-    // A link carries both directions at once, so that the messages of one share nothing with those of the other.
+    // A link carries both directions at once: messages of different directions don't share it.
     bounds.push_back(
         with_links(without({graph::Channel::receive_previous, graph::Channel::receive_next}, link_of_channel)));
     take_greatest(bounds.back(),

@@ -24,7 +24,7 @@
 namespace weft::execute {
 namespace {
 
-// One line a tensor and a task, so that two ranks' graphs can be compared by line.
+// A line for each tensor and each task: the graphs of two ranks are compared line by line.
 std::string lines_of(const graph::Graph& graph) {
   std::string lines;
   for (const graph::Tensor& tensor : graph.tensors()) {

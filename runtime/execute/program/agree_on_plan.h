@@ -1,4 +1,4 @@
-// One plan for each rank class: rank 0 decides and checks; every rank makes its plan and compares fingerprints.
+// A plan for each rank class. Rank 0 decides and checks; every rank makes its own plan and compares fingerprints.
 #pragma once
 
 #include <cstdint>

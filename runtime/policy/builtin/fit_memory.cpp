@@ -25,7 +25,7 @@ class Fitting {
   Fitting(graph::Classes classes, const PolicyOptions& options)
       : classes_(classes), options_(options), lists_(classes, options) {}
 
-  /// Whether the plans keep the limits. If no plans have so far, those that exceed them by least are kept.
+  /// Whether the orders' plans keep the limits. Keeps the orders if they are the best so far (better_than()).
   bool look_at(LimitedOrders orders) {
     const bool fits = orders.fits();
     if (!best_ || orders.better_than(*best_)) best_ = std::move(orders);

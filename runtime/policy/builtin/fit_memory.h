@@ -15,13 +15,13 @@ namespace weft::policy {
 /// The orders that a policy makes without a limit, and what their plans take.
 LimitedOrders wanted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options);
 
-/// Items 1 to 3 of orders_within_memory(), for wanted orders that don't fit. If none fits, those that exceed the limits
-/// by least.
+/// The orders of items 1 to 3 of orders_within_memory(), where the wanted orders don't fit. If no orders fit, the
+/// result is the orders that exceed the limits by the least share.
 LimitedOrders fitted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options,
                             std::span<const plan::Order> wanted);
 
-/// Throws the UserError of a step of which no orders fit. `least`: those that exceed the limits by least. `rewritten`:
-/// words on the rewrites that were tried too.
+/// Throws the UserError for a step that has no orders within its limits. `least`: the orders that exceed the limits by
+/// the least share. `rewritten`: words on the rewrites that were tried too.
 [[noreturn]] void refuse_memory(const Policy& policy, graph::Classes classes, const PolicyOptions& options,
                                 const LimitedOrders& least, std::string_view rewritten = "");
 

@@ -38,7 +38,7 @@ class LhsPolicy final : public Policy {
   explicit LhsPolicy(graph::PipelineChunks chunks) : LhsPolicy() { chunks_ = chunks; }
   explicit LhsPolicy(PolicyParameters& parameters);
   std::string name() const override { return "lhs"; }
-  /// One list schedule.
+  /// A list schedule by these rules.
   std::vector<plan::Order> schedules(ListScheduler& scheduler) const;
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
   graph::PipelineChunks chunks() const override { return chunks_; }

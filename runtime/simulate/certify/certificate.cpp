@@ -181,7 +181,7 @@ class Needs {
         need(*source, value - model.cost(*source));
         continue;
       }
-      // A limit that no window raised: what is missing is a rounding of differences between much larger times.
+      // No window raised the limit: it is short by a rounding, since it is a difference of much larger times.
       if (!raised_.window[*node]) continue;
       const StepModel::Task task = model.task_of(*node);
       const WorkWindow& window = *raised_.window[*node];

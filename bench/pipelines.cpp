@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/joint_report.h"
+#include "runtime/simulate/report.h"
 #include "tests/runtime/pipeline_toy.h"
 
 namespace {
@@ -80,7 +80,7 @@ struct Result {
 std::optional<Result> result_of(const Setting& setting, const Division& division, const std::string& policy,
                                 std::int64_t limit) {
   const testing::PipelineToy toy = toy_of(setting, division.chunks);
-  simulate::JointProblem problem;
+  simulate::Problem problem;
   problem.classes = toy.classes();
   problem.grid = toy.grid();
   problem.options.cost_model = toy.prices();
@@ -89,13 +89,13 @@ std::optional<Result> result_of(const Setting& setting, const Division& division
     problem.simulation.link_of_channel.push_back(static_cast<int>(i));
   problem.options.link_of_channel = problem.simulation.link_of_channel;
   const auto begin = std::chrono::steady_clock::now();
-  const simulate::JointReport report = simulate::report_together(problem, policy::named_policy(policy));
+  const simulate::Report report = simulate::report_plan(problem, policy::named_policy(policy));
   if (!report.planned()) {
     fmt::print(stderr, "{}: {}\n", policy, report.refusal.substr(0, report.refusal.find('\n')));
     return std::nullopt;
   }
   Result result{policy, report.step_ns(), report.bounds.best()};
-  for (const auto& plan : report.plans) result.scratch = std::max(result.scratch, plan->scratch_bytes);
+  for (const plan::Plan* plan : report.plans()) result.scratch = std::max(result.scratch, plan->scratch_bytes);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }

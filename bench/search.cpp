@@ -67,7 +67,7 @@ void plan(const train::ResolvedRun& run, const std::vector<policy::NamedPolicy>&
   train::ResolvedRun own = run;
   own.config = study::with_choice(own.config, planned.choice);
   for (const policy::NamedPolicy& policy : policies) {
-    const simulate::PlanReport report = simulate::report_plan(train::planning_problem(own), policy);
+    const simulate::Report report = simulate::report_plan(train::planning_problem(own), policy);
     if (report.planned() && report.step_ns() < planned.step_ns) {
       planned.step_ns = report.step_ns();
       planned.policy = policy.name;

@@ -56,10 +56,11 @@ void measure(const std::string& what, const plan::Plan& plan, const cost::TaskCo
              const cost::Machine& machine, const simulate::SimulationOptions& options, int repeats) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> rates;
+  const plan::Plan* const one = &plan;
   std::int64_t events = 0;
   for (int i = 0; i < repeats; ++i) {
     const Clock::time_point begin = Clock::now();
-    events = simulate::simulate(plan, costs, machine, options).events;
+    events = simulate::simulate({&one, 1}, {&costs, 1}, machine, options).events;
     rates.push_back(static_cast<double>(events) / std::chrono::duration<double>(Clock::now() - begin).count());
   }
   std::sort(rates.begin(), rates.end());

@@ -24,17 +24,18 @@ std::string percent(double share) {
 
 std::vector<std::string> channels_of(const Comparison& comparison) {
   std::vector<std::string> names;
-  for (const simulate::PlanReport& report : comparison.reports) {
-    for (const simulate::ChannelTimes& channel : report.channels) {
+  for (const simulate::Report& report : comparison.reports) {
+    if (!report.planned()) continue;
+    for (const simulate::ChannelTimes& channel : report.first().channels) {
       if (std::ranges::find(names, channel.stream) == names.end()) names.push_back(channel.stream);
     }
   }
   return names;
 }
 
-double exposed_on(const simulate::PlanReport& report, const std::string& channel) {
-  const auto found = std::ranges::find(report.channels, channel, &simulate::ChannelTimes::stream);
-  return found == report.channels.end() ? 0 : found->exposed_ns;
+double exposed_on(const simulate::Report& report, const std::string& channel) {
+  const auto found = std::ranges::find(report.first().channels, channel, &simulate::ChannelTimes::stream);
+  return found == report.first().channels.end() ? 0 : found->exposed_ns;
 }
 
 /// The policies' table. The ranks of its columns say what a reader can do without first.
@@ -63,11 +64,11 @@ TextTable policies_table(const Comparison& comparison) {
   if (channels.size() < 2) channels.clear();  // the column would equal "exposed ms"
   const bool disturbed = !comparison.disturbed.empty(), measured = !comparison.measured.empty();
   TextTable table{.columns = policy_columns(channels, disturbed, measured)};
-  const simulate::PlanReport* serial = comparison.serial();
+  const simulate::Report* serial = comparison.serial();
   const double bound = comparison.bound_ns();
   double least = INFINITY;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
-    const simulate::PlanReport& r = comparison.reports[i];
+    const simulate::Report& r = comparison.reports[i];
     if (!r.planned()) continue;
     std::vector<std::string>& row = table.rows.emplace_back();
     row = {r.policy.name,
@@ -75,10 +76,10 @@ TextTable policies_table(const Comparison& comparison) {
            serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-",
            percent(r.gap()),
            serial != nullptr ? percent(simulate::hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
-           ms(static_cast<double>(r.overlap.exposed)),
-           percent(r.overlap.overlap_fraction()),
+           ms(static_cast<double>(r.first().overlap.exposed)),
+           percent(r.first().overlap.overlap_fraction()),
            ms(r.simulation.ranks.front().contention_ns),
-           human_bytes(static_cast<std::uint64_t>(r.memory_bytes)),
+           human_bytes(static_cast<std::uint64_t>(r.memory_bytes())),
            fmt::format("{:.1f}", r.planning_ms)};
     for (const std::string& channel : channels) row.push_back(ms(exposed_on(r, channel)));
     if (disturbed) {
@@ -120,7 +121,7 @@ std::string bounds_text(const Comparison& comparison) {
       b.contention > 0 ? fmt::format(", contention {}", ms(b.contention)) : "",
       b.windows > 0 ? fmt::format(", windows {}", ms(b.windows)) : "", ms(comparison.problem.alone.compute_ns),
       ms(comparison.problem.alone.communication_ns));
-  for (const simulate::PlanReport& report : comparison.reports) {
+  for (const simulate::Report& report : comparison.reports) {
     if (!report.planned() || report.bounds.best() >= b.best()) continue;
     text += fmt::format("{} rewrites the graph, after which no order takes less than {} ms.\n", report.policy.name,
                         ms(report.bounds.best()));
@@ -131,7 +132,7 @@ std::string bounds_text(const Comparison& comparison) {
 std::string stale_text(const Comparison& comparison) {
   std::string text;
   for (std::size_t i = 0; i < comparison.measured.size(); ++i) {
-    const simulate::PlanReport& report = comparison.reports[i];
+    const simulate::Report& report = comparison.reports[i];
     if (!report.planned() || comparison.measured[i].median() >= report.bounds.best()) continue;
     text += fmt::format("profile stale: {} was measured {} ms, below its bound of {} ms\n", report.policy.name,
                         ms(comparison.measured[i].median()), ms(report.bounds.best()));
@@ -145,9 +146,9 @@ double MeasuredSteps::quantile(double share) const {
   return weft::quantile(ns, share);
 }
 
-const simulate::PlanReport* Comparison::serial() const {
-  const auto found = std::ranges::find_if(
-      reports, [](const simulate::PlanReport& r) { return r.policy.name == "serial" && r.planned(); });
+const simulate::Report* Comparison::serial() const {
+  const auto found =
+      std::ranges::find_if(reports, [](const simulate::Report& r) { return r.policy.name == "serial" && r.planned(); });
   return found == reports.end() ? nullptr : &*found;
 }
 
@@ -201,7 +202,7 @@ StyledText described(const Comparison& comparison, const Table& table) {
         100 * ranked_alike(comparison, 0.03)));
     text.add(stale_text(comparison), Emphasis::warning);
   }
-  for (const simulate::PlanReport& report : comparison.reports) {
+  for (const simulate::Report& report : comparison.reports) {
     if (!report.planned()) {
       text.add(fmt::format("{}: no plan: {}\n", report.policy.name, report.refusal));
       continue;
@@ -267,10 +268,10 @@ JsonObject disturbed_json(const simulate::Robustness& disturbed) {
 }  // namespace
 
 std::vector<JsonObject> policies_json(const Comparison& comparison) {
-  const simulate::PlanReport* serial = comparison.serial();
+  const simulate::Report* serial = comparison.serial();
   std::vector<JsonObject> policies;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
-    const simulate::PlanReport& r = comparison.reports[i];
+    const simulate::Report& r = comparison.reports[i];
     JsonObject& entry = policies.emplace_back();
     entry.add("policy", r.policy.name);
     if (!r.planned()) {
@@ -285,14 +286,14 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
       entry.add("speed_up", serial->step_ns() / r.step_ns())
           .add("hidden", simulate::hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns()));
     }
-    entry.add("exposed_ms", in_ms(static_cast<double>(r.overlap.exposed)))
-        .add("communication_ms", in_ms(static_cast<double>(r.overlap.communication)))
-        .add("overlap", r.overlap.overlap_fraction())
+    entry.add("exposed_ms", in_ms(static_cast<double>(r.first().overlap.exposed)))
+        .add("communication_ms", in_ms(static_cast<double>(r.first().overlap.communication)))
+        .add("overlap", r.first().overlap.overlap_fraction())
         .add("contention_ms", in_ms(r.simulation.ranks.front().contention_ns))
-        .add("memory_bytes", r.memory_bytes);
+        .add("memory_bytes", r.memory_bytes());
     if (comparison.tells_planning) entry.add("planning_ms", r.planning_ms);
     JsonObject channels;
-    for (const simulate::ChannelTimes& channel : r.channels) {
+    for (const simulate::ChannelTimes& channel : r.first().channels) {
       channels.add(channel.stream,
                    JsonObject().add("busy_ms", in_ms(channel.busy_ns)).add("exposed_ms", in_ms(channel.exposed_ns)));
     }

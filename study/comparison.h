@@ -8,7 +8,7 @@
 
 #include "base/styled_text.h"
 #include "base/text/json_object.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "runtime/simulate/robustness.h"
 
 namespace weft::study {
@@ -36,13 +36,13 @@ struct Comparison {
       {};  // keys of the machine's numbers that are unverified or assumed, if costs rest on them
   std::string summation_note = {};  // see train::summation_note()
   simulate::ProblemBounds problem = {};
-  std::vector<simulate::PlanReport> reports;
+  std::vector<simulate::Report> reports;
   std::vector<MeasuredSteps> measured;          // by report, or empty
   std::vector<LimitedPlan> limited;             // by rising memory; empty: not requested
   std::vector<simulate::Robustness> disturbed;  // by report, or empty
   bool tells_planning = true;                   // JSON says how long planning took
 
-  const simulate::PlanReport* serial() const;  // null: not among the policies
+  const simulate::Report* serial() const;  // null: not among the policies
   double bound_ns() const { return problem.bounds.best(); }
 };
 

@@ -38,14 +38,14 @@ std::string trace_name(std::size_t view) {
   return fmt::format("trace_{}.json", view);
 }
 
-void draw_graph(KeptComparison& kept, const simulate::PlanReport& report, const graph::Grid& grid) {
+void draw_graph(KeptComparison& kept, const simulate::Report& report, const graph::Grid& grid) {
   inspect::DrawingOptions options;
   options.grid = grid;
   options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy.name);
   kept.graph_view = report.policy.name;
   kept.graph_note = fmt::format("As {} runs it, the fastest of these policies.", report.policy.name);
   try {
-    kept.graph_svg = inspect::render_svg(inspect::plan_dot(*report.plan, "graph.dot", options));
+    kept.graph_svg = inspect::render_svg(inspect::plan_dot(*report.first().plan, "graph.dot", options));
   } catch (const UserError& error) {
     kept.graph_note = fmt::format("Not drawn: {}", error.what());
   }
@@ -92,35 +92,35 @@ void add_differences(inspect::ReportPage& page, const std::vector<inspect::Repor
 
 }  // namespace
 
-KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const Comparison& comparison,
+KeptComparison keep_comparison(const simulate::Problem& problem, const Comparison& comparison,
                                const std::vector<plan::StepTrace>& measured) {
   KeptComparison kept;
   kept.comparison = comparison_json(comparison).text();
   std::set<std::string> names;
-  const simulate::PlanReport* fastest = nullptr;
+  const simulate::Report* fastest = nullptr;
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
-    const simulate::PlanReport& report = comparison.reports[i];
+    const simulate::Report& report = comparison.reports[i];
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
     const simulate::SimulatedRank& first = report.simulation.ranks.front();
     std::vector<plan::RankTrace> traced = {{first.rank, {first.steps.back()}}};
     const bool is_measured = i < measured.size() && !measured[i].times.empty();
     if (is_measured) traced = {{0, {measured[i]}}};
     plan::Recording recording =
-        plan::record(*report.plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid);
+        plan::record(*report.first().plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid);
     // Beside measured times only a model that is made of them means something.
-    simulate::PlanReport own = report;
-    simulate::PlanningProblem costs = problem;
+    simulate::Report own = report;
+    simulate::Problem costs = problem;
     if (is_measured) {
-      costs = with_traced_costs(problem, *report.plan, recording);
+      costs = with_traced_costs(problem, *report.first().plan, recording);
       simulate::simulate_again(own, costs);
     }
     simulate::ExplainOptions options;
     options.rewrites = false;
-    kept.causes.push_back(inspect::causes_json(*report.plan->graph, simulate::explain(costs, own, options)).text());
+    kept.causes.push_back(inspect::causes_json(report.first().graph(), simulate::explain(costs, own, options)).text());
     kept.views.push_back({report.policy.name,
                           std::move(recording),
                           {{"lower bound", own.bounds.best()}},
-                          inspect::links_of(*report.plan->graph, problem.machine, problem.grid)});
+                          inspect::links_of(report.first().graph(), problem.machine, problem.grid)});
     if (fastest == nullptr || report.step_ns() < fastest->step_ns()) fastest = &report;
   }
   if (fastest != nullptr) draw_graph(kept, *fastest, problem.grid);

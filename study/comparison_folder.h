@@ -25,7 +25,7 @@ struct KeptComparison {
 
 /// Keeps the policies of `comparison` that have plans. `measured`: rank 0's steps by report, which replace the
 /// simulated steps unless they are empty. Explains each simulated step.
-KeptComparison keep_comparison(const simulate::PlanningProblem& problem, const Comparison& comparison,
+KeptComparison keep_comparison(const simulate::Problem& problem, const Comparison& comparison,
                                const std::vector<plan::StepTrace>& measured);
 
 /// Does the path name a folder: an existing one, or a name without an ending that isn't a device or a pipe?

@@ -31,8 +31,8 @@ namespace fs = std::filesystem;
 
 /// The plan of the run's configuration, if it is the one that was traced: else why it isn't.
 struct Replanned {
-  simulate::PlanningProblem problem;
-  simulate::PlanReport report;
+  simulate::Problem problem;
+  simulate::Report report;
   std::string why_not;
 };
 
@@ -48,6 +48,7 @@ Replanned replan(const train::RunConfig& config, const plan::Recording& recordin
   Replanned out;
   try {
     const train::ResolvedRun run = train::resolve(config, 0);
+    train::expect_one_stage(run.config);
     out.problem = train::planning_problem(run);
     out.report = simulate::report_plan(out.problem, run.policy);
   } catch (const UserError& error) {  // a policy, a machine or a profile that isn't at hand any more
@@ -56,7 +57,7 @@ Replanned replan(const train::RunConfig& config, const plan::Recording& recordin
   }
   if (!out.report.planned()) {
     out.why_not = out.report.refusal;
-  } else if (!same_tasks(*out.report.plan, recording)) {
+  } else if (!same_tasks(*out.report.first().plan, recording)) {
     out.why_not = "config.toml gives another plan now than the one that was traced";
   }
   return out;
@@ -131,13 +132,13 @@ struct ReadRun {
   }
 };
 
-void draw_graph(ReadRun& run, const simulate::PlanReport& report) {
+void draw_graph(ReadRun& run, const simulate::Report& report) {
   inspect::DrawingOptions dot;
   dot.grid = run.config.grid;
   dot.title = fmt::format("{}: one step of one rank of {}, policy {}", run.config.model.name, run.config.grid.ranks(),
                           report.policy.name);
   try {
-    run.graph_svg = inspect::render_svg(inspect::plan_dot(*report.plan, "graph.dot", dot));
+    run.graph_svg = inspect::render_svg(inspect::plan_dot(*report.first().plan, "graph.dot", dot));
   } catch (const UserError& error) {
     run.graph_note = fmt::format("Not drawn: {}", error.what());
   }
@@ -145,15 +146,15 @@ void draw_graph(ReadRun& run, const simulate::PlanReport& report) {
 
 /// Adds the links and a lower bound. Returns why communication is exposed: simulated with what this run's tasks took.
 inspect::ReportTable add_plan(ReadRun& run, Replanned replanned) {
-  simulate::PlanReport& report = replanned.report;
+  simulate::Report& report = replanned.report;
   const plan::Recording& recording = run.view.recording;
-  run.view.links = inspect::links_of(*report.plan->graph, replanned.problem.machine, run.config.grid);
-  const simulate::PlanningProblem problem = with_traced_costs(std::move(replanned.problem), *report.plan, recording);
+  run.view.links = inspect::links_of(report.first().graph(), replanned.problem.machine, run.config.grid);
+  const simulate::Problem problem = with_traced_costs(std::move(replanned.problem), *report.first().plan, recording);
   simulate::simulate_again(report, problem);
   simulate::ExplainOptions options;
   options.rewrites = false;
   const Document why = read_json(
-      inspect::causes_json(*report.plan->graph, simulate::explain(problem, report, options)).text(), "the causes");
+      inspect::causes_json(report.first().graph(), simulate::explain(problem, report, options)).text(), "the causes");
   inspect::ReportTable causes = inspect::causes_table(why.root(), run.view.name);
   const plan::RecordedStep& step = recording.ranks.front().steps.back();
   causes.note += fmt::format(

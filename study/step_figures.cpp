@@ -8,17 +8,12 @@
 
 namespace weft::study {
 
-StepFigures figures_of(const simulate::PlanReport& report) {
-  return {report.step_ns(), static_cast<double>(report.overlap.exposed),
-          static_cast<double>(report.overlap.communication), report.bounds.best(), report.memory_bytes};
-}
-
-StepFigures figures_of(const simulate::JointReport& report) {
+StepFigures figures_of(const simulate::Report& report) {
   StepFigures figures{.step_ns = report.step_ns(), .bound_ns = report.bounds.best()};
-  figures.memory_bytes = report.peak_memory_bytes();
-  for (const simulate::StageTimes& stage : report.times) {
-    figures.exposed_ns = std::max(figures.exposed_ns, stage.exposed);
-    figures.communication_ns = std::max(figures.communication_ns, stage.communication);
+  figures.memory_bytes = report.memory_bytes();
+  for (const simulate::ClassReport& each : report.classes) {
+    figures.exposed_ns = std::max(figures.exposed_ns, each.times.exposed);
+    figures.communication_ns = std::max(figures.communication_ns, each.times.communication);
   }
   return figures;
 }

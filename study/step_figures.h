@@ -1,11 +1,10 @@
-// The figures of a simulated step that experiments compare, of a step of one class of ranks or of a pipeline.
+// The figures of a simulated step that experiments compare.
 #pragma once
 
 #include <cstdint>
 
 #include "runtime/cost/machine.h"
-#include "runtime/simulate/joint_report.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "train/config/config.h"
 
 namespace weft::study {
@@ -16,8 +15,7 @@ struct StepFigures {
   std::int64_t memory_bytes = 0;
 };
 
-StepFigures figures_of(const simulate::PlanReport& report);
-StepFigures figures_of(const simulate::JointReport& report);
+StepFigures figures_of(const simulate::Report& report);
 
 double tokens_per_second(const train::RunConfig& config, double step_ns);
 

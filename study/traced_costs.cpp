@@ -20,8 +20,8 @@ plan::StepTrace step_trace(const plan::Plan& plan, const plan::RecordedStep& ste
 
 }  // namespace
 
-simulate::PlanningProblem with_traced_costs(simulate::PlanningProblem problem, const plan::Plan& plan,
-                                            const plan::Recording& recording) {
+simulate::Problem with_traced_costs(simulate::Problem problem, const plan::Plan& plan,
+                                    const plan::Recording& recording) {
   cost::ProfileSamples samples;
   for (const plan::RecordedRank& rank : recording.ranks) {
     for (const plan::RecordedStep& step : rank.steps) samples.add(plan, step_trace(plan, step));

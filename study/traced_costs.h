@@ -2,14 +2,14 @@
 #pragma once
 
 #include "runtime/plan/recording.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::study {
 
 /// `problem` with tasks that cost what they took in the recording, in the mean of its ranks and steps by kind and size.
 /// `plan` is the plan that ran: it has the recording's tasks, in their order. Times of tasks that ran beside each other
 /// hold already what they take from each other, so the machine no longer slows them down.
-simulate::PlanningProblem with_traced_costs(simulate::PlanningProblem problem, const plan::Plan& plan,
-                                            const plan::Recording& recording);
+simulate::Problem with_traced_costs(simulate::Problem problem, const plan::Plan& plan,
+                                    const plan::Recording& recording);
 
 }  // namespace weft::study

@@ -41,9 +41,9 @@ std::vector<policy::NamedPolicy> policies_of(const CompareOptions& options, bool
   return named_policies(compared_policies(options, recorded), options.config.libraries);
 }
 
-std::vector<simulate::PlanReport> reports_of(const simulate::PlanningProblem& problem,
-                                             const std::vector<policy::NamedPolicy>& policies, StatusLine& line) {
-  std::vector<simulate::PlanReport> reports;
+std::vector<simulate::Report> reports_of(const simulate::Problem& problem,
+                                         const std::vector<policy::NamedPolicy>& policies, StatusLine& line) {
+  std::vector<simulate::Report> reports;
   for (const policy::NamedPolicy& policy : policies) {
     line.tell({fmt::format("[{}/{}] planning and simulating {}", reports.size() + 1, policies.size(), policy.name),
                std::ssize(reports), std::ssize(policies)});
@@ -53,37 +53,37 @@ std::vector<simulate::PlanReport> reports_of(const simulate::PlanningProblem& pr
 }
 
 /// Policies under limits between the least and the greatest memory that any plan took.
-std::vector<study::LimitedPlan> front_of(simulate::PlanningProblem problem,
-                                         const std::vector<simulate::PlanReport>& reports, StatusLine& line) {
+std::vector<study::LimitedPlan> front_of(simulate::Problem problem, const std::vector<simulate::Report>& reports,
+                                         StatusLine& line) {
   constexpr int kLimits = 6;
   std::vector<study::LimitedPlan> plans;
   std::int64_t least = INT64_MAX, greatest = 0;
-  for (const simulate::PlanReport& r : reports) {
+  for (const simulate::Report& r : reports) {
     if (!r.planned()) continue;
-    plans.push_back({r.policy.name, 0, r.memory_bytes, r.step_ns()});
-    least = std::min(least, r.plan->scratch_bytes);
-    greatest = std::max(greatest, r.plan->scratch_bytes);
+    plans.push_back({r.policy.name, 0, r.memory_bytes(), r.step_ns()});
+    least = std::min(least, r.first().plan->scratch_bytes);
+    greatest = std::max(greatest, r.first().plan->scratch_bytes);
   }
   for (int i = 0; i <= kLimits && greatest > least; ++i) {
     problem.options.memory_limit = least + (greatest - least) * i / kLimits;
     line.tell({fmt::format("planning for {} MiB of scratch", problem.options.memory_limit >> 20), i, kLimits + 1});
-    for (const simulate::PlanReport& r : reports) {
+    for (const simulate::Report& r : reports) {
       if (!r.planned()) continue;
-      const simulate::PlanReport limited = simulate::report_plan(problem, r.policy);
-      if (!limited.planned() || limited.plan->scratch_bytes > problem.options.memory_limit) continue;
-      plans.push_back({r.policy.name, problem.options.memory_limit, limited.memory_bytes, limited.step_ns()});
+      const simulate::Report limited = simulate::report_plan(problem, r.policy);
+      if (!limited.planned() || limited.first().plan->scratch_bytes > problem.options.memory_limit) continue;
+      plans.push_back({r.policy.name, problem.options.memory_limit, limited.memory_bytes(), limited.step_ns()});
     }
   }
   return study::pareto_front(std::move(plans));
 }
 
 /// By report; empty without noise.
-std::vector<simulate::Robustness> disturbed(const simulate::PlanningProblem& problem,
-                                            const std::vector<simulate::PlanReport>& reports, double noise,
+std::vector<simulate::Robustness> disturbed(const simulate::Problem& problem,
+                                            const std::vector<simulate::Report>& reports, double noise,
                                             StatusLine& line) {
   std::vector<simulate::Robustness> all;
   if (noise <= 0) return all;
-  for (const simulate::PlanReport& r : reports) {
+  for (const simulate::Report& r : reports) {
     line.tell({fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy.name), std::ssize(all),
                std::ssize(reports)});
     all.push_back(r.planned() ? simulate::robustness_of(r, problem, {.noise = noise}) : simulate::Robustness{});
@@ -91,7 +91,7 @@ std::vector<simulate::Robustness> disturbed(const simulate::PlanningProblem& pro
   return all;
 }
 
-std::string title_of(const train::RunConfig& config, const simulate::PlanningProblem& problem) {
+std::string title_of(const train::RunConfig& config, const simulate::Problem& problem) {
   return fmt::format("{}, {} ranks ({}), {} sequences of {} tokens a step, on {}", config.model.name,
                      config.grid.ranks(), graph::to_string(config.grid), config.global_batch, config.seq_len,
                      problem.machine.name);
@@ -108,7 +108,7 @@ void expect_outputs(const std::vector<std::string>& outputs) {
 }
 
 /// `measured`: rank 0's last steps by report, or empty.
-void print(const CompareOptions& options, const study::ComparedStep& step, const simulate::PlanningProblem& problem,
+void print(const CompareOptions& options, const study::ComparedStep& step, const simulate::Problem& problem,
            const study::Comparison& comparison, const std::vector<plan::StepTrace>& measured) {
   const StyledText shown = options.json ? StyledText(study::comparison_file(comparison, study::ComparisonFile::json))
                            : options.markdown
@@ -128,7 +128,7 @@ void print(const CompareOptions& options, const study::ComparedStep& step, const
 }
 
 /// `comparison` says what the step is; it gets the figures here.
-int simulate_policies(const CompareOptions& options, const study::ComparedStep& step, simulate::PlanningProblem problem,
+int simulate_policies(const CompareOptions& options, const study::ComparedStep& step, simulate::Problem problem,
                       study::Comparison comparison, const std::vector<policy::NamedPolicy>& policies) {
   scale_costs(problem, options.scales);
   StatusLine line(!options.quiet && !options.json);
@@ -146,7 +146,7 @@ int simulate_only(const CompareOptions& options) {
   expect_outputs(options.outputs);
   const std::vector<policy::NamedPolicy> policies = policies_of(options);
   const train::ResolvedRun run = train::resolve(options.config, 0);
-  const simulate::PlanningProblem problem = train::planning_problem(run);
+  const simulate::Problem problem = train::planning_problem(run);
   study::Comparison comparison;
   comparison.title = title_of(run.config, problem);
   comparison.summation_note = train::summation_note(run.config);
@@ -168,7 +168,7 @@ int simulate_open(const CompareOptions& options) {
   if (options.noise > 0) refuse_for_open_graph("--noise", "the step of one rank, without the others");
   expect_outputs(options.outputs);
   const OpenInput input = open_input(*options.open);
-  const bool recorded = simulate::default_open_policy(*input.problem.graph).name == "recorded";
+  const bool recorded = simulate::default_open_policy(input.problem.first()).name == "recorded";
   study::Comparison comparison;
   comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
   comparison.summation_note = input.order_note;
@@ -210,7 +210,7 @@ int simulate_and_measure(const CompareOptions& options) {
       run.profile = std::make_shared<const cost::Profile>(train::measure_profile(
           world, resolved, options.profile_steps, 9, [&](const Status& status) { line.tell(status); }));
     }
-    simulate::PlanningProblem problem = train::planning_problem(run);
+    simulate::Problem problem = train::planning_problem(run);
     study::Comparison comparison;
     comparison.title = title_of(config, problem);
     comparison.source = problem.options.cost_model->source();
@@ -237,7 +237,7 @@ int simulate_and_measure(const CompareOptions& options) {
       samples.write(benchmark.plan(which.size()), profile);
       run.profile = std::make_shared<const cost::Profile>(std::move(profile));
       problem = train::planning_problem(run);
-      for (simulate::PlanReport& report : comparison.reports) {
+      for (simulate::Report& report : comparison.reports) {
         if (report.planned()) simulate::simulate_again(report, problem);
       }
     }

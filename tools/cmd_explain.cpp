@@ -53,18 +53,18 @@ std::vector<int> remedy_numbers(const std::string& text) {
 }
 
 std::optional<HalvedBatch> halve(train::ResolvedRun run, const std::vector<cost::CostScale>& scales,
-                                 const simulate::PlanReport& report) {
+                                 const simulate::Report& report) {
   if (run.config.micro_batch % 2 != 0) return std::nullopt;
   run.config.micro_batch /= 2;
-  simulate::PlanningProblem problem = train::planning_problem(run);
+  simulate::Problem problem = train::planning_problem(run);
   scale_costs(problem, scales);
-  const simulate::PlanReport other = simulate::report_plan(problem, run.policy);
+  const simulate::Report other = simulate::report_plan(problem, run.policy);
   if (!other.planned()) return std::nullopt;
   return HalvedBatch{run.config.micro_batch, report.step_ns() - other.step_ns()};
 }
 
 struct ExplainInput {
-  simulate::PlanningProblem problem;
+  simulate::Problem problem;
   policy::NamedPolicy policy;
   bool by_machine = false;                     // costs are the machine's
   std::optional<train::ResolvedRun> run = {};  // nullopt: an open graph
@@ -110,8 +110,8 @@ int explain_step(const ExplainCommand& command) {
   }
   ExplainInput input = command.open ? explain_input_of(*command.open) : explain_input_of(command.config);
   scale_costs(input.problem, command.scales);
-  const simulate::PlanningProblem& problem = input.problem;
-  simulate::PlanReport report = simulate::report_plan(problem, input.policy);
+  const simulate::Problem& problem = input.problem;
+  simulate::Report report = simulate::report_plan(problem, input.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   simulate::prove_windows(problem, {&report, 1});
   const simulate::Explanation explanation = simulate::explain(problem, report, command.options);

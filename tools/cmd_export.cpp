@@ -27,7 +27,7 @@
 #include "base/text/json_object.h"
 #include "base/units.h"
 #include "inspect/formats/chakra.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "text/tokenizer.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
@@ -204,10 +204,11 @@ int export_chakra(const ExportOptions& options) {
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
     throw UserError(in_quotes(folder) + " exists and is no empty folder", "a new folder", "-o with another name");
   }
-  const simulate::PlanningProblem problem = train::planning_problem(run);
-  const simulate::PlanReport report = simulate::report_plan(problem, run.policy);
+  train::expect_one_stage(run.config);
+  const simulate::Problem problem = train::planning_problem(run);
+  const simulate::Report report = simulate::report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  const inspect::ChakraTraces traces(*report.plan, grid, report.costs.ns);
+  const inspect::ChakraTraces traces(*report.first().plan, grid, report.costs.front().ns);
   const std::int64_t written = options.ranks_written == 0 ? ranks : std::min(ranks, options.ranks_written);
   write_folder(folder, [&](const fs::path& temporary) {
     for (std::int64_t rank = 0; rank < written; ++rank) {
@@ -225,13 +226,13 @@ int export_chakra(const ExportOptions& options) {
                     .add("files", names)
                     .add("ranks", ranks)
                     .add("ranks_written", written)
-                    .add("nodes_per_rank", report.plan->sequence.size())
+                    .add("nodes_per_rank", report.first().plan->sequence.size())
                     .add("policy", report.policy.name)
                     .text());
     return 0;
   }
   say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(), written,
-      ranks, report.plan->sequence.size(), report.policy.name);
+      ranks, report.first().plan->sequence.size(), report.policy.name);
   return 0;
 }
 

@@ -24,8 +24,8 @@
 #include "inspect/formats/graph_file.h"
 #include "ops/lower.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/joint_report.h"
 #include "runtime/simulate/open_problem.h"
+#include "runtime/simulate/report.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
@@ -70,72 +70,57 @@ std::string output_format(const std::string& given, const std::string& output) {
                   "--format svg, or another ending");
 }
 
-/// What is drawn.
+/// What is drawn: one class of a step.
 struct DrawnStep {
-  simulate::PlanningProblem problem = {};
-  simulate::PlanReport report = {};
+  simulate::Problem problem = {};
+  simulate::Report report = {};
+  std::size_t of_class = 0;
   std::string name = {}, title = {}, note = {};  // name: the model's
   std::optional<graph::Grid> grid = {};          // of a configuration
-  std::optional<graph::OpenGraph> open = {};     // the file that was given, or all stages of a pipeline
+  std::optional<graph::OpenGraph> open = {};     // the file that was given
+
+  const plan::Plan& plan() const { return *report.classes[of_class].plan; }
 };
 
-simulate::PlanReport planned(const simulate::PlanningProblem& problem, const policy::NamedPolicy& policy) {
-  simulate::PlanReport report = simulate::report_plan(problem, policy);
+simulate::Report planned(const simulate::Problem& problem, const policy::NamedPolicy& policy) {
+  simulate::Report report = simulate::report_plan(problem, policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   return report;
 }
 
-DrawnStep step_of(const train::ResolvedRun& run, const std::string& kind) {
+DrawnStep step_of(const train::ResolvedRun& run, const GraphOptions& asked) {
   const train::RunConfig& config = run.config;
-  simulate::PlanningProblem problem = train::planning_problem(run);
-  if (kind == "eval") problem.graph = ops::lower_eval(config.model, train::step_config(config));
-  if (kind == "prefill") problem.graph = ops::lower_prefill(config.model, config.dtype, config.seq_len, config.grid);
-  if (kind == "decode") problem.graph = ops::lower_decode(config.model, config.dtype, config.grid);
-  problem.simulation.traced_ranks = 1;
-  simulate::PlanReport report = planned(problem, run.policy);
-  std::string title = fmt::format("{}: {} step of one rank of {} ({}), policy {}", config.model.name, kind,
-                                  config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
-  const std::string note = kind == "train" ? train::summation_note(config) : "";
-  return {std::move(problem), std::move(report), config.model.name, std::move(title), note, config.grid};
-}
-
-/// One rank of a pipeline, as its stages are planned together.
-DrawnStep step_of_stage(const train::ResolvedRun& run, const GraphOptions& asked) {
-  const train::RunConfig& config = run.config;
-  if (asked.kind != "train") {
-    throw UserError(fmt::format("--kind {} with {} pipeline stages", asked.kind, config.grid.pipe),
+  DrawnStep step{.problem = train::planning_problem(run), .of_class = static_cast<std::size_t>(asked.pipe_rank)};
+  std::vector<std::shared_ptr<const graph::Graph>>& classes = step.problem.classes;
+  const bool stages = classes.size() > 1;
+  if (stages && asked.kind != "train") {
+    throw UserError(fmt::format("--kind {} with {} pipeline stages", asked.kind, classes.size()),
                     "train, the step that schedules of pipelines order", "leave --kind out, or pipe out of the grid");
   }
-  const auto stage = static_cast<std::size_t>(asked.pipe_rank);
-  if (static_cast<std::int64_t>(stage) >= config.grid.pipe) {
-    throw UserError(fmt::format("--pipe-rank {} of a grid with pipe = {}", stage, config.grid.pipe),
-                    fmt::format("from 0 to {}", config.grid.pipe - 1), "choose one of them");
+  if (step.of_class >= classes.size()) {
+    throw UserError(
+        fmt::format("--pipe-rank {} of a grid with pipe = {}", step.of_class, classes.size()),
+        stages ? fmt::format("from 0 to {}", classes.size() - 1) : "a grid with pipe above 1, or no --pipe-rank",
+        stages ? "choose one of them" : "leave --pipe-rank out");
   }
-  const simulate::JointProblem joint = train::joint_problem(run);
-  simulate::JointReport report = simulate::report_together(joint, run.policy);
-  if (!report.planned()) throw UserError(report.refusal, "", "");
-  DrawnStep step;
-  step.problem = {joint.classes[stage], joint.machine, joint.grid, joint.options, joint.rewrites};
-  step.report.policy = report.policy;
-  step.report.plan = report.plans[stage];
-  step.report.rewrites = report.rewrites[stage];
-  step.report.costs = report.costs[stage];
+  if (asked.kind == "eval") classes = {ops::lower_eval(config.model, train::step_config(config))};
+  if (asked.kind == "prefill") classes = {ops::lower_prefill(config.model, config.dtype, config.seq_len, config.grid)};
+  if (asked.kind == "decode") classes = {ops::lower_decode(config.model, config.dtype, config.grid)};
+  step.problem.simulation.traced_ranks = 1;
+  step.report = planned(step.problem, run.policy);
   step.name = config.model.name;
-  step.title = fmt::format("{}: train step of a rank with pipe = {} of {} ({}), policy {}", config.model.name, stage,
-                           config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
-  step.note = train::summation_note(config);
+  step.title = fmt::format("{}: {} step of {} of {} ({}), policy {}", config.model.name, asked.kind,
+                           stages ? fmt::format("a rank with pipe = {}", step.of_class) : "one rank",
+                           config.grid.ranks(), graph::to_string(config.grid), step.report.policy.name);
+  if (asked.kind == "train") step.note = train::summation_note(config);
   step.grid = config.grid;
-  if (asked.format == kGraphFile) step.open = simulate::open_graph_of(report, joint, config.model.name);
-  simulate::SimulatedRank& rank = step.report.simulation.ranks.emplace_back();
-  rank.steps.push_back(report.step(stage));
-  step.report.simulation.step_ns = report.step_ns();
   return step;
 }
 
 DrawnStep step_of(const OpenSettings& settings, const std::string& kind) {
   if (kind != "train") refuse_for_open_graph("--kind " + kind, "the one step that the file has");
   OpenInput input = open_input(settings);
-  simulate::PlanReport report = planned(input.problem, input.policy);
+  simulate::Report report = planned(input.problem, input.policy);
   std::string title = fmt::format("{}, policy {}", input.title(), report.policy.name);
   return {.problem = std::move(input.problem),
           .report = std::move(report),
@@ -184,17 +169,17 @@ std::string drawn(const inspect::Drawing& drawing, inspect::DrawingOptions& opti
 }
 
 void write_graph_file(const GraphOptions& asked, const DrawnStep& step) {
-  const simulate::PlanReport& report = step.report;
+  const simulate::Report& report = step.report;
   if (step.open) return inspect::write_graph_file(asked.output, *step.open, Named::by_person);
   const std::string name = asked.kind == "train" ? step.name : fmt::format("{}, {}", step.name, asked.kind);
-  inspect::write_graph_file(
-      asked.output, simulate::open_graph_of(*report.plan->graph, report.costs, step.problem, name), Named::by_person);
+  inspect::write_graph_file(asked.output, simulate::open_graph_of(report.graphs(), report.costs, step.problem, name),
+                            Named::by_person);
 }
 
 /// The file's content, and `told`. Not of a graph file.
 std::string content_of(const GraphOptions& asked, const DrawnStep& step, std::string& told) {
-  const simulate::PlanReport& report = step.report;
-  const graph::Graph& graph = *report.plan->graph;
+  const simulate::Report& report = step.report;
+  const graph::Graph& graph = *step.plan().graph;
   if (asked.format == "json") return inspect::dump_json(graph, step.grid);
   inspect::DrawingOptions options;
   if (!step.note.empty()) options.remarks.push_back(step.note);
@@ -204,17 +189,17 @@ std::string content_of(const GraphOptions& asked, const DrawnStep& step, std::st
   options.depth = asked.depth;
   options.reduce = !asked.all_edges;
   options.next_step_edges = asked.next_step;
-  const graph::CriticalPath path = graph::critical_path(graph, report.costs.ns);
+  const graph::CriticalPath path = graph::critical_path(graph, report.costs[step.of_class].ns);
   if (asked.critical_path) options.critical_path = path.tasks;
   const inspect::TaskChoice choice = choice_of(asked, graph);
   if (!choice.all()) {
-    options.only = inspect::chosen_tasks(graph, report.plan->added_edges, choice);
+    options.only = inspect::chosen_tasks(graph, step.plan().added_edges, choice);
     if (options.only->empty()) {
       throw UserError("no task is in all of what was asked for (--layers, --around, --from, --to)",
                       "a choice that leaves some", "fewer of these options");
     }
   }
-  options = inspect::simulated(report, std::move(options));
+  options = inspect::simulated(report, std::move(options), step.of_class);
   const inspect::Drawing drawing(graph, options);
   return drawn(drawing, options, asked, told);
 }
@@ -227,13 +212,9 @@ std::uintmax_t written_bytes(const std::string& file) {
 }
 
 DrawnStep step_of(const GraphOptions& asked) {
-  const bool stages = !asked.open && asked.config.grid.pipe > 1;
-  if (asked.pipe_rank > 0 && !stages) {
-    throw UserError("--pipe-rank without pipeline stages", "a grid with pipe above 1", "leave --pipe-rank out");
-  }
-  if (asked.open) return step_of(*asked.open, asked.kind);
-  const train::ResolvedRun run = train::resolve(asked.config, 0);
-  return stages ? step_of_stage(run, asked) : step_of(run, asked.kind);
+  if (!asked.open) return step_of(train::resolve(asked.config, 0), asked);
+  if (asked.pipe_rank > 0) refuse_for_open_graph("--pipe-rank", "--class, which names a class of the file");
+  return step_of(*asked.open, asked.kind);
 }
 
 int draw(const GraphOptions& asked) {
@@ -243,8 +224,8 @@ int draw(const GraphOptions& asked) {
   }
   expect_writable(asked.output);
   const DrawnStep step = step_of(asked);
-  const simulate::PlanReport& report = step.report;
-  const graph::Graph& graph = *report.plan->graph;
+  const simulate::Report& report = step.report;
+  const graph::Graph& graph = *step.plan().graph;
   std::string told;
   std::uintmax_t bytes = 0;
   if (asked.format == kGraphFile) {
@@ -264,15 +245,15 @@ int draw(const GraphOptions& asked) {
                     .add("policy", report.policy.name)
                     .add("tasks", graph.tasks().size())
                     .add("edges", graph.edges().size())
-                    .add("added_edges", report.plan->added_edges.size())
-                    .add("collectives", report.plan->collectives.size())
+                    .add("added_edges", step.plan().added_edges.size())
+                    .add("collectives", step.plan().collectives.size())
                     .add("remark", told)
                     .add("summation_note", step.note)
                     .text());
     return 0;
   }
-  const std::string edges = inspect::edges_text(graph.edges().size(), report.plan->added_edges.size());
-  say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, report.plan->collectives.size());
+  const std::string edges = inspect::edges_text(graph.edges().size(), step.plan().added_edges.size());
+  say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, step.plan().collectives.size());
   for (const std::string& remark : {told, step.note}) {
     if (!remark.empty()) say("{}\n", remark);
   }

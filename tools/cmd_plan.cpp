@@ -42,7 +42,7 @@ PlanInput plan_input_of(const train::RunConfig& config) {
 
 PlanInput plan_input_of(const OpenSettings& settings) {
   const OpenInput input = open_input(settings);
-  return {input.problem.graph, input.problem.options, input.policy};
+  return {input.problem.classes.front(), input.problem.options, input.policy};
 }
 
 int write_plan(const PlanInput& input, const std::string& output, bool json) {

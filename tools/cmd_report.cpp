@@ -41,9 +41,8 @@ struct ReportOptions {
 };
 
 /// `comparison` says what the step is.
-inspect::ReportPage page_of_step(const ReportOptions& options, simulate::PlanningProblem problem,
-                                 study::Comparison comparison, const policy::TrustedLibraries& libraries,
-                                 const policy::NamedPolicy& own) {
+inspect::ReportPage page_of_step(const ReportOptions& options, simulate::Problem problem, study::Comparison comparison,
+                                 const policy::TrustedLibraries& libraries, const policy::NamedPolicy& own) {
   std::vector<policy::NamedPolicy> policies = named_policies(options.policies, libraries);
   if (policies.empty()) policies = {own};
   scale_costs(problem, options.scales);
@@ -64,7 +63,8 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
   for (const std::string& policy : options.policies) config.libraries.trust(policy);
   if (!options.policies.empty()) train::leave_out_library(config);
   const train::ResolvedRun run = train::resolve(std::move(config), 0);
-  const simulate::PlanningProblem problem = train::planning_problem(run);
+  train::expect_one_stage(run.config);
+  const simulate::Problem problem = train::planning_problem(run);
   study::Comparison comparison;
   comparison.title =
       fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);

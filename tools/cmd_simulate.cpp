@@ -20,7 +20,7 @@
 #include "runtime/plan/memory_report.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/certify/window_bounds.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
@@ -47,7 +47,7 @@ struct SimulateOptions {
 // A rank more is a row more of every picture.
 constexpr std::int64_t kTracedRanks = 8;
 
-std::string bounds_text(const simulate::PlanReport& planned) {
+std::string bounds_text(const simulate::Report& planned) {
   std::string text = fmt::format(
       "bounds        critical path {}, work {}, one machine {}{}{}{}; the step is {:.1f} % above the greatest\n",
       format_time(planned.bounds.critical_path), format_time(planned.bounds.work),
@@ -56,25 +56,25 @@ std::string bounds_text(const simulate::PlanReport& planned) {
       planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "",
       planned.bounds.windows > 0 ? ", windows " + format_time(planned.bounds.windows) : "", 100 * planned.gap());
   text += fmt::format("computing     {}, {} of it because of communication beside it\n",
-                      format_time(static_cast<double>(planned.overlap.compute)),
+                      format_time(static_cast<double>(planned.first().overlap.compute)),
                       format_time(planned.simulation.ranks.front().contention_ns));
-  text +=
-      fmt::format("communicating {}, {} exposed; {:.1f} % overlapped\n",
-                  format_time(static_cast<double>(planned.overlap.communication)),
-                  format_time(static_cast<double>(planned.overlap.exposed)), 100 * planned.overlap.overlap_fraction());
-  for (const simulate::ChannelTimes& channel : planned.channels) {
+  text += fmt::format("communicating {}, {} exposed; {:.1f} % overlapped\n",
+                      format_time(static_cast<double>(planned.first().overlap.communication)),
+                      format_time(static_cast<double>(planned.first().overlap.exposed)),
+                      100 * planned.first().overlap.overlap_fraction());
+  for (const simulate::ChannelTimes& channel : planned.first().channels) {
     text += fmt::format("  {:<11} {}, {} exposed\n", channel.stream, format_time(channel.busy_ns),
                         format_time(channel.exposed_ns));
   }
   return text;
 }
 
-std::string order_text(const simulate::PlanReport& planned) {
+std::string order_text(const simulate::Report& planned) {
   std::string text;
   if (const std::string order = planned.order_for_memory(); !order.empty())
     text += fmt::format("order         {}, since {}'s own takes too much memory\n", order, planned.policy.name);
-  if (!planned.messages.empty())
-    text += fmt::format("messages      {}, chosen by {}\n", planned.messages, planned.policy.name);
+  if (!planned.first().messages.empty())
+    text += fmt::format("messages      {}, chosen by {}\n", planned.first().messages, planned.policy.name);
   if (const std::string rewrites = planned.rewrites_for_memory(); !rewrites.empty())
     text += fmt::format("rewrites      {}, chosen by {} to fit the memory\n", rewrites, planned.policy.name);
   return text;
@@ -91,7 +91,7 @@ double in_seconds(double ns) {
   return ns * 1e-9;
 }
 
-void add_times(JsonObject& json, const simulate::PlanReport& planned) {
+void add_times(JsonObject& json, const simulate::Report& planned) {
   const simulate::Bounds& bounds = planned.bounds;
   json.add("bounds_seconds", JsonObject()
                                  .add("critical_path", in_seconds(bounds.critical_path))
@@ -102,18 +102,18 @@ void add_times(JsonObject& json, const simulate::PlanReport& planned) {
                                  .add("windows", in_seconds(bounds.windows))
                                  .add("best", in_seconds(bounds.best())))
       .add("gap", planned.gap())
-      .add("compute_seconds", in_seconds(static_cast<double>(planned.overlap.compute)))
-      .add("compute_alone_seconds", in_seconds(planned.alone.compute_ns))
+      .add("compute_seconds", in_seconds(static_cast<double>(planned.first().overlap.compute)))
+      .add("compute_alone_seconds", in_seconds(planned.first().alone.compute_ns))
       .add("contention_seconds", in_seconds(planned.simulation.ranks.front().contention_ns))
-      .add("communication_seconds", in_seconds(static_cast<double>(planned.overlap.communication)))
-      .add("communication_alone_seconds", in_seconds(planned.alone.communication_ns))
-      .add("exposed_seconds", in_seconds(static_cast<double>(planned.overlap.exposed)))
-      .add("overlap_fraction", planned.overlap.overlap_fraction());
+      .add("communication_seconds", in_seconds(static_cast<double>(planned.first().overlap.communication)))
+      .add("communication_alone_seconds", in_seconds(planned.first().alone.communication_ns))
+      .add("exposed_seconds", in_seconds(static_cast<double>(planned.first().overlap.exposed)))
+      .add("overlap_fraction", planned.first().overlap.overlap_fraction());
 }
 
-JsonObject channels_of(const simulate::PlanReport& planned) {
+JsonObject channels_of(const simulate::Report& planned) {
   JsonObject channels;
-  for (const simulate::ChannelTimes& channel : planned.channels) {
+  for (const simulate::ChannelTimes& channel : planned.first().channels) {
     channels.add(channel.stream, JsonObject()
                                      .add("busy_seconds", in_seconds(channel.busy_ns))
                                      .add("exposed_seconds", in_seconds(channel.exposed_ns)));
@@ -125,7 +125,7 @@ JsonObject channels_of(const simulate::PlanReport& planned) {
 struct Report {
   const train::RunConfig& config;
   const cost::Machine& machine;
-  simulate::PlanReport planned;
+  simulate::Report planned;
   bool profiled = false;  // costs were measured, not modelled by the machine
   plan::MemoryReport memory{};
 
@@ -141,10 +141,10 @@ struct Report {
 };
 
 std::string text_of(const Report& report) {
-  const simulate::PlanReport& planned = report.planned;
+  const simulate::Report& planned = report.planned;
   std::string text = fmt::format("{} on {} ranks ({}) of {}, policy {}: {} tasks a rank\n", report.config.model.name,
                                  report.config.grid.ranks(), graph::to_string(report.config.grid), report.machine.name,
-                                 planned.policy.name, planned.plan->sequence.size());
+                                 planned.policy.name, planned.first().plan->sequence.size());
   text += fmt::format("step          {}, {} tokens/s\n", format_time(planned.step_ns()),
                       human_count(report.tokens() / report.seconds()));
   text += fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
@@ -162,14 +162,14 @@ std::string text_of(const Report& report) {
 }
 
 JsonObject json_of(const Report& report, const std::vector<std::string>& files) {
-  const simulate::PlanReport& planned = report.planned;
+  const simulate::Report& planned = report.planned;
   JsonObject json;
   json.add("model", report.config.model.name)
       .add("machine", report.machine.name)
       .add("grid", graph::to_string(report.config.grid))
       .add("ranks", report.config.grid.ranks())
       .add("policy", planned.policy.name)
-      .add("tasks", planned.plan->sequence.size())
+      .add("tasks", planned.first().plan->sequence.size())
       .add("events", planned.simulation.events)
       .add("step_seconds", report.seconds())
       .add("tokens_per_second", report.tokens() / report.seconds())
@@ -179,7 +179,7 @@ JsonObject json_of(const Report& report, const std::vector<std::string>& files) 
   return json.add("memory_bytes", report.memory.total())
       .add("fits", report.fits())
       .add("order_for_memory", planned.order_for_memory())
-      .add("messages", planned.messages)
+      .add("messages", planned.first().messages)
       .add("rewrites_for_memory", planned.rewrites_for_memory())
       .add("summation_note", train::summation_note(report.config))
       .add("unsure_numbers", cost::unsure_numbers(report.machine))
@@ -187,13 +187,14 @@ JsonObject json_of(const Report& report, const std::vector<std::string>& files) 
       .add("files", files);
 }
 
-void write_pictures(const SimulateOptions& options, const simulate::PlanReport& planned,
+void write_pictures(const SimulateOptions& options, const simulate::Report& planned,
                     const std::optional<graph::Grid>& grid) {
   if (!options.trace.empty()) {
     std::vector<plan::RankTrace> ranks;
     for (const simulate::SimulatedRank& rank : planned.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
     const int all = planned.simulation.ranks.size() == 1 || !grid ? 1 : static_cast<int>(grid->ranks());
-    inspect::write_chrome_file(options.trace, plan::record(*planned.plan, ranks, all, grid), {}, Named::by_person);
+    inspect::write_chrome_file(options.trace, plan::record(*planned.first().plan, ranks, all, grid), {},
+                               Named::by_person);
   }
   if (!options.svg.empty()) {
     const plan::Recording recording = recording_of(planned, grid);
@@ -211,11 +212,11 @@ std::vector<std::string> files_of(const SimulateOptions& options) {
   return files;
 }
 
-std::string text_of(const OpenInput& input, const simulate::PlanReport& planned, std::int64_t memory) {
+std::string text_of(const OpenInput& input, const simulate::Report& planned, std::int64_t memory) {
   const double recorded = input.graph.classes[input.class_index].recorded_ns;
   std::string text = fmt::format("{}{}, policy {}: {} tasks\n", input.title(),
                                  input.has_machine ? " on " + input.problem.machine.name : "", planned.policy.name,
-                                 planned.plan->sequence.size());
+                                 planned.first().plan->sequence.size());
   text += fmt::format("step          {}", format_time(planned.step_ns()));
   if (recorded > 0) {
     text += fmt::format("; recorded {}, {:+.1f} %", format_time(recorded), 100 * (planned.step_ns() / recorded - 1));
@@ -227,7 +228,7 @@ std::string text_of(const OpenInput& input, const simulate::PlanReport& planned,
   return text + rows_of(recording_of(planned, std::nullopt));
 }
 
-JsonObject json_of(const OpenInput& input, const simulate::PlanReport& planned, std::int64_t memory,
+JsonObject json_of(const OpenInput& input, const simulate::Report& planned, std::int64_t memory,
                    const std::vector<std::string>& files) {
   const graph::OpenClass& one = input.graph.classes[input.class_index];
   JsonObject json;
@@ -236,7 +237,7 @@ JsonObject json_of(const OpenInput& input, const simulate::PlanReport& planned, 
       .add("machine", input.problem.machine.name)
       .add("world", input.graph.world)
       .add("policy", planned.policy.name)
-      .add("tasks", planned.plan->sequence.size())
+      .add("tasks", planned.first().plan->sequence.size())
       .add("events", planned.simulation.events)
       .add("step_seconds", in_seconds(planned.step_ns()))
       .add("recorded_seconds", one.recorded_ns > 0 ? JsonValue(in_seconds(one.recorded_ns)) : nullptr);
@@ -254,10 +255,10 @@ int run_open(const SimulateOptions& options) {
   OpenInput input = open_input(*options.open);
   input.problem.simulation.steps = options.steps;
   scale_costs(input.problem, options.scales);
-  simulate::PlanReport planned = simulate::report_plan(input.problem, input.policy);
+  simulate::Report planned = simulate::report_plan(input.problem, input.policy);
   if (!planned.planned()) throw UserError(planned.refusal, "", "");
   simulate::prove_windows(input.problem, {&planned, 1});
-  const std::int64_t memory = plan::memory_report(*planned.plan).total();
+  const std::int64_t memory = planned.memory_bytes();
   if (!input.order_note.empty()) input.graph.notes.push_back(input.order_note + ".");
   write_pictures(options, planned, std::nullopt);
   if (options.json) {
@@ -296,7 +297,7 @@ int run(const SimulateOptions& options) {
   if (is_pipeline(options.config)) return run_pipeline(options);
   const train::ResolvedRun run = train::resolve(options.config, 0);
   const train::RunConfig& config = run.config;
-  simulate::PlanningProblem problem = train::planning_problem(run);
+  simulate::Problem problem = train::planning_problem(run);
   scale_costs(problem, options.scales);
   problem.simulation.steps = options.steps;
   problem.simulation.noise = options.noise;
@@ -309,7 +310,7 @@ int run(const SimulateOptions& options) {
                 .profiled = run.profile != nullptr};
   if (!report.planned.planned()) throw UserError(report.planned.refusal, "", "");
   simulate::prove_windows(problem, {&report.planned, 1});
-  report.memory = plan::memory_report(*report.planned.plan);
+  report.memory = report.planned.first().memory;
   write_pictures(options, report.planned, config.grid);
   if (options.json) {
     say("{}\n", json_of(report, files_of(options)).text());

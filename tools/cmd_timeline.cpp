@@ -186,7 +186,7 @@ int draw_pipelines(const TimelineOptions& options) {
     parts.push_back(pipeline_json(step));
     if (!options.json && (options.text || options.output.empty())) {
       say("{}: step {:.2f} ms, bubble {:.1f} %\n{}", step.report.policy.name, step.report.step_ns() * 1e-6,
-          100 * step.report.bubble_share(),
+          100 * simulate::bubble_share(step.report.times()),
           inspect::pipeline_text(inspect::pipeline_chart(step.report), text_columns(options.columns)));
     }
   }

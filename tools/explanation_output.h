@@ -20,7 +20,7 @@ struct HalvedBatch {
 };
 
 struct ExplainedStep {
-  const simulate::PlanReport& report;
+  const simulate::Report& report;
   const simulate::Explanation& explanation;
   std::string only = {};  // as the user asked for it; "": everything
   std::optional<HalvedBatch> halved = {};

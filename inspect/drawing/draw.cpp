@@ -28,11 +28,11 @@ struct Hidden {
 /// Times of a simulated step by task.
 class StepTimes {
  public:
-  explicit StepTimes(const simulate::PlanReport& report)
-      : plan_(*report.plan),
-        step_(report.step()),
-        path_(graph::critical_path(*plan_.graph, report.costs.ns)),
-        costs_(report.costs.ns) {
+  StepTimes(const simulate::Report& report, std::size_t of_class)
+      : plan_(*report.classes[of_class].plan),
+        step_(report.step(of_class)),
+        path_(graph::critical_path(*plan_.graph, report.costs[of_class].ns)),
+        costs_(report.costs[of_class].ns) {
     for (std::size_t stream = 0; stream < plan_.streams.size(); ++stream) {
       if (!plan_.streams[stream].stream.compute) continue;
       for (std::size_t i = 0; i < plan_.streams[stream].entries.size(); ++i) {
@@ -157,9 +157,10 @@ DrawingOptions planned(const plan::Plan& plan, DrawingOptions options) {
   return options;
 }
 
-DrawingOptions simulated(const simulate::PlanReport& report, DrawingOptions options) {
-  options = planned(*report.plan, std::move(options));
-  const auto times = std::make_shared<const StepTimes>(report);
+DrawingOptions simulated(const simulate::Report& report, DrawingOptions options, std::size_t of_class) {
+  const simulate::ClassReport& own = report.classes[of_class];
+  options = planned(*own.plan, std::move(options));
+  const auto times = std::make_shared<const StepTimes>(report, of_class);
   options.note = [times, reason = options.note](graph::TaskId task) {
     const std::string why = reason(task);
     return times->tooltip(task) + (why.empty() ? "" : "\n" + why);
@@ -167,7 +168,7 @@ DrawingOptions simulated(const simulate::PlanReport& report, DrawingOptions opti
   options.box_note = [times](std::span<const graph::TaskId> tasks) { return times->box_note(tasks); };
   options.remarks.push_back(fmt::format(
       "simulated step {}, of it {} of communication exposed; critical path {}", format_time(report.step_ns()),
-      format_time(static_cast<double>(report.overlap.exposed)), format_time(times->path().length)));
+      format_time(static_cast<double>(own.overlap.exposed)), format_time(times->path().length)));
   return options;
 }
 

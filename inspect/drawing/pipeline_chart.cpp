@@ -89,7 +89,7 @@ std::vector<PipelineBox> boxes_of(const plan::Plan& plan, const plan::StepTrace&
 /// Numbers of virtual stages and of micro-batches.
 std::pair<std::int32_t, std::int32_t> sizes_of(const PipelineChart& chart) {
   std::int32_t stages = 0, micro_batches = 0;
-  for (const plan::Plan* plan : chart.plans) {
+  for (const plan::Plan* plan : chart.played.plans) {
     for (const graph::Task& task : plan->graph->tasks()) {
       stages = std::max(stages, task.stage + 1);
       micro_batches = std::max(micro_batches, task.micro_batch + 1);
@@ -100,7 +100,7 @@ std::pair<std::int32_t, std::int32_t> sizes_of(const PipelineChart& chart) {
 
 std::int64_t step_length(const PipelineChart& chart) {
   std::int64_t length = 0;
-  for (const plan::StepTrace* step : chart.steps) length = std::max(length, step->end - step->begin);
+  for (const plan::StepTrace* step : chart.played.steps) length = std::max(length, step->end - step->begin);
   return length;
 }
 
@@ -160,7 +160,7 @@ class PipelineDrawing {
   static double height_of(std::span<const PipelineChart> charts) {
     double height = kChartTop + 56;  // of the axis and the legend
     for (const PipelineChart& chart : charts)
-      height += kChartTitle + kStageRow * static_cast<double>(chart.plans.size());
+      height += kChartTitle + kStageRow * static_cast<double>(chart.played.plans.size());
     return height;
   }
 
@@ -181,7 +181,7 @@ class PipelineDrawing {
     const std::int64_t length = step_length(chart);
     picture_.text(kStageNames - 8, y + 15, fmt::format("stage {}", row), {.anchor = TextPaint::Anchor::end});
     picture_.rect(kStageNames, y, x(static_cast<double>(length)) - kStageNames, kStageBox, {.fill = "#f4f4f4"});
-    for (const PipelineBox& box : boxes) append_box(box, static_cast<std::int32_t>(chart.plans.size()), y);
+    for (const PipelineBox& box : boxes) append_box(box, static_cast<std::int32_t>(chart.played.plans.size()), y);
     const double bubble = bubble_of(boxes, length);
     picture_.begin_group(fmt::format("no computation runs on stage {} in {:.1f} % of the step", row, 100 * bubble));
     picture_.text(kStageNames + kStageLanes + 8, y + 15, row_end(chart, row, bubble), {.color = "#555555"});
@@ -241,13 +241,12 @@ std::string_view to_string(PipelineWork work) {
   return kWorkNames[static_cast<std::size_t>(work)];
 }
 
-PipelineChart pipeline_chart(const simulate::JointReport& report) {
+PipelineChart pipeline_chart(const simulate::Report& report) {
   PipelineChart chart;
   chart.title = fmt::format("{}: step {}, {:.1f} % bubble", report.policy.name, format_time(report.step_ns()),
-                            100 * report.bubble_share());
-  chart.plans = report.plan_pointers();
-  chart.steps = report.steps();
-  for (const plan::MemoryReport& memory : report.memory) chart.memory_bytes.push_back(memory.total());
+                            100 * simulate::bubble_share(report.times()));
+  chart.played = report.played();
+  for (const simulate::ClassReport& each : report.classes) chart.memory_bytes.push_back(each.memory.total());
   chart.bound_ns = report.bounds.best();
   return chart;
 }
@@ -255,9 +254,9 @@ PipelineChart pipeline_chart(const simulate::JointReport& report) {
 std::vector<std::vector<PipelineBox>> pipeline_boxes(const PipelineChart& chart) {
   const auto [stages, micro_batches] = sizes_of(chart);
   std::vector<std::vector<PipelineBox>> rows;
-  for (std::size_t k = 0; k < chart.plans.size(); ++k) {
-    const plan::Plan& plan = *chart.plans[k];
-    rows.push_back(boxes_of(plan, *chart.steps[k], kinds_of(*plan.graph, stages, micro_batches)));
+  for (std::size_t k = 0; k < chart.played.plans.size(); ++k) {
+    const plan::Plan& plan = *chart.played.plans[k];
+    rows.push_back(boxes_of(plan, *chart.played.steps[k], kinds_of(*plan.graph, stages, micro_batches)));
   }
   return rows;
 }

@@ -11,7 +11,7 @@
 #include "inspect/drawing/picture.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/trace.h"
-#include "runtime/simulate/joint_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::inspect {
 
@@ -29,17 +29,16 @@ struct PipelineBox {
   friend bool operator==(const PipelineBox&, const PipelineBox&) = default;
 };
 
-/// A step of a pipeline. plans[k] and steps[k] are of the ranks with pipe coordinate k.
+/// A step of a pipeline.
 struct PipelineChart {
   std::string title = {};
-  std::vector<const plan::Plan*> plans = {};
-  std::vector<const plan::StepTrace*> steps = {};
+  simulate::PlayedClasses played = {};
   std::vector<std::int64_t> memory_bytes = {};  // state and scratch by stage; empty: not told
   double bound_ns = 0;                          // no policy is faster on these graphs; 0: not known
 };
 
 /// The chart of a report with plans. The report must outlive it.
-PipelineChart pipeline_chart(const simulate::JointReport& report);
+PipelineChart pipeline_chart(const simulate::Report& report);
 
 /// By row, in order of time.
 std::vector<std::vector<PipelineBox>> pipeline_boxes(const PipelineChart& chart);

@@ -36,8 +36,8 @@ std::vector<train::Setting> settings_of(const Keys& keys) {
 
 /// What a Problem outside a policy's call needs for as long as it lives.
 struct OwnProblem {
-  explicit OwnProblem(const simulate::PlanningProblem& of)
-      : graph(of.graph), options(of.options), call(name, parameters, *graph, options) {}
+  explicit OwnProblem(const simulate::Problem& of)
+      : graph(of.classes.front()), options(of.options), call(name, parameters, *graph, options) {}
 
   const std::string name = "of Python", parameters;
   const std::shared_ptr<const graph::Graph> graph;
@@ -110,6 +110,7 @@ std::shared_ptr<Step> Step::of_config(const std::string& file, const Keys& keys)
   if (!file.empty()) train::load_toml(config, file);
   train::apply_command_line(config, settings_of(keys));
   const train::ResolvedRun run = train::resolve(std::move(config), 0);
+  train::expect_one_stage(run.config);
   auto step = std::make_shared<Step>();
   step->problem = train::planning_problem(run);
   step->title = fmt::format("{} on {} ranks ({})", run.config.model.name, run.config.grid.ranks(),
@@ -135,7 +136,7 @@ std::shared_ptr<Step> Step::scaled(const std::vector<std::pair<std::string, doub
     scales.push_back(cost::parse_cost_scale(fmt::format("{}={}", pattern, factor)));
   }
   step->problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, std::move(scales));
-  (void)step->problem.options.cost_model->costs(*problem.graph);
+  (void)step->problem.options.cost_model->costs(problem.first());
   return step;
 }
 
@@ -157,12 +158,13 @@ void Step::write_graph(const std::string& path) const {
   if (!inspect::is_graph_file(path)) {
     throw UserError(path, "a name that ends in .graph.json or .graph.json.gz", "call it step.graph.json");
   }
-  const cost::TaskCosts costs = policy::costs_of(*problem.graph, problem.options);
+  const cost::TaskCosts costs = policy::costs_of(problem.first(), problem.options);
   if (open) {
     inspect::write_graph_file(path, with_costs(*open, class_index, costs), Named::by_person);
     return;
   }
-  inspect::write_graph_file(path, simulate::open_graph_of(*problem.graph, costs, problem, title), Named::by_person);
+  inspect::write_graph_file(path, simulate::open_graph_of(problem.classes, {&costs, 1}, problem, title),
+                            Named::by_person);
 }
 
 Report::Report(std::shared_ptr<Step> step, const py::object& policy)
@@ -179,25 +181,25 @@ py::dict Report::summary() const {
   row["step_ns"] = report_.step_ns();
   row["gap"] = report_.gap();
   row["bound_ns"] = report_.bounds.best();
-  row["exposed_ns"] = static_cast<double>(report_.overlap.exposed);
-  row["communication_ns"] = static_cast<double>(report_.overlap.communication);
-  row["compute_ns"] = static_cast<double>(report_.overlap.compute);
-  row["overlap"] = report_.overlap.overlap_fraction();
-  row["memory_bytes"] = report_.memory_bytes;
-  row["scratch_bytes"] = report_.plan->scratch_bytes;
+  row["exposed_ns"] = static_cast<double>(report_.first().overlap.exposed);
+  row["communication_ns"] = static_cast<double>(report_.first().overlap.communication);
+  row["compute_ns"] = static_cast<double>(report_.first().overlap.compute);
+  row["overlap"] = report_.first().overlap.overlap_fraction();
+  row["memory_bytes"] = report_.memory_bytes();
+  row["scratch_bytes"] = report_.first().plan->scratch_bytes;
   row["planning_ms"] = report_.planning_ms;
-  row["rewrites"] = plan::to_string(std::span<const plan::Rewrite>(report_.rewrites));
+  row["rewrites"] = plan::to_string(std::span<const plan::Rewrite>(report_.first().rewrites));
   return row;
 }
 
 std::vector<std::string> Report::violations() const {
   std::vector<std::string> texts;
-  for (const plan::Violation& violation : plan::check_plan(*report_.plan)) texts.push_back(violation.message);
+  for (const plan::Violation& violation : plan::check_plan(*report_.first().plan)) texts.push_back(violation.message);
   return texts;
 }
 
 py::dict Report::timeline() const {
-  const plan::Plan& plan = *report_.plan;
+  const plan::Plan& plan = *report_.first().plan;
   const plan::StepTrace& trace = report_.step();
   std::vector<std::string> tasks, streams, kinds, reasons;
   std::vector<double> begin, end;
@@ -228,7 +230,7 @@ py::list Report::exposed(double least_ns) const {
   py::list rows;
   for (const simulate::ExposedCollective& each : explanation.collectives) {
     py::dict row;
-    row["task"] = report_.plan->graph->task(each.task).name;
+    row["task"] = report_.first().graph().task(each.task).name;
     row["exposed_ns"] = each.exposed_ns;
     row["duration_ns"] = each.duration_ns;
     row["cause"] = std::string(identifier_of(each.cause));
@@ -252,7 +254,8 @@ py::list Report::remedies(double least_ns) const {
 }
 
 void Report::write_plan(const std::string& path) const {
-  write_durable(path, plan::to_json(plan::plan_file_of(*report_.plan, report_.rewrites)), Named::by_person);
+  write_durable(path, plan::to_json(plan::plan_file_of(*report_.first().plan, report_.first().rewrites)),
+                Named::by_person);
 }
 
 std::string Report::svg() const {

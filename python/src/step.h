@@ -13,7 +13,7 @@
 
 #include "graph/open_graph.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::python {
 
@@ -35,7 +35,7 @@ class Step {
   static std::shared_ptr<Step> of_open_graph(graph::OpenGraph graph, const OpenArguments& arguments, const Keys& keys);
 
   std::string title, default_policy;
-  simulate::PlanningProblem problem;
+  simulate::Problem problem;
   std::optional<graph::OpenGraph> open = {};  // that the step is a class of
   std::size_t class_index = 0;
 
@@ -53,7 +53,7 @@ class Report {
  public:
   Report(std::shared_ptr<Step> step, const py::object& policy);
 
-  const simulate::PlanReport& report() const { return report_; }
+  const simulate::Report& report() const { return report_; }
   py::dict summary() const;
   /// What the checker finds; empty: the plan is safe.
   std::vector<std::string> violations() const;
@@ -68,7 +68,7 @@ class Report {
 
  private:
   std::shared_ptr<Step> step_;
-  simulate::PlanReport report_;
+  simulate::Report report_;
 };
 
 }  // namespace weft::python

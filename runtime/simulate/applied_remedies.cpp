@@ -63,7 +63,7 @@ void move_tasks(const Remedy& remedy, const graph::Graph& from, const graph::Gra
   }
 }
 
-void check(const PlanningProblem& problem, const plan::Plan& plan, const std::string& words) {
+void check(const Problem& problem, const plan::Plan& plan, const std::string& words) {
   const std::vector<plan::Violation> violations = plan::check_plan(plan, 1);
   if (!violations.empty()) {
     throw UserError(fmt::format("the plan with {} isn't safe: {}", words, violations.front().message), "a safe plan",
@@ -78,37 +78,38 @@ void check(const PlanningProblem& problem, const plan::Plan& plan, const std::st
 
 }  // namespace
 
-AppliedRemedies apply_remedies(const PlanningProblem& problem, const PlanReport& report, const Explanation& explanation,
+AppliedRemedies apply_remedies(const Problem& problem, const Report& report, const Explanation& explanation,
                                std::span<const int> numbers) {
   AppliedRemedies applied;
   applied.numbers = checked(explanation, numbers);
   const std::string words = in_words(applied.numbers);
-  PlanningProblem rewritten = problem;
+  Problem rewritten = problem;
   for (const int number : applied.numbers) {
     const Remedy& remedy = *explanation.remedy(number);
     if (remedy.rewrite) rewritten.rewrites.push_back(*remedy.rewrite);
     applied.promised_ns += remedy.gain_ns;
   }
-  PlanReport base = report;
+  Report base = report;
   if (rewritten.rewrites.size() > problem.rewrites.size()) base = report_plan(rewritten, report.policy);
   if (!base.planned()) throw UserError(base.refusal, "", "");
-  plan::Order order = order_of(*base.plan);
+  plan::Order order = order_of(*base.first().plan);
   for (const int number : applied.numbers) {
     const Remedy& remedy = *explanation.remedy(number);
-    if (!remedy.moves.empty()) move_tasks(remedy, *report.plan->graph, *base.plan->graph, order);
+    if (!remedy.moves.empty()) move_tasks(remedy, report.first().graph(), base.first().graph(), order);
   }
-  const std::string policy = fmt::format("{} with {} of weft explain", report.plan->policy, words);
-  const plan::Plan plan = plan::make_plan(base.plan->graph, order, policy);
+  const std::string policy = fmt::format("{} with {} of weft explain", report.first().plan->policy, words);
+  const plan::Plan plan = plan::make_plan(base.first().plan->graph, order, policy);
   check(problem, plan, words);
-  applied.file = plan::plan_file_of(plan, base.rewrites);
+  applied.file = plan::plan_file_of(plan, base.first().rewrites);
 
   // The plan that counts is the one that a reader of the file makes.
   const plan::PlanFile read = plan::parse_plan_file(plan::to_json(applied.file), "the plan");
   const plan::Plan replayed =
-      plan::make_plan(base.plan->graph, plan::order_of(read, *base.plan->graph, "the plan"), policy);
+      plan::make_plan(base.first().plan->graph, plan::order_of(read, base.first().graph(), "the plan"), policy);
+  const plan::Plan* const replayed_plan = &replayed;
   SimulationOptions options = simulation_options(problem);
   options.traced_ranks = 1;
-  applied.step_ns = simulate(replayed, base.costs, problem.machine, options).step_ns;
+  applied.step_ns = simulate({&replayed_plan, 1}, base.costs, problem.machine, options).step_ns;
   applied.gain_ns = report.step_ns() - applied.step_ns;
   applied.memory_bytes = plan::memory_report(replayed).total();
   if (applied.gain_ns < kLeastGain) {

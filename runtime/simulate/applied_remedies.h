@@ -19,10 +19,11 @@ struct AppliedRemedies {
   std::int64_t memory_bytes = 0;  // state and scratch
 };
 
-/// Applies the rewrites first, since the policy orders the graph that they make, then the moves by their numbers.
-/// Throws UserError if a number is unknown or repeated, if the remedies contradict each other, if the plan isn't safe
-/// or takes too much memory, and if the plan read back from the file's text takes no less time than the report's.
-AppliedRemedies apply_remedies(const PlanningProblem& problem, const PlanReport& report, const Explanation& explanation,
+/// Of the explanation of a step of one class. Applies the rewrites first, since the policy orders the graph that they
+/// make, then the moves by their numbers. Throws UserError if a number is unknown or repeated, if the remedies
+/// contradict each other, if the plan isn't safe or takes too much memory, and if the plan read back from the file's
+/// text takes no less time than the report's.
+AppliedRemedies apply_remedies(const Problem& problem, const Report& report, const Explanation& explanation,
                                std::span<const int> numbers);
 
 }  // namespace weft::simulate

@@ -92,10 +92,10 @@ int Explanation::remedies() const {
   return most;
 }
 
-Explanation explain(const PlanningProblem& problem, const PlanReport& report, const ExplainOptions& options) {
-  const SimulatedStep step(report);
+Explanation explain(const Problem& problem, const Report& report, const ExplainOptions& options, std::size_t of_class) {
+  const SimulatedStep step(report, of_class);
   Explanation explanation;
-  explanation.of_plan = report.plan->collectives.size();
+  explanation.of_plan = step.plan.collectives.size();
   const std::vector<graph::TaskId> tasks = asked_for(step, options.only);
   const bool one = !options.only.empty() && step.graph.find_task(options.only).valid();
   for (double least_ns = one ? 0 : options.least_ns;; least_ns = 0) {
@@ -107,13 +107,13 @@ Explanation explain(const PlanningProblem& problem, const PlanReport& report, co
   }
   std::ranges::stable_sort(explanation.collectives, std::greater{}, &ExposedCollective::exposed_ns);
   explanation.groups = exposure_groups(step, explanation.collectives);
-  Remedies remedies(problem, report);
+  Remedies remedies(problem, report, of_class);
   for (std::size_t i = 0; i < std::min(options.most_remedied, explanation.groups.size()); ++i) {
     remedies.find(step, explanation.collectives, explanation.groups[i]);
   }
   explanation.between_passes = take_moves_between_passes(explanation.groups);
   explanation.path = path_pieces(step);
-  if (options.rewrites && !report.plan->graph->has_opaque_tasks()) explanation.rewrites = remedies.rewrites();
+  if (options.rewrites && !step.graph.has_opaque_tasks()) explanation.rewrites = remedies.rewrites();
   number(explanation);
   return explanation;
 }

@@ -33,8 +33,9 @@ struct ExplainOptions {
   bool rewrites = true;           // try the exact rewrites too
 };
 
-/// `report` must have a plan of this problem. Remedies that gain and that a plan can have are numbered: by group, then
-/// those between passes, then the rewrites. Throws UserError if `only` names no collective of the plan.
-Explanation explain(const PlanningProblem& problem, const PlanReport& report, const ExplainOptions& options);
+/// Of one class. `report` must have plans of this problem. Remedies that gain and that a plan can have are numbered: by
+/// group, then those between passes, then the rewrites. Throws UserError if `only` names no collective of the plan.
+Explanation explain(const Problem& problem, const Report& report, const ExplainOptions& options,
+                    std::size_t of_class = 0);
 
 }  // namespace weft::simulate

@@ -168,24 +168,25 @@ void leave_out_contention(cost::Machine& machine) {
 
 }  // namespace
 
-PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
-  PlanningProblem problem;
-  problem.graph = std::make_shared<const graph::Graph>(graph::opaque_graph(open, choices.class_index, choices.kept));
+Problem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
+  Problem problem;
+  problem.classes = {
+      std::make_shared<const graph::Graph>(graph::opaque_graph(open, choices.class_index, choices.kept))};
   if (choices.machine) {
     problem.machine = *choices.machine;
   } else {
     problem.machine.name = kNoMachine;
     if (open.contention) add_contention(problem.machine, *open.contention);
   }
-  if (policy::has_recorded_times(*problem.graph)) leave_out_contention(problem.machine);
+  if (policy::has_recorded_times(problem.first())) leave_out_contention(problem.machine);
   problem.options = choices.options;
   problem.options.compute_streams = choices.compute_streams > 0 ? choices.compute_streams
                                     : open.contention           ? open.contention->compute_streams
-                                                                : policy::recorded_compute_streams(*problem.graph);
+                                                                : policy::recorded_compute_streams(problem.first());
   problem.options.cost_model = cost::recorded_costs(choices.machine, choices.dtype, choices.bandwidths);
-  (void)problem.options.cost_model->costs(*problem.graph);  // refuses tasks without a cost by name
+  (void)problem.options.cost_model->costs(problem.first());  // refuses tasks without a cost by name
   problem.options.machine = std::make_shared<const cost::Machine>(problem.machine);
-  problem.options.link_of_channel = links_of_channels(*problem.graph);
+  problem.options.link_of_channel = links_of_channels(problem.first());
   return problem;
 }
 
@@ -193,25 +194,14 @@ policy::NamedPolicy default_open_policy(const graph::Graph& graph) {
   return policy::named_policy(policy::has_recorded_times(graph) ? "recorded" : "program");
 }
 
-graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
+graph::OpenGraph open_graph_of(graph::Classes classes, std::span<const cost::TaskCosts> costs, const Problem& problem,
                                std::string name) {
   graph::OpenGraph out = begun(std::move(name), problem.grid, problem.options.cost_model.get());
   ChannelWriter channels(problem.grid, simulation_options(problem).link_of_channel, out);
-  graph::OpenClass& one = out.classes.emplace_back();
-  for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) one.ranks.push_back(rank);
-  ClassWriter(graph, costs, channels, one).write();
-  out.contention = contention_of(problem.machine, problem.options.compute_streams);
-  return out;
-}
-
-graph::OpenGraph open_graph_of(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                               std::span<const cost::TaskCosts> costs, const JointProblem& problem, std::string name) {
-  graph::OpenGraph out = begun(std::move(name), problem.grid, problem.options.cost_model.get());
-  ChannelWriter channels(problem.grid, links_of_channels(problem.machine, problem.grid), out);
   MessageNumbers messages;
   for (std::size_t k = 0; k < classes.size(); ++k) {
     graph::OpenClass& one = out.classes.emplace_back();
-    one.name = fmt::format("pipe {}", k);
+    if (classes.size() > 1) one.name = fmt::format("pipe {}", k);
     for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) {
       if (graph::coordinates_of(problem.grid, rank).pipe == static_cast<std::int64_t>(k)) one.ranks.push_back(rank);
     }
@@ -222,12 +212,6 @@ graph::OpenGraph open_graph_of(std::span<const std::shared_ptr<const graph::Grap
   }
   out.contention = contention_of(problem.machine, problem.options.compute_streams);
   return out;
-}
-
-graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name) {
-  std::vector<std::shared_ptr<const graph::Graph>> classes;
-  for (const auto& plan : report.plans) classes.push_back(plan->graph);
-  return open_graph_of(classes, report.costs, problem, std::move(name));
 }
 
 }  // namespace weft::simulate

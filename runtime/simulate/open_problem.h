@@ -15,8 +15,7 @@
 #include "graph/stream_order.h"
 #include "runtime/cost/recorded_costs.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/joint_report.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::simulate {
 
@@ -39,19 +38,15 @@ struct OpenChoices {
 /// do if it says nothing. Where the step was recorded, only collectives on one link do: times of tasks with begins hold
 /// contention already. Throws the exceptions of opaque_graph(), and
 /// UserError where a cost is missing (recorded_costs()).
-PlanningProblem open_problem(const graph::OpenGraph& open, const OpenChoices& choices);
+Problem open_problem(const graph::OpenGraph& open, const OpenChoices& choices);
 
 /// The policy for an open graph if none is named: `recorded` if its tasks have begins, else `program`.
 policy::NamedPolicy default_open_policy(const graph::Graph& graph);
 
 /// A compiled step as a graph whose edges are all listed: with costs, lifetimes of memory, channels, and the links that
 /// the problem's channels use. opaque_graph() of it has the same tasks, edges and bytes.
-graph::OpenGraph open_graph_of(const graph::Graph& graph, const cost::TaskCosts& costs, const PlanningProblem& problem,
+/// With a pipeline it has a class for each coordinate on pipe; a Receive has no time of its own.
+graph::OpenGraph open_graph_of(graph::Classes classes, std::span<const cost::TaskCosts> costs, const Problem& problem,
                                std::string name);
-
-/// The same of a pipeline: a class for each coordinate on pipe. A Receive has no time of its own.
-graph::OpenGraph open_graph_of(std::span<const std::shared_ptr<const graph::Graph>> classes,
-                               std::span<const cost::TaskCosts> costs, const JointProblem& problem, std::string name);
-graph::OpenGraph open_graph_of(const JointReport& report, const JointProblem& problem, std::string name);
 
 }  // namespace weft::simulate

@@ -20,12 +20,18 @@ constexpr double kAsGood = 0.99;
 
 }  // namespace
 
-Remedies::Remedies(const PlanningProblem& problem, const PlanReport& report)
-    : problem_(problem), report_(report), options_(simulation_options(problem)), order_(order_of(*report.plan)) {
+Remedies::Remedies(const Problem& problem, const Report& report, std::size_t of_class)
+    : problem_(problem),
+      report_(report),
+      of_class_(of_class),
+      own_(report.classes[of_class]),
+      options_(simulation_options(problem)),
+      order_(order_of(*own_.plan)) {
   options_.traced_ranks = 1;
+  for (const ClassReport& each : report.classes) others_.push_back(order_of(*each.plan));
 }
 
-bool keeps_memory(const PlanningProblem& problem, const plan::Plan& plan) {
+bool keeps_memory(const Problem& problem, const plan::Plan& plan) {
   const policy::PolicyOptions& options = problem.options;
   if (options.memory_limit > 0 && plan.scratch_bytes > options.memory_limit) return false;
   return options.memory <= 0 || plan::memory_report(plan).total() <= options.memory;
@@ -33,7 +39,7 @@ bool keeps_memory(const PlanningProblem& problem, const plan::Plan& plan) {
 
 void Remedies::find(const SimulatedStep& step, const std::vector<ExposedCollective>& collectives,
                     ExposureGroup& group) {
-  if (order_ns_ == 0) order_ns_ = timetable_ns(step, order_);
+  if (order_ns_ == 0) order_ns_ = timetable_ns(order_);
   std::vector<ExposedCollective> members;
   for (const std::size_t i : group.members) members.push_back(collectives[i]);
   std::vector<Ranked> all = ranked(step, CandidateSearch(step, order_).candidates(members));
@@ -63,7 +69,7 @@ std::vector<Remedies::Ranked> Remedies::ranked(const SimulatedStep& step,
       return other.order.sequence == each.order.sequence && other.order.added_edges == each.order.added_edges;
     });
     if (known) continue;
-    each.gain_ns = order_ns_ - timetable_ns(step, each.order);
+    each.gain_ns = order_ns_ - timetable_ns(each.order);
     all.push_back(std::move(each));
   }
   return all;
@@ -95,21 +101,29 @@ Remedy Remedies::unplanned(const Ranked& ranked, const SimulatedStep& step) cons
   remedy.computations = candidate.computations;
   remedy.moves = candidate.moves;
   if (plan::Order alone = order_; candidate.collectives > 1 && apply(step.graph, candidate.worst, alone).empty()) {
-    remedy.alone_ns = order_ns_ - timetable_ns(step, alone);
+    remedy.alone_ns = order_ns_ - timetable_ns(alone);
   }
   return remedy;
 }
 
 void Remedies::plan_and_simulate(const plan::Order& order, Remedy& remedy) const {
-  const plan::Plan plan = plan::make_plan(report_.plan->graph, order, report_.plan->policy);
-  remedy.gain_ns = report_.step_ns() - simulate(plan, report_.costs, problem_.machine, options_).step_ns;
-  remedy.memory_bytes = plan.scratch_bytes - report_.plan->scratch_bytes;
+  const plan::Plan plan = plan::make_plan(own_.plan->graph, order, own_.plan->policy);
+  remedy.gain_ns = report_.step_ns() - simulated_ns(plan, report_.costs);
+  remedy.memory_bytes = plan.scratch_bytes - own_.plan->scratch_bytes;
   remedy.fits = keeps_memory(problem_, plan);
   if (remedy.collectives == 1) remedy.alone_ns = remedy.gain_ns;
 }
 
-double Remedies::timetable_ns(const SimulatedStep& step, const plan::Order& order) const {
-  return policy::timetable_of(step.graph, order, step.costs, problem_.options).makespan;
+double Remedies::simulated_ns(const plan::Plan& plan, std::span<const cost::TaskCosts> costs) const {
+  std::vector<const plan::Plan*> plans = report_.plans();
+  plans[of_class_] = &plan;
+  return simulate(plans, costs, problem_.machine, options_).step_ns;
+}
+
+double Remedies::timetable_ns(const plan::Order& order) const {
+  std::vector<plan::Order> orders = others_;
+  orders[of_class_] = order;
+  return policy::timetable_of(report_.graphs(), orders, report_.costs, problem_.options).makespan;
 }
 
 std::vector<Remedy> Remedies::rewrites() const {
@@ -117,13 +131,13 @@ std::vector<Remedy> Remedies::rewrites() const {
   for (const plan::Rewrite& rewrite :
        {plan::Rewrite(plan::BucketAllReduces{}), plan::Rewrite(plan::SplitAllReduces{}),
         plan::Rewrite(plan::ReduceScatterAllGather{}), plan::Rewrite(plan::ReshardAfterForward{})}) {
-    PlanningProblem changed = problem_;
+    Problem changed = problem_;
     changed.rewrites.push_back(rewrite);
-    const PlanReport other = report_plan(changed, report_.policy);
+    const Report other = report_plan(changed, report_.policy);
     if (!other.planned()) continue;
     Remedy remedy{.kind = RemedyKind::rewrite, .what = plan::to_string(rewrite)};
     remedy.gain_ns = remedy.alone_ns = report_.step_ns() - other.step_ns();
-    remedy.memory_bytes = other.plan->scratch_bytes - report_.plan->scratch_bytes;
+    remedy.memory_bytes = other.classes[of_class_].plan->scratch_bytes - own_.plan->scratch_bytes;
     remedy.rewrite = rewrite;
     remedies.push_back(std::move(remedy));
   }
@@ -134,29 +148,30 @@ std::vector<Remedy> Remedies::rewrites() const {
 std::optional<Remedy> Remedies::without_limit() {
   if (problem_.options.memory_limit == 0 && problem_.options.memory == 0) return std::nullopt;
   if (!unlimited_) {
-    PlanningProblem unlimited = problem_;
+    Problem unlimited = problem_;
     unlimited.options.memory = unlimited.options.memory_limit = 0;
     unlimited_ = report_plan(unlimited, report_.policy);
   }
   if (!unlimited_->planned()) return std::nullopt;
-  const auto bytes = [](const PlanReport& report) {
-    return human_bytes(static_cast<std::uint64_t>(report.plan->scratch_bytes));
+  const auto bytes = [this](const Report& report) {
+    return human_bytes(static_cast<std::uint64_t>(report.classes[of_class_].plan->scratch_bytes));
   };
   Remedy remedy{.kind = RemedyKind::no_memory_limit,
                 .what = fmt::format("without a memory limit (--memory none): {} of scratch instead of {}",
                                     bytes(*unlimited_), bytes(report_))};
   remedy.gain_ns = remedy.alone_ns = report_.step_ns() - unlimited_->step_ns();
-  remedy.memory_bytes = unlimited_->plan->scratch_bytes - report_.plan->scratch_bytes;
+  remedy.memory_bytes = unlimited_->classes[of_class_].plan->scratch_bytes - own_.plan->scratch_bytes;
   remedy.fits = false;
   return remedy;
 }
 
 Remedy Remedies::without_cost(const std::vector<ExposedCollective>& members) const {
   Remedy remedy{.kind = RemedyKind::no_time, .what = "no time at all", .collectives = members.size()};
-  cost::TaskCosts costs = report_.costs;
+  std::vector<cost::TaskCosts> all = report_.costs;
+  cost::TaskCosts& costs = all[of_class_];
   const auto gain = [&](graph::TaskId task) {
     costs.ns[task.index()] = costs.cpu_ns[task.index()] = 0;
-    return report_.step_ns() - simulate(*report_.plan, costs, problem_.machine, options_).step_ns;
+    return report_.step_ns() - simulated_ns(*own_.plan, all);
   };
   remedy.alone_ns = gain(members.front().task);
   for (const ExposedCollective& each : members) costs.ns[each.task.index()] = costs.cpu_ns[each.task.index()] = 0;

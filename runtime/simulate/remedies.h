@@ -1,7 +1,9 @@
 // The search for remedies of exposed collectives: candidates are ranked by a timetable, and the best are simulated.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,10 +12,11 @@
 
 namespace weft::simulate {
 
-/// Finds remedies for one problem and its report, which must outlive this object.
+/// Finds remedies for one class of a problem and its report, which must outlive this object. The other classes keep
+/// their plans.
 class Remedies {
  public:
-  Remedies(const PlanningProblem& problem, const PlanReport& report);
+  Remedies(const Problem& problem, const Report& report, std::size_t of_class);
 
   /// Fills in the remedies of a group: of each kind the best that keeps the memory limit, applied to all members at
   /// once, by falling gain; at last what they would gain if they took no time. `collectives`: those that the group's
@@ -35,19 +38,24 @@ class Remedies {
   /// With the gains that the timetable shows.
   Remedy unplanned(const Ranked& ranked, const SimulatedStep& step) const;
   void plan_and_simulate(const plan::Order& order, Remedy& remedy) const;
-  double timetable_ns(const SimulatedStep& step, const plan::Order& order) const;
+  /// With this plan of the class.
+  double simulated_ns(const plan::Plan& plan, std::span<const cost::TaskCosts> costs) const;
+  double timetable_ns(const plan::Order& order) const;
   std::optional<Remedy> without_limit();
   Remedy without_cost(const std::vector<ExposedCollective>& members) const;
 
-  const PlanningProblem& problem_;
-  const PlanReport& report_;
+  const Problem& problem_;
+  const Report& report_;
+  const std::size_t of_class_;
+  const ClassReport& own_;  // of the class
   SimulationOptions options_;
+  std::vector<plan::Order> others_;  // by class, as the report has them
   plan::Order order_;
-  double order_ns_ = 0;                  // by the timetable
-  std::optional<PlanReport> unlimited_;  // made when a group asks for it
+  double order_ns_ = 0;              // by the timetable
+  std::optional<Report> unlimited_;  // made when a group asks for it
 };
 
 /// Whether the plan takes no more memory than the problem allows.
-bool keeps_memory(const PlanningProblem& problem, const plan::Plan& plan);
+bool keeps_memory(const Problem& problem, const plan::Plan& plan);
 
 }  // namespace weft::simulate

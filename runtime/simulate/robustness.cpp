@@ -10,13 +10,13 @@
 
 namespace weft::simulate {
 
-Robustness robustness_of(const PlanReport& report, const PlanningProblem& problem, const Disturbance& disturbance) {
+Robustness robustness_of(const Report& report, const Problem& problem, const Disturbance& disturbance) {
   if (disturbance.draws < 1) {
     throw UserError(std::to_string(disturbance.draws) + " draws of the noise", "at least one", "");
   }
   SimulationOptions options = simulation_options(problem);
   options.traced_ranks = 1;
-  const auto step_ns = [&] { return simulate(*report.plan, report.costs, problem.machine, options).step_ns; };
+  const auto step_ns = [&] { return simulate(report.plans(), report.costs, problem.machine, options).step_ns; };
   Robustness result;
   options.slow_rank = disturbance.slow_rank;
   result.slow_rank_ns = step_ns();

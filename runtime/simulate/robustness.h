@@ -1,7 +1,7 @@
 // The robustness of a plan: its step times when tasks take other times than planned.
 #pragma once
 
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::simulate {
 
@@ -17,8 +17,8 @@ struct Robustness {
   double slow_rank_ns = 0;           // without noise
 };
 
-/// The robustness of a report's plan. The draws use the problem's seed and the following seeds, so plans of one graph
+/// The robustness of a report's plans. The draws use the problem's seed and the following seeds, so plans of one graph
 /// get equal noise. Simulates every rank `draws` times. Throws UserError on a disturbance out of range.
-Robustness robustness_of(const PlanReport& report, const PlanningProblem& problem, const Disturbance& disturbance);
+Robustness robustness_of(const Report& report, const Problem& problem, const Disturbance& disturbance);
 
 }  // namespace weft::simulate

@@ -4,11 +4,11 @@
 
 namespace weft::simulate {
 
-SimulatedStep::SimulatedStep(const PlanReport& report)
-    : plan(*report.plan),
-      graph(*report.plan->graph),
-      costs(report.costs),
-      trace(report.step()),
+SimulatedStep::SimulatedStep(const Report& report, std::size_t of_class)
+    : plan(*report.classes[of_class].plan),
+      graph(report.classes[of_class].graph()),
+      costs(report.costs[of_class]),
+      trace(report.step(of_class)),
       computing(plan::busy_times(plan, trace).compute) {
   begin_.resize(graph.tasks().size());
   end_.resize(graph.tasks().size());

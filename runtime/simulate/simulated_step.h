@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::simulate {
 
 /// Times of a trace are rounded to nanoseconds, so times that differ by less than this are equal.
 inline constexpr double kTick = 2;
 
-/// Times are nanoseconds since the step's begin. The report must outlive it.
+/// The step of one class. Times are nanoseconds since the step's begin. The report must outlive it.
 class SimulatedStep {
  public:
-  explicit SimulatedStep(const PlanReport& report);
+  explicit SimulatedStep(const Report& report, std::size_t of_class = 0);
 
   double begin(graph::TaskId task) const { return begin_[task.index()]; }
   double end(graph::TaskId task) const { return end_[task.index()]; }

@@ -322,15 +322,6 @@ class Simulator {
   std::vector<SimulatedRank>* ranks_result_ = nullptr;
 };
 
-Simulation run(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
-               const cost::Machine& machine, const SimulationOptions& options) {
-  check_options(options);
-  const std::vector<int> links =
-      options.link_of_channel.empty() ? links_of_channels(machine, options.grid) : options.link_of_channel;
-  for (std::size_t k = 0; k < plans.size(); ++k) check_plan(*plans[k], costs[k], links);
-  return Simulator(plans, costs, machine, options, links).run();
-}
-
 }  // namespace
 
 std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Grid& grid) {
@@ -352,19 +343,17 @@ std::vector<int> links_of_channels(const graph::Graph& graph) {
   return links;
 }
 
-Simulation simulate(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
-                    const SimulationOptions& options) {
-  const plan::Plan* const one = &plan;
-  return run(std::span(&one, 1), std::span(&costs, 1), machine, options);
-}
-
-Simulation simulate_together(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
-                             const cost::Machine& machine, const SimulationOptions& options) {
+Simulation simulate(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
+                    const cost::Machine& machine, const SimulationOptions& options) {
+  check_options(options);
   if (plans.empty() || plans.size() != costs.size() || static_cast<std::int64_t>(plans.size()) != options.grid.pipe) {
     throw std::logic_error(fmt::format("{} plans and {} costs for a pipeline of {} stages", plans.size(), costs.size(),
                                        options.grid.pipe));
   }
-  return run(plans, costs, machine, options);
+  const std::vector<int> links =
+      options.link_of_channel.empty() ? links_of_channels(machine, options.grid) : options.link_of_channel;
+  for (std::size_t k = 0; k < plans.size(); ++k) check_plan(*plans[k], costs[k], links);
+  return Simulator(plans, costs, machine, options, links).run();
 }
 
 }  // namespace weft::simulate

@@ -59,18 +59,13 @@ std::vector<int> links_of_channels(const graph::Graph& graph);
 /// - ranks of a core pool whose computations and transports need more cores than it has get one share of their cores:
 ///   of the rate of their computations, and of that of collectives beside these.
 /// A task's noise only depends on seed, step, rank and task, so that plans of one graph are compared with equal noise.
-/// Throws UserError on options out of range, std::logic_error if the costs are of another graph, and RuntimeFault
-/// naming the tasks when the plan can't be run to its end.
-Simulation simulate(const plan::Plan& plan, const cost::TaskCosts& costs, const cost::Machine& machine,
-                    const SimulationOptions& options);
-
-/// The same of a pipeline: plans[k] is the plan of the ranks with pipe coordinate k, and the plans fit together
-/// (plan::check()). A message is a collective of two, a Send and its Receive: it begins when both have
-/// arrived, takes its Send's time, and ends for both at once. A Receive's own cost counts for nothing but cores. A link
-/// carries both directions at once: messages that leave a rank share it among themselves and with collectives, and so
-/// do messages that arrive. With one plan it is simulate(). Throws std::logic_error, too, if the number of plans isn't
-/// that of the grid's stages.
-Simulation simulate_together(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
-                             const cost::Machine& machine, const SimulationOptions& options);
+/// plans[k] is the plan of the ranks with pipe coordinate k, and the plans fit together (plan::check()). A message is a
+/// collective of two, a Send and its Receive: it begins when both have arrived, takes its Send's time, and ends for
+/// both at once. A Receive's own cost counts for nothing but cores. A link carries both directions at once: messages
+/// that leave a rank share it among themselves and with collectives, and so do messages that arrive. Throws UserError
+/// on options out of range, std::logic_error if the costs are of another graph or the number of plans isn't that of the
+/// grid's stages, and RuntimeFault naming the tasks when the plans can't be run to their end.
+Simulation simulate(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
+                    const cost::Machine& machine, const SimulationOptions& options);
 
 }  // namespace weft::simulate

@@ -16,7 +16,7 @@
 #include "runtime/cost/machine_files.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "study/search/closed_forms.h"
 #include "study/search/small_steps.h"
 #include "train/config/resolved_run.h"
@@ -78,10 +78,10 @@ std::vector<Choice> choices_of_axonn(const train::ResolvedRun& run, const Publis
 PlannedGrid planned_grid(const train::ResolvedRun& run, const Choice& choice) {
   PlannedGrid candidate{.run = run, .choice = choice};
   candidate.run.config = with_choice(run.config, choice);
-  const simulate::PlanReport report = simulate::report_plan(train::planning_problem(candidate.run), run.policy);
+  const simulate::Report report = simulate::report_plan(train::planning_problem(candidate.run), run.policy);
   if (!report.planned() || !report.order_for_memory().empty()) return candidate;
-  candidate.plan = report.plan;
-  candidate.memory_bytes = report.memory_bytes;
+  candidate.plan = report.first().plan;
+  candidate.memory_bytes = report.memory_bytes();
   candidate.step_ns = report.step_ns();
   return candidate;
 }
@@ -103,11 +103,11 @@ Estimate estimate_of(const train::ResolvedRun& run, const Choice& choice) {
   for (const SmallSteps::Size& size : sizes.sizes()) {
     own.config.model.layers = size.layers;
     own.config.global_batch = sequences * size.micro_batches;
-    simulate::PlanningProblem problem = train::planning_problem(own);
+    simulate::Problem problem = train::planning_problem(own);
     problem.options.memory = problem.options.memory_limit = 0;
-    const simulate::PlanReport report = simulate::report_plan(problem, run.policy);
+    const simulate::Report report = simulate::report_plan(problem, run.policy);
     step_ns.push_back(report.step_ns());
-    bytes.push_back(static_cast<double>(report.memory_bytes));
+    bytes.push_back(static_cast<double>(report.memory_bytes()));
   }
   return {choice, sizes.extrapolated(step_ns), static_cast<std::int64_t>(sizes.extrapolated(bytes))};
 }
@@ -170,12 +170,12 @@ std::vector<PlannedGrid> candidates_of(const PublishedPoint& point, std::size_t 
   return candidates;
 }
 
-simulate::PlanReport simulated(const PlannedGrid& candidate, const cost::Machine& machine) {
+simulate::Report simulated(const PlannedGrid& candidate, const cost::Machine& machine) {
   train::ResolvedRun run = candidate.run;
   run.machine = std::make_shared<const cost::Machine>(machine);
-  simulate::PlanReport report;
-  report.plan = candidate.plan;
-  simulate::simulate_again(report, train::planning_problem(run, candidate.plan->graph));
+  simulate::Report report;
+  report.classes.push_back({.plan = candidate.plan, .rewrites = {}});
+  simulate::simulate_again(report, train::planning_problem(run, {candidate.plan->graph}));
   return report;
 }
 
@@ -265,7 +265,7 @@ class RunsOfMachine {
     };
     const PlannedGrid& best = candidates_[i].at(static_cast<std::size_t>(fastest(constants)));
     const cost::Machine machine = with_constants(machine_, constants);
-    const simulate::PlanReport report = simulated(best, machine);
+    const simulate::Report report = simulated(best, machine);
     const PublishedPoint& own = points_[i];
     const FittedConstants others = fit([&](const PublishedPoint& point) { return point.ranks != own.ranks; });
     return {.published = own,
@@ -275,8 +275,8 @@ class RunsOfMachine {
             .left_out_ns = fastest_ns(surfaces_[i], others),
             .hardware_flops = flops(i),
             .memory_bytes = best.memory_bytes,
-            .compute_ns = static_cast<double>(report.overlap.compute),
-            .exposed_ns = static_cast<double>(report.overlap.exposed),
+            .compute_ns = static_cast<double>(report.first().overlap.compute),
+            .exposed_ns = static_cast<double>(report.first().overlap.exposed),
             .switches = switched_steps(best, machine)};
   }
 

@@ -38,7 +38,7 @@ bool is_pipeline(const BenchInstance& instance) {
   return !instance.is_graph() && config_of(instance).grid.pipe > 1;
 }
 
-simulate::PlanningProblem problem_of(const BenchInstance& instance) {
+simulate::Problem problem_of(const BenchInstance& instance) {
   if (!instance.is_graph()) return train::planning_problem(train::resolve(config_of(instance), 0));
   // Collectives may change places, and computations keep their recorded order.
   const graph::OpenGraph graph = inspect::read_graph_file(instance.file);
@@ -54,26 +54,16 @@ train::ResolvedRun run_of(const BenchInstance& instance, const std::string& poli
   return train::resolve(std::move(config), 0);
 }
 
-std::vector<int> links_of(const simulate::PlanningProblem& problem) {
-  return simulate::simulation_options(problem).link_of_channel;
-}
-
-std::vector<int> links_of(const simulate::JointProblem& problem) {
-  const std::vector<int>& given = problem.simulation.link_of_channel;
-  return given.empty() ? simulate::links_of_channels(problem.machine, problem.grid) : given;
-}
-
 using Graphs = std::vector<std::shared_ptr<const graph::Graph>>;
 
 /// Of graphs that a problem's policies order, and of what the simulation of an order of theirs depends on.
-template <class Problem>
-std::uint64_t fingerprint_of(const Graphs& graphs, const Problem& problem) {
+std::uint64_t fingerprint_of(const Graphs& graphs, const simulate::Problem& problem) {
   Fingerprint fingerprint;
   for (const auto& graph : graphs) {
     fingerprint.add(graph->fingerprint());
     for (const double ns : policy::costs_of(*graph, problem.options).ns) fingerprint.add(ns);
   }
-  for (const int link : links_of(problem)) fingerprint.add(link);
+  for (const int link : simulate::simulation_options(problem).link_of_channel) fingerprint.add(link);
   for (const cost::Slowdown& each : problem.machine.slowdowns)
     fingerprint.add(each.compute).add(each.collective).add(each.factor);
   fingerprint.add(problem.machine.cores).add(problem.machine.transport_cpu).add(problem.machine.shared_cores);
@@ -91,33 +81,19 @@ Graphs rewritten(const Graphs& graphs, const policy::Policy& policy, const polic
   return all;
 }
 
-graph::OpenGraph open_graph(const Graphs& graphs, const simulate::PlanningProblem& problem, const std::string& name) {
-  return simulate::open_graph_of(*graphs.front(), policy::costs_of(*graphs.front(), problem.options), problem, name);
-}
-
-graph::OpenGraph open_graph(const Graphs& graphs, const simulate::JointProblem& problem, const std::string& name) {
+graph::OpenGraph open_graph(const Graphs& graphs, const simulate::Problem& problem, const std::string& name) {
   std::vector<cost::TaskCosts> costs;
   for (const auto& graph : graphs) costs.push_back(policy::costs_of(*graph, problem.options));
   return simulate::open_graph_of(graphs, costs, problem, name);
 }
 
-Graphs graphs_of(const simulate::PlanReport& report) {
-  return {report.plan->graph};
-}
-
-Graphs graphs_of(const simulate::JointReport& report) {
-  Graphs graphs;
-  for (const auto& plan : report.plans) graphs.push_back(plan->graph);
-  return graphs;
-}
-
-template <class Report, class Problem>
-void enter_if_planned(BenchRow& row, const Report& report, const Problem& problem, CertificateBook& book) {
+void enter_if_planned(BenchRow& row, const simulate::Report& report, const simulate::Problem& problem,
+                      CertificateBook& book) {
   if (!report.planned()) {
     row.reason = first_line(report.refusal);
     return;
   }
-  const Graphs graphs = graphs_of(report);
+  const Graphs graphs = report.graphs();
   const StepFigures figures = figures_of(report);
   row.step_ns = figures.step_ns;
   row.exposed_ns = figures.exposed_ns;
@@ -134,10 +110,10 @@ BenchRow solved(const BenchJob& job, CertificateBook& book) {
   try {
     if (job.step.pipeline) {
       const train::ResolvedRun run = run_of(job.instance, job.policy.name);
-      const simulate::JointProblem problem = train::joint_problem(run);
-      enter_if_planned(row, simulate::report_together(problem, run.policy), problem, book);
+      const simulate::Problem problem = train::planning_problem(run);
+      enter_if_planned(row, simulate::report_plan(problem, run.policy), problem, book);
     } else {
-      const simulate::PlanningProblem problem = problem_of(job.instance);
+      const simulate::Problem problem = problem_of(job.instance);
       enter_if_planned(row, simulate::report_plan(problem, job.policy), problem, book);
     }
   } catch (const UserError& error) {
@@ -189,31 +165,23 @@ std::vector<BenchRow> run_bench(std::span<const BenchJob> jobs, int threads, Cer
 
 BenchStep step_of(const BenchInstance& instance) {
   BenchStep step{.pipeline = is_pipeline(instance)};
-  const auto enter = [&](const Graphs& graphs, const auto& problem) {
-    step.fingerprint = fingerprint_of(graphs, problem);
-    for (const auto& graph : graphs) step.tasks += std::ssize(graph->tasks());
-  };
-  if (step.pipeline) {
-    const simulate::JointProblem problem = train::joint_problem(train::resolve(config_of(instance), 0));
-    enter(problem.classes, problem);
-  } else {
-    const simulate::PlanningProblem problem = problem_of(instance);
-    enter({problem.graph}, problem);
-  }
+  const simulate::Problem problem = problem_of(instance);
+  step.fingerprint = fingerprint_of(problem.classes, problem);
+  for (const auto& graph : problem.classes) step.tasks += std::ssize(graph->tasks());
   return step;
 }
 
 void refresh_bounds(const BenchInstance& instance, const BenchStep& step, std::span<BenchRow> rows,
                     CertificateBook& book) {
   std::map<std::uint64_t, std::uint64_t> proofs;  // by BenchRow::graph
-  const auto refresh = [&](BenchRow& row, const Graphs& graphs, const auto& problem, const policy::Policy& policy) {
-    const Graphs own = rewritten(graphs, policy, problem.options, problem.rewrites);
+  const auto refresh = [&](BenchRow& row, const simulate::Problem& problem, const policy::Policy& policy) {
+    const Graphs own = rewritten(problem.classes, policy, problem.options, problem.rewrites);
     if (fingerprint_of(own, problem) != row.graph) return;
     row.proof = book.enter(row.instance, row.policy, open_graph(own, problem, row.instance), row.step_ns);
     row.bound_ns = book.bound_ns(row.proof);
     proofs.emplace(row.graph, row.proof);
   };
-  std::optional<simulate::PlanningProblem> problem;
+  std::optional<simulate::Problem> problem;
   if (!step.pipeline) problem = problem_of(instance);
   for (BenchRow& row : rows) {
     if (row.instance != instance.name || row.step != step.fingerprint || !row.possible()) continue;
@@ -225,11 +193,10 @@ void refresh_bounds(const BenchInstance& instance, const BenchStep& step, std::s
     }
     const std::string name = is_built_in(row.policy) ? row.policy : policy::default_policy()->name();
     if (problem) {
-      refresh(row, {problem->graph}, *problem, *policy::named_policy(name));
+      refresh(row, *problem, *policy::named_policy(name));
     } else {
       const train::ResolvedRun run = run_of(instance, name);
-      const simulate::JointProblem joint = train::joint_problem(run);
-      refresh(row, joint.classes, joint, *run.policy);
+      refresh(row, train::planning_problem(run), *run.policy);
     }
   }
 }

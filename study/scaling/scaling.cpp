@@ -13,7 +13,7 @@
 #include "base/text/parse_number.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "study/step_figures.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
@@ -74,7 +74,7 @@ std::int64_t batch_of(const ScalingStudy& study, std::int64_t batch, const Scali
 struct PlannedStep {
   train::ResolvedRun run;
   Choice choice = {};
-  simulate::PlanReport report = {};
+  simulate::Report report = {};
 };
 
 PlannedStep searched_step(const ScalingStudy& study, const Series& series, const ScalingPoint& point,
@@ -113,22 +113,22 @@ PlannedStep given_step(const ScalingStudy& study, const Series& series, const Sc
 
 void enter(const ScalingStudy& study, const PlannedStep& step, ScalingRow& row) {
   const train::RunConfig& config = step.run.config;
-  const simulate::PlanReport& report = step.report;
-  const simulate::PlanningProblem problem = train::planning_problem(step.run, report.plan->graph);
+  const simulate::Report& report = step.report;
+  const simulate::Problem problem = train::planning_problem(step.run, report.graphs());
   const auto seeds = static_cast<std::size_t>(study.seeds);
   std::vector<double> steps(seeds, report.step_ns() * 1e-6);
-  std::vector<double> exposed(seeds, static_cast<double>(report.overlap.exposed) * 1e-6);
+  std::vector<double> exposed(seeds, static_cast<double>(report.first().overlap.exposed) * 1e-6);
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism,
                                     static_cast<std::size_t>(std::max(1, study.search.threads)));
   tbb::parallel_for(std::size_t{0}, study.noise > 0 ? seeds : 0, [&](std::size_t i) {
-    simulate::PlanningProblem noisy = problem;
+    simulate::Problem noisy = problem;
     noisy.simulation.noise = study.noise;
     noisy.simulation.traced_ranks = 1;
     noisy.simulation.seed = config.seed + i;
-    simulate::PlanReport again = report;
+    simulate::Report again = report;
     simulate::simulate_again(again, noisy);
     steps[i] = again.step_ns() * 1e-6;
-    exposed[i] = static_cast<double>(again.overlap.exposed) * 1e-6;
+    exposed[i] = static_cast<double>(again.first().overlap.exposed) * 1e-6;
   });
   row.policy = report.policy.name;
   row.choice = step.choice;
@@ -137,7 +137,7 @@ void enter(const ScalingStudy& study, const PlannedStep& step, ScalingRow& row) 
   row.low_ms = quantile(steps, 0.05);
   row.high_ms = quantile(steps, 0.95);
   row.exposed_ms = quantile(exposed, 0.5);
-  row.memory_bytes = report.memory_bytes;
+  row.memory_bytes = report.memory_bytes();
   row.flops = config.model.train_flops_per_token(config.seq_len) *
               static_cast<double>(config.global_batch * config.seq_len) / (row.step_ms * 1e-3);
   row.mfu = row.flops / static_cast<double>(row.ranks) / problem.machine.flops(config.dtype);

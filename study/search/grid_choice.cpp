@@ -86,8 +86,8 @@ std::optional<train::Setting> memory_setting_of(train::RunConfig config, const s
   train::apply_settings(config, chosen);
   config.ranks = 0;  // the grid's; if they aren't those of the world, the run refuses them
   const train::ResolvedRun run = train::resolve(std::move(config), 0);
-  const simulate::PlanReport report = simulate::report_plan(train::planning_problem(run), run.policy);
-  if (!report.planned() || report.memory_bytes <= bytes) return std::nullopt;
+  const simulate::Report report = simulate::report_plan(train::planning_problem(run), run.policy);
+  if (!report.planned() || report.memory_bytes() <= bytes) return std::nullopt;
   return train::Setting{"memory", exact_bytes(bytes), kSource};
 }
 

@@ -286,33 +286,23 @@ class Search {
     train::ResolvedRun run = run_;
     run.config = with_choice(std::move(run.config), configuration.choice);
     run.policy = policy;
-    if (!has_stages(configuration)) {
-      const auto report =
-          std::make_shared<const simulate::PlanReport>(simulate::report_plan(train::planning_problem(run), policy));
-      take(configuration, report, report->memory_bytes);
-      configuration.report = report;
-      return;
-    }
-    run.config.policy = policy.name;
-    run.config.policy_chunks = policy->chunks();
-    try {
-      train::fill_in(run.config, 0);
-    } catch (const UserError&) {
-      return;  // it wants more stages than there are layers
+    if (has_stages(configuration)) {
+      run.config.policy = policy.name;
+      run.config.policy_chunks = policy->chunks();
+      try {
+        train::fill_in(run.config, 0);
+      } catch (const UserError&) {
+        return;  // it wants more stages than there are layers
+      }
     }
     const auto report =
-        std::make_shared<const simulate::JointReport>(simulate::report_together(train::joint_problem(run), policy));
-    take(configuration, report, report->planned() ? report->peak_memory_bytes() : 0);
-    configuration.joint = report;
-  }
-
-  template <class Report>
-  static void take(Configuration& configuration, const std::shared_ptr<const Report>& report, std::int64_t bytes) {
+        std::make_shared<const simulate::Report>(simulate::report_plan(train::planning_problem(run), policy));
     configuration.exact = report->planned();
+    configuration.report = report;
     if (!configuration.exact) return;
     configuration.policy = report->policy.name;
     configuration.step_ns = report->step_ns();
-    configuration.memory_bytes = bytes;
+    configuration.memory_bytes = report->memory_bytes();
   }
 
   /// The faster of the configuration's plan and another.
@@ -320,7 +310,6 @@ class Search {
     if (!planned.exact || (configuration.exact && configuration.step_ns <= planned.step_ns)) return;
     configuration.exact = true;
     configuration.report = planned.report;
-    configuration.joint = planned.joint;
     configuration.policy = planned.policy;
     configuration.step_ns = planned.step_ns;
     configuration.memory_bytes = planned.memory_bytes;

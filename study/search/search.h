@@ -11,8 +11,7 @@
 
 #include "base/status_line.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/joint_report.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "study/search/choice.h"
 #include "study/search/step_estimate.h"
 #include "train/config/resolved_run.h"
@@ -41,9 +40,7 @@ struct Configuration {
   double step_ns = 0;
   std::int64_t memory_bytes = 0;
   bool exact = false;
-  // If exact: of a step with pipeline stages the second one.
-  std::shared_ptr<const simulate::PlanReport> report = nullptr;
-  std::shared_ptr<const simulate::JointReport> joint = nullptr;
+  std::shared_ptr<const simulate::Report> report = nullptr;  // if exact
 };
 
 struct SearchResult {

@@ -31,22 +31,20 @@ struct Limit {
   double ns = 0;
 };
 
-/// The greatest part of a finalist's step that isn't its computations at full speed.
-Limit limit_of(const simulate::PlanReport& report) {
+/// The greatest part of a finalist's step that isn't its computations at full speed; of a pipeline the mean idle time
+/// of its ranks, which messages may cause too.
+Limit limit_of(const Configuration& configuration) {
+  const simulate::Report& report = *configuration.report;
+  if (report.classes.size() > 1) return {"bubble", simulate::bubble_share(report.times()) * report.step_ns()};
   Limit greatest{"contention", report.simulation.ranks.front().contention_ns};
-  for (const simulate::ChannelTimes& channel : report.channels) {
+  for (const simulate::ChannelTimes& channel : report.first().channels) {
     if (channel.exposed_ns > greatest.ns) greatest = {channel.stream, channel.exposed_ns};
   }
   return greatest;
 }
 
-/// Of a pipeline the mean idle time of its ranks, which messages may cause too.
-Limit limit_of(const simulate::JointReport& report) {
-  return {"bubble", report.bubble_share() * report.step_ns()};
-}
-
-Limit limit_of(const Configuration& configuration) {
-  return configuration.joint ? limit_of(*configuration.joint) : limit_of(*configuration.report);
+bool is_pipeline(const Configuration& configuration) {
+  return configuration.report->classes.size() > 1;
 }
 
 std::string limit_text(const Configuration& configuration) {
@@ -58,12 +56,12 @@ std::string limit_text(const Configuration& configuration) {
 }
 
 double exposed_ns(const Configuration& configuration) {
-  return (configuration.joint ? figures_of(*configuration.joint) : figures_of(*configuration.report)).exposed_ns;
+  return figures_of(*configuration.report).exposed_ns;
 }
 
 /// Idle time of a pipeline's mean rank.
 double idle_ns(const Configuration& configuration) {
-  return configuration.joint ? limit_of(*configuration.joint).ns : 0;
+  return is_pipeline(configuration) ? limit_of(configuration).ns : 0;
 }
 
 /// The rewrites that the policy chose for its memory.
@@ -153,28 +151,29 @@ std::string difference_text(const StepPart& part) {
 }
 
 /// The parts that together make a step, or nearly so.
-std::vector<StepPart> parts_of(const simulate::PlanReport& one, const simulate::PlanReport& other) {
-  return {{"computing alone", one.alone.compute_ns, other.alone.compute_ns},
+std::vector<StepPart> parts_of(const simulate::Report& one, const simulate::Report& other) {
+  return {{"computing alone", one.first().alone.compute_ns, other.first().alone.compute_ns},
           {"slowed down by communication", one.simulation.ranks.front().contention_ns,
            other.simulation.ranks.front().contention_ns},
           {std::string(kAllExposed), figures_of(one).exposed_ns, figures_of(other).exposed_ns}};
 }
 
 /// The exposed and the whole time of each channel that one of the steps has, by turns.
-std::vector<StepPart> channels_of(const simulate::PlanReport& one, const simulate::PlanReport& other) {
+std::vector<StepPart> channels_of(const simulate::Report& one, const simulate::Report& other) {
   std::vector<StepPart> parts;
-  const auto channel_in = [](const simulate::PlanReport& report, const std::string& stream) {
-    const auto found = std::ranges::find(report.channels, stream, &simulate::ChannelTimes::stream);
-    return found == report.channels.end() ? simulate::ChannelTimes{} : *found;
+  const auto channel_in = [](const simulate::Report& report, const std::string& stream) {
+    const auto found = std::ranges::find(report.first().channels, stream, &simulate::ChannelTimes::stream);
+    return found == report.first().channels.end() ? simulate::ChannelTimes{} : *found;
   };
   const auto add = [&](const std::string& stream) {
     const simulate::ChannelTimes first = channel_in(one, stream), second = channel_in(other, stream);
     parts.push_back({stream + std::string(kExposed), first.exposed_ns, second.exposed_ns});
     parts.push_back({stream + " busy", first.busy_ns, second.busy_ns});
   };
-  for (const simulate::ChannelTimes& channel : one.channels) add(channel.stream);
-  for (const simulate::ChannelTimes& channel : other.channels) {
-    if (std::ranges::find(one.channels, channel.stream, &simulate::ChannelTimes::stream) == one.channels.end()) {
+  for (const simulate::ChannelTimes& channel : one.first().channels) add(channel.stream);
+  for (const simulate::ChannelTimes& channel : other.first().channels) {
+    if (std::ranges::find(one.first().channels, channel.stream, &simulate::ChannelTimes::stream) ==
+        one.first().channels.end()) {
       add(channel.stream);
     }
   }
@@ -202,7 +201,7 @@ std::string loss_text(const Configuration& best, const Configuration& other) {
   const StepPart step{"", best.step_ns, other.step_ns};
   std::string text = fmt::format("{}: {} ({:.1f} %), {} a rank", to_string(other.choice), difference_text(step),
                                  100 * step.difference_ns() / best.step_ns, bytes_text(other.memory_bytes));
-  if (best.joint || other.joint) return text;
+  if (is_pipeline(best) || is_pipeline(other)) return text;
   std::vector<StepPart> channels = channels_of(*best.report, *other.report);
   std::erase_if(channels, [](const StepPart& part) { return !part.name.ends_with(kExposed); });
   const auto most = std::ranges::max_element(channels, {}, &StepPart::distance_ns);
@@ -295,11 +294,11 @@ std::string why_text(const SearchResult& result, std::size_t a, std::size_t b) {
     table.rows.push_back({name, format_time(part.first_ns), format_time(part.second_ns), difference_text(part)});
   };
   row("step", {"", first.step_ns, second.step_ns});
-  if (first.joint || second.joint) {
+  if (is_pipeline(first) || is_pipeline(second)) {
     row(std::string(kAllExposed), {"", exposed_ns(first), exposed_ns(second)});
     row("idle for other stages", {"", idle_ns(first), idle_ns(second)});
   } else {
-    const simulate::PlanReport &one = *first.report, &other = *second.report;
+    const simulate::Report &one = *first.report, &other = *second.report;
     for (const StepPart& part : parts_of(one, other)) row(part.name, part);
     for (const StepPart& part : channels_of(one, other)) row("  " + part.name, part);
   }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "ops/pipeline_layout.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/joint_report.h"
+#include "runtime/simulate/report.h"
 #include "study/search/small_steps.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -42,10 +42,10 @@ std::optional<StageSteps::Step> StageSteps::step_by(const policy::NamedPolicy& s
     } catch (const UserError&) {
       return std::nullopt;  // more stages than layers
     }
-    const simulate::JointReport report = simulate::report_together(train::joint_problem(small), schedule);
+    const simulate::Report report = simulate::report_plan(train::planning_problem(small), schedule);
     if (!report.planned()) return std::nullopt;
     ns.push_back(report.step_ns());
-    bytes.push_back(static_cast<double>(report.peak_memory_bytes()));
+    bytes.push_back(static_cast<double>(report.memory_bytes()));
   }
   return Step{sizes.extrapolated(ns), static_cast<std::int64_t>(sizes.extrapolated(bytes))};
 }

@@ -26,9 +26,9 @@ StepEstimate::StepEstimate(const StepFamily& family, std::int64_t limit)
   static const policy::NamedPolicy axonn = policy::named_policy("axonn"), serial = policy::named_policy("serial"),
                                    program = policy::named_policy("program");
   for (const SmallSteps::Size& size : sizes_.sizes()) {
-    const simulate::PlanningProblem problem =
+    const simulate::Problem problem =
         train::planning_problem(family.one_stage_run_of(size.layers, size.micro_batches, graph::kAxes));
-    steps_.push_back({size, plan::rewrite(problem.graph, problem.rewrites, problem.options.weight_layouts)});
+    steps_.push_back({size, plan::rewrite(problem.classes.front(), problem.rewrites, problem.options.weight_layouts)});
   }
   lean_ = lean_plan_by(*axonn);
   if (limit > 0 && lean_.total > limit) {
@@ -43,8 +43,8 @@ std::vector<plan::Plan> StepEstimate::plans_by(const policy::Policy& policy, std
   std::vector<plan::Plan> plans;
   std::vector<double> totals;
   for (const SmallStep& step : steps_) {
-    simulate::PlanningProblem problem =
-        train::planning_problem(family_.run_of(step.size.layers, step.size.micro_batches, graph::kAxes), step.graph);
+    simulate::Problem problem =
+        train::planning_problem(family_.run_of(step.size.layers, step.size.micro_batches, graph::kAxes), {step.graph});
     problem.options.memory = problem.options.memory_limit = 0;
     plans.push_back(policy::compile_plan(step.graph, policy, problem.options));
     totals.push_back(static_cast<double>(plan::memory_report(plans.back()).total()));
@@ -61,10 +61,11 @@ StepEstimate::LeanPlan StepEstimate::lean_plan_by(const policy::Policy& policy) 
 
 double StepEstimate::program_ns(std::size_t step, const std::array<graph::Axis, 4>& order) const {
   const SmallStep& small = steps_[step];
-  const simulate::PlanningProblem problem =
-      train::planning_problem(family_.run_of(small.size.layers, small.size.micro_batches, order), small.graph);
+  const simulate::Problem problem =
+      train::planning_problem(family_.run_of(small.size.layers, small.size.micro_batches, order), {small.graph});
   const cost::TaskCosts costs = policy::costs_of(*program_[step].graph, problem.options);
-  return simulate::simulate(program_[step], costs, problem.machine, simulate::simulation_options(problem)).step_ns;
+  const plan::Plan* const plan = &program_[step];
+  return simulate::simulate({&plan, 1}, {&costs, 1}, problem.machine, simulate::simulation_options(problem)).step_ns;
 }
 
 double StepEstimate::makespan(std::size_t step, const std::array<graph::Axis, 4>& order, std::int64_t gathers_ahead,
@@ -73,8 +74,8 @@ double StepEstimate::makespan(std::size_t step, const std::array<graph::Axis, 4>
       policy::parse_lhs_rules("memory+release+critical+unlock+consumer+program");
   const SmallStep& small = steps_[step];
   const graph::Graph& graph = *small.graph;
-  simulate::PlanningProblem problem =
-      train::planning_problem(family_.run_of(small.size.layers, small.size.micro_batches, order), small.graph);
+  simulate::Problem problem =
+      train::planning_problem(family_.run_of(small.size.layers, small.size.micro_batches, order), {small.graph});
   problem.options.gathers_ahead = gathers_ahead;
   problem.options.memory_limit = 0;
   if (limit_ > 0 && lean_.total < limit_) {

@@ -81,9 +81,9 @@ StepFamily::StepFamily(const train::ResolvedRun& run, const Choice& choice) : ru
   for (std::size_t corner = 0; corner < kCorners; ++corner) {
     // A step of one micro-batch needs no graph of two, whose factor in of() is zero.
     if (layers_of(corner) > layers() || micro_batches_of(corner) > micro_batches()) continue;
-    const simulate::PlanningProblem small =
+    const simulate::Problem small =
         train::planning_problem(one_stage_run_of(layers_of(corner), micro_batches_of(corner), choice.grid.order));
-    const auto graph = plan::rewrite(small.graph, small.rewrites, small.options.weight_layouts);
+    const auto graph = plan::rewrite(small.classes.front(), small.rewrites, small.options.weight_layouts);
     for (const graph::Task& task : graph->tasks()) {
       const std::size_t kind = kinds.index_of(*graph, task);
       counts_.resize(kinds.size());
@@ -117,7 +117,7 @@ train::ResolvedRun StepFamily::one_stage_run_of(std::int64_t layers, std::int64_
 }
 
 StepNeeds StepFamily::needs(const std::array<graph::Axis, 4>& order) const {
-  const simulate::PlanningProblem problem = train::planning_problem(run_of(layers(), micro_batches(), order), kinds_);
+  const simulate::Problem problem = train::planning_problem(run_of(layers(), micro_batches(), order), {kinds_});
   cost::TaskCosts costs = policy::costs_of(*kinds_, problem.options);
   StepNeeds needs;
   for (std::size_t i = 0; i < counts_.size(); ++i) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "study/search/choice.h"
 #include "train/config/resolved_run.h"
 

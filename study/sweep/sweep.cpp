@@ -93,14 +93,12 @@ void enter(SweepRow& row, const StepFigures& figures, const cost::Machine& machi
 
 /// Plans a problem once, and simulates it for each row's draw of the noise. Returns why there is no plan; "" if there
 /// is one.
-template <class Problem, class Report>
-std::string simulate_draws(const Sweep& sweep, const train::ResolvedRun& run, Problem problem,
-                           std::int64_t traced_ranks, Report (*report_of)(const Problem&, const policy::NamedPolicy&),
-                           std::span<SweepRow> rows) {
+std::string simulate_draws(const Sweep& sweep, const train::ResolvedRun& run, std::span<SweepRow> rows) {
+  simulate::Problem problem = train::planning_problem(run);
   problem.simulation.noise = sweep.noise;
-  problem.simulation.traced_ranks = traced_ranks;
+  problem.simulation.traced_ranks = 1;
   problem.simulation.seed = rows.front().seed;
-  Report report = report_of(problem, run.policy);
+  simulate::Report report = simulate::report_plan(problem, run.policy);
   if (!report.planned()) return report.refusal;
   for (SweepRow& row : rows) {
     if (&row != &rows.front()) {
@@ -116,11 +114,7 @@ std::string simulate_draws(const Sweep& sweep, const train::ResolvedRun& run, Pr
 void simulate_rows(const Sweep& sweep, const policy::NamedPolicy& policy, std::span<SweepRow> rows) {
   std::string reason;
   try {
-    const train::ResolvedRun run = resolve(sweep, rows.front().values, policy);
-    constexpr std::int64_t kOne = 1, kAll = 0;  // a pipeline's times are of one rank of each stage
-    reason = run.config.grid.pipe > 1
-                 ? simulate_draws(sweep, run, train::joint_problem(run), kAll, simulate::report_together, rows)
-                 : simulate_draws(sweep, run, train::planning_problem(run), kOne, simulate::report_plan, rows);
+    reason = simulate_draws(sweep, resolve(sweep, rows.front().values, policy), rows);
   } catch (const UserError& error) {
     reason = error.what();
   }

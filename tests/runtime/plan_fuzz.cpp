@@ -37,6 +37,7 @@
 #include "tests/runtime/links.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/policy/quick_policies.h"
+#include "tests/runtime/simulated_plan.h"
 
 namespace weft::testing {
 namespace {
@@ -187,7 +188,7 @@ void simulate_plan(const plan::Plan& plan, const policy::PolicyOptions& options,
   simulate::SimulationOptions alone;
   alone.link_of_channel = draws.chance(50) ? own_links() : one_link();
   if (draws.chance(50)) machine.slowdowns = {{"", "", 1.3}};
-  const double step = simulate::simulate(plan, costs, machine, alone).step_ns;
+  const double step = testing::simulate_plan(plan, costs, machine, alone).step_ns;
   const simulate::Bounds bounds =
       simulate::lower_bounds({&plan.graph, 1}, {&costs, 1}, machine, options.compute_streams, alone.link_of_channel);
   require(step >= bounds.best() * (1 - 1e-9), fmt::format("{} ns is below the bound of {}", step, bounds.best()));
@@ -202,7 +203,7 @@ void simulate_plan(const plan::Plan& plan, const policy::PolicyOptions& options,
     apart.steps = 2;
     apart.seed = draws.below(1U << 30);
     machine.shared_cores = draws.chance(50);
-    const simulate::Simulation result = simulate::simulate(plan, costs, machine, apart);
+    const simulate::Simulation result = testing::simulate_plan(plan, costs, machine, apart);
     const auto expected = static_cast<std::int64_t>(tasks) * apart.grid.ranks() * apart.steps;
     require(result.events == expected, fmt::format("{} tasks ended of {}", result.events, expected));
     require(std::isfinite(result.step_ns), "the step has no end");

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -34,10 +34,10 @@ class Prices final : public cost::CostModel {
 };
 
 /// Two ranks along the data axis; every channel has a link of its own.
-inline simulate::PlanningProblem problem_of(std::shared_ptr<const graph::Graph> graph, std::map<std::string, double> ns,
-                                            double fallback = 0) {
-  simulate::PlanningProblem problem;
-  problem.graph = std::move(graph);
+inline simulate::Problem problem_of(std::shared_ptr<const graph::Graph> graph, std::map<std::string, double> ns,
+                                    double fallback = 0) {
+  simulate::Problem problem;
+  problem.classes = {std::move(graph)};
   problem.grid.data = 2;
   problem.options.cost_model = std::make_shared<Prices>(std::move(ns), fallback);
   problem.simulation.link_of_channel = own_links();
@@ -54,18 +54,13 @@ class RefusingPolicy final : public policy::Policy {
 };
 
 /// As report_plan() makes it, of an order that no policy made.
-inline simulate::PlanReport report_of(const simulate::PlanningProblem& problem, const plan::Order& order) {
-  simulate::PlanReport report;
+inline simulate::Report report_of(const simulate::Problem& problem, const plan::Order& order) {
+  simulate::Report report;
   report.policy = {"mine", std::make_shared<const RefusingPolicy>()};
-  report.plan = std::make_shared<const plan::Plan>(plan::make_plan(problem.graph, order, report.policy.name));
-  report.costs = policy::costs_of(*problem.graph, problem.options);
-  simulate::SimulationOptions options = problem.simulation;
-  options.grid = problem.grid;
-  report.simulation = simulate::simulate(*report.plan, report.costs, problem.machine, options);
-  report.bounds = simulate::lower_bounds({&problem.graph, 1}, {&report.costs, 1}, problem.machine,
-                                         problem.options.compute_streams, options.link_of_channel);
-  report.overlap = plan::summarize(*report.plan, report.step());
-  report.channels = simulate::channel_times(*report.plan, report.step());
+  const auto plan =
+      std::make_shared<const plan::Plan>(plan::make_plan(problem.classes.front(), order, report.policy.name));
+  report.classes.push_back({.plan = plan, .rewrites = {}, .memory = plan::memory_report(*plan)});
+  simulate::simulate_again(report, problem);
   return report;
 }
 

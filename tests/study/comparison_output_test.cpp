@@ -19,19 +19,20 @@ Comparison small_comparison() {
   all.title = "A model";
   all.source = "thin air";
   for (const auto& [name, step] : std::map<std::string, double>{{"axonn:oar=off,ors=on", 2.5e6}, {"serial", 4e6}}) {
-    simulate::PlanReport report;
+    simulate::Report report;
     report.policy.name = name;
     report.simulation.step_ns = step;
     report.simulation.ranks.emplace_back();
     report.bounds.work = 2e6;
-    report.overlap.communication = 1'000'000;
-    report.overlap.exposed = 250'000;
-    report.channels = {{"x", 1e6, 2.5e5}};
-    report.memory_bytes = 3 << 20;
+    simulate::ClassReport& own = report.classes.emplace_back();
+    own.overlap.communication = 1'000'000;
+    own.overlap.exposed = 250'000;
+    own.channels = {{"x", 1e6, 2.5e5}};
+    own.memory.state = 3 << 20;
     report.planning_ms = 1.5;
     all.reports.push_back(std::move(report));
   }
-  simulate::PlanReport refused;
+  simulate::Report refused;
   refused.policy.name = "broken";
   refused.refusal = "it says \"no\",\nand why";
   all.reports.insert(all.reports.begin(), refused);

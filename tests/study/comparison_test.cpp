@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kMs = 1e6;
 
-simulate::PlanReport report(const std::string& policy, double step_ms, double bound_ms, double exposed_ms) {
-  simulate::PlanReport report;
+simulate::Report report(const std::string& policy, double step_ms, double bound_ms, double exposed_ms) {
+  simulate::Report report;
   report.policy.name = policy;
   report.simulation.step_ns = step_ms * kMs;
   report.simulation.ranks.emplace_back();
@@ -20,18 +20,19 @@ simulate::PlanReport report(const std::string& policy, double step_ms, double bo
   report.bounds.critical_path = bound_ms / 2 * kMs;
   report.bounds.work = bound_ms / 4 * kMs;
   report.bounds.one_machine = bound_ms * kMs;
-  report.overlap.communication = 12'000'000;
-  report.overlap.exposed = static_cast<std::int64_t>(exposed_ms * kMs);
-  report.overlap.overlapped = report.overlap.communication - report.overlap.exposed;
-  report.channels = {{"x", 8 * kMs, exposed_ms / 4 * kMs}, {"data", 4 * kMs, exposed_ms * 3 / 4 * kMs}};
-  report.alone = {8 * kMs, 12 * kMs};
-  report.memory_bytes = 3 << 20;
+  simulate::ClassReport& own = report.classes.emplace_back();
+  own.overlap.communication = 12'000'000;
+  own.overlap.exposed = static_cast<std::int64_t>(exposed_ms * kMs);
+  own.overlap.overlapped = own.overlap.communication - own.overlap.exposed;
+  own.channels = {{"x", 8 * kMs, exposed_ms / 4 * kMs}, {"data", 4 * kMs, exposed_ms * 3 / 4 * kMs}};
+  own.alone = {8 * kMs, 12 * kMs};
+  own.memory.state = 3 << 20;
   report.planning_ms = 1.5;
   return report;
 }
 
-simulate::PlanReport refused(const std::string& policy) {
-  simulate::PlanReport report;
+simulate::Report refused(const std::string& policy) {
+  simulate::Report report;
   report.policy.name = policy;
   report.refusal = "it can't";
   return report;
@@ -42,7 +43,7 @@ Comparison comparison() {
   comparison.title = "A model";
   comparison.source = "thin air";
   comparison.reports = {report("serial", 20, 8, 12), refused("broken"), report("program", 10, 8, 3)};
-  comparison.problem = {comparison.reports[0].bounds, comparison.reports[0].alone};
+  comparison.problem = {comparison.reports[0].bounds, comparison.reports[0].first().alone};
   return comparison;
 }
 
@@ -128,8 +129,8 @@ TEST(Comparison, TheTerminalsTable) {
 TEST(Comparison, TheMarkdownTable) {
   Comparison small = comparison();
   small.reports.erase(small.reports.begin() + 1);
-  for (simulate::PlanReport& report : small.reports)
-    report.channels.pop_back();  // with one channel, its column would equal "exposed ms"
+  for (simulate::Report& report : small.reports)
+    report.classes.front().channels.pop_back();  // with one channel, its column would equal "exposed ms"
   small.problem.bounds.energy = 7 * kMs;
   const std::string text = comparison_text(small, TableStyle::markdown);
   EXPECT_TRUE(

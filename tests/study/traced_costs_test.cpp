@@ -20,18 +20,18 @@ train::ResolvedRun run_on(const std::string& machine) {
 
 TEST(TracedCosts, SimulateTheStepThatWasTraced) {
   const train::ResolvedRun run = run_on("dgx-h100");
-  const simulate::PlanningProblem problem = train::planning_problem(run);
-  simulate::PlanReport report = simulate::report_plan(problem, run.policy);
+  const simulate::Problem problem = train::planning_problem(run);
+  simulate::Report report = simulate::report_plan(problem, run.policy);
   ASSERT_TRUE(report.planned()) << report.refusal;
   const double traced = report.step_ns();
   std::vector<plan::RankTrace> ranks;
   for (const simulate::SimulatedRank& rank : report.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
-  const plan::Recording recording = plan::record(*report.plan, ranks, 2, problem.grid);
+  const plan::Recording recording = plan::record(*report.first().plan, ranks, 2, problem.grid);
 
-  const simulate::PlanningProblem other = train::planning_problem(run_on("laptop"));
+  const simulate::Problem other = train::planning_problem(run_on("laptop"));
   simulate::simulate_again(report, other);
   EXPECT_GT(report.step_ns(), 10 * traced);  // another machine knows nothing of this one
-  const simulate::PlanningProblem own = with_traced_costs(other, *report.plan, recording);
+  const simulate::Problem own = with_traced_costs(other, *report.first().plan, recording);
   simulate::simulate_again(report, own);
   EXPECT_NEAR(report.step_ns(), traced, 0.02 * traced);
   EXPECT_LE(report.bounds.best(), 1.02 * traced);

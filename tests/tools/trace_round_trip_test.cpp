@@ -72,7 +72,7 @@ std::vector<std::optional<std::size_t>> originals(const plan::Recording& recordi
 double simulated_ns(const graph::OpenGraph& open, const std::optional<cost::Machine>& machine) {
   simulate::OpenChoices choices;
   choices.machine = machine;
-  const simulate::PlanReport report =
+  const simulate::Report report =
       simulate::report_plan(simulate::open_problem(open, choices), policy::named_policy("recorded"));
   EXPECT_TRUE(report.planned()) << report.refusal;
   return report.step_ns();
@@ -97,8 +97,8 @@ RoundTrip round_trip(const plan::Recording& recording, const inspect::PytorchTra
   for (const auto& pair : found) out.both += truth.contains(pair) ? 1 : 0;
   out.error_percent = trace.ranks.at(0).error_percent();
   out.recorded_ns = step.recorded_ns;
-  const simulate::PlanningProblem problem = simulate::open_problem(trace.graph, {});
-  const simulate::PlanReport report = simulate::report_plan(problem, policy::named_policy("recorded"));
+  const simulate::Problem problem = simulate::open_problem(trace.graph, {});
+  const simulate::Report report = simulate::report_plan(problem, policy::named_policy("recorded"));
   EXPECT_TRUE(report.planned()) << report.refusal;
   out.step_ns = report.step_ns();
   out.machine_step_ns = simulated_ns(trace.graph, machine);
@@ -125,15 +125,15 @@ NativeStep native_step(const std::string& model, const std::string& grid, const 
   set("model", model), set("model.layers", "4"), set("grid", grid), set("machine", machine), set("policy", policy);
   train::apply_command_line(config, settings);
   const train::ResolvedRun run = train::resolve(std::move(config), 0);
-  const simulate::PlanningProblem problem = train::planning_problem(run);
-  const simulate::PlanReport report = simulate::report_plan(problem, run.policy);
+  const simulate::Problem problem = train::planning_problem(run);
+  const simulate::Report report = simulate::report_plan(problem, run.policy);
   EXPECT_TRUE(report.planned()) << report.refusal;
   NativeStep out{recording_of(report, run.config.grid), problem.machine, report.step_ns(), {}};
   std::map<std::string, std::size_t> by_name;
   for (std::size_t i = 0; i < out.recording.tasks.size(); ++i) by_name[out.recording.tasks[i].name] = i;
   for (const simulate::ExposedCollective& each :
        simulate::explain(problem, report, {.only = {}, .most_remedied = 0, .rewrites = false}).collectives) {
-    out.causes.emplace(by_name.at(report.plan->graph->task(each.task).name), each.cause);
+    out.causes.emplace(by_name.at(report.first().graph().task(each.task).name), each.cause);
   }
   return out;
 }

@@ -145,7 +145,7 @@ OpenInput open_input(graph::OpenGraph graph, const OpenSettings& settings) {
       run.config.memory.value_or(run.machine ? static_cast<std::int64_t>(run.machine->memory_bytes) : 0);
   choices.options.seed = run.config.seed;
   input.problem = simulate::open_problem(input.graph, choices);
-  input.policy = names_policy ? run.policy : simulate::default_open_policy(*input.problem.graph);
+  input.policy = names_policy ? run.policy : simulate::default_open_policy(input.problem.first());
   input.has_machine = run.machine != nullptr;
   input.order_note = note_on_order(input.graph.classes[input.class_index], choices.kept);
   return input;

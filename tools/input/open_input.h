@@ -41,7 +41,7 @@ struct OpenSettings {
 struct OpenInput {
   graph::OpenGraph graph;
   std::size_t class_index = 0;
-  simulate::PlanningProblem problem;
+  simulate::Problem problem;
   policy::NamedPolicy policy;
   bool has_machine = false;  // --machine was given
   std::string order_note;    // what the order that isn't kept means for results; "" if all is kept

@@ -14,10 +14,10 @@ CommandOption scale_option(std::vector<cost::CostScale>& scales) {
           .arity = Arity::each};
 }
 
-void scale_costs(simulate::PlanningProblem& problem, const std::vector<cost::CostScale>& scales) {
+void scale_costs(simulate::Problem& problem, const std::vector<cost::CostScale>& scales) {
   if (scales.empty()) return;
   problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, scales);
-  (void)problem.options.cost_model->costs(*problem.graph);
+  for (const auto& graph : problem.classes) (void)problem.options.cost_model->costs(*graph);
 }
 
 }  // namespace weft::tools

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/cost/scaled_costs.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "tools/command_line/command.h"
 
 namespace weft::tools {
@@ -13,6 +13,6 @@ namespace weft::tools {
 CommandOption scale_option(std::vector<cost::CostScale>& scales);
 
 /// Scales the costs of a problem with a cost model. Throws UserError on a pattern that matches no task of its graph.
-void scale_costs(simulate::PlanningProblem& problem, const std::vector<cost::CostScale>& scales);
+void scale_costs(simulate::Problem& problem, const std::vector<cost::CostScale>& scales);
 
 }  // namespace weft::tools

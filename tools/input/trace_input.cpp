@@ -7,9 +7,11 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "inspect/formats/graph_file.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/formats/trace_file.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/simulate/open_problem.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
@@ -31,16 +33,16 @@ TraceInput read_trace(const std::string& name) {
   return input;
 }
 
-plan::Recording recording_of(const simulate::PlanReport& report, const std::optional<graph::Grid>& grid) {
+plan::Recording recording_of(const simulate::Report& report, const std::optional<graph::Grid>& grid) {
   std::vector<plan::RankTrace> ranks;
   for (const simulate::SimulatedRank& rank : report.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
-  return plan::record(*report.plan, ranks, grid ? static_cast<int>(grid->ranks()) : 1, grid);
+  return plan::record(*report.first().plan, ranks, grid ? static_cast<int>(grid->ranks()) : 1, grid);
 }
 
-TraceInput simulate_step(simulate::PlanningProblem problem, const policy::NamedPolicy& policy, int ranks,
+TraceInput simulate_step(simulate::Problem problem, const policy::NamedPolicy& policy, int ranks,
                          const std::optional<graph::Grid>& grid) {
   problem.simulation.traced_ranks = ranks;
-  const simulate::PlanReport report = simulate::report_plan(problem, policy);
+  const simulate::Report report = simulate::report_plan(problem, policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   const std::string where = problem.machine.name == simulate::kNoMachine ? "" : " on " + problem.machine.name;
   return {fmt::format("policy {}: step {}{}, simulated", report.policy.name, format_time(report.step_ns()), where),

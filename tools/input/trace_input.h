@@ -9,7 +9,7 @@
 #include "graph/grid.h"
 #include "runtime/plan/recording.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::tools {
@@ -28,11 +28,11 @@ bool names_a_trace(const std::string& name);
 TraceInput read_trace(const std::string& name);
 
 /// Every simulated rank that was traced.
-plan::Recording recording_of(const simulate::PlanReport& report, const std::optional<graph::Grid>& grid);
+plan::Recording recording_of(const simulate::Report& report, const std::optional<graph::Grid>& grid);
 
 /// A step of a problem under a policy, with the traces of the first `ranks` ranks where ranks differ. `grid`: of the
 /// ranks, if they have one. Throws UserError on what can't be planned.
-TraceInput simulate_step(simulate::PlanningProblem problem, const policy::NamedPolicy& policy, int ranks,
+TraceInput simulate_step(simulate::Problem problem, const policy::NamedPolicy& policy, int ranks,
                          const std::optional<graph::Grid>& grid);
 
 /// The same of a run, on its machine.

@@ -119,7 +119,7 @@ class MeasuredPipelines {
     for (PipelineStep& step : steps_) {
       if (world_.rank() != 0 || !step.report.planned()) continue;
       step.run.profile = profile_;
-      simulate::simulate_again(step.report, train::joint_problem(step.run));
+      simulate::simulate_again(step.report, train::planning_problem(step.run));
     }
   }
 
@@ -150,10 +150,10 @@ class MeasuredPipelines {
     step.run.profile = profile_;
     line_.tell({fmt::format("planning and simulating {}", name)});
     if (world_.rank() == 0) {
-      const simulate::JointProblem problem = train::joint_problem(step.run);
+      const simulate::Problem problem = train::planning_problem(step.run);
       step.machine = problem.machine.name;
-      step.report = simulate::report_together(problem, step.run.policy);
-      simulate::prove_windows(problem, step.report);
+      step.report = simulate::report_plan(problem, step.run.policy);
+      simulate::prove_windows(problem, {&step.report, 1});
     }
     const bool planned = world_.all_gather(step.report.planned() ? 1 : 0).front() != 0;
     if (!planned && world_.rank() != 0) step.report.refusal = "refused by rank 0";
@@ -170,7 +170,7 @@ class MeasuredPipelines {
       for (const std::size_t i : indices) policies.push_back(steps_[i].run.policy);
       line_.tell({fmt::format("planning {} policies for {}", policies.size(), layout)});
       benchmarks_.push_back({std::move(indices), std::make_unique<train::PolicyBenchmark>(
-                                                     world_, run, policies, train::joint_problem(run).options)});
+                                                     world_, run, policies, train::planning_problem(run).options)});
     }
   }
 
@@ -220,10 +220,10 @@ class MeasuredPipelines {
   }
 
   void add_times(PipelineStep& step, const std::vector<plan::StepTrace>& traces) const {
-    std::vector<const plan::StepTrace*> pointers;
-    for (const plan::StepTrace& trace : traces) pointers.push_back(&trace);
-    const std::vector<simulate::StageTimes> times = simulate::stage_times(step.report.plan_pointers(), pointers);
-    std::vector<simulate::StageTimes>& means = step.measured->times;
+    simulate::PlayedClasses played{.plans = step.report.plans()};
+    for (const plan::StepTrace& trace : traces) played.steps.push_back(&trace);
+    const std::vector<simulate::ClassTimes> times = simulate::class_times(played);
+    std::vector<simulate::ClassTimes>& means = step.measured->times;
     means.resize(times.size());
     const double share = 1.0 / options_.measured_rounds;
     for (std::size_t k = 0; k < times.size(); ++k) {

@@ -10,8 +10,9 @@
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "inspect/drawing/pipeline_chart.h"
+#include "runtime/simulate/bubbles.h"
 #include "runtime/simulate/certify/window_bounds.h"
-#include "runtime/simulate/joint_explain.h"
+#include "study/step_figures.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -53,21 +54,21 @@ TextTable stages_table(const PipelineStep& step) {
                               {.head = "sends, receives", .rank = 3},
                               {.head = "exposed", .rank = 1},
                               {.head = "memory"}}};
-  const simulate::JointReport& report = step.report;
-  for (std::size_t k = 0; k < report.times.size(); ++k) {
-    const simulate::StageTimes& times = report.times[k];
+  const simulate::Report& report = step.report;
+  for (std::size_t k = 0; k < report.classes.size(); ++k) {
+    const simulate::ClassTimes& times = report.classes[k].times;
     table.rows.push_back({fmt::format("{}", k), layers_text(step.run.config.pipeline, static_cast<std::int64_t>(k)),
                           format_time(times.compute), format_time(times.idle()), format_time(times.idle_warm_up),
                           format_time(times.idle_steady), format_time(times.idle_drain), format_time(times.idle_end),
                           format_time(times.communication), format_time(times.exposed),
-                          human_bytes(static_cast<std::uint64_t>(report.memory[k].total()))});
+                          human_bytes(static_cast<std::uint64_t>(report.classes[k].memory.total()))});
   }
   return table;
 }
 
-std::vector<JsonObject> ranks_json(const std::vector<simulate::StageTimes>& stages) {
+std::vector<JsonObject> ranks_json(const std::vector<simulate::ClassTimes>& stages) {
   std::vector<JsonObject> ranks;
-  for (const simulate::StageTimes& times : stages) {
+  for (const simulate::ClassTimes& times : stages) {
     ranks.push_back(JsonObject()
                         .add("pipe", ranks.size())
                         .add("compute_seconds", in_seconds(times.compute))
@@ -107,7 +108,7 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
   }
   double best = 0;
   for (const PipelineStep& step : steps) {
-    const simulate::JointReport& report = step.report;
+    const simulate::Report& report = step.report;
     if (!report.planned()) {
       constexpr std::size_t kMost = 200;  // the cycle of a deadlock may name many tasks
       const std::string reason = report.refusal.substr(0, report.refusal.find('\n'));
@@ -119,12 +120,11 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
       table.best = table.rows.size();
       best = ns;
     }
-    double exposed = 0;
-    for (const simulate::StageTimes& times : report.times) exposed = std::max(exposed, times.exposed);
-    table.rows.push_back({report.policy.name, fmt::format("{}", step.run.config.pipeline.chunks.chunks),
-                          format_time(report.step_ns()), percent(report.gap()), percent(report.bubble_share()),
-                          format_time(exposed), human_bytes(static_cast<std::uint64_t>(report.peak_memory_bytes())),
-                          format_time(report.planning_ms * 1e6)});
+    table.rows.push_back(
+        {report.policy.name, fmt::format("{}", step.run.config.pipeline.chunks.chunks), format_time(report.step_ns()),
+         percent(report.gap()), percent(simulate::bubble_share(report.times())),
+         format_time(study::figures_of(report).exposed_ns),
+         human_bytes(static_cast<std::uint64_t>(report.memory_bytes())), format_time(report.planning_ms * 1e6)});
     if (step.measured) {
       const study::MeasuredSteps& steps_there = step.measured->steps;
       std::vector<std::string>& row = table.rows.back();
@@ -175,12 +175,7 @@ std::string comparison_title(const std::vector<PipelineStep>& steps) {
 }  // namespace
 
 double MeasuredPipeline::bubble_share() const {
-  double idle = 0, all = 0;
-  for (const simulate::StageTimes& stage : times) {
-    idle += stage.idle();
-    all += stage.idle() + stage.compute;
-  }
-  return all > 0 ? idle / all : 0;
+  return simulate::bubble_share(times);
 }
 
 double PipelineStep::tokens_per_second() const {
@@ -198,7 +193,7 @@ PipelineStep simulate_pipeline(train::RunConfig config, const std::string& polic
   }
   PipelineStep step;
   step.run = train::resolve(std::move(config), 0);
-  simulate::JointProblem problem = train::joint_problem(step.run);
+  simulate::Problem problem = train::planning_problem(step.run);
   step.machine = problem.machine.name;
   std::vector<cost::CorePool> pools = std::move(problem.simulation.core_pools);
   problem.simulation = question.simulation;
@@ -207,21 +202,21 @@ PipelineStep simulate_pipeline(train::RunConfig config, const std::string& polic
   if (!question.scales.empty()) {
     problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, question.scales);
   }
-  step.report = simulate::report_together(problem, step.run.policy);
-  simulate::prove_windows(problem, step.report);
+  step.report = simulate::report_plan(problem, step.run.policy);
+  simulate::prove_windows(problem, {&step.report, 1});
   return step;
 }
 
 std::string pipeline_text(const PipelineStep& step, std::optional<std::size_t> width) {
-  const simulate::JointReport& report = step.report;
+  const simulate::Report& report = step.report;
   std::string text = title_of(step) + "\n";
   text += fmt::format("step          {}, {} tokens/s\n", format_time(report.step_ns()),
                       human_count(step.tokens_per_second()));
   text += fmt::format("bound         {}; the step is {} above it\n", format_time(report.bounds.best()),
                       percent(report.gap()));
-  text += fmt::format("bubble        {} of the ranks' time is without a computation\n", percent(report.bubble_share()));
-  text += fmt::format("peak memory   {} of a rank\n\n",
-                      human_bytes(static_cast<std::uint64_t>(report.peak_memory_bytes())));
+  text += fmt::format("bubble        {} of the ranks' time is without a computation\n",
+                      percent(simulate::bubble_share(report.times())));
+  text += fmt::format("peak memory   {} of a rank\n\n", human_bytes(static_cast<std::uint64_t>(report.memory_bytes())));
   text += table_text(stages_table(step), width).plain() + "\n";
   constexpr std::size_t kColumns = 100, kLeast = 60;
   const std::size_t columns = std::clamp(width.value_or(kColumns), kLeast, kColumns);
@@ -229,16 +224,16 @@ std::string pipeline_text(const PipelineStep& step, std::optional<std::size_t> w
 }
 
 JsonObject pipeline_json(const PipelineStep& step) {
-  const simulate::JointReport& report = step.report;
+  const simulate::Report& report = step.report;
   const train::RunConfig& config = step.run.config;
   JsonObject json;
   json.add("policy", report.policy.name);
   if (!report.planned()) return json.add("refused", report.refusal);
-  std::vector<JsonObject> ranks = ranks_json(report.times);
+  std::vector<JsonObject> ranks = ranks_json(report.times());
   for (std::size_t k = 0; k < ranks.size(); ++k) {
     ranks[k]
         .add("layers", layers_text(config.pipeline, static_cast<std::int64_t>(k)))
-        .add("memory_bytes", report.memory[k].total());
+        .add("memory_bytes", report.classes[k].memory.total());
   }
   if (step.measured) {
     const study::MeasuredSteps& steps = step.measured->steps;
@@ -260,9 +255,9 @@ JsonObject pipeline_json(const PipelineStep& step) {
       .add("step_seconds", in_seconds(report.step_ns()))
       .add("bound_seconds", in_seconds(report.bounds.best()))
       .add("gap", report.gap())
-      .add("bubble_share", report.bubble_share())
+      .add("bubble_share", simulate::bubble_share(report.times()))
       .add("tokens_per_second", step.tokens_per_second())
-      .add("memory_bytes", report.peak_memory_bytes())
+      .add("memory_bytes", report.memory_bytes())
       .add("ranks", ranks);
 }
 
@@ -279,7 +274,7 @@ std::string pipeline_comparison_markdown(const std::vector<PipelineStep>& steps)
 }
 
 std::string bubble_text(const PipelineStep& step, std::size_t most, std::optional<std::size_t> width) {
-  const simulate::JointReport& report = step.report;
+  const simulate::Report& report = step.report;
   const std::vector<simulate::BubbleGap> gaps = simulate::bubble_gaps(report);
   TextTable table{.columns = {{.head = "rank"}, {.head = "idle"}}};
   for (std::size_t cause = 0; cause < simulate::kBubbleCauses; ++cause) {
@@ -287,25 +282,26 @@ std::string bubble_text(const PipelineStep& step, std::size_t most, std::optiona
         {.head = std::string(to_string(static_cast<simulate::BubbleCause>(cause))), .rank = static_cast<int>(cause)});
   }
   table.columns.push_back({.head = "could be filled"});
-  const std::vector<simulate::BubbleSums> sums = simulate::bubble_sums(gaps, report.plans.size());
+  const std::vector<simulate::BubbleSums> sums = simulate::bubble_sums(gaps, report.classes.size());
   for (std::size_t k = 0; k < sums.size(); ++k) {
     std::vector<std::string>& cells = table.rows.emplace_back();
-    cells = {fmt::format("{}", k), format_time(report.times[k].idle())};
+    cells = {fmt::format("{}", k), format_time(report.classes[k].times.idle())};
     for (const double ns : sums[k].ns) cells.push_back(format_time(ns));
     cells.push_back(format_time(sums[k].fill_ns));
   }
-  std::string text = fmt::format("{}\nstep {}, bubble {}: for what a rank waits while it doesn't compute\n\n",
-                                 title_of(step), format_time(report.step_ns()), percent(report.bubble_share()));
+  std::string text =
+      fmt::format("{}\nstep {}, bubble {}: for what a rank waits while it doesn't compute\n\n", title_of(step),
+                  format_time(report.step_ns()), percent(simulate::bubble_share(report.times())));
   text += table_text(table, width).plain() + "\nThe longest gaps:\n";
   for (const simulate::BubbleGap& gap : longest(gaps, most)) text += "  " + simulate::to_string(gap, report) + "\n";
   return text;
 }
 
 JsonObject bubble_json(const PipelineStep& step, std::size_t most) {
-  const simulate::JointReport& report = step.report;
+  const simulate::Report& report = step.report;
   const std::vector<simulate::BubbleGap> gaps = simulate::bubble_gaps(report);
   std::vector<JsonObject> ranks, told;
-  for (const simulate::BubbleSums& sums : simulate::bubble_sums(gaps, report.plans.size())) {
+  for (const simulate::BubbleSums& sums : simulate::bubble_sums(gaps, report.classes.size())) {
     JsonObject causes;
     for (std::size_t cause = 0; cause < simulate::kBubbleCauses; ++cause) {
       causes.add(std::string(to_string(static_cast<simulate::BubbleCause>(cause))), in_seconds(sums.ns.at(cause)));

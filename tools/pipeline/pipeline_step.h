@@ -10,7 +10,7 @@
 #include "base/text/json_object.h"
 #include "inspect/drawing/picture.h"
 #include "runtime/cost/scaled_costs.h"
-#include "runtime/simulate/joint_report.h"
+#include "runtime/simulate/report.h"
 #include "study/comparison.h"
 #include "train/config/resolved_run.h"
 
@@ -19,7 +19,7 @@ namespace weft::tools {
 /// Measured steps of a pipeline.
 struct MeasuredPipeline {
   study::MeasuredSteps steps;
-  std::vector<simulate::StageTimes> times;  // by stage, of the rank that stands for it: means over the steps
+  std::vector<simulate::ClassTimes> times;  // by stage, of the rank that stands for it: means over the steps
 
   double bubble_share() const;  // of these ranks' time, without a computation
 };
@@ -28,7 +28,7 @@ struct MeasuredPipeline {
 /// graphs.
 struct PipelineStep {
   train::ResolvedRun run;
-  simulate::JointReport report;
+  simulate::Report report;
   std::string machine;
   std::optional<MeasuredPipeline> measured = std::nullopt;
 

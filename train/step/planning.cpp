@@ -107,35 +107,26 @@ void expect_one_stage(const RunConfig& config) {
       "without pipe");
 }
 
-simulate::PlanningProblem planning_problem(const ResolvedRun& run) {
-  expect_one_stage(run.config);
-  return planning_problem(run, ops::lower_train(run.config.model, step_config(run.config)));
-}
-
-simulate::JointProblem joint_problem(const ResolvedRun& run) {
-  simulate::JointProblem problem;
+simulate::Problem planning_problem(const ResolvedRun& run) {
+  std::vector<std::shared_ptr<const graph::Graph>> classes;
   for (std::int64_t pipe = 0; pipe < run.config.grid.pipe; ++pipe) {
-    problem.classes.push_back(ops::lower_train(run.config.model, step_config(run.config), pipe));
+    classes.push_back(ops::lower_train(run.config.model, step_config(run.config), pipe));
   }
-  problem.grid = run.config.grid;
-  problem.rewrites = chosen_rewrites(run);
-  problem.options = without_costs(run);
-  std::tie(problem.machine, problem.options.cost_model) = costs_of(run);
-  contend(problem.options, problem.machine, run.config.grid);
-  // Which ranks share cores is known of the ranks that were measured.
-  if (run.profile && run.profile->grid.ranks() == run.config.grid.ranks())
-    problem.simulation.core_pools = run.profile->core_pools;
-  return problem;
+  return planning_problem(run, std::move(classes));
 }
 
-simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph) {
-  simulate::PlanningProblem problem;
-  problem.graph = std::move(graph);
+simulate::Problem planning_problem(const ResolvedRun& run, std::vector<std::shared_ptr<const graph::Graph>> classes) {
+  simulate::Problem problem;
+  problem.classes = std::move(classes);
   problem.grid = run.config.grid;
   problem.rewrites = chosen_rewrites(run);
   problem.options = without_costs(run);
   std::tie(problem.machine, problem.options.cost_model) = costs_of(run);
   contend(problem.options, problem.machine, run.config.grid);
+  // Which ranks share cores is known of the ranks that were measured. Identical ranks compute at the same times, when
+  // they were measured too.
+  if (problem.classes.size() > 1 && run.profile && run.profile->grid.ranks() == run.config.grid.ranks())
+    problem.simulation.core_pools = run.profile->core_pools;
   return problem;
 }
 

@@ -7,8 +7,7 @@
 
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/policy.h"
-#include "runtime/simulate/joint_report.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::train {
@@ -29,13 +28,11 @@ std::uint64_t compiled_fingerprint(RunConfig config);
 /// Throws UserError if the grid has pipeline stages.
 void expect_one_stage(const RunConfig& config);
 
-/// The training step of a run, to be planned, simulated and compared. Costs come from the profile for the tasks that it
-/// has, else from the machine (by default a laptop), which also describes the resources that tasks share. Throws
-/// UserError if the grid has pipeline stages.
-simulate::PlanningProblem planning_problem(const ResolvedRun& run);
-/// The same of a pipeline: the graphs of all stages, and the cores that the profile's ranks share.
-simulate::JointProblem joint_problem(const ResolvedRun& run);
-/// planning_problem() for a graph that was lowered already: a training step of the run's grid.
-simulate::PlanningProblem planning_problem(const ResolvedRun& run, std::shared_ptr<const graph::Graph> graph);
+/// The training step of a run, to be planned, simulated and compared: the graphs of all its stages. Costs come from the
+/// profile for the tasks that it has, else from the machine (by default a laptop), which also describes the resources
+/// that tasks share. A pipeline's ranks share the cores that the profile tells.
+simulate::Problem planning_problem(const ResolvedRun& run);
+/// For graphs that were lowered already: a training step of the run's grid.
+simulate::Problem planning_problem(const ResolvedRun& run, std::vector<std::shared_ptr<const graph::Graph>> classes);
 
 }  // namespace weft::train

@@ -44,7 +44,7 @@ struct GraphCertificate {
 };
 
 /// The best bound that windows prove, after heads and tails were adjusted. It bounds the steps of simulate() and
-/// simulate_together() without noise, under every order of this graph, and is never below Bounds::best() by more than
+/// simulate() without noise, under every order of this graph, and is never below Bounds::best() by more than
 /// rounding. Pure. `open` is of open_graph_of().
 GraphCertificate certify_by_windows(const graph::OpenGraph& open);
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "runtime/simulate/certify/certificate.h"
 #include "runtime/simulate/open_problem.h"
@@ -14,26 +15,24 @@ constexpr std::size_t kMostProvedTasks = 20'000;
 
 }  // namespace
 
-void prove_windows(const PlanningProblem& problem, std::span<PlanReport> reports, ProblemBounds* own) {
-  std::map<std::uint64_t, double> proved;  // by graph
-  const auto prove = [&](const graph::Graph& graph, const cost::TaskCosts& costs) {
-    if (graph.tasks().size() > kMostProvedTasks) return 0.0;
-    const auto [found, is_new] = proved.try_emplace(graph.fingerprint(), 0);
-    if (is_new) found->second = certify_by_windows(open_graph_of(graph, costs, problem, "")).bound_ns;
+void prove_windows(const Problem& problem, std::span<Report> reports, ProblemBounds* own) {
+  std::map<std::vector<std::uint64_t>, double> proved;  // by the classes' graphs
+  const auto prove = [&](graph::Classes classes, std::span<const cost::TaskCosts> costs) {
+    std::vector<std::uint64_t> graphs;
+    std::size_t tasks = 0;
+    for (const auto& graph : classes) {
+      graphs.push_back(graph->fingerprint());
+      tasks += graph->tasks().size();
+    }
+    if (tasks > kMostProvedTasks) return 0.0;
+    const auto [found, is_new] = proved.try_emplace(graphs, 0);
+    if (is_new) found->second = certify_by_windows(open_graph_of(classes, costs, problem, "")).bound_ns;
     return found->second;
   };
-  if (own != nullptr) own->bounds.windows = prove(*own->graph, own->costs);
-  for (PlanReport& report : reports) {
-    if (report.planned()) report.bounds.windows = prove(*report.plan->graph, report.costs);
+  if (own != nullptr) own->bounds.windows = prove(own->graphs, own->costs);
+  for (Report& report : reports) {
+    if (report.planned()) report.bounds.windows = prove(report.graphs(), report.costs);
   }
-}
-
-void prove_windows(const JointProblem& problem, JointReport& report) {
-  if (!report.planned()) return;
-  std::size_t tasks = 0;
-  for (const auto& plan : report.plans) tasks += plan->graph->tasks().size();
-  if (tasks <= kMostProvedTasks)
-    report.bounds.windows = certify_by_windows(open_graph_of(report, problem, "")).bound_ns;
 }
 
 }  // namespace weft::simulate

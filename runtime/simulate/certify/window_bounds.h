@@ -3,14 +3,12 @@
 
 #include <span>
 
-#include "runtime/simulate/joint_report.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::simulate {
 
-/// Sets Bounds::windows of the reports' graphs and of the problem's own graph: what certify_by_windows() proves, once
-/// for each graph. Graphs of more than 20,000 tasks are left out, since their proofs take more than a few seconds.
-void prove_windows(const PlanningProblem& problem, std::span<PlanReport> reports, ProblemBounds* own = nullptr);
-void prove_windows(const JointProblem& problem, JointReport& report);
+/// Sets Bounds::windows of the reports' graphs and of the problem's own graphs: what certify_by_windows() proves, once
+/// for equal graphs. Steps of more than 20,000 tasks are left out, since their proofs take more than a few seconds.
+void prove_windows(const Problem& problem, std::span<Report> reports, ProblemBounds* own = nullptr);
 
 }  // namespace weft::simulate

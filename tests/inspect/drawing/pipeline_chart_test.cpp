@@ -4,7 +4,7 @@
 
 #include "tests/inspect/drawing/count_matches.h"
 #include "tests/runtime/pipeline_toy.h"
-#include "tests/runtime/simulate/joint_toy.h"
+#include "tests/runtime/simulate/unit_policy.h"
 
 namespace weft::inspect {
 namespace {
@@ -15,8 +15,8 @@ using testing::PipelineToy;
 using testing::unit_policy;
 using Works = PipelineWork;
 
-simulate::JointReport report_by(const PipelineToy& toy, const testing::UnitPolicy::Units& units) {
-  simulate::JointReport report = simulate::report_together(joint_problem(toy), unit_policy(toy, units));
+simulate::Report report_by(const PipelineToy& toy, const testing::UnitPolicy::Units& units) {
+  simulate::Report report = simulate::report_plan(joint_problem(toy), unit_policy(toy, units));
   EXPECT_EQ(report.refusal, "");
   return report;
 }
@@ -26,7 +26,7 @@ const auto kProgramUnits = [](const PipelineToy& toy, std::int64_t rank) { retur
 
 TEST(PipelineChart, BoxesAreTheWorkOfAStageOnAMicroBatch) {
   const PipelineToy toy({.stages = 2, .micro_batches = 1, .update = 100, .pieces = 2});
-  const simulate::JointReport report = report_by(toy, kGPipeUnits);
+  const simulate::Report report = report_by(toy, kGPipeUnits);
   const std::vector<std::vector<PipelineBox>> rows = pipeline_boxes(pipeline_chart(report));
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[1], (std::vector<PipelineBox>{{Works::forward, 0, 1, 1000, 2000},
@@ -41,7 +41,7 @@ TEST(PipelineChart, BoxesAreTheWorkOfAStageOnAMicroBatch) {
 
 TEST(PipelineChart, TextShowsBubblesAndMemory) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2, .saved = 1024});
-  const simulate::JointReport report = report_by(toy, kGPipeUnits);
+  const simulate::Report report = report_by(toy, kGPipeUnits);
   PipelineChart chart = pipeline_chart(report);
   EXPECT_EQ(chart.title, "by units: step 8.0 us, 25.0 % bubble");
   chart.title = "";
@@ -58,7 +58,7 @@ TEST(PipelineChart, TextShowsBubblesAndMemory) {
 
 TEST(PipelineChart, PicturesHaveABoxForEachPieceOfWork) {
   const PipelineToy toy({.stages = 3, .micro_batches = 4, .update = 50});
-  const simulate::JointReport report = report_by(toy, kGPipeUnits);
+  const simulate::Report report = report_by(toy, kGPipeUnits);
   const PipelineChart chart = pipeline_chart(report);
   const std::string svg = pipeline_picture(std::vector{chart}).svg();
   EXPECT_EQ(count_matches(svg, "<title>forward of micro-batch"), 12U);
@@ -75,7 +75,7 @@ TEST(PipelineChart, PicturesHaveABoxForEachPieceOfWork) {
 
 TEST(PipelineChart, ChunksHaveShades) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2, .chunks = {2, graph::ChunkPlacement::v}});
-  const simulate::JointReport report = report_by(toy, kProgramUnits);
+  const simulate::Report report = report_by(toy, kProgramUnits);
   const std::string svg = pipeline_picture(std::vector{pipeline_chart(report)}).svg();
   EXPECT_EQ(count_matches(svg, ">forward</text>"), 1U);
   EXPECT_EQ(count_matches(svg, ">forward, chunk 1</text>"), 1U);
@@ -85,7 +85,7 @@ TEST(PipelineChart, ChunksHaveShades) {
 
 TEST(PipelineChart, ChartsShareOneAxis) {
   const PipelineToy toy({.stages = 2, .micro_batches = 4});
-  const simulate::JointReport a = report_by(toy, kGPipeUnits), b = report_by(toy, kProgramUnits);
+  const simulate::Report a = report_by(toy, kGPipeUnits), b = report_by(toy, kProgramUnits);
   const std::vector<PipelineChart> charts = {pipeline_chart(a), pipeline_chart(b)};
   const Picture one = pipeline_picture(std::vector{charts[0]}), both = pipeline_picture(charts);
   EXPECT_EQ(both.width(), one.width());

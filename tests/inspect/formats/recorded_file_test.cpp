@@ -13,6 +13,7 @@
 #include "runtime/simulate/simulator.h"
 #include "tests/base/messages.h"
 #include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/trace_sample.h"
 
 namespace weft::inspect {
@@ -73,7 +74,7 @@ TEST(RecordedFile, ReadsTheStepsOfRandomPlans) {
     options.grid = {.x = 2, .z = 2, .data = 2};
     options.steps = 3;
     options.noise = 0.3;
-    const simulate::Simulation simulation = simulate::simulate(plan, costs, cost::Machine(), options);
+    const simulate::Simulation simulation = testing::simulate_plan(plan, costs, cost::Machine(), options);
     std::vector<plan::RankTrace> ranks;
     for (const simulate::SimulatedRank& rank : simulation.ranks) ranks.push_back({rank.rank, rank.steps});
     const plan::Recording recording = plan::record(plan, ranks, 8, options.grid);

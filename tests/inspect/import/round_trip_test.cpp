@@ -14,6 +14,7 @@
 #include "runtime/simulate/simulator.h"
 #include "tests/inspect/import/kineto_text.h"
 #include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulated_plan.h"
 
 namespace weft::inspect {
 namespace {
@@ -99,7 +100,7 @@ TEST(ImportedRoundTrip, FindsTheWaitsOfRandomPlansByTheirRecords) {
     simulate::SimulationOptions options;
     options.grid = {.x = 2, .z = 2, .data = 2};
     options.noise = 0.3;
-    const simulate::Simulation simulation = simulate::simulate(plan, costs, cost::Machine(), options);
+    const simulate::Simulation simulation = testing::simulate_plan(plan, costs, cost::Machine(), options);
     Waits truth;
     const RecoveredStep step = recovered_from(as_kineto(plan, simulation.ranks[0].steps[0], truth));
     found.add(truth, waits_of(step));

@@ -11,6 +11,7 @@
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/trace_sample.h"
 
 namespace weft::inspect {
@@ -114,7 +115,7 @@ TEST(TraceSummary, OverlapIsThatOfHolisticTraceAnalysis) {
     simulate::SimulationOptions options;
     options.grid = {.x = 2, .z = 2, .data = 2};
     options.steps = 2;
-    const simulate::Simulation simulation = simulate::simulate(plan, costs, cost::Machine(), options);
+    const simulate::Simulation simulation = testing::simulate_plan(plan, costs, cost::Machine(), options);
     const std::vector<plan::RankTrace> ranks = {{0, simulation.ranks.at(0).steps}};
     const plan::Recording recording = plan::record(plan, ranks, 8, options.grid);
     std::int64_t overlapped = 0, communication = 0;

@@ -48,7 +48,7 @@ struct HeldBack : TimedStep {
     }
     return "accepted";
   }
-  PlanReport report;
+  Report report;
   Explanation explanation;
 };
 
@@ -107,7 +107,7 @@ TEST(AppliedRemedies, RefusesAPlanThatIsntBetter) {
 // A remedy that takes too much memory has no number.
 TEST(AppliedRemedies, RemediesKeepTheMemoryLimit) {
   HeldBack toy;
-  toy.problem.options.memory_limit = toy.report.plan->scratch_bytes;
+  toy.problem.options.memory_limit = toy.report.first().plan->scratch_bytes;
   const Explanation explanation = toy.explained();
   for (const ExposureGroup& group : explanation.groups) {
     for (const Remedy& remedy : group.remedies) {
@@ -117,8 +117,8 @@ TEST(AppliedRemedies, RemediesKeepTheMemoryLimit) {
 }
 
 TEST(AppliedRemedies, ARewriteIsPlannedByThePolicy) {
-  const PlanningProblem problem = testing::five_reductions();
-  const PlanReport report = report_plan(problem, policy::named_policy("serial"));
+  const Problem problem = testing::five_reductions();
+  const Report report = report_plan(problem, policy::named_policy("serial"));
   const Explanation explanation = explain(problem, report, {});
   const Remedy& bucket = explanation.rewrites[0];
   ASSERT_GT(bucket.number, 0);

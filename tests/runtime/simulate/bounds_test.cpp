@@ -10,6 +10,7 @@
 #include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::simulate {
@@ -107,7 +108,7 @@ TEST(Bounds, AreNeverAboveTheOptimumOfSmallGraphs) {
         plan::make_plan(graph, testing::RandomPolicy(seed).order(*graph, {.compute_streams = streams}), "random");
     SimulationOptions options;
     options.link_of_channel = links;
-    const double step = simulate(plan, costs, {}, options).step_ns;
+    const double step = testing::simulate_plan(plan, costs, {}, options).step_ns;
     EXPECT_GE(step, bounds.best() - 1e-9) << seed;
     if (links.back() == 5) {
       EXPECT_GE(step, optimum - 1e-9) << seed;
@@ -124,7 +125,7 @@ double shortest_simulated(const std::shared_ptr<const graph::Graph>& graph, cons
   SimulationOptions options;
   options.link_of_channel = links;
   return testing::least_of_all_orders(*graph, [&](const plan::Order& order) {
-    return simulate(plan::make_plan(graph, order, "tried"), costs, machine, options).step_ns;
+    return testing::simulate_plan(plan::make_plan(graph, order, "tried"), costs, machine, options).step_ns;
   });
 }
 
@@ -257,7 +258,7 @@ TEST(Bounds, EnergyCountsTheCoresThatTransportsTake) {
   EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {}).energy, 40);
   const plan::Plan plan =
       plan::make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
-  EXPECT_EQ(simulate(plan, costs, machine, {}).step_ns, 40);
+  EXPECT_EQ(testing::simulate_plan(plan, costs, machine, {}).step_ns, 40);
 }
 
 TEST(Bounds, RefuseCostsOfAnotherGraph) {

@@ -66,7 +66,7 @@ TEST(ClassBounds, AreReachedBy1F1BWhereTheBackwardWorkIsOneTask) {
       SimulationOptions options;
       options.grid = toy.grid();
       options.link_of_channel = links_apart();
-      const double step = simulate_together(pointers_to(plans), toy.costs(), {}, options).step_ns;
+      const double step = simulate(pointers_to(plans), toy.costs(), {}, options).step_ns;
       EXPECT_EQ(step, static_cast<double>(micro_batches + stages - 1) * 3000);
       EXPECT_EQ(bounds_of_toy(toy).best(), step);
     }
@@ -197,7 +197,7 @@ TEST(ClassBounds, NoRandomOrderIsShorter) {
       }
     }
     const double bound = lower_bounds(toy.classes(), costs, machine, 1, options.link_of_channel).best();
-    const double step = simulate_together(pointers_to(plans), costs, machine, options).step_ns;
+    const double step = simulate(pointers_to(plans), costs, machine, options).step_ns;
     EXPECT_LE(bound, step * (1 + 1e-9)) << "seed " << seed;
   }
 }

@@ -76,13 +76,13 @@ struct TimedStep {
         {id(for_task), id(task), graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
   }
 
-  simulate::PlanReport report() const { return report_of(problem, order); }
+  simulate::Report report() const { return report_of(problem, order); }
   simulate::Explanation explained(const simulate::ExplainOptions& options = kNoRewrites) const {
     return explain(problem, report(), options);
   }
 
   std::shared_ptr<const graph::Graph> graph;
-  simulate::PlanningProblem problem;
+  simulate::Problem problem;
   plan::Order order;
 };
 
@@ -147,7 +147,7 @@ inline void expect_whole(const simulate::Explanation& explanation, double step_n
 }
 
 /// Five all-reduces that each cost 10 µs whatever their size: one bucket costs 10 for all.
-inline simulate::PlanningProblem five_reductions() {
+inline simulate::Problem five_reductions() {
   ReductionToy toy;
   std::vector<graph::Access> reads;
   for (const std::string i : {"0", "1", "2", "3", "4"}) {

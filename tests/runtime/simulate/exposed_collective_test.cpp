@@ -41,10 +41,10 @@ TEST(ExposedCollective, CollectivesThatShareALink) {
 // Tensors that share memory delay a collective too, without a policy's choice.
 TEST(ExposedCollective, WaitsForMemoryAreToldAsSuch) {
   const TimedStep step = held_back();
-  PlanReport report = step.report();
-  plan::Plan plan = *report.plan;
+  Report report = step.report();
+  plan::Plan plan = *report.first().plan;
   for (graph::Edge& edge : plan.added_edges) edge.reason = graph::EdgeReason::memory;
-  report.plan = std::make_shared<const plan::Plan>(std::move(plan));
+  report.classes.front().plan = std::make_shared<const plan::Plan>(std::move(plan));
   const Explanation explanation = explain(step.problem, report, kNoRewrites);
   EXPECT_EQ(found(explanation, *step.graph, "c").cause, ExposureCause::chosen);
   EXPECT_EQ(step.graph->task(found(explanation, *step.graph, "c").in_the_way).name, "d");

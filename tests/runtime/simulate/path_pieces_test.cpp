@@ -17,7 +17,7 @@ using testing::layers_step;
 TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
   const testing::TimedStep layers = layers_step();
   for (const std::string& policy : policy::graph_policy_names()) {
-    const PlanReport report = report_plan(layers.problem, policy::named_policy(policy));
+    const Report report = report_plan(layers.problem, policy::named_policy(policy));
     ASSERT_TRUE(report.planned()) << policy << ": " << report.refusal;
     const Explanation explanation = explain(layers.problem, report, {"", 0, 100, false});
     double sum = 0;
@@ -25,7 +25,7 @@ TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
     EXPECT_NEAR(sum, report.step_ns(), 30) << policy;
     double exposed = 0;
     for (const ExposedCollective& one : explanation.collectives) exposed += one.exposed_ns;
-    EXPECT_GE(exposed, static_cast<double>(report.overlap.exposed)) << policy;
+    EXPECT_GE(exposed, static_cast<double>(report.first().overlap.exposed)) << policy;
   }
 }
 

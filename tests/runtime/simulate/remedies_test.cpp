@@ -122,8 +122,8 @@ TEST(Remedies, LetOtherCommunicationGoFirst) {
 }
 
 TEST(Remedies, RewritesAreTriedUnderTheSamePolicy) {
-  const PlanningProblem problem = testing::five_reductions();
-  const PlanReport report = report_plan(problem, policy::named_policy("serial"));
+  const Problem problem = testing::five_reductions();
+  const Report report = report_plan(problem, policy::named_policy("serial"));
   ASSERT_TRUE(report.planned()) << report.refusal;
   ASSERT_EQ(report.step_ns(), 110 * kUs);
   const Explanation explanation = explain(problem, report, {});

@@ -18,7 +18,7 @@ using testing::problem_of;
 using testing::ToyGraph;
 
 /// 100 computations one after the other, a gradient's sum beside the last of them.
-PlanningProblem chain() {
+Problem chain() {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 64, graph::Role::parameter), q = toy.tensor("q", 64, graph::Role::parameter);
   std::map<std::string, double> prices;
@@ -34,8 +34,8 @@ PlanningProblem chain() {
 }
 
 TEST(Robustness, OfTinyNoiseIsTheStepItself) {
-  const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, policy::named_policy("program"));
+  const Problem problem = chain();
+  const Report report = report_plan(problem, policy::named_policy("program"));
   const Robustness result = robustness_of(report, problem, {.noise = 1e-9, .slow_rank = 1, .draws = 3});
   EXPECT_NEAR(result.median_ns / report.step_ns(), 1, 1e-6);
   EXPECT_NEAR(result.p95_ns / report.step_ns(), 1, 1e-6);
@@ -43,8 +43,8 @@ TEST(Robustness, OfTinyNoiseIsTheStepItself) {
 }
 
 TEST(Robustness, GrowsWithTheDisturbance) {
-  const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, policy::named_policy("serial"));
+  const Problem problem = chain();
+  const Report report = report_plan(problem, policy::named_policy("serial"));
   const Robustness calm = robustness_of(report, problem, {.noise = 0.05}), wild = robustness_of(report, problem, {});
   for (const Robustness& result : {calm, wild}) {
     EXPECT_GE(result.p95_ns, result.median_ns);
@@ -57,16 +57,16 @@ TEST(Robustness, GrowsWithTheDisturbance) {
 }
 
 TEST(Robustness, TheSameDrawsEveryTime) {
-  const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, policy::named_policy("program"));
+  const Problem problem = chain();
+  const Report report = report_plan(problem, policy::named_policy("program"));
   const Robustness first = robustness_of(report, problem, {}), second = robustness_of(report, problem, {});
   EXPECT_EQ(first.median_ns, second.median_ns);
   EXPECT_EQ(first.p95_ns, second.p95_ns);
 }
 
 TEST(Robustness, RefusesWhatIsNoDisturbance) {
-  const PlanningProblem problem = chain();
-  const PlanReport report = report_plan(problem, policy::named_policy("serial"));
+  const Problem problem = chain();
+  const Report report = report_plan(problem, policy::named_policy("serial"));
   EXPECT_THROW(robustness_of(report, problem, {.noise = -1}), UserError);
   EXPECT_THROW(robustness_of(report, problem, {.slow_rank = 0}), UserError);
   EXPECT_THROW(robustness_of(report, problem, {.noise = std::numeric_limits<double>::quiet_NaN()}), UserError);

@@ -1,4 +1,4 @@
-// simulate_together(): pipelines in virtual time.
+// simulate(): pipelines in virtual time.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -45,7 +45,7 @@ Strings times(const plan::Plan& plan, const SimulatedRank& rank, const Strings& 
 TEST(SimulateTogether, TwoStagesByHand) {
   const PipelineToy toy({.forward = 1000, .input = 800, .weight = 700, .update = 50, .message = 100});
   const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
-  const Simulation result = simulate_together(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
+  const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
   ASSERT_EQ(result.ranks.size(), 2U);
   EXPECT_EQ(result.ranks[0].rank, 0);
   EXPECT_EQ(result.ranks[1].rank, 1);
@@ -73,7 +73,7 @@ TEST(SimulateTogether, RanksOfAPoolShareItsCores) {
   machine.cores = 1;
   SimulationOptions options = joint_options(toy.grid());
   options.core_pools = {{{0, 1}, 1}};
-  const Simulation shared = simulate_together(pointers_to(plans), toy.costs(), machine, options);
+  const Simulation shared = simulate(pointers_to(plans), toy.costs(), machine, options);
   EXPECT_EQ(times(plans[0], shared.ranks[0], {"mb0.S0.fwd.p0", "mb1.S0.fwd.p0", "mb1.S0.fwd.send"}),
             (Strings{"0-1000", "1000-2900", "2900-3000"}));
   EXPECT_EQ(times(plans[1], shared.ranks[1], {"mb0.S1.fwd.p0", "mb1.S1.fwd.p0", "mb0.S1.bwd.input.p0"}),
@@ -82,7 +82,7 @@ TEST(SimulateTogether, RanksOfAPoolShareItsCores) {
   EXPECT_GE(shared.step_ns, 2 * (2 * (1000 + 800 + 700) + 50));
   EXPECT_GT(shared.ranks[0].contention_ns, 900);
   options.core_pools = {{{0, 1}, 2}};
-  EXPECT_EQ(simulate_together(pointers_to(plans), toy.costs(), machine, options).step_ns, 7050);
+  EXPECT_EQ(simulate(pointers_to(plans), toy.costs(), machine, options).step_ns, 7050);
 }
 
 // A message beside computations progresses with the ranks' share of the core, as they poll it between slices of tasks.
@@ -93,7 +93,7 @@ TEST(SimulateTogether, MessagesOfAPoolTakeTheSharesOfTheirRanks) {
   machine.cores = 1;
   SimulationOptions options = joint_options(toy.grid());
   options.core_pools = {{{0, 1}, 1}};
-  const Simulation shared = simulate_together(pointers_to(plans), toy.costs(), machine, options);
+  const Simulation shared = simulate(pointers_to(plans), toy.costs(), machine, options);
   EXPECT_EQ(times(plans[0], shared.ranks[0], {"mb0.S0.fwd.send", "mb1.S0.fwd.p0", "mb1.S0.fwd.send"}),
             (Strings{"1000-1100", "1000-2900", "2900-3100"}));
   EXPECT_EQ(times(plans[1], shared.ranks[1], {"mb0.S1.fwd.p0"}), Strings{"1100-3100"});
@@ -105,7 +105,7 @@ TEST(SimulateTogether, TheBubbleOf1F1B) {
     for (const std::int64_t micro_batches : {1, 4, 9}) {
       const PipelineToy toy({.stages = stages, .micro_batches = micro_batches});
       const std::vector<plan::Plan> plans = pipeline_plans(toy, k1F1B);
-      const Simulation result = simulate_together(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
+      const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
       EXPECT_EQ(result.step_ns, static_cast<double>(micro_batches * 3000 + (stages - 1) * 2000));
     }
   }
@@ -117,7 +117,7 @@ TEST(SimulateTogether, StepsFollowEachOther) {
   const std::vector<plan::Plan> plans = pipeline_plans(toy, k1F1B);
   SimulationOptions options = joint_options(toy.grid());
   options.steps = 2;
-  const Simulation result = simulate_together(pointers_to(plans), toy.costs(), {}, options);
+  const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, options);
   EXPECT_EQ(result.step_ns, 16000);
   for (const SimulatedRank& rank : result.ranks) {
     ASSERT_EQ(rank.steps.size(), 2U);
@@ -130,7 +130,7 @@ TEST(SimulateTogether, CollectivesOfSeveralStagesWaitForTheLast) {
   const PipelineToy toy({.stages = 3, .micro_batches = 1, .collective = 40, .world = true, .embedding = true});
   const std::vector<plan::Plan> plans =
       pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_in_program_order(t, rank); });
-  const Simulation result = simulate_together(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
+  const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
   // Stage 2 is done at 5000, stage 0 at 7000.
   EXPECT_EQ(times(plans[2], result.ranks[2], {"embedding_gradient"}), Strings{"5000-7040"});
   EXPECT_EQ(times(plans[0], result.ranks[0], {"embedding_gradient"}), Strings{"7000-7040"});
@@ -173,7 +173,7 @@ struct Crossing3 {
   Simulation run(int link, const cost::Machine& machine = {}) const {
     graph::Grid grid;
     grid.pipe = 3;
-    return simulate_together(pointers_to(plans), costs, machine, joint_options(grid, link));
+    return simulate(pointers_to(plans), costs, machine, joint_options(grid, link));
   }
   std::vector<plan::Plan> plans;
   std::vector<cost::TaskCosts> costs;
@@ -221,7 +221,7 @@ TEST(SimulateTogether, ASlowRankHoldsUpItsOwnPipeline) {
   const std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
   SimulationOptions options = joint_options(grid);
   options.slow_rank = 2;
-  const Simulation result = simulate_together(pointers_to(plans), toy.costs(), {}, options);
+  const Simulation result = simulate(pointers_to(plans), toy.costs(), {}, options);
   ASSERT_EQ(result.ranks.size(), 4U);
   const Strings first = {"mb0.S0.fwd.p0", "mb1.S0.bwd.weight.p0"}, second = {"mb0.S1.fwd.p0", "mb1.S1.bwd.weight.p0"};
   EXPECT_EQ(times(plans[0], result.ranks[0], first), (Strings{"0-2000", "12000-14000"}));
@@ -230,7 +230,7 @@ TEST(SimulateTogether, ASlowRankHoldsUpItsOwnPipeline) {
   EXPECT_EQ(times(plans[1], result.ranks[3], second), (Strings{"1000-2000", "6000-7000"}));
   EXPECT_EQ(result.step_ns, 14000);
   options.traced_ranks = 3;
-  EXPECT_EQ(simulate_together(pointers_to(plans), toy.costs(), {}, options).ranks.size(), 3U);
+  EXPECT_EQ(simulate(pointers_to(plans), toy.costs(), {}, options).ranks.size(), 3U);
 }
 
 TEST(SimulateTogether, NoiseIsDrawnForEachRankAndRepeats) {
@@ -241,8 +241,8 @@ TEST(SimulateTogether, NoiseIsDrawnForEachRankAndRepeats) {
   SimulationOptions options = joint_options(grid);
   options.noise = 0.2;
   options.seed = 3;
-  const Simulation a = simulate_together(pointers_to(plans), toy.costs(), {}, options),
-                   b = simulate_together(pointers_to(plans), toy.costs(), {}, options);
+  const Simulation a = simulate(pointers_to(plans), toy.costs(), {}, options),
+                   b = simulate(pointers_to(plans), toy.costs(), {}, options);
   EXPECT_EQ(a.step_ns, b.step_ns);
   ASSERT_EQ(a.ranks.size(), 6U);
   for (std::size_t rank = 0; rank < 6; ++rank) {
@@ -258,24 +258,13 @@ TEST(SimulateTogether, NoiseIsDrawnForEachRankAndRepeats) {
   EXPECT_EQ(end(1, 4, "mb3.S1.bwd.send"), end(0, 3, "mb3.S0.bwd.receive"));
 }
 
-TEST(SimulateTogether, OnePlanIsSimulatedAsBySimulate) {
-  const PipelineToy toy({.stages = 1, .micro_batches = 3, .pieces = 2, .world = true});
-  const std::vector<plan::Plan> plans = pipeline_plans(toy, k1F1B);
-  SimulationOptions options = joint_options(toy.grid());
-  options.noise = 0.1;
-  const Simulation one = simulate(plans[0], toy.costs()[0], {}, options),
-                   joint = simulate_together(pointers_to(plans), toy.costs(), {}, options);
-  EXPECT_EQ(one.step_ns, joint.step_ns);
-  EXPECT_EQ(one.ranks[0].steps[0].times, joint.ranks[0].steps[0].times);
-}
-
 TEST(SimulateTogether, PlansThatStandStillAreNamed) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const std::vector<plan::Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) {
     return rank == 0 ? units_in_program_order(t, rank) : units_of_gpipe(t, rank);
   });
   try {
-    (void)simulate_together(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
+    (void)simulate(pointers_to(plans), toy.costs(), {}, joint_options(toy.grid()));
     FAIL();
   } catch (const RuntimeFault& fault) {
     EXPECT_STREQ(fault.what(),
@@ -292,12 +281,10 @@ TEST(SimulateTogether, PlansThatStandStillAreNamed) {
 TEST(SimulateTogether, RefusesOtherNumbersOfPlansAndMessages) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2}), longer({.stages = 2, .micro_batches = 3});
   std::vector<plan::Plan> plans = pipeline_plans(toy, kGPipe);
-  EXPECT_THROW((void)simulate_together(pointers_to(plans), toy.costs(), {}, joint_options(graph::Grid{})),
-               std::logic_error);
+  EXPECT_THROW((void)simulate(pointers_to(plans), toy.costs(), {}, joint_options(graph::Grid{})), std::logic_error);
   plans[1] = pipeline_plans(longer, kGPipe)[1];
-  EXPECT_THROW(
-      (void)simulate_together(pointers_to(plans), {{toy.costs()[0], longer.costs()[1]}}, {}, joint_options(toy.grid())),
-      std::logic_error);
+  EXPECT_THROW((void)simulate(pointers_to(plans), {{toy.costs()[0], longer.costs()[1]}}, {}, joint_options(toy.grid())),
+               std::logic_error);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class TwoReductions : public ::testing::Test, public TimedStep {
     order.sequence[3].reason = 1;
     report_ = report();
   }
-  PlanReport report_;
+  Report report_;
 };
 
 TEST_F(TwoReductions, TimesAreOfTheStep) {

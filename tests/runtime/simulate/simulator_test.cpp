@@ -14,6 +14,7 @@
 #include "runtime/simulate/bounds.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::simulate {
@@ -64,7 +65,7 @@ struct Fan {
   }
   Simulation run(const std::map<std::string, double>& ns, const cost::Machine& machine = {},
                  const SimulationOptions& options = options_of(), const std::map<std::string, double>& cpu = {}) const {
-    return simulate(plan, costs_of(*plan.graph, ns, cpu), machine, options);
+    return testing::simulate_plan(plan, costs_of(*plan.graph, ns, cpu), machine, options);
   }
   plan::Plan plan;
 };
@@ -97,7 +98,7 @@ TEST(Simulator, LatencyLeavesTheLinkToOthers) {
     costs.link_ns = costs.ns;
     costs.link_ns[fan.plan.graph->find_task("c").index()] = c;
     costs.link_ns[fan.plan.graph->find_task("d").index()] = d;
-    return simulate(fan.plan, costs, {}, options_of({0, 0, 0, 0, 0, 0})).step_ns;
+    return testing::simulate_plan(fan.plan, costs, {}, options_of({0, 0, 0, 0, 0, 0})).step_ns;
   };
   EXPECT_EQ(step(0, 0), 30);    // latency alone
   EXPECT_EQ(step(10, 5), 30);   // each needs half of the link
@@ -155,7 +156,7 @@ TEST(Simulator, TwoComputeStreamsShareTheCoresBesideATransport) {
   machine.cores = 4;
   machine.shared_cores = true;
   const cost::TaskCosts costs = costs_of(*graph, {{"a", 10}, {"b", 40}, {"c", 30}}, {{"c", 60}});
-  const Simulation result = simulate(plan, costs, machine, options_of());
+  const Simulation result = testing::simulate_plan(plan, costs, machine, options_of());
   // Two cores are left for two streams of two: half of the rate each, until a ends and b has its two to itself.
   EXPECT_EQ(when(plan, result, "a"), "0-20");
   EXPECT_EQ(when(plan, result, "b"), "0-50");
@@ -257,7 +258,7 @@ TEST(Simulator, NoiseHasTheMeanAndDeviationAskedFor) {
   cost::TaskCosts costs{std::vector<double>(4000, 1e9), std::vector<double>(4000, 0)};
   SimulationOptions options = options_of();
   options.noise = 0.3;
-  const Simulation result = simulate(plan, costs, {}, options);
+  const Simulation result = testing::simulate_plan(plan, costs, {}, options);
   double squares = 0;
   for (const plan::TaskTime& time : result.ranks[0].steps[0].times[0]) {
     const double factor = static_cast<double>(time.end - time.begin) * 1e-9;
@@ -295,7 +296,7 @@ TEST(Simulator, RefusesOptionsOutOfRange) {
   refused([](SimulationOptions& options) { options.noise = -1; });
   refused([](SimulationOptions& options) { options.noise = NAN; });
   refused([](SimulationOptions& options) { options.slow_rank = 0; });
-  EXPECT_THROW(simulate(fan.plan, {}, {}, options_of()), std::logic_error);
+  EXPECT_THROW(testing::simulate_plan(fan.plan, {}, {}, options_of()), std::logic_error);
   EXPECT_THROW(fan.run(ns, {}, options_of({0, 0})), std::logic_error);
 }
 
@@ -351,7 +352,7 @@ TEST(Simulator, IsNeverFasterThanAnyLowerBound) {
     const cost::Machine machine = random_machine(draws);
     SimulationOptions options = draws.chance(50) ? options_of() : options_of({0, 0, 0, 0, 1, 1});
     const Bounds bounds = lower_bounds({&graph, 1}, {&costs, 1}, machine, streams, options.link_of_channel);
-    const double step = simulate(plan, costs, machine, options).step_ns;
+    const double step = testing::simulate_plan(plan, costs, machine, options).step_ns;
     for (const double bound : {bounds.critical_path, bounds.work, bounds.one_machine, bounds.energy}) {
       EXPECT_GE(step, bound * (1 - 1e-9)) << seed;
     }
@@ -376,9 +377,9 @@ TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
     SimulationOptions options = options_of({0, 0, 0, 0, 1, 1});
     options.grid.x = options.grid.z = 2;
     options.grid.data = 3;
-    const Simulation one = simulate(plan, costs, machine, options);
+    const Simulation one = testing::simulate_plan(plan, costs, machine, options);
     options.slow_rank = 1 + 1e-12;
-    const Simulation all = simulate(plan, costs, machine, options);
+    const Simulation all = testing::simulate_plan(plan, costs, machine, options);
     ASSERT_EQ(all.ranks.size(), 12U);
     EXPECT_NEAR(one.step_ns, all.step_ns, 1e-6 * one.step_ns) << seed;
     EXPECT_EQ(all.events, 12 * one.events);

@@ -21,7 +21,7 @@ std::string refusal(const ScalingStudy& study) {
 }
 
 /// The step of a row's configuration, planned anew.
-simulate::PlanReport planned(const ScalingStudy& study, const ScalingRow& row) {
+simulate::Report planned(const ScalingStudy& study, const ScalingRow& row) {
   train::RunConfig config = study.base;
   train::apply_settings(config, study.settings);
   config.global_batch = row.global_batch;
@@ -55,7 +55,7 @@ TEST(Scaling, StrongKeepsTheBatch) {
     // With the same work, efficiency is the first time over the time × ranks.
     EXPECT_NEAR(row.efficiency, rows[0].step_ms / row.step_ms / static_cast<double>(row.ranks), 1e-12);
     EXPECT_EQ(row.step_ms, planned(study, row).step_ns() * 1e-6);
-    EXPECT_EQ(row.memory_bytes, planned(study, row).memory_bytes);
+    EXPECT_EQ(row.memory_bytes, planned(study, row).memory_bytes());
     EXPECT_EQ(row.low_ms, row.step_ms);
   }
   EXPECT_EQ(rows[0].efficiency, 1);

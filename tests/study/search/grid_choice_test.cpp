@@ -62,9 +62,9 @@ TEST(GridChoice, IsTheBestOfTheSearch) {
   train::apply_settings(closed, found);
   const train::ResolvedRun resolved = train::resolve(closed, 0);
   EXPECT_EQ(resolved.config.grid.ranks(), 4);
-  const simulate::PlanReport report = simulate::report_plan(train::planning_problem(resolved), resolved.policy);
+  const simulate::Report report = simulate::report_plan(train::planning_problem(resolved), resolved.policy);
   EXPECT_EQ(report.step_ns(), result.configurations.front().step_ns);
-  EXPECT_EQ(report.memory_bytes, result.configurations.front().memory_bytes);
+  EXPECT_EQ(report.memory_bytes(), result.configurations.front().memory_bytes);
 }
 
 TEST(GridChoice, KeepsWhatIsSet) {
@@ -85,7 +85,7 @@ TEST(GridChoice, FitsThisComputer) {
     train::RunConfig config = open;
     train::apply_settings(config, settings);
     const train::ResolvedRun run = train::resolve(config, 0);
-    return simulate::report_plan(train::planning_problem(run), run.policy).memory_bytes;
+    return simulate::report_plan(train::planning_problem(run), run.policy).memory_bytes();
   };
   const train::RunConfig config = open_config();
   const std::vector<train::Setting> free = chosen(config);

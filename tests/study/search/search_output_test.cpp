@@ -12,11 +12,12 @@ namespace weft::study {
 namespace {
 
 /// A report of a step with two channels.
-std::shared_ptr<const simulate::PlanReport> report_of(double computing, double y_exposed, double z_exposed) {
-  auto report = std::make_shared<simulate::PlanReport>();
-  report->alone.compute_ns = computing;
-  report->channels = {{"y", 2 * y_exposed, y_exposed}, {"z_gather", 3 * z_exposed, z_exposed}};
-  report->overlap.exposed = static_cast<std::int64_t>(y_exposed + z_exposed);
+std::shared_ptr<const simulate::Report> report_of(double computing, double y_exposed, double z_exposed) {
+  auto report = std::make_shared<simulate::Report>();
+  simulate::ClassReport& own = report->classes.emplace_back();
+  own.alone.compute_ns = computing;
+  own.channels = {{"y", 2 * y_exposed, y_exposed}, {"z_gather", 3 * z_exposed, z_exposed}};
+  own.times.exposed = y_exposed + z_exposed;
   report->simulation.ranks.emplace_back();
   report->simulation.step_ns = computing + y_exposed + z_exposed;
   return report;

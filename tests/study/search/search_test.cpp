@@ -51,7 +51,7 @@ double best_of_all(const train::ResolvedRun& run, const SearchOptions& options) 
     train::ResolvedRun one = run;
     one.config = with_choice(one.config, choice);
     for (const policy::NamedPolicy& policy : options.policies) {
-      const simulate::PlanReport report = simulate::report_plan(train::planning_problem(one), policy);
+      const simulate::Report report = simulate::report_plan(train::planning_problem(one), policy);
       if (report.planned()) best = std::min(best, report.step_ns());
     }
   }
@@ -99,11 +99,11 @@ TEST(Search, TriesPipelineStages) {
     ++with_stages;
     EXPECT_EQ(each.choice.grid.ranks(), 4) << to_string(each.choice);
     EXPECT_GE(each.step_ns, each.least_ns) << to_string(each.choice);
-    ASSERT_NE(each.joint, nullptr);
+    ASSERT_NE(each.report, nullptr);
     const train::ResolvedRun again = train::resolve(config_of(result, each), 0);
-    const simulate::JointReport report = simulate::report_together(train::joint_problem(again), again.policy);
+    const simulate::Report report = simulate::report_plan(train::planning_problem(again), again.policy);
     EXPECT_EQ(report.step_ns(), each.step_ns) << to_string(each.choice);
-    EXPECT_EQ(report.peak_memory_bytes(), each.memory_bytes) << to_string(each.choice);
+    EXPECT_EQ(report.memory_bytes(), each.memory_bytes) << to_string(each.choice);
   }
   EXPECT_GE(with_stages, 2);
   // A search without stages finds nothing faster.
@@ -128,11 +128,11 @@ TEST(Search, EstimatesStepsWithStages) {
       whole.config = with_choice(whole.config, choice);
       whole.config.policy = schedule.name;
       train::fill_in(whole.config, 0);
-      const simulate::JointReport report = simulate::report_together(train::joint_problem(whole), schedule);
+      const simulate::Report report = simulate::report_plan(train::planning_problem(whole), schedule);
       ASSERT_EQ(report.refusal, "");
       if (report.step_ns() >= best) continue;
       best = report.step_ns();
-      bytes = static_cast<double>(report.peak_memory_bytes());
+      bytes = static_cast<double>(report.memory_bytes());
     }
     const std::optional<StageSteps::Step> step = StageSteps(run, choice, schedules).best(graph::kAxes, 0);
     ASSERT_TRUE(step);

@@ -6,7 +6,7 @@
 
 #include "ops/lower.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "study/search/closed_forms.h"
 #include "study/search/step_estimate.h"
 #include "train/step/planning.h"
@@ -74,7 +74,7 @@ TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
                             each.zero1};
         const StepFamily family_of_steps(run, choice);
         const StepNeeds needs = family_of_steps.needs(graph::kAxes);
-        const simulate::PlanningProblem problem =
+        const simulate::Problem problem =
             train::planning_problem(family_of_steps.run_of(layers, family_of_steps.micro_batches(), graph::kAxes));
         ClosedForms forms(run.config, *run.machine, each.grid.ranks());
         EXPECT_LE(forms.least_bytes(choice), static_cast<double>(needs.least_bytes)) << to_string(choice);
@@ -84,14 +84,14 @@ TEST(StepNeeds, AreTheSumsOfTheWholeGraph) {
         const simulate::AloneTimes alone = simulate::bounds_of(problem).alone;
         double sent = 0;
         for (const double ns : needs.sent_ns) sent += ns;
-        EXPECT_EQ(needs.tasks, std::ssize(problem.graph->tasks())) << name;
+        EXPECT_EQ(needs.tasks, std::ssize(problem.first().tasks())) << name;
         EXPECT_NEAR(needs.compute_ns, alone.compute_ns, 1e-9 * alone.compute_ns) << name;
         EXPECT_NEAR(sent, alone.communication_ns, 1e-9 * alone.communication_ns) << name;
         for (const char* policy : {"program", "lhs", "serial"}) {
-          const simulate::PlanReport report = simulate::report_plan(problem, policy::named_policy(policy));
+          const simulate::Report report = simulate::report_plan(problem, policy::named_policy(policy));
           ASSERT_EQ(report.refusal, "") << name;
-          EXPECT_LE(needs.least_bytes, report.memory_bytes) << name << " " << policy;
-          EXPECT_GT(needs.least_bytes, report.memory_bytes / (8 * loose)) << name << " " << policy;
+          EXPECT_LE(needs.least_bytes, report.memory_bytes()) << name << " " << policy;
+          EXPECT_GT(needs.least_bytes, report.memory_bytes() / (8 * loose)) << name << " " << policy;
           EXPECT_LE(needs.least_ns, report.step_ns() * (1 + 1e-9)) << name << " " << policy;
           EXPECT_GT(needs.least_ns, report.step_ns() / 8) << name << " " << policy;
         }
@@ -120,7 +120,7 @@ TEST(StepEstimate, IsNearAStepThatIsPlannedWhole) {
                         each.reshard, each.zero1};
     const StepFamily family(run, choice);
     const StepEstimate estimate(family, 0);
-    const simulate::PlanningProblem problem =
+    const simulate::Problem problem =
         train::planning_problem(family.run_of(family.layers(), family.micro_batches(), graph::kAxes));
     double best = 1e300;
     for (const char* policy : {"lhs", "critical-path"}) {
@@ -129,7 +129,7 @@ TEST(StepEstimate, IsNearAStepThatIsPlannedWhole) {
     // Eight micro-batches of tiny gathers, whose order a few micro-batches don't tell, are estimated too long.
     const double error = family.micro_batches() > 4 ? 0.3 : 0.1;
     EXPECT_NEAR(estimate.step_ns(graph::kAxes), best, error * best) << to_string(choice);
-    const std::int64_t lean = simulate::report_plan(problem, policy::named_policy("axonn")).memory_bytes;
+    const std::int64_t lean = simulate::report_plan(problem, policy::named_policy("axonn")).memory_bytes();
     EXPECT_NEAR(static_cast<double>(estimate.estimated_peak_bytes()), static_cast<double>(lean),
                 0.05 * static_cast<double>(lean))
         << to_string(choice);

@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/joint_report.h"
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 #include "tests/base/messages.h"
 #include "tests/study/sweep/tiny_sweep.h"
 #include "train/config/resolved_run.h"
@@ -53,10 +52,10 @@ TEST(Sweep, SimulatesWhatSimulateDoes) {
   train::set_key(config, "micro-batch", "2", "");
   config.policy = "serial";
   const train::ResolvedRun run = train::resolve(config, 0);
-  const simulate::PlanReport report = simulate::report_plan(train::planning_problem(run), run.policy);
+  const simulate::Report report = simulate::report_plan(train::planning_problem(run), run.policy);
   const SweepRow row = rows_of(sweep).front();
   EXPECT_EQ(row.step_ms, report.step_ns() * 1e-6);
-  EXPECT_EQ(row.memory_bytes, report.memory_bytes);
+  EXPECT_EQ(row.memory_bytes, report.memory_bytes());
   EXPECT_EQ(row.bound_ms, report.bounds.best() * 1e-6);
 }
 
@@ -73,10 +72,10 @@ TEST(Sweep, SimulatesPipelines) {
     train::set_key(config, "grid", "pipe=2", "");
     config.policy = sweep.policies[i - 2].name;
     const train::ResolvedRun run = train::resolve(config, 0);
-    const simulate::JointReport report = simulate::report_together(train::joint_problem(run), run.policy);
+    const simulate::Report report = simulate::report_plan(train::planning_problem(run), run.policy);
     ASSERT_EQ(rows[i].reason, "");
     EXPECT_EQ(rows[i].step_ms, report.step_ns() * 1e-6);
-    EXPECT_EQ(rows[i].memory_bytes, report.peak_memory_bytes());
+    EXPECT_EQ(rows[i].memory_bytes, report.memory_bytes());
     EXPECT_EQ(rows[i].bound_ms, report.bounds.best() * 1e-6);
   }
   sweep.noise = 0.2;

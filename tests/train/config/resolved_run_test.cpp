@@ -36,8 +36,8 @@ std::string write_plan(const testing::TemporaryFolder& folder, const std::string
   return folder.write("plan.json", plan::to_json(plan::plan_file_of(policy::compile_plan(graph, *run.policy), {})));
 }
 
-std::uint64_t fingerprint_of(const simulate::PlanReport& report) {
-  return report.planned() ? report.plan->fingerprint : 0;
+std::uint64_t fingerprint_of(const simulate::Report& report) {
+  return report.planned() ? report.first().plan->fingerprint : 0;
 }
 
 TEST(ResolvedRun, HoldsThePolicyAsAnObject) {
@@ -58,12 +58,12 @@ TEST(ResolvedRun, APlanFileIsReadOnce) {
   config.pack_weights = WeightPacking::off;
   const ResolvedRun run = resolve(config, 0);
   fs::remove(path);
-  const simulate::PlanReport report = simulate::report_plan(planning_problem(run), run.policy);
+  const simulate::Report report = simulate::report_plan(planning_problem(run), run.policy);
   EXPECT_TRUE(report.planned()) << report.refusal;
   config.policy = "serial";
   const ResolvedRun serial = resolve(config, 0);
-  EXPECT_EQ(report.plan->graph->fingerprint(),
-            simulate::report_plan(planning_problem(serial), serial.policy).plan->graph->fingerprint());
+  EXPECT_EQ(report.first().graph().fingerprint(),
+            simulate::report_plan(planning_problem(serial), serial.policy).first().graph().fingerprint());
   std::set<std::uint64_t> plans;
   testing::on_ranks(two_ranks(), [&](comm::World& world, const ResolvedRun&) {
     execute::Program program(world, {{"train", ops::lower_train(run.config.model, step_config(run.config))}},

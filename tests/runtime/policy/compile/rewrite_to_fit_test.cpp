@@ -145,7 +145,7 @@ TEST(RecomputeOfStages, MakesAStepShorterThatIsShortOfMemory) {
   const auto step_of = [&](const std::vector<plan::Plan>& tried) {
     std::vector<cost::TaskCosts> costs;
     for (const plan::Plan& plan : tried) costs.push_back(toy.prices()->costs(*plan.graph));
-    return simulate::simulate_together(testing::pointers_to(tried), costs, {}, simulation).step_ns;
+    return simulate::simulate(testing::pointers_to(tried), costs, {}, simulation).step_ns;
   };
   EXPECT_LT(step_of(plans), 0.9 * step_of(plain));
 }

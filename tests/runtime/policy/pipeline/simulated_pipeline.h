@@ -46,7 +46,7 @@ inline IdleTimes idle_times(const PipelineToy& toy, const std::vector<plan::Plan
   options.grid = toy.grid();
   for (std::size_t i = 0; i < graph::kAxisChannels; ++i) options.link_of_channel.push_back(static_cast<int>(i));
   const std::vector<cost::TaskCosts> costs = toy.costs();
-  const simulate::Simulation result = simulate::simulate_together(pointers_to(plans), costs, {}, options);
+  const simulate::Simulation result = simulate::simulate(pointers_to(plans), costs, {}, options);
   IdleTimes idle;
   for (std::size_t k = 0; k < plans.size(); ++k) {
     const plan::StepTrace& step = result.ranks[k].steps.back();

@@ -51,8 +51,7 @@ SimulatedOrders simulated_step(const Classes& classes, const std::vector<plan::O
   simulation.grid.pipe = std::ssize(classes);
   simulation.link_of_channel = options.link_of_channel;
   std::vector<cost::TaskCosts> costs = costs_of_each(classes, options);
-  step.simulated =
-      simulate::simulate_together(testing::pointers_to(step.plans), costs, cost::Machine(), simulation).step_ns;
+  step.simulated = simulate::simulate(testing::pointers_to(step.plans), costs, cost::Machine(), simulation).step_ns;
   return step;
 }
 

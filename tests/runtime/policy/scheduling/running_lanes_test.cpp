@@ -11,6 +11,7 @@
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulated_plan.h"
 
 namespace weft::policy {
 namespace {
@@ -47,7 +48,7 @@ double expect_the_simulators(const Contending& c, const plan::Order& order, std:
   with_memory.added_edges = plan.added_edges;
   simulate::SimulationOptions options;
   options.link_of_channel = c.options.link_of_channel;
-  const double step = simulate::simulate(plan, c.costs, *c.options.machine, options).step_ns;
+  const double step = testing::simulate_plan(plan, c.costs, *c.options.machine, options).step_ns;
   EXPECT_NEAR(timetable_of(*c.graph, with_memory, c.costs, c.options).makespan, step, 1e-6 * step) << seed;
   return step / timetable_of(*c.graph, with_memory, c.costs, {}).makespan;
 }

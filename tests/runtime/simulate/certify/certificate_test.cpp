@@ -13,14 +13,14 @@
 #include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/simulate/joint_toy.h"
+#include "tests/runtime/simulate/unit_policy.h"
 
 namespace weft::simulate {
 namespace {
 
 /// A random graph with random costs, whose collectives slow computations down.
 struct SlowedStep {
-  PlanningProblem problem;
+  Problem problem;
   cost::TaskCosts costs;
 
   /// More tensors, fewer edges.
@@ -31,7 +31,7 @@ struct SlowedStep {
     size.tensors = static_cast<std::size_t>(draws.between(3, 6)) + more_tensors;
     size.channels = static_cast<std::size_t>(draws.between(1, 2));
     size.collective_percent = 45;
-    problem.graph = testing::random_graph(seed, size);
+    problem.classes = {testing::random_graph(seed, size)};
     problem.grid = {.x = 2, .z = 2, .data = 2};
     if (draws.chance(80))
       problem.machine.slowdowns = {{.compute = "", .collective = "", .factor = draws.chance(50) ? 1.25 : 2}};
@@ -42,22 +42,22 @@ struct SlowedStep {
     problem.options.machine = std::make_shared<const cost::Machine>(problem.machine);
     problem.options.link_of_channel = draws.chance(50) ? testing::own_links() : testing::one_link();
     problem.simulation.link_of_channel = problem.options.link_of_channel;
-    for (const graph::Task& task : problem.graph->tasks()) {
+    for (const graph::Task& task : problem.first().tasks()) {
       costs.ns.push_back(draws.chance(10) ? 0 : static_cast<double>(draws.between(1, 20)));
       const bool sends = graph::is_collective(task.operation);
       costs.link_ns.push_back(sends && draws.chance(50) ? costs.ns.back() / 2 : costs.ns.back());
       costs.cpu_ns.push_back(sends && draws.chance(50) ? costs.ns.back() : 0);
     }
   }
-  graph::OpenGraph open() const { return open_graph_of(*problem.graph, costs, problem, "small"); }
+  graph::OpenGraph open() const { return open_graph_of(problem.classes, {&costs, 1}, problem, "small"); }
   /// Of all orders on one compute stream.
   double best_step() const {
-    return testing::least_of_all_orders(*problem.graph, [&](const plan::Order& order) {
-      return policy::timetable_of(*problem.graph, order, costs, problem.options).makespan;
+    return testing::least_of_all_orders(problem.first(), [&](const plan::Order& order) {
+      return policy::timetable_of(problem.first(), order, costs, problem.options).makespan;
     });
   }
   Bounds bounds() const {
-    return lower_bounds({&problem.graph, 1}, {&costs, 1}, problem.machine, 1, problem.options.link_of_channel);
+    return lower_bounds(problem.classes, {&costs, 1}, problem.machine, 1, problem.options.link_of_channel);
   }
 };
 
@@ -286,11 +286,11 @@ TEST(Certificate, HeadsAfterAMeetingHoldWhatPrecedesIt) {
 
 TEST(Certificate, PipelinesAreOneStep) {
   const testing::PipelineToy toy({.stages = 3, .micro_batches = 4, .update = 10, .message = 200, .world = true});
-  const JointProblem problem = testing::joint_problem(toy);
+  const Problem problem = testing::joint_problem(toy);
   for (const char* name : {"gpipe", "1f1b", "zb-h1"}) {
-    const JointReport report = report_together(problem, policy::named_policy(name));
+    const Report report = report_plan(problem, policy::named_policy(name));
     ASSERT_TRUE(report.planned()) << report.refusal;
-    const graph::OpenGraph open = open_graph_of(report, problem, "toy");
+    const graph::OpenGraph open = open_graph_of(report.graphs(), report.costs, problem, "toy");
     const GraphCertificate certificate = certify(open);
     EXPECT_LE(certificate.bound_ns, report.step_ns());
     EXPECT_GE(certificate.bound_ns, report.bounds.best() * (1 - 1e-9));

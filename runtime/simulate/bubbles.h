@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/simulate/joint_report.h"
+#include "runtime/simulate/report.h"
 
 namespace weft::simulate {
 
@@ -46,7 +46,7 @@ struct BubbleGap {
 };
 
 /// The gaps of all stages, by stage and time. The report must have plans.
-std::vector<BubbleGap> bubble_gaps(const JointReport& report);
+std::vector<BubbleGap> bubble_gaps(const Report& report);
 
 /// Idle nanoseconds by cause, and how much of them could be filled.
 struct BubbleSums {
@@ -58,6 +58,6 @@ struct BubbleSums {
 std::vector<BubbleSums> bubble_sums(const std::vector<BubbleGap>& gaps, std::size_t stages);
 
 /// "stage 0 waits for a gradient for 2.0 us before b: r comes from c of stage 1; 1.0 us could run meanwhile: w".
-std::string to_string(const BubbleGap& gap, const JointReport& report);
+std::string to_string(const BubbleGap& gap, const Report& report);
 
 }  // namespace weft::simulate

@@ -1,4 +1,4 @@
-#include "runtime/simulate/joint_explain.h"
+#include "runtime/simulate/bubbles.h"
 
 #include <fmt/format.h>
 
@@ -15,18 +15,18 @@ namespace {
 /// A simulated step of all stages, with times by task.
 class PlayedStep {
  public:
-  explicit PlayedStep(const JointReport& report) : plans_(report.plan_pointers()), steps_(report.steps()) {}
+  explicit PlayedStep(const Report& report) : played_(report.played()) {}
 
-  std::size_t stages() const { return plans_.size(); }
-  const plan::Plan& plan(std::size_t stage) const { return *plans_[stage]; }
-  const plan::StepTrace& step(std::size_t stage) const { return *steps_[stage]; }
+  std::size_t stages() const { return played_.plans.size(); }
+  const plan::Plan& plan(std::size_t stage) const { return *played_.plans[stage]; }
+  const plan::StepTrace& step(std::size_t stage) const { return *played_.steps[stage]; }
   const graph::Task& task(std::size_t stage, graph::TaskId id) const { return plan(stage).graph->task(id); }
   plan::TaskTime time(std::size_t stage, graph::TaskId id) const {
     const plan::Position at = plan(stage).position[id.index()];
     return step(stage).times[at.stream.index()][at.entry];
   }
   Interval flight(std::size_t stage, graph::TaskId id) const {
-    return flight_of(plans_, steps_, stage, plan(stage).position[id.index()]);
+    return played_.flight(stage, plan(stage).position[id.index()]);
   }
   bool computes(std::size_t stage, graph::TaskId id) const {
     return graph::channel_of(task(stage, id).operation) == nullptr;
@@ -79,8 +79,7 @@ class PlayedStep {
                                   : plan::StreamId(static_cast<std::size_t>(found - streams.begin()));
   }
 
-  std::vector<const plan::Plan*> plans_;
-  std::vector<const plan::StepTrace*> steps_;
+  PlayedClasses played_;
 };
 
 /// A stage's computations by begin, without those that take no time.
@@ -203,7 +202,7 @@ std::string_view to_string(BubbleCause cause) {
   return "other";
 }
 
-std::vector<BubbleGap> bubble_gaps(const JointReport& report) {
+std::vector<BubbleGap> bubble_gaps(const Report& report) {
   const PlayedStep step(report);
   std::vector<BubbleGap> gaps;
   for (std::size_t stage = 0; stage < step.stages(); ++stage) {
@@ -230,8 +229,10 @@ std::vector<BubbleSums> bubble_sums(const std::vector<BubbleGap>& gaps, std::siz
   return sums;
 }
 
-std::string to_string(const BubbleGap& gap, const JointReport& report) {
-  const auto name = [&](std::size_t stage, graph::TaskId task) { return report.plans[stage]->graph->task(task).name; };
+std::string to_string(const BubbleGap& gap, const Report& report) {
+  const auto name = [&](std::size_t stage, graph::TaskId task) {
+    return report.classes[stage].graph().task(task).name;
+  };
   std::string text = fmt::format("stage {} {} for {}", gap.stage, to_string(gap.cause), format_time(gap.ns()));
   if (gap.next.valid()) text += fmt::format(" before {}", name(gap.stage, gap.next));
   if (gap.waits_for.valid()) text += fmt::format(": {}", name(gap.stage, gap.waits_for));

@@ -1,4 +1,4 @@
-#include "runtime/simulate/joint_explain.h"
+#include "runtime/simulate/bubbles.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/pipeline_toy.h"
-#include "tests/runtime/simulate/joint_toy.h"
+#include "tests/runtime/simulate/unit_policy.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::simulate {
@@ -19,11 +19,11 @@ using testing::PipelineToy;
 using testing::unit_policy;
 using Strings = std::vector<std::string>;
 
-JointReport toy_report(
+Report toy_report(
     const PipelineToy& toy, const testing::UnitPolicy::Units& units = [](const PipelineToy& t, std::int64_t rank) {
       return units_in_program_order(t, rank);
     }) {
-  JointReport report = report_together(joint_problem(toy), unit_policy(toy, units));
+  Report report = report_plan(joint_problem(toy), unit_policy(toy, units));
   EXPECT_EQ(report.refusal, "");
   return report;
 }
@@ -53,7 +53,7 @@ TEST(BubbleGaps, AreWaitsForOtherStagesAndMessages) {
 
 TEST(BubbleGaps, NameTheOtherStageAndWhatCouldRunMeanwhile) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
-  const JointReport report = toy_report(toy);
+  const Report report = toy_report(toy);
   const std::vector<BubbleGap> gaps = bubble_gaps(report);
   ASSERT_EQ(gaps.size(), 5U);
   EXPECT_EQ(gaps[0].other_stage, 1U);
@@ -70,7 +70,7 @@ TEST(BubbleGaps, NameTheOtherStageAndWhatCouldRunMeanwhile) {
 // Each stage makes all gradients of weights at last. Stage 0 has those of mb0 while it waits for the gradient of mb1.
 TEST(BubbleGaps, GradientsOfWeightsFillAWaitForGradients) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
-  const JointReport report = toy_report(toy, [](const PipelineToy& t, std::int64_t rank) {
+  const Report report = toy_report(toy, [](const PipelineToy& t, std::int64_t rank) {
     std::vector<testing::PipelineUnit> units = units_in_program_order(t, rank);
     std::stable_partition(units.begin(), units.end(),
                           [](const testing::PipelineUnit& unit) { return unit.work != 'W'; });
@@ -80,17 +80,17 @@ TEST(BubbleGaps, GradientsOfWeightsFillAWaitForGradients) {
   ASSERT_EQ(told(gaps, 0), (Strings{"1000-3000 waits for a gradient", "5000-7000 waits for a gradient"}));
   EXPECT_EQ(gaps[1].fill_ns, 1000);
   ASSERT_EQ(gaps[1].fillers.size(), 1U);
-  EXPECT_EQ(report.plans[0]->graph->task(gaps[1].fillers[0]).name, "mb0.S0.bwd.weight.p0");
+  EXPECT_EQ(report.first().graph().task(gaps[1].fillers[0]).name, "mb0.S0.bwd.weight.p0");
 }
 
 TEST(BubbleGaps, AddUpToTheBubble) {
   for (const std::string name : {"gpipe", "1f1b", "zb-h1"}) {
     const PipelineToy toy({.stages = 4, .micro_batches = 6, .update = 5, .message = 70, .pieces = 2, .world = true});
-    const JointReport report = report_together(joint_problem(toy), policy::named_policy(name));
+    const Report report = report_plan(joint_problem(toy), policy::named_policy(name));
     ASSERT_EQ(report.refusal, "");
     const std::vector<BubbleSums> sums = bubble_sums(bubble_gaps(report), 4);
     for (std::size_t stage = 0; stage < 4; ++stage) {
-      EXPECT_EQ(std::accumulate(sums[stage].ns.begin(), sums[stage].ns.end(), 0.0), report.times[stage].idle())
+      EXPECT_EQ(std::accumulate(sums[stage].ns.begin(), sums[stage].ns.end(), 0.0), report.classes[stage].times.idle())
           << name << stage;
     }
   }
@@ -98,7 +98,7 @@ TEST(BubbleGaps, AddUpToTheBubble) {
 
 /// a of 10 on stage 0, whose x goes to stage 1 and is then overwritten by b. Stage 1 receives after c of 100.
 TEST(BubbleGaps, ASenderMayWaitForItsReceiver) {
-  JointReport report;
+  Report report;
   std::vector<cost::TaskCosts> costs;
   for (std::size_t stage = 0; stage < 2; ++stage) {
     testing::ToyGraph toy;
@@ -117,13 +117,13 @@ TEST(BubbleGaps, ASenderMayWaitForItsReceiver) {
     std::vector<std::pair<std::string, std::string>> order;
     for (const graph::Task& task : graph->tasks())
       order.emplace_back(task.name, task.name == "message" ? to_string(channel) : "compute0");
-    report.plans.push_back(
-        std::make_shared<const plan::Plan>(plan::make_plan(graph, testing::order_of(*graph, 1, order), "mine")));
+    report.classes.push_back(
+        {std::make_shared<const plan::Plan>(plan::make_plan(graph, testing::order_of(*graph, 1, order), "mine")), {}});
   }
   report.grid.pipe = 2;
   SimulationOptions options;
   options.grid = report.grid;
-  report.simulation = simulate_together(report.plan_pointers(), costs, {}, options);
+  report.simulation = simulate(report.plans(), costs, {}, options);
   const std::vector<BubbleGap> gaps = bubble_gaps(report);
   EXPECT_EQ(told(gaps, 0), (Strings{"10-100 waits for a receiver", "100-120 a message is in motion"}));
   EXPECT_EQ(told(gaps, 1), Strings{"100-125 has no work left"});

@@ -1,5 +1,5 @@
 // Reports on small graphs whose times are added up by hand.
-#include "runtime/simulate/plan_report.h"
+#include "runtime/simulate/report.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::shared_ptr<const graph::Graph> fork() {
 
 const std::map<std::string, double> kPrices = {{"a", 1000}, {"r", 5000}, {"b", 3000}, {"c", 500}};
 
-TEST(PlanReport, TellsWhenAnotherOrderKeepsTheMemory) {
+TEST(Report, TellsWhenAnotherOrderKeepsTheMemory) {
   ToyGraph toy;
   const graph::View x = toy.tensor("x", 1024, graph::Role::parameter);
   for (const char* name : {"0", "1"}) {
@@ -41,90 +41,89 @@ TEST(PlanReport, TellsWhenAnotherOrderKeepsTheMemory) {
     toy.collective(std::string("gather") + name, graph::Channel::z_gather, {graph::write(gathered)});
     toy.compute(std::string("use") + name, {graph::read(gathered), graph::read_write(x)});
   }
-  PlanningProblem problem =
-      problem_of(toy.build(), {{"gather0", 1000}, {"use0", 1000}, {"gather1", 1000}, {"use1", 1000}});
-  const PlanReport own = report_plan(problem, policy::named_policy("program"));
+  Problem problem = problem_of(toy.build(), {{"gather0", 1000}, {"use0", 1000}, {"gather1", 1000}, {"use1", 1000}});
+  const Report own = report_plan(problem, policy::named_policy("program"));
   EXPECT_EQ(own.order_for_memory(), "");
   EXPECT_EQ(own.step_ns(), 3000);
-  problem.options.memory = own.memory_bytes - 1;
-  const PlanReport changed = report_plan(problem, policy::named_policy("program"));
+  problem.options.memory = own.memory_bytes() - 1;
+  const Report changed = report_plan(problem, policy::named_policy("program"));
   ASSERT_TRUE(changed.planned()) << changed.refusal;
   EXPECT_EQ(changed.step_ns(), 4000);
-  EXPECT_LT(changed.memory_bytes, own.memory_bytes);
+  EXPECT_LT(changed.memory_bytes(), own.memory_bytes());
   EXPECT_NE(changed.order_for_memory(), "");
   EXPECT_EQ(changed.rewrites_for_memory(), "");
 }
 
-TEST(PlanReport, TellsTheRewritesThatAPolicyChoseForMemory) {
-  PlanningProblem problem = problem_of(testing::deep_step(3, 1024, 32), {});
-  problem.options.memory_limit = testing::serial_scratch(problem.graph, "recompute=0");
+TEST(Report, TellsTheRewritesThatAPolicyChoseForMemory) {
+  Problem problem = problem_of(testing::deep_step(3, 1024, 32), {});
+  problem.options.memory_limit = testing::serial_scratch(problem.classes.front(), "recompute=0");
   for (const char* name : {"anneal:iterations=4", "portfolio:budget=4"}) {
-    const PlanReport report = report_plan(problem, policy::named_policy(name));
+    const Report report = report_plan(problem, policy::named_policy(name));
     ASSERT_TRUE(report.planned()) << report.refusal;
     EXPECT_EQ(report.rewrites_for_memory(), "recompute=0");
-    EXPECT_EQ(report.rewrites, plan::parse_rewrites("recompute=0"));
+    EXPECT_EQ(report.first().rewrites, plan::parse_rewrites("recompute=0"));
     EXPECT_EQ(report.order_for_memory(), "");
   }
 }
 
-TEST(PlanReport, TellsHowAPolicyJoinedMessages) {
+TEST(Report, TellsHowAPolicyJoinedMessages) {
   testing::ReductionToy toy;
   for (const char* name : {"a", "b"}) {
     const graph::View gradient = toy.tensor(name, 16, graph::Role::gradient);
     toy.compute(std::string("make ") + name, {graph::write(gradient)});
     toy.reduce(std::string("sum ") + name, gradient, graph::Channel::data, graph::Phase::backward);
   }
-  PlanningProblem problem = problem_of(toy.build(), {});
-  EXPECT_EQ(report_plan(problem, policy::named_policy("program")).messages, "");
-  const PlanReport joined = report_plan(problem, policy::named_policy("ddp-bucket:bucket-mb=1"));
-  EXPECT_EQ(joined.messages, "bucket=1048576");
-  EXPECT_EQ(joined.plan->graph->tasks().size(), 3U);
+  Problem problem = problem_of(toy.build(), {});
+  EXPECT_EQ(report_plan(problem, policy::named_policy("program")).first().messages, "");
+  const Report joined = report_plan(problem, policy::named_policy("ddp-bucket:bucket-mb=1"));
+  EXPECT_EQ(joined.first().messages, "bucket=1048576");
+  EXPECT_EQ(joined.first().graph().tasks().size(), 3U);
   problem.rewrites = plan::parse_rewrites("bucket=1MB");
-  EXPECT_EQ(report_plan(problem, policy::named_policy("program")).messages, "");
+  EXPECT_EQ(report_plan(problem, policy::named_policy("program")).first().messages, "");
 }
 
-TEST(PlanReport, SerialAndProgramByHand) {
-  const PlanningProblem problem = problem_of(fork(), kPrices);
-  const PlanReport serial = report_plan(problem, policy::named_policy("serial")),
-                   program = report_plan(problem, policy::named_policy("program"));
+TEST(Report, SerialAndProgramByHand) {
+  const Problem problem = problem_of(fork(), kPrices);
+  const Report serial = report_plan(problem, policy::named_policy("serial")),
+               program = report_plan(problem, policy::named_policy("program"));
   ASSERT_TRUE(serial.planned()) << serial.refusal;
   ASSERT_TRUE(program.planned()) << program.refusal;
   EXPECT_EQ(serial.policy.name, "serial");
   EXPECT_EQ(serial.step_ns(), 9500);
-  EXPECT_EQ(serial.overlap.exposed, 5000);
+  EXPECT_EQ(serial.first().overlap.exposed, 5000);
   EXPECT_EQ(program.step_ns(), 6500);
-  EXPECT_EQ(program.overlap.communication, 5000);
-  EXPECT_EQ(program.overlap.exposed, 2000);
-  for (const PlanReport& report : {serial, program}) {
+  EXPECT_EQ(program.first().overlap.communication, 5000);
+  EXPECT_EQ(program.first().overlap.exposed, 2000);
+  for (const Report& report : {serial, program}) {
     EXPECT_EQ(report.bounds.critical_path, 6500);
     EXPECT_EQ(report.bounds.best(), 6500);
-    EXPECT_EQ(report.alone.compute_ns, 4500);
-    EXPECT_EQ(report.alone.communication_ns, 5000);
-    EXPECT_GE(report.memory_bytes, 4096 + 256);
+    EXPECT_EQ(report.first().alone.compute_ns, 4500);
+    EXPECT_EQ(report.first().alone.communication_ns, 5000);
+    EXPECT_GE(report.memory_bytes(), 4096 + 256);
     EXPECT_GE(report.planning_ms, 0);
-    EXPECT_EQ(report.costs.ns.size(), report.plan->graph->tasks().size());
+    EXPECT_EQ(report.costs.front().ns.size(), report.first().graph().tasks().size());
   }
   EXPECT_NEAR(serial.gap(), 3.0 / 6.5, 1e-12);
   EXPECT_EQ(program.gap(), 0);
-  ASSERT_EQ(program.channels.size(), 1U);
-  EXPECT_EQ(program.channels[0].stream, "data");
-  EXPECT_EQ(program.channels[0].busy_ns, 5000);
-  EXPECT_EQ(program.channels[0].exposed_ns, 2000);
+  ASSERT_EQ(program.first().channels.size(), 1U);
+  EXPECT_EQ(program.first().channels[0].stream, "data");
+  EXPECT_EQ(program.first().channels[0].busy_ns, 5000);
+  EXPECT_EQ(program.first().channels[0].exposed_ns, 2000);
 }
 
-TEST(PlanReport, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
-  PlanReport report = report_plan(problem_of(fork(), kPrices), policy::named_policy("program"));
-  const auto plan = report.plan;
+TEST(Report, ThePlanStaysWhenItIsSimulatedAgainWithOtherCosts) {
+  Report report = report_plan(problem_of(fork(), kPrices), policy::named_policy("program"));
+  const auto plan = report.first().plan;
   simulate_again(report, problem_of(fork(), {{"a", 1000}, {"r", 5000}, {"b", 6000}, {"c", 500}}));
-  EXPECT_EQ(report.plan, plan);
+  EXPECT_EQ(report.first().plan, plan);
   EXPECT_EQ(report.step_ns(), 7500);
   EXPECT_EQ(report.bounds.best(), 7500);
-  EXPECT_EQ(report.overlap.exposed, 0);
-  EXPECT_EQ(report.alone.compute_ns, 7500);
-  EXPECT_EQ(report.alone.communication_ns, 5000);
+  EXPECT_EQ(report.first().overlap.exposed, 0);
+  EXPECT_EQ(report.first().alone.compute_ns, 7500);
+  EXPECT_EQ(report.first().alone.communication_ns, 5000);
 }
 
-TEST(PlanReport, EveryChannelHasItsTimes) {
+TEST(Report, EveryChannelHasItsTimes) {
   ToyGraph toy;
   const graph::View p = toy.tensor("p", 8, graph::Role::parameter), q = toy.tensor("q", 8, graph::Role::parameter);
   toy.compute("a", {graph::write(p), graph::write(q)});
@@ -132,66 +131,66 @@ TEST(PlanReport, EveryChannelHasItsTimes) {
   toy.collective("d1", graph::Channel::data, {graph::read_write(q)});
   toy.compute("b", {graph::read(q)});
   const auto graph = toy.build();
-  const PlanningProblem problem = problem_of(graph, {{"a", 1000}, {"x1", 4000}, {"d1", 2000}, {"b", 1500}});
-  const PlanReport report =
+  const Problem problem = problem_of(graph, {{"a", 1000}, {"x1", 4000}, {"d1", 2000}, {"b", 1500}});
+  const Report report =
       report_of(problem, order_of(*graph, 1, {{"a", "compute0"}, {"x1", "x"}, {"d1", "data"}, {"b", "compute0"}}));
   // b runs at 3000-4500 beside x1 (1000-5000), d1 at 1000-3000 beside nothing.
-  ASSERT_EQ(report.channels.size(), 2U);
-  EXPECT_EQ(report.channels[0].stream, "x");
-  EXPECT_EQ(report.channels[0].busy_ns, 4000);
-  EXPECT_EQ(report.channels[0].exposed_ns, 2500);
-  EXPECT_EQ(report.channels[1].stream, "data");
-  EXPECT_EQ(report.channels[1].busy_ns, 2000);
-  EXPECT_EQ(report.channels[1].exposed_ns, 2000);
+  ASSERT_EQ(report.first().channels.size(), 2U);
+  EXPECT_EQ(report.first().channels[0].stream, "x");
+  EXPECT_EQ(report.first().channels[0].busy_ns, 4000);
+  EXPECT_EQ(report.first().channels[0].exposed_ns, 2500);
+  EXPECT_EQ(report.first().channels[1].stream, "data");
+  EXPECT_EQ(report.first().channels[1].busy_ns, 2000);
+  EXPECT_EQ(report.first().channels[1].exposed_ns, 2000);
 }
 
-TEST(PlanReport, RewritesOfTheProblemCount) {
+TEST(Report, RewritesOfTheProblemCount) {
   testing::ReductionToy toy;
   const graph::View p = toy.tensor("p", 1024), q = toy.tensor("q", 1024);
   toy.compute("a", {graph::write(p), graph::write(q)});
   toy.reduce("r", p);
   toy.reduce("s", q);
   toy.compute("b", {graph::read(p), graph::read(q)});
-  PlanningProblem problem = problem_of(toy.build(), {}, 100);
-  EXPECT_EQ(report_plan(problem, policy::named_policy("serial")).plan->graph->fingerprint(),
-            problem.graph->fingerprint());
+  Problem problem = problem_of(toy.build(), {}, 100);
+  EXPECT_EQ(report_plan(problem, policy::named_policy("serial")).first().graph().fingerprint(),
+            problem.first().fingerprint());
   problem.rewrites = plan::parse_rewrites("split-collective=2KB");
-  const PlanReport split = report_plan(problem, policy::named_policy("serial"));
+  const Report split = report_plan(problem, policy::named_policy("serial"));
   ASSERT_TRUE(split.planned()) << split.refusal;
-  EXPECT_EQ(split.plan->graph->tasks().size(), 6U);
-  EXPECT_EQ(split.costs.ns.size(), 6U);
+  EXPECT_EQ(split.first().graph().tasks().size(), 6U);
+  EXPECT_EQ(split.costs.front().ns.size(), 6U);
   EXPECT_EQ(split.step_ns(), 600);
   problem.rewrites = plan::parse_rewrites("bucket");
-  const PlanReport bucket = report_plan(problem, policy::named_policy("serial"));
+  const Report bucket = report_plan(problem, policy::named_policy("serial"));
   ASSERT_TRUE(bucket.planned()) << bucket.refusal;
-  EXPECT_EQ(bucket.plan->graph->tasks().size(), 3U);
+  EXPECT_EQ(bucket.first().graph().tasks().size(), 3U);
   EXPECT_EQ(bucket.bounds.best(), 300);
 }
 
-TEST(PlanReport, WhatIsRefusedIsKept) {
-  const PlanningProblem problem = problem_of(fork(), kPrices);
-  PlanningProblem streams = problem;
+TEST(Report, WhatIsRefusedIsKept) {
+  const Problem problem = problem_of(fork(), kPrices);
+  Problem streams = problem;
   streams.options.compute_streams = 0;
-  const PlanReport none = report_plan(streams, policy::named_policy("program"));
+  const Report none = report_plan(streams, policy::named_policy("program"));
   EXPECT_FALSE(none.planned());
   EXPECT_NE(none.refusal.find("compute streams"), std::string::npos) << none.refusal;
-  PlanningProblem noise = problem;
+  Problem noise = problem;
   noise.simulation.noise = -1;
   EXPECT_NE(report_plan(noise, policy::named_policy("program")).refusal.find("noise"), std::string::npos);
 }
 
-TEST(PlanReport, TheProblemsBoundsAreThoseOfAPolicyThatRewritesNothing) {
-  const PlanningProblem problem = problem_of(fork(), kPrices);
+TEST(Report, TheProblemsBoundsAreThoseOfAPolicyThatRewritesNothing) {
+  const Problem problem = problem_of(fork(), kPrices);
   const ProblemBounds own = bounds_of(problem);
-  const PlanReport program = report_plan(problem, policy::named_policy("program"));
+  const Report program = report_plan(problem, policy::named_policy("program"));
   EXPECT_EQ(own.bounds.best(), program.bounds.best());
   EXPECT_EQ(own.bounds.one_machine, program.bounds.one_machine);
   EXPECT_EQ(own.alone.compute_ns, 4500);
   EXPECT_EQ(own.alone.communication_ns, 5000);
 }
 
-TEST(PlanReport, TheGapOfAStepThatMeetsItsBoundIsNothing) {
-  PlanReport report;
+TEST(Report, TheGapOfAStepThatMeetsItsBoundIsNothing) {
+  Report report;
   report.simulation.step_ns = 0.3;
   report.bounds.critical_path = 0.1 + 0.2;  // a little more than 0.3
   EXPECT_LT(report.step_ns(), report.bounds.best());
@@ -203,7 +202,7 @@ TEST(PlanReport, TheGapOfAStepThatMeetsItsBoundIsNothing) {
   EXPECT_LT(report.gap(), 0);
 }
 
-TEST(PlanReport, HiddenIsTheShareOfWhatCouldBeSaved) {
+TEST(Report, HiddenIsTheShareOfWhatCouldBeSaved) {
   EXPECT_EQ(hidden_share(100, 100, 60), 0);
   EXPECT_EQ(hidden_share(60, 100, 60), 1);
   EXPECT_EQ(hidden_share(70, 100, 60), 0.75);

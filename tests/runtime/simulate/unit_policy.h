@@ -8,13 +8,13 @@
 
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/joint_report.h"
+#include "runtime/simulate/report.h"
 #include "tests/runtime/pipeline_toy.h"
 
 namespace weft::testing {
 
-inline simulate::JointProblem joint_problem(const PipelineToy& toy) {
-  simulate::JointProblem problem;
+inline simulate::Problem joint_problem(const PipelineToy& toy) {
+  simulate::Problem problem;
   problem.classes = toy.classes();
   problem.grid = toy.grid();
   problem.options.cost_model = toy.prices();

@@ -26,7 +26,7 @@ std::vector<std::string> channels_of(const Comparison& comparison) {
   std::vector<std::string> names;
   for (const simulate::Report& report : comparison.reports) {
     if (!report.planned()) continue;
-    for (const simulate::ChannelTimes& channel : report.first().channels) {
+    for (const simulate::ChannelTimes& channel : report.most_exposed().channels) {
       if (std::ranges::find(names, channel.stream) == names.end()) names.push_back(channel.stream);
     }
   }
@@ -34,8 +34,8 @@ std::vector<std::string> channels_of(const Comparison& comparison) {
 }
 
 double exposed_on(const simulate::Report& report, const std::string& channel) {
-  const auto found = std::ranges::find(report.first().channels, channel, &simulate::ChannelTimes::stream);
-  return found == report.first().channels.end() ? 0 : found->exposed_ns;
+  const auto found = std::ranges::find(report.most_exposed().channels, channel, &simulate::ChannelTimes::stream);
+  return found == report.most_exposed().channels.end() ? 0 : found->exposed_ns;
 }
 
 /// The policies' table. The ranks of its columns say what a reader can do without first.
@@ -76,8 +76,8 @@ TextTable policies_table(const Comparison& comparison) {
            serial != nullptr ? fmt::format("{:.3f}", serial->step_ns() / r.step_ns()) : "-",
            percent(r.gap()),
            serial != nullptr ? percent(simulate::hidden_share(r.step_ns(), serial->step_ns(), bound)) : "-",
-           ms(static_cast<double>(r.first().overlap.exposed)),
-           percent(r.first().overlap.overlap_fraction()),
+           ms(r.most_exposed().times.exposed),
+           percent(r.most_exposed().times.overlap_fraction()),
            ms(r.simulation.ranks.front().contention_ns),
            human_bytes(static_cast<std::uint64_t>(r.memory_bytes())),
            fmt::format("{:.1f}", r.planning_ms)};
@@ -102,9 +102,11 @@ TextTable policies_table(const Comparison& comparison) {
   return table;
 }
 
-TextTable front_table(const Comparison& comparison) {
+constexpr const char* kFrontTitle = "\nTime against memory: plans that no other plan beats in both.\n\n";
+
+TextTable front_table(const std::vector<LimitedPlan>& limited) {
   TextTable table{.columns = {{.head = "policy", .words = true}, {.head = "memory"}, {.head = "step ms"}}};
-  for (const LimitedPlan& plan : comparison.limited) {
+  for (const LimitedPlan& plan : limited) {
     table.rows.push_back({plan.policy, human_bytes(static_cast<std::uint64_t>(plan.memory_bytes)), ms(plan.step_ns)});
   }
   return table;
@@ -216,8 +218,7 @@ StyledText described(const Comparison& comparison, const Table& table) {
     }
   }
   if (comparison.limited.empty()) return text;
-  return text.add("\nTime against memory: plans that no other plan beats in both.\n\n")
-      .add(table(front_table(comparison)));
+  return text.add(kFrontTitle).add(table(front_table(comparison.limited)));
 }
 
 }  // namespace
@@ -286,14 +287,14 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
       entry.add("speed_up", serial->step_ns() / r.step_ns())
           .add("hidden", simulate::hidden_share(r.step_ns(), serial->step_ns(), comparison.bound_ns()));
     }
-    entry.add("exposed_ms", in_ms(static_cast<double>(r.first().overlap.exposed)))
-        .add("communication_ms", in_ms(static_cast<double>(r.first().overlap.communication)))
-        .add("overlap", r.first().overlap.overlap_fraction())
+    entry.add("exposed_ms", in_ms(r.most_exposed().times.exposed))
+        .add("communication_ms", in_ms(r.most_exposed().times.communication))
+        .add("overlap", r.most_exposed().times.overlap_fraction())
         .add("contention_ms", in_ms(r.simulation.ranks.front().contention_ns))
         .add("memory_bytes", r.memory_bytes());
     if (comparison.tells_planning) entry.add("planning_ms", r.planning_ms);
     JsonObject channels;
-    for (const simulate::ChannelTimes& channel : r.first().channels) {
+    for (const simulate::ChannelTimes& channel : r.most_exposed().channels) {
       channels.add(channel.stream,
                    JsonObject().add("busy_ms", in_ms(channel.busy_ns)).add("exposed_ms", in_ms(channel.exposed_ns)));
     }
@@ -304,6 +305,22 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
   return policies;
 }
 
+StyledText front_text(const std::vector<LimitedPlan>& front, std::optional<std::size_t> width) {
+  if (front.empty()) return {};
+  return StyledText(kFrontTitle).add(table_text(front_table(front), width));
+}
+
+JsonArray front_json(const std::vector<LimitedPlan>& front) {
+  JsonArray json;
+  for (const LimitedPlan& plan : front) {
+    json.add(JsonObject()
+                 .add("policy", plan.policy)
+                 .add("memory_bytes", plan.memory_bytes)
+                 .add("step_ms", in_ms(plan.step_ns)));
+  }
+  return json;
+}
+
 JsonObject comparison_json(const Comparison& comparison) {
   JsonObject json;
   json.add("title", comparison.title).add("costs", comparison.source).add("unsure_numbers", comparison.unsure);
@@ -311,16 +328,7 @@ JsonObject comparison_json(const Comparison& comparison) {
   json.add("bound_ms", in_ms(comparison.bound_ns()));
   json.add("policies", policies_json(comparison));
   if (!comparison.measured.empty()) json.add("ranked_alike", ranked_alike(comparison, 0.03));
-  if (!comparison.limited.empty()) {
-    JsonArray front;
-    for (const LimitedPlan& plan : comparison.limited) {
-      front.add(JsonObject()
-                    .add("policy", plan.policy)
-                    .add("memory_bytes", plan.memory_bytes)
-                    .add("step_ms", in_ms(plan.step_ns)));
-    }
-    json.add("pareto", front);
-  }
+  if (!comparison.limited.empty()) json.add("pareto", front_json(comparison.limited));
   return json;
 }
 

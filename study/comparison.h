@@ -57,6 +57,10 @@ double ranked_alike(const Comparison& comparison, double least);
 /// Plans that no other plan beats in both time and memory, by rising memory.
 std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans);
 
+/// The front as a table with a title, and as JSON; "" of none.
+StyledText front_text(const std::vector<LimitedPlan>& front, std::optional<std::size_t> width);
+JsonArray front_json(const std::vector<LimitedPlan>& front);
+
 enum class TableStyle : std::uint8_t { terminal, markdown };
 
 std::string comparison_text(const Comparison& comparison, TableStyle style);

@@ -42,7 +42,7 @@ void draw_graph(KeptComparison& kept, const simulate::Report& report, const grap
   inspect::DrawingOptions options;
   options.grid = grid;
   options.title = fmt::format("one step of one rank of {}, policy {}", grid.ranks(), report.policy.name);
-  kept.graph_view = report.policy.name;
+  kept.graph_view = report.classes.size() == 1 ? report.policy.name : report.policy.name + ", stage 0";
   kept.graph_note = fmt::format("As {} runs it, the fastest of these policies.", report.policy.name);
   try {
     kept.graph_svg = inspect::render_svg(inspect::plan_dot(*report.first().plan, "graph.dot", options));
@@ -78,16 +78,45 @@ void write_step(const std::filesystem::path& folder, const ComparedStep& step) {
   std::visit(Writer{folder}, step);
 }
 
-/// Each policy against the first one.
-void add_differences(inspect::ReportPage& page, const std::vector<inspect::ReportView>& views) {
+/// Each policy against the first one, class by class.
+void add_differences(inspect::ReportPage& page, const std::vector<inspect::ReportView>& views, std::size_t classes) {
   std::vector<inspect::PolicyDifference> differences;
-  for (std::size_t i = 1; i < views.size(); ++i) {
-    differences.push_back(inspect::policy_difference(views.front().recording, views[i].recording));
-    inspect::ReportTable table = inspect::moves_table(views.front(), views[i], differences.back());
+  for (std::size_t i = classes; i < views.size(); ++i) {
+    const inspect::ReportView& first = views[i % classes];
+    differences.push_back(inspect::policy_difference(first.recording, views[i].recording));
+    inspect::ReportTable table = inspect::moves_table(first, views[i], differences.back());
     table.folded = views.size() > 2;
     page.trailing.push_back(std::move(table));
   }
-  if (!differences.empty()) page.leading.push_back(inspect::gain_table(views, differences));
+  if (!differences.empty() && classes == 1) page.leading.push_back(inspect::gain_table(views, differences));
+}
+
+}  // namespace
+
+namespace {
+
+/// Keeps the step of one class. `measured`: the step that replaces the simulated one; nullptr: none.
+void keep_view(KeptComparison& kept, const simulate::Problem& problem, const simulate::Report& report,
+               std::size_t of_class, const plan::StepTrace* measured) {
+  const plan::Plan& plan = *report.classes[of_class].plan;
+  const auto rank = graph::rank_of(problem.grid, {.pipe = static_cast<std::int64_t>(of_class)});
+  const plan::RankTrace traced{static_cast<int>(rank), {measured != nullptr ? *measured : report.step(of_class)}};
+  plan::Recording recording = plan::record(plan, {&traced, 1}, static_cast<int>(problem.grid.ranks()), problem.grid);
+  // Beside measured times only a model that is made of them means something.
+  simulate::Report own = report;
+  simulate::Problem costs = problem;
+  if (measured != nullptr) {
+    costs = with_traced_costs(problem, plan, recording);
+    simulate::simulate_again(own, costs);
+  }
+  simulate::ExplainOptions options;
+  options.rewrites = false;
+  kept.causes.push_back(inspect::causes_json(*plan.graph, simulate::explain(costs, own, options, of_class)).text());
+  kept.views.push_back(
+      {report.classes.size() == 1 ? report.policy.name : fmt::format("{}, stage {}", report.policy.name, of_class),
+       std::move(recording),
+       {{"lower bound", own.bounds.best()}},
+       inspect::links_of(*plan.graph, problem.machine, problem.grid)});
 }
 
 }  // namespace
@@ -101,26 +130,11 @@ KeptComparison keep_comparison(const simulate::Problem& problem, const Compariso
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const simulate::Report& report = comparison.reports[i];
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
-    const simulate::SimulatedRank& first = report.simulation.ranks.front();
-    std::vector<plan::RankTrace> traced = {{first.rank, {first.steps.back()}}};
-    const bool is_measured = i < measured.size() && !measured[i].times.empty();
-    if (is_measured) traced = {{0, {measured[i]}}};
-    plan::Recording recording =
-        plan::record(*report.first().plan, traced, static_cast<int>(problem.grid.ranks()), problem.grid);
-    // Beside measured times only a model that is made of them means something.
-    simulate::Report own = report;
-    simulate::Problem costs = problem;
-    if (is_measured) {
-      costs = with_traced_costs(problem, *report.first().plan, recording);
-      simulate::simulate_again(own, costs);
+    kept.classes = report.classes.size();
+    for (std::size_t k = 0; k < report.classes.size(); ++k) {
+      const bool is_measured = kept.classes == 1 && i < measured.size() && !measured[i].times.empty();
+      keep_view(kept, problem, report, k, is_measured ? &measured[i] : nullptr);
     }
-    simulate::ExplainOptions options;
-    options.rewrites = false;
-    kept.causes.push_back(inspect::causes_json(report.first().graph(), simulate::explain(costs, own, options)).text());
-    kept.views.push_back({report.policy.name,
-                          std::move(recording),
-                          {{"lower bound", own.bounds.best()}},
-                          inspect::links_of(report.first().graph(), problem.machine, problem.grid)});
     if (fastest == nullptr || report.step_ns() < fastest->step_ns()) fastest = &report;
   }
   if (fastest != nullptr) draw_graph(kept, *fastest, problem.grid);
@@ -166,6 +180,7 @@ void write_comparison(const std::filesystem::path& folder, const ComparedStep& s
       .add("graph_note", kept.graph_note)
       .add("graph_view", kept.graph_view);
   if (const auto* open = std::get_if<ComparedGraph>(&step)) document.add("graph_flags", open->flags);
+  if (kept.classes > 1) document.add("classes", kept.classes);
   document.add("version", kVersion).add("views", views);
   if (!kept.graph_svg.empty()) write_durable(writing.path() / "graph.svg", kept.graph_svg);
   write_durable(writing.path() / "comparison.json", indented_json(document.text(), 1, JsonKeys::sorted) + "\n");
@@ -200,6 +215,10 @@ KeptComparison read_comparison(const std::filesystem::path& folder) {
     kept.views.push_back(std::move(view));
   }
   if (kept.views.empty()) in["views"].refuse("has no policy with a plan", "one at least");
+  if (const auto classes = in.find("classes")) {
+    kept.classes = static_cast<std::size_t>(classes->integer(1, std::ssize(kept.views)));
+    if (kept.views.size() % kept.classes != 0) classes->refuse("the number of rank classes, which each policy has");
+  }
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     plan::Recording& recording = kept.views[i].recording = inspect::read_recording(folder / trace_name(i));
     if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
@@ -220,11 +239,12 @@ inspect::ReportPage comparison_page(KeptComparison kept) {
   }
   page.leading.push_back(inspect::policies_table(comparison.root()));
   page.timeline_note =
-      kept.views.size() == 1 ? "One step of rank 0." : "One step of rank 0 under each policy, from the same moment on.";
+      fmt::format("One step of {}{}.", kept.classes == 1 ? "rank 0" : "a rank of each stage",
+                  kept.views.size() == kept.classes ? "" : " under each policy, from the same moment on");
   page.graph_svg = std::move(kept.graph_svg);
   page.graph_note = std::move(kept.graph_note);
   page.graph_view = std::move(kept.graph_view);
-  add_differences(page, kept.views);
+  add_differences(page, kept.views, kept.classes);
   for (std::size_t i = 0; i < kept.views.size(); ++i) {
     const std::string& name = kept.views[i].name;
     const Document causes = read_json(kept.causes[i], "the causes", {.fix = kFix});

@@ -16,11 +16,12 @@
 namespace weft::study {
 
 struct KeptComparison {
-  std::string comparison;  // JSON, as comparison_json() writes it
-  std::vector<inspect::ReportView> views;
-  std::vector<std::string> causes;     // by view, JSON as causes_json() writes it
-  std::string graph_svg;               // graph of the fastest policy; "" if it can't be drawn
-  std::string graph_note, graph_view;  // graph_view: the policy's view
+  std::string comparison;                  // JSON, as comparison_json() writes it
+  std::size_t classes = 1;                 // rank classes of the step: as many views a policy
+  std::vector<inspect::ReportView> views;  // by policy, then by class
+  std::vector<std::string> causes;         // by view, JSON as causes_json() writes it
+  std::string graph_svg;                   // graph of the fastest policy; "" if it can't be drawn
+  std::string graph_note, graph_view;      // graph_view: the policy's view
 };
 
 /// Keeps the policies of `comparison` that have plans. `measured`: rank 0's steps by report, which replace the

@@ -52,42 +52,9 @@ std::vector<simulate::Report> reports_of(const simulate::Problem& problem,
   return reports;
 }
 
-/// Policies under limits between the least and the greatest memory that any plan took.
-std::vector<study::LimitedPlan> front_of(simulate::Problem problem, const std::vector<simulate::Report>& reports,
-                                         StatusLine& line) {
-  constexpr int kLimits = 6;
-  std::vector<study::LimitedPlan> plans;
-  std::int64_t least = INT64_MAX, greatest = 0;
-  for (const simulate::Report& r : reports) {
-    if (!r.planned()) continue;
-    plans.push_back({r.policy.name, 0, r.memory_bytes(), r.step_ns()});
-    least = std::min(least, r.first().plan->scratch_bytes);
-    greatest = std::max(greatest, r.first().plan->scratch_bytes);
-  }
-  for (int i = 0; i <= kLimits && greatest > least; ++i) {
-    problem.options.memory_limit = least + (greatest - least) * i / kLimits;
-    line.tell({fmt::format("planning for {} MiB of scratch", problem.options.memory_limit >> 20), i, kLimits + 1});
-    for (const simulate::Report& r : reports) {
-      if (!r.planned()) continue;
-      const simulate::Report limited = simulate::report_plan(problem, r.policy);
-      if (!limited.planned() || limited.first().plan->scratch_bytes > problem.options.memory_limit) continue;
-      plans.push_back({r.policy.name, problem.options.memory_limit, limited.memory_bytes(), limited.step_ns()});
-    }
-  }
-  return study::pareto_front(std::move(plans));
-}
-
-/// By report; empty without noise.
-std::vector<simulate::Robustness> disturbed(const simulate::Problem& problem,
-                                            const std::vector<simulate::Report>& reports, double noise,
-                                            StatusLine& line) {
-  std::vector<simulate::Robustness> all;
-  if (noise <= 0) return all;
-  for (const simulate::Report& r : reports) {
-    line.tell({fmt::format("[{}/{}] disturbing {}", all.size() + 1, reports.size(), r.policy.name), std::ssize(all),
-               std::ssize(reports)});
-    all.push_back(r.planned() ? simulate::robustness_of(r, problem, {.noise = noise}) : simulate::Robustness{});
-  }
+std::vector<ComparedPolicy> compared(const simulate::Problem& problem, const std::vector<simulate::Report>& reports) {
+  std::vector<ComparedPolicy> all;
+  for (const simulate::Report& report : reports) all.push_back({problem, report});
   return all;
 }
 
@@ -136,8 +103,8 @@ int simulate_policies(const CompareOptions& options, const study::ComparedStep& 
   comparison.problem = simulate::bounds_of(problem);
   comparison.reports = reports_of(problem, policies, line);
   simulate::prove_windows(problem, comparison.reports, &comparison.problem);
-  if (options.pareto) comparison.limited = front_of(problem, comparison.reports, line);
-  comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
+  if (options.pareto) comparison.limited = front_of(compared(problem, comparison.reports), line);
+  comparison.disturbed = disturbed(compared(problem, comparison.reports), options.noise, line);
   print(options, step, problem, comparison, {});
   return 0;
 }
@@ -243,7 +210,7 @@ int simulate_and_measure(const CompareOptions& options) {
     }
     comparison.problem = simulate::bounds_of(problem);
     if (world.rank() == 0) simulate::prove_windows(problem, comparison.reports, &comparison.problem);
-    comparison.disturbed = disturbed(problem, comparison.reports, options.noise, line);
+    comparison.disturbed = disturbed(compared(problem, comparison.reports), options.noise, line);
     std::vector<plan::StepTrace> steps(policies.size());
     for (std::size_t i = 0; i < which.size(); ++i) steps[which[i]] = benchmark.last_trace(i);
     if (world.rank() == 0) print(options, std::cref(config), problem, comparison, steps);

@@ -1,6 +1,7 @@
 // `weft plan`: writes what a policy decides for a training step as a file to read, compare and replay.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,50 +27,62 @@ namespace weft::tools {
 namespace {
 
 struct PlanInput {
-  std::shared_ptr<const graph::Graph> graph;
-  policy::PolicyOptions options;
+  simulate::Problem problem;
   policy::NamedPolicy policy;
-  std::vector<plan::Rewrite> rewrites = {};
   std::string note = {};
 };
 
 PlanInput plan_input_of(const train::RunConfig& config) {
   const train::ResolvedRun run = train::resolve(config, 0);
-  train::expect_one_stage(run.config);
-  return {ops::lower_train(run.config.model, train::step_config(run.config)), train::policy_options(run), run.policy,
-          train::chosen_rewrites(run), train::summation_note(run.config)};
+  simulate::Problem problem = train::planning_problem(run);
+  problem.options = train::policy_options(run);  // as a run has them
+  return {std::move(problem), run.policy, train::summation_note(run.config)};
 }
 
 PlanInput plan_input_of(const OpenSettings& settings) {
-  const OpenInput input = open_input(settings);
-  return {input.problem.classes.front(), input.problem.options, input.policy};
+  OpenInput input = open_input(settings);
+  return {std::move(input.problem), input.policy};
 }
 
 int write_plan(const PlanInput& input, const std::string& output, bool json) {
-  const policy::Decision decision = policy::decide({&input.graph, 1}, *input.policy, input.options, input.rewrites);
-  const std::vector<plan::Rewrite>& rewrites = decision.rewrites.front();
-  const plan::Plan plan = plan::make_plan(decision.graphs.front(), decision.orders.front(), input.policy->name());
-  const plan::PlanFile file = plan::plan_file_of(plan, rewrites);
+  const simulate::Problem& problem = input.problem;
+  const policy::Decision decision = policy::decide(problem.classes, *input.policy, problem.options, problem.rewrites);
+  std::vector<plan::Plan> plans;
+  plan::PlanFile file;
+  std::size_t tasks = 0, streams = 0, collectives = 0, added_edges = 0;
+  for (std::size_t k = 0; k < decision.graphs.size(); ++k) {
+    plans.push_back(plan::make_plan(decision.graphs[k], decision.orders[k], input.policy->name()));
+    file.push_back(plan::filed(plans[k], decision.rewrites[k]));
+    tasks += plans[k].sequence.size();
+    streams += plans[k].streams.size();
+    collectives += plans[k].collectives.size();
+    added_edges += plans[k].added_edges.size();
+  }
+  // Of several classes, the one that takes most scratch.
+  const std::size_t most =
+      static_cast<std::size_t>(std::ranges::max_element(plans, {}, &plan::Plan::scratch_bytes) - plans.begin());
+  const plan::Plan& plan = plans[most];
   write_durable(output, plan::to_json(file), Named::by_person);
   if (json) {
-    say("{}\n", JsonObject()
-                    .add("file", output)
-                    .add("policy", plan.policy)
-                    .add("tasks", plan.sequence.size())
-                    .add("streams", plan.streams.size())
-                    .add("collectives", plan.collectives.size())
-                    .add("added_edges", plan.added_edges.size())
-                    .add("scratch_bytes", plan.scratch_bytes)
-                    .add("rewrites", plan::to_string(std::span<const plan::Rewrite>(rewrites)))
-                    .add("rewrites_for_memory", plan::rewrites_for_memory(plan))
-                    .add("summation_note", input.note)
-                    .add("plan_fingerprint", hex_fingerprint(file.plan_fingerprint))
-                    .add("graph_fingerprint", hex_fingerprint(file.graph_fingerprint))
-                    .text());
+    JsonObject told;
+    told.add("file", output)
+        .add("policy", plan.policy)
+        .add("tasks", tasks)
+        .add("streams", streams)
+        .add("collectives", collectives)
+        .add("added_edges", added_edges)
+        .add("scratch_bytes", plan.scratch_bytes)
+        .add("rewrites", plan::to_string(std::span<const plan::Rewrite>(decision.rewrites[most])))
+        .add("rewrites_for_memory", plan::rewrites_for_memory(plan))
+        .add("summation_note", input.note)
+        .add("plan_fingerprint", hex_fingerprint(file[most].plan_fingerprint))
+        .add("graph_fingerprint", hex_fingerprint(file[most].graph_fingerprint));
+    if (plans.size() > 1) told.add("classes", plans.size());
+    say("{}\n", told.text());
     return 0;
   }
-  say("{}: {} tasks on {} streams, {} collectives, policy {}\n", output, plan.sequence.size(), plan.streams.size(),
-      plan.collectives.size(), plan.policy);
+  say("{}: {} tasks on {} streams, {} collectives, policy {}{}\n", output, tasks, streams, collectives, plan.policy,
+      plans.size() > 1 ? fmt::format(", for {} stages", plans.size()) : "");
   if (const std::string chosen = plan::rewrites_for_memory(plan); !chosen.empty())
     say("rewrites chosen to fit the memory: {}\n", chosen);
   if (!input.note.empty()) say("note: {}\n", input.note);

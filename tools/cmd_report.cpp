@@ -40,15 +40,19 @@ struct ReportOptions {
   std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
 
-/// `comparison` says what the step is.
+/// `comparison` says what the step is; `config` is that of a pipeline, else nullptr.
 inspect::ReportPage page_of_step(const ReportOptions& options, simulate::Problem problem, study::Comparison comparison,
-                                 const policy::TrustedLibraries& libraries, const policy::NamedPolicy& own) {
+                                 const policy::TrustedLibraries& libraries, const policy::NamedPolicy& own,
+                                 const train::RunConfig* config) {
   std::vector<policy::NamedPolicy> policies = named_policies(options.policies, libraries);
   if (policies.empty()) policies = {own};
   scale_costs(problem, options.scales);
   comparison.source = problem.options.cost_model->source();
-  for (const policy::NamedPolicy& policy : policies)
+  for (const policy::NamedPolicy& policy : policies) {
+    // The policy decides how many stages a rank of a pipeline has.
+    if (config != nullptr) problem.classes = train::planning_problem(train::resolve_with(*config, policy.name)).classes;
     comparison.reports.push_back(simulate::report_plan(problem, policy));
+  }
   simulate::prove_windows(problem, comparison.reports);
   comparison.tells_planning = false;  // which is another thing than what the configuration says
   study::KeptComparison kept = study::keep_comparison(problem, comparison, {});
@@ -62,13 +66,13 @@ inspect::ReportPage page_of_config(const ReportOptions& options) {
   train::apply_command_line(config, options.overrides);
   for (const std::string& policy : options.policies) config.libraries.trust(policy);
   if (!options.policies.empty()) train::leave_out_library(config);
-  const train::ResolvedRun run = train::resolve(std::move(config), 0);
-  train::expect_one_stage(run.config);
+  const train::ResolvedRun run = train::resolve(config, 0);
   const simulate::Problem problem = train::planning_problem(run);
   study::Comparison comparison;
   comparison.title =
       fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);
-  return page_of_step(options, problem, std::move(comparison), run.config.libraries, run.policy);
+  return page_of_step(options, problem, std::move(comparison), run.config.libraries, run.policy,
+                      problem.classes.size() > 1 ? &config : nullptr);
 }
 
 inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
@@ -78,7 +82,7 @@ inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
   study::Comparison comparison;
   comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
   comparison.summation_note = input.order_note;
-  return page_of_step(options, input.problem, std::move(comparison), settings.config.libraries, input.policy);
+  return page_of_step(options, input.problem, std::move(comparison), settings.config.libraries, input.policy, nullptr);
 }
 
 /// Runs beside each other.

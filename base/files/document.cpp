@@ -229,16 +229,19 @@ void DocumentValue::refuse(std::string_view said, std::string_view expected) con
 Document::Document(std::shared_ptr<const nlohmann::json> root, std::string name, std::string fix, Lines lines)
     : root_(std::move(root)), name_(std::move(name)), fix_(std::move(fix)), lines_(std::move(lines)) {}
 
-DocumentValue Document::of_format(std::string_view what, std::string_view format, std::int64_t version) const {
+DocumentValue Document::of_format(std::string_view what, std::string_view format, std::int64_t version,
+                                  std::int64_t newest) const {
   const DocumentValue whole = root();
   const auto found = whole.is_object() ? whole.find("format") : std::nullopt;
   if (!found || found->json() != format) {
     whole.refuse(fmt::format("isn't {}", what), fmt::format("JSON with \"format\": \"{}\"", format));
   }
   const DocumentValue of = whole["version"];
-  if (of.json() != version) {
+  const bool known = of.json().is_number_integer() && of.json() >= version && of.json() <= std::max(version, newest);
+  if (!known) {
     whole.refuse(fmt::format("has version {}", of.shown()),
-                 fmt::format("version {}; the weft that wrote the file reads it", version));
+                 fmt::format("version {}{}; the weft that wrote the file reads it", version,
+                             newest > version ? fmt::format(" or {}", newest) : ""));
   }
   return whole;
 }

@@ -109,8 +109,10 @@ class Document {
   Document& operator=(const Document&) = delete;
 
   DocumentValue root() const { return {*this, *root_}; }
-  /// The root, which must be an object with this "format" and "version"; `what` is the kind of document: "a profile".
-  DocumentValue of_format(std::string_view what, std::string_view format, std::int64_t version) const;
+  /// The root, which must be an object with this "format" and "version", or one up to `newest`; `what` is the kind of
+  /// document: "a profile".
+  DocumentValue of_format(std::string_view what, std::string_view format, std::int64_t version,
+                          std::int64_t newest = 0) const;
 
  private:
   friend class DocumentValue;

@@ -254,8 +254,9 @@ py::list Report::remedies(double least_ns) const {
 }
 
 void Report::write_plan(const std::string& path) const {
-  write_durable(path, plan::to_json(plan::plan_file_of(*report_.first().plan, report_.first().rewrites)),
-                Named::by_person);
+  plan::PlanFile file;
+  for (const simulate::ClassReport& each : report_.classes) file.push_back(plan::filed(*each.plan, each.rewrites));
+  write_durable(path, plan::to_json(file), Named::by_person);
 }
 
 std::string Report::svg() const {

@@ -16,7 +16,7 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-Names names_of(const PlanFile& file) {
+Names names_of(const FiledPlan& file) {
   Names names;
   for (const auto& placed : file.sequence) names.insert(placed.task);
   return names;
@@ -51,7 +51,7 @@ std::string tasks(std::size_t count) {
   return count == 1 ? "1 task" : fmt::format("{} tasks", count);
 }
 
-std::vector<std::string> tasks_only_in(const PlanFile& file, const Names& others) {
+std::vector<std::string> tasks_only_in(const FiledPlan& file, const Names& others) {
   std::vector<std::string> names;
   for (const auto& placed : file.sequence) {
     if (!others.contains(placed.task)) names.push_back(placed.task);
@@ -59,7 +59,7 @@ std::vector<std::string> tasks_only_in(const PlanFile& file, const Names& others
   return names;
 }
 
-std::vector<PlacedName> placed_names(const PlanFile& file) {
+std::vector<PlacedName> placed_names(const FiledPlan& file) {
   std::vector<PlacedName> names;
   for (const auto& placed : file.sequence) names.push_back({placed.task, file.streams[placed.stream].name});
   return names;
@@ -67,7 +67,7 @@ std::vector<PlacedName> placed_names(const PlanFile& file) {
 
 using EdgeKey = std::tuple<std::string, std::string, graph::EdgeKind, std::uint8_t>;
 
-std::set<EdgeKey> edges_of(const PlanFile& file) {
+std::set<EdgeKey> edges_of(const FiledPlan& file) {
   std::set<EdgeKey> edges;
   for (const auto& edge : file.added_edges) edges.emplace(edge.from, edge.to, edge.kind, edge.distance);
   return edges;
@@ -124,32 +124,49 @@ bool PlanDifference::same() const {
          only_b.empty() && other_stream.empty() && moved.empty() && edges_only_a.empty() && edges_only_b.empty();
 }
 
-PlanDifference difference_of(const PlanFile& a, const PlanFile& b) {
-  PlanDifference out{.policy_a = a.policy,
-                     .policy_b = b.policy,
-                     .rewrites_a = rewrites_text(a.rewrites),
-                     .rewrites_b = rewrites_text(b.rewrites),
-                     .scratch_bytes_a = a.scratch_bytes,
-                     .scratch_bytes_b = b.scratch_bytes,
-                     .other_graph = a.graph_fingerprint != b.graph_fingerprint};
-  out.only_a = tasks_only_in(a, names_of(b));
-  out.only_b = tasks_only_in(b, names_of(a));
+namespace {
+
+void add(PlanDifference& out, const FiledPlan& a, const FiledPlan& b, const std::string& stage) {
+  const auto extend = [](std::vector<std::string>& list, const std::vector<std::string>& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  };
+  out.scratch_bytes_a = std::max(out.scratch_bytes_a, a.scratch_bytes);
+  out.scratch_bytes_b = std::max(out.scratch_bytes_b, b.scratch_bytes);
+  out.other_graph = out.other_graph || a.graph_fingerprint != b.graph_fingerprint;
+  extend(out.only_a, tasks_only_in(a, names_of(b)));
+  extend(out.only_b, tasks_only_in(b, names_of(a)));
   const std::vector<PlacedName> names_a = placed_names(a), names_b = placed_names(b);
-  for (const Stream& stream : b.streams) out.moved.push_back({stream.name, stream.compute, {}});
+  std::vector<StreamMoves> moved;
+  for (const Stream& stream : b.streams) moved.push_back({stage + stream.name, stream.compute, {}});
   for (const MovedTask& task : moved_tasks(names_a, names_b)) {
-    PlanMove move{std::string(names_b[task.in_b].task), std::string(names_a[task.in_a].stream),
-                  std::string(names_b[task.in_b].stream), ""};
+    PlanMove move{std::string(names_b[task.in_b].task), stage + std::string(names_a[task.in_a].stream),
+                  stage + std::string(names_b[task.in_b].stream), ""};
     if (task.other_stream) {
       out.other_stream.push_back(std::move(move));
       continue;
     }
     if (task.follows) move.after = names_b[*task.follows].task;
-    std::ranges::find(out.moved, move.to_stream, &StreamMoves::stream)->moves.push_back(std::move(move));
+    std::ranges::find(moved, move.to_stream, &StreamMoves::stream)->moves.push_back(std::move(move));
   }
-  std::erase_if(out.moved, [](const StreamMoves& on) { return on.moves.empty(); });
+  std::erase_if(moved, [](const StreamMoves& on) { return on.moves.empty(); });
+  out.moved.insert(out.moved.end(), moved.begin(), moved.end());
   const std::set<EdgeKey> edges_a = edges_of(a), edges_b = edges_of(b);
-  out.edges_only_a = edges_only_in(edges_a, edges_b);
-  out.edges_only_b = edges_only_in(edges_b, edges_a);
+  extend(out.edges_only_a, edges_only_in(edges_a, edges_b));
+  extend(out.edges_only_b, edges_only_in(edges_b, edges_a));
+}
+
+}  // namespace
+
+PlanDifference difference_of(const PlanFile& a, const PlanFile& b) {
+  PlanDifference out{.policy_a = a.front().policy,
+                     .policy_b = b.front().policy,
+                     .rewrites_a = rewrites_text(a.front().rewrites),
+                     .rewrites_b = rewrites_text(b.front().rewrites)};
+  const std::size_t classes = std::max(a.size(), b.size());
+  const auto plan_of = [](const PlanFile& file, std::size_t k) { return k < file.size() ? file[k] : FiledPlan(); };
+  for (std::size_t k = 0; k < classes; ++k) {
+    add(out, plan_of(a, k), plan_of(b, k), classes > 1 ? fmt::format("stage {} ", k) : "");
+  }
   return out;
 }
 

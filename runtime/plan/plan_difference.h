@@ -43,18 +43,19 @@ struct StreamMoves {
 
 struct PlanDifference {
   std::string policy_a = {}, policy_b = {};
-  std::string rewrites_a = {}, rewrites_b = {};  // "none", or as --rewrites takes them
-  std::int64_t scratch_bytes_a = 0, scratch_bytes_b = 0;
-  bool other_graph = false;                           // other sizes, or other tasks
-  std::vector<std::string> only_a = {}, only_b = {};  // tasks
-  std::vector<PlanMove> other_stream = {};            // in the order of b
-  std::vector<StreamMoves> moved = {};                // the fewest tasks that explain the new order, by stream of b
+  std::string rewrites_a = {}, rewrites_b = {};           // of the first class: "none", or as --rewrites takes them
+  std::int64_t scratch_bytes_a = 0, scratch_bytes_b = 0;  // of the class that takes most
+  bool other_graph = false;                               // other sizes, or other tasks
+  std::vector<std::string> only_a = {}, only_b = {};      // tasks
+  std::vector<PlanMove> other_stream = {};                // in the order of b
+  std::vector<StreamMoves> moved = {};                    // the fewest tasks that explain the new order, by stream of b
   std::vector<std::string> edges_only_a = {}, edges_only_b = {};  // added edges: "from → to"
 
   /// Do both plans order the same tasks in the same way, in the same memory?
   bool same() const;
 };
 
+/// Class by class; the names of streams of several classes begin with "stage K ".
 PlanDifference difference_of(const PlanFile& a, const PlanFile& b);
 
 /// The differences from plan `a` to plan `b`, a line each: policies, rewrites, memory, tasks that only one plan has,

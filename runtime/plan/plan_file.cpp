@@ -1,7 +1,9 @@
 #include "runtime/plan/plan_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -19,8 +21,9 @@ namespace weft::plan {
 namespace {
 
 constexpr const char* kFormat = "weft-plan";
-constexpr std::int64_t kVersion = 1;
-constexpr int kDeepest = 4;
+// Of one class, and of several.
+constexpr std::int64_t kVersion = 1, kVersionOfClasses = 2;
+constexpr int kDeepest = 6;
 constexpr std::size_t kMostValues = 20'000'000;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 constexpr const char* kRemake = "write it again with `weft plan`";
@@ -51,14 +54,14 @@ std::vector<Stream> read_streams(const DocumentValue& list) {
   return streams;
 }
 
-void read_sequence(PlanFile& file, const DocumentValue& list) {
+void read_sequence(FiledPlan& file, const DocumentValue& list) {
   static const std::vector<std::string> kKeys = {"task", "stream", "reason"};
   std::unordered_map<std::string, std::uint32_t> stream_of, reason_of;
   for (const Stream& stream : file.streams) stream_of.emplace(stream.name, stream_of.size());
   std::unordered_set<std::string> known;
   for (const DocumentValue& entry : list.items()) {
     entry.only(kKeys);
-    PlanFile::PlacedTask placed;
+    FiledPlan::PlacedTask placed;
     placed.task = entry["task"].text();
     if (!known.insert(placed.task).second) entry["task"].refuse("each task once");
     const auto stream = stream_of.find(entry["stream"].text());
@@ -71,7 +74,7 @@ void read_sequence(PlanFile& file, const DocumentValue& list) {
   }
 }
 
-void read_edges(PlanFile& file, const DocumentValue& list) {
+void read_edges(FiledPlan& file, const DocumentValue& list) {
   static const std::vector<std::string> kKeys = {"from", "to", "kind", "distance"};
   static const std::vector<std::string> kKinds = {"completes_before", "issued_before"};
   for (const DocumentValue& entry : list.items()) {
@@ -90,10 +93,18 @@ void read_edges(PlanFile& file, const DocumentValue& list) {
 
 }  // namespace
 
-PlanFile plan_file_of(const Plan& plan, std::vector<Rewrite> rewrites) {
-  PlanFile file{
-      plan.policy, std::move(rewrites), plan.graph->fingerprint(), plan.fingerprint, plan.scratch_bytes, {}, {}, {},
-      {}};
+FiledPlan filed(const Plan& plan, std::vector<Rewrite> rewrites) {
+  FiledPlan file{.policy = plan.policy,
+                 .rewrites = std::move(rewrites),
+                 .stages = {},
+                 .graph_fingerprint = plan.graph->fingerprint(),
+                 .plan_fingerprint = plan.fingerprint,
+                 .scratch_bytes = plan.scratch_bytes};
+  std::set<std::int64_t> stages;
+  for (const graph::Task& task : plan.graph->tasks()) {
+    if (task.stage >= 0) stages.insert(task.stage);
+  }
+  file.stages.assign(stages.begin(), stages.end());
   for (const StreamPlan& stream : plan.streams) file.streams.push_back(stream.stream);
   std::vector<std::string> reasons;
   for (const Reason& reason : plan.reasons) reasons.push_back(to_string(reason));
@@ -113,7 +124,10 @@ PlanFile plan_file_of(const Plan& plan, std::vector<Rewrite> rewrites) {
   return file;
 }
 
-std::string to_json(const PlanFile& file) {
+namespace {
+
+/// The members of a class but its policy, without braces.
+std::string members_of(const FiledPlan& plan) {
   const auto list = [](const char* key, const std::vector<std::string>& lines) {
     return fmt::format(",\n\"{}\":[{}{}]", key, lines.empty() ? "" : "\n", [&] {
       std::string joined;
@@ -122,19 +136,19 @@ std::string to_json(const PlanFile& file) {
     }());
   };
   std::vector<std::string> streams, sequence, edges;
-  for (const Stream& stream : file.streams) {
+  for (const Stream& stream : plan.streams) {
     JsonObject entry;
     if (!stream.compute) entry.add("channel", graph::channel_text(stream.channel));
     streams.push_back(entry.add("name", stream.name).text());
   }
-  for (const PlanFile::PlacedTask& placed : file.sequence) {
+  for (const FiledPlan::PlacedTask& placed : plan.sequence) {
     sequence.push_back(JsonObject()
                            .add("task", placed.task)
-                           .add("stream", file.streams[placed.stream].name)
-                           .add("reason", file.reasons[placed.reason])
+                           .add("stream", plan.streams[placed.stream].name)
+                           .add("reason", plan.reasons[placed.reason])
                            .text());
   }
-  for (const PlanFile::AddedEdge& edge : file.added_edges) {
+  for (const FiledPlan::AddedEdge& edge : plan.added_edges) {
     edges.push_back(JsonObject()
                         .add("distance", edge.distance)
                         .add("from", edge.from)
@@ -143,32 +157,72 @@ std::string to_json(const PlanFile& file) {
                         .text());
   }
   return fmt::format(
-             "{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},\"rewrites\":{},\n"
-             "\"graph\":{{\"fingerprint\":\"{}\"}},\"plan\":{{\"fingerprint\":\"{}\",\"scratch_bytes\":{}}}",
-             kFormat, kVersion, json_string(file.policy), json_string(to_string(file.rewrites)),
-             hex_fingerprint(file.graph_fingerprint), hex_fingerprint(file.plan_fingerprint), file.scratch_bytes) +
-         list("streams", streams) + list("sequence", sequence) + list("added_edges", edges) + "\n}\n";
+             "\"rewrites\":{},\n\"graph\":{{\"fingerprint\":\"{}\"}},\"plan\":{{\"fingerprint\":\"{}\",\"scratch_"
+             "bytes\":{}}}",
+             json_string(to_string(plan.rewrites)), hex_fingerprint(plan.graph_fingerprint),
+             hex_fingerprint(plan.plan_fingerprint), plan.scratch_bytes) +
+         list("streams", streams) + list("sequence", sequence) + list("added_edges", edges) + "\n";
 }
 
-PlanFile parse_plan_file(std::string_view json_text, const std::string& name) {
-  const Document document = read_json(json_text, name, {kDeepest, kMostValues, kRemake});
-  const DocumentValue in = document.of_format("a plan", kFormat, kVersion);
-  in.only({"format", "version", "policy", "rewrites", "graph", "plan", "streams", "sequence", "added_edges"});
-  PlanFile file;
-  file.policy = in["policy"].text();
+FiledPlan read_plan(const DocumentValue& in, const std::string& policy, const std::string& name) {
+  FiledPlan plan;
+  plan.policy = policy;
   try {
-    file.rewrites = parse_rewrites(in["rewrites"].text());
+    plan.rewrites = parse_rewrites(in["rewrites"].text());
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", name, error.what()), "", "");
   }
   in["graph"].only({"fingerprint"});
   in["plan"].only({"fingerprint", "scratch_bytes"});
-  file.graph_fingerprint = fingerprint_of(in["graph"]["fingerprint"]);
-  file.plan_fingerprint = fingerprint_of(in["plan"]["fingerprint"]);
-  file.scratch_bytes = in["plan"]["scratch_bytes"].integer(0, INT64_MAX);
-  file.streams = read_streams(in["streams"]);
-  read_sequence(file, in["sequence"]);
-  read_edges(file, in["added_edges"]);
+  plan.graph_fingerprint = fingerprint_of(in["graph"]["fingerprint"]);
+  plan.plan_fingerprint = fingerprint_of(in["plan"]["fingerprint"]);
+  plan.scratch_bytes = in["plan"]["scratch_bytes"].integer(0, INT64_MAX);
+  plan.streams = read_streams(in["streams"]);
+  read_sequence(plan, in["sequence"]);
+  read_edges(plan, in["added_edges"]);
+  return plan;
+}
+
+}  // namespace
+
+std::string to_json(const PlanFile& file) {
+  const std::string policy = json_string(file.front().policy);
+  if (file.size() == 1) {
+    return fmt::format("{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},{}}}\n", kFormat, kVersion, policy,
+                       members_of(file.front()));
+  }
+  std::string classes;
+  for (const FiledPlan& plan : file) {
+    classes += fmt::format("{}\n{{\"stages\":[{}],{}}}", classes.empty() ? "" : ",", fmt::join(plan.stages, ","),
+                           members_of(plan));
+  }
+  return fmt::format("{{\"format\":\"{}\",\"version\":{},\n\"policy\":{},\"classes\":[{}\n]}}\n", kFormat,
+                     kVersionOfClasses, policy, classes);
+}
+
+PlanFile parse_plan_file(std::string_view json_text, const std::string& name) {
+  constexpr std::size_t kMostClasses = 10'000;
+  static const std::vector<std::string> kMembers = {"rewrites", "graph", "plan", "streams", "sequence", "added_edges"};
+  const Document document = read_json(json_text, name, {kDeepest, kMostValues, kRemake});
+  const DocumentValue in = document.of_format("a plan", kFormat, kVersion, kVersionOfClasses);
+  std::vector<std::string> members = {"format", "version", "policy"};
+  if (in["version"].integer(kVersion, kVersionOfClasses) == kVersion) {
+    members.insert(members.end(), kMembers.begin(), kMembers.end());
+    in.only(members);
+    return {read_plan(in, in["policy"].text(), name)};
+  }
+  members.emplace_back("classes");
+  in.only(members);
+  members = kMembers;
+  members.emplace_back("stages");
+  PlanFile file;
+  for (const DocumentValue& each : in["classes"].items()) {
+    each.only(members);
+    file.push_back(read_plan(each, in["policy"].text(), name));
+    for (const DocumentValue& stage : each["stages"].items()) file.back().stages.push_back(stage.integer(0, INT32_MAX));
+    if (file.size() > kMostClasses) in["classes"].refuse(fmt::format("at most {} classes", kMostClasses));
+  }
+  if (file.size() < 2) in["classes"].refuse("two or more classes; version 1 has one");
   return file;
 }
 
@@ -177,7 +231,7 @@ PlanFile read_plan_file(const std::filesystem::path& path) {
                          path.string());
 }
 
-Order order_of(const PlanFile& file, const graph::Graph& graph, const std::string& name) {
+Order order_of(const FiledPlan& file, const graph::Graph& graph, const std::string& name) {
   const auto find = [&](const std::string& task) {
     const graph::TaskId id = graph.find_task(task);
     if (!id.valid()) refuse_order(name, fmt::format("task '{}' of the file is not in this graph", task));
@@ -188,7 +242,7 @@ Order order_of(const PlanFile& file, const graph::Graph& graph, const std::strin
   for (const std::string& reason : file.reasons) order.reasons.push_back(parse_reason(reason));
   std::vector<bool> placed(graph.tasks().size(), false);
   std::vector<graph::TaskId> sequence;
-  for (const PlanFile::PlacedTask& entry : file.sequence) {
+  for (const FiledPlan::PlacedTask& entry : file.sequence) {
     const graph::TaskId id = find(entry.task);
     const StreamId stream{std::size_t{entry.stream}};
     const Stream& on = file.streams[entry.stream];
@@ -212,7 +266,7 @@ Order order_of(const PlanFile& file, const graph::Graph& graph, const std::strin
   }
   std::vector<std::size_t> place(sequence.size());
   for (std::size_t i = 0; i < sequence.size(); ++i) place[sequence[i].index()] = i;
-  for (const PlanFile::AddedEdge& entry : file.added_edges) {
+  for (const FiledPlan::AddedEdge& entry : file.added_edges) {
     const graph::TaskId from = find(entry.from), to = find(entry.to);
     if (entry.distance == 0 && place[from.index()] >= place[to.index()]) {
       refuse_order(name, fmt::format("its edge from '{}' to '{}' contradicts its order", entry.from, entry.to));

@@ -100,12 +100,12 @@ AppliedRemedies apply_remedies(const Problem& problem, const Report& report, con
   const std::string policy = fmt::format("{} with {} of weft explain", report.first().plan->policy, words);
   const plan::Plan plan = plan::make_plan(base.first().plan->graph, order, policy);
   check(problem, plan, words);
-  applied.file = plan::plan_file_of(plan, base.first().rewrites);
+  applied.file = {plan::filed(plan, base.first().rewrites)};
 
   // The plan that counts is the one that a reader of the file makes.
   const plan::PlanFile read = plan::parse_plan_file(plan::to_json(applied.file), "the plan");
   const plan::Plan replayed =
-      plan::make_plan(base.first().plan->graph, plan::order_of(read, base.first().graph(), "the plan"), policy);
+      plan::make_plan(base.first().plan->graph, plan::order_of(read.front(), base.first().graph(), "the plan"), policy);
   const plan::Plan* const replayed_plan = &replayed;
   SimulationOptions options = simulation_options(problem);
   options.traced_ranks = 1;

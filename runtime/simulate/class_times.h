@@ -39,6 +39,8 @@ struct ClassTimes {
   double communication = 0, exposed = 0;
 
   double idle() const { return idle_warm_up + idle_steady + idle_drain + idle_end; }
+  /// The share of communication that computations hide; 0 without communication.
+  double overlap_fraction() const { return communication > 0 ? (communication - exposed) / communication : 0; }
 };
 
 /// Idle time of all classes as a share of their steps.

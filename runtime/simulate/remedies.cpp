@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/plan/checker.h"
 #include "runtime/plan/memory_report.h"
 #include "runtime/policy/scheduling/timetable.h"
 
@@ -17,6 +20,7 @@ namespace {
 constexpr std::size_t kMostPlanned = 4;  // candidates of a kind that are planned, when the better ones take too much
 // A candidate that changes less than another counts as good as that if it reaches this share of its gain.
 constexpr double kAsGood = 0.99;
+constexpr double kDeadlock = std::numeric_limits<double>::infinity();  // the time of a step that never ends
 
 }  // namespace
 
@@ -70,6 +74,7 @@ std::vector<Remedies::Ranked> Remedies::ranked(const SimulatedStep& step,
     });
     if (known) continue;
     each.gain_ns = order_ns_ - timetable_ns(each.order);
+    if (std::isinf(each.gain_ns)) continue;
     all.push_back(std::move(each));
   }
   return all;
@@ -108,22 +113,29 @@ Remedy Remedies::unplanned(const Ranked& ranked, const SimulatedStep& step) cons
 
 void Remedies::plan_and_simulate(const plan::Order& order, Remedy& remedy) const {
   const plan::Plan plan = plan::make_plan(own_.plan->graph, order, own_.plan->policy);
-  remedy.gain_ns = report_.step_ns() - simulated_ns(plan, report_.costs);
+  const double step_ns = simulated_ns(plan, report_.costs);
+  remedy.gain_ns = step_ns < kDeadlock ? report_.step_ns() - step_ns : 0;
   remedy.memory_bytes = plan.scratch_bytes - own_.plan->scratch_bytes;
-  remedy.fits = keeps_memory(problem_, plan);
+  remedy.fits = step_ns < kDeadlock && keeps_memory(problem_, plan);
   if (remedy.collectives == 1) remedy.alone_ns = remedy.gain_ns;
 }
 
 double Remedies::simulated_ns(const plan::Plan& plan, std::span<const cost::TaskCosts> costs) const {
   std::vector<const plan::Plan*> plans = report_.plans();
   plans[of_class_] = &plan;
+  if (plans.size() > 1 && !plan::check(plans, 1).empty()) return kDeadlock;
   return simulate(plans, costs, problem_.machine, options_).step_ns;
 }
 
 double Remedies::timetable_ns(const plan::Order& order) const {
   std::vector<plan::Order> orders = others_;
   orders[of_class_] = order;
-  return policy::timetable_of(report_.graphs(), orders, report_.costs, problem_.options).makespan;
+  try {
+    return policy::timetable_of(report_.graphs(), orders, report_.costs, problem_.options).makespan;
+  } catch (const std::logic_error&) {
+    if (orders.size() == 1) throw;
+    return kDeadlock;  // a move within one class may let the classes wait for each other in a cycle
+  }
 }
 
 std::vector<Remedy> Remedies::rewrites() const {

@@ -82,6 +82,10 @@ std::vector<ClassTimes> Report::times() const {
   return all;
 }
 
+const ClassReport& Report::most_exposed() const {
+  return *std::ranges::max_element(classes, {}, [](const ClassReport& each) { return each.times.exposed; });
+}
+
 std::int64_t Report::memory_bytes() const {
   std::int64_t most = 0;
   for (const ClassReport& each : classes) most = std::max(most, each.memory.total());

@@ -73,8 +73,9 @@ struct Report {
   std::vector<const plan::Plan*> plans() const;
   std::vector<std::shared_ptr<const graph::Graph>> graphs() const;  // of the plans
   PlayedClasses played() const;
-  std::vector<ClassTimes> times() const;  // by class
-  std::int64_t memory_bytes() const;      // state and scratch of the class that has most
+  std::vector<ClassTimes> times() const;    // by class
+  const ClassReport& most_exposed() const;  // the class with most exposed communication
+  std::int64_t memory_bytes() const;        // state and scratch of the class that has most
   /// The order that was taken because the policy's own takes too much memory: "list schedule in axonn's order"; "" if
   /// it is the policy's own (runtime/policy/builtin/fit_memory.h).
   std::string order_for_memory() const;

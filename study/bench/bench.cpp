@@ -45,15 +45,6 @@ simulate::Problem problem_of(const BenchInstance& instance) {
   return simulate::open_problem(graph, {.kept = graph::KeptOrder::computations});
 }
 
-/// A pipeline's stages, which may depend on the policy.
-train::ResolvedRun run_of(const BenchInstance& instance, const std::string& policy) {
-  train::RunConfig config = config_of(instance);
-  config.policy = policy;
-  config.given.insert("policy");
-  config.libraries.trust(policy);
-  return train::resolve(std::move(config), 0);
-}
-
 using Graphs = std::vector<std::shared_ptr<const graph::Graph>>;
 
 /// Of graphs that a problem's policies order, and of what the simulation of an order of theirs depends on.
@@ -109,7 +100,7 @@ BenchRow solved(const BenchJob& job, CertificateBook& book) {
   BenchRow row{.instance = job.instance.name, .policy = job.policy.name, .step = job.step.fingerprint};
   try {
     if (job.step.pipeline) {
-      const train::ResolvedRun run = run_of(job.instance, job.policy.name);
+      const train::ResolvedRun run = train::resolve_with(config_of(job.instance), job.policy.name);
       const simulate::Problem problem = train::planning_problem(run);
       enter_if_planned(row, simulate::report_plan(problem, run.policy), problem, book);
     } else {
@@ -195,7 +186,7 @@ void refresh_bounds(const BenchInstance& instance, const BenchStep& step, std::s
     if (problem) {
       refresh(row, *problem, *policy::named_policy(name));
     } else {
-      const train::ResolvedRun run = run_of(instance, name);
+      const train::ResolvedRun run = train::resolve_with(config_of(instance), name);
       refresh(row, train::planning_problem(run), *run.policy);
     }
   }

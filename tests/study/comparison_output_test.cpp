@@ -25,8 +25,8 @@ Comparison small_comparison() {
     report.simulation.ranks.emplace_back();
     report.bounds.work = 2e6;
     simulate::ClassReport& own = report.classes.emplace_back();
-    own.overlap.communication = 1'000'000;
-    own.overlap.exposed = 250'000;
+    own.times.communication = 1e6;
+    own.times.exposed = 250e3;
     own.channels = {{"x", 1e6, 2.5e5}};
     own.memory.state = 3 << 20;
     report.planning_ms = 1.5;

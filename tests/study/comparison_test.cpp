@@ -21,9 +21,8 @@ simulate::Report report(const std::string& policy, double step_ms, double bound_
   report.bounds.work = bound_ms / 4 * kMs;
   report.bounds.one_machine = bound_ms * kMs;
   simulate::ClassReport& own = report.classes.emplace_back();
-  own.overlap.communication = 12'000'000;
-  own.overlap.exposed = static_cast<std::int64_t>(exposed_ms * kMs);
-  own.overlap.overlapped = own.overlap.communication - own.overlap.exposed;
+  own.times.communication = 12 * kMs;
+  own.times.exposed = exposed_ms * kMs;
   own.channels = {{"x", 8 * kMs, exposed_ms / 4 * kMs}, {"data", 4 * kMs, exposed_ms * 3 / 4 * kMs}};
   own.alone = {8 * kMs, 12 * kMs};
   own.memory.state = 3 << 20;

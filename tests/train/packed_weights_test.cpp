@@ -212,8 +212,9 @@ TEST(PackWeightsKey, AutoLeavesOthersWhatIsTheirs) {
   const testing::TemporaryFolder folder;
   fill_in(config, 0);
   const auto graph = ops::lower_train(config.model, step_config(config));
-  config.policy = "file:" + folder.write("plan.json", plan::to_json(plan::plan_file_of(
-                                                          policy::compile_plan(graph, *policy::default_policy()), {})));
+  config.policy =
+      "file:" + folder.write("plan.json",
+                             plan::to_json({plan::filed(policy::compile_plan(graph, *policy::default_policy()), {})}));
   EXPECT_EQ(chosen(config), "");
   config = config_of(8);
   config.device = DeviceKind::cuda;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,8 @@
 #include "runtime/plan/trace.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/certify/window_bounds.h"
+#include "study/comparison_folder.h"
+#include "study/comparison_output.h"
 #include "tools/command_line/commands.h"
 #include "train/measure/measure_profile.h"
 #include "train/measure/policy_benchmark.h"
@@ -29,37 +32,75 @@
 namespace weft::tools {
 namespace {
 
+bool is_picture(const std::string& output) {
+  return output.ends_with(".svg");
+}
+
 void expect_pipeline_outputs(const CompareOptions& options) {
   for (const std::string& output : options.outputs) {
-    if (!output.ends_with(".svg") && !output.ends_with(".md") && !output.ends_with(".json")) {
-      throw UserError(fmt::format("-o {} with a grid of pipeline stages", output), "a .svg, .md or .json file",
-                      "-o steps.svg draws all policies on one time axis");
+    if (!is_picture(output) && study::comparison_file_of(output) == study::ComparisonFile::folder) {
+      study::expect_comparison_folder(output);
+    } else {
+      expect_writable(output);
     }
-    expect_writable(output);
   }
 }
 
+/// With the figures of tables that steps of one class have too.
+study::Comparison comparison_of(const std::vector<PipelineStep>& steps) {
+  const PipelineStep& first = steps.front();
+  study::Comparison comparison;
+  comparison.title = fmt::format("{}, {} ranks ({}), on {}", first.run.config.model.name, first.run.config.grid.ranks(),
+                                 graph::to_string(first.run.config.grid), first.problem.machine.name);
+  comparison.source = first.problem.options.cost_model->source();
+  comparison.problem.bounds = first.report.bounds;
+  for (const PipelineStep& step : steps) {
+    comparison.reports.push_back(step.report);
+    if (step.disturbed) comparison.disturbed.push_back(*step.disturbed);
+  }
+  return comparison;
+}
+
+void write_output(const std::string& output, const std::vector<PipelineStep>& steps, const std::string& json) {
+  const study::ComparisonFile format =
+      is_picture(output) ? study::ComparisonFile::as_printed : study::comparison_file_of(output);
+  if (format == study::ComparisonFile::folder) {
+    const study::Comparison comparison = comparison_of(steps);
+    study::write_comparison(output, std::cref(steps.front().run.config),
+                            study::keep_comparison(steps.front().problem, comparison, {}));
+    return;
+  }
+  write_durable(output,
+                is_picture(output)                          ? picture_of(steps).svg()
+                : format == study::ComparisonFile::markdown ? pipeline_comparison_markdown(steps)
+                : format == study::ComparisonFile::csv      ? study::comparison_csv(comparison_of(steps))
+                                                            : json,
+                Named::by_person);
+}
+
 /// Steps that were planned come first; there is at least one.
-void print_steps(const CompareOptions& options, std::vector<PipelineStep>& steps) {
+void print_steps(const CompareOptions& options, std::vector<PipelineStep>& steps, StatusLine& line) {
   const auto planned = std::ranges::find_if(steps, [](const PipelineStep& step) { return step.report.planned(); });
   if (planned == steps.end()) throw UserError(steps.front().report.refusal, "", "");
   std::rotate(steps.begin(), planned, planned + 1);
+  std::vector<ComparedPolicy> compared;
+  for (const PipelineStep& step : steps) compared.push_back({step.problem, step.report});
+  const std::vector<simulate::Robustness> noisy = disturbed(compared, options.noise, line);
+  for (std::size_t i = 0; i < noisy.size(); ++i) steps[i].disturbed = noisy[i];
+  std::vector<study::LimitedPlan> limited;
+  if (options.pareto) limited = front_of(compared, line);
   std::vector<JsonObject> policies;
   for (const PipelineStep& step : steps) policies.push_back(pipeline_json(step));
-  const std::string json = JsonObject().add("policies", policies).text() + "\n";
-  for (const std::string& output : options.outputs) {
-    write_durable(output,
-                  output.ends_with(".svg")  ? picture_of(steps).svg()
-                  : output.ends_with(".md") ? pipeline_comparison_markdown(steps)
-                                            : json,
-                  Named::by_person);
-  }
+  JsonObject told = JsonObject().add("policies", policies);
+  if (options.pareto) told.add("pareto", study::front_json(limited));
+  const std::string json = told.text() + "\n";
+  for (const std::string& output : options.outputs) write_output(output, steps, json);
   if (options.json) {
     say("{}", json);
   } else if (options.markdown) {
     say("{}", pipeline_comparison_markdown(steps));
   } else {
-    say(stdout, pipeline_comparison(steps, output_width()));
+    say(stdout, pipeline_comparison(steps, output_width()).add(study::front_text(limited, output_width())));
   }
 }
 
@@ -81,7 +122,7 @@ int simulate_pipelines(const CompareOptions& options) {
       refused.report.refusal = error.what();
     }
   }
-  print_steps(options, steps);
+  print_steps(options, steps, line);
   return 0;
 }
 
@@ -119,7 +160,8 @@ class MeasuredPipelines {
     for (PipelineStep& step : steps_) {
       if (world_.rank() != 0 || !step.report.planned()) continue;
       step.run.profile = profile_;
-      simulate::simulate_again(step.report, train::planning_problem(step.run));
+      step.problem = train::planning_problem(step.run);
+      simulate::simulate_again(step.report, step.problem);
     }
   }
 
@@ -139,10 +181,7 @@ class MeasuredPipelines {
     PipelineStep& step = steps_.emplace_back();
     step.report.policy.name = name;
     try {
-      train::RunConfig config = options_.config;
-      config.policy = name;
-      config.given.insert("policy");
-      step.run = train::resolve(std::move(config), world_.name() == "mpi" ? world_.size() : 0);
+      step.run = train::resolve_with(options_.config, name, world_.name() == "mpi" ? world_.size() : 0);
     } catch (const UserError& error) {
       step.report.refusal = error.what();
       return;
@@ -150,10 +189,9 @@ class MeasuredPipelines {
     step.run.profile = profile_;
     line_.tell({fmt::format("planning and simulating {}", name)});
     if (world_.rank() == 0) {
-      const simulate::Problem problem = train::planning_problem(step.run);
-      step.machine = problem.machine.name;
-      step.report = simulate::report_plan(problem, step.run.policy);
-      simulate::prove_windows(problem, {&step.report, 1});
+      step.problem = train::planning_problem(step.run);
+      step.report = simulate::report_plan(step.problem, step.run.policy);
+      simulate::prove_windows(step.problem, {&step.report, 1});
     }
     const bool planned = world_.all_gather(step.report.planned() ? 1 : 0).front() != 0;
     if (!planned && world_.rank() != 0) step.report.refusal = "refused by rank 0";
@@ -262,7 +300,7 @@ int measure_pipelines(const CompareOptions& options) {
     std::vector<PipelineStep>& steps = pipelines.steps();
     const auto planned = [](const PipelineStep& step) { return step.report.planned(); };
     if (std::ranges::any_of(steps, planned)) pipelines.measure();
-    if (world.rank() == 0) print_steps(options, steps);
+    if (world.rank() == 0) print_steps(options, steps, line);
     world.barrier();
     return 0;
   });
@@ -290,13 +328,50 @@ std::vector<std::string> compared_policies(const CompareOptions& options, bool r
   return names;
 }
 
-int compare_pipelines(const CompareOptions& options) {
-  const auto refuse = [](std::string_view flag) {
-    throw UserError(fmt::format("{} with a grid of pipeline stages", flag), "one stage",
-                    fmt::format("leave {} out, or pipe out of the grid", flag));
+std::vector<study::LimitedPlan> front_of(const std::vector<ComparedPolicy>& compared, StatusLine& line) {
+  constexpr int kLimits = 6;
+  const auto scratch_of = [](const simulate::Report& report) {
+    std::int64_t most = 0;
+    for (const plan::Plan* plan : report.plans()) most = std::max(most, plan->scratch_bytes);
+    return most;
   };
-  if (options.pareto) refuse("--pareto");
-  if (options.noise > 0) refuse("--noise");
+  std::vector<study::LimitedPlan> plans;
+  std::int64_t least = INT64_MAX, greatest = 0;
+  for (const auto& [problem, report] : compared) {
+    if (!report.planned()) continue;
+    plans.push_back({report.policy.name, 0, report.memory_bytes(), report.step_ns()});
+    least = std::min(least, scratch_of(report));
+    greatest = std::max(greatest, scratch_of(report));
+  }
+  for (int i = 0; i <= kLimits && greatest > least; ++i) {
+    const std::int64_t limit = least + (greatest - least) * i / kLimits;
+    line.tell({fmt::format("planning for {} MiB of scratch", limit >> 20), i, kLimits + 1});
+    for (const auto& [problem, report] : compared) {
+      if (!report.planned()) continue;
+      simulate::Problem tight = problem;
+      tight.options.memory_limit = limit;
+      const simulate::Report limited = simulate::report_plan(tight, report.policy);
+      if (!limited.planned() || scratch_of(limited) > limit) continue;
+      plans.push_back({report.policy.name, limit, limited.memory_bytes(), limited.step_ns()});
+    }
+  }
+  return study::pareto_front(std::move(plans));
+}
+
+std::vector<simulate::Robustness> disturbed(const std::vector<ComparedPolicy>& compared, double noise,
+                                            StatusLine& line) {
+  std::vector<simulate::Robustness> all;
+  if (noise <= 0) return all;
+  for (const auto& [problem, report] : compared) {
+    line.tell({fmt::format("[{}/{}] disturbing {}", all.size() + 1, compared.size(), report.policy.name),
+               std::ssize(all), std::ssize(compared)});
+    all.push_back(report.planned() ? simulate::robustness_of(report, problem, {.noise = noise})
+                                   : simulate::Robustness{});
+  }
+  return all;
+}
+
+int compare_pipelines(const CompareOptions& options) {
   return options.measure ? measure_pipelines(options) : simulate_pipelines(options);
 }
 

@@ -38,8 +38,8 @@ std::string layers_text(const ops::PipelineLayout& layout, std::int64_t rank) {
 std::string title_of(const PipelineStep& step) {
   const train::RunConfig& config = step.run.config;
   return fmt::format("{} on {} ranks ({}) of {}, policy {}: {} micro-batches through {} stages", config.model.name,
-                     config.grid.ranks(), graph::to_string(config.grid), step.machine, step.report.policy.name,
-                     train::accumulation(config), config.pipeline.stages());
+                     config.grid.ranks(), graph::to_string(config.grid), step.problem.machine.name,
+                     step.report.policy.name, train::accumulation(config), config.pipeline.stages());
 }
 
 TextTable stages_table(const PipelineStep& step) {
@@ -100,6 +100,11 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
                               {.head = "peak memory"},
                               {.head = "planning", .rank = 3}}};
   const bool measured = std::ranges::any_of(steps, [](const PipelineStep& step) { return step.measured.has_value(); });
+  const bool disturbed = steps.front().disturbed.has_value();
+  if (disturbed) {
+    table.columns.insert(table.columns.end(),
+                         {{.head = "noisy"}, {.head = "95th %"}, {.head = "slow rank", .rank = 1}});
+  }
   if (measured) {
     table.columns.insert(table.columns.end(), {{.head = "measured"},
                                                {.head = "spread", .rank = 4},
@@ -125,6 +130,10 @@ TextTable comparison_table(const std::vector<PipelineStep>& steps) {
          percent(report.gap()), percent(simulate::bubble_share(report.times())),
          format_time(study::figures_of(report).exposed_ns),
          human_bytes(static_cast<std::uint64_t>(report.memory_bytes())), format_time(report.planning_ms * 1e6)});
+    if (disturbed) {
+      for (const double noisy : {step.disturbed->median_ns, step.disturbed->p95_ns, step.disturbed->slow_rank_ns})
+        table.rows.back().push_back(format_time(noisy));
+    }
     if (step.measured) {
       const study::MeasuredSteps& steps_there = step.measured->steps;
       std::vector<std::string>& row = table.rows.back();
@@ -169,7 +178,7 @@ std::string comparison_title(const std::vector<PipelineStep>& steps) {
   const train::RunConfig& config = first.run.config;
   return fmt::format("{}, {} ranks ({}), {} sequences of {} tokens a step in {} micro-batches, on {}\n\n",
                      config.model.name, config.grid.ranks(), graph::to_string(config.grid), config.global_batch,
-                     config.seq_len, train::accumulation(config), first.machine);
+                     config.seq_len, train::accumulation(config), first.problem.machine.name);
 }
 
 }  // namespace
@@ -187,14 +196,10 @@ bool is_pipeline(const train::RunConfig& config) {
 }
 
 PipelineStep simulate_pipeline(train::RunConfig config, const std::string& policy, const PipelineQuestion& question) {
-  if (!policy.empty()) {
-    config.policy = policy;
-    config.given.insert("policy");
-  }
   PipelineStep step;
-  step.run = train::resolve(std::move(config), 0);
-  simulate::Problem problem = train::planning_problem(step.run);
-  step.machine = problem.machine.name;
+  step.run = policy.empty() ? train::resolve(std::move(config), 0) : train::resolve_with(std::move(config), policy);
+  simulate::Problem& problem = step.problem;
+  problem = train::planning_problem(step.run);
   std::vector<cost::CorePool> pools = std::move(problem.simulation.core_pools);
   problem.simulation = question.simulation;
   problem.simulation.core_pools = std::move(pools);
@@ -235,6 +240,12 @@ JsonObject pipeline_json(const PipelineStep& step) {
         .add("layers", layers_text(config.pipeline, static_cast<std::int64_t>(k)))
         .add("memory_bytes", report.classes[k].memory.total());
   }
+  if (step.disturbed) {
+    json.add("disturbed", JsonObject()
+                              .add("median_seconds", in_seconds(step.disturbed->median_ns))
+                              .add("p95_seconds", in_seconds(step.disturbed->p95_ns))
+                              .add("slow_rank_seconds", in_seconds(step.disturbed->slow_rank_ns)));
+  }
   if (step.measured) {
     const study::MeasuredSteps& steps = step.measured->steps;
     json.add("measured", JsonObject()
@@ -247,7 +258,7 @@ JsonObject pipeline_json(const PipelineStep& step) {
                              .add("ranks", ranks_json(step.measured->times)));
   }
   return json.add("model", config.model.name)
-      .add("machine", step.machine)
+      .add("machine", step.problem.machine.name)
       .add("grid", graph::to_string(config.grid))
       .add("micro_batches", train::accumulation(config))
       .add("stages", config.pipeline.stages())

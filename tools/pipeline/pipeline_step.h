@@ -11,6 +11,7 @@
 #include "inspect/drawing/picture.h"
 #include "runtime/cost/scaled_costs.h"
 #include "runtime/simulate/report.h"
+#include "runtime/simulate/robustness.h"
 #include "study/comparison.h"
 #include "train/config/resolved_run.h"
 
@@ -27,10 +28,11 @@ struct MeasuredPipeline {
 /// One policy on the pipeline of a configuration. Policies may want another number of stages on a rank, and so other
 /// graphs.
 struct PipelineStep {
-  train::ResolvedRun run;
-  simulate::Report report;
-  std::string machine;
+  train::ResolvedRun run = {};
+  simulate::Problem problem = {};
+  simulate::Report report = {};
   std::optional<MeasuredPipeline> measured = std::nullopt;
+  std::optional<simulate::Robustness> disturbed = std::nullopt;
 
   double tokens_per_second() const;
 };

@@ -36,6 +36,13 @@ ResolvedRun resolve(RunConfig config, std::int64_t world_size) {
   return run;
 }
 
+ResolvedRun resolve_with(RunConfig config, const std::string& policy, std::int64_t world_size) {
+  config.policy = policy;
+  config.given.insert("policy");
+  config.libraries.trust(policy);
+  return resolve(std::move(config), world_size);
+}
+
 void leave_out_library(RunConfig& config) {
   const std::string_view library = policy::library_of(config.policy);
   if (!library.empty() && !config.libraries.contains(library)) config.policy = RunConfig().policy;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "runtime/cost/machine.h"
 #include "runtime/cost/profile.h"
@@ -28,6 +29,10 @@ struct ResolvedRun {
 /// Throws UserError on every error that can be found before data is opened: the refusals of fill_in(), unknown
 /// policies, libraries that the command line doesn't name, plan files, machines and profiles that can't be read.
 ResolvedRun resolve(RunConfig config, std::int64_t world_size);
+
+/// The same with another policy than the configuration's, which the caller trusts; with pipeline stages it decides how
+/// many a rank has.
+ResolvedRun resolve_with(RunConfig config, const std::string& policy, std::int64_t world_size = 0);
 
 /// The first half of resolve(): reads the objects that the texts name, without fill_in(); for callers that try several
 /// grids.

@@ -1,41 +1,72 @@
 #include "runtime/policy/builtin/file.h"
 
-#include <algorithm>
-#include <span>
+#include <fmt/format.h>
 
-#include "runtime/policy/scheduling/arrangement.h"
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/policy/builtin/program.h"
 
 namespace weft::policy {
 
-FilePolicy::FilePolicy(const std::string& path) : path_(path), file_(plan::read_plan_file(path)) {
-  for (const plan::PlanFile::PlacedTask& placed : file_.sequence) tasks_.insert(placed.task);
+FilePolicy::FilePolicy(const std::string& path) : path_(path) {
+  for (plan::FiledPlan& plan : plan::read_plan_file(path)) {
+    Class& one = classes_.emplace_back(Class{std::move(plan)});
+    for (const plan::FiledPlan::PlacedTask& placed : one.plan.sequence) one.tasks.insert(placed.task);
+  }
 }
 
 std::vector<plan::Rewrite> FilePolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {
-  if (!concerns(graph)) return {};
+  const Class* own = class_of(graph);
+  if (own == nullptr) return {};
   // The user may have chosen some of the file's rewrites, which are already applied. Returns the remaining rewrites,
   // which give the graph the file's tasks.
-  const std::vector<plan::Rewrite>& all = file_.rewrites;
+  const std::vector<plan::Rewrite>& all = own->plan.rewrites;
   const auto given = std::make_shared<const graph::Graph>(graph);
   for (std::size_t done = all.size(); done > 0; --done) {
     const std::span<const plan::Rewrite> rest = std::span(all).subspan(done);
-    if (has_the_tasks(*plan::rewrite(given, rest, options.weight_layouts))) return {rest.begin(), rest.end()};
+    if (own->has_the_tasks_of(*plan::rewrite(given, rest, options.weight_layouts))) return {rest.begin(), rest.end()};
   }
   return all;
 }
 
-plan::Order FilePolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  if (!concerns(graph)) return program_order(graph, options);
-  return plan::order_of(file_, graph, path_);
+std::vector<plan::Order> FilePolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  std::vector<plan::Order> orders;
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    if (class_of(*classes[k]) == nullptr) return ProgramPolicy().orders(classes, options);
+    if (classes.size() != classes_.size()) {
+      throw UserError(fmt::format("{} has the plans of {} rank classes", path_, classes_.size()),
+                      fmt::format("{}, as the step has", classes.size()),
+                      "give the configuration that the plan was made with, or make a new plan with `weft plan`");
+    }
+    orders.push_back(plan::order_of(classes_[k].plan, *classes[k], path_));
+  }
+  return orders;
 }
 
-bool FilePolicy::concerns(const graph::Graph& graph) const {
-  return std::ranges::any_of(graph.tasks(), [&](const graph::Task& task) { return tasks_.contains(task.name); });
+graph::PipelineChunks FilePolicy::chunks() const {
+  const std::vector<std::int64_t>& stages = classes_.front().plan.stages;
+  if (stages.size() < 2) return {};
+  graph::PipelineChunks chunks{static_cast<std::int64_t>(stages.size()), graph::ChunkPlacement::loop};
+  if (stages[1] != chunks.stage_on(0, 1, std::ssize(classes_))) chunks.placement = graph::ChunkPlacement::v;
+  return chunks;
 }
 
-bool FilePolicy::has_the_tasks(const graph::Graph& graph) const {
-  return graph.tasks().size() == tasks_.size() &&
-         std::ranges::all_of(graph.tasks(), [&](const graph::Task& task) { return tasks_.contains(task.name); });
+std::size_t FilePolicy::Class::shared_with(const graph::Graph& graph) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(graph.tasks(), [&](const graph::Task& task) { return tasks.contains(task.name); }));
+}
+
+bool FilePolicy::Class::has_the_tasks_of(const graph::Graph& graph) const {
+  return graph.tasks().size() == tasks.size() && shared_with(graph) == tasks.size();
+}
+
+const FilePolicy::Class* FilePolicy::class_of(const graph::Graph& graph) const {
+  const auto most = std::ranges::max_element(classes_, {}, [&](const Class& each) { return each.shared_with(graph); });
+  return most->shared_with(graph) > 0 ? &*most : nullptr;
 }
 
 }  // namespace weft::policy

@@ -10,9 +10,9 @@
 
 namespace weft::policy {
 
-/// Orders a graph, after the file's rewrites, as the file does. Graphs that share no task with the file (a run has
-/// other graphs than the training step) are ordered as by `program`.
-class FilePolicy final : public OneClassPolicy {
+/// Orders the graphs of a step, after the file's rewrites, as the file does. Graphs that share no task with the file (a
+/// run has other graphs than the training step) are ordered as by `program`.
+class FilePolicy final : public Policy {
  public:
   /// Throws UserError like read_plan_file().
   explicit FilePolicy(const std::string& path);
@@ -21,16 +21,25 @@ class FilePolicy final : public OneClassPolicy {
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
   bool decides_packing() const override { return true; }
   bool may_be_reordered() const override { return false; }
-  /// Throws UserError like order_of().
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override;
+  /// Throws UserError like order_of(), and if the file has another number of classes.
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
+  graph::PipelineChunks chunks() const override;
 
  private:
-  bool concerns(const graph::Graph& graph) const;
-  bool has_the_tasks(const graph::Graph& graph) const;
+  /// A class of the file, with the names of its tasks.
+  struct Class {
+    plan::FiledPlan plan;
+    std::unordered_set<std::string> tasks = {};
+
+    std::size_t shared_with(const graph::Graph& graph) const;
+    bool has_the_tasks_of(const graph::Graph& graph) const;
+  };
+
+  /// The class that has most of the graph's tasks; nullptr if none has any.
+  const Class* class_of(const graph::Graph& graph) const;
 
   std::string path_;
-  plan::PlanFile file_;
-  std::unordered_set<std::string> tasks_;
+  std::vector<Class> classes_;
 };
 
 }  // namespace weft::policy

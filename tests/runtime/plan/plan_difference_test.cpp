@@ -37,8 +37,8 @@ TEST(MovedTasks, OtherStreamsAndTasksOfOneOrderOnly) {
   EXPECT_EQ(moved({}, a), Moved());
 }
 
-PlanFile two_streams() {
-  PlanFile file;
+FiledPlan two_streams() {
+  FiledPlan file;
   file.policy = "mine";
   file.scratch_bytes = 64;
   file.streams = {{"c0", true}, {"data", false}};
@@ -47,15 +47,15 @@ PlanFile two_streams() {
 }
 
 TEST(PlanDifference, HasEachChangeOnce) {
-  const PlanFile a = two_streams();
-  EXPECT_TRUE(difference_of(a, a).same());
-  PlanFile b = a;
+  const FiledPlan a = two_streams();
+  EXPECT_TRUE(difference_of({a}, {a}).same());
+  FiledPlan b = a;
   b.policy = "yours";
-  EXPECT_TRUE(difference_of(a, b).same());  // another name for the same order
+  EXPECT_TRUE(difference_of({a}, {b}).same());  // another name for the same order
   b.scratch_bytes = 128;
   b.sequence = {{"c", 0, 0}, {"a", 0, 0}, {"r", 0, 0}, {"d", 0, 0}};
   b.added_edges = {{"a", "d", graph::EdgeKind::completes_before, 0}};
-  const PlanDifference difference = difference_of(a, b);
+  const PlanDifference difference = difference_of({a}, {b});
   EXPECT_FALSE(difference.same());
   EXPECT_EQ(difference.scratch_bytes_b, 128);
   EXPECT_EQ(difference.only_a, std::vector<std::string>{"b"});

@@ -14,6 +14,7 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/order_of.h"
+#include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -32,7 +33,7 @@ std::shared_ptr<const graph::Graph> toy_step() {
 }
 
 PlanFile toy_file() {
-  return plan_file_of(policy::compile_plan(toy_step(), *policy::make_policy("program")), {});
+  return {filed(policy::compile_plan(toy_step(), *policy::make_policy("program")), {})};
 }
 
 // In a file that only this test uses.
@@ -68,9 +69,9 @@ TEST(PlanFile, IsReadBackAsItWasWritten) {
     const testing::RandomPolicy policy(seed, 2);
     const policy::PolicyOptions options{.compute_streams = 2};
     const Plan plan = make_plan(graph, testing::order_of(policy, *graph, options), policy.name());
-    const PlanFile file = plan_file_of(plan, parse_rewrites("bucket=64;reshard"));
+    const PlanFile file = {filed(plan, parse_rewrites("bucket=64;reshard"))};
     EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file);
-    const Plan again = make_plan(graph, order_of(file, *graph, "plan.json"), "again");
+    const Plan again = make_plan(graph, order_of(file.front(), *graph, "plan.json"), "again");
     EXPECT_EQ(again.fingerprint, plan.fingerprint);
     EXPECT_EQ(again.sequence, plan.sequence);
   }
@@ -116,29 +117,31 @@ TEST(PlanFile, AnotherGraphIsRefusedByItsFirstDifference) {
   const auto graph = toy_step();
   const auto refuse = [&](const auto& change, const std::string& part) {
     PlanFile file = toy_file();
-    change(file);
-    expect_refusal([&] { order_of(file, *graph, "plan.json"); }, part);
+    change(file.front());
+    expect_refusal([&] { order_of(file.front(), *graph, "plan.json"); }, part);
   };
-  refuse([](PlanFile& f) { f.sequence[2].task = "other"; }, "task 'other' of the file is not in this graph");
-  refuse([](PlanFile& f) { f.sequence.pop_back(); }, "task 'c' of this graph is not in the file");
-  refuse([](PlanFile& f) { std::swap(f.sequence[0], f.sequence[1]); }, "contradicts an edge of the graph");
-  refuse([](PlanFile& f) { f.sequence[0].stream = 1; }, "task 'a' is on stream data, but belongs on a compute stream");
-  refuse([](PlanFile& f) { f.sequence[1].stream = 0; }, "task 'r' is on stream compute0, but belongs on the stream of");
-  refuse([](PlanFile& f) { f.added_edges.push_back({"c", "a"}); }, "its edge from 'c' to 'a' contradicts its order");
-  refuse([](PlanFile& f) { f.added_edges.push_back({"c", "q"}); }, "task 'q' of the file is not in this graph");
+  refuse([](FiledPlan& f) { f.sequence[2].task = "other"; }, "task 'other' of the file is not in this graph");
+  refuse([](FiledPlan& f) { f.sequence.pop_back(); }, "task 'c' of this graph is not in the file");
+  refuse([](FiledPlan& f) { std::swap(f.sequence[0], f.sequence[1]); }, "contradicts an edge of the graph");
+  refuse([](FiledPlan& f) { f.sequence[0].stream = 1; }, "task 'a' is on stream data, but belongs on a compute stream");
+  refuse([](FiledPlan& f) { f.sequence[1].stream = 0; },
+         "task 'r' is on stream compute0, but belongs on the stream of");
+  refuse([](FiledPlan& f) { f.added_edges.push_back({"c", "a"}); }, "its edge from 'c' to 'a' contradicts its order");
+  refuse([](FiledPlan& f) { f.added_edges.push_back({"c", "q"}); }, "task 'q' of the file is not in this graph");
 }
 
 TEST(FilePolicy, ReplaysAPlanAndLeavesOtherGraphsInProgramOrder) {
   const auto graph = toy_step();
-  PlanFile file = toy_file();
+  PlanFile stored_file = toy_file();
+  FiledPlan& file = stored_file.front();
   std::swap(file.sequence[1], file.sequence[2]);  // b before r
   file.added_edges.push_back({"a", "b"});
-  const StoredPlan stored(to_json(file));
+  const StoredPlan stored(to_json(stored_file));
   const auto policy = policy::make_policy("file:" + stored.path());
   EXPECT_EQ(policy->name(), "file:" + stored.path());
   const Plan plan = policy::compile_plan(graph, *policy);
-  EXPECT_EQ(plan_file_of(plan, {}).sequence, file.sequence);
-  EXPECT_EQ(plan_file_of(plan, {}).added_edges, file.added_edges);
+  EXPECT_EQ(filed(plan, {}).sequence, file.sequence);
+  EXPECT_EQ(filed(plan, {}).added_edges, file.added_edges);
   const auto other = testing::random_graph(4);
   EXPECT_EQ(testing::order_of(*policy, *other), testing::order_of(*policy::make_policy("program"), *other));
 }
@@ -153,7 +156,7 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
   const auto graph = toy.build();
   const std::vector<Rewrite> both = parse_rewrites("split-collective=128;ar-to-rs-ag");
   const StoredPlan stored(
-      to_json(plan_file_of(policy::compile_plan(graph, *policy::make_policy("program"), {}, both), both)));
+      to_json({filed(policy::compile_plan(graph, *policy::make_policy("program"), {}, both), both)}));
   const auto policy = policy::make_policy("file:" + stored.path());
   const auto names = [](const Plan& plan) {
     std::vector<std::string> all;
@@ -181,7 +184,7 @@ TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};
   const Plan plan = policy::compile_plan(graph, *policy::make_policy("program"),
                                          {.weight_layouts = &execute::cpu_weight_layouts()}, packed);
-  const StoredPlan stored(to_json(plan_file_of(plan, packed)));
+  const StoredPlan stored(to_json({filed(plan, packed)}));
   const auto policy = policy::make_policy("file:" + stored.path());
   for (const std::vector<Rewrite>& chosen : {std::vector<Rewrite>(), packed, never}) {
     EXPECT_EQ(policy::compile_plan(graph, *policy, {.weight_layouts = &execute::cpu_weight_layouts()}, chosen)
@@ -190,30 +193,53 @@ TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   }
 }
 
+// A file of several classes has version 2; its replay orders every stage as it was.
+TEST(FilePolicy, ReplaysThePlansOfAPipeline) {
+  for (const std::string name : {"1f1b", "interleaved:chunks=2", "zb-v"}) {
+    const testing::PipelineToy toy(testing::shaped_for(name, {.stages = 2, .micro_batches = 4, .world = true}));
+    const std::vector<Plan> plans = testing::checked_plans(toy.classes(), name);
+    PlanFile file;
+    for (const Plan& plan : plans) file.push_back(filed(plan, {}));
+    EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file) << name;
+    const StoredPlan stored(to_json(file));
+    const auto policy = policy::make_policy("file:" + stored.path());
+    EXPECT_EQ(policy->chunks(), policy::make_policy(name)->chunks());
+    const std::vector<Plan> again = policy::compile(toy.classes(), *policy);
+    for (std::size_t k = 0; k < plans.size(); ++k) EXPECT_EQ(filed(again[k], {}).sequence, file[k].sequence) << name;
+    EXPECT_TRUE(difference_of(file, file).same());
+    PlanFile other = file;
+    std::swap(other[1].sequence.front().task, other[1].sequence.back().task);
+    const PlanDifference difference = difference_of(file, other);
+    ASSERT_FALSE(difference.moved.empty());
+    EXPECT_EQ(difference.moved.front().stream.find("stage 1 "), 0U);
+    EXPECT_THROW((void)policy->orders(std::vector(1, toy.classes()[0]), {}), UserError);
+  }
+}
+
 TEST(PlanDifference, SaysWhatMoved) {
-  const PlanFile a = toy_file();
-  EXPECT_EQ(describe_difference(a, a), "");
-  PlanFile b = a;
+  const FiledPlan a = toy_file().front();
+  EXPECT_EQ(describe_difference({a}, {a}), "");
+  FiledPlan b = a;
   b.policy = "mine";
-  EXPECT_EQ(describe_difference(a, b), "");  // another name for the same order
+  EXPECT_EQ(describe_difference({a}, {b}), "");  // another name for the same order
   b.streams.push_back({"compute1", true, graph::Channel::world});
   b.sequence[4].stream = 2;
   b.sequence = {b.sequence[2], b.sequence[3], b.sequence[0], b.sequence[1], b.sequence[4]};
   b.added_edges.push_back({"a", "b"});
   b.scratch_bytes += 64;
-  const std::string text = describe_difference(a, b);
+  const std::string text = describe_difference({a}, {b});
   for (const char* part :
        {"policy: program → mine", "scratch bytes: ", "1 task on another stream:\n  c: compute0 → compute1",
         "1 of the tasks on compute0 changed places:", "1 of the collectives on data changed places:",
         "added edges only in the second plan: 1\n  a → b"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
   }
-  PlanFile c = a;
+  FiledPlan c = a;
   c.sequence[1].task = "r2";
   EXPECT_NE(
-      describe_difference(a, c).find("1 task only in the first plan:\n  r\n1 task only in the second plan:\n  r2"),
+      describe_difference({a}, {c}).find("1 task only in the first plan:\n  r\n1 task only in the second plan:\n  r2"),
       std::string::npos)
-      << describe_difference(a, c);
+      << describe_difference({a}, {c});
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string write_plan(const testing::TemporaryFolder& folder, const std::string
   config.policy = policy;
   const ResolvedRun run = resolve(config, 0);
   const auto graph = ops::lower_train(run.config.model, step_config(run.config));
-  return folder.write("plan.json", plan::to_json(plan::plan_file_of(policy::compile_plan(graph, *run.policy), {})));
+  return folder.write("plan.json", plan::to_json({plan::filed(policy::compile_plan(graph, *run.policy), {})}));
 }
 
 std::uint64_t fingerprint_of(const simulate::Report& report) {

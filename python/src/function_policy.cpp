@@ -78,7 +78,8 @@ class FunctionPolicy final : public policy::OneClassPolicy {
       }
       return 0;
     };
-    return policy::LibraryCall(name_, "", graph, options).rewrites(ask);
+    const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
+    return policy::LibraryCall(name_, "", {&one, 1}, options).rewrites(ask);
   }
 
   plan::Order ask_for_order(const graph::Graph& graph, const policy::PolicyOptions& options) const {
@@ -102,7 +103,8 @@ class FunctionPolicy final : public policy::OneClassPolicy {
       order->edge_count = edges.size();
       return 0;
     };
-    return policy::LibraryCall(name_, "", graph, options).order(ask);
+    const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
+    return std::move(policy::LibraryCall(name_, "", {&one, 1}, options).orders(ask).front());
   }
 
   void place_reasons(const py::iterable& reasons, const weft2_host& host, std::uint64_t count,

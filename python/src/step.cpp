@@ -37,7 +37,7 @@ std::vector<train::Setting> settings_of(const Keys& keys) {
 /// What a Problem outside a policy's call needs for as long as it lives.
 struct OwnProblem {
   explicit OwnProblem(const simulate::Problem& of)
-      : graph(of.classes.front()), options(of.options), call(name, parameters, *graph, options) {}
+      : graph(of.classes.front()), options(of.options), call(name, parameters, {&graph, 1}, options) {}
 
   const std::string name = "of Python", parameters;
   const std::shared_ptr<const graph::Graph> graph;

@@ -74,6 +74,7 @@ typedef struct weft2_task {
   double cpu_ns;        /* core time that a collective's transport takes from computations */
   double flops, bytes;  /* bytes of memory that it reads and writes */
   double network_bytes; /* that a rank sends */
+  uint32_t meeting;     /* tasks of several classes with equal numbers start at the same moment; WEFT2_NONE: alone */
 } weft2_task;
 
 /* `to` must come after `from`: in the same step, or of distance 1, after it in the step before. */
@@ -89,7 +90,7 @@ typedef struct weft2_stream {
   int32_t channel;
 } weft2_stream;
 
-/* Ranks with equal graphs: today all of them, so that there is one class. */
+/* Ranks with equal graphs. Without a pipeline there is one class, else one a pipeline rank. */
 typedef struct weft2_class {
   uint32_t size;
   uint32_t tensor_size, access_size, task_size, edge_size, stream_size; /* of the structs above */
@@ -172,9 +173,9 @@ typedef struct weft2_host {
   const char* (*error)(void* context);              /* of the last function that failed */
   void (*fail)(void* context, const char* message); /* why the library's own function is going to fail */
   /* In order() alone: a list schedule. Whenever a stream is idle, it starts the ready task with the largest priority
-   * (task_count entries, by task), within the memory limit. Fills sequence and streams of `order`. 0: done; else
-   * error() says why not. `step_ns` may be null. */
-  int32_t (*schedule)(void* context, const double* priorities, weft2_order* order, double* step_ns);
+   * (task_count entries of all classes in turn, by task), within the memory limits. Fills sequence and streams of an
+   * order for each class. 0: done; else error() says why not. `step_ns` may be null. */
+  int32_t (*schedule)(void* context, const double* priorities, weft2_order* orders, double* step_ns);
 } weft2_host;
 
 typedef struct weft2_policy {
@@ -182,7 +183,8 @@ typedef struct weft2_policy {
   uint32_t size;            /* of this struct */
   uint32_t several_classes; /* 1: it can order problems of several classes */
   /* 0: done. Anything else: failed, and fail() was told why. `rewrites` may be null; it gets the graphs as they are
-   * before any rewrite of its own. `order` has an order for each class to fill. */
+   * before any rewrite of its own, one class at a time. `order` has an order for each class to fill, which must run
+   * together without a deadlock. */
   int32_t (*rewrites)(const weft2_problem* problem, const weft2_host* host);
   int32_t (*order)(const weft2_problem* problem, const weft2_host* host, weft2_order* orders);
 } weft2_policy;

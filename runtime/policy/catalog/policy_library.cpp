@@ -54,7 +54,7 @@ const weft2_policy& policy_in(const SharedLibrary& library, const std::string& p
   return *policy;
 }
 
-class LibraryPolicy final : public OneClassPolicy {
+class LibraryPolicy final : public Policy {
  public:
   LibraryPolicy(std::string path, std::string parameters)
       : path_(std::move(path)), parameters_(std::move(parameters)), library_(place_of(path_)) {
@@ -69,12 +69,15 @@ class LibraryPolicy final : public OneClassPolicy {
 
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override {
     if (policy_->rewrites == nullptr) return {};
-    return LibraryCall(path_, parameters_, graph, options).rewrites(policy_->rewrites);
+    const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
+    return LibraryCall(path_, parameters_, {&one, 1}, options).rewrites(policy_->rewrites);
   }
 
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
-    return LibraryCall(path_, parameters_, graph, options).order(policy_->order);
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override {
+    return LibraryCall(path_, parameters_, classes, options).orders(policy_->order);
   }
+
+  bool orders_several_classes() const override { return policy_->several_classes != 0; }
 
  private:
   std::string path_, parameters_;

@@ -12,7 +12,9 @@
 #include "base/error.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/library/library_answer.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 namespace {
@@ -21,16 +23,25 @@ LibraryCall& call_of(void* context) {
   return *static_cast<LibraryCall*>(context);
 }
 
+/// What a function makes of each class.
+template <class Function>
+auto of_each(graph::Classes classes, const Function& function) {
+  std::vector<decltype(function(*classes.front()))> all;
+  for (const auto& graph : classes) all.push_back(function(*graph));
+  return all;
+}
+
 }  // namespace
 
-LibraryCall::LibraryCall(const std::string& path, const std::string& parameters, const graph::Graph& graph,
+LibraryCall::LibraryCall(const std::string& path, const std::string& parameters, graph::Classes classes,
                          const PolicyOptions& options)
     : path_(path),
-      graph_(graph),
       options_(options),
-      streams_(plan::streams_of(graph, options.compute_streams)),
-      costs_(costs_of(graph, options)),
-      problem_(graph, streams_, costs_, options, parameters),
+      classes_(classes.begin(), classes.end()),
+      streams_(of_each(classes, [&](const auto& graph) { return plan::streams_of(graph, options.compute_streams); })),
+      costs_(of_each(classes, [&](const auto& graph) { return costs_of(graph, options); })),
+      limits_(of_each(classes, [&](const auto& graph) { return scratch_limit(graph, options); })),
+      problem_(classes_, streams_, costs_, limits_, options, parameters),
       host_{.size = sizeof(weft2_host),
             .context = this,
             .simulate = simulate,
@@ -46,18 +57,26 @@ std::vector<plan::Rewrite> LibraryCall::rewrites(const ForeignRewrites& function
   return std::move(rewrites_);
 }
 
-plan::Order LibraryCall::order(const ForeignOrder& function) {
+std::vector<plan::Order> LibraryCall::orders(const ForeignOrder& function) {
   of_ = Of::order;
-  LibraryAnswer answer(graph_.tasks().size());
-  weft2_order order = {.size = sizeof(weft2_order),
-                       .sequence = answer.sequence.data(),
-                       .streams = answer.streams.data(),
-                       .reasons = answer.reason_of.data(),
-                       .edges = nullptr,
-                       .edge_count = 0};
-  run("order()", [&] { return function(&problem_.problem(), &host_, &order); });
-  answer.edges = edges_of(order);
-  return order_of_answer(path_, graph_, streams_, answer, reasons_);
+  std::vector<LibraryAnswer> answers =
+      of_each(classes_, [](const graph::Graph& graph) { return LibraryAnswer(graph.tasks().size()); });
+  std::vector<weft2_order> filled;
+  for (LibraryAnswer& answer : answers) {
+    filled.push_back({.size = sizeof(weft2_order),
+                      .sequence = answer.sequence.data(),
+                      .streams = answer.streams.data(),
+                      .reasons = answer.reason_of.data(),
+                      .edges = nullptr,
+                      .edge_count = 0});
+  }
+  run("order()", [&] { return function(&problem_.problem(), &host_, filled.data()); });
+  std::vector<plan::Order> orders;
+  for (std::size_t k = 0; k < answers.size(); ++k) {
+    answers[k].edges = edges_of(filled[k]);
+    orders.push_back(order_of_answer(path_, *classes_[k], streams_[k], answers[k], reasons_));
+  }
+  return orders;
 }
 
 void LibraryCall::run(const char* name, const std::function<std::int32_t()>& function) {
@@ -95,8 +114,9 @@ std::vector<graph::Edge> LibraryCall::edges_of(const weft2_order& order) const {
 }
 
 /// The library's own arrays as an order.
-plan::Order LibraryCall::order_to_simulate(const weft2_order& order) const {
-  LibraryAnswer answer(graph_.tasks().size());
+plan::Order LibraryCall::order_to_simulate(std::size_t of_class, const weft2_order& order) const {
+  const graph::Graph& graph = *classes_[of_class];
+  LibraryAnswer answer(graph.tasks().size());
   if (order.size < sizeof(weft2_order) || order.sequence == nullptr || order.streams == nullptr) {
     refuse_library(path_, "an order to simulate without size, sequence or streams",
                    "set size to sizeof(weft2_order), and both arrays");
@@ -104,37 +124,42 @@ plan::Order LibraryCall::order_to_simulate(const weft2_order& order) const {
   std::copy_n(order.sequence, answer.sequence.size(), answer.sequence.begin());
   std::copy_n(order.streams, answer.streams.size(), answer.streams.begin());
   answer.edges = edges_of(order);
-  return order_of_answer(path_, graph_, streams_, answer, {plan::Reason{.kind = plan::ReasonKind::not_given}});
+  return order_of_answer(path_, graph, streams_[of_class], answer, {plan::Reason{.kind = plan::ReasonKind::not_given}});
 }
 
-void LibraryCall::simulate_into(const weft2_order& orders, weft2_simulation& result) const {
+void LibraryCall::simulate_into(std::span<const weft2_order> asked, weft2_simulation& result) const {
   if (of_ != Of::order) refuse_library(path_, "it simulates in rewrites()", "simulate in order()");
-  const plan::Order order = order_to_simulate(orders);
-  const Timetable table = timetable_of(graph_, order, costs_, options_);
+  std::vector<plan::Order> orders;
+  for (std::size_t k = 0; k < asked.size(); ++k) orders.push_back(order_to_simulate(k, asked[k]));
+  const Timetable table = timetable_of(classes_, orders, costs_, options_);
   result.step_ns = table.makespan;
   if (result.begin_ns != nullptr) std::ranges::copy(table.start, result.begin_ns);
   if (result.end_ns != nullptr) std::ranges::copy(table.finish, result.end_ns);
   if (result.scratch_bytes == nullptr) return;
-  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph_);
-  *result.scratch_bytes = plan::make_plan(borrowed, order, "simulated").scratch_bytes;
+  for (std::size_t k = 0; k < orders.size(); ++k)
+    result.scratch_bytes[k] = plan::make_plan(classes_[k], orders[k], "simulated").scratch_bytes;
 }
 
-void LibraryCall::schedule_into(const double* priorities, weft2_order& order, double* step_ns) {
+void LibraryCall::schedule_into(const double* priorities, std::span<weft2_order> orders, double* step_ns) {
   if (of_ != Of::order) refuse_library(path_, "it schedules in rewrites()", "schedule in order()");
-  if (priorities == nullptr || order.sequence == nullptr || order.streams == nullptr) {
+  const bool whole = std::ranges::all_of(
+      orders, [](const weft2_order& order) { return order.sequence != nullptr && order.streams != nullptr; });
+  if (priorities == nullptr || !whole) {
     refuse_library(path_, "a list schedule without priorities, sequence or streams", "set all of them");
   }
-  const std::span<const double> of_tasks(priorities, graph_.tasks().size());
+  if (!scheduler_) scheduler_.emplace(ClassTasks(classes_, costs_, options_.compute_streams), options_, limits_);
+  const std::span<const double> of_tasks(priorities, scheduler_->tasks().size());
   if (std::ranges::any_of(of_tasks, [](double priority) { return std::isnan(priority); })) {
     refuse_library(path_, "a priority is no number (NaN)", "a finite number for each task");
   }
-  if (!scheduler_) scheduler_.emplace(graph_, costs_, options_);
   const double step = scheduler_->run(of_tasks);
   if (step_ns != nullptr) *step_ns = step;
-  const plan::Order made = scheduler_->order({.kind = plan::ReasonKind::not_given});
-  for (std::size_t i = 0; i < made.sequence.size(); ++i) {
-    order.sequence[i] = made.sequence[i].task.value;
-    order.streams[i] = made.sequence[i].stream.value;
+  const std::vector<plan::Order> made = scheduler_->orders({.kind = plan::ReasonKind::not_given});
+  for (std::size_t k = 0; k < made.size(); ++k) {
+    for (std::size_t i = 0; i < made[k].sequence.size(); ++i) {
+      orders[k].sequence[i] = made[k].sequence[i].task.value;
+      orders[k].streams[i] = made[k].sequence[i].stream.value;
+    }
   }
 }
 
@@ -153,13 +178,13 @@ std::int32_t LibraryCall::guarded(const std::function<void()>& function) noexcep
 
 std::int32_t LibraryCall::simulate(void* context, const weft2_order* orders, weft2_simulation* result) noexcept {
   LibraryCall& call = call_of(context);
-  return call.guarded([&] { call.simulate_into(*orders, *result); });
+  return call.guarded([&] { call.simulate_into({orders, call.classes_.size()}, *result); });
 }
 
-std::int32_t LibraryCall::schedule(void* context, const double* priorities, weft2_order* order,
+std::int32_t LibraryCall::schedule(void* context, const double* priorities, weft2_order* orders,
                                    double* step_ns) noexcept {
   LibraryCall& call = call_of(context);
-  return call.guarded([&] { call.schedule_into(priorities, *order, step_ns); });
+  return call.guarded([&] { call.schedule_into(priorities, {orders, call.classes_.size()}, step_ns); });
 }
 
 std::int32_t LibraryCall::add_rewrite(void* context, const char* text) noexcept {

@@ -330,7 +330,8 @@ class PythonPolicy final : public OneClassPolicy {
     const auto ask = [this](const weft2_problem* problem, const weft2_host* host) {
       return ask_rewrites_of(*problem, *host);
     };
-    return LibraryCall(path_, text_, graph, options).rewrites(ask);
+    const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
+    return LibraryCall(path_, text_, {&one, 1}, options).rewrites(ask);
   }
 
   plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
@@ -341,7 +342,8 @@ class PythonPolicy final : public OneClassPolicy {
       order->edge_count = edges.size();
       return 0;
     };
-    return LibraryCall(path_, text_, graph, options).order(ask);
+    const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
+    return std::move(LibraryCall(path_, text_, {&one, 1}, options).orders(ask).front());
   }
 
  private:

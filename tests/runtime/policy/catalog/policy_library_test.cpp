@@ -11,6 +11,7 @@
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
+#include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -59,6 +60,23 @@ TEST(PolicyLibrary, TheExampleGivesSafePlans) {
   const plan::Plan plan = compile_plan(toy_step(), *policy);
   EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason),
             (plan::Reason{.kind = plan::ReasonKind::other, .text = "the longest way to the end of the step"}));
+}
+
+TEST(PolicyLibrary, TheExampleOrdersPipelines) {
+  const auto policy = named_policy(library("mine"));
+  for (const std::int64_t stages : {2, 4}) {
+    const testing::PipelineToy toy({.stages = static_cast<std::int32_t>(stages), .micro_batches = 6, .world = true});
+    PolicyOptions options;
+    options.cost_model = toy.prices();
+    const std::vector<plan::Plan> plans = compile(toy.classes(), *policy, options);
+    EXPECT_TRUE(plan::check(testing::pointers_to(plans)).empty());
+    const auto makespan = [&](const Policy& of) {
+      return timetable_of(toy.classes(), of.orders(toy.classes(), options), toy.costs(), options).makespan;
+    };
+    EXPECT_LT(makespan(*policy), makespan(*make_policy("program")));
+  }
+  const testing::PipelineToy toy({.stages = 2, .micro_batches = 2});
+  EXPECT_THROW((void)compile(toy.classes(), *named_policy(library("modes") + ":good")), UserError);
 }
 
 TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tests/runtime/links.h"
+#include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::policy {
@@ -26,16 +28,17 @@ class LibraryProblemTest : public ::testing::Test {
     options_.seed = 7;
   }
   const weft2_problem& described() {
-    streams_ = plan::streams_of(*graph_, 2);
+    streams_ = {plan::streams_of(*graph_, 2)};
     costs_ = costs_of(*graph_, options_);
-    made_ = std::make_unique<LibraryProblem>(*graph_, streams_, costs_, options_, parameters_);
+    made_ = std::make_unique<LibraryProblem>(graph::Classes(&graph_, 1), streams_, std::span(&costs_, 1),
+                                             std::span(&options_.memory_limit, 1), options_, parameters_);
     return made_->problem();
   }
 
   std::shared_ptr<const graph::Graph> graph_;
   PolicyOptions options_;
   std::string parameters_ = "depth=2";
-  std::vector<plan::Stream> streams_;
+  std::vector<std::vector<plan::Stream>> streams_;
   cost::TaskCosts costs_;
   std::unique_ptr<LibraryProblem> made_;
 };
@@ -104,6 +107,36 @@ TEST_F(LibraryProblemTest, HasChannelsThatShareLinks) {
   EXPECT_STREQ(shared.slowdowns[0].compute_kind, "gemm");
   EXPECT_EQ(shared.slowdowns[0].factor, 1.25);
   EXPECT_EQ(shared.shared_cores, 3);
+}
+
+TEST(LibraryProblem, ClassesMeetInMessagesAndSharedCollectives) {
+  const testing::PipelineToy toy({.stages = 2, .micro_batches = 2, .world = true});
+  const PolicyOptions options;
+  std::vector<std::vector<plan::Stream>> streams;
+  for (const auto& graph : toy.classes()) streams.push_back(plan::streams_of(*graph, 1));
+  const std::vector<cost::TaskCosts> costs = toy.costs();
+  const std::vector<std::int64_t> limits = {0, 4096};
+  const LibraryProblem made(toy.classes(), streams, costs, limits, options, "");
+  const weft2_problem& problem = made.problem();
+  ASSERT_EQ(problem.class_count, 2U);
+  EXPECT_EQ(problem.classes[1].memory_limit, 4096);
+  std::size_t messages = 0, shared = 0;
+  for (std::uint32_t t = 0; t < problem.classes[0].task_count; ++t) {
+    const weft2_task& task = problem.classes[0].tasks[t];
+    if (task.meeting == WEFT2_NONE) continue;
+    if (task.peer_class == WEFT2_NONE) {
+      ++shared;
+      continue;
+    }
+    ++messages;
+    ASSERT_EQ(task.peer_class, 1U);
+    const weft2_task& peer = problem.classes[1].tasks[task.peer_task];
+    EXPECT_EQ(peer.meeting, task.meeting);
+    EXPECT_EQ(peer.peer_class, 0U);
+    EXPECT_EQ(peer.peer_task, t);
+  }
+  EXPECT_EQ(messages, 4U);  // of two micro-batches, forward and backward
+  EXPECT_GE(shared, 1U);
 }
 
 }  // namespace

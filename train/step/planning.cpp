@@ -103,7 +103,8 @@ void expect_one_stage(const RunConfig& config) {
   throw UserError(
       fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
       "one stage: this command orders and simulates the graph of one rank",
-      "weft train, simulate, compare, explain, timeline, memory, profile and graph take pipelines; or a grid "
+      "weft train, plan, simulate, compare, report, explain, timeline, memory, profile and graph take "
+      "pipelines; or a grid "
       "without pipe");
 }
 

@@ -5,12 +5,14 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "python/src/host.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/library/joined_problem.h"
 #include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/library/library_call.h"
 
@@ -20,8 +22,7 @@ namespace {
 /// Ends a host with the call whose functions it uses, however the call ends.
 class HostOfCall {
  public:
-  HostOfCall(const weft2_problem& problem, const weft2_host& host)
-      : host_(std::make_shared<Host>(problem, host, nullptr)) {}
+  explicit HostOfCall(const policy::JoinedProblem& joined) : host_(std::make_shared<Host>(joined, nullptr)) {}
   ~HostOfCall() { host_->close(); }
   HostOfCall(const HostOfCall&) = delete;
   HostOfCall& operator=(const HostOfCall&) = delete;
@@ -33,7 +34,7 @@ class HostOfCall {
 
 /// Calls Python while it plans, so whoever asks it must hold Python's lock. An exception of Python is kept, since
 /// planning makes a refusal of it.
-class FunctionPolicy final : public policy::OneClassPolicy {
+class FunctionPolicy final : public policy::Policy {
  public:
   FunctionPolicy(std::string name, py::object function, py::object rewrites)
       : name_(std::move(name)), function_(std::move(function)), rewrites_(std::move(rewrites)) {}
@@ -50,9 +51,9 @@ class FunctionPolicy final : public policy::OneClassPolicy {
     return ask_for_rewrites(graph, options);
   }
 
-  plan::Order order(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
+  std::vector<plan::Order> orders(graph::Classes classes, const policy::PolicyOptions& options) const override {
     failure_ = nullptr;
-    return ask_for_order(graph, options);
+    return ask_for_orders(classes, options);
   }
 
  private:
@@ -69,8 +70,9 @@ class FunctionPolicy final : public policy::OneClassPolicy {
 
   std::vector<plan::Rewrite> ask_for_rewrites(const graph::Graph& graph, const policy::PolicyOptions& options) const {
     const auto ask = [&](const weft2_problem* problem, const weft2_host* host) {
-      const HostOfCall of_call(*problem, *host);
-      const py::object answer = called([&] { return rewrites_(problem_of(*problem, of_call.host())); });
+      const policy::JoinedProblem joined(name_, *problem, *host);
+      const HostOfCall of_call(joined);
+      const py::object answer = called([&] { return rewrites_(problem_of(joined, of_call.host())); });
       if (answer.is_none()) return 0;
       for (const py::handle text : py::cast<py::iterable>(answer)) {
         if (host->add_rewrite(host->context, py::cast<std::string>(text).c_str()) == 0) continue;
@@ -82,29 +84,31 @@ class FunctionPolicy final : public policy::OneClassPolicy {
     return policy::LibraryCall(name_, "", {&one, 1}, options).rewrites(ask);
   }
 
-  plan::Order ask_for_order(const graph::Graph& graph, const policy::PolicyOptions& options) const {
-    std::vector<weft2_added_edge> edges;  // the order points to them
-    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* order) {
-      const HostOfCall of_call(*problem, *host);
-      const py::object asked = problem_of(*problem, of_call.host());
+  std::vector<plan::Order> ask_for_orders(graph::Classes classes, const policy::PolicyOptions& options) const {
+    std::optional<policy::JoinedProblem> joined;  // the orders point to its edges
+    std::vector<weft2_added_edge> edges;          // and that of one class to these
+    const auto fill = [&](weft2_order& order) {
+      const HostOfCall of_call(*joined);
+      const py::object asked = problem_of(*joined, of_call.host());
       const py::object answer = called([&] { return function_(asked); });
       if (answer.is_none()) {
         policy::refuse_library(name_, "it returns None", "return the sequence of tasks, or a weft.Order");
       }
       const py::object full = called([&] { return asked.attr("order")(answer); });
-      const auto tasks = static_cast<std::size_t>(problem->classes[0].task_count);
-      std::ranges::copy(elements_of<std::uint32_t>(full.attr("sequence"), tasks), order->sequence);
-      std::ranges::copy(elements_of<std::uint32_t>(full.attr("streams"), tasks), order->streams);
-      if (!full.attr("reasons").is_none()) {
-        place_reasons(full.attr("reasons"), *host, problem->classes[0].task_count, order->reasons);
-      }
+      const std::size_t tasks = joined->class_of_task().size();
+      std::ranges::copy(elements_of<std::uint32_t>(full.attr("sequence"), tasks), order.sequence);
+      std::ranges::copy(elements_of<std::uint32_t>(full.attr("streams"), tasks), order.streams);
+      if (!full.attr("reasons").is_none()) place_reasons(full.attr("reasons"), joined->host(), tasks, order.reasons);
       edges = edges_of(full.attr("edges"));
-      order->edges = edges.data();
-      order->edge_count = edges.size();
+      order.edges = edges.data();
+      order.edge_count = edges.size();
+    };
+    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* orders) {
+      joined.emplace(name_, *problem, *host);
+      joined->order(fill, orders);
       return 0;
     };
-    const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
-    return std::move(policy::LibraryCall(name_, "", {&one, 1}, options).orders(ask).front());
+    return policy::LibraryCall(name_, "", classes, options).orders(ask);
   }
 
   void place_reasons(const py::iterable& reasons, const weft2_host& host, std::uint64_t count,

@@ -5,8 +5,8 @@
 
 namespace weft::python {
 
-Host::Host(const weft2_problem& problem, const weft2_host& host, std::shared_ptr<void> keeps)
-    : tasks_(problem.classes[0].task_count), host_(&host), keeps_(std::move(keeps)) {}
+Host::Host(const policy::JoinedProblem& joined, std::shared_ptr<void> keeps)
+    : tasks_(joined.class_of_task().size()), host_(&joined.host()), keeps_(std::move(keeps)) {}
 
 const weft2_host& Host::host() const {
   if (host_ == nullptr) throw py::value_error("this problem was a policy's argument, and its call is over");
@@ -68,9 +68,10 @@ py::tuple Host::schedule(const py::buffer& priorities) const {
   return py::make_tuple(array_of(sequence), array_of(streams));
 }
 
-py::object problem_of(const weft2_problem& problem, const std::shared_ptr<Host>& host) {
+py::object problem_of(const policy::JoinedProblem& joined, const std::shared_ptr<Host>& host) {
+  const weft2_problem& problem = joined.problem();
   const py::object type = py::module_::import("weft.problem").attr("Problem");
-  return type(tables_of(policy::columns_of(problem)), problem.classes[0].memory_limit, problem.shared_cores,
+  return type(tables_of(policy::columns_of(joined)), problem.classes[0].memory_limit, problem.shared_cores,
               problem.seed, host);
 }
 

@@ -1,4 +1,4 @@
-// Weft's side of a Problem in Python: it simulates and schedules orders of one graph.
+// Weft's side of a Problem in Python: it simulates and schedules orders of a step.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "python/src/arrays.h"
-#include "runtime/policy/policy_abi.h"
+#include "runtime/policy/library/joined_problem.h"
 
 namespace weft::python {
 
 /// The functions that python/weft/problem.py asks of its host. `keeps` owns what the host's functions use.
 class Host {
  public:
-  Host(const weft2_problem& problem, const weft2_host& host, std::shared_ptr<void> keeps);
+  Host(const policy::JoinedProblem& joined, std::shared_ptr<void> keeps);
 
   /// (step_ns, begin_ns or None, end_ns or None, scratch_bytes or None). Raises ValueError if it is no order.
   py::tuple simulate(const py::buffer& sequence, const py::buffer& streams, const py::iterable& edges, bool times,
@@ -38,6 +38,6 @@ class Host {
 std::vector<weft2_added_edge> edges_of(const py::iterable& edges);
 
 /// A Problem of Python with this host.
-py::object problem_of(const weft2_problem& problem, const std::shared_ptr<Host>& host);
+py::object problem_of(const policy::JoinedProblem& joined, const std::shared_ptr<Host>& host);
 
 }  // namespace weft::python

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
+#include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/graph_file.h"
 #include "python/src/arrays.h"
@@ -16,6 +17,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/library/joined_problem.h"
 #include "runtime/policy/library/library_call.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/explain.h"
@@ -37,12 +39,16 @@ std::vector<train::Setting> settings_of(const Keys& keys) {
 /// What a Problem outside a policy's call needs for as long as it lives.
 struct OwnProblem {
   explicit OwnProblem(const simulate::Problem& of)
-      : graph(of.classes.front()), options(of.options), call(name, parameters, {&graph, 1}, options) {}
+      : classes(of.classes),
+        options(of.options),
+        call(name, parameters, classes, options),
+        joined(name, call.problem(), call.host()) {}
 
   const std::string name = "of Python", parameters;
-  const std::shared_ptr<const graph::Graph> graph;
+  const std::vector<std::shared_ptr<const graph::Graph>> classes;
   const policy::PolicyOptions options;
   policy::LibraryCall call;
+  policy::JoinedProblem joined;
 };
 
 py::dict times_of(const simulate::Bounds& bounds) {
@@ -110,7 +116,6 @@ std::shared_ptr<Step> Step::of_config(const std::string& file, const Keys& keys)
   if (!file.empty()) train::load_toml(config, file);
   train::apply_command_line(config, settings_of(keys));
   const train::ResolvedRun run = train::resolve(std::move(config), 0);
-  train::expect_one_stage(run.config);
   auto step = std::make_shared<Step>();
   step->problem = train::planning_problem(run);
   step->title = fmt::format("{} on {} ranks ({})", run.config.model.name, run.config.grid.ranks(),
@@ -125,7 +130,7 @@ std::shared_ptr<Step> Step::of_open_graph(graph::OpenGraph graph, const OpenArgu
 
 py::object Step::python_problem() {
   const auto own = std::make_shared<OwnProblem>(problem);
-  return problem_of(own->call.problem(), std::make_shared<Host>(own->call.problem(), own->call.host(), own));
+  return problem_of(own->joined, std::make_shared<Host>(own->joined, own));
 }
 
 std::shared_ptr<Step> Step::scaled(const std::vector<std::pair<std::string, double>>& factors) const {
@@ -136,7 +141,7 @@ std::shared_ptr<Step> Step::scaled(const std::vector<std::pair<std::string, doub
     scales.push_back(cost::parse_cost_scale(fmt::format("{}={}", pattern, factor)));
   }
   step->problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, std::move(scales));
-  (void)step->problem.options.cost_model->costs(problem.first());
+  for (const auto& graph : problem.classes) (void)step->problem.options.cost_model->costs(*graph);
   return step;
 }
 
@@ -158,13 +163,13 @@ void Step::write_graph(const std::string& path) const {
   if (!inspect::is_graph_file(path)) {
     throw UserError(path, "a name that ends in .graph.json or .graph.json.gz", "call it step.graph.json");
   }
-  const cost::TaskCosts costs = policy::costs_of(problem.first(), problem.options);
+  std::vector<cost::TaskCosts> costs;
+  for (const auto& graph : problem.classes) costs.push_back(policy::costs_of(*graph, problem.options));
   if (open) {
-    inspect::write_graph_file(path, with_costs(*open, class_index, costs), Named::by_person);
+    inspect::write_graph_file(path, with_costs(*open, class_index, costs.front()), Named::by_person);
     return;
   }
-  inspect::write_graph_file(path, simulate::open_graph_of(problem.classes, {&costs, 1}, problem, title),
-                            Named::by_person);
+  inspect::write_graph_file(path, simulate::open_graph_of(problem.classes, costs, problem, title), Named::by_person);
 }
 
 Report::Report(std::shared_ptr<Step> step, const py::object& policy)
@@ -181,10 +186,11 @@ py::dict Report::summary() const {
   row["step_ns"] = report_.step_ns();
   row["gap"] = report_.gap();
   row["bound_ns"] = report_.bounds.best();
-  row["exposed_ns"] = static_cast<double>(report_.first().overlap.exposed);
-  row["communication_ns"] = static_cast<double>(report_.first().overlap.communication);
-  row["compute_ns"] = static_cast<double>(report_.first().overlap.compute);
-  row["overlap"] = report_.first().overlap.overlap_fraction();
+  const simulate::ClassTimes& times = report_.most_exposed().times;
+  row["exposed_ns"] = times.exposed;
+  row["communication_ns"] = times.communication;
+  row["compute_ns"] = times.compute;
+  row["overlap"] = times.overlap_fraction();
   row["memory_bytes"] = report_.memory_bytes();
   row["scratch_bytes"] = report_.first().plan->scratch_bytes;
   row["planning_ms"] = report_.planning_ms;
@@ -194,24 +200,28 @@ py::dict Report::summary() const {
 
 std::vector<std::string> Report::violations() const {
   std::vector<std::string> texts;
-  for (const plan::Violation& violation : plan::check_plan(*report_.first().plan)) texts.push_back(violation.message);
+  for (const plan::Violation& violation : plan::check(report_.plans())) texts.push_back(violation.message);
   return texts;
 }
 
 py::dict Report::timeline() const {
-  const plan::Plan& plan = *report_.first().plan;
-  const plan::StepTrace& trace = report_.step();
   std::vector<std::string> tasks, streams, kinds, reasons;
+  std::vector<std::uint32_t> of_class;
   std::vector<double> begin, end;
-  for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-    for (std::size_t e = 0; e < plan.streams[s].entries.size(); ++e) {
-      const plan::Entry& entry = plan.streams[s].entries[e];
-      tasks.push_back(plan.graph->task(entry.task).name);
-      kinds.emplace_back(graph::kind_name(plan.graph->task(entry.task).operation));
-      streams.push_back(plan.streams[s].stream.name);
-      begin.push_back(static_cast<double>(trace.times[s][e].begin - trace.begin));
-      end.push_back(static_cast<double>(trace.times[s][e].end - trace.begin));
-      reasons.push_back(plan::to_string(plan.reasons.at(entry.reason)));
+  for (std::uint32_t k = 0; k < report_.classes.size(); ++k) {
+    const plan::Plan& plan = *report_.classes[k].plan;
+    const plan::StepTrace& trace = report_.step(k);
+    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+      for (std::size_t e = 0; e < plan.streams[s].entries.size(); ++e) {
+        const plan::Entry& entry = plan.streams[s].entries[e];
+        tasks.push_back(plan.graph->task(entry.task).name);
+        kinds.emplace_back(graph::kind_name(plan.graph->task(entry.task).operation));
+        streams.push_back(plan.streams[s].stream.name);
+        begin.push_back(static_cast<double>(trace.times[s][e].begin - trace.begin));
+        end.push_back(static_cast<double>(trace.times[s][e].end - trace.begin));
+        reasons.push_back(plan::to_string(plan.reasons.at(entry.reason)));
+        of_class.push_back(k);
+      }
     }
   }
   py::dict columns;
@@ -221,35 +231,42 @@ py::dict Report::timeline() const {
   columns["begin_ns"] = array_of(begin);
   columns["end_ns"] = array_of(end);
   columns["reason"] = array_of(reasons);
+  columns["of_class"] = array_of(of_class);
   return columns;
 }
 
 py::list Report::exposed(double least_ns) const {
-  const simulate::Explanation explanation = simulate::explain(
-      step_->problem, report_, {.only = "", .least_ns = least_ns, .most_remedied = 0, .rewrites = false});
   py::list rows;
-  for (const simulate::ExposedCollective& each : explanation.collectives) {
-    py::dict row;
-    row["task"] = report_.first().graph().task(each.task).name;
-    row["exposed_ns"] = each.exposed_ns;
-    row["duration_ns"] = each.duration_ns;
-    row["cause"] = std::string(identifier_of(each.cause));
-    row["because"] = each.because;
-    rows.append(row);
+  for (std::size_t k = 0; k < report_.classes.size(); ++k) {
+    const simulate::Explanation explanation = simulate::explain(
+        step_->problem, report_, {.only = "", .least_ns = least_ns, .most_remedied = 0, .rewrites = false}, k);
+    for (const simulate::ExposedCollective& each : explanation.collectives) {
+      py::dict row;
+      row["task"] = report_.classes[k].graph().task(each.task).name;
+      row["exposed_ns"] = each.exposed_ns;
+      row["duration_ns"] = each.duration_ns;
+      row["cause"] = std::string(identifier_of(each.cause));
+      row["because"] = each.because;
+      row["of_class"] = k;
+      rows.append(row);
+    }
   }
   return rows;
 }
 
 py::list Report::remedies(double least_ns) const {
-  simulate::ExplainOptions options;
-  options.least_ns = least_ns;
-  const simulate::Explanation explanation = simulate::explain(step_->problem, report_, options);
   py::list rows;
-  for (const simulate::ExposureGroup& group : explanation.groups) {
-    for (const simulate::Remedy& remedy : group.remedies) rows.append(row_of(remedy, group.name));
+  for (std::size_t k = 0; k < report_.classes.size(); ++k) {
+    simulate::ExplainOptions options;
+    options.least_ns = least_ns;
+    options.rewrites = k == 0;  // of the whole step
+    const simulate::Explanation explanation = simulate::explain(step_->problem, report_, options, k);
+    for (const simulate::ExposureGroup& group : explanation.groups) {
+      for (const simulate::Remedy& remedy : group.remedies) rows.append(row_of(remedy, group.name));
+    }
+    for (const simulate::Remedy& remedy : explanation.between_passes) rows.append(row_of(remedy, ""));
+    for (const simulate::Remedy& remedy : explanation.rewrites) rows.append(row_of(remedy, ""));
   }
-  for (const simulate::Remedy& remedy : explanation.between_passes) rows.append(row_of(remedy, ""));
-  for (const simulate::Remedy& remedy : explanation.rewrites) rows.append(row_of(remedy, ""));
   return rows;
 }
 
@@ -260,6 +277,10 @@ void Report::write_plan(const std::string& path) const {
 }
 
 std::string Report::svg() const {
+  if (report_.classes.size() > 1) {
+    const inspect::PipelineChart chart = inspect::pipeline_chart(report_);
+    return inspect::pipeline_picture({&chart, 1}).svg();
+  }
   const plan::Recording recording = tools::recording_of(report_, step_->problem.grid);
   const std::vector<inspect::TimelinePart> parts = {{step_->title, &recording, report_.bounds.best()}};
   return inspect::timeline_picture(parts).svg();

@@ -277,7 +277,7 @@ class Report:
         """DataFrame: exposed collectives by falling exposed time, with cause and the tasks that it is about."""
         import pandas
 
-        columns = ["task", "exposed_ns", "duration_ns", "cause", "because"]
+        columns = ["task", "exposed_ns", "duration_ns", "cause", "because", "of_class"]
         return pandas.DataFrame(self._core.exposed(least_ns), columns=columns)
 
     def remedies(self, least_ns: float = 1000):

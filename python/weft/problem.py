@@ -1,4 +1,4 @@
-"""A policy's problem: one step's graph as NumPy arrays, and functions of Weft that judge an order of it.
+"""A policy's problem: one step's graphs as NumPy arrays, and functions of Weft that judge an order of it.
 
 The command and the module both hand policies this class. The file needs nothing but NumPy, since the command runs it
 where the module may not be installed.
@@ -72,7 +72,10 @@ class Problem:
 
     tasks, accesses, tensors, edges, streams, channels, links, slowdowns: tables. The order of the tasks' indices is a
     valid sequence. Names of columns are those of the C interface (policy_abi.h); an edge has ``source`` and ``target``.
-    memory_limit: bytes of scratch that the plan may take; 0: no limit.
+    A pipeline's tables have the rows of all its stages in turn: ``tasks.of_class`` and ``streams.of_class`` tell the
+    stage, ``tasks.peer_task`` the other end of a message, and tasks with an equal ``tasks.meeting`` (but NONE) start at
+    the same moment. One sequence orders them all.
+    memory_limit: bytes of scratch that the plan may take; 0: no limit. Of a pipeline, the least of its stages' limits.
     seed: for policies that draw random numbers. Equal problems must get equal orders.
     """
 
@@ -89,8 +92,10 @@ class Problem:
         self.shared_cores = shared_cores
         self.seed = seed
         self._host = host
-        stream_of_channel = {int(channel): i for i, channel in reversed(list(enumerate(self.streams.channel)))}
-        self._stream_of_task = np.array([stream_of_channel[int(c)] for c in self.tasks.channel], dtype=np.uint32)
+        pairs = list(zip(self.streams.of_class, self.streams.channel))
+        first_stream = {pair: i for i, pair in reversed(list(enumerate(pairs)))}
+        on = zip(self.tasks.of_class, self.tasks.channel)
+        self._stream_of_task = np.array([first_stream[pair] for pair in on], dtype=np.uint32)
         self._neighbours: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def __len__(self) -> int:
@@ -125,12 +130,26 @@ class Problem:
 
     def upward_rank(self) -> np.ndarray:
         """By task: nanoseconds from its begin to the step's end if no task waits for a stream."""
-        rank = self.tasks.cost_ns.astype(float)
-        for task in range(len(self) - 1, -1, -1):  # edges lead to greater indices
-            after = self.successors(task)
-            if len(after):
-                rank[task] += rank[after].max()
-        return rank
+        cost = self.tasks.cost_ns.astype(float)
+        together = self._meetings()
+        rank = cost.copy()
+        while True:  # once for one class; else as often as a way changes between classes
+            before = rank.copy()
+            for task in range(len(self) - 1, -1, -1):  # edges lead to greater indices
+                after = self.successors(task)
+                if len(after):
+                    rank[task] = max(rank[task], cost[task] + rank[after].max())
+            for members in together:
+                rank[members] = rank[members].max()
+            if not together or (rank == before).all():
+                return rank
+
+    def _meetings(self) -> list[np.ndarray]:
+        """Tasks that start together, as lists of their indices."""
+        joined = np.flatnonzero(self.tasks.meeting != NONE)
+        order = joined[np.argsort(self.tasks.meeting[joined], kind="stable")]
+        changes = np.flatnonzero(np.diff(self.tasks.meeting[order])) + 1
+        return [members for members in np.split(order, changes) if len(members) > 1]
 
     # -- Weft's judgement --------------------------------------------------------------------------------------
 
@@ -157,7 +176,7 @@ class Problem:
         """The step that an order gives, with the problem's costs and contention.
 
         times: begins and ends by task too. memory: scratch bytes of the plan too, which takes most of the time.
-        Raises ValueError if it is no order of the graph.
+        Of a pipeline, scratch is that of the stage that takes most. Raises ValueError if it is no order of the step.
         """
         full = self.order(order)
         edges = [(*edge, 0, 0)[:4] if len(edge) == 2 else edge for edge in full.edges]

@@ -89,9 +89,21 @@ class Steps(unittest.TestCase):
     def test_causes_and_remedies(self):
         report = weft.step(**TINY).plan("program")
         exposed = report.exposed(0)
-        self.assertEqual(list(exposed.columns), ["task", "exposed_ns", "duration_ns", "cause", "because"])
+        self.assertEqual(list(exposed.columns), ["task", "exposed_ns", "duration_ns", "cause", "because", "of_class"])
         self.assertGreater(len(exposed), 0)
         self.assertEqual(list(report.remedies(0).columns), ["of", "kind", "what", "gain_ns", "memory_bytes", "fits"])
+
+    def test_a_pipeline(self):
+        step = weft.step(str(SOURCE / "examples" / "pipeline.toml"))
+        self.assertEqual(sorted(set(step.tasks.of_class)), [0, 1])
+        mine, published = step.plan(longest_way), step.plan("1f1b")
+        self.assertEqual(mine.check() + published.check(), [])
+        self.assertGreaterEqual(mine.step_ns, mine.bound_ns)
+        timeline = published.timeline()
+        self.assertEqual(len(timeline), len(step.problem))
+        self.assertEqual(sorted(set(timeline.of_class)), [0, 1])
+        self.assertIn("<svg", published.svg())
+        self.assertLessEqual(set(published.exposed(0).of_class), {0, 1})
 
     def test_an_imported_trace(self):
         graph = weft.import_trace(str(SOURCE / "tests/fuzz/seeds/trace_import/paired.json"), whole=True)

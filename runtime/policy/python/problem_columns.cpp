@@ -38,7 +38,8 @@ TableColumns<Row> table(std::vector<Column>& columns, std::string_view name, con
 
 }  // namespace
 
-std::vector<Column> columns_of(const weft2_problem& problem) {
+std::vector<Column> columns_of(const JoinedProblem& joined) {
+  const weft2_problem& problem = joined.problem();
   const weft2_class& graph = problem.classes[0];
   std::vector<Column> columns;
   table(columns, "tasks", graph.tasks, graph.task_count)
@@ -55,7 +56,11 @@ std::vector<Column> columns_of(const weft2_problem& problem) {
       .add("cpu_ns", &weft2_task::cpu_ns)
       .add("flops", &weft2_task::flops)
       .add("bytes", &weft2_task::bytes)
-      .add("network_bytes", &weft2_task::network_bytes);
+      .add("network_bytes", &weft2_task::network_bytes)
+      .add("peer_task", &weft2_task::peer_task)
+      .add("meeting", &weft2_task::meeting);
+  const auto classes = [](std::span<const std::uint32_t> of) { return std::vector(of.begin(), of.end()); };
+  columns.push_back({"tasks", "of_class", classes(joined.class_of_task())});
   table(columns, "accesses", graph.accesses, graph.access_count)
       .add("tensor", &weft2_access::tensor)
       .add("mode", &weft2_access::mode)
@@ -75,6 +80,7 @@ std::vector<Column> columns_of(const weft2_problem& problem) {
   table(columns, "streams", graph.streams, graph.stream_count)
       .add("name", &weft2_stream::name)
       .add("channel", &weft2_stream::channel);
+  columns.push_back({"streams", "of_class", classes(joined.class_of_stream())});
   table(columns, "channels", problem.channels, problem.channel_count)
       .add("name", &weft2_channel::name)
       .add("group_size", &weft2_channel::group_size)

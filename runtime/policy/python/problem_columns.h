@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/policy/policy_abi.h"
+#include "runtime/policy/library/joined_problem.h"
 
 namespace weft::policy {
 
@@ -19,9 +19,9 @@ struct Column {
   Values values;
 };
 
-/// The tables tasks, accesses, tensors, edges and streams of the problem's one class, and its channels, links and
-/// slowdowns. Columns have the names of the fields in policy_abi.h, but for an edge's source and target, since `from`
-/// is a word of Python.
-std::vector<Column> columns_of(const weft2_problem& problem);
+/// The tables tasks, accesses, tensors, edges and streams of all classes, and the problem's channels, links and
+/// slowdowns; tasks and streams tell their class (of_class). Other columns have the names of the fields in
+/// policy_abi.h, but for an edge's source and target, since `from` is a word of Python.
+std::vector<Column> columns_of(const JoinedProblem& joined);
 
 }  // namespace weft::policy

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/overloaded.h"
 #include "base/text/parse_number.h"
+#include "runtime/policy/library/joined_problem.h"
 #include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/library/library_call.h"
 #include "runtime/policy/python/policy_script.h"
@@ -177,16 +179,16 @@ PythonName parse_name(const std::string& path, std::string_view text) {
 /// One answer of a child: it is started, served and ended.
 class Conversation {
  public:
-  Conversation(const std::string& path, const PythonName& name, const char* function, const weft2_problem& problem,
-               const weft2_host& host)
+  Conversation(const std::string& path, const PythonName& name, const char* function, const JoinedProblem& joined)
       : path_(path),
         name_(name),
-        host_(host),
-        exchange_(problem.classes[0].task_count),
-        columns_(place(columns_of(problem))),
+        host_(joined.host()),
+        exchange_(joined.class_of_task().size()),
+        columns_(place(columns_of(joined))),
         child_({"python3", "-c", std::string(kPolicyScript), path, name.function, "@0", "@1", "@requests", "@answers"},
                std::array{columns_.memory->descriptor(), exchange_.descriptor()},
                ChildProcess::Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(name.seconds * 1e3))) {
+    const weft2_problem& problem = joined.problem();
     json head = {{"tasks", problem.classes[0].task_count},
                  {"columns", std::move(columns_.description)},
                  {"exchange", exchange_.description()},
@@ -315,7 +317,7 @@ class Conversation {
   ChildProcess child_;
 };
 
-class PythonPolicy final : public OneClassPolicy {
+class PythonPolicy final : public Policy {
  public:
   PythonPolicy(std::string path, std::string_view text)
       : path_(std::move(path)), text_(text), name_(parse_name(path_, text)) {
@@ -328,27 +330,27 @@ class PythonPolicy final : public OneClassPolicy {
 
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override {
     const auto ask = [this](const weft2_problem* problem, const weft2_host* host) {
-      return ask_rewrites_of(*problem, *host);
+      return ask_rewrites_of(JoinedProblem(path_, *problem, *host));
     };
     const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
     return LibraryCall(path_, text_, {&one, 1}, options).rewrites(ask);
   }
 
-  plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const override {
-    std::vector<weft2_added_edge> edges;  // the order points to them
-    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* order) {
-      edges = ask_order_of(*problem, *host, *order);
-      order->edges = edges.data();
-      order->edge_count = edges.size();
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override {
+    std::optional<JoinedProblem> joined;  // the orders point to its edges
+    std::vector<weft2_added_edge> edges;  // and that of one class to these
+    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* orders) {
+      joined.emplace(path_, *problem, *host);
+      joined->order([&](weft2_order& order) { edges = ask_order_of(*joined, order); }, orders);
       return 0;
     };
-    const std::shared_ptr<const graph::Graph> one = graph::borrowed(graph);
-    return std::move(LibraryCall(path_, text_, {&one, 1}, options).orders(ask).front());
+    return LibraryCall(path_, text_, classes, options).orders(ask);
   }
 
  private:
-  std::int32_t ask_rewrites_of(const weft2_problem& problem, const weft2_host& host) const {
-    Conversation conversation(path_, name_, "rewrites", problem, host);
+  std::int32_t ask_rewrites_of(const JoinedProblem& joined) const {
+    const weft2_host& host = joined.host();
+    Conversation conversation(path_, name_, "rewrites", joined);
     const json result = conversation.result();
     for (const json& text : result.value("rewrites", json::array())) {
       if (!text.is_string()) refuse_library(path_, "its rewrites aren't texts", "a list as [\"bucket\"]");
@@ -358,10 +360,10 @@ class PythonPolicy final : public OneClassPolicy {
     return 0;
   }
 
-  /// Fills the order, and returns the edges that belong to it.
-  std::vector<weft2_added_edge> ask_order_of(const weft2_problem& problem, const weft2_host& host,
-                                             weft2_order& order) const {
-    Conversation conversation(path_, name_, "order", problem, host);
+  /// Fills the order, and returns the edges that it points to.
+  std::vector<weft2_added_edge> ask_order_of(const JoinedProblem& joined, weft2_order& order) const {
+    const weft2_host& host = joined.host();
+    Conversation conversation(path_, name_, "order", joined);
     const json result = conversation.result();
     const Exchange& exchange = conversation.exchange();
     std::ranges::copy(exchange.sequence(), order.sequence);
@@ -370,11 +372,14 @@ class PythonPolicy final : public OneClassPolicy {
     for (const json& text : result.value("reasons", json::array())) {
       numbers.push_back(host.add_reason(host.context, text.get<std::string>().c_str(), 0));
     }
-    for (std::size_t i = 0; numbers.size() > 1 && i < problem.classes[0].task_count; ++i) {
+    for (std::size_t i = 0; numbers.size() > 1 && i < joined.class_of_task().size(); ++i) {
       const std::uint32_t reason = exchange.reasons()[i];
       order.reasons[i] = reason < numbers.size() ? numbers[reason] : kUnsetEntry;
     }
-    return conversation.edges_of(result);
+    std::vector<weft2_added_edge> edges = conversation.edges_of(result);
+    order.edges = edges.data();
+    order.edge_count = edges.size();
+    return edges;
   }
 
   std::string path_, text_;

@@ -30,6 +30,10 @@ def simulates(problem):
     return Order(order.sequence, order.streams, [text] * len(problem))
 
 
+def between_classes(problem):
+    return Order(range(len(problem)), None, None, [(0, len(problem) - 1)])
+
+
 def sees(problem):
     writes = problem.accesses.bytes[problem.tasks.access_begin[0]]
     edges = ",".join(f"{s}>{t}" for s, t in sorted({*zip(problem.edges.source, problem.edges.target)}))

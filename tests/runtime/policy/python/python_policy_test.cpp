@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -11,7 +12,9 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/base/messages.h"
 #include "tests/runtime/order_of.h"
+#include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -79,6 +82,34 @@ TEST_F(PythonPolicies, SimulatesAndSchedulesAsWeftDoes) {
   const double step = timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
             fmt::format("{:.6f} {:.6f} {}", step, step, plan::make_plan(graph, order, "simulated").scratch_bytes));
+}
+
+// One sequence of all stages' tasks is divided among the stages.
+TEST_F(PythonPolicies, OrdersPipelines) {
+  const testing::PipelineToy toy({.stages = 3, .micro_batches = 4, .world = true});
+  PolicyOptions options;
+  options.cost_model = toy.prices();
+  const auto policy = of_file("longest_way");
+  const std::vector<plan::Plan> plans = compile(toy.classes(), *policy, options);
+  EXPECT_TRUE(plan::check(testing::pointers_to(plans)).empty());
+  const auto makespan = [&](const std::vector<plan::Order>& orders) {
+    return timetable_of(toy.classes(), orders, toy.costs(), options).makespan;
+  };
+  EXPECT_LT(makespan(policy->orders(toy.classes(), options)),
+            makespan(make_policy("program")->orders(toy.classes(), options)));
+  const std::vector<plan::Order> judged = of_file("simulates")->orders(toy.classes(), options);
+  const double step = makespan(judged);
+  std::int64_t scratch = 0;
+  for (std::size_t k = 0; k < judged.size(); ++k)
+    scratch = std::max(scratch, plan::make_plan(toy.classes()[k], judged[k], "simulated").scratch_bytes);
+  EXPECT_EQ(judged[2].reasons.at(judged[2].sequence[0].reason).text,
+            fmt::format("{:.6f} {:.6f} {}", step, step, scratch));
+  const auto refused = [&](const std::string& text) {
+    return testing::message_of<UserError>([&] { (void)of_file(text)->orders(toy.classes(), options); });
+  };
+  EXPECT_NE(refused("twice").find("of the"), std::string::npos) << refused("twice");
+  EXPECT_NE(refused("wrong_stream").find("can't run task"), std::string::npos) << refused("wrong_stream");
+  EXPECT_NE(refused("between_classes").find("same class"), std::string::npos) << refused("between_classes");
 }
 
 TEST_F(PythonPolicies, SeesTheWholeProblem) {

@@ -31,9 +31,7 @@ std::vector<std::string> two_folders(const testing::TemporaryFolder& folder, con
 class DifferingRanks : public ::testing::Test {
  protected:
   std::vector<std::string> training(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {"--steps", "2"};
-    all.insert(all.end(), more.begin(), more.end());
-    return testing::tiny_training(folder_.path("run").string(), all);
+    return testing::tiny_training(folder_.path("run").string(), testing::joined({"--steps", "2"}, more));
   }
   void expect_refused(const std::vector<std::string>& command, std::initializer_list<std::string_view> parts) const {
     testing::ChildProcess job(command);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tests/base/messages.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {
@@ -20,9 +21,7 @@ class DiffCommand : public testing::SmallStep {
     EXPECT_EQ(result.exit_code, 0) << result.errors;
   }
   testing::CommandResult diff(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {"diff"};
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run_weft(words, folder_.path().string());
+    return testing::run_weft(testing::joined({"diff"}, more), folder_.path().string());
   }
 };
 
@@ -39,9 +38,7 @@ TEST_F(DiffCommand, NamesThePoliciesAndWhatMoved) {
   plan("program", "program.json", {"--rewrites", "split-collective=1KB"});
   const testing::CommandResult result = diff({"serial.json", "program.json"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  for (const char* part : {"serial", "program", "split-collective=1024", "#2"}) {
-    EXPECT_TRUE(has(result.output, part)) << part << " isn't in\n" << result.output;
-  }
+  EXPECT_TRUE(testing::has_parts(result.output, {"serial", "program", "split-collective=1024", "#2"}));
 }
 
 // Two neighbours of a queue change places: one task moved.

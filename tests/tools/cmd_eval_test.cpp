@@ -70,11 +70,9 @@ TEST_P(HuggingFaceFolder, GeneratesIds) {
 // A training that starts there has the loss that an evaluation of the folder has.
 TEST_P(HuggingFaceFolder, IsWhereATrainingStarts) {
   const auto train = [&](std::vector<std::string> more) {
-    std::vector<std::string> words = {"train",       "--init-from",      "model",   "--data", "model/tokens.bin",
-                                      "--val-data",  "model/tokens.bin", "--steps", "1",      "--json",
-                                      "--save=false"};
-    words.insert(words.end(), more.begin(), more.end());
-    return weft(words);
+    return weft(testing::joined({"train", "--init-from", "model", "--data", "model/tokens.bin", "--val-data",
+                                 "model/tokens.bin", "--steps", "1", "--json", "--save=false"},
+                                more));
   };
   const testing::CommandResult result = train({"--run-dir", "run"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;

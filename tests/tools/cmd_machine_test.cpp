@@ -41,9 +41,7 @@ std::string square(int size, double seconds, const std::string& more = "") {
 class MachineCommand : public ::testing::Test {
  protected:
   testing::CommandResult run(const std::vector<std::string>& words) const {
-    std::vector<std::string> all = {"machine"};
-    all.insert(all.end(), words.begin(), words.end());
-    return testing::run_weft(all, folder_.path().string());
+    return testing::run_weft(testing::joined({"machine"}, words), folder_.path().string());
   }
   testing::TemporaryFolder folder_;
 };

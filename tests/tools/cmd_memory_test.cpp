@@ -20,9 +20,9 @@ using nlohmann::json;
 class MemoryCommand : public ::testing::Test {
  protected:
   testing::CommandResult run(const std::string& command, const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {command, "--model", "tiny", "--model.layers", "2", "--global-batch", "8"};
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run_weft(words, folder_.path().string());
+    return testing::run_weft(
+        testing::joined({command, "--model", "tiny", "--model.layers", "2", "--global-batch", "8"}, more),
+        folder_.path().string());
   }
   json rows(std::vector<std::string> more) const {
     more.emplace_back("--json");

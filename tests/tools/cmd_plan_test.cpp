@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/base/messages.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {
@@ -31,10 +32,9 @@ class PlanCommand : public testing::SmallStep {
   }
   testing::CommandResult plan(const std::string& policy, const std::string& output,
                               const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"--grid", grid_,       "--policy", policy,          "-o",
-                                      output,   "--dropout", "0.1",      "--micro-batch", "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    return weft("plan", words);
+    return weft("plan", testing::joined({"--grid", grid_, "--policy", policy, "-o", output, "--dropout", "0.1",
+                                         "--micro-batch", "1"},
+                                        more));
   }
   std::string fingerprint(const std::string& policy) const {
     const testing::CommandResult result = weft("train", {"--grid", grid_, "--policy", policy, "--dropout", "0.1",
@@ -49,8 +49,7 @@ class PlanCommand : public testing::SmallStep {
 TEST_F(PlanCommand, ItsFileIsReplayed) {
   const testing::CommandResult result = plan("axonn", "plan.json");
   ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(has(result.output, "plan.json: ")) << result.output;
-  EXPECT_TRUE(has(result.output, "policy axonn"));
+  EXPECT_TRUE(testing::has_parts(result.output, {"plan.json: ", "policy axonn"}));
   const json file = json::parse(testing::TemporaryFolder::read(folder_.path("plan.json")));
   EXPECT_EQ(file.at("format"), "weft-plan");
   EXPECT_EQ(file.at("policy"), "axonn");

@@ -19,9 +19,8 @@ using nlohmann::json;
 class SimulateCommand : public ::testing::Test {
  protected:
   testing::CommandResult simulate(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {"simulate", "--model", "tiny", "--model.layers", "2"};
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run_weft(words, folder_.path().string());
+    return testing::run_weft(testing::joined({"simulate", "--model", "tiny", "--model.layers", "2"}, more),
+                             folder_.path().string());
   }
   json figures(std::vector<std::string> more) const {
     more.emplace_back("--json");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/base/messages.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {
@@ -38,9 +39,8 @@ TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
     train(how);
     const testing::CommandResult result = trace({"check", "run"});
     EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
-    EXPECT_TRUE(has(result.output, "the trace keeps its plan")) << result.output;
-    EXPECT_TRUE(has(result.output, "compiles to the same plan")) << result.output;
-    EXPECT_TRUE(has(result.output, " 0 violations")) << result.output;
+    EXPECT_TRUE(
+        testing::has_parts(result.output, {"the trace keeps its plan", "compiles to the same plan", " 0 violations"}));
   }
 }
 
@@ -63,8 +63,7 @@ TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
   folder_.write("tampered.json", text);
   const testing::CommandResult result = trace({"check", "tampered.json"});
   EXPECT_EQ(result.exit_code, 3) << result.output << result.errors;
-  EXPECT_TRUE(has(result.output, "THE TRACE VIOLATES ITS PLAN")) << result.output;
-  EXPECT_TRUE(has(result.output, "rank 0, step ")) << result.output;
+  EXPECT_TRUE(testing::has_parts(result.output, {"THE TRACE VIOLATES ITS PLAN", "rank 0, step "}));
   const json figures = json::parse(trace({"check", "tampered.json", "--json"}).output);
   EXPECT_FALSE(figures.at("holds").get<bool>());
   EXPECT_GT(figures.at("violations").get<int>(), 0);
@@ -86,9 +85,8 @@ TEST_F(TraceCommand, SummaryAndDiffTellOfRanksAndKinds) {
   simulate("axonn", "b.json.gz");
   const testing::CommandResult text = trace({"summary", "a.json"});
   EXPECT_EQ(text.exit_code, 0) << text.errors;
-  for (const char* part : {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}) {
-    EXPECT_TRUE(has(text.output, part)) << part << "\n" << text.output;
-  }
+  EXPECT_TRUE(testing::has_parts(text.output,
+                                 {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}));
   const json all = json::parse(trace({"summary", "b.json.gz", "--all-steps", "--json"}).output);
   EXPECT_EQ(all.at("policy"), "axonn");
   EXPECT_EQ(all.at("steps").size(), 2U);
@@ -106,8 +104,7 @@ TEST_F(TraceCommand, ExportsForOtherTools) {
   for (int rank = 0; rank < 2; ++rank) {
     const std::string name = "ranks/rank_" + std::to_string(rank) + ".json";
     const std::string text = testing::TemporaryFolder::read(folder_.path(name));
-    EXPECT_TRUE(has(text, "\"rank\": " + std::to_string(rank)));
-    EXPECT_TRUE(has(text, "\"name\": \"ncclKernel:"));
+    EXPECT_TRUE(testing::has_parts(text, {"\"rank\": " + std::to_string(rank), "\"name\": \"ncclKernel:"}));
     const json summary = json::parse(trace({"summary", name, "--json"}).output);
     EXPECT_EQ(summary.at("steps").at(0).at("rank"), rank);
   }
@@ -122,9 +119,7 @@ TEST_F(TraceCommand, ExportsForOtherTools) {
 TEST_F(TraceCommand, ExportsChakraTracesOfARun) {
   train({"--grid", "x=2,z=2"});
   const auto chakra = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"export", "run", "--format", "chakra"};
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run_weft(words, folder_.path().string());
+    return testing::run_weft(testing::joined({"export", "run", "--format", "chakra"}, more), folder_.path().string());
   };
   const testing::CommandResult result = chakra({"-o", "et"});
   ASSERT_EQ(result.exit_code, 0) << result.errors;

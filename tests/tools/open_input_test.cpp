@@ -105,9 +105,8 @@ TEST_F(OpenGraphCommand, CostsAreScaled) {
 TEST_F(OpenGraphCommand, RecordedOrderIsKeptAsFarAsAsked) {
   inspect::write_graph_file(folder_.path("f.graph.json"), testing::sharded_step());
   const auto figures = [&](const Words& more) {
-    Words words = {"compare", "f.graph.json", "--json", "--policies", "recorded", "lhs"};
-    words.insert(words.end(), more.begin(), more.end());
-    return json::parse(output(words));
+    return json::parse(
+        output(testing::joined({"compare", "f.graph.json", "--json", "--policies", "recorded", "lhs"}, more)));
   };
   const auto step_us = [](const json& all, std::size_t policy) {
     return 1e3 * all.at("policies").at(policy).at("step_ms").get<double>();

@@ -62,14 +62,11 @@ std::string rank_lines(std::size_t count) {
 TEST(Tiktoken, TheNumberOfRanksTellsTheVocabulary) {
   const testing::TemporaryFolder folder;
   folder.write("mine.tiktoken", rank_lines(300));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_tokenizer(folder.path()); }),
-                                 {"300 ranks", "100256 (cl100k_base)"}));
+  EXPECT_TRUE(testing::refuses([&] { load_tokenizer(folder.path()); }, {"300 ranks", "100256 (cl100k_base)"}));
   folder.write("mine.tiktoken", "YQ== 0\nYg== x\n");
-  EXPECT_TRUE(
-      testing::has_parts(testing::message_of<UserError>([&] { load_tokenizer(folder.path()); }), {"line 2", "base64"}));
+  EXPECT_TRUE(testing::refuses([&] { load_tokenizer(folder.path()); }, {"line 2", "base64"}));
   folder.write("other.tiktoken", "YQ== 0\n");
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_tokenizer(folder.path()); }),
-                                 {"several .tiktoken files"}));
+  EXPECT_TRUE(testing::refuses([&] { load_tokenizer(folder.path()); }, {"several .tiktoken files"}));
 }
 
 TEST(Tiktoken, IsKnownByItsFirstLine) {

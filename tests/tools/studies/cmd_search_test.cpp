@@ -17,16 +17,13 @@ using nlohmann::json;
 class SearchCommand : public ::testing::Test {
  protected:
   testing::CommandResult run(const std::string& command, const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {command};
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run_weft(words, folder_.path().string());
+    return testing::run_weft(testing::joined({command}, more), folder_.path().string());
   }
   /// Of a small model on two nodes.
   testing::CommandResult search(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {"--model",        "small", "--machine", "perlmutter", "--ranks",     "8",
-                                      "--global-batch", "16",    "--dtype",   "bf16",       "--finalists", "3"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run("search", words);
+    return run("search", testing::joined({"--model", "small", "--machine", "perlmutter", "--ranks", "8",
+                                          "--global-batch", "16", "--dtype", "bf16", "--finalists", "3"},
+                                         more));
   }
 
   const testing::TemporaryFolder folder_;

@@ -85,8 +85,8 @@ TEST_P(Checkpoint, IsAlsoAFolderOfWeights) {
 TEST_P(Checkpoint, AnotherDtypeIsRefused) {
   const auto path = save(3);
   testing::ModelArrays other(model_, dtype_ == DType::f32 ? DType::bf16 : DType::f32, 0);
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_checkpoint(path, other.mutable_states()); }),
-                                 {"was trained in " + std::string(to_string(dtype_)), "--dtype", "--init-from"}));
+  EXPECT_TRUE(testing::refuses([&] { load_checkpoint(path, other.mutable_states()); },
+                               {"was trained in " + std::string(to_string(dtype_)), "--dtype", "--init-from"}));
   load_parameters(path, model_, other.mutable_states());  // weights alone convert
 }
 
@@ -160,10 +160,8 @@ TEST_P(Damage, ToFilesIsRefused) {
   EXPECT_TRUE(testing::has_parts(load(path), {"optimizer.safetensors' is missing"}));
   std::filesystem::remove(path / "manifest.json");
   EXPECT_TRUE(testing::has_parts(load(path), {"manifest.json' doesn't exist"}));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(path); }),
-                                 {"holds no complete checkpoint"}));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(folder_.path("none")); }),
-                                 {"doesn't exist"}));
+  EXPECT_TRUE(testing::refuses([&] { find_checkpoint(path); }, {"holds no complete checkpoint"}));
+  EXPECT_TRUE(testing::refuses([&] { find_checkpoint(folder_.path("none")); }, {"doesn't exist"}));
 }
 
 TEST_P(Damage, ToTheManifestIsRefused) {
@@ -203,9 +201,7 @@ TEST_P(Damage, OfWeightsIsFoundWhenTheyAloneAreLoaded) {
   bytes.back() = static_cast<char>(bytes.back() ^ 4);
   folder_.write("checkpoints/step_00000001/model.safetensors", bytes);
   testing::ModelArrays loaded(model_, dtype_, 0);
-  EXPECT_TRUE(testing::has_parts(
-      testing::message_of<UserError>([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }),
-      {"damaged"}));
+  EXPECT_TRUE(testing::refuses([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }, {"damaged"}));
 }
 
 TEST_P(Damage, ShardsThatDontMakeUpTheirTensorAreRefused) {
@@ -240,8 +236,8 @@ TEST_P(Damage, AnotherModelIsRefusedByTensor) {
   ops::ModelConfig wider = model_;
   wider.ffn = 16;
   testing::ModelArrays other(wider, DType::f32, 0);
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_checkpoint(path, other.mutable_states()); }),
-                                 {"'h.0.mlp.c_fc.weight' has shape [8, 12] (in, out)", "[8, 16]"}));
+  EXPECT_TRUE(testing::refuses([&] { load_checkpoint(path, other.mutable_states()); },
+                               {"'h.0.mlp.c_fc.weight' has shape [8, 12] (in, out)", "[8, 16]"}));
 }
 
 TEST_P(Damage, MissingArraysAreABug) {
@@ -257,9 +253,9 @@ TEST_P(Damage, AFaultWhileWritingLeavesTheLastCheckpoint) {
   std::filesystem::permissions(folder_.path("checkpoints"), std::filesystem::perms::all);
   EXPECT_EQ(load(save(2)), "");  // cleared away
   const std::string blocked = folder_.write("blocked", "a file where the run folder must be");
-  EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>(
-                                     [&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); }),
-                                 {"step_00000001' can't be written", "Not a directory"}));
+  EXPECT_TRUE(
+      testing::refuses<RuntimeFault>([&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); },
+                                     {"step_00000001' can't be written", "Not a directory"}));
   EXPECT_EQ(load(good), "");
 }
 

@@ -73,8 +73,7 @@ TEST(ConfigToml, LaterLayersOverride) {
 
 TEST(ConfigToml, UnknownKeyNamesLineAndNearest) {
   const std::string message = refused("steps = 3\nsteqs = 4\n");
-  EXPECT_TRUE(testing::contains(message, "run.toml line 2: unknown key \"steqs\"")) << message;
-  EXPECT_TRUE(testing::contains(message, "did you mean steps?")) << message;
+  EXPECT_TRUE(testing::has_parts(message, {"run.toml line 2: unknown key \"steqs\"", "did you mean steps?"}));
   EXPECT_TRUE(testing::contains(refused("[model]\nlayer = 2\n"), "did you mean model.layers?"));
 }
 
@@ -85,8 +84,7 @@ TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
   EXPECT_EQ(config.steps, 7);
   EXPECT_EQ(config.eval_sequences, 0);
   const std::string message = refused("steps = 3\neval-batches = 4\n");
-  EXPECT_TRUE(testing::contains(message, "run.toml line 2: eval-batches")) << message;
-  EXPECT_TRUE(testing::contains(message, "set eval-sequences")) << message;
+  EXPECT_TRUE(testing::has_parts(message, {"run.toml line 2: eval-batches", "set eval-sequences"}));
   EXPECT_TRUE(testing::contains(refused("eval-batches = \"0\"\n"), "eval-batches"));
   // If the replacement is set anyway, the stored text needs no change.
   load_toml_text(config, "eval-batches = 4\n", "run.toml", std::vector<Setting>{{"eval_sequences", "8", "--set"}});
@@ -152,14 +150,7 @@ TEST(ConfigToml, ARunsFolderMeansItsConfiguration) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "weft_config_toml_folder";
   std::filesystem::create_directories(folder);
   RunConfig config;
-  const auto refusal = [&] {
-    try {
-      load_toml(config, folder.string());
-    } catch (const UserError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
+  const auto refusal = [&] { return testing::message_of<UserError>([&] { load_toml(config, folder.string()); }); };
   EXPECT_NE(refusal().find("is a folder"), std::string::npos) << refusal();
   std::ofstream(folder / "config.toml") << "steps = 77\n";
   EXPECT_EQ(refusal(), "");

@@ -404,10 +404,11 @@ TEST(TokenSource, TellsWhereDocumentsBegin) {
   EXPECT_EQ(by_document.train().size() + by_document.held_out().size(), 32U);
   EXPECT_EQ(starts_of(by_document.train()).front(), 0);
   std::filesystem::remove(folder.path("1.bin.json"));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] {
-                                   masked(paths_in({file, other}));
-                                 }),
-                                 {"1.bin", "no description", "leave --document-mask and --packing documents out"}));
+  EXPECT_TRUE(testing::refuses(
+      [&] {
+        masked(paths_in({file, other}));
+      },
+      {"1.bin", "no description", "leave --document-mask and --packing documents out"}));
 }
 
 TEST(TokenSource, HoldsOutDocuments) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 
 namespace weft::execute {
 namespace {
@@ -19,12 +20,7 @@ class FakeDeviceTest : public ::testing::Test {
  protected:
   // The error of synchronize(); "" if there is none.
   std::string fault(DeviceStream stream) {
-    try {
-      device->synchronize(stream);
-    } catch (const std::logic_error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::message_of<std::logic_error>([&] { device->synchronize(stream); });
   }
 
   std::unique_ptr<testing::FakeDevice> device = testing::make_fake_device({.seed = 3});

@@ -135,8 +135,7 @@ TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
 TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   const std::vector<std::string> words = {"--grid",   "x=2",    "--micro-batch",  "1",
                                           "--policy", "serial", "--model.layers", "6"};
-  const testing::CommandResult result = weft("explain", words);
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result = testing::succeeded(weft("explain", words));
   const json report = explain(words);
   EXPECT_GT(report.at("collectives").size(), 40U);
   // Paragraphs begin after an empty line and name what is exposed.
@@ -251,11 +250,8 @@ TEST_F(ExplainCommandTest, ARankAlone) {
 
 TEST_F(ExplainCommandTest, RefusesWhatItCannotUse) {
   ASSERT_EQ(weft("plan", {"--grid", "x=2", "-o", "other.json"}).exit_code, 0);
-  expect_refused("explain", {"--policy", "serail"}, {"unknown policy \"serail\"", "write \"serial\""});
   expect_refused("explain", {"--ranks", "2", "--policy", "file:other.json"}, {"other.json"});
-  expect_refused("explain", {"--profile", "missing.json"}, {"missing.json"});
   expect_refused("explain", {"--profile", "text.txt"}, {"text.txt"});
-  expect_refused("explain", {"--machine", "dgx-h1000"}, {"unknown machine", "dgx-h100"});
   expect_refused("explain", {"--most", "-1"}, {"--most"});
   const std::vector<std::string> serial = testing::joined(kOnTwo, {"--policy", "serial"});
   for (const auto& [numbers, part] : std::vector<std::pair<std::string, std::string>>{{"99", "there is no remedy 99"},
@@ -267,7 +263,7 @@ TEST_F(ExplainCommandTest, RefusesWhatItCannotUse) {
   }
   expect_refused("explain", testing::joined(serial, {"-o", "no.json"}), {"-o without --apply"});
   expect_refused("explain", testing::joined(serial, {"--apply", "1", "-o", "missing/no.json"}), {"missing"});
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("no.json")));
+  EXPECT_FALSE(exists("no.json"));
   expect_refused("explain", {"--grid", "x=3"}, {"x"});
 }
 

@@ -63,7 +63,7 @@ class EarlyRefusal : public testing::SmallStep {
     }
     folder_.write("unread.toml", file + "steps = 3\n");
     words.emplace_back("unread.toml");
-    return testing::run_weft(words, folder_.path().string());
+    return run(words);
   }
 
   /// A single message about `named`, none before it, and no file.
@@ -76,7 +76,7 @@ class EarlyRefusal : public testing::SmallStep {
     EXPECT_NE(result.errors.find(bad.named), std::string::npos);
     EXPECT_EQ(result.errors.find("nowhere"), std::string::npos) << "the data was looked for first";
     for (const char* made : {"run", "tuning", "plan.json", "graph.dot", "tuned.json", "profile.json"}) {
-      EXPECT_FALSE(fs::exists(folder_.path(made))) << made;
+      EXPECT_FALSE(exists(made)) << made;
     }
   }
 };
@@ -121,9 +121,7 @@ TEST_F(EarlyRefusal, HoldsForAGridThatOnlyTrainingChooses) {
                                                  {"graph", "-o", "graph.dot"}}) {
     expect_early_refusal(command, {{"--grid", "auto", "--ranks", "2"}, "`weft search --ranks N"});
   }
-  const testing::CommandResult named = weft("memory", {"--grids", "auto"});
-  EXPECT_EQ(named.exit_code, 2);
-  EXPECT_NE(named.errors.find("`weft search"), std::string::npos) << named.errors;
+  expect_refused("memory", {"--grids", "auto"}, {"`weft search"});
 }
 
 TEST_F(EarlyRefusal, NamesThePolicyBeforeSizes) {
@@ -134,12 +132,9 @@ TEST_F(EarlyRefusal, NamesThePolicyBeforeSizes) {
 TEST_F(EarlyRefusal, HoldsForAnEvaluation) {
   const std::string machine = testing::TemporaryFolder::read(fs::path(WEFT_SOURCE_DIR) / "machines/laptop.toml");
   folder_.write("mine.toml", machine);
-  const testing::CommandResult trained =
-      weft("train", {"--machine", "mine.toml", "--steps", "1", "--run-dir", "run", "--quiet"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
+  testing::succeeded(weft("train", {"--machine", "mine.toml", "--steps", "1", "--run-dir", "run", "--quiet"}));
   fs::remove(folder_.path("mine.toml"));
-  const testing::CommandResult result =
-      testing::run_weft({"eval", "run", "--data", "nowhere.txt"}, folder_.path().string());
+  const testing::CommandResult result = run({"eval", "run", "--data", "nowhere.txt"});
   EXPECT_EQ(result.exit_code, 2) << result.output;
   EXPECT_TRUE(has(result.errors, "mine.toml")) << result.errors;
   EXPECT_FALSE(has(result.errors, "nowhere")) << result.errors;

@@ -29,7 +29,7 @@ class CudaNcclGrid : public testing::GpuTest {
 };
 
 TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
-  const graph::Grid grid = testing::grid_of(2, 1, 2, 2);
+  const graph::Grid grid = graph::Grid{2, 1, 2, 2};
   std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
@@ -46,7 +46,7 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
 
 // A run that doesn't fit because of its communicators' buffers is refused before the first step.
 TEST_F(CudaNcclGrid, BuffersCountAsMemory) {
-  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2));
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::f32, graph::Grid{1, 2, 1, 2});
   const auto exit_code_with = [&](std::int64_t memory_bytes) {
     testing::GridRun limited = run;
     limited.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
@@ -69,7 +69,7 @@ TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const testing::GridOutcome serial = testing::run_grid(testing::on_gpu(testing::small_run(family, dtype, {})));
-      for (const graph::Grid& grid : {testing::grid_of(2, 2, 2, 1), testing::grid_of(1, 1, 1, 4)}) {
+      for (const graph::Grid& grid : {graph::Grid{2, 2, 2, 1}, graph::Grid{1, 1, 1, 4}}) {
         SCOPED_TRACE(std::string(ops::to_string(family)) + " " + std::string(to_string(dtype)) + " " +
                      graph::to_string(grid));
         testing::expect_near(testing::run_grid(testing::on_gpus(testing::small_run(family, dtype, grid))), serial,
@@ -80,7 +80,7 @@ TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
 }
 
 TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
-  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, testing::grid_of(2, 1, 2, 1));
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{2, 1, 2, 1});
   const testing::GridOutcome first = testing::run_grid(testing::on_gpus(run));
   testing::expect_equal_under_policies(testing::on_gpus(run), first);
   testing::expect_equal(testing::run_grid(testing::on_gpus(run, true)), first);
@@ -89,7 +89,7 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
 // A second collective on each of two channels waits for a peer that never arrives; at a first one the host itself would
 // wait. Each must be abortable while the other waits.
 TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
-  const graph::Grid grid = testing::grid_of(2, 1, 1, 2);
+  const graph::Grid grid = graph::Grid{2, 1, 1, 2};
   std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
@@ -133,7 +133,7 @@ TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
 
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(
-      testing::on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2))));
+      testing::on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, graph::Grid{1, 2, 1, 2})));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "runtime/comm/launch.h"
 #include "runtime/policy/catalog/policies.h"
+#include "tests/ops/tiny_model.h"
 #include "train/config/resolved_run.h"
 #include "train/trainer.h"
 
@@ -19,15 +20,8 @@ namespace weft::testing {
 inline train::RunConfig benchmark_config(ops::Family family, const graph::Grid& grid) {
   train::RunConfig config;
   config.model_name = "custom";
-  config.model.family = family;
-  config.model.layers = 2;
-  config.model.hidden = 32;
-  config.model.heads = 4;
-  config.model.kv_heads = family == ops::Family::llama ? 2 : 4;
-  config.model.ffn = 48;
-  config.model.vocab = 37;
-  config.model.context = 8;
-  config.model.tied = family == ops::Family::gpt2;
+  config.model =
+      of_family(family, {.layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 48, .vocab = 37, .context = 8});
   config.grid = grid;
   config.ranks = grid.ranks();
   config.micro_batch = 1;

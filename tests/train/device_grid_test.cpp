@@ -74,7 +74,7 @@ TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
 }
 
 TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
-  testing::GridRun run = tiny_run(testing::grid_of(1, 1, 2, 2), 10);
+  testing::GridRun run = tiny_run(graph::Grid{1, 1, 2, 2}, 10);
   run.step.gradient_reduction = ops::GradientReduction::micro_batch;
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
@@ -90,7 +90,7 @@ TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
 }
 
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
-  testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(testing::grid_of(2, 1, 1, 2), 1), 1));
+  testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(graph::Grid{2, 1, 1, 2}, 1), 1));
 }
 
 // The calls of the device by a run of this many steps.
@@ -126,7 +126,7 @@ TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
 }
 
 TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
-  const testing::GridRun run = tiny_run(testing::grid_of(1, 1, 1, 2), 6);
+  const testing::GridRun run = tiny_run(graph::Grid{1, 1, 1, 2}, 6);
   int looks = 0;
   testing::GridRun watched = run;
   watched.make_executor = [&](comm::World& world, const execute::State& state) {
@@ -138,8 +138,7 @@ TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,
-                         ::testing::Values(testing::grid_of(1, 1, 1, 1), testing::grid_of(2, 1, 1, 2),
-                                           testing::grid_of(1, 2, 2, 1)),
+                         ::testing::Values(graph::Grid{1, 1, 1, 1}, graph::Grid{2, 1, 1, 2}, graph::Grid{1, 2, 2, 1}),
                          [](const auto& info) {
                            const graph::Grid& g = info.param;
                            return "x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" + std::to_string(g.z) +

@@ -24,17 +24,8 @@ namespace fs = std::filesystem;
 
 /// Grouped heads in llama, and a vocabulary that no axis divides.
 ops::ModelConfig model_of(ops::Family family) {
-  ops::ModelConfig model;
-  model.family = family;
-  model.layers = 1;
-  model.hidden = 24;
-  model.heads = 12;
-  model.kv_heads = family == ops::Family::llama ? 6 : 12;
-  model.ffn = 18;
-  model.vocab = 11;
-  model.context = 6;
-  model.tied = family == ops::Family::gpt2;
-  return model;
+  return testing::of_family(
+      family, {.layers = 1, .hidden = 24, .heads = 12, .kv_heads = 6, .ffn = 18, .vocab = 11, .context = 6});
 }
 
 struct Layout {

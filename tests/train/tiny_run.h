@@ -103,6 +103,21 @@ inline RunOutcome train_run(const train::RunConfig& config, const execute::MakeE
   return outcome;
 }
 
+/// Trains on config.ranks threads, which need not end with the same state; rank 0's result.
+inline train::TrainResult trained_on_grid(const train::RunConfig& config) {
+  const train::ResolvedRun run = train::resolve(config, 0);
+  train::TrainResult result;
+  std::ostringstream errors;
+  const auto body = [&](comm::World& world) {
+    train::Trainer trainer(world, run, train::Trainer::Console::silent);
+    train::TrainResult own = trainer.run();
+    if (world.rank() == 0) result = std::move(own);
+    return 0;
+  };
+  EXPECT_EQ(comm::run_ranks(static_cast<int>(run.config.ranks), body, errors), 0) << errors.str();
+  return result;
+}
+
 /// The lines of a run's metrics.jsonl.
 inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run_dir) {
   std::istringstream lines(TemporaryFolder::read(run_dir / "metrics.jsonl"));

@@ -201,34 +201,6 @@ TEST(Trainer, FilesOfARun) {
   EXPECT_EQ(testing::first_difference(testing::train_run(again).state, outcome.state), "");
 }
 
-// -- scalars of a step ------------------------------------------------------------------------------------------------
-
-TEST(Trainer, WritesWhatChangesFromStepToStep) {
-  const testing::TemporaryFolder folder;
-  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
-  config.ranks = 2;
-  config.steps = 3;
-  config.schedule = Schedule::constant;
-  const ResolvedRun run = resolve(config, 0);
-  const int code = comm::run_ranks(2, [&](comm::World& world) {
-    Trainer trainer(world, run, Trainer::Console::silent);
-    trainer.run();
-    const execute::State& state = trainer.program().state();
-    const auto scalars = state.get<float>(ops::names::kScalars);
-    EXPECT_FLOAT_EQ(scalars[0], 1e-2F);
-    EXPECT_FLOAT_EQ(scalars[1], 1 / (1 - std::pow(0.9F, 3)));
-    EXPECT_FLOAT_EQ(scalars[2], 1 / (1 - std::pow(0.95F, 3)));
-    EXPECT_FLOAT_EQ(scalars[3], 1.0F / (8 * 16));
-    const auto random = state.get<std::int64_t>(ops::names::kRandom);
-    EXPECT_EQ(random[0], 42);
-    EXPECT_EQ(random[1], 2);
-    EXPECT_EQ(random[2], world.rank() * 4 * 16);  // rows of the global batch before this rank's
-    EXPECT_EQ(state.get<float>(ops::names::kMetrics)[1], 8 * 16);
-    return 0;
-  });
-  EXPECT_EQ(code, 0);
-}
-
 // -- ends -------------------------------------------------------------------------------------------------------------
 
 TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {

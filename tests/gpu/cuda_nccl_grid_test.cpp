@@ -13,6 +13,7 @@
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/nccl_calls.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft {
 namespace {
@@ -30,7 +31,6 @@ class CudaNcclGrid : public testing::GpuTest {
 
 TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
   const graph::Grid grid = graph::Grid{2, 1, 2, 2};
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
     testing::NcclCalls calls(
@@ -39,9 +39,8 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
     calls.write(0);
     calls.enqueue();
     calls.expect(0);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+  testing::on_ranks(static_cast<int>(grid.ranks()), body);
 }
 
 // A run that doesn't fit because of its communicators' buffers is refused before the first step.
@@ -116,7 +115,6 @@ TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
 
 // The other rank takes the communicator's id and then goes another way.
 TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     if (world.rank() == 0) {
       execute::CudaDevice device(0);
@@ -126,9 +124,8 @@ TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
       world.broadcast(id, 0);
     }
     world.barrier();
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(2, body, errors), 0) << errors.str();
+  testing::on_ranks(2, body);
 }
 
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {

@@ -81,20 +81,25 @@ class EarlyRefusal : public testing::SmallStep {
   }
 };
 
+/// Commands that plan a step of a configuration, but for training.
+const std::vector<Words> kPlanning = {
+
+    {"plan", "-o", "plan.json"},
+    {"simulate"},
+    {"compare"},
+    {"compare", "--measure"},
+    {"explain"},
+    {"profile", "-o", "profile.json"},
+    {"tune", "-o", "tuned.json"},
+    {"memory"},
+    {"memory", "--grids", "data=2"},
+    {"timeline"},
+    {"graph", "-o", "graph.dot"}};
+
 TEST_F(EarlyRefusal, HoldsForEveryCommandThatTakesAConfiguration) {
-  for (const Words& command : std::vector<Words>{{"train", "--run-dir", "run", "--gemm-tuning", "auto"},
-                                                 {"train", "--dry-run"},
-                                                 {"plan", "-o", "plan.json"},
-                                                 {"simulate"},
-                                                 {"compare"},
-                                                 {"compare", "--measure"},
-                                                 {"explain"},
-                                                 {"profile", "-o", "profile.json"},
-                                                 {"tune", "-o", "tuned.json"},
-                                                 {"memory"},
-                                                 {"memory", "--grids", "data=2"},
-                                                 {"timeline"},
-                                                 {"graph", "-o", "graph.dot"}}) {
+  std::vector<Words> commands = {{"train", "--run-dir", "run", "--gemm-tuning", "auto"}, {"train", "--dry-run"}};
+  commands.insert(commands.end(), kPlanning.begin(), kPlanning.end());
+  for (const Words& command : commands) {
     for (Bad bad : bad_configurations()) {
       bad.flags.insert(bad.flags.end(), {"--data", "nowhere.txt", "--ranks", "2"});
       expect_early_refusal(command, bad);
@@ -108,17 +113,7 @@ TEST_F(EarlyRefusal, HoldsForATuningFileOfATraining) {
 }
 
 TEST_F(EarlyRefusal, HoldsForAGridThatOnlyTrainingChooses) {
-  for (const Words& command : std::vector<Words>{{"plan", "-o", "plan.json"},
-                                                 {"simulate"},
-                                                 {"compare"},
-                                                 {"compare", "--measure"},
-                                                 {"explain"},
-                                                 {"profile", "-o", "profile.json"},
-                                                 {"tune", "-o", "tuned.json"},
-                                                 {"memory"},
-                                                 {"memory", "--grids", "data=2"},
-                                                 {"timeline"},
-                                                 {"graph", "-o", "graph.dot"}}) {
+  for (const Words& command : kPlanning) {
     expect_early_refusal(command, {{"--grid", "auto", "--ranks", "2"}, "`weft search --ranks N"});
   }
   expect_refused("memory", {"--grids", "auto"}, {"`weft search"});

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "runtime/comm/launch.h"
 #include "runtime/policy/catalog/policies.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
 #include "train/config/resolved_run.h"
 #include "train/trainer.h"
 
@@ -45,15 +44,7 @@ inline std::vector<policy::NamedPolicy> named_policies(const std::vector<std::st
 inline void on_ranks(const train::RunConfig& config,
                      const std::function<void(comm::World&, const train::ResolvedRun&)>& body) {
   const train::ResolvedRun run = train::resolve(config, 0);
-  std::ostringstream errors;
-  const int exit_code = comm::run_ranks(
-      static_cast<int>(run.config.ranks),
-      [&](comm::World& world) {
-        body(world, run);
-        return 0;
-      },
-      errors);
-  ASSERT_EQ(exit_code, 0) << errors.str();
+  on_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) { body(world, run); });
 }
 
 }  // namespace weft::testing

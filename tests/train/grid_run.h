@@ -22,6 +22,7 @@
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/near_numbers.h"
 #include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
@@ -257,7 +258,6 @@ inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected
 /// The last rank leaves before its first step: the others end with PeerLost, and its reason is reported.
 inline void expect_a_lost_rank_ends(const GridRun& run) {
   const int ranks = static_cast<int>(run.step.grid.ranks());
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::ProgramOptions options;
     options.grid = run.step.grid;
@@ -269,10 +269,10 @@ inline void expect_a_lost_rank_ends(const GridRun& run) {
     if (world.rank() == ranks - 1) throw std::runtime_error("gone");
     program.run("train");
     ADD_FAILURE() << "a step without the last rank";
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(ranks, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: error: rank " + std::to_string(ranks - 1) + ": gone\n");
+  const RanksEnd end = end_of_ranks(ranks, body);
+  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.errors, "weft: error: rank " + std::to_string(ranks - 1) + ": gone\n");
 }
 
 /// ‖a − b‖ / ‖b‖, of the elements from `begin` on up to `end`.

@@ -15,6 +15,7 @@
 #include "runtime/comm/launch.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
 #include "train/trainer.h"
 
 namespace weft::testing {
@@ -107,14 +108,12 @@ inline RunOutcome train_run(const train::RunConfig& config, const execute::MakeE
 inline train::TrainResult trained_on_grid(const train::RunConfig& config) {
   const train::ResolvedRun run = train::resolve(config, 0);
   train::TrainResult result;
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     train::Trainer trainer(world, run, train::Trainer::Console::silent);
     train::TrainResult own = trainer.run();
     if (world.rank() == 0) result = std::move(own);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(static_cast<int>(run.config.ranks), body, errors), 0) << errors.str();
+  on_ranks(static_cast<int>(run.config.ranks), body);
   return result;
 }
 

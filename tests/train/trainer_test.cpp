@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/schedule.h"
@@ -114,16 +115,10 @@ TEST(Trainer, AnotherModelsCheckpointIsRefusedBeforeAnythingIsWritten) {
   config.run_dir = folder.path("second").string();
   ResolvedRun run = resolve(config, 0);
   run.config.model.layers = 3;  // resolve() would refuse it
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      1,
-      [&](comm::World& world) {
-        Trainer(world, run, Trainer::Console::silent).run();
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 2);
-  EXPECT_TRUE(testing::has_parts(errors.str(), {"step_00000001", "fix: "}));
+  const testing::RanksEnd end =
+      testing::end_of_ranks(1, [&](comm::World& world) { Trainer(world, run, Trainer::Console::silent).run(); });
+  EXPECT_EQ(end.code, 2);
+  EXPECT_TRUE(testing::has_parts(end.errors, {"step_00000001", "fix: "}));
   EXPECT_FALSE(std::filesystem::exists(config.run_dir));
 }
 
@@ -274,11 +269,8 @@ TEST(Trainer, AnEarlierRunsFilesMakeRoom) {
   folder.write("run/mine.txt", "kept");
   config.steps = 1;
   const ResolvedRun run = resolve(config, 0);
-  const int code = comm::run_ranks(1, [&](comm::World& world) {
-    Trainer(world, run, Trainer::Console::silent).run(Trainer::OldFiles::removed);
-    return 0;
-  });
-  EXPECT_EQ(code, 0);
+  testing::on_ranks(
+      1, [&](comm::World& world) { Trainer(world, run, Trainer::Console::silent).run(Trainer::OldFiles::removed); });
   EXPECT_EQ(testing::metrics_of(config.run_dir).size(), 1U);
   EXPECT_EQ(complete_checkpoints(config.run_dir).size(), 1U);
   EXPECT_TRUE(std::filesystem::exists(checkpoint_at(config, 1)));

@@ -9,6 +9,7 @@
 
 #include "runtime/comm/launch.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
 
 namespace weft::execute {
@@ -83,7 +84,6 @@ TEST(PacedTransport, AllMembersHaveEnqueuedWhatIsEnqueued) {
 
 TEST(PacedTransport, ALostRankEndsTheWait) {
   Done done;
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     const auto device = testing::make_fake_device();
     const DeviceStream stream = device->add_stream("collectives", StreamPriority::high);
@@ -96,9 +96,9 @@ TEST(PacedTransport, ALostRankEndsTheWait) {
           transport.begin_step(false);
         },
         comm::PeerLost);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(kRanks, body, errors), 3);
+  const testing::RanksEnd end = testing::end_of_ranks(kRanks, body);
+  EXPECT_EQ(end.code, 3);
 }
 
 }  // namespace

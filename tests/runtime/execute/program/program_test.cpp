@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/policy/catalog/policies.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/policy/quick_policies.h"
@@ -30,7 +31,7 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
   for (const std::string& policy : testing::quick_graph_policies()) {
     for (const int threads : {1, 2}) {
       std::vector<testing::StateBytes> states(kRanks);
-      const int code = comm::run_ranks(kRanks, [&](comm::World& world) {
+      testing::on_ranks(kRanks, [&](comm::World& world) {
         Program program(world, graphs,
                         {.policy = policy::make_policy(policy),
                          .policy_options = {.compute_streams = threads},
@@ -40,9 +41,7 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
         for (const ProgramGraph& graph : graphs) {
           states[static_cast<std::size_t>(world.rank())].merge(testing::bytes_of(*graph.graph, program.state()));
         }
-        return 0;
       });
-      ASSERT_EQ(code, 0);
       if (first.empty()) first = states;
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
         EXPECT_EQ(testing::difference(first[rank], states[rank]), "") << policy << ", " << threads << " threads";
@@ -125,11 +124,10 @@ class ProgramDeathTest : public ::testing::Test {
 TEST_F(ProgramDeathTest, ARankThatNeverJoinsIsReportedByAllThatWait) {
   const auto run = [] {
     const auto graph = two_reductions(3);
-    comm::run_ranks(3, [&](comm::World& world) {
+    testing::on_ranks(3, [&](comm::World& world) {
       Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.3});
       if (world.rank() == 2) std::binary_semaphore(0).acquire();
       program.run("train");
-      return 0;
     });
   };
   const auto report = [](int rank) {
@@ -146,11 +144,10 @@ TEST_F(ProgramDeathTest, ARankThatNeverJoinsIsReportedByAllThatWait) {
 TEST_F(ProgramDeathTest, AMuteCollectiveIsReportedByEveryRank) {
   const auto run = [] {
     const auto graph = two_reductions(2);
-    comm::run_ranks(2, [&](comm::World& plain) {
+    testing::on_ranks(2, [&](comm::World& plain) {
       testing::OddWorld world(plain, [mute = plain.rank() == 1] { return [mute] { return !mute; }; });
       Program program(world, {{"train", graph}}, {.policy = policy::make_policy("serial"), .watchdog_seconds = 0.3});
       program.run("train");
-      return 0;
     });
   };
   const std::string report =

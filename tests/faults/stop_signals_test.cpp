@@ -33,8 +33,9 @@ TEST_P(StopSignal, SavesAndLeaves) {
     ASSERT_TRUE(testing::trains(child, run_dir_)) << child.errors();
     child.send(GetParam());
     ASSERT_EQ(child.wait().exit_code, 0) << child.errors();
-    EXPECT_TRUE(testing::has_parts(child.output(),
-                                   {"by a signal after step " + std::to_string(testing::loaded_step(run_dir_))}));
+    EXPECT_TRUE(
+        testing::has_parts(child.output(), {"by a signal after step " + std::to_string(testing::loaded_step(run_dir_)),
+                                            "weft train " + run_dir_ + "/config.toml --resume auto"}));
     std::filesystem::remove_all(run_dir_);
   }
 }

@@ -1,20 +1,12 @@
 // `weft train` as a process: the same bytes from threads and from MPI, signals, time limits, and the output for
 // scripts.
 #include <gtest/gtest.h>
-#include <sys/types.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/tools/weft_folder.h"
@@ -64,21 +56,6 @@ class TrainCommand : public testing::WeftFolder {
   std::size_t lines_of_metrics(const std::string& run_dir) const {
     const std::string text = read(run_dir + "/metrics.jsonl");
     return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
-  }
-  std::vector<double> losses(const std::string& run_dir) const {
-    std::istringstream lines(read(run_dir + "/metrics.jsonl"));
-    std::vector<double> losses;
-    for (std::string line; std::getline(lines, line);) {
-      losses.push_back(nlohmann::json::parse(line).at("loss").get<double>());
-    }
-    return losses;
-  }
-  /// Starts a run without end and waits until it has done a few steps.
-  void wait_for_steps(testing::ChildProcess& command, const std::string& run_dir) const {
-    while (command.running() && lines_of_metrics(run_dir) < 3) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    ASSERT_TRUE(command.running()) << command.errors();
   }
 };
 
@@ -180,22 +157,6 @@ TEST_F(TrainCommand, MpiRunsResumeBitForBit) {
   EXPECT_TRUE(arrays("rest", 20) == arrays("whole", 20));
 }
 
-// Four processes of one grid save, four of another go on: losses as if nothing had happened.
-TEST_F(TrainCommand, MpiRunsGoOnWithAnotherGrid) {
-  const std::vector<std::string> flags = {"--steps", "8", "--lr", "1e-3", "--warmup", "4", "--trace-steps", "0"};
-  const auto with = [&](const Words& more) { return testing::joined(flags, more); };
-  testing::succeeded(train_with_mpi(4, "whole", with({"--grid", "x=2,y=2", "--save-every", "4"})));
-  testing::succeeded(train_with_mpi(
-      4, "rest", with({"--grid", "z=2,data=2", "--zero-1", "true", "--resume", checkpoint("whole", 4).string()})));
-  EXPECT_GT(arrays("whole", 4).size(), 4U);
-  const std::vector<double> expected = losses("whole"), found = losses("rest");
-  ASSERT_EQ(expected.size(), 8U);
-  ASSERT_EQ(found.size(), 4U);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_LE(std::abs(found[i] - expected[i + 4]), 1e-6 * expected[i + 4]) << "step " << i + 4;
-  }
-}
-
 TEST_F(TrainCommand, MpiRanksRefuseTogetherAndSaySoOnce) {
   const testing::CommandResult result =
       testing::run(testing::mpi_words(3, {"train", "missing.toml"}), folder_.path().string());
@@ -216,44 +177,7 @@ TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
   EXPECT_TRUE(testing::contains(result.errors, "missing.toml can't be read")) << result.errors;
 }
 
-// All processes leave the same step, whichever of them hears the signal.
-TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
-  for (const int listener : {0, 1}) {
-    const std::string run_dir = "run" + std::to_string(listener);
-    testing::ChildProcess command(testing::mpi_words(2, small_run(run_dir, {"--steps", "1000000"})),
-                                  {.folder = folder_.path().string()});
-    wait_for_steps(command, run_dir);
-    const std::optional<pid_t> rank = command.descendant("OMPI_COMM_WORLD_RANK=" + std::to_string(listener));
-    ASSERT_TRUE(rank.has_value());
-    kill(*rank, SIGTERM);
-    const testing::CommandResult result = testing::succeeded(testing::result_of(command));
-    EXPECT_TRUE(testing::contains(result.output, "by a signal after step ")) << result.output;
-    EXPECT_FALSE(arrays(run_dir, static_cast<std::int64_t>(lines_of_metrics(run_dir))).empty());
-  }
-}
-
 // -- ends -------------------------------------------------------------------------------------------------------------
-
-TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
-  for (const int signal : {SIGTERM, SIGINT}) {
-    const std::string run_dir = "run" + std::to_string(signal);
-    std::vector<std::string> words = small_run(run_dir, {"--steps", "1000000", "--ranks", "2"});
-    words.insert(words.begin(), WEFT_EXECUTABLE);
-    testing::ChildProcess command(words, {.folder = folder_.path().string()});
-    wait_for_steps(command, run_dir);
-    command.send(signal);
-    const testing::CommandResult result = testing::succeeded(testing::result_of(command));
-    const auto done = static_cast<std::int64_t>(lines_of_metrics(run_dir));
-    EXPECT_FALSE(arrays(run_dir, done).empty()) << "no checkpoint of step " << done;
-    const std::string advice = "weft train " + run_dir + "/config.toml --resume auto";
-    EXPECT_TRUE(testing::contains(result.output, advice)) << result.output;
-
-    const testing::CommandResult rest = testing::succeeded(
-        run({"train", run_dir + "/config.toml", "--resume", "auto", "--steps", std::to_string(done + 2), "--json"}));
-    EXPECT_EQ(nlohmann::json::parse(rest.output).at("first_step"), done);
-    EXPECT_EQ(lines_of_metrics(run_dir), static_cast<std::size_t>(done) + 2);
-  }
-}
 
 // Older builds stored the key eval-batches, and no data-dtype.
 TEST_F(TrainCommand, ARunOfAnOlderBuildGoesOn) {

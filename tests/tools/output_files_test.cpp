@@ -72,13 +72,5 @@ TEST_F(OutputFiles, ALinkedFolderOfComparisonsIsTheFolder) {
   EXPECT_TRUE(has(read("there/comparison.json"), "\"program\""));
 }
 
-TEST_F(OutputFiles, WhatStandsUnderATemporaryNameIsNotWrittenThrough) {
-  const std::string victim = folder_.write("victim", "precious");
-  for (const char* name : {"out.json.tmp", ".writing_out.json"}) fs::create_symlink(victim, folder_.path(name));
-  EXPECT_EQ(write({"plan"}, "out.json").exit_code, 0);
-  EXPECT_EQ(testing::TemporaryFolder::read(victim), "precious");
-  EXPECT_FALSE(fs::is_symlink(folder_.path("out.json")));
-}
-
 }  // namespace
 }  // namespace weft::tools

@@ -37,8 +37,7 @@ TEST(Buffer, OfNothingIsEmpty) {
 }
 
 TEST(Buffer, NamesTheSizeThatTheSystemRefused) {
-  EXPECT_TRUE(testing::refuses<RuntimeFault>([] { const Buffer buffer(std::int64_t{1} << 60); },
-                                             {"1152921504606846976 bytes"}));
+  EXPECT_TRUE(refuses<RuntimeFault>([] { const Buffer buffer(std::int64_t{1} << 60); }, {"1152921504606846976 bytes"}));
 }
 
 }  // namespace

@@ -52,3 +52,9 @@ inline std::size_t count(std::string_view text, std::string_view part) {
 }
 
 }  // namespace weft::testing
+
+namespace weft {
+// For tests of every room.
+using testing::has_parts;
+using testing::refuses;
+}  // namespace weft

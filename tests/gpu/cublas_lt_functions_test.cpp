@@ -40,9 +40,9 @@ TEST(CublasLtFunctions, DescribeWithoutAGpu) {
 
 TEST(CublasLtFunctions, AMissingLibraryIsNamedWithItsPlacesAndAWayOut) {
   const std::array<std::string, 2> names{"libnowhere.so.13", "/no/folder/libnowhere.so.13"};
-  EXPECT_TRUE(testing::refuses([&] { load_cublas_lt(names); },
-                               {"cuBLASLt", "libnowhere.so.13: cannot open", "; /no/folder/libnowhere.so.13: cannot",
-                                "LD_LIBRARY_PATH", "weft doctor"}));
+  EXPECT_TRUE(refuses([&] { load_cublas_lt(names); },
+                      {"cuBLASLt", "libnowhere.so.13: cannot open", "; /no/folder/libnowhere.so.13: cannot",
+                       "LD_LIBRARY_PATH", "weft doctor"}));
 }
 
 TEST(CublasLtFunctions, AnotherLibraryIsRefused) {

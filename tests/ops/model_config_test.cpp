@@ -62,7 +62,7 @@ TEST(ModelConfig, EveryNamedModelIsValid) {
 }
 
 TEST(ModelConfig, UnknownNameIsAnsweredWithTheNearest) {
-  EXPECT_TRUE(testing::refuses([] { model_by_name("gpt2-124"); }, {"did you mean --model gpt2-124m?"}));
+  EXPECT_TRUE(refuses([] { model_by_name("gpt2-124"); }, {"did you mean --model gpt2-124m?"}));
   EXPECT_THROW(model_by_name("no model is called like this"), UserError);
 }
 
@@ -200,7 +200,7 @@ TEST(ModelConfig, RefusesWhatCannotBeAModel) {
   for (const Refusal& refusal : refusals) {
     ModelConfig model = model_by_name("llama-tiny");
     refusal.change(model);
-    EXPECT_TRUE(testing::refuses([&] { validate(model); }, {refusal.expected})) << refusal.what;
+    EXPECT_TRUE(refuses([&] { validate(model); }, {refusal.expected})) << refusal.what;
   }
 }
 

@@ -41,8 +41,8 @@ void expect_refused(const testing::TemporaryFolder& folder, const Arguments& arg
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
-  EXPECT_TRUE(testing::has_parts(result.errors, {"\n  fix: "}));
-  EXPECT_TRUE(testing::has_parts(result.errors, parts));
+  EXPECT_TRUE(has_parts(result.errors, {"\n  fix: "}));
+  EXPECT_TRUE(has_parts(result.errors, parts));
   EXPECT_EQ(files_below(folder.path()), before);
 }
 

@@ -21,7 +21,7 @@ void expect_refused(const std::vector<std::string>& arguments, const std::vector
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
-  EXPECT_TRUE(testing::has_parts(result.errors, parts));
+  EXPECT_TRUE(has_parts(result.errors, parts));
 }
 
 TEST(Cli, HelpOfEveryCommandHasExamples) {

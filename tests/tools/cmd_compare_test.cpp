@@ -125,9 +125,9 @@ TEST_F(CompareCommand, PrintsATableAndWritesItToAFile) {
   const testing::CommandResult result = testing::succeeded(
       weft("compare", {"--ranks", "2", "--policies", "serial", "program", "-o", "table.md", "--markdown", "--quiet"}));
   EXPECT_EQ(result.errors, "");
-  EXPECT_TRUE(testing::has_parts(
-      result.output, {"custom, 2 ranks (x=1,y=1,z=1,data=2), 4 sequences of 16 tokens a step, on laptop\n", "| serial ",
-                      "No order can take less than"}));
+  EXPECT_TRUE(
+      has_parts(result.output, {"custom, 2 ranks (x=1,y=1,z=1,data=2), 4 sequences of 16 tokens a step, on laptop\n",
+                                "| serial ", "No order can take less than"}));
   EXPECT_EQ(read("table.md"), result.output);
 }
 
@@ -235,7 +235,7 @@ TEST_F(CompareCommand, MeasuresPipelines) {
   const testing::CommandResult by_file =
       testing::succeeded(weft("compare", testing::joined(words, {"--profile", "p.json", "--policies", "1f1b"})));
   EXPECT_EQ(by_file.errors.find("step 1 of"), std::string::npos) << by_file.errors;
-  EXPECT_TRUE(testing::has_parts(by_file.output, {"measured", "off", "ranked alike"}));
+  EXPECT_TRUE(has_parts(by_file.output, {"measured", "off", "ranked alike"}));
 }
 
 TEST_F(CompareCommand, AProfileOfAFileAndAPolicyWithoutAPlan) {

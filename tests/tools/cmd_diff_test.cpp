@@ -30,8 +30,7 @@ TEST_F(DiffCommand, EqualPlansAreTheSame) {
 TEST_F(DiffCommand, NamesThePoliciesAndWhatMoved) {
   plan("serial", "serial.json");
   plan("program", "program.json", {"--rewrites", "split-collective=1KB"});
-  EXPECT_TRUE(
-      testing::has_parts(diff({"serial.json", "program.json"}), {"serial", "program", "split-collective=1024", "#2"}));
+  EXPECT_TRUE(has_parts(diff({"serial.json", "program.json"}), {"serial", "program", "split-collective=1024", "#2"}));
 }
 
 // Two neighbours of a queue change places: one task moved.
@@ -46,7 +45,7 @@ TEST_F(DiffCommand, NamesTheTaskThatMoved) {
   const std::string moved = diff({"a.json", "b.json"});
   const std::string one = sequence[at].at("task"), other = sequence[at + 1].at("task");
   EXPECT_TRUE(has(moved, one) || has(moved, other)) << moved;
-  EXPECT_TRUE(testing::has_parts(moved, {"compute0"}));
+  EXPECT_TRUE(has_parts(moved, {"compute0"}));
 }
 
 TEST_F(DiffCommand, MostLimitsTheTasksThatAreNamed) {

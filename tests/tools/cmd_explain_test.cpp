@@ -117,8 +117,8 @@ TEST_F(ExplainCommandTest, HalvesTheMicroBatch) {
               whole.at("step_ms").get<double>() - half.at("step_ms").get<double>(), 1e-9);
   EXPECT_FALSE(half.contains("halved"));
   const testing::CommandResult text = weft("explain", kOnTwo);
-  EXPECT_TRUE(testing::has_parts(
-      text.output, {"Micro-batches of half the size, which add gradients in another order", "--micro-batch 1\n"}));
+  EXPECT_TRUE(has_parts(text.output,
+                        {"Micro-batches of half the size, which add gradients in another order", "--micro-batch 1\n"}));
 }
 
 TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
@@ -140,8 +140,8 @@ TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   EXPECT_GT(report.at("collectives").size(), 40U);
   // Paragraphs begin after an empty line and name what is exposed.
   EXPECT_LE(testing::count(result.output, "    cause"), 12U) << result.output;
-  EXPECT_TRUE(testing::has_parts(result.output, {"mb*.L*.", ", ×", "    worst  mb",
-                                                 "\nWhat the step's length comes from, by phase:\n", "change no bit"}));
+  EXPECT_TRUE(has_parts(result.output, {"mb*.L*.", ", ×", "    worst  mb",
+                                        "\nWhat the step's length comes from, by phase:\n", "change no bit"}));
 }
 
 TEST_F(ExplainCommandTest, OneCollective) {

@@ -52,7 +52,7 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
   // A single rank takes the cut weights and changes none.
   train("one", with({"--init-from", "cut/checkpoints/step_00000002", "--lr", "0"}));
   const testing::CommandResult cut = testing::succeeded(run({"export", "cut", "-o", "out/cut"}));
-  EXPECT_TRUE(testing::has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of cut/", "step 2, "}));
+  EXPECT_TRUE(has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of cut/", "step 2, "}));
   EXPECT_EQ(files_of("out/cut"),
             (std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}));
   ASSERT_EQ(run({"export", "one/checkpoints/step_00000002", "-o", "out/one"}).exit_code, 0);
@@ -74,14 +74,14 @@ TEST_P(ExportedFamily, IsTheModelAgain) {
     return dump.substr(std::min(dump.find("[model]"), dump.size()));
   };
   const std::string expected = sizes({"train", "run", "--dump-config"});
-  EXPECT_TRUE(testing::has_parts(expected, {"norm-eps = 3e-06", "ffn = 24"}));
+  EXPECT_TRUE(has_parts(expected, {"norm-eps = 3e-06", "ffn = 24"}));
   EXPECT_EQ(sizes({"train", "--model", "hf", "--dump-config"}), expected);
   for (const std::string command : {"simulate", "search", "graph", "compare", "explain", "memory", "plan"}) {
     EXPECT_EQ(sizes({command, "--model", "./hf/", "--dump-config"}), expected) << command;
   }
   const testing::CommandResult trained = testing::succeeded(
       run({"train", "--model", "hf", "--run-dir", "again", "--steps", "1", "--data", "text.txt", "--threads", "1"}));
-  EXPECT_TRUE(testing::has_parts(trained.errors, {"weft: warning: model = hf gives sizes alone", "--init-from hf"}));
+  EXPECT_TRUE(has_parts(trained.errors, {"weft: warning: model = hf gives sizes alone", "--init-from hf"}));
   const std::string stored = read("again/config.toml");
   EXPECT_EQ(stored.substr(stored.find("[model]")), expected);
 }
@@ -95,16 +95,16 @@ TEST_P(ExportedFamily, AdaptersAreExportedAloneOrMerged) {
 
   const testing::CommandResult alone =
       testing::succeeded(run({"export", "adapted", "-o", "adapters", "--base", "their/base"}));
-  EXPECT_TRUE(testing::has_parts(alone.output, {"adapter_model.safetensors: ", "the adapters of adapted/", "step 3"}));
+  EXPECT_TRUE(has_parts(alone.output, {"adapter_model.safetensors: ", "the adapters of adapted/", "step 3"}));
   EXPECT_EQ(files_of("adapters"), (std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors",
                                                             "tokenizer.json", "tokenizer_config.json"}));
-  EXPECT_TRUE(testing::has_parts(read("adapters/adapter_config.json"), {R"("base_model_name_or_path": "their/base")"}));
+  EXPECT_TRUE(has_parts(read("adapters/adapter_config.json"), {R"("base_model_name_or_path": "their/base")"}));
   ASSERT_EQ(run({"export", "adapted", "-o", "merged", "--merge"}).exit_code, 0);
   // The base is known after a resume, and to a run that begins with the adapters.
   train("again", {"--init-from", "adapted"});
   for (const std::string name : {"adapted", "again"}) {
     ASSERT_EQ(run({"export", name, "-o", name + "-peft"}).exit_code, 0);
-    EXPECT_TRUE(testing::has_parts(read(name + "-peft/adapter_config.json"), {R"("base_model_name_or_path": "base")"}));
+    EXPECT_TRUE(has_parts(read(name + "-peft/adapter_config.json"), {R"("base_model_name_or_path": "base")"}));
   }
 
   const auto loss = [&](const std::string& model) {
@@ -146,9 +146,9 @@ TEST_F(ExportCommand, AdaptersNeedAModel) {
 TEST_F(ExportCommand, TakesARunsNewestCheckpointOrTheOneNamed) {
   train("run", {"--grid", "x=2,z=2"});
   const testing::CommandResult newest = run({"export", "run", "--output", "two"});
-  EXPECT_TRUE(testing::has_parts(newest.output, {", step 2, "})) << newest.output;
+  EXPECT_TRUE(has_parts(newest.output, {", step 2, "})) << newest.output;
   const testing::CommandResult named = run({"export", "run/checkpoints/step_00000001", "-o", "one"});
-  EXPECT_TRUE(testing::has_parts(named.output, {", step 1, "})) << named.output;
+  EXPECT_TRUE(has_parts(named.output, {", step 1, "})) << named.output;
   EXPECT_FALSE(read("one/model.safetensors") == read("two/model.safetensors"));
 }
 

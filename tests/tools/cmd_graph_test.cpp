@@ -34,8 +34,8 @@ TEST_F(GraphCommand, BytesAreTheSameEveryTime) {
 
 TEST_F(GraphCommand, TellsWhatTheSimulatedStepTells) {
   const std::string dot = drawn("a.dot", {"--grid", "y=2,z=2", "--critical-path", "--collapse", "layer"});
-  EXPECT_TRUE(testing::has_parts(dot, {"memory peaks here", "memory peaks in ", "critical path ", "simulated step",
-                                       "on stream z_gather", "× 2", "slack", "over y (ranks 0, 1)"}));
+  EXPECT_TRUE(has_parts(dot, {"memory peaks here", "memory peaks in ", "critical path ", "simulated step",
+                              "on stream z_gather", "× 2", "slack", "over y (ranks 0, 1)"}));
 }
 
 TEST_F(GraphCommand, DrawsPartsOfTheGraph) {
@@ -45,7 +45,7 @@ TEST_F(GraphCommand, DrawsPartsOfTheGraph) {
   const auto graph = nlohmann::json::parse(drawn("a.json", {}));
   const auto name = [&](std::size_t task) { return graph.at("tasks").at(task).at("name").get<std::string>(); };
   const std::string near = drawn("b.dot", {"--around", name(3), "--hops", "0", "--collapse", "none"});
-  EXPECT_TRUE(testing::has_parts(near, {"1 of ", " id=\"" + name(3) + "\""}));
+  EXPECT_TRUE(has_parts(near, {"1 of ", " id=\"" + name(3) + "\""}));
   const std::string before = drawn("c.dot", {"--to", name(3), "--collapse", "none"});
   EXPECT_TRUE(has(before, " id=\"" + name(0) + "\""));
   EXPECT_TRUE(has(drawn("d.dot", {"--depth", "2"}), "class=\"section\""));

@@ -43,11 +43,11 @@ class MachineCommand : public testing::WeftFolder {
 
 TEST_F(MachineCommand, ShowsEachNumberWithWhatItRestsOn) {
   const testing::CommandResult result = testing::succeeded(machine({"show", "perlmutter"}));
-  EXPECT_TRUE(testing::has_parts(
-      result.output, {"perlmutter\n", "device.flops-bf16", "271.2 Tflop/s", "data sheet", "device.cores", "default",
-                      "node.group[ranks=2, stride=1].bandwidth", "network.latency", "5.9 us", "assumed",
-                      "slowdown[any beside any].factor", "measured points: 0 of products",
-                      "5 of its numbers are unverified or assumed: device.gemm-half, "}))
+  EXPECT_TRUE(
+      has_parts(result.output, {"perlmutter\n", "device.flops-bf16", "271.2 Tflop/s", "data sheet", "device.cores",
+                                "default", "node.group[ranks=2, stride=1].bandwidth", "network.latency", "5.9 us",
+                                "assumed", "slowdown[any beside any].factor", "measured points: 0 of products",
+                                "5 of its numbers are unverified or assumed: device.gemm-half, "}))
       << result.output;
   EXPECT_TRUE(machine({"show"}).output.starts_with("laptop\n"));
   folder_.write("box.toml", kMachine + square(128, 0.01) + square(256, 0.1));
@@ -68,14 +68,14 @@ TEST_F(MachineCommand, ShowsEachNumberWithWhatItRestsOn) {
 
 TEST_F(MachineCommand, ChecksTheModelAgainstThePoints) {
   const testing::CommandResult alps = testing::succeeded(machine({"check", "alps"}));
-  EXPECT_TRUE(testing::has_parts(alps.output, {"all_reduce of 4.0 MiB, 8 ranks", "10 of 10 points"})) << alps.output;
+  EXPECT_TRUE(has_parts(alps.output, {"all_reduce of 4.0 MiB, 8 ranks", "10 of 10 points"})) << alps.output;
   EXPECT_EQ(machine({"check", "perlmutter"}).exit_code, 0);
   // Each point is predicted from the other: 2·128³ operations in 4.2 ms are the device's rate, and the other point is
   // slower.
   folder_.write("box.toml", kMachine + square(128, 0.0042, "error = 0.1\n") + square(256, 0.08, "error = 3.0\n"));
   const testing::CommandResult result = machine({"check", "box.toml"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_TRUE(testing::has_parts(result.output, {"gemm 128x128x128 nn f32", "NO", "1 of 2 points"})) << result.output;
+  EXPECT_TRUE(has_parts(result.output, {"gemm 128x128x128 nn f32", "NO", "1 of 2 points"})) << result.output;
   const json checked = object_of({"machine", "check", "box.toml"});
   EXPECT_FALSE(checked.at("holds").get<bool>());
   ASSERT_EQ(checked.at("points").size(), 2U);
@@ -98,8 +98,7 @@ TEST_F(MachineCommand, ComparesTwoMachines) {
   EXPECT_EQ(list[1].at("ratio"), 2.0);
   EXPECT_EQ(list[2], (json{{"key", "gemm 256x256x256 nn f32"}, {"unit", "s"}, {"b", 0.1}}));
   const testing::CommandResult shown = testing::succeeded(machine({"diff", "perlmutter", "alps"}));
-  EXPECT_TRUE(
-      testing::has_parts(shown.output, {"device.flops-bf16", "271.2 Tflop/s", "813 Tflop/s", "3", "network.setup"}))
+  EXPECT_TRUE(has_parts(shown.output, {"device.flops-bf16", "271.2 Tflop/s", "813 Tflop/s", "3", "network.setup"}))
       << shown.output;
 }
 
@@ -112,7 +111,7 @@ TEST_F(MachineCommand, CommandsThatRestOnAssumedNumbersSaySo) {
     if (std::string_view(command) == "compare") words.insert(words.end(), {"--policies", "serial"});
     const testing::CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 0) << result.errors;
-    EXPECT_TRUE(testing::has_parts(result.output, {line})) << command << "\n" << result.output;
+    EXPECT_TRUE(has_parts(result.output, {line})) << command << "\n" << result.output;
     words.emplace_back("--json");
     const json report = json::parse(run(words).output);
     EXPECT_EQ(report.at("unsure_numbers"), json({"device.flops-bf16"})) << command;
@@ -125,13 +124,12 @@ TEST_F(MachineCommand, CommandsThatRestOnAssumedNumbersSaySo) {
 
 TEST_F(MachineCommand, RefusesWhatItCannotRead) {
   EXPECT_EQ(machine({}).exit_code, 2);
-  EXPECT_TRUE(testing::has_parts(machine({"show", "perlmuter"}).errors, {"unknown machine", "did you mean"}));
+  EXPECT_TRUE(has_parts(machine({"show", "perlmuter"}).errors, {"unknown machine", "did you mean"}));
   expect_refusal({"machine", "check", "no/such.toml"}, {});
   folder_.write("wrong.toml", kMachine + square(128, 1e-9));
   expect_refusal({"machine", "check", "wrong.toml"}, {});
   expect_refusal({"machine", "measure"}, {});
-  EXPECT_TRUE(
-      testing::has_parts(machine({"measure", "-o", "mine"}).errors, {"-o mine would not be found", "-o mine.toml"}));
+  EXPECT_TRUE(has_parts(machine({"measure", "-o", "mine"}).errors, {"-o mine would not be found", "-o mine.toml"}));
   expect_refusal({"machine", "measure", "-o", "no/such/folder/mine.toml"}, {});
   expect_refusal({"machine", "measure", "-o", "mine.toml", "--ranks", "0"}, {});
   expect_refusal({"machine", "measure", "-o", "mine.toml", "--device", "tpu"}, {});
@@ -141,12 +139,12 @@ TEST_F(MachineCommand, MeasuresGpusOnlyWhereEachRankHasOne) {
   const std::vector<std::string> measure = {"measure", "-o", "mine.toml", "--quick", "--device", "cuda"};
   const testing::CommandResult threads = machine(testing::joined(measure, {"--threads", "2"}));
   EXPECT_EQ(threads.exit_code, 2);
-  EXPECT_TRUE(testing::has_parts(threads.errors, {"--threads 2 with --device cuda"})) << threads.errors;
+  EXPECT_TRUE(has_parts(threads.errors, {"--threads 2 with --device cuda"})) << threads.errors;
   if (execute::report_devices().missing.empty()) GTEST_SKIP() << "this machine has a GPU";
   for (const char* ranks : {"1", "2"}) {
     const testing::CommandResult missing = machine(testing::joined(measure, {"--ranks", ranks}));
     EXPECT_EQ(missing.exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(missing.errors, {"device cuda", "--device cpu"})) << missing.errors;
+    EXPECT_TRUE(has_parts(missing.errors, {"device cuda", "--device cpu"})) << missing.errors;
   }
 }
 

@@ -135,9 +135,8 @@ TEST_F(MemoryCommand, RunsWithAdaptersTakeWhatWasPlanned) {
 
 TEST_F(MemoryCommand, TheTableKeepsTheOrderOfTheGridsNamed) {
   const testing::CommandResult result = testing::succeeded(weft("memory", {"--grids", "data=4", "x=3", "x=2,y=2"}));
-  EXPECT_TRUE(
-      testing::has_parts(result.output, {"gathered", "z_gather", "z_scatter", "MiB",
-                                         "grid x=3,y=1,z=1,data=1: model.hidden = 256 does not divide by x = 3"}));
+  EXPECT_TRUE(has_parts(result.output, {"gathered", "z_gather", "z_scatter", "MiB",
+                                        "grid x=3,y=1,z=1,data=1: model.hidden = 256 does not divide by x = 3"}));
   const std::size_t data = result.output.find("x=1,y=1,z=1,data=4"), cut = result.output.find("x=2,y=2,z=1,data=1");
   ASSERT_NE(data, std::string::npos);
   ASSERT_NE(cut, std::string::npos);
@@ -149,7 +148,7 @@ TEST_F(MemoryCommand, TheTableKeepsTheOrderOfTheGridsNamed) {
 
 TEST_F(MemoryCommand, MostLimitsTheRows) {
   const testing::CommandResult some = weft("memory", {"--ranks", "4", "--most", "3"});
-  EXPECT_TRUE(testing::has_parts(some.output, {"and 7 more", "--most 0 shows all"}));
+  EXPECT_TRUE(has_parts(some.output, {"and 7 more", "--most 0 shows all"}));
   EXPECT_EQ(rows({"--ranks", "4", "--most", "3"}).size(), 3U);
   EXPECT_EQ(rows({"--ranks", "4", "--most", "0"}).size(), 10U);
   EXPECT_EQ(object_of(words_of("memory", {"--ranks", "4", "--most", "3"})).at("grids_found"), 10);

@@ -42,7 +42,7 @@ class PlanCommand : public testing::SmallStep {
 
 TEST_F(PlanCommand, ItsFileIsReplayed) {
   const std::string told = plan("axonn", "plan.json");
-  EXPECT_TRUE(testing::has_parts(told, {"plan.json: ", "policy axonn"}));
+  EXPECT_TRUE(has_parts(told, {"plan.json: ", "policy axonn"}));
   const json file = read_json("plan.json");
   EXPECT_EQ(file.at("format"), "weft-plan");
   EXPECT_EQ(file.at("policy"), "axonn");

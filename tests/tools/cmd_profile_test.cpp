@@ -95,9 +95,9 @@ TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
 
 TEST_F(ProfileCommand, PrintsATable) {
   const testing::CommandResult result = testing::succeeded(weft("profile", testing::joined(kShort, {"-o", "p.json"})));
-  EXPECT_TRUE(testing::has_parts(
-      result.output, {"share", "spread", "core us", "samples", "gemm ", "all_reduce ", "--profile p.json"}));
-  EXPECT_TRUE(testing::has_parts(result.errors, {"step 0 of 2", "step 2 of 2", "[1/"}));
+  EXPECT_TRUE(
+      has_parts(result.output, {"share", "spread", "core us", "samples", "gemm ", "all_reduce ", "--profile p.json"}));
+  EXPECT_TRUE(has_parts(result.errors, {"step 0 of 2", "step 2 of 2", "[1/"}));
   const testing::CommandResult quiet = weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"}));
   EXPECT_EQ(quiet.errors, "");
 }

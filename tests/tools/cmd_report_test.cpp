@@ -58,8 +58,8 @@ TEST_F(ReportCommand, OfAConfigurationHasThePolicies) {
   ASSERT_EQ(data.at("views").size(), 2U);
   EXPECT_EQ(data.at("views").at(0).at("name"), "serial");
   EXPECT_GT(data.at("views").at(1).at("bounds").at(0).at("ns").get<double>(), 0);
-  EXPECT_TRUE(testing::has_parts(
-      html, {"<td class=\"text\">serial</td>", "program: Why communication is exposed", "class=\"node"}));
+  EXPECT_TRUE(
+      has_parts(html, {"<td class=\"text\">serial</td>", "program: Why communication is exposed", "class=\"node"}));
   EXPECT_FALSE(has(html, folder_.path().string()));
 }
 
@@ -133,12 +133,12 @@ TEST_F(ReportCommand, OfARun) {
   const nlohmann::json& ranks = data.at("views").at(0).at("ranks");
   ASSERT_EQ(ranks.size(), 2U);
   EXPECT_EQ(ranks.at(0).at("steps").size(), 3U);
-  EXPECT_TRUE(testing::has_parts(html, {"loss at step 3", "aria-label=\"loss by step\""}));
+  EXPECT_TRUE(has_parts(html, {"loss at step 3", "aria-label=\"loss by step\""}));
   for (const char* series : {"exposed communication, ms", "tokens/s", "gradient norm", "learning rate"}) {
     EXPECT_TRUE(has(html, std::string("aria-label=\"") + series + " by step\"")) << series;
   }
-  EXPECT_TRUE(testing::has_parts(
-      html, {"Exposed communication by axis and kind", "Why communication is exposed", "class=\"node"}));
+  EXPECT_TRUE(
+      has_parts(html, {"Exposed communication by axis and kind", "Why communication is exposed", "class=\"node"}));
   double shares = 0;
   for (const auto& row : rows_of(html, "Shares of the step")) shares += std::stod(row.at(4));
   EXPECT_NEAR(shares, 100, 0.5);
@@ -202,8 +202,8 @@ TEST_F(ReportCommand, OfSeveralRuns) {
   EXPECT_EQ(rows[1].at(4), "6");
   EXPECT_NEAR(std::stod(rows[1].at(5)), losses.at(1).at("values").at(5).get<double>(), 1e-4);
   EXPECT_NE(rows[0].at(10), rows[1].at(10));  // the plans' fingerprints
-  EXPECT_TRUE(testing::has_parts(html, {"id=\"weft-run-0\"", "id=\"weft-run-1\"", "data-run=\"1\"",
-                                        "<h3>Bandwidth by axis</h3>", "<h3>Why communication is exposed</h3>"}));
+  EXPECT_TRUE(has_parts(html, {"id=\"weft-run-0\"", "id=\"weft-run-1\"", "data-run=\"1\"", "<h3>Bandwidth by axis</h3>",
+                               "<h3>Why communication is exposed</h3>"}));
   refused({"runs/serial", "runs/none"}, {"runs/none doesn't exist"});
   refused({"runs/serial", "text.txt"}, {"text.txt is no run folder"});
   refused({"runs/serial", "runs/lhs/../serial/"}, {"named twice"});

@@ -26,10 +26,9 @@ class SimulateCommand : public testing::WeftFolder {
 TEST_F(SimulateCommand, TellsTimesBoundsAndMemory) {
   const testing::CommandResult result =
       testing::succeeded(simulate({"--machine", "dgx-h100", "--grid", "x=2,z=2,data=2"}));
-  EXPECT_TRUE(testing::has_parts(
-      result.output,
-      {"custom on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program", "tokens/s", "critical path", "one machine",
-       "above the greatest", "exposed", "z_gather", "memory", "unverified or assumed", "compute0  |"}))
+  EXPECT_TRUE(has_parts(result.output, {"custom on 8 ranks (x=2,y=1,z=2,data=2) of dgx-h100, policy program",
+                                        "tokens/s", "critical path", "one machine", "above the greatest", "exposed",
+                                        "z_gather", "memory", "unverified or assumed", "compute0  |"}))
       << result.output;
 }
 
@@ -115,7 +114,7 @@ TEST_F(SimulateCommand, TakesAMachineOfItsUser) {
   folder_.write("small.toml", ours.replace(ours.find("memory-bytes = 96e9"), 19, "memory-bytes = 1e6 "));
   EXPECT_EQ(simulate({"--machine", "small.toml"}).exit_code, 2);
   const testing::CommandResult small = testing::succeeded(simulate({"--machine", "small.toml", "--memory", "none"}));
-  EXPECT_TRUE(testing::has_parts(small.output, {"DOESN'T FIT"}));
+  EXPECT_TRUE(has_parts(small.output, {"DOESN'T FIT"}));
 }
 
 TEST_F(SimulateCommand, RefusesWhatItCannotUse) {

@@ -31,8 +31,7 @@ TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
     std::filesystem::remove_all(folder_.path("run"));
     train(how);
     const testing::CommandResult result = testing::succeeded(trace({"check", "run"}));
-    EXPECT_TRUE(
-        testing::has_parts(result.output, {"the trace keeps its plan", "compiles to the same plan", " 0 violations"}));
+    EXPECT_TRUE(has_parts(result.output, {"the trace keeps its plan", "compiles to the same plan", " 0 violations"}));
   }
 }
 
@@ -55,7 +54,7 @@ TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
   folder_.write("tampered.json", text);
   const testing::CommandResult result = trace({"check", "tampered.json"});
   EXPECT_EQ(result.exit_code, 3) << result.output << result.errors;
-  EXPECT_TRUE(testing::has_parts(result.output, {"THE TRACE VIOLATES ITS PLAN", "rank 0, step "}));
+  EXPECT_TRUE(has_parts(result.output, {"THE TRACE VIOLATES ITS PLAN", "rank 0, step "}));
   const json figures = object_of({"trace", "check", "tampered.json"});
   EXPECT_FALSE(figures.at("holds").get<bool>());
   EXPECT_GT(figures.at("violations").get<int>(), 0);
@@ -76,8 +75,8 @@ TEST_F(TraceCommand, SummaryAndDiffTellOfRanksAndKinds) {
   simulate("serial", "a.json");
   simulate("axonn", "b.json.gz");
   const testing::CommandResult text = testing::succeeded(trace({"summary", "a.json"}));
-  EXPECT_TRUE(testing::has_parts(text.output,
-                                 {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}));
+  EXPECT_TRUE(
+      has_parts(text.output, {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}));
   const json all = object_of({"trace", "summary", "b.json.gz", "--all-steps"});
   EXPECT_EQ(all.at("policy"), "axonn");
   EXPECT_EQ(all.at("steps").size(), 2U);
@@ -95,7 +94,7 @@ TEST_F(TraceCommand, ExportsForOtherTools) {
   for (int rank = 0; rank < 2; ++rank) {
     const std::string name = "ranks/rank_" + std::to_string(rank) + ".json";
     const std::string text = read(name);
-    EXPECT_TRUE(testing::has_parts(text, {"\"rank\": " + std::to_string(rank), "\"name\": \"ncclKernel:"}));
+    EXPECT_TRUE(has_parts(text, {"\"rank\": " + std::to_string(rank), "\"name\": \"ncclKernel:"}));
     const json summary = object_of({"trace", "summary", name});
     EXPECT_EQ(summary.at("steps").at(0).at("rank"), rank);
   }

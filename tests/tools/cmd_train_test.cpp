@@ -113,7 +113,7 @@ TEST_F(TrainCommand, AChosenGridIsTheSameForProcessesAndThreads) {
   const testing::CommandResult processes = testing::succeeded(train_with_mpi(4, "processes", open));
   const testing::CommandResult threads = testing::succeeded(train("threads", testing::joined(open, {"--ranks", "4"})));
   for (const testing::CommandResult& result : {processes, threads}) {
-    EXPECT_TRUE(testing::has_parts(result.errors, {"grid       x=", "a step and ", "next best x=", "the best of "}));
+    EXPECT_TRUE(has_parts(result.errors, {"grid       x=", "a step and ", "next best x=", "the best of "}));
     EXPECT_EQ(testing::count(result.errors, "the best of "), 1U) << result.errors;
   }
   for (const char* key : {"grid", "axis-order", "micro-batch", "recompute", "reshard-after-forward", "zero-1"}) {
@@ -215,7 +215,7 @@ TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
   // Whether the first step ends within a millisecond is the machine's affair.
   const auto done = static_cast<std::int64_t>(lines_of_metrics("run"));
   ASSERT_GE(done, 1) << result.output;
-  EXPECT_TRUE(testing::has_parts(result.output, {"by --max-time after step " + std::to_string(done) + " of 1000000"}));
+  EXPECT_TRUE(has_parts(result.output, {"by --max-time after step " + std::to_string(done) + " of 1000000"}));
   // As it was called, with its path.
   EXPECT_TRUE(testing::contains(result.output, "/weft train run/config.toml --resume auto")) << result.output;
   EXPECT_FALSE(arrays("run", done).empty());
@@ -271,7 +271,7 @@ TEST_F(TrainCommand, DryRunWritesNothing) {
   EXPECT_EQ(planned.at("devices"), nlohmann::json::array());
   EXPECT_EQ(planned.at("communicator"), "local");
   const std::string fingerprint = planned.at("plans").at("train").at("fingerprint");
-  EXPECT_TRUE(testing::has_parts(output(words), {fingerprint}));
+  EXPECT_TRUE(has_parts(output(words), {fingerprint}));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1) << "text.txt alone";
 }
 

@@ -91,9 +91,9 @@ TEST_F(TuneCommand, TotalsAreThoseOfAStep) {
 
 TEST_F(TuneCommand, PrintsATable) {
   const testing::CommandResult result = testing::succeeded(weft("tune", {"-o", "tuned.json", "--rounds", "1"}));
-  EXPECT_TRUE(testing::has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias",
-                                                 "get another", "--gemm-tuning tuned.json"}));
-  EXPECT_TRUE(testing::has_parts(result.errors, {"[1/"}));
+  EXPECT_TRUE(has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias", "get another",
+                                        "--gemm-tuning tuned.json"}));
+  EXPECT_TRUE(has_parts(result.errors, {"[1/"}));
 }
 
 // Ranks of one machine: a single rank measures.

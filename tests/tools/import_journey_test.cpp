@@ -36,9 +36,8 @@ TEST_F(ImportJourney, LeadsFromATraceToAReport) {
   EXPECT_GE(explained.at("explained_exposed_ms").get<double>(), 0.95 * explained.at("exposed_ms").get<double>());
   ASSERT_FALSE(explained.at("collectives").empty());
   for (const json& collective : explained.at("collectives")) EXPECT_NE(collective.at("cause"), "");
-  EXPECT_TRUE(
-      testing::has_parts(output({"compare", "step.graph.json.gz", "--policies", "recorded", "serial", "critical-path"}),
-                         {"recorded", "critical-path", "No order can take less"}));
+  EXPECT_TRUE(has_parts(output({"compare", "step.graph.json.gz", "--policies", "recorded", "serial", "critical-path"}),
+                        {"recorded", "critical-path", "No order can take less"}));
   output({"report", "step.graph.json.gz", "-o", "report.html"});
   EXPECT_GT(std::filesystem::file_size(folder_.path("report.html")), 10'000U);
 }

@@ -31,20 +31,20 @@ class OpenGraphCommand : public testing::WeftFolder {
 };
 
 TEST_F(OpenGraphCommand, IsSimulated) {
-  EXPECT_TRUE(testing::has_parts(
+  EXPECT_TRUE(has_parts(
       output({"simulate", "s.graph.json", "-o", "t.json.gz"}),
       {"step of a rank of sample (2 of 2 ranks), policy program: 6 tasks", "2.4 us", "tp", "thread 1", "stream 11"}));
   const json figures = object_of({"simulate", "s.graph.json", "--policy", "serial"});
   EXPECT_DOUBLE_EQ(figures.at("step_seconds"), 3.51e-6);
   EXPECT_DOUBLE_EQ(figures.at("exposed_seconds"), 1.2e-6);
-  EXPECT_TRUE(testing::has_parts(output({"timeline", "t.json.gz"}), {"thread 1", "compute0"}));
+  EXPECT_TRUE(has_parts(output({"timeline", "t.json.gz"}), {"thread 1", "compute0"}));
 }
 
 TEST_F(OpenGraphCommand, IsPlannedReplayedAndExplained) {
   output({"plan", "s.graph.json", "--policy", "lhs", "-o", "p.json"});
   EXPECT_DOUBLE_EQ(step_seconds({"simulate", "s.graph.json", "--policy", "file:p.json"}),
                    step_seconds({"simulate", "s.graph.json", "--policy", "lhs"}));
-  EXPECT_TRUE(testing::has_parts(output({"explain", "s.graph.json"}), {"all_reduce on tp"}));
+  EXPECT_TRUE(has_parts(output({"explain", "s.graph.json"}), {"all_reduce on tp"}));
 }
 
 TEST_F(OpenGraphCommand, PoliciesAreComparedAndDrawn) {
@@ -54,8 +54,8 @@ TEST_F(OpenGraphCommand, PoliciesAreComparedAndDrawn) {
   output({"graph", "s.graph.json", "-o", "g.svg"});
   EXPECT_TRUE(testing::contains(read("g.svg"), "over tp"));
   EXPECT_TRUE(testing::contains(read("r.html"), "thread 1"));
-  EXPECT_TRUE(testing::has_parts(output({"timeline", "s.graph.json", "--compare", "serial", "program"}),
-                                 {"policy serial: step 3.5 us", "policy program: step 2.4 us"}));
+  EXPECT_TRUE(has_parts(output({"timeline", "s.graph.json", "--compare", "serial", "program"}),
+                        {"policy serial: step 3.5 us", "policy program: step 2.4 us"}));
 }
 
 TEST_F(OpenGraphCommand, AConfigurationsStepIsTheSameProblem) {
@@ -93,11 +93,10 @@ TEST_F(OpenGraphCommand, RecordedOrderIsKeptAsFarAsAsked) {
   EXPECT_NEAR(step_us(moved, 1), 400, 0.01);
   EXPECT_NEAR(step_us(all, 1), 400, 0.01);
   EXPECT_EQ(kept.at("summation_note"), "");
-  EXPECT_TRUE(
-      testing::has_parts(output({"compare", "f.graph.json", "--keep-order", "computations", "--policies", "lhs"}),
-                         {"order of collectives isn't kept", "at best", "0.40"}));
-  EXPECT_TRUE(testing::has_parts(output({"simulate", "f.graph.json", "--keep-order", "none"}),
-                                 {"no recorded order of streams is kept", "600.0 us", "+0.0 %"}));
+  EXPECT_TRUE(has_parts(output({"compare", "f.graph.json", "--keep-order", "computations", "--policies", "lhs"}),
+                        {"order of collectives isn't kept", "at best", "0.40"}));
+  EXPECT_TRUE(has_parts(output({"simulate", "f.graph.json", "--keep-order", "none"}),
+                        {"no recorded order of streams is kept", "600.0 us", "+0.0 %"}));
   expect_refusal({"simulate", "f.graph.json", "--keep-order", "some"}, {"--keep-order"});
 }
 
@@ -113,8 +112,8 @@ TEST_F(OpenGraphCommand, RecordedOrderIsNoDependency) {
   EXPECT_EQ(kept["all_gather#1"], "queued");
   EXPECT_EQ(kept["reduce_scatter#2"], "data_dependency");
   EXPECT_EQ(moved["all_gather#1"], "queued");
-  EXPECT_TRUE(testing::has_parts(output({"explain", "f.graph.json", "--keep-order", "computations"}),
-                                 {"issue it before", "isn't kept"}))
+  EXPECT_TRUE(
+      has_parts(output({"explain", "f.graph.json", "--keep-order", "computations"}), {"issue it before", "isn't kept"}))
       << "a remedy that the recorded order forbids";
 }
 
@@ -127,7 +126,7 @@ TEST_F(OpenGraphCommand, BandwidthsAreScaled) {
   expect_refusal({"simulate", "--model", "tiny", "--bandwidth", "2"}, {"without a graph file"});
   output({"report", "s.graph.json", "--machine", "laptop", "--bandwidth", "2", "-o", "b.html"});
   const std::string page = read("b.html");
-  EXPECT_TRUE(testing::has_parts(page, {"on laptop", "the bandwidth of all channels"}));
+  EXPECT_TRUE(has_parts(page, {"on laptop", "the bandwidth of all channels"}));
 }
 
 TEST_F(OpenGraphCommand, AClassIsChosen) {
@@ -158,7 +157,7 @@ TEST_F(OpenGraphCommand, IsComparedInAFolder) {
   EXPECT_FALSE(exists("kept/config.toml"));
   output({"report", "kept", "-o", "kept.html"});
   const std::string page = read("kept.html");
-  EXPECT_TRUE(testing::has_parts(page, {"policies compared", "thread 1", "Gain by collective, against serial"}));
+  EXPECT_TRUE(has_parts(page, {"policies compared", "thread 1", "Gain by collective, against serial"}));
   // What the folder keeps repeats the comparison.
   Words again = {"compare", "kept/step.graph.json.gz", "--policies", "serial", "program"};
   for (const json& word : kept.at("graph_flags")) again.push_back(word);

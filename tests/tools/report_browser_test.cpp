@@ -182,8 +182,7 @@ TEST_F(ReportBrowser, SearchesForWordsSumsWhatIsSelectedAndLinksToAView) {
   EXPECT_GT(sum(seen.at("part"), 1), 0);
 
   const nlohmann::json& linked = seen.at("linked");
-  EXPECT_TRUE(testing::has_parts(linked.at("hash").get<std::string>(), {"zoom=", "select=", "search=gemm", "task="}))
-      << linked;
+  EXPECT_TRUE(has_parts(linked.at("hash").get<std::string>(), {"zoom=", "select=", "search=gemm", "task="})) << linked;
   EXPECT_EQ(seen.at("cleared_link"),
             (nlohmann::json{{"hash", ""}, {"sums", ""}, {"found", ""}, {"search", ""}, {"pinned", ""}}));
   for (const char* key : {"hash", "sums", "search", "pinned"}) EXPECT_EQ(seen.at("reopened").at(key), linked.at(key));

@@ -141,8 +141,7 @@ TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
 TEST(FuseGeluKey, WrongValuesAreRefused) {
   RunConfig config;
   for (const char* value : {"yes", "auto", "o"}) {
-    EXPECT_TRUE(
-        testing::refuses([&] { set_key(config, "fuse-gelu", value, "--fuse-gelu"); }, {"true, false, on or off"}))
+    EXPECT_TRUE(refuses([&] { set_key(config, "fuse-gelu", value, "--fuse-gelu"); }, {"true, false, on or off"}))
         << value;
   }
 }

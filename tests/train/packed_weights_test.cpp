@@ -228,7 +228,7 @@ TEST(PackWeightsKey, WrongValuesAreRefused) {
   RunConfig config = config_of(8);
   const auto refusal = [&](const auto& act) { return testing::message_of<UserError>(act); };
   const std::string unknown = refusal([&] { set_key(config, "pack-weights", "of", "--pack-weights"); });
-  EXPECT_TRUE(testing::has_parts(unknown, {"one of auto, on, off", "did you mean"}));
+  EXPECT_TRUE(has_parts(unknown, {"one of auto, on, off", "did you mean"}));
   config.device = DeviceKind::cuda;
   config.pack_weights = WeightPacking::on;
   EXPECT_NE(refusal([&] { fill_in(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);

@@ -118,7 +118,7 @@ TEST(Trainer, AnotherModelsCheckpointIsRefusedBeforeAnythingIsWritten) {
   const testing::RanksEnd end =
       testing::end_of_ranks(1, [&](comm::World& world) { Trainer(world, run, Trainer::Console::silent).run(); });
   EXPECT_EQ(end.code, 2);
-  EXPECT_TRUE(testing::has_parts(end.errors, {"step_00000001", "fix: "}));
+  EXPECT_TRUE(has_parts(end.errors, {"step_00000001", "fix: "}));
   EXPECT_FALSE(std::filesystem::exists(config.run_dir));
 }
 

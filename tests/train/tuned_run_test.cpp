@@ -127,8 +127,7 @@ TEST_F(TunedRun, ADamagedTableInACheckpointIsRefused) {
   std::string text = execute::to_json(tuned_);
   text[text.size() / 2] ^= 1;
   folder_.write("whole/checkpoints/step_00000005/gemm_tuning.json", text);
-  EXPECT_TRUE(
-      testing::refuses([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }, {"gemm_tuning.json", "checksum"}));
+  EXPECT_TRUE(refuses([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }, {"gemm_tuning.json", "checksum"}));
 }
 
 // Of another machine: going on can't repeat the bits, while an evaluation needs none.
@@ -150,7 +149,7 @@ TEST_F(TunedRun, AForeignTableIsRefusedWhereItsBitsMatter) {
   EXPECT_EQ(body(StoredTuning::if_it_fits, ""), 0) << errors.str();
   EXPECT_EQ(body(StoredTuning::required, "none"), 0) << errors.str();
   EXPECT_EQ(body(StoredTuning::required, ""), 2);
-  EXPECT_TRUE(testing::has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
+  EXPECT_TRUE(has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
 }
 
 }  // namespace

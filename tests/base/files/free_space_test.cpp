@@ -35,9 +35,8 @@ TEST(CheckSpace, WhatDoesNotFitNamesBothSizes) {
   const std::vector<std::uint64_t> sizes = {std::uint64_t{1} << 60};
   const SpaceCheck check = check_space(folder.path(), sizes);
   EXPECT_FALSE(check.fits());
-  EXPECT_TRUE(
-      testing::has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
-                                        "has " + std::to_string(check.free) + " bytes"}));
+  EXPECT_TRUE(has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
+                                       "has " + std::to_string(check.free) + " bytes"}));
 }
 
 }  // namespace

@@ -87,9 +87,8 @@ TEST(BlockLayout, SaysWhatDotSays) {
   options.marks = {{graph.find_task("L1.b"), "memory peaks here"}};
   options.stream_of = [](graph::TaskId) { return StreamStyle{"compute0", "#123456"}; };
   const std::string svg = block_layout(Drawing(graph, options)).svg();
-  EXPECT_TRUE(
-      testing::has_parts(svg, {"three layers", "laid out in blocks", "10 tasks in 10 boxes", "layer 2", "forward",
-                               "memory peaks here", "stream compute0", "stroke=\"#123456\"", "red: critical path"}));
+  EXPECT_TRUE(has_parts(svg, {"three layers", "laid out in blocks", "10 tasks in 10 boxes", "layer 2", "forward",
+                              "memory peaks here", "stream compute0", "stroke=\"#123456\"", "red: critical path"}));
 }
 
 TEST(BlockLayout, ABoxShowsTheEndOfALongName) {

@@ -37,8 +37,8 @@ TEST(PlanDot, BordersAreStreamsAndTooltipsGiveReasons) {
   for (std::size_t task = 0; task < 3; ++task) {
     const std::string node = line_of(dot, "t" + std::to_string(task) + " [");
     const std::size_t stream = plan.position[task].stream.index();
-    EXPECT_TRUE(testing::has_parts(node, {"color=\"" + std::string(stream_color(stream)) + "\"",
-                                          plan.streams[stream].stream.name, "by-hand: as the test says"}));
+    EXPECT_TRUE(has_parts(node, {"color=\"" + std::string(stream_color(stream)) + "\"",
+                                 plan.streams[stream].stream.name, "by-hand: as the test says"}));
   }
 }
 

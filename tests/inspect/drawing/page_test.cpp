@@ -17,7 +17,7 @@ const std::string kSvg =
 TEST(PicturePage, HoldsThePictureWithoutItsPreamble) {
   const std::string page = picture_page("a <b>", kSvg);
   EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
-  EXPECT_TRUE(testing::has_parts(page, {"<title>a &lt;b&gt;</title>", "<svg xmlns="}));
+  EXPECT_TRUE(has_parts(page, {"<title>a &lt;b&gt;</title>", "<svg xmlns="}));
   EXPECT_EQ(page.find("<?xml"), std::string::npos);
   EXPECT_EQ(page.find("DTD"), std::string::npos);
 }

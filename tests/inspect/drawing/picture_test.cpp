@@ -44,7 +44,7 @@ TEST(Picture, GoldenXdot) {
 TEST(Picture, NumbersAreShort) {
   Picture picture(10, 10);
   picture.rect(-0.001, -1.5, 3.14159, 1234.5, {.fill = "#000000"});
-  EXPECT_TRUE(testing::has_parts(picture.svg(), {"x=\"0\" y=\"-1.5\" width=\"3.14\" height=\"1234.5\""}));
+  EXPECT_TRUE(has_parts(picture.svg(), {"x=\"0\" y=\"-1.5\" width=\"3.14\" height=\"1234.5\""}));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 TEST(RenderSvg, DrawsNodesWithTheirIds) {
   const std::string svg = render_svg("digraph { a [id=\"first task\", tooltip=\"reads x\"] a -> b }");
-  EXPECT_TRUE(testing::has_parts(svg, {"<svg", "id=\"first task\"", "reads x"}));
+  EXPECT_TRUE(has_parts(svg, {"<svg", "id=\"first task\"", "reads x"}));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
 }
 
@@ -33,8 +33,7 @@ TEST(RenderSvg, SpecialCharactersOfNamesArriveOnceEscaped) {
   const std::string svg = render_svg(dump_dot(Drawing(graph, options)));
   EXPECT_NE(svg.find("<text"), std::string::npos);
   // As an attribute and as text, the page shows exactly the name: & of "&amp;" is itself escaped, \N isn't expanded.
-  EXPECT_TRUE(
-      testing::has_parts(svg, {"id=\"&quot;a&quot; &lt;b&gt; &amp;amp; \\N c\\\"", "writes x&amp;lt; 1×4 f32"}));
+  EXPECT_TRUE(has_parts(svg, {"id=\"&quot;a&quot; &lt;b&gt; &amp;amp; \\N c\\\"", "writes x&amp;lt; 1×4 f32"}));
 }
 
 TEST(RenderSvg, EmptyGraphIsAPicture) {
@@ -71,7 +70,7 @@ TEST(RenderPng, LargePicturesGetFewerDots) {
 }
 
 TEST(RenderSvg, RefusesWhatIsNoDot) {
-  EXPECT_TRUE(testing::refuses([] { render_svg("digraph { a -> "); }, {"syntax error"}));
+  EXPECT_TRUE(refuses([] { render_svg("digraph { a -> "); }, {"syntax error"}));
 }
 
 TEST(RenderSvg, RefusesWhatWouldTakeMinutes) {

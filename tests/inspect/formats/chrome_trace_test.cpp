@@ -187,7 +187,7 @@ TEST(ChromeTrace, SlicesOfARowNeitherCrossNorVanish) {
     end_of_row[(*it)[1]] = begin + length;
   }
   EXPECT_EQ(slices, 2 * 6U);
-  EXPECT_TRUE(testing::has_parts(text, {"\"ts\": 0.070, \"dur\": 0.030, \"args\": {\"step\": 0", "\"waited_ns\": 10"}));
+  EXPECT_TRUE(has_parts(text, {"\"ts\": 0.070, \"dur\": 0.030, \"args\": {\"step\": 0", "\"waited_ns\": 10"}));
 }
 
 TEST(ChromeTrace, EveryArrowHasItsOwnIdAndTwoEndsInsideSlices) {

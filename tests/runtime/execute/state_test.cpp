@@ -53,7 +53,7 @@ TEST(State, GraphsThatDisagreeAreRefused) {
                                      graph::Tensor{"w", DType::f32, {4, 2}, graph::Role::cache}}) {
     const auto second = graph_of({other});
     const std::vector<const graph::Graph*> graphs{first.get(), second.get()};
-    EXPECT_TRUE(testing::refuses<std::logic_error>([&] { const State state(graphs); }, {"'w'"}));
+    EXPECT_TRUE(refuses<std::logic_error>([&] { const State state(graphs); }, {"'w'"}));
   }
 }
 

@@ -130,8 +130,8 @@ TEST(BpeModel, RefusesMergesOfMissingTokens) {
       BpeModel(tokens_of({"a", "b", "ab"}), merges, {.place = "x.json", .unknown = std::move(unknown)});
     });
   };
-  EXPECT_TRUE(testing::has_parts(refusal({{"a", "b"}, {"b", "a"}}, {}), {"x.json", "merge 2", "'ba' isn't a token"}));
-  EXPECT_TRUE(testing::has_parts(refusal({}, "<unk>"), {"x.json", "'<unk>'"}));
+  EXPECT_TRUE(has_parts(refusal({{"a", "b"}, {"b", "a"}}, {}), {"x.json", "merge 2", "'ba' isn't a token"}));
+  EXPECT_TRUE(has_parts(refusal({}, "<unk>"), {"x.json", "'<unk>'"}));
 }
 
 }  // namespace

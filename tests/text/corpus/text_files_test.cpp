@@ -46,7 +46,7 @@ TEST(TextFiles, AreFoundByFoldersAndPatterns) {
   EXPECT_EQ(names({folder.path().string()}), "a.txt b.txt in/c.md ");
   EXPECT_EQ(names({folder.path("*.txt").string()}), "a.txt b.txt ");
   EXPECT_EQ(names({folder.path("b.txt").string(), folder.path("in").string()}), "b.txt in/c.md ");
-  EXPECT_TRUE(testing::refuses([&] { names({folder.path("*.no").string()}); }, {"*.no' doesn't exist"}));
+  EXPECT_TRUE(refuses([&] { names({folder.path("*.no").string()}); }, {"*.no' doesn't exist"}));
 }
 
 TEST(TextFiles, EachTextFileIsADocument) {

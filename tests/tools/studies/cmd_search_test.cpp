@@ -41,7 +41,7 @@ TEST_F(SearchCommand, WritesAFileThatSimulatesToItsStep) {
 TEST_F(SearchCommand, TellsWhyAndKeepsKeys) {
   const std::string found =
       output(search({"--keep", "micro-batch", "recompute", "--micro-batch", "1", "--why", "1", "2", "--quiet"}));
-  EXPECT_TRUE(testing::has_parts(found, {"computing alone"}));
+  EXPECT_TRUE(has_parts(found, {"computing alone"}));
   EXPECT_FALSE(has(found, "recompute")) << found;
 }
 
@@ -50,8 +50,7 @@ TEST_F(SearchCommand, TakesAFileWhoseGridIsOpen) {
   EXPECT_EQ(object_of({"search", "open.toml", "--top", "1", "-o", "best.toml"}).at("ranks"), 2);
   EXPECT_FALSE(has(read("best.toml"), "\ngrid = \"auto\""));
   for (const char* command : {"search", "train"}) {
-    EXPECT_TRUE(
-        testing::has_parts(output({command, "open.toml", "--ranks", "6", "--dump-config"}), {"\ngrid = \"auto\"\n"}));
+    EXPECT_TRUE(has_parts(output({command, "open.toml", "--ranks", "6", "--dump-config"}), {"\ngrid = \"auto\"\n"}));
   }
   expect_refusal({"search", "open.toml", "--keep", "grid"}, {});
 }

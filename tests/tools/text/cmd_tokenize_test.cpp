@@ -23,7 +23,7 @@ class Tokenize : public testing::WeftFolder {
 TEST_F(Tokenize, ShowsTheTokensOfAText) {
   EXPECT_EQ(tokenized({"--text", "Hi <|endoftext|>"}).at("tokens"), 16);
   const std::string shown = output({"tokenize", "--text", "Hi!"});
-  EXPECT_TRUE(testing::has_parts(shown, {"72  H", "105  i", "33  !", "3 tokens of 3 bytes"})) << shown;
+  EXPECT_TRUE(has_parts(shown, {"72  H", "105  i", "33  !", "3 tokens of 3 bytes"})) << shown;
   EXPECT_EQ(tokenized({"--decode", "72,105,256"}).at("text"), "Hi<|endoftext|>");
 }
 

@@ -79,8 +79,8 @@ TEST_P(Checkpoint, IsAlsoAFolderOfWeights) {
 TEST_P(Checkpoint, AnotherDtypeIsRefused) {
   const auto path = save(3);
   testing::ModelArrays other(model_, dtype_ == DType::f32 ? DType::bf16 : DType::f32, 0);
-  EXPECT_TRUE(testing::refuses([&] { load_checkpoint(path, other.mutable_states()); },
-                               {"was trained in " + std::string(to_string(dtype_)), "--dtype", "--init-from"}));
+  EXPECT_TRUE(refuses([&] { load_checkpoint(path, other.mutable_states()); },
+                      {"was trained in " + std::string(to_string(dtype_)), "--dtype", "--init-from"}));
   load_parameters(path, model_, other.mutable_states());  // weights alone convert
 }
 
@@ -149,13 +149,13 @@ INSTANTIATE_TEST_SUITE_P(Gpt2, Damage, ::testing::Values(std::pair(ops::Family::
 TEST_P(Damage, ToFilesIsRefused) {
   const auto path = save(1);
   std::filesystem::resize_file(path / "optimizer.safetensors", 100);
-  EXPECT_TRUE(testing::has_parts(load(path), {"optimizer.safetensors' has 100 bytes", "as the manifest says"}));
+  EXPECT_TRUE(has_parts(load(path), {"optimizer.safetensors' has 100 bytes", "as the manifest says"}));
   std::filesystem::remove(path / "optimizer.safetensors");
-  EXPECT_TRUE(testing::has_parts(load(path), {"optimizer.safetensors' is missing"}));
+  EXPECT_TRUE(has_parts(load(path), {"optimizer.safetensors' is missing"}));
   std::filesystem::remove(path / "manifest.json");
-  EXPECT_TRUE(testing::has_parts(load(path), {"manifest.json' doesn't exist"}));
-  EXPECT_TRUE(testing::refuses([&] { find_checkpoint(path); }, {"holds no complete checkpoint"}));
-  EXPECT_TRUE(testing::refuses([&] { find_checkpoint(folder_.path("none")); }, {"doesn't exist"}));
+  EXPECT_TRUE(has_parts(load(path), {"manifest.json' doesn't exist"}));
+  EXPECT_TRUE(refuses([&] { find_checkpoint(path); }, {"holds no complete checkpoint"}));
+  EXPECT_TRUE(refuses([&] { find_checkpoint(folder_.path("none")); }, {"doesn't exist"}));
 }
 
 TEST_P(Damage, ToTheManifestIsRefused) {
@@ -165,14 +165,14 @@ TEST_P(Damage, ToTheManifestIsRefused) {
     replace(manifest, from, to);
     return testing::message_of<UserError>([&] { read_checkpoint_info(manifest.parent_path()); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal("weft-checkpoint", "other"), {"isn't the manifest of a checkpoint"}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"version\": 2", "\"version\": 1"), {"has version 1", "version 2"}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"step\": 1", "\"step\": \"1\""), {"manifest.json': step is \"1\""}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"seed\"", "\"sead\""), {"has no seed"}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"f32\"", "\"f8\""), {"dtype is \"f8\""}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"heads\":4", "\"heads\":3"), {"heads"}));
-  EXPECT_TRUE(testing::has_parts(refusal("{", "["), {"isn't valid JSON"}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"step\": 1", "\"step\": 7"), {"was altered", "use another checkpoint"}));
+  EXPECT_TRUE(has_parts(refusal("weft-checkpoint", "other"), {"isn't the manifest of a checkpoint"}));
+  EXPECT_TRUE(has_parts(refusal("\"version\": 2", "\"version\": 1"), {"has version 1", "version 2"}));
+  EXPECT_TRUE(has_parts(refusal("\"step\": 1", "\"step\": \"1\""), {"manifest.json': step is \"1\""}));
+  EXPECT_TRUE(has_parts(refusal("\"seed\"", "\"sead\""), {"has no seed"}));
+  EXPECT_TRUE(has_parts(refusal("\"f32\"", "\"f8\""), {"dtype is \"f8\""}));
+  EXPECT_TRUE(has_parts(refusal("\"heads\":4", "\"heads\":3"), {"heads"}));
+  EXPECT_TRUE(has_parts(refusal("{", "["), {"isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refusal("\"step\": 1", "\"step\": 7"), {"was altered", "use another checkpoint"}));
 }
 
 TEST_P(Damage, OfWeightsIsFoundWhenTheyAloneAreLoaded) {
@@ -181,7 +181,7 @@ TEST_P(Damage, OfWeightsIsFoundWhenTheyAloneAreLoaded) {
   bytes.back() = static_cast<char>(bytes.back() ^ 4);
   folder_.write("checkpoints/step_00000001/model.safetensors", bytes);
   testing::ModelArrays loaded(model_, dtype_, 0);
-  EXPECT_TRUE(testing::refuses([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }, {"damaged"}));
+  EXPECT_TRUE(refuses([&] { load_parameters(folder_.path(), model_, loaded.mutable_states()); }, {"damaged"}));
 }
 
 TEST_P(Damage, MissingArraysAreABug) {
@@ -197,9 +197,8 @@ TEST_P(Damage, AFaultWhileWritingLeavesTheLastCheckpoint) {
   std::filesystem::permissions(folder_.path("checkpoints"), std::filesystem::perms::all);
   EXPECT_EQ(load(save(2)), "");  // cleared away
   const std::string blocked = folder_.write("blocked", "a file where the run folder must be");
-  EXPECT_TRUE(
-      testing::refuses<RuntimeFault>([&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); },
-                                     {"step_00000001' can't be written", "Not a directory"}));
+  EXPECT_TRUE(refuses<RuntimeFault>([&] { save_checkpoint(blocked, info_of(model_, dtype_, 1), arrays_.states()); },
+                                    {"step_00000001' can't be written", "Not a directory"}));
   EXPECT_EQ(load(good), "");
 }
 

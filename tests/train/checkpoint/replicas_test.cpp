@@ -48,12 +48,12 @@ TEST(Replicas, OneChangedBitIsNamed) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Result data = check(graph::Grid{1, 1, 1, 3}, dtype, 2, "L0.mlp.up.weight");
     EXPECT_EQ(data.exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(data.errors, {"rank 2 starts with L0.mlp.up.weight", ", rank 0 with "}));
+    EXPECT_TRUE(has_parts(data.errors, {"rank 2 starts with L0.mlp.up.weight", ", rank 0 with "}));
   }
   // A vector beside the residual stream is the same on ranks that differ in y and z.
   const Result grid = check(graph::Grid{2, 2, 1, 1}, DType::f32, 3, "L1.norm1.weight");
   EXPECT_EQ(grid.exit_code, 2);
-  EXPECT_TRUE(testing::has_parts(grid.errors, {"rank 3 starts with L1.norm1.weight", ", rank 1 with "}));
+  EXPECT_TRUE(has_parts(grid.errors, {"rank 3 starts with L1.norm1.weight", ", rank 1 with "}));
 }
 
 TEST(Replicas, PartsThatOneRankHoldsMayDiffer) {

@@ -74,7 +74,7 @@ TEST(ConfigToml, LaterLayersOverride) {
 
 TEST(ConfigToml, UnknownKeyNamesLineAndNearest) {
   const std::string message = refused("steps = 3\nsteqs = 4\n");
-  EXPECT_TRUE(testing::has_parts(message, {"run.toml line 2: unknown key \"steqs\"", "did you mean steps?"}));
+  EXPECT_TRUE(has_parts(message, {"run.toml line 2: unknown key \"steqs\"", "did you mean steps?"}));
   EXPECT_TRUE(testing::contains(refused("[model]\nlayer = 2\n"), "did you mean model.layers?"));
 }
 
@@ -85,7 +85,7 @@ TEST(ConfigToml, AFormerKeyIsReadWhereItDidNothing) {
   EXPECT_EQ(config.steps, 7);
   EXPECT_EQ(config.eval_sequences, 0);
   const std::string message = refused("steps = 3\neval-batches = 4\n");
-  EXPECT_TRUE(testing::has_parts(message, {"run.toml line 2: eval-batches", "set eval-sequences"}));
+  EXPECT_TRUE(has_parts(message, {"run.toml line 2: eval-batches", "set eval-sequences"}));
   EXPECT_TRUE(testing::contains(refused("eval-batches = \"0\"\n"), "eval-batches"));
   // If the replacement is set anyway, the stored text needs no change.
   load_toml_text(config, "eval-batches = 4\n", "run.toml", std::vector<Setting>{{"eval_sequences", "8", "--set"}});
@@ -138,7 +138,7 @@ TEST(ConfigToml, AFileOrARunsFolderIsRead) {
   const testing::TemporaryFolder folder;
   RunConfig config;
   EXPECT_THROW(load_toml(config, folder.path("config.toml").string()), UserError);
-  EXPECT_TRUE(testing::refuses([&] { load_toml(config, folder.path().string()); }, {"is a folder"}));
+  EXPECT_TRUE(refuses([&] { load_toml(config, folder.path().string()); }, {"is a folder"}));
   const std::string file = folder.write("config.toml", "steps = 77\n");
   for (const std::string& path : {file, folder.path().string()}) {
     RunConfig read;
@@ -146,7 +146,7 @@ TEST(ConfigToml, AFileOrARunsFolderIsRead) {
     EXPECT_EQ(read.steps, 77);
   }
   folder.write("config.toml", "steps = many\n");
-  EXPECT_TRUE(testing::refuses([&] { load_toml(config, folder.path().string()); }, {file}));
+  EXPECT_TRUE(refuses([&] { load_toml(config, folder.path().string()); }, {file}));
 }
 
 // A single style for everything that is on or off, whatever words its own values have.

@@ -219,7 +219,7 @@ TEST(Bf16Products, AUnitThatTheCpuLacksIsRefused) {
   const auto body = [&](comm::World& world) { bf16_of_run(world, config); };
   const testing::RanksEnd end = testing::end_of_ranks(2, body);
   EXPECT_EQ(end.code, 2);
-  EXPECT_TRUE(testing::has_parts(end.errors, {"bf16-products = ", "fix: --bf16-products auto"}));
+  EXPECT_TRUE(has_parts(end.errors, {"bf16-products = ", "fix: --bf16-products auto"}));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
   };
   const testing::RanksEnd end = testing::end_of_ranks(2, read_empty);
   EXPECT_EQ(end.code, 2);
-  EXPECT_TRUE(testing::has_parts(end.errors, {"empty.json"}));
+  EXPECT_TRUE(has_parts(end.errors, {"empty.json"}));
 }
 
 // A step has the products of a forward pass and twice as many operations backward, in each micro-batch; an evaluation

@@ -51,9 +51,9 @@ TEST(MemoryCheck, RefusesWhatCannotFit) {
   const RunConfig config = tiny();
   const double needed = least_training_bytes(config);
   EXPECT_NO_THROW(check_memory(config, 1, needed));
-  EXPECT_TRUE(testing::refuses([&] { check_memory(config, 1, needed - 1); },
-                               {"1 rank of ", "need at least ", "fix: a smaller model"}));
-  EXPECT_TRUE(testing::refuses([&] { check_memory(config, 2, needed); }, {"2 ranks of "}));
+  EXPECT_TRUE(
+      refuses([&] { check_memory(config, 1, needed - 1); }, {"1 rank of ", "need at least ", "fix: a smaller model"}));
+  EXPECT_TRUE(refuses([&] { check_memory(config, 2, needed); }, {"2 ranks of "}));
 }
 
 // On a GPU the host keeps no activations, no gradients, and moments only for checkpoints.
@@ -79,8 +79,8 @@ TEST(MemoryCheck, AHostTooSmallForTheCpuMayDoForAGpu) {
   const double needed = least_training_bytes(config);
   config.device = DeviceKind::cuda;
   EXPECT_NO_THROW(check_memory(config, 1, needed - 1));
-  EXPECT_TRUE(testing::refuses([&] { check_memory(config, 2, needed); },
-                               {"2 ranks of ", "of memory on the host", "and optimizer state", "--save=false"}));
+  EXPECT_TRUE(refuses([&] { check_memory(config, 2, needed); },
+                      {"2 ranks of ", "of memory on the host", "and optimizer state", "--save=false"}));
 }
 
 TEST(MemoryCheck, KnowsTheMachine) {

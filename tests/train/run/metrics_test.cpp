@@ -149,8 +149,8 @@ TEST(MetricsFile, ALinkIsNotWrittenThrough) {
 
 TEST(MetricsFile, AFullDiskIsAFault) {
   const testing::TemporaryFolder folder;
-  EXPECT_TRUE(testing::refuses<RuntimeFault>([&] { MetricsFile(folder.path("none/m.jsonl"), 0); },
-                                             {"m.jsonl' can't be opened"}));
+  EXPECT_TRUE(
+      refuses<RuntimeFault>([&] { MetricsFile(folder.path("none/m.jsonl"), 0); }, {"m.jsonl' can't be opened"}));
 }
 
 }  // namespace

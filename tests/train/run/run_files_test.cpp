@@ -48,7 +48,7 @@ TEST(RunFiles, AFolderThatCantBeMadeIsNamedWithTheFix) {
   folder.write("file", "in the way");
   const std::string message =
       testing::message_of<UserError>([&] { make_run_dir(folder.path("file/run"), RunConfig{}); });
-  EXPECT_TRUE(testing::has_parts(message, {"file/run", "--run-dir"}));
+  EXPECT_TRUE(has_parts(message, {"file/run", "--run-dir"}));
 }
 
 TEST(RunFiles, GraphIsDrawn) {
@@ -59,8 +59,8 @@ TEST(RunFiles, GraphIsDrawn) {
     const auto files = write_graph_files(folder.path(), program.plan("train"), {}, expect_silence);
     EXPECT_EQ(files, std::vector<std::filesystem::path>{folder.path("graph.svg")});
   });
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.svg")), {"<svg", "</svg>"}));
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("graph.svg")), {"<svg", "</svg>"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
 }
 
 // More tasks outside of layers than Graphviz lays out in a reasonable time.
@@ -79,9 +79,9 @@ TEST(RunFiles, ADrawingThatIsTooLargeIsLeftOutAndSaidSo) {
   EXPECT_TRUE(
       write_graph_files(folder.path(), plan, {}, [&](const std::string& line) { lines.push_back(line); }).empty());
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_TRUE(testing::has_parts(lines[0], {"graph.svg", " nodes", "at most 1000"}));
+  EXPECT_TRUE(has_parts(lines[0], {"graph.svg", " nodes", "at most 1000"}));
   EXPECT_FALSE(std::filesystem::exists(folder.path("graph.svg")));
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"task1000"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"task1000"}));
 }
 
 TEST(RunFiles, OnlyARunsFilesAreRemoved) {
@@ -139,7 +139,7 @@ TEST(RunFiles, TraceHoldsAllRanks) {
   EXPECT_EQ(processes.size(), 2U);
   EXPECT_EQ(groups, (std::set<std::string>{"data [0, 1]"}));
   EXPECT_EQ(gemms, 4);  // two steps of two ranks
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
 }
 
 TEST(RunFiles, VersionsOfWhatComputes) {

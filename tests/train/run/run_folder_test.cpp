@@ -41,8 +41,8 @@ TEST(RunFolder, IsLockedAsLongAsItLives) {
     const RunFolder run(folder.path("run"), Name::given, HeldRun::refused);
     folder.write("run/metrics.jsonl", "");
     for (const HeldRun held : {HeldRun::refused, HeldRun::accepted}) {
-      EXPECT_TRUE(testing::has_parts(refusal(folder.path("run"), held),
-                                     {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
+      EXPECT_TRUE(has_parts(refusal(folder.path("run"), held),
+                            {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
     }
   }
   EXPECT_EQ(refusal(folder.path("run"), HeldRun::accepted), "");
@@ -59,8 +59,7 @@ TEST(RunFolder, OneThatHoldsARunIsRefused) {
   for (const std::string_view file : {kRunConfigFile, kMetricsFile, kTraceFile}) {
     const testing::TemporaryFolder folder;
     folder.write(file, "mine");
-    EXPECT_TRUE(
-        testing::has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
+    EXPECT_TRUE(has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
     EXPECT_EQ(refusal(folder.path(), HeldRun::accepted), "");
     EXPECT_EQ(testing::TemporaryFolder::read(folder.path(file)), "mine");
   }

@@ -29,7 +29,7 @@ TEST(StepConfig, TakesOverWhenGradientsAreReduced) {
 TEST(SummationNote, MarksOnlyWhatAddsInAnotherOrder) {
   RunConfig config = asked_for(2, 2);
   const std::string note = summation_note(config);
-  EXPECT_TRUE(testing::has_parts(note, {"another order", "gradient-reduction"}));
+  EXPECT_TRUE(has_parts(note, {"another order", "gradient-reduction"}));
   EXPECT_EQ(summation_note(asked_for(8, 3)), note);
   EXPECT_EQ(summation_note(asked_for(1, 2)), "");
   EXPECT_EQ(summation_note(asked_for(2, 1)), "");

@@ -35,13 +35,13 @@ class FakeDeviceTest : public ::testing::Test {
 TEST_F(FakeDeviceTest, FindsAReadThatNobodyOrdered) {
   device->copy(a, y, x, 256);
   device->copy(b, z, y, 256);
-  EXPECT_TRUE(testing::has_parts(fault(a) + fault(b), {"without an order"}));
+  EXPECT_TRUE(has_parts(fault(a) + fault(b), {"without an order"}));
 }
 
 TEST_F(FakeDeviceTest, FindsAWriteBehindARead) {
   device->copy(a, y, x, 256);
   device->copy(b, x, z, 256);
-  EXPECT_TRUE(testing::has_parts(fault(a) + fault(b), {"without an order"}));
+  EXPECT_TRUE(has_parts(fault(a) + fault(b), {"without an order"}));
 }
 
 TEST_F(FakeDeviceTest, AnEventRecordedAgainDoesNotOrderWhatCameLater) {
@@ -50,7 +50,7 @@ TEST_F(FakeDeviceTest, AnEventRecordedAgainDoesNotOrderWhatCameLater) {
   device->copy(a, y, x, 256);
   device->record(event, a);
   device->copy(b, z, y, 256);
-  EXPECT_TRUE(testing::has_parts(fault(a) + fault(b), {"without an order"}));
+  EXPECT_TRUE(has_parts(fault(a) + fault(b), {"without an order"}));
 }
 
 TEST_F(FakeDeviceTest, FindsAWaitForAnEventNeverRecorded) {

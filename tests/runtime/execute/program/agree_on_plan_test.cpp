@@ -80,7 +80,7 @@ TEST(AgreeOnPlan, AGraphThatEndsEarlyIsNamedToo) {
     agree_on_plan(world, {toy.build()}, *policy::make_policy("program"), {});
   });
   EXPECT_EQ(end.code, 3);
-  EXPECT_TRUE(testing::has_parts(end.errors, {"line 3: rank 1 has nothing more where rank 0 has 'task b add n=1"}));
+  EXPECT_TRUE(has_parts(end.errors, {"line 3: rank 1 has nothing more where rank 0 has 'task b add n=1"}));
 }
 
 GemmTuning tuning_of(std::int64_t slice_rows) {
@@ -98,8 +98,8 @@ TEST(AgreeOnPlan, OtherTablesOfProductsAreRefused) {
     agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, &tuning);
   });
   EXPECT_EQ(end.code, 3);
-  EXPECT_TRUE(testing::has_parts(end.errors,
-                                 {"rank 1 has another table of tuned matrix products", "64x64x64 NN f32: sgemm 32x64"}))
+  EXPECT_TRUE(
+      has_parts(end.errors, {"rank 1 has another table of tuned matrix products", "64x64x64 NN f32: sgemm 32x64"}))
       << " not in ";
 }
 

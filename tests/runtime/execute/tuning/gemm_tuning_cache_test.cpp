@@ -95,7 +95,7 @@ TEST_F(GemmTuningCacheTest, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured
   folder_.write("file", "");
   cache_.folder = folder_.path("file/gemm_tuning");
   const std::vector<GemmProblem> products = {product(8)};
-  EXPECT_TRUE(testing::refuses([&] { complete(products); }, {"--run-dir in another folder"}));
+  EXPECT_TRUE(refuses([&] { complete(products); }, {"--run-dir in another folder"}));
   EXPECT_EQ(measured_, Sizes{});
 }
 

@@ -18,16 +18,7 @@
 namespace weft {
 namespace {
 
-class CudaNcclGrid : public testing::GpuTest {
- protected:
-  void SetUp() override {
-    testing::GpuTest::SetUp();
-    if (IsSkipped()) return;
-    constexpr std::size_t kRanks = 8;
-    const std::size_t found = execute::report_devices().devices.size();
-    if (found < kRanks) GTEST_SKIP() << "needs " << kRanks << " GPUs, found " << found;
-  }
-};
+class CudaNcclGrid : public testing::SeveralGpus<8> {};
 
 TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
   const graph::Grid grid = graph::Grid{2, 1, 2, 2};

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "tests/tools/small_step.h"
+#include "tools/command_line/commands.h"
 
 namespace weft::tools {
 namespace {
@@ -102,36 +103,13 @@ TEST_F(JsonOutput, OfExports) {
   EXPECT_GT(size_of("a.json.gz"), 0U);
 }
 
-// Every command that prints has the flag.
+// What completion and man print is for a shell and for man.
 TEST(JsonFlag, IsThereWhereverSomethingIsPrinted) {
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"train"},
-                                                                                       {"eval"},
-                                                                                       {"generate"},
-                                                                                       {"export"},
-                                                                                       {"tokenize"},
-                                                                                       {"graph"},
-                                                                                       {"timeline"},
-                                                                                       {"tune"},
-                                                                                       {"profile"},
-                                                                                       {"compare"},
-                                                                                       {"explain"},
-                                                                                       {"plan"},
-                                                                                       {"diff"},
-                                                                                       {"memory"},
-                                                                                       {"simulate"},
-                                                                                       {"report"},
-                                                                                       {"doctor"},
-                                                                                       {"trace", "summary"},
-                                                                                       {"trace", "diff"},
-                                                                                       {"trace", "check"},
-                                                                                       {"trace", "export"},
-                                                                                       {"machine", "show"},
-                                                                                       {"machine", "check"},
-                                                                                       {"machine", "diff"},
-                                                                                       {"machine", "measure"}}) {
-    std::vector<std::string> words = command;
-    words.emplace_back("--help");
-    EXPECT_NE(testing::run_weft(words).output.find("--json"), std::string::npos) << command.front();
+  const Command root = describe_weft("weft");
+  for (const Command& command : root.subcommands) {
+    if (command.name == "completion" || command.name == "man") continue;
+    EXPECT_EQ(find_option(command, "--json") == nullptr, !command.subcommands.empty()) << command.name;
+    for (const Command& sub : command.subcommands) EXPECT_NE(find_option(sub, "--json"), nullptr) << sub.name;
   }
 }
 

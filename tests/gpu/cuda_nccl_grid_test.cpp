@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "runtime/comm/launch.h"
 #include "runtime/execute/cuda/nccl_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
@@ -80,7 +78,6 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
 // wait. Each must be abortable while the other waits.
 TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
   const graph::Grid grid = graph::Grid{2, 1, 1, 2};
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
     constexpr std::int64_t kCount = 4;
@@ -99,9 +96,8 @@ TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
     const execute::DeviceStream after = device.add_stream("after", execute::StreamPriority::normal);
     device.copy(after, memory, memory + kCount * 4, kCount * 4);
     EXPECT_NO_THROW(device.synchronize(after));
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+  testing::on_ranks(static_cast<int>(grid.ranks()), body);
 }
 
 // The other rank takes the communicator's id and then goes another way.

@@ -397,28 +397,25 @@ TEST(CpuExecutor, RefusesWhatItCantRun) {
            graph::AllReduce{graph::Channel::data, 1, 4},
            {graph::read_write(toy.tensor("x", 4, graph::Role::parameter)), graph::write(toy.tensor("w", 0))}});
   const auto graph = toy.build();
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              const auto plan = agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
-                              const State state(std::vector<const graph::Graph*>{graph.get()});
-                              CpuExecutor without(state, CommunicatorSet(world, {}), {});
-                              EXPECT_THROW(without.load(plan), std::logic_error);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const auto plan = agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
+    const State state(std::vector<const graph::Graph*>{graph.get()});
+    CpuExecutor without(state, CommunicatorSet(world, {}), {});
+    EXPECT_THROW(without.load(plan), std::logic_error);
 
-                              const std::vector<graph::Channel> channels = {graph::Channel::data};
-                              CpuExecutor executor(state, CommunicatorSet(world, channels), {});
-                              auto backwards = std::make_shared<plan::Plan>(*plan);
-                              std::reverse(backwards->streams.begin(), backwards->streams.end());
-                              EXPECT_THROW(executor.load(backwards), std::logic_error);
-                              const auto handle = executor.load(plan);
-                              EXPECT_THROW(executor.last_trace(handle), std::logic_error);
-                              EXPECT_TRUE(executor.traces(handle).empty());
-                              executor.run(handle);
-                              EXPECT_THROW(executor.load(plan), std::logic_error);
-                              executor.stop();
-                              EXPECT_THROW(executor.run(handle), std::logic_error);
-                              return 0;
-                            }),
-            0);
+    const std::vector<graph::Channel> channels = {graph::Channel::data};
+    CpuExecutor executor(state, CommunicatorSet(world, channels), {});
+    auto backwards = std::make_shared<plan::Plan>(*plan);
+    std::reverse(backwards->streams.begin(), backwards->streams.end());
+    EXPECT_THROW(executor.load(backwards), std::logic_error);
+    const auto handle = executor.load(plan);
+    EXPECT_THROW(executor.last_trace(handle), std::logic_error);
+    EXPECT_TRUE(executor.traces(handle).empty());
+    executor.run(handle);
+    EXPECT_THROW(executor.load(plan), std::logic_error);
+    executor.stop();
+    EXPECT_THROW(executor.run(handle), std::logic_error);
+  });
 }
 
 }  // namespace

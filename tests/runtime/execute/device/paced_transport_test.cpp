@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <sstream>
 #include <vector>
 
-#include "runtime/comm/launch.h"
 #include "tests/base/messages.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
@@ -54,7 +52,6 @@ graph::Grid grid_of_pairs() {
 
 TEST(PacedTransport, AllMembersHaveEnqueuedWhatIsEnqueued) {
   Done done;
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     const auto device = testing::make_fake_device();
     const DeviceStream stream = device->add_stream("collectives", StreamPriority::high);
@@ -77,9 +74,8 @@ TEST(PacedTransport, AllMembersHaveEnqueuedWhatIsEnqueued) {
         }
       }
     }
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(kRanks, body, errors), 0) << errors.str();
+  testing::on_ranks(kRanks, body);
 }
 
 TEST(PacedTransport, ALostRankEndsTheWait) {

@@ -107,30 +107,24 @@ INSTANTIATE_TEST_SUITE_P(Ranks, StagedRanks, ::testing::Values(1, 2, 3, 4));
 TEST(StagedTransport, AGridHasAGroupForEachChannel) {
   graph::Grid grid;
   grid.x = 2, grid.data = 2;
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      4,
-      [&](comm::World& world) {
-        const auto device = testing::make_fake_device();
-        const DeviceStream stream = device->add_stream("x", StreamPriority::high);
-        StagedTransport transport(world, grid);
-        transport.join(graph::Channel::x);
-        transport.join(graph::Channel::data);
-        auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
-        value[0] = world.rank() + 1;
-        const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
-        transport.prepare(
-            *device, std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
-        transport.enqueue(*device, graph::Channel::x, stream, call);
-        wait_for(*device, end_of(*device, stream), transport);
-        EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
-        transport.enqueue(*device, graph::Channel::data, stream, call);
-        wait_for(*device, end_of(*device, stream), transport);
-        EXPECT_EQ(value[0], 10);
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 0) << errors.str();
+  testing::on_ranks(4, [&](comm::World& world) {
+    const auto device = testing::make_fake_device();
+    const DeviceStream stream = device->add_stream("x", StreamPriority::high);
+    StagedTransport transport(world, grid);
+    transport.join(graph::Channel::x);
+    transport.join(graph::Channel::data);
+    auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
+    value[0] = world.rank() + 1;
+    const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
+    transport.prepare(*device,
+                      std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
+    transport.enqueue(*device, graph::Channel::x, stream, call);
+    wait_for(*device, end_of(*device, stream), transport);
+    EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
+    transport.enqueue(*device, graph::Channel::data, stream, call);
+    wait_for(*device, end_of(*device, stream), transport);
+    EXPECT_EQ(value[0], 10);
+  });
 }
 
 TEST(StagedTransport, MessagesReachBothNeighbours) {

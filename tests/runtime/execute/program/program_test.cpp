@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/comm/launch.h"
 #include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/executable_graph.h"
@@ -52,52 +51,42 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
 
 TEST(Program, KnowsItsGraphsAndItsBytes) {
   const auto large = executable_graph(2, 1), small = executable_graph(2, 1, {.tasks = 3});
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              Program program(world, {{"train", large}, {"eval", small}}, {.kept_steps = 4});
-                              EXPECT_TRUE(program.contains("train"));
-                              EXPECT_FALSE(program.contains("decode"));
-                              EXPECT_THROW(program.run("decode"), std::logic_error);
-                              EXPECT_THROW(program.plan("decode"), std::logic_error);
-                              EXPECT_EQ(program.plan("eval").graph, small);
-                              EXPECT_EQ(program.plan("train").policy, "program");
-                              EXPECT_EQ(program.state_bytes(), program.state().bytes());
-                              for (std::int64_t step = 0; step < 6; ++step) program.run("eval", step);
-                              EXPECT_TRUE(program.traces("train").empty());
-                              EXPECT_EQ(program.traces("eval").size(), 4U);
-                              EXPECT_EQ(program.traces("eval").front().step, 2);
-                              EXPECT_EQ(program.last_trace("eval").step, 5);
-                              EXPECT_GE(program.scratch_bytes(), program.plan("train").scratch_bytes);
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    Program program(world, {{"train", large}, {"eval", small}}, {.kept_steps = 4});
+    EXPECT_TRUE(program.contains("train"));
+    EXPECT_FALSE(program.contains("decode"));
+    EXPECT_THROW(program.run("decode"), std::logic_error);
+    EXPECT_THROW(program.plan("decode"), std::logic_error);
+    EXPECT_EQ(program.plan("eval").graph, small);
+    EXPECT_EQ(program.plan("train").policy, "program");
+    EXPECT_EQ(program.state_bytes(), program.state().bytes());
+    for (std::int64_t step = 0; step < 6; ++step) program.run("eval", step);
+    EXPECT_TRUE(program.traces("train").empty());
+    EXPECT_EQ(program.traces("eval").size(), 4U);
+    EXPECT_EQ(program.traces("eval").front().step, 2);
+    EXPECT_EQ(program.last_trace("eval").step, 5);
+    EXPECT_GE(program.scratch_bytes(), program.plan("train").scratch_bytes);
+  });
 }
 
 TEST(Program, AGraphsOwnPolicyComesBeforeThatOfTheOptions) {
   const auto graph = executable_graph(2, 1, {.tasks = 3});
   const std::vector<ProgramGraph> graphs = {{"own", graph, policy::make_policy("random")}, {"other", graph}};
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              const Program named(world, graphs, {.policy = policy::make_policy("serial")});
-                              EXPECT_EQ(named.plan("own").policy, "random");
-                              EXPECT_EQ(named.plan("other").policy, "serial");
-                              EXPECT_EQ(Program(world, graphs, {}).plan("other").policy,
-                                        policy::default_policy()->name());
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const Program named(world, graphs, {.policy = policy::make_policy("serial")});
+    EXPECT_EQ(named.plan("own").policy, "random");
+    EXPECT_EQ(named.plan("other").policy, "serial");
+    EXPECT_EQ(Program(world, graphs, {}).plan("other").policy, policy::default_policy()->name());
+  });
   EXPECT_THROW(policy::named_policy("progam"), UserError);
 }
 
 TEST(Program, TheWatchdogSleepsBetweenSteps) {
   const auto graph = executable_graph(2, 1, {.tasks = 3});
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              const Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.02});
-                              std::this_thread::sleep_for(std::chrono::milliseconds(200));  // ten times its patience
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.02});
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // ten times its patience
+  });
 }
 
 // a → all-reduce r1 (data), b → all-reduce r2 (x), then c, which needs both.

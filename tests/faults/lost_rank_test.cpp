@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <filesystem>
-#include <optional>
 #include <string>
 
 #include "tests/base/messages.h"

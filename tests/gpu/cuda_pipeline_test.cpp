@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "ops/pipeline_layout.h"
 #include "runtime/policy/catalog/policies.h"

@@ -1,11 +1,9 @@
 // `weft compare` as a process: its output agrees with itself, simulated and measured; and its refusals.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
 #include "runtime/policy/catalog/policies.h"

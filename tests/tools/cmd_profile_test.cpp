@@ -1,7 +1,6 @@
 // `weft profile` as a process: its file, which planning commands read, and its refusals.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/base/messages.h"

@@ -1,7 +1,6 @@
 // `weft simulate` as a process: its texts, its files and its refusals.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>

@@ -2,7 +2,6 @@
 // and they work in their order.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <sstream>

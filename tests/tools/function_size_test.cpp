@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <regex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/tools/rooms.h"

@@ -1,12 +1,10 @@
 // Graph files in place of configurations, by the built `weft`: written, planned, simulated, compared, drawn, refused.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "inspect/formats/graph_file.h"
 #include "tests/graph/open_graph_sample.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "tests/tools/weft_folder.h"
 #include "tools/command_line/config_readers.h"

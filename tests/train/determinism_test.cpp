@@ -1,7 +1,6 @@
 // The bar: policies, thread counts and recomputation change no bit, and the number of ranks only roundings.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 #include <vector>
 

@@ -1,11 +1,8 @@
 // GELU within the products: on the CPU the bits of the step that computes it by itself.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
-#include "base/error.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "tests/base/messages.h"
 #include "tests/train/grid_run.h"

@@ -1,7 +1,6 @@
 // A small model's parameters with optimizer state, each value different, for tests that save and load them.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <vector>
 

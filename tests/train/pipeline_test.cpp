@@ -2,11 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "ops/pipeline_layout.h"
 #include "runtime/policy/catalog/policies.h"

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"

@@ -1,9 +1,6 @@
 // Runs with tuned products: they save their table, and a resumed run uses it again.
 #include <gtest/gtest.h>
 
-#include <optional>
-
-#include "base/error.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tests/base/messages.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/statvfs.h>
 
-#include <limits>
 #include <vector>
 
 #include "tests/base/messages.h"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <regex>
-#include <tuple>
 
 #include "tests/base/messages.h"
 

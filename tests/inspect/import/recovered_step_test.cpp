@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include "base/error.h"
 #include "inspect/import/kineto_file.h"
 #include "inspect/import/step_replay.h"
 #include "tests/base/messages.h"

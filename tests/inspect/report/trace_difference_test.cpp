@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "tests/base/messages.h"
 #include "tests/runtime/trace_sample.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/files/byte_source.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"

@@ -1,7 +1,6 @@
 // `weft search` as a process: its file simulates to the step that it tells, and wrong flags are refused.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

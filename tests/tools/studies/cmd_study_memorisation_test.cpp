@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "tests/study/memorisation/small_memorisation.h"

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>

@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/train/checkpoint/packed_spec.h"

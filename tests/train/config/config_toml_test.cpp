@@ -1,9 +1,6 @@
 // TOML files: layers of name and sizes, and refusals that name the line.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "base/error.h"
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
 #include "tests/base/messages.h"
 #include "tests/runtime/comm/ranks.h"

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/kernels/reference.h"
-
 namespace weft::cpu::testing {
 
 struct LossReference {

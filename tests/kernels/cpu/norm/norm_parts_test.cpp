@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <tuple>
 
 #include "tests/kernels/cpu/norm/norm_case.h"
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <set>
 #include <stdexcept>
-#include <thread>
 
 #include "base/error.h"
 #include "tests/base/messages.h"

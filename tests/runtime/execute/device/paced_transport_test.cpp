@@ -6,7 +6,6 @@
 #include <atomic>
 #include <vector>
 
-#include "tests/base/messages.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
 

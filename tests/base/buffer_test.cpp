@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 
 namespace weft {
 namespace {
@@ -36,12 +36,7 @@ TEST(Buffer, OfNothingIsEmpty) {
 }
 
 TEST(Buffer, NamesTheSizeThatTheSystemRefused) {
-  try {
-    const Buffer buffer(std::int64_t{1} << 60);
-    FAIL();
-  } catch (const RuntimeFault& fault) {
-    EXPECT_NE(std::string(fault.what()).find("1152921504606846976 bytes"), std::string::npos) << fault.what();
-  }
+  EXPECT_TRUE(refuses<RuntimeFault>([] { const Buffer buffer(std::int64_t{1} << 60); }, {"1152921504606846976 bytes"}));
 }
 
 }  // namespace

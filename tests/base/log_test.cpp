@@ -182,7 +182,7 @@ TEST_F(LogFile, ThatCantBeWrittenCostsAWarningAndNoMore) {
     Log(LogTopic::run).info("lost");
     Log(LogTopic::run).error("seen");
   });
-  EXPECT_TRUE(testing::has_parts(errors, {"weft: warning: ", "missing/log.txt", "No such file"}));
+  EXPECT_TRUE(has_parts(errors, {"weft: warning: ", "missing/log.txt", "No such file"}));
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 2);
   EXPECT_TRUE(errors.ends_with("weft: error: seen\n"));
   const std::string full = on_stderr([] {
@@ -191,7 +191,7 @@ TEST_F(LogFile, ThatCantBeWrittenCostsAWarningAndNoMore) {
     log.open("/dev/full");
     Log(LogTopic::run).info("lost");
   });
-  EXPECT_TRUE(testing::has_parts(full, {"weft: warning: ", "/dev/full", "No space left"}));
+  EXPECT_TRUE(has_parts(full, {"weft: warning: ", "/dev/full", "No space left"}));
   EXPECT_EQ(std::count(full.begin(), full.end(), '\n'), 1);
 }
 
@@ -218,7 +218,7 @@ TEST(LogLevels, AreNamed) {
   for (const char* name : {"error", "warning", "info", "debug", "trace"})
     EXPECT_EQ(to_string(log_level_of(name)), name);
   const std::string refusal = testing::message_of<UserError>([] { log_level_of("warn"); });
-  EXPECT_TRUE(testing::has_parts(refusal, {"\"warn\"", "error, warning, info, debug, trace", "--log-level warning"}));
+  EXPECT_TRUE(has_parts(refusal, {"\"warn\"", "error, warning, info, debug, trace", "--log-level warning"}));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace weft::testing {
 
 /// The message of the Error that `function` throws; "" if it throws none.
@@ -21,13 +23,21 @@ std::string message_of(Function function) {
 }
 
 /// Whether `text` holds every one of `parts`; shows the missing parts.
-inline ::testing::AssertionResult has_parts(const std::string& text, std::initializer_list<std::string_view> parts) {
+template <class Parts = std::initializer_list<std::string_view>>
+::testing::AssertionResult has_parts(std::string_view text, const Parts& parts) {
   for (const std::string_view part : parts) {
-    if (text.find(part) == std::string::npos) {
+    if (text.find(part) == std::string_view::npos) {
       return ::testing::AssertionFailure() << "no '" << part << "' in: \"" << text << '"';
     }
   }
   return ::testing::AssertionSuccess();
+}
+
+/// Whether `function` throws an Error whose message holds `parts`.
+template <class Error = UserError, class Function, class Parts = std::initializer_list<std::string_view>>
+::testing::AssertionResult refuses(Function function, const Parts& parts) {
+  const std::string message = message_of<Error>(function);
+  return message.empty() ? ::testing::AssertionFailure() << "accepted" : has_parts(message, parts);
 }
 
 inline bool contains(std::string_view text, std::string_view part) {
@@ -42,3 +52,9 @@ inline std::size_t count(std::string_view text, std::string_view part) {
 }
 
 }  // namespace weft::testing
+
+namespace weft {
+// For tests of every room.
+using testing::has_parts;
+using testing::refuses;
+}  // namespace weft

@@ -36,8 +36,8 @@ class TruncatedData : public ::testing::TestWithParam<const char*> {
     std::filesystem::resize_file(file, 10);
     const testing::Ending ending = child.wait();
     EXPECT_EQ(ending.exit_code, 3) << "signal " << ending.signal << ", " << child.errors();
-    EXPECT_TRUE(testing::has_parts(child.errors(), {"weft: error: ", "'" + file + "' was truncated", "it has 10 bytes",
-                                                    "had " + std::to_string(kBytes)}));
+    EXPECT_TRUE(has_parts(child.errors(), {"weft: error: ", "'" + file + "' was truncated", "it has 10 bytes",
+                                           "had " + std::to_string(kBytes)}));
   }
 
   const testing::TemporaryFolder folder_;

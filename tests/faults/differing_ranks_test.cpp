@@ -31,14 +31,12 @@ std::vector<std::string> two_folders(const testing::TemporaryFolder& folder, con
 class DifferingRanks : public ::testing::Test {
  protected:
   std::vector<std::string> training(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {"--steps", "2"};
-    all.insert(all.end(), more.begin(), more.end());
-    return testing::tiny_training(folder_.path("run").string(), all);
+    return testing::tiny_training(folder_.path("run").string(), testing::joined({"--steps", "2"}, more));
   }
   void expect_refused(const std::vector<std::string>& command, std::initializer_list<std::string_view> parts) const {
     testing::ChildProcess job(command);
     EXPECT_EQ(job.wait().exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(job.errors(), parts));
+    EXPECT_TRUE(has_parts(job.errors(), parts));
     EXPECT_EQ(job.output(), "");
     EXPECT_FALSE(std::filesystem::exists(folder_.path("run")));
   }
@@ -95,7 +93,7 @@ class DifferingFolders : public DifferingRanks {
     const testing::Ending ending = job.wait();
     EXPECT_TRUE(ending.in_time);
     EXPECT_EQ(ending.exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(job.errors(), parts));
+    EXPECT_TRUE(has_parts(job.errors(), parts));
     EXPECT_EQ(job.output(), "");
     EXPECT_FALSE(std::filesystem::exists(folder_.path("1/run")));
   }
@@ -168,8 +166,8 @@ TEST_F(DifferingFolders, ByTheCheckpointThatTheyEvaluate) {
   folder_.write("1/text", kText);
   testing::ChildProcess job(two_folders(folder_, {WEFT_EXECUTABLE, "eval", "run"}));
   EXPECT_EQ(job.wait().exit_code, 2);
-  EXPECT_TRUE(testing::has_parts(job.errors(),
-                                 {"weft: error: rank 1 has manifest digest = ", ", rank 0 has manifest digest = "}));
+  EXPECT_TRUE(
+      has_parts(job.errors(), {"weft: error: rank 1 has manifest digest = ", ", rank 0 has manifest digest = "}));
   EXPECT_EQ(job.output(), "");
 }
 

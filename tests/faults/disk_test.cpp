@@ -70,8 +70,7 @@ TEST_F(Disk, TooSmallForTheFirstCheckpointIsRefusedBeforeTraining) {
     testing::ChildProcess child(
         testing::tiny_training(folder_.path("small/run").string(), {"--steps", "2", "--ranks", ranks}));
     EXPECT_EQ(child.wait().exit_code, 2);
-    EXPECT_TRUE(
-        testing::has_parts(child.errors(), {"the first checkpoint needs ", "small/run' has ", " free", "fix: "}));
+    EXPECT_TRUE(has_parts(child.errors(), {"the first checkpoint needs ", "small/run' has ", " free", "fix: "}));
     EXPECT_EQ(child.output(), "");
     EXPECT_EQ(entries(folder_.path("small")), 0);
   }
@@ -85,7 +84,7 @@ TEST_F(Disk, ThatBecomesTooSmallEndsTheRunAndKeepsTheLastCheckpoint) {
   testing::ChildProcess child(
       testing::tiny_training(run_dir, {"--steps", "1000", "--ranks", "2", "--save-every", "1", "--keep-last", "0"}));
   EXPECT_EQ(child.wait().exit_code, 3);
-  EXPECT_TRUE(testing::has_parts(child.errors(), {"rank 0: checkpoint '", "can't be written: it needs ", " free"}));
+  EXPECT_TRUE(has_parts(child.errors(), {"rank 0: checkpoint '", "can't be written: it needs ", " free"}));
   const auto complete = train::complete_checkpoints(run_dir);
   ASSERT_FALSE(complete.empty());
   EXPECT_EQ(static_cast<std::size_t>(entries(train::checkpoints_of(run_dir))), complete.size());
@@ -105,7 +104,7 @@ TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
     testing::ChildProcess child(training({"--steps", "1000", "--resume", "auto", "--save-every", "2"}),
                                 {.file_bytes = largest_file(run_dir_) - 1, .as_nobody = false});
     EXPECT_EQ(child.wait().exit_code, 3);
-    EXPECT_TRUE(testing::has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
+    EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
     EXPECT_EQ(entries(train::checkpoints_of(run_dir_)), 1);
     EXPECT_EQ(testing::loaded_step(run_dir_), 2);
     fs::remove_all(run_dir_);
@@ -116,7 +115,7 @@ TEST_F(Disk, ARunFolderThatCannotBeMadeIsRefusedBeforeTraining) {
   folder_.write("file", "");
   testing::ChildProcess child(testing::tiny_training(folder_.path("file/run").string(), {"--steps", "2"}));
   EXPECT_EQ(child.wait().exit_code, 2);
-  EXPECT_TRUE(testing::has_parts(child.errors(), {"file/run", "Not a directory", "fix: --run-dir"}));
+  EXPECT_TRUE(has_parts(child.errors(), {"file/run", "Not a directory", "fix: --run-dir"}));
   EXPECT_EQ(child.output(), "");
 }
 
@@ -130,7 +129,7 @@ TEST_F(Disk, AReadOnlyRunFolderIsRefusedBeforeTraining) {
   const testing::Ending ending = child.wait();
   if (ending.exit_code == 127) GTEST_SKIP() << "another user can't run " << WEFT_EXECUTABLE;
   EXPECT_EQ(ending.exit_code, 2);
-  EXPECT_TRUE(testing::has_parts(child.errors(), {"run", "Permission denied", "fix: --run-dir"}));
+  EXPECT_TRUE(has_parts(child.errors(), {"run", "Permission denied", "fix: --run-dir"}));
   EXPECT_EQ(entries(run_dir_), 0);
 }
 
@@ -162,7 +161,7 @@ TEST_F(Disk, FullWhileExportingLeavesNothing) {
       testing::ChildProcess child(exporting(folder_.path(output).string()),
                                   {.file_bytes = largest - 1, .as_nobody = false});
       EXPECT_EQ(child.wait().exit_code, 3);
-      EXPECT_TRUE(testing::has_parts(child.errors(), {"can't be written: File too large"}));
+      EXPECT_TRUE(has_parts(child.errors(), {"can't be written: File too large"}));
       EXPECT_EQ(names(folder_.path()), before) << output;
     }
     EXPECT_EQ(names(folder_.path("there")), std::set<std::string>{"tokenizer.json"});

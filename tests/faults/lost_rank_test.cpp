@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <filesystem>
-#include <optional>
 #include <string>
 
 #include "tests/base/messages.h"
@@ -40,8 +38,8 @@ TEST_F(LostRank, KilledMakesTheLauncherEndTheOthers) {
   const testing::Ending ending = job_->wait();
   EXPECT_TRUE(ending.in_time);
   EXPECT_NE(ending.exit_code, 0);
-  EXPECT_TRUE(testing::has_parts(job_->errors(),
-                                 {"asked the run to stop", "rank 0:", "at collective '", "waits for its peers"}));
+  EXPECT_TRUE(
+      has_parts(job_->errors(), {"asked the run to stop", "rank 0:", "at collective '", "waits for its peers"}));
 }
 
 TEST_F(LostRank, StoppedIsNoticedByTheWatchdog) {
@@ -50,7 +48,7 @@ TEST_F(LostRank, StoppedIsNoticedByTheWatchdog) {
   const testing::Ending ending = job_->wait();
   EXPECT_TRUE(ending.in_time);
   EXPECT_EQ(ending.exit_code, 3);
-  EXPECT_TRUE(testing::has_parts(job_->errors(), {"rank 0:", "at collective '", "waits for its peers"}));
+  EXPECT_TRUE(has_parts(job_->errors(), {"rank 0:", "at collective '", "waits for its peers"}));
 }
 
 }  // namespace

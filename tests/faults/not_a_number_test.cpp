@@ -52,7 +52,7 @@ TEST_P(NotANumber, InTheLossEndsTheRun) {
   testing::ChildProcess child =
       run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--save-every", "1"});
   EXPECT_EQ(child.wait().exit_code, 3);
-  EXPECT_TRUE(testing::has_parts(child.errors(), {"step 0: the loss is ", "nan", "--check-nan"}));
+  EXPECT_TRUE(has_parts(child.errors(), {"step 0: the loss is ", "nan", "--check-nan"}));
   EXPECT_TRUE(train::complete_checkpoints(run_dir_).empty());
 }
 
@@ -64,7 +64,7 @@ TEST_P(NotANumber, IsTheLastRecordOfTheLog) {
   ASSERT_TRUE(errors.starts_with(begin) && errors.ends_with("\n")) << errors;
   EXPECT_TRUE(log.ends_with("run         " + errors.substr(begin.size()))) << log;
   const std::string last = log.substr(log.rfind('\n', log.size() - 2) + 1);
-  EXPECT_TRUE(testing::has_parts(last, {" error ", GetParam() == "1" ? " -  " : " rank "})) << last;
+  EXPECT_TRUE(has_parts(last, {" error ", GetParam() == "1" ? " -  " : " rank "})) << last;
 }
 
 TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
@@ -72,7 +72,7 @@ TEST_P(NotANumber, IsNamedByTheTaskThatMadeIt) {
       run({"--steps", "5", "--init-from", poisoned_weights("h.0.mlp.c_fc.bias"), "--check-nan"});
   EXPECT_EQ(child.wait().exit_code, 3);
   // The first use of the bias is in the evaluation before the first step.
-  EXPECT_TRUE(testing::has_parts(
+  EXPECT_TRUE(has_parts(
       child.errors(), {"eval, step 0: task 'eval.L0.mlp.up.fwd.gemm'", "wrote a NaN or an infinity to", "at [0, 0]"}));
 }
 
@@ -84,7 +84,7 @@ TEST_P(NotANumber, LeavesTheLastGoodCheckpoint) {
       run({"--steps", "1000", "--resume", "auto", "--save-every", "1", "--lr", "10", "--warmup", "0", "--schedule",
            "constant", "--clip", "0", "--weight-decay", "10", "--check-nan", "true"});
   EXPECT_EQ(child.wait().exit_code, 3);
-  EXPECT_TRUE(testing::has_parts(child.errors(), {"task '", "wrote a NaN"}));
+  EXPECT_TRUE(has_parts(child.errors(), {"task '", "wrote a NaN"}));
   const auto complete = train::complete_checkpoints(run_dir_);
   ASSERT_FALSE(complete.empty());
   EXPECT_GE(testing::loaded_step(run_dir_), 3);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,8 @@ TEST_P(StopSignal, SavesAndLeaves) {
     ASSERT_TRUE(testing::trains(child, run_dir_)) << child.errors();
     child.send(GetParam());
     ASSERT_EQ(child.wait().exit_code, 0) << child.errors();
-    EXPECT_TRUE(testing::has_parts(child.output(),
-                                   {"by a signal after step " + std::to_string(testing::loaded_step(run_dir_))}));
+    EXPECT_TRUE(has_parts(child.output(), {"by a signal after step " + std::to_string(testing::loaded_step(run_dir_)),
+                                           "weft train " + run_dir_ + "/config.toml --resume auto"}));
     std::filesystem::remove_all(run_dir_);
   }
 }
@@ -85,7 +84,7 @@ TEST_F(LongEvaluation, IsCutShortByASignal) {
     const testing::Ending ending = child.wait(std::chrono::seconds(30));
     ASSERT_TRUE(ending.in_time);
     EXPECT_EQ(ending.exit_code, 0) << child.errors();
-    EXPECT_TRUE(testing::has_parts(child.output(), {"by a signal after step 1 of 100000000"}));
+    EXPECT_TRUE(has_parts(child.output(), {"by a signal after step 1 of 100000000"}));
     expect_one_step_without_a_held_out_loss();
     std::filesystem::remove_all(run_dir_);
   }
@@ -112,7 +111,7 @@ TEST_F(LongEvaluation, IsCutShortByTheTimeLimit) {
   const testing::Ending ending = child.wait(std::chrono::seconds(30));
   ASSERT_TRUE(ending.in_time);
   EXPECT_EQ(ending.exit_code, 0) << child.errors();
-  EXPECT_TRUE(testing::has_parts(child.output(), {"by --max-time after step 1 of 100000000"}));
+  EXPECT_TRUE(has_parts(child.output(), {"by --max-time after step 1 of 100000000"}));
   expect_one_step_without_a_held_out_loss();
 }
 
@@ -132,7 +131,7 @@ TEST_F(LongEvaluation, OfACheckpointEndsWithoutALoss) {
   child.send(SIGTERM);
   const testing::Ending ending = child.wait(std::chrono::seconds(30));
   EXPECT_EQ(ending.exit_code, 3);
-  EXPECT_TRUE(testing::has_parts(child.errors(), {"stopped by a signal after ", " batches"}));
+  EXPECT_TRUE(has_parts(child.errors(), {"stopped by a signal after ", " batches"}));
   EXPECT_EQ(child.output(), "");
 }
 

@@ -41,7 +41,7 @@ TEST_F(UsedRunFolder, IsRefusedAsItIs) {
     words.insert(words.end(), command.begin(), command.end());
     testing::ChildProcess child(words);
     EXPECT_EQ(child.wait().exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(child.errors(), {"run' already holds a run", "--resume auto", "--overwrite"}));
+    EXPECT_TRUE(has_parts(child.errors(), {"run' already holds a run", "--resume auto", "--overwrite"}));
     EXPECT_EQ(child.output(), "");
   }
   EXPECT_EQ(metrics(), before);
@@ -77,7 +77,7 @@ TEST_F(UsedRunFolder, IsOneRunsUntilItsProcessEnds) {
        {std::vector<std::string>{"--resume", "auto"}, {"--overwrite"}, {"--steps", "1"}}) {
     std::string errors;
     EXPECT_EQ(train(more, &errors).exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(errors, {"is in use by process " + std::to_string(first.id())}));
+    EXPECT_TRUE(has_parts(errors, {"is in use by process " + std::to_string(first.id())}));
   }
   first.send(SIGKILL);
   ASSERT_EQ(first.wait().signal, SIGKILL);

@@ -34,9 +34,8 @@ TEST_F(CudaGrid, GridsThatShareTheGpu) {
         continue;  // half of them take long enough
       const testing::GridOutcome serial = testing::run_grid(testing::on_gpu(testing::small_run(family, dtype, {})));
       for (const graph::Grid& grid :
-           {testing::grid_of(2, 1, 1, 1), testing::grid_of(1, 2, 1, 1), testing::grid_of(1, 1, 2, 1),
-            testing::grid_of(1, 1, 1, 2), testing::grid_of(2, 2, 1, 1), testing::grid_of(1, 2, 2, 1),
-            testing::grid_of(2, 2, 2, 1)}) {
+           {graph::Grid{2, 1, 1, 1}, graph::Grid{1, 2, 1, 1}, graph::Grid{1, 1, 2, 1}, graph::Grid{1, 1, 1, 2},
+            graph::Grid{2, 2, 1, 1}, graph::Grid{1, 2, 2, 1}, graph::Grid{2, 2, 2, 1}}) {
         SCOPED_TRACE(std::string(ops::to_string(family)) + " " + std::string(to_string(dtype)) + " " +
                      graph::to_string(grid));
         testing::expect_near(testing::run_grid(testing::on_gpu(testing::small_run(family, dtype, grid))), serial,
@@ -47,7 +46,7 @@ TEST_F(CudaGrid, GridsThatShareTheGpu) {
 }
 
 TEST_F(CudaGrid, SchedulesDontChangeBits) {
-  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, testing::grid_of(2, 1, 2, 1));
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{2, 1, 2, 1});
   const testing::GridOutcome first = testing::run_grid(testing::on_gpu(run));
   for (const char* policy : {"serial", "axonn", "critical-path", "lhs", "random"}) {
     SCOPED_TRACE(policy);
@@ -60,7 +59,7 @@ TEST_F(CudaGrid, SchedulesDontChangeBits) {
 // The graph decides which products have an epilogue, so the bits are equal for all its schedules and rewrites.
 TEST_F(CudaGrid, GeluInProducts) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const graph::Grid& grid : {testing::grid_of(1, 1, 1, 1), testing::grid_of(1, 2, 1, 1)}) {
+    for (const graph::Grid& grid : {graph::Grid{1, 1, 1, 1}, graph::Grid{1, 2, 1, 1}}) {
       SCOPED_TRACE(std::string(to_string(dtype)) + " " + graph::to_string(grid));
       testing::GridRun run = testing::small_run(ops::Family::gpt2, dtype, grid);
       const testing::GridOutcome plain = testing::run_grid(testing::on_gpu(run));
@@ -76,7 +75,7 @@ TEST_F(CudaGrid, GeluInProducts) {
 }
 
 TEST_F(CudaGrid, AGraphReplaysTheSameBits) {
-  for (const graph::Grid& grid : {testing::grid_of(1, 1, 1, 1), testing::grid_of(1, 2, 1, 2)}) {
+  for (const graph::Grid& grid : {graph::Grid{1, 1, 1, 1}, graph::Grid{1, 2, 1, 2}}) {
     SCOPED_TRACE(graph::to_string(grid));
     const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, grid);
     testing::expect_equal(testing::run_grid(testing::on_gpu(run, true)), testing::run_grid(testing::on_gpu(run)));
@@ -84,7 +83,7 @@ TEST_F(CudaGrid, AGraphReplaysTheSameBits) {
 }
 
 TEST_F(CudaGrid, ALookDuringACaptureHarmsNothing) {
-  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, testing::grid_of(1, 1, 1, 2));
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{1, 1, 1, 2});
   int looks = 0;
   testing::GridRun watched = run;
   watched.make_executor = [&](comm::World& world, const execute::State& state) {

@@ -3,34 +3,23 @@
 
 #include <cstdint>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "runtime/comm/launch.h"
 #include "runtime/execute/cuda/nccl_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/nccl_calls.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft {
 namespace {
 
-class CudaNcclGrid : public testing::GpuTest {
- protected:
-  void SetUp() override {
-    testing::GpuTest::SetUp();
-    if (IsSkipped()) return;
-    constexpr std::size_t kRanks = 8;
-    const std::size_t found = execute::report_devices().devices.size();
-    if (found < kRanks) GTEST_SKIP() << "needs " << kRanks << " GPUs, found " << found;
-  }
-};
+class CudaNcclGrid : public testing::SeveralGpus<8> {};
 
 TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
-  const graph::Grid grid = testing::grid_of(2, 1, 2, 2);
-  std::ostringstream errors;
+  const graph::Grid grid = graph::Grid{2, 1, 2, 2};
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
     testing::NcclCalls calls(
@@ -39,14 +28,13 @@ TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
     calls.write(0);
     calls.enqueue();
     calls.expect(0);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+  testing::on_ranks(static_cast<int>(grid.ranks()), body);
 }
 
 // A run that doesn't fit because of its communicators' buffers is refused before the first step.
 TEST_F(CudaNcclGrid, BuffersCountAsMemory) {
-  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2));
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::f32, graph::Grid{1, 2, 1, 2});
   const auto exit_code_with = [&](std::int64_t memory_bytes) {
     testing::GridRun limited = run;
     limited.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
@@ -69,7 +57,7 @@ TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const testing::GridOutcome serial = testing::run_grid(testing::on_gpu(testing::small_run(family, dtype, {})));
-      for (const graph::Grid& grid : {testing::grid_of(2, 2, 2, 1), testing::grid_of(1, 1, 1, 4)}) {
+      for (const graph::Grid& grid : {graph::Grid{2, 2, 2, 1}, graph::Grid{1, 1, 1, 4}}) {
         SCOPED_TRACE(std::string(ops::to_string(family)) + " " + std::string(to_string(dtype)) + " " +
                      graph::to_string(grid));
         testing::expect_near(testing::run_grid(testing::on_gpus(testing::small_run(family, dtype, grid))), serial,
@@ -80,7 +68,7 @@ TEST_F(CudaNcclGrid, LossesAreThoseOfOneGpu) {
 }
 
 TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
-  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, testing::grid_of(2, 1, 2, 1));
+  const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{2, 1, 2, 1});
   const testing::GridOutcome first = testing::run_grid(testing::on_gpus(run));
   testing::expect_equal_under_policies(testing::on_gpus(run), first);
   testing::expect_equal(testing::run_grid(testing::on_gpus(run, true)), first);
@@ -89,8 +77,7 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
 // A second collective on each of two channels waits for a peer that never arrives; at a first one the host itself would
 // wait. Each must be abortable while the other waits.
 TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
-  const graph::Grid grid = testing::grid_of(2, 1, 1, 2);
-  std::ostringstream errors;
+  const graph::Grid grid = graph::Grid{2, 1, 1, 2};
   const auto body = [&](comm::World& world) {
     execute::CudaDevice device(world.rank());
     constexpr std::int64_t kCount = 4;
@@ -109,14 +96,12 @@ TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
     const execute::DeviceStream after = device.add_stream("after", execute::StreamPriority::normal);
     device.copy(after, memory, memory + kCount * 4, kCount * 4);
     EXPECT_NO_THROW(device.synchronize(after));
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(static_cast<int>(grid.ranks()), body, errors), 0) << errors.str();
+  testing::on_ranks(static_cast<int>(grid.ranks()), body);
 }
 
 // The other rank takes the communicator's id and then goes another way.
 TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     if (world.rank() == 0) {
       execute::CudaDevice device(0);
@@ -126,14 +111,13 @@ TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
       world.broadcast(id, 0);
     }
     world.barrier();
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(2, body, errors), 0) << errors.str();
+  testing::on_ranks(2, body);
 }
 
 TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(
-      testing::on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 2, 1, 2))));
+      testing::on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, graph::Grid{1, 2, 1, 2})));
 }
 
 }  // namespace

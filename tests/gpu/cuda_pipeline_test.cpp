@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "ops/pipeline_layout.h"
 #include "runtime/policy/catalog/policies.h"
@@ -15,13 +14,8 @@ namespace {
 
 testing::GridRun run_of(ops::Family family, DType dtype, const graph::Grid& grid, const std::string& policy) {
   testing::GridRun run = testing::small_run(family, dtype, grid);
-  run.model.layers = grid.pipe == 3 ? 6 : 4;
-  run.model.hidden = 16;
-  run.model.heads = run.model.kv_heads = 2;
-  run.model.ffn = 24;
-  run.model.vocab = 24;
-  run.model.context = run.step.seq_len = 8;
-  run.model.tied = family == ops::Family::gpt2;
+  run.model = testing::of_family(family, {.layers = grid.pipe == 3 ? 6 : 4, .heads = 2, .vocab = 24});
+  run.step.seq_len = run.model.context;
   run.step.micro_batch = 1;
   run.step.micro_batches = (grid.pipe == 3 ? 6 : 4) / grid.batch_ranks();
   run.step.clip = 0.5F;
@@ -78,16 +72,7 @@ TEST_F(CudaPipelines, ALostStageEndsTheRun) {
   testing::expect_a_lost_rank_ends(testing::on_gpu_staged(run_of(ops::Family::llama, DType::f32, {.pipe = 2}, "1f1b")));
 }
 
-class CudaNcclPipelines : public testing::GpuTest {
- protected:
-  void SetUp() override {
-    testing::GpuTest::SetUp();
-    if (IsSkipped()) return;
-    constexpr std::size_t kRanks = 4;
-    const std::size_t found = execute::report_devices().devices.size();
-    if (found < kRanks) GTEST_SKIP() << "needs " << kRanks << " GPUs, found " << found;
-  }
-};
+class CudaNcclPipelines : public testing::SeveralGpus<4> {};
 
 // All sums are of at most two numbers beside zeros, so NCCL's order adds them to the same bits.
 TEST_F(CudaNcclPipelines, BitsAreThoseOfOneGpu) {

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <optional>
-#include <random>
 
 #include "tests/gpu/operation_case.h"
 #include "tests/kernels/document_starts.h"

@@ -20,7 +20,7 @@ TEST_F(CudaStaged, HasTheBitsOfLocal) {
     DType dtype;
     bool emulated_too;  // emulated GPUs are slow: each grid with one type
   };
-  const graph::Grid rows = testing::grid_of(2, 1, 1, 2), columns = testing::grid_of(1, 2, 2, 1);
+  const graph::Grid rows = graph::Grid{2, 1, 1, 2}, columns = graph::Grid{1, 2, 2, 1};
   for (const Case& each : {Case{rows, DType::f32, true}, Case{rows, DType::bf16, false},
                            Case{columns, DType::f32, false}, Case{columns, DType::bf16, true}}) {
     if (testing::kEmulated && !each.emulated_too) continue;
@@ -32,7 +32,7 @@ TEST_F(CudaStaged, HasTheBitsOfLocal) {
 
 TEST_F(CudaStaged, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(
-      testing::on_gpu_staged(testing::small_run(ops::Family::gpt2, DType::f32, testing::grid_of(1, 1, 1, 2))));
+      testing::on_gpu_staged(testing::small_run(ops::Family::gpt2, DType::f32, graph::Grid{1, 1, 1, 2})));
 }
 
 // A single rank: its sum is its own data, a gather is a copy.

@@ -14,15 +14,10 @@
 namespace weft::testing {
 
 inline GridRun small_run(ops::Family family, DType dtype, const graph::Grid& grid) {
+  const bool llama = family == ops::Family::llama;
   GridRun run;
-  run.model.family = family;
-  run.model.layers = 2;
-  run.model.hidden = 64;
-  run.model.heads = 4;
-  run.model.kv_heads = family == ops::Family::llama ? 2 : 4;
-  run.model.ffn = family == ops::Family::llama ? 96 : 256;
-  run.model.vocab = 120;
-  run.model.context = 32;
+  run.model = of_family(family, {.hidden = 64, .ffn = llama ? 96 : 256, .vocab = 120, .context = 32});
+  run.model.tied = true;
   run.step.seq_len = 32;
   run.step.dtype = dtype;
   run.step.grid = grid;
@@ -73,10 +68,7 @@ inline GridRun on_gpus(GridRun run, bool graphs = false, bool share_a_gpu = fals
 inline void expect_near(const GridOutcome& actual, const GridOutcome& expected, double tolerance) {
   ASSERT_EQ(actual.exit_code, 0) << actual.errors;
   ASSERT_EQ(expected.exit_code, 0) << expected.errors;
-  ASSERT_EQ(actual.losses.size(), expected.losses.size());
-  for (std::size_t i = 0; i < actual.losses.size(); ++i) {
-    EXPECT_NEAR(actual.losses[i], expected.losses[i], tolerance * expected.losses[i]) << "step " << i;
-  }
+  expect_near(actual.losses, expected.losses, tolerance, "loss");
 }
 
 }  // namespace weft::testing

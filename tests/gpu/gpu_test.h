@@ -29,6 +29,18 @@ class GpuTest : public ::testing::Test {
   }
 };
 
+/// Skips its tests where there are fewer GPUs.
+template <std::size_t kGpus>
+class SeveralGpus : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    const std::size_t found = execute::report_devices().devices.size();
+    if (found < kGpus) GTEST_SKIP() << "needs " << kGpus << " GPUs, found " << found;
+  }
+};
+
 /// Device memory for one test.
 class GpuMemory {
  public:

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <string>
@@ -13,6 +12,7 @@
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/machine_writer.h"
 #include "tests/gpu/gpu_test.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/ranks_on_nodes.h"
 
 namespace weft::train {
@@ -49,14 +49,12 @@ class MeasureGpu : public testing::GpuTest {
   static std::vector<cost::Machine> measured(int ranks, std::vector<std::string>& told) {
     std::vector<cost::Machine> machines(static_cast<std::size_t>(ranks));
     const MachineSizes sizes = tiny_sizes();
-    std::ostringstream errors;
     const auto body = [&](comm::World& world) {
       const auto timer = make_gpu_timer(world, sizes);
       machines[static_cast<std::size_t>(world.rank())] =
           measure_machine(world, "gpus", sizes, *timer, [&](const Status& status) { told.push_back(status.text); });
-      return 0;
     };
-    EXPECT_EQ(comm::run_ranks(ranks, body, errors), 0) << errors.str();
+    testing::on_ranks(ranks, body);
     return machines;
   }
 
@@ -138,18 +136,13 @@ TEST_F(MeasureGpu, GroupsMayHaveArraysOfDifferentSizes) {
 }
 
 TEST_F(MeasureGpu, RanksThatShareAGpuAreRefused) {
-  std::ostringstream errors;
   const MachineSizes sizes = tiny_sizes();
-  const int code = comm::run_ranks(
-      2,
-      [&](comm::World& world) {
-        testing::RanksOnNodes shared(world, 1);  // both take the first GPU
-        make_gpu_timer(shared, sizes);
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 2);
-  EXPECT_NE(errors.str().find("2 ranks and 1 GPU;"), std::string::npos) << errors.str();
+  const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
+    testing::RanksOnNodes shared(world, 1);  // both take the first GPU
+    make_gpu_timer(shared, sizes);
+  });
+  EXPECT_EQ(end.code, 2);
+  EXPECT_NE(end.errors.find("2 ranks and 1 GPU;"), std::string::npos) << end.errors;
 }
 
 }  // namespace

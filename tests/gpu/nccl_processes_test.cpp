@@ -120,7 +120,7 @@ bool NcclProcesses::has_gpu_ = false;
 
 // With four ranks, groups of two run along x and data, and one of four is the world.
 graph::Grid flat_grid(int ranks) {
-  return ranks == 2 ? testing::grid_of(1, 1, 2, 1) : testing::grid_of(2, 1, 1, 2);
+  return ranks == 2 ? graph::Grid{1, 1, 2, 1} : graph::Grid{2, 1, 1, 2};
 }
 std::vector<Channel> flat_channels(const comm::World& world) {
   return world.size() == 2 ? std::vector{Channel::z_gather, Channel::z_scatter, Channel::world}

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/base/messages.h"
 #include "tests/graph/every_operation.h"
 #include "tests/graph/schema_graph.h"
 
@@ -18,12 +19,7 @@ using testing::TaskOfSchema;
 /// The builder's message about a task; "" if it accepts the task.
 std::string refusal(const TaskOfSchema& made, Arguments arguments = Arguments::of_schema) {
   GraphBuilder builder(arguments);
-  try {
-    made.add_to(builder);
-  } catch (const std::logic_error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::message_of<std::logic_error>([&] { made.add_to(builder); });
 }
 
 bool says(const std::string& text, const std::string& part) {

@@ -1,8 +1,6 @@
 // Every operation, once plain and once with all optional arguments, and a graph of them made from their schemas.
 #pragma once
 
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/graph.h"

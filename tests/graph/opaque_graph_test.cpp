@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
 #include "graph/groups.h"
 #include "tests/graph/open_graph_sample.h"
 

@@ -52,7 +52,7 @@ TEST(OpenGraph, RefusesNamesAndIndices) {
   using Class = OpenClass;
   using Open = OpenGraph;
   const auto refused = [](const auto& change, std::initializer_list<std::string_view> parts) {
-    EXPECT_TRUE(testing::has_parts(refusal_after(change), parts));
+    EXPECT_TRUE(has_parts(refusal_after(change), parts));
   };
   refused([](Open& g, Class&) { g.classes.clear(); }, {"no classes"});
   refused([](Open&, Class& c) { c.tasks.clear(); }, {"no tasks"});
@@ -87,7 +87,7 @@ TEST(OpenGraph, RefusesContradictions) {
   using Class = OpenClass;
   using Open = OpenGraph;
   const auto refused = [](const auto& change, std::initializer_list<std::string_view> parts) {
-    EXPECT_TRUE(testing::has_parts(refusal_after(change), parts));
+    EXPECT_TRUE(has_parts(refusal_after(change), parts));
   };
   refused([](Open&, Class& c) { c.edges[0] = {1, 0}; }, {"from task 'b' to 'a'", "an order that the edges allow"});
   refused([](Open&, Class& c) { c.edges[0].confidence = 1.5; }, {"confidence 1.5"});

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "base/error.h"

@@ -10,21 +10,16 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "tests/ops/tiny_model.h"
 
 namespace weft::ops {
 namespace {
 
 /// Sizes that x, y and z of 1, 2, 3 and 4 divide, except the vocabulary.
 ModelConfig model_of(Family family, std::int64_t kv_heads, std::int64_t vocab, bool tied) {
-  ModelConfig model;
-  model.family = family;
-  model.layers = 2;
-  model.hidden = 48;
-  model.heads = 12;
+  ModelConfig model =
+      testing::of_family(family, {.layers = 2, .hidden = 48, .heads = 12, .ffn = 36, .vocab = vocab, .context = 10});
   model.kv_heads = kv_heads;
-  model.ffn = 36;
-  model.vocab = vocab;
-  model.context = 10;
   model.tied = tied;
   return model;
 }

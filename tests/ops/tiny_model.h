@@ -13,19 +13,28 @@
 
 namespace weft::testing {
 
-/// Two layers of width 16; llama with two key/value heads and an untied head, gpt2 with a tied one.
-inline ops::ModelConfig tiny_model(ops::Family family) {
+struct ModelSizes {
+  std::int64_t layers = 2, hidden = 16, heads = 4, kv_heads = 2, ffn = 24, vocab = 19, context = 8;
+};
+
+/// These sizes as gpt2, which has a tied head and keys and values of every head, or as llama with an untied head.
+inline ops::ModelConfig of_family(ops::Family family, const ModelSizes& sizes) {
   ops::ModelConfig model;
   model.family = family;
-  model.layers = 2;
-  model.hidden = 16;
-  model.heads = 4;
-  model.kv_heads = family == ops::Family::llama ? 2 : 4;
-  model.ffn = 24;
-  model.vocab = 19;
-  model.context = 8;
+  model.layers = sizes.layers;
+  model.hidden = sizes.hidden;
+  model.heads = sizes.heads;
+  model.kv_heads = family == ops::Family::gpt2 ? sizes.heads : sizes.kv_heads;
+  model.ffn = sizes.ffn;
+  model.vocab = sizes.vocab;
+  model.context = sizes.context;
   model.tied = family == ops::Family::gpt2;
   return model;
+}
+
+/// Two layers of width 16; llama with two key/value heads and an untied head, gpt2 with a tied one.
+inline ops::ModelConfig tiny_model(ops::Family family) {
+  return of_family(family, {});
 }
 
 /// What the model types of Hugging Face add to llama, at the sizes of tiny_model().

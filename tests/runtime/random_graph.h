@@ -1,7 +1,6 @@
 // Random graphs and a policy that orders them at random, all from seeds, for tests of planner and checker.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>

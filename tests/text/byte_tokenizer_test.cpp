@@ -28,8 +28,8 @@ TEST(ByteTokenizer, RefusesIdsOutOfRange) {
   const auto decode = [](std::int32_t id) {
     return testing::message_of<UserError>([&] { ByteTokenizer().decode(std::vector<std::int32_t>{1, id}); });
   };
-  EXPECT_TRUE(testing::has_parts(decode(257), {"token 1 has id 257", "257 (bytes)"}));
-  EXPECT_TRUE(testing::has_parts(decode(-1), {"token 1 has id -1"}));
+  EXPECT_TRUE(has_parts(decode(257), {"token 1 has id 257", "257 (bytes)"}));
+  EXPECT_TRUE(has_parts(decode(-1), {"token 1 has id -1"}));
 }
 
 TEST(ByteTokenizer, NamesItsTokens) {

@@ -1,9 +1,9 @@
 // Bad input, given to the command itself: it leaves with exit code 2 and a message that names the found value and the
-// fix, it writes nothing, and it takes no memory to speak of.
+// fix, it writes nothing, and it takes no memory to speak of. Some inputs of every kind: tests of their readers have
+// all.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
@@ -39,9 +40,8 @@ void expect_refused(const testing::TemporaryFolder& folder, const Arguments& arg
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
-  EXPECT_NE(result.errors.find("\n  fix: "), std::string::npos) << result.errors;
-  for (const std::string& part : parts)
-    EXPECT_NE(result.errors.find(part), std::string::npos) << part << "\nnot in " << result.errors;
+  EXPECT_TRUE(has_parts(result.errors, {"\n  fix: "}));
+  EXPECT_TRUE(has_parts(result.errors, parts));
   EXPECT_EQ(files_below(folder.path()), before);
 }
 
@@ -91,36 +91,19 @@ TEST(BadInput, Data) {
   const std::vector<Case> cases = {
       {"empty.txt", "", {}, {"empty.txt' is empty"}},
       {"binary.txt", text + std::string(1, '\0') + text, {}, {"isn't text: it has a NUL byte at 4000"}},
-      {"short.txt", "too short", {}, {"has 10 tokens to train on", "129 or more"}},
-      {"short_held_out.txt", std::string(9, 'a'), {"--seq-len", "4"}, {"0 held-out tokens"}},
-      {"vocabulary.txt", text, {"--model.vocab", "256"}, {"vocabulary.txt' is text", "--model.vocab 257"}},
       {"vocabulary.txt", text, {"--model", "gpt2-124m"}, {"a vocabulary of 50257", "--model.vocab 257"}},
       {"rows.jsonl", R"({"text": ")" + text + "\"}\n", {}, {"rows.jsonl' is a JSON file"}},
-      {"array.bin", "\x93NUMPY" + text, {}, {"array.bin' is a NumPy array"}},
-      {"ids.bin", token_file(0, 0, 0, 2000, 4, 5).substr(1024), {}, {"--data-dtype u32"}},
-      {"ids16.bin", token_file(20240520, 1, 2000, 2000, 2, 257), {}, {"token 0 has id 257", "ids below 257"}},
       {"ids32.bin", token_file(20240801, 7, 2000, 2000, 4, 0xffffffff), {}, {"token 0 has id 4294967295"}},
       {"bare_ids.bin",
        std::string(4000, '\xff'),
        {"--model.vocab", "50257"},
        {"token 0 has id 65535", "token 0 has id 4294967295", "below 50257"}},
-      {"truncated.bin",
-       token_file(20240520, 1, 2000, 1999, 2, 1),
-       {},
-       {"has 5022 bytes", "5024 bytes for the 2000 tokens"}},
       {"count.bin", token_file(20240520, 1, 0xffffffff, 10, 2, 1), {}, {"8589935614 bytes for the 4294967295 tokens"}},
-      {"no_header.bin", token_file(20240520, 1, 0, 0, 2, 1).substr(0, 100), {}, {"is truncated: 100 bytes"}},
-      {"version.bin", token_file(20240520, 9, 0, 0, 2, 1), {}, {"has format version 9", "version 1"}},
-      {"model.bin", token_file(20240326, 3, 0, 0, 2, 1), {}, {"is an llm.c model"}},
-      {"odd.bin", std::string(4001, '\1'), {}, {"an odd number"}},
-      {"empty.bin", "", {}, {"empty.bin' is empty"}},
   };
   for (const Case& bad : cases) {
     const testing::TemporaryFolder folder;
     folder.write(bad.name, bad.content);
-    Arguments arguments{"train", "--run-dir", "run", "--data", bad.name};
-    arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
-    expect_refused(folder, arguments, bad.parts);
+    expect_refused(folder, testing::joined({"train", "--run-dir", "run", "--data", bad.name}, bad.flags), bad.parts);
   }
   expect_little_memory();
 }
@@ -132,10 +115,7 @@ TEST(BadInput, DataPaths) {
   folder.write("mixed/text.txt", "a");
   folder.write("mixed/ids.bin", "a");
   fs::create_directory(folder.path("none"));
-  const auto train = [](Arguments flags) {
-    flags.insert(flags.begin(), {"train", "--run-dir", "run"});
-    return flags;
-  };
+  const auto train = [](const Arguments& flags) { return testing::joined({"train", "--run-dir", "run"}, flags); };
   expect_refused(folder, train({"--data", "missing.txt"}), {"'missing.txt' doesn't exist"});
   expect_refused(folder, train({"--data", std::string(5000, 'x')}), {"doesn't exist"});
   expect_refused(folder, train({"--data", "none"}), {"holds no text and no tokens"});
@@ -155,29 +135,13 @@ TEST(BadInput, Weights) {
     std::vector<std::string> parts;
   };
   const std::vector<Case> cases = {
-      {"", {"has 0 bytes"}},
       {"1234567", {"has 7 bytes"}},
-      {std::string(100, '\xff'), {"claims a header of 18446744073709551615 bytes"}},
       {little_endian(std::uint64_t{1} << 60, 8) + "{}", {"claims a header of 1152921504606846976 bytes"}},
-      {safetensors("[]", ""), {"has no JSON header"}},
       {safetensors(R"({"a":)" + four, std::string(16, 'x')), {"isn't valid JSON"}},
-      {safetensors("{\"\xff\":1}", ""), {"isn't valid JSON"}},
       {safetensors(R"({"a":)" + nested(100'000) + "}", ""), {"nests values more than 64 deep"}},
-      {safetensors(R"({"a":)" + four + R"(,"a":)" + four + "}", std::string(16, 'x')), {"has the key \"a\" twice"}},
-      {safetensors(R"({"a":)" + four + "}", std::string(12, 'x')), {"has 12 bytes of tensors", "16"}},
-      {safetensors(R"({"a":)" + four + "}", std::string(20, 'x')), {"has 20 bytes of tensors", "16"}},
-      {safetensors(R"({"a":)" + four + R"(,"b":{"dtype":"F32","shape":[4],"data_offsets":[8,24]}})",
-                   std::string(24, 'x')),
-       {"tensor 'b' begins at byte 8", "no overlap"}},
-      {safetensors(R"({"a":)" + four + R"(,"b":{"dtype":"F32","shape":[4],"data_offsets":[20,36]}})",
-                   std::string(36, 'x')),
-       {"tensor 'b' begins at byte 20", "no holes"}},
       {safetensors(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""),
        {"more than 2^64 bytes"}},
       {safetensors(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})", ""), {"a.shape[0] is -4"}},
-      {safetensors(R"({"a":{"dtype":"F32","shape":[1e400],"data_offsets":[0,16]}})", ""), {"isn't valid JSON"}},
-      {safetensors(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[16,0]}})", ""), {"data_offsets is [16,0]"}},
-      {safetensors(R"({"a":{"dtype":"Q4","shape":[4],"data_offsets":[0,2]}})", "xx"), {"dtype is \"Q4\"", "F32"}},
       {safetensors(R"({"\u001b[2Ja":1})", ""), {"\\u001b[2Ja"}},
       {safetensors(R"({"a":)" + four + "}", std::string(16, 'x')), {"has no tensor 'wte.weight'"}},
   };
@@ -214,11 +178,10 @@ TEST(BadInput, WeightFolders) {
 
 TEST(BadInput, Checkpoints) {
   const testing::TemporaryFolder folder;
-  const testing::CommandResult good = testing::run_weft(
+  const testing::CommandResult good = testing::succeeded(testing::run_weft(
       {"train", "--model.layers", "1", "--model.hidden", "16", "--model.heads", "2", "--seq-len", "8", "--global-batch",
        "1", "--steps", "1", "--eval-sequences", "1", "--trace-steps", "0", "--run-dir", "good"},
-      folder.path().string());
-  ASSERT_EQ(good.exit_code, 0) << good.errors;
+      folder.path().string()));
   const std::string step = "good/checkpoints/step_00000001/";
   const std::string manifest = testing::TemporaryFolder::read(folder.path(step + "manifest.json"));
   const std::string model = testing::TemporaryFolder::read(folder.path(step + "model.safetensors"));
@@ -232,16 +195,8 @@ TEST(BadInput, Checkpoints) {
     return text;
   };
   const std::vector<Case> cases = {
-      {"manifest.json", "", {"manifest.json' isn't valid JSON"}},
-      {"manifest.json", manifest.substr(0, manifest.size() / 2), {"isn't valid JSON"}},
-      {"manifest.json", std::string(100, '\xff'), {"isn't valid JSON"}},
-      {"manifest.json", "[1]", {"isn't the manifest of a checkpoint"}},
       {"manifest.json", "{\"format\":" + nested(100'000) + "}", {"nests values more than 64 deep"}},
       {"manifest.json", replaced(manifest, "{", "{\"step\": 1,"), {"has the key \"step\" twice"}},
-      {"manifest.json", replaced(manifest, "\"version\": ", "\"version\": 9"), {"has version 9"}},
-      {"manifest.json", replaced(manifest, "\"step\": 1", "\"step\": -1"), {"step is -1"}},
-      {"manifest.json", replaced(manifest, "\"step\": 1", "\"step\": 1e300"), {"step is 1e+300"}},
-      {"manifest.json", replaced(manifest, "\"step\": 1", "\"step\": 2"), {"it was altered"}},
       {"manifest.json",
        replaced(manifest, "\"model.safetensors\"", "\"../model.safetensors\""),
        {"../model.safetensors"}},
@@ -288,27 +243,8 @@ TEST(BadInput, ConfigurationFiles) {
       {std::string(1000, '\xff'), {"bad.toml line 1"}},
       {std::string(1 << 20, '#'), {"is larger than 65536 bytes"}},
       {"steps = 1\nlearning-rate = 1\n", {"line 2: unknown key \"learning-rate\""}},
-      {"stpes = 1\n", {"did you mean steps?"}},
-      {"[modle]\nlayers = 2\n", {"unknown table [modle]"}},
-      {"[model]\nlayer = 2\n", {"did you mean model.layers?"}},
-      {"steps = 1\nsteps = 2\n", {"line 2"}},
-      {"steps = \"3\"\n", {"steps is \"3\""}},
-      {"steps = 1.5\n", {"steps is 1.5"}},
-      {"steps = -1\n", {"steps = -1 is out of range"}},
-      {"steps = 9223372036854775808\n", {"line 1"}},
-      {"lr = nan\n", {"lr = nan is out of range"}},
-      {"lr = inf\n", {"lr = inf is out of range"}},
-      {"lr = 1e400\n", {"line 1"}},
       {"run-dir = \"a\\u0000b\"\n", {"is not plain text"}},
       {"a = " + nested(10'000), {"line 1"}},
-      {std::string("a") +
-           [] {
-             std::string dots;
-             for (int i = 0; i < 30'000; ++i) dots += ".a";
-             return dots;
-           }() +
-           " = 1\n",
-       {"line 1"}},
       {"[model]\nhidden = 100\nheads = 3\n", {"heads that divide the hidden size"}},
       {"[model]\nfamily = \"llama\"\nheads = 8\nkv-heads = 3\n", {"key/value heads that divide the heads"}},
       {"[model]\nfamily = \"gtp2\"\n", {"did you mean \"gpt2\"?"}},
@@ -331,25 +267,13 @@ TEST(BadInput, Flags) {
     std::vector<std::string> parts;
   };
   const std::vector<Case> cases = {
-      {{"--stpes", "5"}, {"did you mean --steps?"}},
-      {{"--set", "model.layer=2"}, {"did you mean model.layers?"}},
       {{"--set", "=2"}, {"unknown key"}},
       {{"--set", std::string(100'000, 'x') + "=2"}, {"unknown key", "(100"}},
-      {{"--steps", "-1"}, {"--steps = -1 is out of range"}},
       {{"--steps", "0"}, {"steps = 0 and epochs = 0"}},
       {{"--steps", "5", "--epochs", "2"}, {"steps = 5 and epochs = 2", "leave one out"}},
       {{"--goldfish", "k=1"}, {"--goldfish: k = 1 is out of range"}},
       {{"--goldfish", "h=100000"}, {"contexts that fit into a sequence"}},
       {{"--keep-best", "--no-save"}, {"keep-best with save = false"}},
-      {{"--steps", "9223372036854775808"}, {"is out of range"}},
-      {{"--steps", "1e3"}, {"is not an integer"}},
-      {{"--steps", ""}, {"is not an integer"}},
-      {{"--seed", "-1"}, {"is out of range"}},
-      {{"--lr", "1e400"}, {"is out of range"}},
-      {{"--lr", "nan"}, {"is out of range"}},
-      {{"--lr", "0,5"}, {"is not a number"}},
-      {{"--dropout", "1"}, {"is out of range"}},
-      {{"--model.hidden", "-64"}, {"is out of range"}},
       {{"--model.hidden", "100", "--model.heads", "3"}, {"set model.heads to one of 1, 2, 4, 5"}},
       {{"--model.family", "llama", "--model.heads", "8", "--model.kv-heads", "3"}, {"set model.kv-heads to one of"}},
       {{"--model", "tinny"}, {"did you mean --model tiny?"}},
@@ -373,14 +297,11 @@ TEST(BadInput, Flags) {
       {{"--policy", "programm"}, {"program"}},
       {{"--min-lr", "1"}, {"is above lr"}},
       {{"--resume", "a", "--init-from", "b"}, {"only one: resume"}},
-      {{"--dtype", "fp16"}, {"is unknown", "fp32, bf16"}},
   };
   for (const Case& bad : cases) {
     const testing::TemporaryFolder folder;
     folder.write("ids.bin", token_file(20240801, 7, 2000, 2000, 4, 1));
-    Arguments arguments{"train", "--run-dir", "run"};
-    arguments.insert(arguments.end(), bad.flags.begin(), bad.flags.end());
-    expect_refused(folder, arguments, bad.parts);
+    expect_refused(folder, testing::joined({"train", "--run-dir", "run"}, bad.flags), bad.parts);
   }
   expect_little_memory();
 }
@@ -392,7 +313,6 @@ TEST(BadInput, FlagsOfTheOtherCommands) {
   expect_refused(folder, {"generate", "run", "--max-tokens", "99999999999999999999"}, {"--max-tokens"});
   expect_refused(folder, {"generate", "run", "--seed", "x"}, {"--seed"});
   expect_refused(folder, {"eval", "run", "--seq-len", "0x10"}, {"doesn't exist"});
-  expect_refused(folder, {"graph", "-o", "a.pdf"}, {".dot, .svg, .png, .html, .json"});
   expect_refused(folder, {"graph", "--kind", "inference"}, {"--kind"});
   expect_refused(folder, {"graph", "--policy", "none-such", "-o", "a.dot"}, {"none-such"});
   expect_refused(folder, {"graph", "--model.heads", "7", "-o", "a.dot"}, {"model.heads = 7"});

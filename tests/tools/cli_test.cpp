@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/base/messages.h"
@@ -15,37 +13,17 @@
 namespace weft::tools {
 namespace {
 
-/// A configuration file of the test's own, gone with it.
-class TomlFile {
- public:
-  explicit TomlFile(std::string_view text) {
-    const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ =
-        (std::filesystem::path(::testing::TempDir()) / (std::string("weft_cli_") + test->name() + ".toml")).string();
-    std::ofstream(path_) << text;
-  }
-  ~TomlFile() { std::filesystem::remove(path_); }
-  TomlFile(const TomlFile&) = delete;
-  TomlFile& operator=(const TomlFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 /// Refused as input: exit code 2, nothing on standard output, and `parts` in the message.
 void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) {
   const testing::CommandResult result = testing::run_weft(arguments);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.output, "");
   EXPECT_TRUE(result.errors.starts_with("weft: error: ")) << result.errors;
-  for (const std::string& part : parts)
-    EXPECT_TRUE(testing::contains(result.errors, part)) << part << "\nin " << result.errors;
+  EXPECT_TRUE(has_parts(result.errors, parts));
 }
 
 TEST(Cli, HelpOfEveryCommandHasExamples) {
-  const testing::CommandResult top = testing::run_weft({"--help"});
-  EXPECT_EQ(top.exit_code, 0);
+  const testing::CommandResult top = testing::succeeded(testing::run_weft({"--help"}));
   for (const std::string command : {"train", "eval", "generate", "graph", "doctor"}) {
     EXPECT_TRUE(testing::contains(top.output, command));
     const testing::CommandResult help = testing::run_weft({command, "--help"});
@@ -61,8 +39,7 @@ TEST(Cli, EveryKeyIsAFlagOfTrain) {
 }
 
 TEST(Cli, VersionNamesCompilerAndBuild) {
-  const testing::CommandResult result = testing::run_weft({"--version"});
-  EXPECT_EQ(result.exit_code, 0);
+  const testing::CommandResult result = testing::succeeded(testing::run_weft({"--version"}));
   EXPECT_TRUE(result.output.starts_with("weft 0.1.0 (")) << result.output;
 }
 
@@ -106,8 +83,7 @@ TEST(Cli, TheFirstWordIsACommand) {
   expect_refused({"help", "trian"}, {"did you mean train?"});
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"help"}, {"help", "train"}, {"help", "trace", "diff"}}) {
-    const testing::CommandResult help = testing::run_weft(words);
-    EXPECT_EQ(help.exit_code, 0);
+    const testing::CommandResult help = testing::succeeded(testing::run_weft(words));
     std::vector<std::string> flag(words.begin() + 1, words.end());
     flag.emplace_back("--help");
     EXPECT_EQ(help.output, testing::run_weft(flag).output);
@@ -116,7 +92,8 @@ TEST(Cli, TheFirstWordIsACommand) {
 
 // A switch alone is true and takes no file for its value.
 TEST(Cli, SwitchesOfAConfigurationAreOfOneStyle) {
-  const TomlFile file("steps = 3\n");
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.write("run.toml", "steps = 3\n");
   const auto zero1 = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "train");
     words.emplace_back("--dump-config");
@@ -127,20 +104,15 @@ TEST(Cli, SwitchesOfAConfigurationAreOfOneStyle) {
     EXPECT_EQ(config.steps, 3);
     return config.zero1;
   };
-  EXPECT_TRUE(zero1({"--zero-1", file.path()}));
-  EXPECT_TRUE(zero1({"--zero-1", "true", file.path()}));
-  EXPECT_TRUE(zero1({file.path(), "--no-zero-1", "--zero-1=on"}));
-  EXPECT_FALSE(zero1({"--zero-1", "false", file.path()}));
-  EXPECT_FALSE(zero1({"--zero-1=false", file.path()}));
-  EXPECT_FALSE(zero1({"--no-zero-1", file.path()}));
-  EXPECT_FALSE(zero1({file.path(), "--zero_1", "--no_zero_1"}));
-  expect_refused({"train", file.path(), "--zero-1=maybe"}, {"--zero-1 = \"maybe\"", "expected true, false, on or off"});
-  expect_refused({"train", file.path(), "--fuse-gelu=1"}, {"expected true, false, on or off"});
-}
-
-TEST(Cli, NegativeSeedsAreRefused) {
-  expect_refused({"generate", "runs/a", "--seed", "-1"}, {"--seed"});
-  expect_refused({"train", "--seed", "-1"}, {"--seed = -1 is out of range"});
+  EXPECT_TRUE(zero1({"--zero-1", file}));
+  EXPECT_TRUE(zero1({"--zero-1", "true", file}));
+  EXPECT_TRUE(zero1({file, "--no-zero-1", "--zero-1=on"}));
+  EXPECT_FALSE(zero1({"--zero-1", "false", file}));
+  EXPECT_FALSE(zero1({"--zero-1=false", file}));
+  EXPECT_FALSE(zero1({"--no-zero-1", file}));
+  EXPECT_FALSE(zero1({file, "--zero_1", "--no_zero_1"}));
+  expect_refused({"train", file, "--zero-1=maybe"}, {"--zero-1 = \"maybe\"", "expected true, false, on or off"});
+  expect_refused({"train", file, "--fuse-gelu=1"}, {"expected true, false, on or off"});
 }
 
 TEST(Cli, MissingAndUnexpectedArguments) {
@@ -149,26 +121,6 @@ TEST(Cli, MissingAndUnexpectedArguments) {
   expect_refused({"train", "no/such/file.toml"}, {"no/such/file.toml can't be read"});
   expect_refused({"generate"}, {"run is required"});
   expect_refused({"generate", "runs/a", "--top-k", "many"}, {"--top-k"});
-}
-
-TEST(Cli, WrongValuesNameTheFlag) {
-  expect_refused({"train", "--steps", "ten"}, {"--steps = \"ten\" is not an integer"});
-  expect_refused({"train", "--lr", "-1"}, {"--lr = -1 is out of range"});
-  expect_refused({"train", "--set", "lr=fast"}, {"--set: lr = \"fast\" is not a number"});
-  expect_refused({"train", "--set", "lr"}, {"--set lr has no value"});
-  expect_refused({"train", "--grid", "x=3"}, {"model.hidden = 256 does not divide by x = 3"});
-  expect_refused({"train", "--ranks", "3"}, {"--global-batch 6 or 9"});
-  expect_refused({"graph", "-o", "step.pdf"}, {".dot, .svg, .png, .html, .json"});
-}
-
-TEST(Cli, MistakesInAFileNameTheLine) {
-  const TomlFile file("steps = 3\nlearning-rate = 1.0\n");
-  expect_refused({"train", file.path()}, {file.path() + " line 2: unknown key \"learning-rate\""});
-}
-
-TEST(Cli, WrongTypeInAFileNamesTheLine) {
-  const TomlFile file("steps = \"3\"\n");
-  expect_refused({"train", file.path()}, {file.path() + " line 1: steps is \"3\"; expected integer"});
 }
 
 TEST(Cli, PathsMayBeGivenAgain) {
@@ -191,10 +143,10 @@ TEST(Cli, PathsMayBeGivenAgain) {
 }
 
 TEST(Cli, FlagsOverrideTheFile) {
-  const TomlFile file("steps = 3\nlr = 0.25\n");
-  const testing::CommandResult result = testing::run_weft(
-      {"train", file.path(), "--steps=5", "--seq_len", "16", "--set", "model.layers=2", "--dump-config"});
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.write("run.toml", "steps = 3\nlr = 0.25\n");
+  const testing::CommandResult result = testing::succeeded(
+      testing::run_weft({"train", file, "--steps=5", "--seq_len", "16", "--set", "model.layers=2", "--dump-config"}));
   train::RunConfig config;
   train::load_toml_text(config, result.output, "dump");
   EXPECT_EQ(config.steps, 5);
@@ -204,8 +156,7 @@ TEST(Cli, FlagsOverrideTheFile) {
 }
 
 TEST(Cli, DoctorReportsInTextAndJson) {
-  const testing::CommandResult text = testing::run_weft({"doctor"});
-  EXPECT_EQ(text.exit_code, 0) << text.output;
+  const testing::CommandResult text = testing::succeeded(testing::run_weft({"doctor"}));
   EXPECT_TRUE(testing::contains(text.output, "oneDNN"));
   const testing::CommandResult result = testing::run_weft({"doctor", "--json"});
   const nlohmann::json report = nlohmann::json::parse(result.output, nullptr, false);

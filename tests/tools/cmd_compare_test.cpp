@@ -1,14 +1,13 @@
 // `weft compare` as a process: its output agrees with itself, simulated and measured; and its refusals.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 
 #include "runtime/policy/catalog/policies.h"
+#include "tests/base/messages.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {
@@ -121,31 +120,28 @@ TEST_F(CompareCommand, PoliciesByNameWithParametersRewritesAndStreams) {
 }
 
 TEST_F(CompareCommand, PrintsATableAndWritesItToAFile) {
-  const testing::CommandResult result =
-      weft("compare", {"--ranks", "2", "--policies", "serial", "program", "-o", "table.md", "--markdown", "--quiet"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result = testing::succeeded(
+      weft("compare", {"--ranks", "2", "--policies", "serial", "program", "-o", "table.md", "--markdown", "--quiet"}));
   EXPECT_EQ(result.errors, "");
-  EXPECT_TRUE(has(result.output, "custom, 2 ranks (x=1,y=1,z=1,data=2), 4 sequences of 16 tokens a step, on laptop\n"))
-      << result.output;
-  EXPECT_TRUE(has(result.output, "| serial "));
-  EXPECT_TRUE(has(result.output, "No order can take less than"));
-  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("table.md")), result.output);
+  EXPECT_TRUE(
+      has_parts(result.output, {"custom, 2 ranks (x=1,y=1,z=1,data=2), 4 sequences of 16 tokens a step, on laptop\n",
+                                "| serial ", "No order can take less than"}));
+  EXPECT_EQ(read("table.md"), result.output);
 }
 
 TEST_F(CompareCommand, AFileIsWhatItsNameSays) {
   const json printed = compare(
       {"--ranks", "2", "--policies", "serial", "program", "-o", "a.csv", "-o", "a.md", "-o", "a.json", "-o", "kept"});
-  const auto read = [&](const char* name) { return testing::TemporaryFolder::read(folder_.path(name)); };
-  EXPECT_EQ(json::parse(read("a.json")), printed);
+  EXPECT_EQ(read_json("a.json"), printed);
   const std::string csv = read("a.csv");
   EXPECT_TRUE(csv.starts_with("policy,step_ms,")) << csv;
   EXPECT_TRUE(has(csv, "\nprogram," + printed.at("policies").at(1).at("step_ms").dump() + ",")) << csv;
   EXPECT_TRUE(has(read("a.md"), "\n\n| policy "));
-  EXPECT_TRUE(std::filesystem::exists(folder_.path("kept/comparison.json")));
+  EXPECT_TRUE(exists("kept/comparison.json"));
   expect_refused("compare", {"--policies", "serial", "-o", "a.txt"}, {"a.txt", ".csv, .md or .json"});
   expect_refused("compare", {"--policies", "serial", "--ranks", "2", "--measure", "-o", "new.csv", "-o", "a.txt"},
                  {"a.txt", ".csv, .md or .json"});
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("new.csv")));
+  EXPECT_FALSE(exists("new.csv"));
 }
 
 TEST_F(CompareCommand, PlansUnderMemoryLimits) {
@@ -211,7 +207,7 @@ TEST_F(CompareCommand, MeasuresPipelines) {
   const std::vector<std::string> words = {"--grid", "pipe=2", "--measure", "--measured-rounds", "3"};
   const json report = compare(testing::joined(
       words, {"--profile-steps", "1", "--policies", "gpipe", "interleaved", "1f1b", "-o", "pipelines.json"}));
-  EXPECT_EQ(json::parse(testing::TemporaryFolder::read(folder_.path("pipelines.json"))), report);
+  EXPECT_EQ(read_json("pipelines.json"), report);
   const auto policies = by_policy(report);
   ASSERT_EQ(policies.size(), 3U);
   EXPECT_TRUE(policies.at("interleaved").contains("refused")) << "four stages of two layers";
@@ -233,20 +229,16 @@ TEST_F(CompareCommand, MeasuresPipelines) {
     EXPECT_LT(measured.at("bubble_share").get<double>(), 1);
   }
   // By a profile of a file, nothing but the schedules is measured.
-  ASSERT_EQ(weft("profile", {"--grid", "pipe=2", "--profile-steps", "1", "--rounds", "1", "-o", "p.json"}).exit_code,
-            0);
+  testing::succeeded(weft("profile", {"--grid", "pipe=2", "--profile-steps", "1", "--rounds", "1", "-o", "p.json"}));
   const testing::CommandResult by_file =
-      weft("compare", testing::joined(words, {"--profile", "p.json", "--policies", "1f1b"}));
-  ASSERT_EQ(by_file.exit_code, 0) << by_file.errors;
+      testing::succeeded(weft("compare", testing::joined(words, {"--profile", "p.json", "--policies", "1f1b"})));
   EXPECT_EQ(by_file.errors.find("step 1 of"), std::string::npos) << by_file.errors;
-  for (const char* part : {"measured", "off", "ranked alike"})
-    EXPECT_NE(by_file.output.find(part), std::string::npos) << part << " isn't in\n" << by_file.output;
+  EXPECT_TRUE(has_parts(by_file.output, {"measured", "off", "ranked alike"}));
 }
 
 TEST_F(CompareCommand, AProfileOfAFileAndAPolicyWithoutAPlan) {
-  ASSERT_EQ(
-      weft("profile", {"--ranks", "2", "-o", "p.json", "--profile-steps", "1", "--rounds", "1", "--quiet"}).exit_code,
-      0);
+  testing::succeeded(
+      weft("profile", {"--ranks", "2", "-o", "p.json", "--profile-steps", "1", "--rounds", "1", "--quiet"}));
   ASSERT_EQ(weft("plan", {"--grid", "x=2", "-o", "other.json"}).exit_code, 0);
   const json report = compare({"--ranks", "2", "--policies", "file:other.json", "serial", "--profile", "p.json",
                                "--measure", "--measured-rounds", "2"});
@@ -263,17 +255,13 @@ TEST_F(CompareCommand, RefusesWhatItCannotUse) {
   expect_refused("compare", {"--policies", "serial,program"},
                  {"unknown policy \"serial,program\"", "as separate words: --policies serial program"});
   expect_refused("compare", {"--policies", "axonn:oars=on"}, {"oar"});
-  expect_refused("compare", {"--policies", "file:missing.json"}, {"missing.json"});
-  expect_refused("compare", {"--profile", "missing.json"}, {"missing.json"});
   expect_refused("compare", {"--profile", "broken.json"}, {"broken.json has version 9"});
-  expect_refused("compare", {"--machine", "frontyer"}, {"unknown machine", "frontier"});
   expect_refused("compare", {"--streams", "0"}, {"--streams"});
   expect_refused("compare", {"--memory", "-1"}, {"--memory"});
   expect_refused("compare", {"--measured-rounds", "0"}, {"--measured-rounds"});
   expect_refused("compare", {"--policies", "serial", "-o", "no/such/folder.json"}, {"no/such"});
   expect_refused("compare", {"--measure", "--ranks", "2", "--policies", "serial", "-o", "no/such/folder.json"},
                  {"no/such"});
-  expect_refused("compare", {"--rewrites", "buckets"}, {"bucket"});
 }
 
 }  // namespace

@@ -3,38 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/base/temporary_folder.h"
-#include "tests/tools/run_command.h"
+#include "tests/tools/weft_folder.h"
 
 namespace weft::tools {
 namespace {
 
-class HuggingFaceFolder : public ::testing::TestWithParam<const char*> {
+class HuggingFaceFolder : public testing::WeftFolder, public ::testing::WithParamInterface<const char*> {
  protected:
   HuggingFaceFolder() { std::filesystem::copy(golden(), folder_.path("model")); }
-
   static std::string golden() { return std::string(WEFT_SOURCE_DIR) + "/tests/reference/golden/" + GetParam(); }
-  nlohmann::json config() const {
-    return nlohmann::json::parse(testing::TemporaryFolder::read(folder_.path("model/config.json")));
-  }
   static nlohmann::json expected() {
     return nlohmann::json::parse(testing::TemporaryFolder::read(golden() + "/expected.json"));
   }
-  testing::CommandResult weft(const std::vector<std::string>& arguments) const {
-    return testing::run_weft(arguments, folder_.path().string());
-  }
   /// The result of `weft eval` of a folder on the tokens.
   nlohmann::json evaluated(const std::string& folder) const {
-    const testing::CommandResult result = weft({"eval", folder, "--val-data", "model/tokens.bin", "--json"});
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    return result.exit_code == 0 ? nlohmann::json::parse(result.output) : nlohmann::json();
+    return object_of({"eval", folder, "--val-data", "model/tokens.bin"});
   }
-
-  const testing::TemporaryFolder folder_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, HuggingFaceFolder,
@@ -49,47 +36,43 @@ TEST_P(HuggingFaceFolder, HasTheLossOfTransformers) {
 }
 
 TEST_P(HuggingFaceFolder, ExportedOnceMoreHasTheSameLoss) {
-  ASSERT_EQ(weft({"export", "model", "-o", "again", "--shard-size", "8KB"}).exit_code, 0);
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("again/model.safetensors")));
+  ASSERT_EQ(run({"export", "model", "-o", "again", "--shard-size", "8KB"}).exit_code, 0);
+  EXPECT_FALSE(exists("again/model.safetensors"));
   EXPECT_EQ(evaluated("again").at("val_loss"), evaluated("model").at("val_loss"));
-  EXPECT_EQ(weft({"export", "model", "-o", "again"}).exit_code, 2);  // nothing is overwritten
-  EXPECT_EQ(weft({"export", "model", "-o", "other", "--shard-size", "many"}).exit_code, 2);
+  EXPECT_EQ(run({"export", "model", "-o", "again"}).exit_code, 2);  // nothing is overwritten
+  EXPECT_EQ(run({"export", "model", "-o", "other", "--shard-size", "many"}).exit_code, 2);
 }
 
 TEST_P(HuggingFaceFolder, GeneratesIds) {
-  const testing::CommandResult result =
-      weft({"generate", "model", "--prompt-ids", "5,7", "--max-tokens", "3", "--temperature", "0", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result = testing::succeeded(
+      run({"generate", "model", "--prompt-ids", "5,7", "--max-tokens", "3", "--temperature", "0", "--json"}));
   const auto json = nlohmann::json::parse(result.output);
   EXPECT_EQ(json.at("prompt_ids"), nlohmann::json({5, 7}));
   EXPECT_EQ(json.at("ids").size(), 3U);
-  EXPECT_EQ(weft({"generate", "model", "--prompt", "a"}).exit_code, 2);
-  EXPECT_EQ(weft({"generate", "model", "--prompt-ids", "5,200"}).exit_code, 2);
+  EXPECT_EQ(run({"generate", "model", "--prompt", "a"}).exit_code, 2);
+  EXPECT_EQ(run({"generate", "model", "--prompt-ids", "5,200"}).exit_code, 2);
 }
 
 // A training that starts there has the loss that an evaluation of the folder has.
 TEST_P(HuggingFaceFolder, IsWhereATrainingStarts) {
-  const auto train = [&](std::vector<std::string> more) {
-    std::vector<std::string> words = {"train",       "--init-from",      "model",   "--data", "model/tokens.bin",
-                                      "--val-data",  "model/tokens.bin", "--steps", "1",      "--json",
-                                      "--save=false"};
-    words.insert(words.end(), more.begin(), more.end());
-    return weft(words);
+  const auto train = [&](const Words& more) {
+    return run(testing::joined({"train", "--init-from", "model", "--data", "model/tokens.bin", "--val-data",
+                                "model/tokens.bin", "--steps", "1", "--json", "--save=false"},
+                               more));
   };
-  const testing::CommandResult result = train({"--run-dir", "run"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result = testing::succeeded(train({"--run-dir", "run"}));
   const auto json = nlohmann::json::parse(result.output);
   EXPECT_NEAR(json.at("first_val_loss").get<double>(), expected().at("loss").get<double>(), 1e-6);
 
   EXPECT_EQ(train({"--run-dir", "other", "--model.heads", "2"}).exit_code, 2);
   EXPECT_EQ(train({"--run-dir", "other", "--model", "tiny"}).exit_code, 2);
-  auto changed = config();
+  auto changed = read_json("model/config.json");
   changed["hidden_act"] = changed["activation_function"] = "relu";
   folder_.write("model/config.json", changed.dump());
   EXPECT_EQ(train({"--run-dir", "other"}).exit_code, 2);
   folder_.write("model/config.json", "not json");
   EXPECT_EQ(train({"--run-dir", "other"}).exit_code, 2);
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("other")));
+  EXPECT_FALSE(exists("other"));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -117,8 +116,8 @@ TEST_F(ExplainCommandTest, HalvesTheMicroBatch) {
               whole.at("step_ms").get<double>() - half.at("step_ms").get<double>(), 1e-9);
   EXPECT_FALSE(half.contains("halved"));
   const testing::CommandResult text = weft("explain", kOnTwo);
-  EXPECT_TRUE(has(text.output, "Micro-batches of half the size, which add gradients in another order")) << text.output;
-  EXPECT_TRUE(has(text.output, "--micro-batch 1\n"));
+  EXPECT_TRUE(has_parts(text.output,
+                        {"Micro-batches of half the size, which add gradients in another order", "--micro-batch 1\n"}));
 }
 
 TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
@@ -135,17 +134,13 @@ TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
 TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   const std::vector<std::string> words = {"--grid",   "x=2",    "--micro-batch",  "1",
                                           "--policy", "serial", "--model.layers", "6"};
-  const testing::CommandResult result = weft("explain", words);
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result = testing::succeeded(weft("explain", words));
   const json report = explain(words);
   EXPECT_GT(report.at("collectives").size(), 40U);
   // Paragraphs begin after an empty line and name what is exposed.
   EXPECT_LE(testing::count(result.output, "    cause"), 12U) << result.output;
-  EXPECT_TRUE(has(result.output, "mb*.L*.")) << result.output;
-  EXPECT_TRUE(has(result.output, ", ×")) << result.output;
-  EXPECT_TRUE(has(result.output, "    worst  mb")) << result.output;
-  EXPECT_TRUE(has(result.output, "\nWhat the step's length comes from, by phase:\n"));
-  EXPECT_TRUE(has(result.output, "change no bit"));
+  EXPECT_TRUE(has_parts(result.output, {"mb*.L*.", ", ×", "    worst  mb",
+                                        "\nWhat the step's length comes from, by phase:\n", "change no bit"}));
 }
 
 TEST_F(ExplainCommandTest, OneCollective) {
@@ -254,11 +249,8 @@ TEST_F(ExplainCommandTest, ARankAlone) {
 
 TEST_F(ExplainCommandTest, RefusesWhatItCannotUse) {
   ASSERT_EQ(weft("plan", {"--grid", "x=2", "-o", "other.json"}).exit_code, 0);
-  expect_refused("explain", {"--policy", "serail"}, {"unknown policy \"serail\"", "write \"serial\""});
   expect_refused("explain", {"--ranks", "2", "--policy", "file:other.json"}, {"other.json"});
-  expect_refused("explain", {"--profile", "missing.json"}, {"missing.json"});
   expect_refused("explain", {"--profile", "text.txt"}, {"text.txt"});
-  expect_refused("explain", {"--machine", "dgx-h1000"}, {"unknown machine", "dgx-h100"});
   expect_refused("explain", {"--most", "-1"}, {"--most"});
   const std::vector<std::string> serial = testing::joined(kOnTwo, {"--policy", "serial"});
   for (const auto& [numbers, part] : std::vector<std::pair<std::string, std::string>>{{"99", "there is no remedy 99"},
@@ -270,7 +262,7 @@ TEST_F(ExplainCommandTest, RefusesWhatItCannotUse) {
   }
   expect_refused("explain", testing::joined(serial, {"-o", "no.json"}), {"-o without --apply"});
   expect_refused("explain", testing::joined(serial, {"--apply", "1", "-o", "missing/no.json"}), {"missing"});
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("no.json")));
+  EXPECT_FALSE(exists("no.json"));
   expect_refused("explain", {"--grid", "x=3"}, {"x"});
 }
 

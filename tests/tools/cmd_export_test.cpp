@@ -8,53 +8,31 @@
 #include <string>
 #include <vector>
 
-#include "tests/base/messages.h"
-#include "tests/base/temporary_folder.h"
-#include "tests/tools/run_command.h"
+#include "tests/tools/weft_folder.h"
 
 namespace weft::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-class ExportCommand : public ::testing::Test {
+class ExportCommand : public testing::WeftFolder {
  protected:
-  ExportCommand() {
-    std::string text;
-    while (text.size() < 4000) text += "warp and weft, a loom of yarn\n";
-    folder_.write("text.txt", text);
-  }
-
-  testing::CommandResult run(const std::vector<std::string>& arguments) const {
-    return testing::run_weft(arguments, folder_.path().string());
-  }
+  ExportCommand() { write_text(); }
   /// A run of two steps, with a checkpoint after each.
-  void train(const std::string& run_dir, const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {
-        "train",           "--run-dir", run_dir,          "--quiet", "--data",      "text.txt", "--model.layers", "1",
-        "--model.hidden",  "16",        "--model.heads",  "4",       "--model.ffn", "24",       "--model.vocab",  "257",
-        "--model.context", "16",        "--global-batch", "4",       "--threads",   "1",        "--trace-steps",  "0",
-        "--steps",         "2",         "--save-every",   "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    const testing::CommandResult result = run(words);
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  void train(const std::string& run_dir, const Words& more) const {
+    const Words words = {"train",          "--run-dir", run_dir,          "--quiet", "--data",          "text.txt",
+                         "--model.layers", "1",         "--model.hidden", "16",      "--model.heads",   "4",
+                         "--model.ffn",    "24",        "--model.vocab",  "257",     "--model.context", "16",
+                         "--global-batch", "4",         "--threads",      "1",       "--trace-steps",   "0",
+                         "--steps",        "2",         "--save-every",   "1"};
+    output(testing::joined(words, more));
   }
-  void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& parts) const {
-    const testing::CommandResult result = run(arguments);
-    EXPECT_EQ(result.exit_code, 2) << result.errors;
-    EXPECT_EQ(result.output, "");
-    EXPECT_TRUE(testing::has_parts(result.errors, {"weft: error: ", "\n  fix: "})) << result.errors;
-    for (const std::string& part : parts) EXPECT_TRUE(testing::has_parts(result.errors, {part}));
-  }
-  std::string read(const std::string& path) const { return testing::TemporaryFolder::read(folder_.path(path)); }
   std::vector<std::string> files_of(const std::string& path) const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_.path(path))) names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
-
-  const testing::TemporaryFolder folder_;
 };
 
 class ExportedFamily : public ExportCommand, public ::testing::WithParamInterface<const char*> {};
@@ -73,10 +51,8 @@ TEST_P(ExportedFamily, OfAGridIsTheModelThatOneRankSaves) {
   train("cut", with({"--grid", "x=2,y=2,z=2", "--zero-1", "true"}));
   // A single rank takes the cut weights and changes none.
   train("one", with({"--init-from", "cut/checkpoints/step_00000002", "--lr", "0"}));
-  const testing::CommandResult cut = run({"export", "cut", "-o", "out/cut"});
-  ASSERT_EQ(cut.exit_code, 0) << cut.errors;
-  EXPECT_TRUE(testing::has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of cut/", "step 2, "}))
-      << cut.output;
+  const testing::CommandResult cut = testing::succeeded(run({"export", "cut", "-o", "out/cut"}));
+  EXPECT_TRUE(has_parts(cut.output, {"out/cut/model.safetensors: ", " f32 parameters of cut/", "step 2, "}));
   EXPECT_EQ(files_of("out/cut"),
             (std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}));
   ASSERT_EQ(run({"export", "one/checkpoints/step_00000002", "-o", "out/one"}).exit_code, 0);
@@ -98,15 +74,14 @@ TEST_P(ExportedFamily, IsTheModelAgain) {
     return dump.substr(std::min(dump.find("[model]"), dump.size()));
   };
   const std::string expected = sizes({"train", "run", "--dump-config"});
-  EXPECT_TRUE(testing::has_parts(expected, {"norm-eps = 3e-06", "ffn = 24"}));
+  EXPECT_TRUE(has_parts(expected, {"norm-eps = 3e-06", "ffn = 24"}));
   EXPECT_EQ(sizes({"train", "--model", "hf", "--dump-config"}), expected);
   for (const std::string command : {"simulate", "search", "graph", "compare", "explain", "memory", "plan"}) {
     EXPECT_EQ(sizes({command, "--model", "./hf/", "--dump-config"}), expected) << command;
   }
-  const testing::CommandResult trained =
-      run({"train", "--model", "hf", "--run-dir", "again", "--steps", "1", "--data", "text.txt", "--threads", "1"});
-  EXPECT_EQ(trained.exit_code, 0) << trained.errors;
-  EXPECT_TRUE(testing::has_parts(trained.errors, {"weft: warning: model = hf gives sizes alone", "--init-from hf"}));
+  const testing::CommandResult trained = testing::succeeded(
+      run({"train", "--model", "hf", "--run-dir", "again", "--steps", "1", "--data", "text.txt", "--threads", "1"}));
+  EXPECT_TRUE(has_parts(trained.errors, {"weft: warning: model = hf gives sizes alone", "--init-from hf"}));
   const std::string stored = read("again/config.toml");
   EXPECT_EQ(stored.substr(stored.find("[model]")), expected);
 }
@@ -115,22 +90,21 @@ TEST_P(ExportedFamily, IsTheModelAgain) {
 TEST_P(ExportedFamily, AdaptersAreExportedAloneOrMerged) {
   train("base", {"--model.family", GetParam()});
   train("adapted", {"--init-from", "base", "--lora", "rank=3,on=qkv+mlp", "--lr", "0.05", "--grid", "x=2,y=2"});
-  const testing::CommandResult resumed = run({"train", "--resume", "adapted", "--steps", "3", "--grid", "z=2,data=2",
-                                              "--ranks", "4", "--threads", "1", "--quiet"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  testing::succeeded(run({"train", "--resume", "adapted", "--steps", "3", "--grid", "z=2,data=2", "--ranks", "4",
+                          "--threads", "1", "--quiet"}));
 
-  const testing::CommandResult alone = run({"export", "adapted", "-o", "adapters", "--base", "their/base"});
-  ASSERT_EQ(alone.exit_code, 0) << alone.errors;
-  EXPECT_TRUE(testing::has_parts(alone.output, {"adapter_model.safetensors: ", "the adapters of adapted/", "step 3"}));
+  const testing::CommandResult alone =
+      testing::succeeded(run({"export", "adapted", "-o", "adapters", "--base", "their/base"}));
+  EXPECT_TRUE(has_parts(alone.output, {"adapter_model.safetensors: ", "the adapters of adapted/", "step 3"}));
   EXPECT_EQ(files_of("adapters"), (std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors",
                                                             "tokenizer.json", "tokenizer_config.json"}));
-  EXPECT_TRUE(testing::has_parts(read("adapters/adapter_config.json"), {R"("base_model_name_or_path": "their/base")"}));
+  EXPECT_TRUE(has_parts(read("adapters/adapter_config.json"), {R"("base_model_name_or_path": "their/base")"}));
   ASSERT_EQ(run({"export", "adapted", "-o", "merged", "--merge"}).exit_code, 0);
   // The base is known after a resume, and to a run that begins with the adapters.
   train("again", {"--init-from", "adapted"});
   for (const std::string name : {"adapted", "again"}) {
     ASSERT_EQ(run({"export", name, "-o", name + "-peft"}).exit_code, 0);
-    EXPECT_TRUE(testing::has_parts(read(name + "-peft/adapter_config.json"), {R"("base_model_name_or_path": "base")"}));
+    EXPECT_TRUE(has_parts(read(name + "-peft/adapter_config.json"), {R"("base_model_name_or_path": "base")"}));
   }
 
   const auto loss = [&](const std::string& model) {
@@ -143,9 +117,9 @@ TEST_P(ExportedFamily, AdaptersAreExportedAloneOrMerged) {
   EXPECT_NEAR(loss("merged"), adapted, 1e-6 * adapted);
   EXPECT_GT(std::abs(loss("base") - adapted), 1e-3);
 
-  expect_refused({"export", "base", "-o", "out", "--merge"}, {"--merge, and base/", "has no adapters"});
-  expect_refused({"export", "adapted", "-o", "out", "--merge", "--base", "x"}, {"--base = x for a whole model"});
-  expect_refused({"export", "adapted", "-o", "adapters"}, {"adapter_model.safetensors' exists"});
+  expect_refusal({"export", "base", "-o", "out", "--merge"}, {"--merge, and base/", "has no adapters"});
+  expect_refusal({"export", "adapted", "-o", "out", "--merge", "--base", "x"}, {"--base = x for a whole model"});
+  expect_refusal({"export", "adapted", "-o", "adapters"}, {"adapter_model.safetensors' exists"});
 }
 
 // Moments and master weights of the adapters are in the checkpoint, and the base is as it was.
@@ -157,8 +131,7 @@ TEST_F(ExportCommand, AdaptersGoOnBitForBit) {
   };
   adapted("straight", "3");
   adapted("broken", "1");
-  const testing::CommandResult resumed = run({"train", "--resume", "broken", "--steps", "3", "--quiet"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  testing::succeeded(run({"train", "--resume", "broken", "--steps", "3", "--quiet"}));
   for (const std::string name : {"straight", "broken"}) {
     ASSERT_EQ(run({"export", name, "-o", name + "-peft"}).exit_code, 0);
   }
@@ -166,30 +139,30 @@ TEST_F(ExportCommand, AdaptersGoOnBitForBit) {
 }
 
 TEST_F(ExportCommand, AdaptersNeedAModel) {
-  expect_refused({"train", "--lora", "rank=2", "--data", "text.txt", "--run-dir", "run"}, {"lora without init-from"});
-  EXPECT_FALSE(fs::exists(folder_.path("run")));
+  expect_refusal({"train", "--lora", "rank=2", "--data", "text.txt", "--run-dir", "run"}, {"lora without init-from"});
+  EXPECT_FALSE(exists("run"));
 }
 
 TEST_F(ExportCommand, TakesARunsNewestCheckpointOrTheOneNamed) {
   train("run", {"--grid", "x=2,z=2"});
   const testing::CommandResult newest = run({"export", "run", "--output", "two"});
-  EXPECT_TRUE(testing::has_parts(newest.output, {", step 2, "})) << newest.output;
+  EXPECT_TRUE(has_parts(newest.output, {", step 2, "})) << newest.output;
   const testing::CommandResult named = run({"export", "run/checkpoints/step_00000001", "-o", "one"});
-  EXPECT_TRUE(testing::has_parts(named.output, {", step 1, "})) << named.output;
+  EXPECT_TRUE(has_parts(named.output, {", step 1, "})) << named.output;
   EXPECT_FALSE(read("one/model.safetensors") == read("two/model.safetensors"));
 }
 
 TEST_F(ExportCommand, RefusesAndWritesNothing) {
   train("run", {"--grid", "z=2"});
-  expect_refused({"export", "missing", "-o", "out"}, {"'missing' doesn't exist"});
-  expect_refused({"export", "text.txt", "-o", "out"}, {"config.json"});
-  expect_refused({"export", "run"}, {"--output"});
-  expect_refused({"export", "run", "-o", "text.txt/out"}, {"text.txt/out", "-o "});
-  EXPECT_FALSE(fs::exists(folder_.path("out")));
+  expect_refusal({"export", "missing", "-o", "out"}, {"'missing' doesn't exist"});
+  expect_refusal({"export", "text.txt", "-o", "out"}, {"config.json"});
+  expect_refusal({"export", "run"}, {"--output"});
+  expect_refusal({"export", "run", "-o", "text.txt/out"}, {"text.txt/out", "-o "});
+  EXPECT_FALSE(exists("out"));
 
   // Nothing is overwritten, not even the half of a model.
   folder_.write("taken/config.json", "mine");
-  expect_refused({"export", "run", "-o", "taken"}, {"'taken/config.json' exists", "-o with another folder"});
+  expect_refusal({"export", "run", "-o", "taken"}, {"'taken/config.json' exists", "-o with another folder"});
   EXPECT_EQ(read("taken/config.json"), "mine");
   EXPECT_EQ(files_of("taken"), std::vector<std::string>{"config.json"});
 
@@ -198,11 +171,11 @@ TEST_F(ExportCommand, RefusesAndWritesNothing) {
   std::string bad = good;
   bad.back() = static_cast<char>(bad.back() ^ 1);
   folder_.write(shard, bad);
-  expect_refused({"export", "run/checkpoints/step_00000002", "-o", "out"},
+  expect_refusal({"export", "run/checkpoints/step_00000002", "-o", "out"},
                  {"model-00001.safetensors' has the checksum", "it was damaged"});
   fs::remove(folder_.path(shard));
-  expect_refused({"export", "run/checkpoints/step_00000002", "-o", "out"}, {"model-00001.safetensors' is missing"});
-  EXPECT_FALSE(fs::exists(folder_.path("out/model.safetensors")));
+  expect_refusal({"export", "run/checkpoints/step_00000002", "-o", "out"}, {"model-00001.safetensors' is missing"});
+  EXPECT_FALSE(exists("out/model.safetensors"));
 }
 
 }  // namespace

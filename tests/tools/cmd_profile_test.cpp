@@ -1,9 +1,9 @@
 // `weft profile` as a process: its file, which planning commands read, and its refusals.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/base/messages.h"
 #include "tests/tools/run_command.h"
 #include "tests/tools/small_step.h"
 
@@ -18,7 +18,7 @@ const std::vector<std::string> kShort = {"--ranks", "2", "--profile-steps", "2",
 
 TEST_F(ProfileCommand, WritesWhatItPrints) {
   const json printed = figures("profile", testing::joined(kShort, {"-o", "p.json"}));
-  EXPECT_EQ(json::parse(testing::TemporaryFolder::read(folder_.path("p.json"))), printed);
+  EXPECT_EQ(read_json("p.json"), printed);
   EXPECT_EQ(printed.at("format"), "weft-profile");
   EXPECT_EQ(printed.at("grid"), (json{1, 1, 1, 2}));
   EXPECT_EQ(printed.at("threads"), 1);
@@ -40,7 +40,7 @@ TEST_F(ProfileCommand, WritesWhatItPrints) {
 // Simulating policy serial adds up the times that were measured under policy serial.
 TEST_F(ProfileCommand, PlanningCommandsReadIt) {
   ASSERT_EQ(weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
-  const json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
+  const json profile = read_json("p.json");
   const json report = figures("compare", {"--ranks", "2", "--policies", "serial", "--profile", "p.json"});
   double sum = 0;
   for (const json& entry : profile.at("entries")) {
@@ -56,10 +56,9 @@ TEST_F(ProfileCommand, PlanningCommandsReadIt) {
 // A message takes the time of its entry, and no computation of one micro-batch hides it.
 TEST_F(ProfileCommand, OfAPipelineServesSimulations) {
   const std::vector<std::string> grid = {"--grid", "pipe=2", "--micro-batch", "4"};
-  ASSERT_EQ(weft("profile", testing::joined(grid, {"--profile-steps", "2", "--rounds", "1", "-o", "p.json", "--quiet"}))
-                .exit_code,
-            0);
-  json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
+  testing::succeeded(
+      weft("profile", testing::joined(grid, {"--profile-steps", "2", "--rounds", "1", "-o", "p.json", "--quiet"})));
+  json profile = read_json("p.json");
   EXPECT_EQ(profile.at("pipe"), 2);
   std::vector<double> steps;
   for (const double message_ns : {0.0, 1e9}) {
@@ -77,7 +76,7 @@ TEST_F(ProfileCommand, OfAPipelineServesSimulations) {
 
 TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
   ASSERT_EQ(weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"})).exit_code, 0);
-  json profile = json::parse(testing::TemporaryFolder::read(folder_.path("p.json")));
+  json profile = read_json("p.json");
   for (json& entry : profile.at("entries")) {
     entry.at("cpu_ns") = 0;
     if (entry.at("beside_ns") > 0) entry.at("ns") = entry.at("beside_ns") = 1e8;
@@ -94,12 +93,10 @@ TEST_F(ProfileCommand, ItsSlowdownsCountInSimulations) {
 }
 
 TEST_F(ProfileCommand, PrintsATable) {
-  const testing::CommandResult result = weft("profile", testing::joined(kShort, {"-o", "p.json"}));
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  for (const char* part : {"share", "spread", "core us", "samples", "gemm ", "all_reduce ", "--profile p.json"}) {
-    EXPECT_TRUE(has(result.output, part)) << part << " isn't in\n" << result.output;
-  }
-  for (const char* part : {"step 0 of 2", "step 2 of 2", "[1/"}) EXPECT_TRUE(has(result.errors, part)) << result.errors;
+  const testing::CommandResult result = testing::succeeded(weft("profile", testing::joined(kShort, {"-o", "p.json"})));
+  EXPECT_TRUE(
+      has_parts(result.output, {"share", "spread", "core us", "samples", "gemm ", "all_reduce ", "--profile p.json"}));
+  EXPECT_TRUE(has_parts(result.errors, {"step 0 of 2", "step 2 of 2", "[1/"}));
   const testing::CommandResult quiet = weft("profile", testing::joined(kShort, {"-o", "p.json", "--quiet"}));
   EXPECT_EQ(quiet.errors, "");
 }
@@ -110,7 +107,7 @@ TEST_F(ProfileCommand, RefusesBeforeItMeasures) {
   expect_refused("profile", {"--rounds", "0"}, {"--rounds"});
   expect_refused("profile", {"--ranks", "3"}, {"3"});
   expect_refused("profile", {"--profil-steps", "3"}, {"did you mean --profile-steps?"});
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("profile.json")));
+  EXPECT_FALSE(exists("profile.json"));
 }
 
 }  // namespace

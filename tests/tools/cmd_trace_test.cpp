@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/base/messages.h"
 #include "tests/tools/small_step.h"
 
 namespace weft::tools {
@@ -14,21 +15,14 @@ using nlohmann::json;
 class TraceCommand : public testing::SmallStep {
  protected:
   void simulate(const std::string& policy, const std::string& output) const {
-    const testing::CommandResult result =
-        weft("simulate", {"--grid", "x=2,z=2", "--simulated-steps", "2", "--policy", policy, "-o", output});
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    testing::succeeded(
+        weft("simulate", {"--grid", "x=2,z=2", "--simulated-steps", "2", "--policy", policy, "-o", output}));
   }
-  void train(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {"--steps", "4", "--run-dir", "run", "--quiet"};
-    words.insert(words.end(), more.begin(), more.end());
-    const testing::CommandResult result = weft("train", words);
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+  void train(const Words& more) const {
+    testing::succeeded(weft("train", testing::joined({"--steps", "4", "--run-dir", "run", "--quiet"}, more)));
   }
-  testing::CommandResult trace(std::vector<std::string> words) const {
-    words.insert(words.begin(), "trace");
-    return testing::run_weft(words, folder_.path().string());
-  }
-  std::string trace_text() const { return testing::TemporaryFolder::read(folder_.path("run/trace.json")); }
+  testing::CommandResult trace(const Words& words) const { return run(testing::joined({"trace"}, words)); }
+  std::string trace_text() const { return read("run/trace.json"); }
 };
 
 TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
@@ -36,11 +30,8 @@ TEST_F(TraceCommand, CheckHoldsForRealRunsAndTheirConfiguration) {
            {"--ranks", "2"}, {"--grid", "x=2,z=2", "--policy", "axonn"}, {"--ranks", "2", "--policy", "serial"}}) {
     std::filesystem::remove_all(folder_.path("run"));
     train(how);
-    const testing::CommandResult result = trace({"check", "run"});
-    EXPECT_EQ(result.exit_code, 0) << result.output << result.errors;
-    EXPECT_TRUE(has(result.output, "the trace keeps its plan")) << result.output;
-    EXPECT_TRUE(has(result.output, "compiles to the same plan")) << result.output;
-    EXPECT_TRUE(has(result.output, " 0 violations")) << result.output;
+    const testing::CommandResult result = testing::succeeded(trace({"check", "run"}));
+    EXPECT_TRUE(has_parts(result.output, {"the trace keeps its plan", "compiles to the same plan", " 0 violations"}));
   }
 }
 
@@ -63,8 +54,7 @@ TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
   folder_.write("tampered.json", text);
   const testing::CommandResult result = trace({"check", "tampered.json"});
   EXPECT_EQ(result.exit_code, 3) << result.output << result.errors;
-  EXPECT_TRUE(has(result.output, "THE TRACE VIOLATES ITS PLAN")) << result.output;
-  EXPECT_TRUE(has(result.output, "rank 0, step ")) << result.output;
+  EXPECT_TRUE(has_parts(result.output, {"THE TRACE VIOLATES ITS PLAN", "rank 0, step "}));
   const json figures = json::parse(trace({"check", "tampered.json", "--json"}).output);
   EXPECT_FALSE(figures.at("holds").get<bool>());
   EXPECT_GT(figures.at("violations").get<int>(), 0);
@@ -72,7 +62,7 @@ TEST_F(TraceCommand, CheckNamesWhatATamperedTraceViolates) {
 
 TEST_F(TraceCommand, CheckNamesAPlanThatTheConfigurationNoLongerGives) {
   train({"--ranks", "2", "--policy", "serial"});
-  std::string config = testing::TemporaryFolder::read(folder_.path("run/config.toml"));
+  std::string config = read("run/config.toml");
   const std::size_t at = config.find("\"serial\"");
   ASSERT_NE(at, std::string::npos) << config;
   folder_.write("run/config.toml", config.replace(at, 8, "\"program\""));
@@ -84,15 +74,13 @@ TEST_F(TraceCommand, CheckNamesAPlanThatTheConfigurationNoLongerGives) {
 TEST_F(TraceCommand, SummaryAndDiffTellOfRanksAndKinds) {
   simulate("serial", "a.json");
   simulate("axonn", "b.json.gz");
-  const testing::CommandResult text = trace({"summary", "a.json"});
-  EXPECT_EQ(text.exit_code, 0) << text.errors;
-  for (const char* part : {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}) {
-    EXPECT_TRUE(has(text.output, part)) << part << "\n" << text.output;
-  }
-  const json all = json::parse(trace({"summary", "b.json.gz", "--all-steps", "--json"}).output);
+  const testing::CommandResult text = testing::succeeded(trace({"summary", "a.json"}));
+  EXPECT_TRUE(
+      has_parts(text.output, {"policy serial", "rank 0, step 1", "gemm", "all_reduce", "exposed", "% overlapped"}));
+  const json all = object_of({"trace", "summary", "b.json.gz", "--all-steps"});
   EXPECT_EQ(all.at("policy"), "axonn");
   EXPECT_EQ(all.at("steps").size(), 2U);
-  const json changes = json::parse(trace({"diff", "a.json", "b.json.gz", "--json"}).output);
+  const json changes = object_of({"trace", "diff", "a.json", "b.json.gz"});
   EXPECT_EQ(changes.at("policy_a"), "serial");
   const json& exposed = changes.at("sums").at(3);
   EXPECT_EQ(exposed.at("name"), "exposed");
@@ -102,64 +90,60 @@ TEST_F(TraceCommand, SummaryAndDiffTellOfRanksAndKinds) {
 
 TEST_F(TraceCommand, ExportsForOtherTools) {
   train({"--ranks", "2"});
-  EXPECT_EQ(trace({"export", "run", "--format", "kineto", "-o", "ranks"}).exit_code, 0);
+  testing::succeeded(trace({"export", "run", "--format", "kineto", "-o", "ranks"}));
   for (int rank = 0; rank < 2; ++rank) {
     const std::string name = "ranks/rank_" + std::to_string(rank) + ".json";
-    const std::string text = testing::TemporaryFolder::read(folder_.path(name));
-    EXPECT_TRUE(has(text, "\"rank\": " + std::to_string(rank)));
-    EXPECT_TRUE(has(text, "\"name\": \"ncclKernel:"));
-    const json summary = json::parse(trace({"summary", name, "--json"}).output);
+    const std::string text = read(name);
+    EXPECT_TRUE(has_parts(text, {"\"rank\": " + std::to_string(rank), "\"name\": \"ncclKernel:"}));
+    const json summary = object_of({"trace", "summary", name});
     EXPECT_EQ(summary.at("steps").at(0).at("rank"), rank);
   }
-  EXPECT_EQ(trace({"export", "run", "--format", "perfetto", "-o", "all.pftrace"}).exit_code, 0);
-  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("all.pftrace")).at(0), '\x0a');
-  EXPECT_EQ(trace({"export", "run", "--format", "chrome", "-o", "again.json"}).exit_code, 0);
-  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("again.json")), trace_text());
-  EXPECT_EQ(trace({"export", "run", "--format", "chrome", "-o", "again.json.gz"}).exit_code, 0);
-  EXPECT_EQ(trace({"check", "again.json.gz"}).exit_code, 0);
+  testing::succeeded(trace({"export", "run", "--format", "perfetto", "-o", "all.pftrace"}));
+  EXPECT_EQ(read("all.pftrace").at(0), '\x0a');
+  testing::succeeded(trace({"export", "run", "--format", "chrome", "-o", "again.json"}));
+  EXPECT_EQ(read("again.json"), trace_text());
+  testing::succeeded(trace({"export", "run", "--format", "chrome", "-o", "again.json.gz"}));
+  testing::succeeded(trace({"check", "again.json.gz"}));
 }
 
 TEST_F(TraceCommand, ExportsChakraTracesOfARun) {
   train({"--grid", "x=2,z=2"});
-  const auto chakra = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"export", "run", "--format", "chakra"};
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run_weft(words, folder_.path().string());
+  const auto chakra = [&](const Words& more) {
+    return run(testing::joined({"export", "run", "--format", "chakra"}, more));
   };
-  const testing::CommandResult result = chakra({"-o", "et"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result = testing::succeeded(chakra({"-o", "et"}));
   EXPECT_TRUE(has(result.output, "4 of 4 ranks")) << result.output;
   for (int rank = 0; rank < 4; ++rank) {
-    const std::string text = testing::TemporaryFolder::read(folder_.path("et/step." + std::to_string(rank) + ".et"));
+    const std::string text = read("et/step." + std::to_string(rank) + ".et");
     EXPECT_EQ(text.substr(0, 8), std::string("\x07\x0a\x05") + "0.0.4");
   }
-  EXPECT_TRUE(json::parse(testing::TemporaryFolder::read(folder_.path("et/groups.json"))).at("1").is_array());
+  EXPECT_TRUE(read_json("et/groups.json").at("1").is_array());
   EXPECT_EQ(chakra({"-o", "et"}).exit_code, 2) << "nothing is overwritten";
   EXPECT_EQ(chakra({"-o", "two", "--ranks-written", "2"}).exit_code, 0);
-  EXPECT_TRUE(std::filesystem::exists(folder_.path("two/step.1.et")));
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("two/step.2.et")));
+  EXPECT_TRUE(exists("two/step.1.et"));
+  EXPECT_FALSE(exists("two/step.2.et"));
 }
 
 TEST_F(TraceCommand, ImportsATraceOfPyTorch) {
   folder_.write("rank0.json", R"({"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
     {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10, "dur": 2, "pid": 1, "tid": 1, "args": {"correlation": 5}},
     {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 15, "dur": 50, "pid": 0, "tid": 7, "args": {"stream": 7, "correlation": 5}}]})");
-  const testing::CommandResult result = trace({"import", "rank0.json", "-o", "step.graph.json", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result =
+      testing::succeeded(trace({"import", "rank0.json", "-o", "step.graph.json", "--json"}));
   const json report = json::parse(result.output);
   EXPECT_EQ(report.at("file"), "step.graph.json");
   EXPECT_EQ(report.at("ranks").at(0).at("recorded_ns"), 55'000);
   EXPECT_EQ(report.at("ranks").at(0).at("replayed_ns"), 55'000);
-  const json graph = json::parse(testing::TemporaryFolder::read(folder_.path("step.graph.json")));
+  const json graph = read_json("step.graph.json");
   EXPECT_EQ(graph.at("source"), "kineto");
   EXPECT_EQ(graph.at("world"), 2);
   EXPECT_TRUE(has(trace({"import", "rank0.json"}).output, "replayed ms"));
   EXPECT_TRUE(has(trace({"import", "rank0.json", "--step", "3"}).errors, "marks no steps"));
-  EXPECT_EQ(trace({"import", "rank0.json", "--step", "3", "--whole"}).exit_code, 2);
-  EXPECT_EQ(trace({"import", "rank0.json", "--step", "3", "--from-ms", "1"}).exit_code, 2);
-  EXPECT_EQ(trace({"import", "rank0.json", "--from-ms", "3", "--to-ms", "3"}).exit_code, 2);
-  EXPECT_EQ(trace({"import", "rank0.json", "-o", "step.json"}).exit_code, 2);
-  EXPECT_EQ(trace({"import", "text.txt"}).exit_code, 2);
+  expect_refusal({"trace", "import", "rank0.json", "--step", "3", "--whole"}, {});
+  expect_refusal({"trace", "import", "rank0.json", "--step", "3", "--from-ms", "1"}, {});
+  expect_refusal({"trace", "import", "rank0.json", "--from-ms", "3", "--to-ms", "3"}, {});
+  expect_refusal({"trace", "import", "rank0.json", "-o", "step.json"}, {});
+  expect_refusal({"trace", "import", "text.txt"}, {});
 }
 
 TEST_F(TraceCommand, RefusesWhatItCannotRead) {
@@ -168,21 +152,17 @@ TEST_F(TraceCommand, RefusesWhatItCannotRead) {
   std::filesystem::create_directory(folder_.path("no_run"));
   for (const char* file : {"missing.json", "empty.json", "other.json", "text.txt", "no_run"}) {
     for (const char* command : {"summary", "check"}) {
-      const testing::CommandResult result = trace({command, file});
-      EXPECT_EQ(result.exit_code, 2) << file;
-      EXPECT_EQ(result.output, "");
-      EXPECT_TRUE(has(result.errors, file)) << result.errors;
-      EXPECT_TRUE(has(result.errors, "fix: ")) << result.errors;
+      expect_refusal({"trace", command, file}, {file});
     }
   }
   simulate("serial", "a.json");
   EXPECT_EQ(trace({}).exit_code, 2);
   EXPECT_TRUE(has(trace({"sumary", "a.json"}).errors, "did you mean summary?"));
   EXPECT_TRUE(has(trace({"summary", "a.json", "--all-step"}).errors, "did you mean --all-steps?"));
-  EXPECT_EQ(trace({"diff", "a.json"}).exit_code, 2);
-  EXPECT_EQ(trace({"export", "a.json", "--format", "svg", "-o", "x"}).exit_code, 2);
-  EXPECT_EQ(trace({"export", "a.json", "--format", "kineto", "-o", "."}).exit_code, 2);
-  EXPECT_EQ(trace({"export", "a.json", "--format", "chrome", "-o", "no/such/folder.json"}).exit_code, 2);
+  expect_refusal({"trace", "diff", "a.json"}, {});
+  expect_refusal({"trace", "export", "a.json", "--format", "svg", "-o", "x"}, {});
+  expect_refusal({"trace", "export", "a.json", "--format", "kineto", "-o", "."}, {});
+  expect_refusal({"trace", "export", "a.json", "--format", "chrome", "-o", "no/such/folder.json"}, {});
 }
 
 }  // namespace

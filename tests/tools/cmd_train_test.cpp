@@ -1,50 +1,35 @@
 // `weft train` as a process: the same bytes from threads and from MPI, signals, time limits, and the output for
 // scripts.
 #include <gtest/gtest.h>
-#include <sys/types.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "tests/base/messages.h"
-#include "tests/base/temporary_folder.h"
-#include "tests/tools/run_command.h"
+#include "tests/tools/weft_folder.h"
 #include "train/checkpoint/manifest.h"
 
 namespace weft::tools {
 namespace {
 
-class TrainCommand : public ::testing::Test {
+class TrainCommand : public testing::WeftFolder {
  protected:
-  TrainCommand() {
-    std::string text;
-    for (int i = 0; text.size() < 4000; ++i) text += i % 3 == 0 ? "warp and weft\n" : "a loom of yarn ";
-    folder_.write("text.txt", text);
-  }
+  TrainCommand() { write_text(); }
 
   /// The words of a small run in `run_dir`, and `more`.
-  static std::vector<std::string> small_run(const std::string& run_dir, const std::vector<std::string>& more) {
-    std::vector<std::string> words = {
-        "train",    "--model",          "custom", "--model.layers", "2",  "--model.hidden",  "16",  "--model.heads",
-        "4",        "--model.kv-heads", "4",      "--model.ffn",    "24", "--model.context", "16",  "--data",
-        "text.txt", "--micro-batch",    "1",      "--threads",      "1",  "--dropout",       "0.1", "--clip",
-        "0.5",      "--run-dir",        run_dir};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  static Words small_run(const std::string& run_dir, const Words& more) {
+    const Words words = {"train", "--model",         "custom", "--model.layers",   "2",        "--model.hidden",
+                         "16",    "--model.heads",   "4",      "--model.kv-heads", "4",        "--model.ffn",
+                         "24",    "--model.context", "16",     "--data",           "text.txt", "--micro-batch",
+                         "1",     "--threads",       "1",      "--dropout",        "0.1",      "--clip",
+                         "0.5",   "--run-dir",       run_dir};
+    return testing::joined(words, more);
   }
   testing::CommandResult train(const std::string& run_dir, const std::vector<std::string>& more) const {
-    return testing::run_weft(small_run(run_dir, more), folder_.path().string());
+    return run(small_run(run_dir, more));
   }
   testing::CommandResult train_with_mpi(int ranks, const std::string& run_dir,
                                         const std::vector<std::string>& more) const {
@@ -69,26 +54,9 @@ class TrainCommand : public ::testing::Test {
     return files;
   }
   std::size_t lines_of_metrics(const std::string& run_dir) const {
-    const std::string text = testing::TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl");
+    const std::string text = read(run_dir + "/metrics.jsonl");
     return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   }
-  std::vector<double> losses(const std::string& run_dir) const {
-    std::istringstream lines(testing::TemporaryFolder::read(folder_.path(run_dir) / "metrics.jsonl"));
-    std::vector<double> losses;
-    for (std::string line; std::getline(lines, line);) {
-      losses.push_back(nlohmann::json::parse(line).at("loss").get<double>());
-    }
-    return losses;
-  }
-  /// Starts a run without end and waits until it has done a few steps.
-  void wait_for_steps(testing::ChildProcess& command, const std::string& run_dir) const {
-    while (command.running() && lines_of_metrics(run_dir) < 3) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    ASSERT_TRUE(command.running()) << command.errors();
-  }
-
-  const testing::TemporaryFolder folder_;
 };
 
 // -- processes and threads --------------------------------------------------------------------------------------------
@@ -118,12 +86,10 @@ INSTANTIATE_TEST_SUITE_P(Modes, TrainCommandMpi,
 TEST_P(TrainCommandMpi, ProcessesGiveTheBytesOfThreads) {
   std::vector<std::string> arguments = {"--steps", "10"};
   arguments.insert(arguments.end(), GetParam().arguments.begin(), GetParam().arguments.end());
-  const testing::CommandResult processes = train_with_mpi(GetParam().ranks, "processes", arguments);
-  ASSERT_EQ(processes.exit_code, 0) << processes.errors;
+  const testing::CommandResult processes = testing::succeeded(train_with_mpi(GetParam().ranks, "processes", arguments));
   EXPECT_TRUE(testing::contains(processes.errors, "MPI processes)")) << processes.errors;
   arguments.insert(arguments.end(), {"--ranks", std::to_string(GetParam().ranks)});
-  const testing::CommandResult threads = train("threads", arguments);
-  ASSERT_EQ(threads.exit_code, 0) << threads.errors;
+  testing::succeeded(train("threads", arguments));
   const auto expected = arrays("threads", 10), found = arrays("processes", 10);
   ASSERT_GE(expected.size(), 2U);
   ASSERT_EQ(found.size(), expected.size());
@@ -144,12 +110,10 @@ std::string stored_value(const std::filesystem::path& run, const std::string& ke
 // All ranks get the choice of one, and it is in the run's folder, which goes on with it.
 TEST_F(TrainCommand, AChosenGridIsTheSameForProcessesAndThreads) {
   const std::vector<std::string> open = {"--steps", "4", "--grid", "auto", "--micro-batch", "0"};
-  const testing::CommandResult processes = train_with_mpi(4, "processes", open);
-  ASSERT_EQ(processes.exit_code, 0) << processes.errors;
-  const testing::CommandResult threads = train("threads", testing::joined(open, {"--ranks", "4"}));
-  ASSERT_EQ(threads.exit_code, 0) << threads.errors;
+  const testing::CommandResult processes = testing::succeeded(train_with_mpi(4, "processes", open));
+  const testing::CommandResult threads = testing::succeeded(train("threads", testing::joined(open, {"--ranks", "4"})));
   for (const testing::CommandResult& result : {processes, threads}) {
-    EXPECT_TRUE(testing::has_parts(result.errors, {"grid       x=", "a step and ", "next best x=", "the best of "}));
+    EXPECT_TRUE(has_parts(result.errors, {"grid       x=", "a step and ", "next best x=", "the best of "}));
     EXPECT_EQ(testing::count(result.errors, "the best of "), 1U) << result.errors;
   }
   for (const char* key : {"grid", "axis-order", "micro-batch", "recompute", "reshard-after-forward", "zero-1"}) {
@@ -161,21 +125,15 @@ TEST_F(TrainCommand, AChosenGridIsTheSameForProcessesAndThreads) {
   EXPECT_TRUE(arrays("processes", 4) == arrays("threads", 4));
 
   // By its name alone, by its file, and by the open configuration that started it.
-  const std::string folder = folder_.path().string();
-  const testing::CommandResult by_name = testing::run_weft({"train", "--resume", "threads", "--steps", "5"}, folder);
-  ASSERT_EQ(by_name.exit_code, 0) << by_name.errors;
+  const testing::CommandResult by_name = testing::succeeded(run({"train", "--resume", "threads", "--steps", "5"}));
   EXPECT_FALSE(testing::contains(by_name.errors, "the best of ")) << by_name.errors;
   const testing::CommandResult again =
-      train("threads", testing::joined(open, {"--ranks", "4", "--resume", "auto", "--steps", "6"}));
-  ASSERT_EQ(again.exit_code, 0) << again.errors;
+      testing::succeeded(train("threads", testing::joined(open, {"--ranks", "4", "--resume", "auto", "--steps", "6"})));
   EXPECT_TRUE(testing::contains(again.errors, "as the run has it that goes on")) << again.errors;
   EXPECT_EQ(stored_value(folder_.path("threads"), "grid"), grid);
-  const testing::CommandResult fewer = testing::run_weft(
-      {"train", "--resume", "threads", "--steps", "7", "--grid", "auto", "--ranks", "2", "--json"}, folder);
-  ASSERT_EQ(fewer.exit_code, 0) << fewer.errors;
-  EXPECT_EQ(fewer.errors, "");
-  EXPECT_EQ('"' + nlohmann::json::parse(fewer.output).at("grid").get<std::string>() + '"',
-            stored_value(folder_.path("threads"), "grid"));
+  const nlohmann::json fewer =
+      object_of({"train", "--resume", "threads", "--steps", "7", "--grid", "auto", "--ranks", "2"});
+  EXPECT_EQ('"' + fewer.at("grid").get<std::string>() + '"', stored_value(folder_.path("threads"), "grid"));
   EXPECT_NE(stored_value(folder_.path("threads"), "grid"), grid);
 }
 
@@ -183,7 +141,7 @@ TEST_F(TrainCommand, AGridThatCantBeChosenIsRefusedByAllProcesses) {
   const testing::CommandResult refused = train_with_mpi(3, "run", {"--grid", "auto"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_EQ(testing::count(refused.errors, "no grid of 3 ranks fits"), 1U) << refused.errors;
-  EXPECT_FALSE(std::filesystem::exists(folder_.path("run")));
+  EXPECT_FALSE(exists("run"));
   const testing::CommandResult other = train_with_mpi(2, "run", {"--grid", "auto", "--ranks", "4"});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_TRUE(testing::contains(other.errors, "ranks = 4, but 2 ranks were started")) << other.errors;
@@ -191,34 +149,12 @@ TEST_F(TrainCommand, AGridThatCantBeChosenIsRefusedByAllProcesses) {
 
 // A run that processes began goes on with threads, and the other way round.
 TEST_F(TrainCommand, MpiRunsResumeBitForBit) {
-  ASSERT_EQ(train("whole", {"--steps", "20", "--ranks", "2", "--save-every", "10"}).exit_code, 0);
+  testing::succeeded(train("whole", {"--steps", "20", "--ranks", "2", "--save-every", "10"}));
   std::filesystem::create_directories(folder_.path("rest/checkpoints"));
   std::filesystem::copy(checkpoint("whole", 10), checkpoint("rest", 10), std::filesystem::copy_options::recursive);
-  const testing::CommandResult rest = train_with_mpi(2, "rest", {"--steps", "20", "--resume", "auto"});
-  ASSERT_EQ(rest.exit_code, 0) << rest.errors;
+  testing::succeeded(train_with_mpi(2, "rest", {"--steps", "20", "--resume", "auto"}));
   EXPECT_EQ(lines_of_metrics("rest"), 10U);
   EXPECT_TRUE(arrays("rest", 20) == arrays("whole", 20));
-}
-
-// Four processes of one grid save, four of another go on: losses as if nothing had happened.
-TEST_F(TrainCommand, MpiRunsGoOnWithAnotherGrid) {
-  const std::vector<std::string> flags = {"--steps", "8", "--lr", "1e-3", "--warmup", "4", "--trace-steps", "0"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), flags.begin(), flags.end());
-    return more;
-  };
-  const testing::CommandResult whole = train_with_mpi(4, "whole", with({"--grid", "x=2,y=2", "--save-every", "4"}));
-  ASSERT_EQ(whole.exit_code, 0) << whole.errors;
-  const testing::CommandResult rest = train_with_mpi(
-      4, "rest", with({"--grid", "z=2,data=2", "--zero-1", "true", "--resume", checkpoint("whole", 4).string()}));
-  ASSERT_EQ(rest.exit_code, 0) << rest.errors;
-  EXPECT_GT(arrays("whole", 4).size(), 4U);
-  const std::vector<double> expected = losses("whole"), found = losses("rest");
-  ASSERT_EQ(expected.size(), 8U);
-  ASSERT_EQ(found.size(), 4U);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_LE(std::abs(found[i] - expected[i + 4]), 1e-6 * expected[i + 4]) << "step " << i + 4;
-  }
 }
 
 TEST_F(TrainCommand, MpiRanksRefuseTogetherAndSaySoOnce) {
@@ -241,52 +177,11 @@ TEST_F(TrainCommand, MpiRanksSayWhatOnlyTheyRefuse) {
   EXPECT_TRUE(testing::contains(result.errors, "missing.toml can't be read")) << result.errors;
 }
 
-// All processes leave the same step, whichever of them hears the signal.
-TEST_F(TrainCommand, MpiSignalToOneProcessStopsAll) {
-  for (const int listener : {0, 1}) {
-    const std::string run_dir = "run" + std::to_string(listener);
-    testing::ChildProcess command(testing::mpi_words(2, small_run(run_dir, {"--steps", "1000000"})),
-                                  {.folder = folder_.path().string()});
-    wait_for_steps(command, run_dir);
-    const std::optional<pid_t> rank = command.descendant("OMPI_COMM_WORLD_RANK=" + std::to_string(listener));
-    ASSERT_TRUE(rank.has_value());
-    kill(*rank, SIGTERM);
-    const testing::CommandResult result = testing::result_of(command);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    EXPECT_TRUE(testing::contains(result.output, "by a signal after step ")) << result.output;
-    EXPECT_FALSE(arrays(run_dir, static_cast<std::int64_t>(lines_of_metrics(run_dir))).empty());
-  }
-}
-
 // -- ends -------------------------------------------------------------------------------------------------------------
-
-TEST_F(TrainCommand, ASignalFinishesTheStepSavesAndTellsHowToGoOn) {
-  for (const int signal : {SIGTERM, SIGINT}) {
-    const std::string run_dir = "run" + std::to_string(signal);
-    std::vector<std::string> words = small_run(run_dir, {"--steps", "1000000", "--ranks", "2"});
-    words.insert(words.begin(), WEFT_EXECUTABLE);
-    testing::ChildProcess command(words, {.folder = folder_.path().string()});
-    wait_for_steps(command, run_dir);
-    command.send(signal);
-    const testing::CommandResult result = testing::result_of(command);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    const auto done = static_cast<std::int64_t>(lines_of_metrics(run_dir));
-    EXPECT_FALSE(arrays(run_dir, done).empty()) << "no checkpoint of step " << done;
-    const std::string advice = "weft train " + run_dir + "/config.toml --resume auto";
-    EXPECT_TRUE(testing::contains(result.output, advice)) << result.output;
-
-    const testing::CommandResult rest = testing::run_weft(
-        {"train", run_dir + "/config.toml", "--resume", "auto", "--steps", std::to_string(done + 2), "--json"},
-        folder_.path().string());
-    ASSERT_EQ(rest.exit_code, 0) << rest.errors;
-    EXPECT_EQ(nlohmann::json::parse(rest.output).at("first_step"), done);
-    EXPECT_EQ(lines_of_metrics(run_dir), static_cast<std::size_t>(done) + 2);
-  }
-}
 
 // Older builds stored the key eval-batches, and no data-dtype.
 TEST_F(TrainCommand, ARunOfAnOlderBuildGoesOn) {
-  ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
+  testing::succeeded(train("run", {"--steps", "2"}));
   const auto as_before = [](std::string toml, const std::string& eval_batches) {
     for (const auto& [key, former] : std::map<std::string, std::string>{
              {"eval-sequences = 0\n", "eval-batches = " + eval_batches + "\n"}, {"data-dtype = \"auto\"\n", ""}}) {
@@ -303,56 +198,44 @@ TEST_F(TrainCommand, ARunOfAnOlderBuildGoesOn) {
     folder_.write(path, train::to_json(manifest));
   };
   store_as_before(2, "0");
-  folder_.write("run/config.toml", as_before(testing::TemporaryFolder::read(folder_.path("run/config.toml")), "0"));
-  const std::string folder = folder_.path().string();
-  EXPECT_EQ(testing::run_weft({"eval", "run"}, folder).exit_code, 0);
-  const testing::CommandResult resumed =
-      testing::run_weft({"train", "run/config.toml", "--steps", "3", "--resume", "auto"}, folder);
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
+  folder_.write("run/config.toml", as_before(read("run/config.toml"), "0"));
+  EXPECT_EQ(run({"eval", "run"}).exit_code, 0);
+  testing::succeeded(run({"train", "run/config.toml", "--steps", "3", "--resume", "auto"}));
   EXPECT_FALSE(arrays("run", 3).empty());
   // Another number counted something that eval-sequences doesn't count.
   store_as_before(3, "4");
-  const testing::CommandResult refused = testing::run_weft({"eval", "run"}, folder);
+  const testing::CommandResult refused = run({"eval", "run"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_TRUE(testing::contains(refused.errors, "set eval-sequences")) << refused.errors;
-  EXPECT_EQ(testing::run_weft({"eval", "run", "--eval-sequences", "8"}, folder).exit_code, 0);
+  EXPECT_EQ(run({"eval", "run", "--eval-sequences", "8"}).exit_code, 0);
 }
 
 TEST_F(TrainCommand, MaxTimeIsAnOrdinaryEnd) {
-  const testing::CommandResult result = train("run", {"--steps", "1000000", "--max-time", "0.001"});
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  const testing::CommandResult result = testing::succeeded(train("run", {"--steps", "1000000", "--max-time", "0.001"}));
   // Whether the first step ends within a millisecond is the machine's affair.
   const auto done = static_cast<std::int64_t>(lines_of_metrics("run"));
   ASSERT_GE(done, 1) << result.output;
-  EXPECT_TRUE(testing::contains(result.output, "by --max-time after step " + std::to_string(done) + " of 1000000"))
-      << result.output;
+  EXPECT_TRUE(has_parts(result.output, {"by --max-time after step " + std::to_string(done) + " of 1000000"}));
   // As it was called, with its path.
   EXPECT_TRUE(testing::contains(result.output, "/weft train run/config.toml --resume auto")) << result.output;
   EXPECT_FALSE(arrays("run", done).empty());
 }
 
 TEST_F(TrainCommand, ARunThatIsDoneSaysSo) {
-  ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
-  const testing::CommandResult result = train("run", {"--steps", "2", "--resume", "auto"});
-  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  testing::succeeded(train("run", {"--steps", "2"}));
+  const testing::CommandResult result = testing::succeeded(train("run", {"--steps", "2", "--resume", "auto"}));
   EXPECT_TRUE(testing::contains(result.output, "none left: 2 of 2 were done before")) << result.output;
 }
 
 TEST_F(TrainCommand, FiveLinesStandBeforeTheFirstLoss) {
   const std::vector<std::string> flags = {"--steps", "2", "--ranks", "2", "--micro-batch", "4"};
-  const auto with = [&](const std::string& flag) {
-    std::vector<std::string> words = flags;
-    words.push_back(flag);
-    return words;
-  };
   const auto lines_before_loss = [](const std::string& text) {
     return std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("loss")), '\n');
   };
-  std::vector<std::string> planned = with("--dry-run");
-  planned.emplace_back("--json");
-  const nlohmann::json run = nlohmann::json::parse(train("planned", planned).output);
+  const nlohmann::json run = object_of(small_run("planned", testing::joined(flags, {"--dry-run"})));
   const std::string fingerprint = run.at("plans").at("train").at("fingerprint");
-  const std::string brief = train("brief", flags).errors, verbose = train("verbose", with("--verbose")).errors;
+  const std::string brief = train("brief", flags).errors,
+                    verbose = train("verbose", testing::joined(flags, {"--verbose"})).errors;
   EXPECT_EQ(lines_before_loss(brief), 5) << brief;
   EXPECT_FALSE(testing::contains(brief, fingerprint));
   EXPECT_TRUE(testing::contains(verbose, fingerprint)) << verbose;
@@ -362,9 +245,7 @@ TEST_F(TrainCommand, FiveLinesStandBeforeTheFirstLoss) {
 // -- for scripts ------------------------------------------------------------------------------------------------------
 
 TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
-  const testing::CommandResult result = train("run", {"--steps", "3", "--ranks", "2", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const nlohmann::json report = nlohmann::json::parse(result.output);
+  const nlohmann::json report = object_of(small_run("run", {"--steps", "3", "--ranks", "2"}));
   EXPECT_EQ(report.at("run_dir"), "run");
   EXPECT_EQ(report.at("first_step"), 0);
   EXPECT_EQ(report.at("steps_done"), 3);
@@ -379,43 +260,28 @@ TEST_F(TrainCommand, JsonIsOneObjectWithWhatHappened) {
   EXPECT_EQ(report.at("communicator"), "local");
   ASSERT_FALSE(report.at("files").empty());
   for (const nlohmann::json& file : report.at("files")) {
-    EXPECT_TRUE(std::filesystem::exists(folder_.path(file.get<std::string>()))) << file;
+    EXPECT_TRUE(exists(file.get<std::string>())) << file;
   }
 }
 
 TEST_F(TrainCommand, DryRunWritesNothing) {
-  std::string fingerprint;
-  for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--dry-run", "--ranks", "2", "--json"}, {"--dry-run", "--ranks", "2"}}) {
-    const testing::CommandResult result = train("run", more);
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
-    if (more.back() == "--json") {
-      const nlohmann::json run = nlohmann::json::parse(result.output);
-      fingerprint = run.at("plans").at("train").at("fingerprint");
-      EXPECT_EQ(run.at("device"), "cpu");
-      EXPECT_EQ(run.at("devices"), nlohmann::json::array());
-      EXPECT_EQ(run.at("communicator"), "local");
-    } else {
-      EXPECT_TRUE(testing::contains(result.output, fingerprint)) << result.output;
-    }
-    std::vector<std::string> left;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
-      left.push_back(entry.path().filename().string());
-    }
-    EXPECT_EQ(left, std::vector<std::string>{"text.txt"});
-  }
+  const Words words = small_run("run", {"--dry-run", "--ranks", "2"});
+  const nlohmann::json planned = object_of(words);
+  EXPECT_EQ(planned.at("device"), "cpu");
+  EXPECT_EQ(planned.at("devices"), nlohmann::json::array());
+  EXPECT_EQ(planned.at("communicator"), "local");
+  const std::string fingerprint = planned.at("plans").at("train").at("fingerprint");
+  EXPECT_TRUE(has_parts(output(words), {fingerprint}));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1) << "text.txt alone";
 }
 
 // -- the run itself as the configuration
-// --------------------------------------------------------------------------------
+// ---------------------------------------------------------------------------------
 
 TEST_F(TrainCommand, ARunGoesOnByItsNameAlone) {
-  ASSERT_EQ(train("run", {"--steps", "4", "--lr", "0.01", "--schedule", "constant"}).exit_code, 0);
-  ASSERT_EQ(train("whole", {"--steps", "6", "--lr", "0.01", "--schedule", "constant"}).exit_code, 0);
-  const testing::CommandResult result =
-      testing::run_weft({"train", "--resume", "run", "--steps", "6", "--json"}, folder_.path().string());
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const auto json = nlohmann::json::parse(result.output);
+  testing::succeeded(train("run", {"--steps", "4", "--lr", "0.01", "--schedule", "constant"}));
+  testing::succeeded(train("whole", {"--steps", "6", "--lr", "0.01", "--schedule", "constant"}));
+  const nlohmann::json json = object_of({"train", "--resume", "run", "--steps", "6"});
   EXPECT_EQ(json.at("run_dir"), "run");
   EXPECT_EQ(json.at("first_step"), 4);
   EXPECT_EQ(json.at("steps_done"), 6);
@@ -423,16 +289,13 @@ TEST_F(TrainCommand, ARunGoesOnByItsNameAlone) {
 }
 
 TEST_F(TrainCommand, AResumedRunKeepsTheSizesOfItsModel) {
-  ASSERT_EQ(train("run", {"--steps", "2"}).exit_code, 0);
+  testing::succeeded(train("run", {"--steps", "2"}));
   for (const auto& [flag, value] : {std::pair("--model.heads", "2"), std::pair("--model.norm-eps", "1e-3"),
                                     std::pair("--model.family", "llama"), std::pair("--model", "small")}) {
-    const testing::CommandResult refused =
-        testing::run_weft({"train", "--resume", "run", "--steps", "6", flag, value}, folder_.path().string());
-    EXPECT_EQ(refused.exit_code, 2) << flag;
+    expect_refusal({"train", "--resume", "run", "--steps", "6", flag, value}, {});
   }
   const testing::CommandResult warned =
-      testing::run_weft({"train", "--resume", "run", "--steps", "3", "--seed", "9"}, folder_.path().string());
-  EXPECT_EQ(warned.exit_code, 0) << warned.errors;
+      testing::succeeded(run({"train", "--resume", "run", "--steps", "3", "--seed", "9"}));
   EXPECT_TRUE(testing::contains(warned.errors, "weft: warning: seed = 9")) << warned.errors;
 }
 

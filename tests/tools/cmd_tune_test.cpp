@@ -2,60 +2,47 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "tests/base/messages.h"
-#include "tests/base/temporary_folder.h"
-#include "tests/tools/run_command.h"
+#include "tests/tools/weft_folder.h"
 
 namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class TuneCommand : public ::testing::Test {
+class TuneCommand : public testing::WeftFolder {
  protected:
-  TuneCommand() {
-    std::string text;
-    for (int i = 0; text.size() < 4000; ++i) text += i % 3 == 0 ? "warp and weft\n" : "a loom of yarn ";
-    folder_.write("text.txt", text);
-  }
-  testing::CommandResult weft(const std::string& command, const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {command, "--model",         "custom", "--model.layers", "1", "--model.hidden",
-                                      "64",    "--model.ffn",     "300",    "--model.heads",  "4", "--threads",
-                                      "1",     "--model.context", "16",     "--global-batch", "2", "--micro-batch",
-                                      "1"};
+  TuneCommand() { write_text(); }
+
+  static Words words_of(const std::string& command, const Words& more) {
+    Words words = {command, "--model",       "custom", "--model.layers", "1", "--model.hidden",  "64", "--model.ffn",
+                   "300",   "--model.heads", "4",      "--threads",      "1", "--model.context", "16", "--global-batch",
+                   "2",     "--micro-batch", "1"};
     if (command == "train") words.insert(words.end(), {"--data", "text.txt"});
-    words.insert(words.end(), more.begin(), more.end());
-    return testing::run_weft(words, folder_.path().string());
+    return testing::joined(words, more);
   }
-  json tune(const std::string& output, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"-o", output, "--rounds", "1", "--json"};
-    words.insert(words.end(), more.begin(), more.end());
-    const testing::CommandResult result = weft("tune", words);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+  testing::CommandResult weft(const std::string& command, const Words& more) const {
+    return run(words_of(command, more));
+  }
+  json tune(const std::string& output, const Words& more = {}) const {
+    const testing::CommandResult result =
+        testing::succeeded(weft("tune", testing::joined({"-o", output, "--rounds", "1", "--json"}, more)));
     EXPECT_EQ(result.errors, "");
     return json::parse(result.output);
   }
-  std::string plan_fingerprint(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {"--dry-run", "--json"};
-    words.insert(words.end(), more.begin(), more.end());
-    const testing::CommandResult result = weft("train", words);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    return json::parse(result.output).at("plans").at("train").at("fingerprint").get<std::string>();
+  json plan_fingerprint(const Words& more) const {
+    return object_of(words_of("train", testing::joined({"--dry-run"}, more))).at("plans").at("train").at("fingerprint");
   }
-
-  testing::TemporaryFolder folder_;
 };
 
 TEST_F(TuneCommand, WritesATableThatTrainingUses) {
   const json result = tune("tuned.json");
   EXPECT_EQ(result.at("file"), "tuned.json");
   EXPECT_EQ(result.at("threads"), 1);
-  const json file = json::parse(testing::TemporaryFolder::read(folder_.path("tuned.json")));
+  const json file = read_json("tuned.json");
   EXPECT_EQ(file.at("products").size(), result.at("products").size());
   // Forward, both gradients, of four matrices of a block and the head.
   EXPECT_GE(result.at("products").size(), 10U);
@@ -70,15 +57,13 @@ TEST_F(TuneCommand, WritesATableThatTrainingUses) {
   EXPECT_NE(plan_fingerprint({"--gemm-tuning", "tuned.json"}), plan_fingerprint({}));
   EXPECT_EQ(plan_fingerprint({"--gemm-tuning", "none"}), plan_fingerprint({}));
 
-  const testing::CommandResult trained =
-      weft("train", {"--gemm-tuning", "tuned.json", "--steps", "2", "--ranks", "2", "--run-dir", "run", "--quiet"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.errors;
-  const std::string copy =
-      testing::TemporaryFolder::read(folder_.path("run/checkpoints/step_00000002/gemm_tuning.json"));
-  EXPECT_EQ(copy, testing::TemporaryFolder::read(folder_.path("tuned.json")));
-  EXPECT_EQ(testing::run_weft({"eval", "run"}, folder_.path().string()).exit_code, 0);
+  testing::succeeded(
+      weft("train", {"--gemm-tuning", "tuned.json", "--steps", "2", "--ranks", "2", "--run-dir", "run", "--quiet"}));
+  const std::string copy = read("run/checkpoints/step_00000002/gemm_tuning.json");
+  EXPECT_EQ(copy, read("tuned.json"));
+  EXPECT_EQ(run({"eval", "run"}).exit_code, 0);
   const std::vector<std::string> generate = {"generate", "run", "--max-tokens", "3", "--gemm-tuning", "tuned.json"};
-  EXPECT_EQ(testing::run_weft(generate, folder_.path().string()).exit_code, 0);
+  EXPECT_EQ(run(generate).exit_code, 0);
 }
 
 // Two micro-batches of one layer: an evaluation's products don't count as a step's.
@@ -104,23 +89,22 @@ TEST_F(TuneCommand, TotalsAreThoseOfAStep) {
 }
 
 TEST_F(TuneCommand, PrintsATable) {
-  const testing::CommandResult result = weft("tune", {"-o", "tuned.json", "--rounds", "1"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  EXPECT_TRUE(testing::has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias",
-                                                 "get another", "--gemm-tuning tuned.json"}));
-  EXPECT_TRUE(testing::has_parts(result.errors, {"[1/"}));
+  const testing::CommandResult result = testing::succeeded(weft("tune", {"-o", "tuned.json", "--rounds", "1"}));
+  EXPECT_TRUE(has_parts(result.output, {"product", "default", "chosen", "gain", "16x300x64 NT f32, bias", "get another",
+                                        "--gemm-tuning tuned.json"}));
+  EXPECT_TRUE(has_parts(result.errors, {"[1/"}));
 }
 
 // Ranks of one machine: a single rank measures.
 TEST_F(TuneCommand, SeveralRanksWriteOneTable) {
   const json result = tune("tuned.json", {"--ranks", "2"});
   EXPECT_EQ(result.at("file"), "tuned.json");
-  EXPECT_TRUE(std::filesystem::exists(folder_.path("tuned.json")));
+  EXPECT_TRUE(exists("tuned.json"));
 }
 
 TEST_F(TuneCommand, RefusesWhatItCannotUse) {
   tune("tuned.json");
-  std::string text = testing::TemporaryFolder::read(folder_.path("tuned.json"));
+  std::string text = read("tuned.json");
   const std::size_t isa = text.find("\"isa\": \"") + 8;
   folder_.write("altered.json", std::string(text).replace(isa, 1, "y"));
   folder_.write("binary.json", std::string(100, '\0'));
@@ -131,11 +115,8 @@ TEST_F(TuneCommand, RefusesWhatItCannotUse) {
                                                     {"binary.json", "isn't valid JSON"},
                                                     {"text.txt", "isn't valid JSON"},
                                                     {"missing.json", "missing.json"}}) {
-    const testing::CommandResult result =
-        weft("train", {"--gemm-tuning", file, "--run-dir", "refused", "--steps", "1"});
-    EXPECT_EQ(result.exit_code, 2) << file << result.errors;
-    EXPECT_TRUE(testing::has_parts(result.errors, {part, "fix: "})) << file;
-    EXPECT_FALSE(std::filesystem::exists(folder_.path("refused"))) << file;
+    expect_refusal(words_of("train", {"--gemm-tuning", file, "--run-dir", "refused", "--steps", "1"}), {part});
+    EXPECT_FALSE(exists("refused")) << file;
   }
   EXPECT_EQ(weft("tune", {"-o", "no/such/folder.json"}).exit_code, 2);
   EXPECT_EQ(weft("tune", {"--rounds", "0"}).exit_code, 2);

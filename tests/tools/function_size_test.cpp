@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <regex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/tools/rooms.h"
@@ -18,35 +17,10 @@ namespace {
 
 constexpr std::size_t kMostFunctionLines = 80;
 
-/// The place after the comment, literal or directive that begins at `at`; `at` if none does.
-std::size_t after_other_text(std::string_view text, std::size_t at) {
-  const auto past = [&](std::string_view end, std::size_t from) {
-    const std::size_t found = text.find(end, from);
-    return found == std::string_view::npos ? text.size() : found + end.size();
-  };
-  const std::string_view rest = text.substr(at);
-  if (rest.starts_with("//")) return past("\n", at) - 1;
-  if (rest.starts_with("/*")) return past("*/", at + 2);
-  if (rest.starts_with('#')) {
-    std::size_t end = text.find('\n', at);
-    while (end != std::string_view::npos && text[end - 1] == '\\') end = text.find('\n', end + 1);
-    return std::min(end, text.size());
-  }
-  if (rest.starts_with("R\"")) {
-    const std::size_t open = text.find('(', at);
-    return past(")" + std::string(text.substr(at + 2, open - at - 2)) + "\"", open);
-  }
-  const bool digit_before = at > 0 && std::isxdigit(static_cast<unsigned char>(text[at - 1])) != 0;  // 1'000'000
-  if (rest.front() != '"' && (rest.front() != '\'' || digit_before)) return at;
-  std::size_t end = at + 1;
-  while (end < text.size() && text[end] != rest.front()) end += text[end] == '\\' ? 2 : 1;
-  return end + 1;
-}
-
 /// "name: lines" of each function that is too long. Functions within functions count as parts of these.
-std::vector<std::string> long_functions(std::string_view text) {
+std::vector<std::string> long_functions(const std::string& text) {
   static const std::regex scope(
-      R"(\s*(template\s*<[^;]*>\s*)?(inline |export )?(namespace|struct|class|union|extern "C")\b[^=]*)");
+      R"(\s*(template\s*<[^;]*>\s*)?(inline |export )?(namespace|struct|class|union|extern)\b[^=]*)");
   struct Block {
     bool is_scope, is_function;
     std::size_t line;
@@ -56,16 +30,8 @@ std::vector<std::string> long_functions(std::string_view text) {
   std::vector<std::string> found;
   std::string head;  // since the last statement's end
   std::size_t line = 1;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const std::size_t after = after_other_text(text, at);
-    line +=
-        static_cast<std::size_t>(std::count(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                            text.begin() + static_cast<std::ptrdiff_t>(std::max(after, at + 1)), '\n'));
-    if (after > at) {
-      at = after - 1;
-      continue;
-    }
-    const char c = text[at];
+  for (const char c : testing::code_of(text)) {
+    if (c == '\n') ++line;
     if (c == '{') {
       const bool outside = std::ranges::all_of(open, &Block::is_scope);
       const bool is_scope = outside && std::regex_match(head, scope);
@@ -81,8 +47,8 @@ std::vector<std::string> long_functions(std::string_view text) {
     }
     if (c == ';' || c == '{' || c == '}') {
       head.clear();
-    } else {
-      head += c;
+    } else if (!head.ends_with(' ') || c != ' ') {
+      head += c == '\n' ? ' ' : c;
     }
   }
   return found;

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "tests/tools/small_step.h"
+#include "tools/command_line/commands.h"
 
 namespace weft::tools {
 namespace {
@@ -14,19 +15,9 @@ using nlohmann::json;
 
 class JsonOutput : public testing::SmallStep {
  protected:
-  /// Of a command without a configuration.
-  json object_of(std::vector<std::string> words) const {
-    words.emplace_back("--json");
-    const testing::CommandResult result = testing::run_weft(words, folder_.path().string());
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    json object = json::parse(result.output, nullptr, false);
-    EXPECT_TRUE(object.is_object()) << words[0] << result.output;
-    return object;
-  }
   void train(const std::string& run_dir, const std::string& policy) const {
-    const testing::CommandResult result =
-        weft("train", {"--ranks", "2", "--steps", "2", "--run-dir", run_dir, "--policy", policy, "--quiet"});
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
+    testing::succeeded(
+        weft("train", {"--ranks", "2", "--steps", "2", "--run-dir", run_dir, "--policy", policy, "--quiet"}));
   }
   std::uintmax_t size_of(const std::string& name) const { return std::filesystem::file_size(folder_.path(name)); }
 
@@ -41,7 +32,7 @@ TEST_F(JsonOutput, OfAPlanAndOfADifference) {
   const std::vector<std::string> words = {"--ranks", "2", "--policy", "serial", "-o", "a.json"};
   const json plan = figures("plan", words);
   const std::string text = weft("plan", words).output;
-  const json file = json::parse(testing::TemporaryFolder::read(folder_.path("a.json")));
+  const json file = read_json("a.json");
   EXPECT_EQ(plan.at("file"), "a.json");
   EXPECT_EQ(plan.at("policy"), "serial");
   EXPECT_EQ(plan.at("tasks"), number_before(text, "tasks"));
@@ -59,8 +50,7 @@ TEST_F(JsonOutput, OfAPlanAndOfADifference) {
   EXPECT_EQ(difference.at("policy_b"), "lhs");
   EXPECT_EQ(difference.at("scratch_bytes_b"), other.at("scratch_bytes"));
   EXPECT_FALSE(difference.at("other_place").empty());
-  const std::string all =
-      testing::run_weft({"diff", "a.json", "b.json", "--most", "0"}, folder_.path().string()).output;
+  const std::string all = run({"diff", "a.json", "b.json", "--most", "0"}).output;
   for (const json& move : difference.at("other_place")) {
     EXPECT_TRUE(has(all, move.at("task").get<std::string>() + " now ")) << move;
   }
@@ -113,36 +103,13 @@ TEST_F(JsonOutput, OfExports) {
   EXPECT_GT(size_of("a.json.gz"), 0U);
 }
 
-// Every command that prints has the flag.
+// What completion and man print is for a shell and for man.
 TEST(JsonFlag, IsThereWhereverSomethingIsPrinted) {
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{"train"},
-                                                                                       {"eval"},
-                                                                                       {"generate"},
-                                                                                       {"export"},
-                                                                                       {"tokenize"},
-                                                                                       {"graph"},
-                                                                                       {"timeline"},
-                                                                                       {"tune"},
-                                                                                       {"profile"},
-                                                                                       {"compare"},
-                                                                                       {"explain"},
-                                                                                       {"plan"},
-                                                                                       {"diff"},
-                                                                                       {"memory"},
-                                                                                       {"simulate"},
-                                                                                       {"report"},
-                                                                                       {"doctor"},
-                                                                                       {"trace", "summary"},
-                                                                                       {"trace", "diff"},
-                                                                                       {"trace", "check"},
-                                                                                       {"trace", "export"},
-                                                                                       {"machine", "show"},
-                                                                                       {"machine", "check"},
-                                                                                       {"machine", "diff"},
-                                                                                       {"machine", "measure"}}) {
-    std::vector<std::string> words = command;
-    words.emplace_back("--help");
-    EXPECT_NE(testing::run_weft(words).output.find("--json"), std::string::npos) << command.front();
+  const Command root = describe_weft("weft");
+  for (const Command& command : root.subcommands) {
+    if (command.name == "completion" || command.name == "man") continue;
+    EXPECT_EQ(find_option(command, "--json") == nullptr, !command.subcommands.empty()) << command.name;
+    for (const Command& sub : command.subcommands) EXPECT_NE(find_option(sub, "--json"), nullptr) << sub.name;
   }
 }
 

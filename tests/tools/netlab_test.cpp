@@ -3,7 +3,6 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -49,8 +48,7 @@ std::set<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Netlab, HelpHasExamples) {
-  const testing::CommandResult help = testing::run(netlab({"--help"}));
-  EXPECT_EQ(help.exit_code, 0);
+  const testing::CommandResult help = testing::succeeded(testing::run(netlab({"--help"})));
   EXPECT_TRUE(testing::contains(help.output, "Examples:\n  tools/netlab ")) << help.output;
   EXPECT_EQ(help.errors, "");
 }
@@ -108,8 +106,7 @@ TEST_F(NetlabNetwork, RunsTheCommandOnEachHostBehindItsLink) {
   for (const int ranks : {2, 3}) {
     testing::ChildProcess command(netlab({"300mbit", std::to_string(ranks), "--", "/bin/sh", "-c",
                                           "echo $(hostname): $(tc qdisc show dev cable) \"$1\"", "sh", "two  words"}));
-    const testing::CommandResult result = testing::result_of(command);
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const testing::CommandResult result = testing::succeeded(testing::result_of(command));
     const std::set<std::string> lines = lines_of(result.output);
     EXPECT_EQ(lines.size(), static_cast<std::size_t>(ranks)) << result.output;
     for (const std::string& line : lines) {
@@ -123,11 +120,10 @@ TEST_F(NetlabNetwork, RunsTheCommandOnEachHostBehindItsLink) {
 
 TEST_F(NetlabNetwork, TwoRunsAtOnceDoNotMeet) {
   testing::ChildProcess first(netlab({"1gbit", "3", "hostname"})), second(netlab({"1gbit", "3", "hostname"}));
-  const testing::CommandResult first_result = testing::result_of(first), second_result = testing::result_of(second);
-  EXPECT_EQ(first_result.exit_code, 0) << first_result.errors;
-  EXPECT_EQ(second_result.exit_code, 0) << second_result.errors;
-  std::set<std::string> hosts = lines_of(first_result.output);
-  hosts.merge(lines_of(second_result.output));
+  const testing::CommandResult one = testing::succeeded(testing::result_of(first)),
+                               other = testing::succeeded(testing::result_of(second));
+  std::set<std::string> hosts = lines_of(one.output);
+  hosts.merge(lines_of(other.output));
   EXPECT_EQ(hosts.size(), 6U);
 }
 

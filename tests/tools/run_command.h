@@ -16,6 +16,8 @@ struct CommandResult {
 
 /// Waits for the end.
 CommandResult result_of(ChildProcess& child);
+/// The result itself, of a command without whose success a test can't go on: else throws what the command printed.
+CommandResult succeeded(CommandResult result);
 
 /// words[0] is the program's path.
 CommandResult run(const std::vector<std::string>& words, const std::string& folder = ".");

@@ -24,7 +24,7 @@ class RunLogFile : public testing::SmallStep {
   /// Of a file in the folder; every line has to be a record.
   std::vector<Record> records(const std::string& file = "run/log.txt") const {
     static const std::regex form(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (\w+) +(rank \d+|-) +(\w+) +(.*))");
-    std::istringstream text(testing::TemporaryFolder::read(folder_.path(file)));
+    std::istringstream text(read(file));
     std::vector<Record> found;
     for (std::string line; std::getline(text, line);) {
       std::smatch match;
@@ -53,8 +53,7 @@ class RunLogFile : public testing::SmallStep {
 TEST_F(RunLogFile, TellsWhatOneWantsToKnowAfterwards) {
   const nlohmann::json planned = figures("train", {"--steps", "4", "--ranks", "2", "--dry-run"});
   const testing::CommandResult result =
-      train({"--steps", "4", "--ranks", "2", "--save-every", "1", "--keep-last", "1"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+      testing::succeeded(train({"--steps", "4", "--ranks", "2", "--save-every", "1", "--keep-last", "1"}));
   EXPECT_EQ(result.errors, "");
   const std::vector<Record> found = records();
   for (const auto& [topic, part] : std::vector<std::pair<std::string, std::string>>{
@@ -91,7 +90,7 @@ TEST_F(RunLogFile, HasTheLevelThatWasAskedForAndChangesNothingElse) {
   const nlohmann::json loss = last_loss("debug");
   EXPECT_GT(records().size(), 10U);
   EXPECT_EQ(last_loss("error"), loss);
-  EXPECT_TRUE(fs::exists(folder_.path("run/log.txt")));
+  EXPECT_TRUE(exists("run/log.txt"));
   EXPECT_EQ(records().size(), 0U);
 }
 
@@ -109,17 +108,17 @@ TEST_F(RunLogFile, TellsWhichProductsWereTunedAndWhatWasChosen) {
 TEST_F(RunLogFile, AnUnknownLevelIsRefused) {
   expect_refused("train", {"--run-dir", "run", "--log-level", "warn"},
                  {"\"warn\"", "error, warning, info, debug, trace", "--log-level warning"});
-  EXPECT_FALSE(fs::exists(folder_.path("run")));
+  EXPECT_FALSE(exists("run"));
 }
 
 TEST_F(RunLogFile, ARefusedRunLeavesNone) {
   EXPECT_EQ(train({"--steps", "2", "--val-data", "missing.txt"}).exit_code, 2);
-  EXPECT_FALSE(fs::exists(folder_.path("run")));
+  EXPECT_FALSE(exists("run"));
   ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
-  const std::string before = testing::TemporaryFolder::read(folder_.path("run/log.txt"));
+  const std::string before = read("run/log.txt");
   EXPECT_EQ(train({"--steps", "4", "--resume", "auto", "--val-data", "missing.txt"}).exit_code, 2);
   EXPECT_EQ(train({"--steps", "4", "--overwrite", "--val-data", "missing.txt"}).exit_code, 2);
-  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("run/log.txt")), before);
+  EXPECT_EQ(read("run/log.txt"), before);
 }
 
 TEST_F(RunLogFile, ARunThatGoesOnAddsToItAndAnotherBeginsAnew) {
@@ -130,15 +129,14 @@ TEST_F(RunLogFile, ARunThatGoesOnAddsToItAndAnotherBeginsAnew) {
   folder_.write("run/log.rank1.txt", "of an older run\n");
   ASSERT_EQ(train({"--steps", "2", "--overwrite"}).exit_code, 0);
   EXPECT_EQ(count(records(), "run", "configuration: "), 1);
-  EXPECT_FALSE(fs::exists(folder_.path("run/log.rank1.txt")));
+  EXPECT_FALSE(exists("run/log.rank1.txt"));
 }
 
 TEST_F(RunLogFile, EachProcessHasItsOwn) {
   ASSERT_EQ(train({"--steps", "1", "--dump-config"}).exit_code, 0);
   folder_.write("own.toml", weft("train", {"--steps", "2", "--dump-config"}).output);
-  const testing::CommandResult result = testing::run(
-      testing::mpi_words(2, {"train", "own.toml", "--run-dir", "run", "--quiet"}), folder_.path().string());
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
+  testing::succeeded(testing::run(testing::mpi_words(2, {"train", "own.toml", "--run-dir", "run", "--quiet"}),
+                                  folder_.path().string()));
   EXPECT_EQ(ranks(records()), (std::set<std::string>{"-", "rank 0"}));
   EXPECT_EQ(count(records(), "comm", "communicator mpi, 2 ranks"), 1);
   EXPECT_EQ(count(records(), "run", "MPI "), 1);

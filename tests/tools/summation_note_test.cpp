@@ -29,13 +29,11 @@ class SummationNotes : public testing::SmallStep {
   }
   void expect_marked(const std::string& command, const std::vector<std::string>& more) const {
     SCOPED_TRACE(command);
-    const testing::CommandResult marked = weft(command, words(more));
-    EXPECT_EQ(marked.exit_code, 0) << marked.errors;
+    const testing::CommandResult marked = testing::succeeded(weft(command, words(more)));
     EXPECT_TRUE(has(in_one_line(marked.output), kNote)) << marked.output;
     std::vector<std::string> plain = words(more);
     plain.back() = "step";
-    const testing::CommandResult other = weft(command, plain);
-    EXPECT_EQ(other.exit_code, 0) << other.errors;
+    const testing::CommandResult other = testing::succeeded(weft(command, plain));
     EXPECT_FALSE(has(in_one_line(other.output), "another order")) << other.output;
   }
 };
@@ -48,9 +46,9 @@ TEST_F(SummationNotes, StandInTexts) {
   expect_marked("memory", {"--grids", "z=2"});
   expect_marked("plan", {"-o", "plan.json"});
   expect_marked("graph", {"-o", "graph.dot"});
-  EXPECT_FALSE(has(testing::TemporaryFolder::read(folder_.path("graph.dot")), kNote));  // of the plain step
+  EXPECT_FALSE(has(read("graph.dot"), kNote));  // of the plain step
   weft("graph", words({"-o", "graph.dot"}));
-  EXPECT_TRUE(has(testing::TemporaryFolder::read(folder_.path("graph.dot")), kNote));
+  EXPECT_TRUE(has(read("graph.dot"), kNote));
   expect_marked("timeline", {});
 }
 
@@ -72,18 +70,18 @@ TEST_F(SummationNotes, StandInJson) {
 TEST_F(SummationNotes, StayWithARunAndAComparison) {
   const std::string note = figures("train", words({"--steps", "2", "--run-dir", "run"})).at("summation_note");
   EXPECT_TRUE(has(note, kNote)) << note;
-  const std::string kept = testing::TemporaryFolder::read(folder_.path("run/config.toml"));
+  const std::string kept = read("run/config.toml");
   EXPECT_TRUE(has(kept, "gradient-reduction = \"micro-batch\"")) << kept;
   const std::string folder = folder_.path().string();
   EXPECT_EQ(weft("compare", words({"--policies", "program", "-o", "policies"})).exit_code, 0);
   for (const std::string source : {"run", "policies"}) {
     const testing::CommandResult report = testing::run_weft({"report", source, "-o", source + ".html"}, folder);
     EXPECT_EQ(report.exit_code, 0) << report.errors;
-    EXPECT_TRUE(has(testing::TemporaryFolder::read(folder_.path(source + ".html")), kNote)) << source;
+    EXPECT_TRUE(has(read(source + ".html"), kNote)) << source;
   }
   // A run that goes on keeps the key.
-  const testing::CommandResult on = testing::run_weft({"train", "--resume", "run", "--steps", "3", "--json"}, folder);
-  EXPECT_EQ(on.exit_code, 0) << on.errors;
+  const testing::CommandResult on =
+      testing::succeeded(testing::run_weft({"train", "--resume", "run", "--steps", "3", "--json"}, folder));
   EXPECT_EQ(nlohmann::json::parse(on.output).at("summation_note"), note);
 }
 

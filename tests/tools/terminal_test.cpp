@@ -30,9 +30,7 @@ std::string steering_byte(const std::string& text) {
 
 class Terminal : public testing::SmallStep {
  protected:
-  testing::CommandResult weft_in_folder(const std::vector<std::string>& words) const {
-    return testing::run_weft(words, folder_.path().string());
-  }
+  testing::CommandResult weft_in_folder(const std::vector<std::string>& words) const { return run(words); }
 
   /// The output of `weft` to one of its streams where that is a terminal.
   std::string shown(std::vector<std::string> words, int stream = STDOUT_FILENO, int columns = 80,
@@ -78,17 +76,14 @@ class Terminal : public testing::SmallStep {
     return text;
   }
 
-  void train() const {
-    const testing::CommandResult result = weft("train", {"--steps", "2", "--run-dir", "run", "--quiet"});
-    ASSERT_EQ(result.exit_code, 0) << result.errors;
-  }
+  void train() const { testing::succeeded(weft("train", {"--steps", "2", "--run-dir", "run", "--quiet"})); }
 };
 
 TEST_F(Terminal, NamesOutOfTracesAndPlansDont) {
   ASSERT_EQ(weft("simulate", {"--grid", "x=2", "-o", "trace.json"}).exit_code, 0);
   ASSERT_EQ(weft("plan", {"-o", "plan.json"}).exit_code, 0);
   const auto poison = [&](const char* from, const char* to) {
-    const std::string text = testing::TemporaryFolder::read(folder_.path(from));
+    const std::string text = read(from);
     folder_.write(to, std::regex_replace(text, std::regex("L0\\."), "L0.\\u001b[2J\\u009b\\u007f\\u202e\\u0007."));
   };
   poison("trace.json", "bad.json");
@@ -126,8 +121,7 @@ TEST_F(Terminal, NamesOfFilesDont) {
 
 TEST_F(Terminal, ADumpedConfigurationStaysTheSame) {
   folder_.write("own.toml", "data = \"a\\u009bb\\u007f\\u202e\"\n");
-  const testing::CommandResult dumped = weft_in_folder({"train", "own.toml", "--dump-config"});
-  ASSERT_EQ(dumped.exit_code, 0) << dumped.errors;
+  const testing::CommandResult dumped = testing::succeeded(weft_in_folder({"train", "own.toml", "--dump-config"}));
   EXPECT_EQ(steering_byte(dumped.output), "");
   folder_.write("dumped.toml", dumped.output);
   EXPECT_EQ(weft_in_folder({"train", "dumped.toml", "--dump-config"}).output, dumped.output);
@@ -261,13 +255,11 @@ TEST(Say, AllThatCommandsPrintGoesThroughIt) {
 /// "runtime/execute/watchdog.cpp:48: std::cerr << …" for each line of a file that writes to stderr itself.
 std::vector<std::string> writes_to_stderr(const std::string& name, const std::string& text) {
   static const std::regex writes("\\bstderr\\b|std::(cerr|clog)\\b|\\bperror\\(");
-  static const std::regex comment("//.*");
   std::vector<std::string> found;
-  std::istringstream lines(text);
+  std::istringstream lines(testing::code_of(text));
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
-    line = std::regex_replace(line, comment, "");
     if (std::regex_search(line, writes)) found.push_back(fmt::format("{}:{}: {}", name, number, line));
   }
   return found;

@@ -27,9 +27,7 @@ class TrustedCode : public testing::SmallStep {
   /// Whether the library was loaded since the last call.
   bool loaded(const std::string& library = "mine.so") const { return fs::remove(folder_.path(library + ".loaded")); }
 
-  testing::CommandResult weft_in_folder(const Words& words) const {
-    return testing::run_weft(words, folder_.path().string());
-  }
+  testing::CommandResult weft_in_folder(const Words& words) const { return run(words); }
 
   /// Exit code 2, and the flag that would load the library, which isn't loaded.
   void expect_unloaded_refusal(const Words& words) const {
@@ -39,13 +37,11 @@ class TrustedCode : public testing::SmallStep {
     EXPECT_FALSE(loaded()) << words.front();
   }
   void expect_unloaded_success(const Words& words) const {
-    const testing::CommandResult result = weft_in_folder(words);
-    EXPECT_EQ(result.exit_code, 0) << words.front() << "\n" << result.output << result.errors;
+    testing::succeeded(weft_in_folder(words));
     EXPECT_FALSE(loaded()) << words.front();
   }
   void expect_loaded_success(const Words& words) const {
-    const testing::CommandResult result = weft_in_folder(words);
-    EXPECT_EQ(result.exit_code, 0) << words.front() << "\n" << result.output << result.errors;
+    testing::succeeded(weft_in_folder(words));
     EXPECT_TRUE(loaded()) << words.front();
   }
 
@@ -67,7 +63,7 @@ TEST_F(TrustedCode, AConfigurationFileLoadsNothing) {
                                       {"export", "own.toml", "--format", "chakra", "-o", "chakra"}};
   for (const Words& words : needing) expect_unloaded_refusal(words);
   for (const char* made : {"run", "graph.dot", "plan.json", "report.html", "chakra"}) {
-    EXPECT_FALSE(fs::exists(folder_.path(made))) << made;
+    EXPECT_FALSE(exists(made)) << made;
   }
 }
 
@@ -128,7 +124,7 @@ TEST_F(TrustedCode, WhatALibraryWouldAddIsSaidToBeMissing) {
   const testing::CommandResult told = weft_in_folder({"trace", "check", "run", "--policy", "./mine.so"});
   EXPECT_TRUE(has(told.output, "compiles to the same plan")) << told.output;
   ASSERT_EQ(weft_in_folder({"report", "run", "-o", "without.html"}).exit_code, 0);
-  EXPECT_TRUE(has(testing::TemporaryFolder::read(folder_.path("without.html")), "--policy ./mine.so"));
+  EXPECT_TRUE(has(read("without.html"), "--policy ./mine.so"));
   EXPECT_EQ(weft_in_folder({"export", "run", "-o", "weights", "--policy", "./mine.so"}).exit_code, 2);
 }
 
@@ -137,9 +133,8 @@ TEST_F(TrustedCode, RanksOfALauncherLoadNothingEither) {
       testing::run(testing::mpi_words(2, {"train", "own.toml", "--dry-run"}), folder_.path().string());
   EXPECT_EQ(result.exit_code, 2) << result.errors;
   EXPECT_FALSE(loaded());
-  const testing::CommandResult named = testing::run(
-      testing::mpi_words(2, {"train", "own.toml", "--dry-run", "--policy", "./mine.so"}), folder_.path().string());
-  EXPECT_EQ(named.exit_code, 0) << named.errors;
+  testing::succeeded(testing::run(testing::mpi_words(2, {"train", "own.toml", "--dry-run", "--policy", "./mine.so"}),
+                                  folder_.path().string()));
   EXPECT_TRUE(loaded());
 }
 

@@ -22,71 +22,20 @@ bool names(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Words, "::", "<<" and single signs; without comments, text in quotes and lines for the preprocessor.
-class SourceWords {
- public:
-  explicit SourceWords(std::string_view text) : text_(text) {}
-
-  /// "" at the end.
-  std::string_view next() {
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (std::isspace(static_cast<unsigned char>(c)) != 0) {
-        line_begins_ = line_begins_ || c == '\n';
-        ++at_;
-      } else if (c == '#' && line_begins_) {
-        skip_directive();
-      } else if (ahead("//")) {
-        at_ = end_of("\n", at_);
-        line_begins_ = true;
-      } else if (ahead("/*")) {
-        at_ = end_of("*/", at_ + 2);
-      } else if (ahead("R\"")) {
-        const std::size_t open = text_.find('(', at_);
-        at_ = end_of(")" + std::string(text_.substr(at_ + 2, open - at_ - 2)) + "\"", open);
-      } else if (c == '"' || c == '\'') {
-        skip_quoted(c);
-      } else {
-        line_begins_ = false;
-        return word();
-      }
+/// Names, numbers, "::", "<<" and single signs.
+std::vector<std::string_view> words_of(std::string_view code) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at < code.size();) {
+    std::size_t length = code.substr(at).starts_with("::") || code.substr(at).starts_with("<<") ? 2 : 1;
+    if (names(code[at])) {
+      const auto goes_on = [&](char c) { return names(c) || c == '\''; };  // 10'000
+      while (at + length < code.size() && goes_on(code[at + length])) ++length;
     }
-    return {};
+    if (std::isspace(static_cast<unsigned char>(code[at])) == 0) words.push_back(code.substr(at, length));
+    at += length;
   }
-
- private:
-  bool ahead(std::string_view sign) const { return text_.substr(at_).starts_with(sign); }
-  std::size_t end_of(std::string_view sign, std::size_t from) const {
-    const std::size_t found = text_.find(sign, from);
-    return found == std::string_view::npos ? text_.size() : found + sign.size();
-  }
-  void skip_directive() {
-    std::size_t end = end_of("\n", at_);
-    while (end < text_.size() && text_[end - 2] == '\\') end = end_of("\n", end);
-    at_ = end;
-  }
-  void skip_quoted(char quote) {
-    for (++at_; at_ < text_.size() && text_[at_] != quote; ++at_) {
-      if (text_[at_] == '\\') ++at_;
-    }
-    ++at_;
-  }
-  std::string_view word() {
-    std::size_t length = ahead("::") || ahead("<<") ? 2 : 1;
-    if (names(text_[at_])) {
-      const bool number = std::isdigit(static_cast<unsigned char>(text_[at_])) != 0;
-      const auto goes_on = [&](char c) { return names(c) || (number && c == '\''); };  // 10'000
-      while (at_ + length < text_.size() && goes_on(text_[at_ + length])) ++length;
-    }
-    const std::string_view found = text_.substr(at_, length);
-    at_ += length;
-    return found;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-  bool line_begins_ = true;
-};
+  return words;
+}
 
 /// The class, structure, union or enumeration that a statement defines, if it defines one under a name of its own:
 /// neither X::Inner, which belongs to X, nor a specialisation X<int>.
@@ -119,12 +68,12 @@ std::optional<std::string> defined_type(const std::vector<std::string_view>& sta
 
 /// The types that a source defines for all others of its program: those at a namespace's level, unnamed ones left out.
 /// Nothing if its braces don't pair, where nothing can be said.
-std::optional<std::set<std::string>> shared_types(std::string_view text) {
+std::optional<std::set<std::string>> shared_types(const std::string& text) {
   std::set<std::string> found;
   std::vector<std::optional<std::string>> scopes;  // "weft::" of a namespace, "" of extern "C"; else nothing
   std::vector<std::string_view> statement;
-  SourceWords words(text);
-  for (std::string_view word = words.next(); !word.empty(); word = words.next()) {
+  const std::string code = testing::code_of(text);
+  for (const std::string_view word : words_of(code)) {
     if (word == ";") {
       statement.clear();
     } else if (word == "}") {
@@ -165,7 +114,7 @@ std::optional<std::set<std::string>> shared_types(std::string_view text) {
 
 using Homes = std::map<std::string, std::set<std::string>>;  // a type's name: the files that define it
 
-void add(Homes& homes, const std::string& file, std::string_view text) {
+void add(Homes& homes, const std::string& file, const std::string& text) {
   const std::optional<std::set<std::string>> types = shared_types(text);
   ASSERT_TRUE(types.has_value()) << file << ": its braces don't pair";
   for (const std::string& type : *types) homes[type].insert(file);

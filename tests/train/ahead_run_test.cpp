@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/execute/device/device_executor.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
@@ -180,16 +181,11 @@ TEST_P(AheadRun, ALossThatIsNotANumberEndsIt) {
   const execute::MakeExecutor on_device = on_fake({.before = [](const execute::State& state, std::int64_t step) {
     if (step == 8) state.get<float>(ops::names::kScalars)[0] = std::numeric_limits<float>::quiet_NaN();
   }});
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      static_cast<int>(run.config.ranks),
-      [&](comm::World& world) {
-        Trainer(world, run, Trainer::Console::silent, on_device).run();
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
-  EXPECT_NE(errors.str().find("step 9: the loss is nan"), std::string::npos) << errors.str();
+  const testing::RanksEnd end = testing::end_of_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
+    Trainer(world, run, Trainer::Console::silent, on_device).run();
+  });
+  EXPECT_EQ(end.code, 3);
+  EXPECT_NE(end.errors.find("step 9: the loss is nan"), std::string::npos) << end.errors;
 }
 
 }  // namespace

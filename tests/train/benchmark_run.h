@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "runtime/comm/launch.h"
 #include "runtime/policy/catalog/policies.h"
+#include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
 #include "train/config/resolved_run.h"
 #include "train/trainer.h"
 
@@ -19,15 +19,8 @@ namespace weft::testing {
 inline train::RunConfig benchmark_config(ops::Family family, const graph::Grid& grid) {
   train::RunConfig config;
   config.model_name = "custom";
-  config.model.family = family;
-  config.model.layers = 2;
-  config.model.hidden = 32;
-  config.model.heads = 4;
-  config.model.kv_heads = family == ops::Family::llama ? 2 : 4;
-  config.model.ffn = 48;
-  config.model.vocab = 37;
-  config.model.context = 8;
-  config.model.tied = family == ops::Family::gpt2;
+  config.model =
+      of_family(family, {.layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 48, .vocab = 37, .context = 8});
   config.grid = grid;
   config.ranks = grid.ranks();
   config.micro_batch = 1;
@@ -51,15 +44,7 @@ inline std::vector<policy::NamedPolicy> named_policies(const std::vector<std::st
 inline void on_ranks(const train::RunConfig& config,
                      const std::function<void(comm::World&, const train::ResolvedRun&)>& body) {
   const train::ResolvedRun run = train::resolve(config, 0);
-  std::ostringstream errors;
-  const int exit_code = comm::run_ranks(
-      static_cast<int>(run.config.ranks),
-      [&](comm::World& world) {
-        body(world, run);
-        return 0;
-      },
-      errors);
-  ASSERT_EQ(exit_code, 0) << errors.str();
+  on_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) { body(world, run); });
 }
 
 }  // namespace weft::testing

@@ -23,18 +23,30 @@ testing::GridRun tiny_run(const graph::Grid& grid, std::int64_t steps) {
   return run;
 }
 
-class DeviceGrid : public ::testing::TestWithParam<graph::Grid> {};
-
-TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
-  const testing::GridRun run = tiny_run(GetParam(), kInterleavings);
+/// Under every policy: the bits of the CPU, where `on` runs it on devices with one seed after the other.
+void expect_bits_of_the_cpu(testing::GridRun run,
+                            const std::function<testing::GridRun(const testing::GridRun&, std::uint64_t seed)>& on) {
   const testing::GridOutcome cpu = testing::run_grid(run);
   std::uint64_t seed = 1;
   for (const std::string& policy : testing::quick_graph_policies()) {
     SCOPED_TRACE(policy);
-    testing::GridRun of_policy = run;
-    of_policy.policy = policy;
-    testing::expect_equal(testing::run_grid(testing::on_fake(of_policy, ++seed)), cpu);
+    run.policy = policy;
+    testing::expect_equal(testing::run_grid(on(run, ++seed)), cpu);
+    if (::testing::Test::HasFailure()) return;
   }
+}
+
+testing::GridRun on_fake(const testing::GridRun& run, std::uint64_t seed) {
+  return testing::on_fake(run, seed);
+}
+testing::GridRun on_fake_with_graphs(const testing::GridRun& run, std::uint64_t seed) {
+  return testing::on_fake(run, seed, true);
+}
+
+class DeviceGrid : public ::testing::TestWithParam<graph::Grid> {};
+
+TEST_P(DeviceGrid, EveryPolicyUnderManyInterleavings) {
+  expect_bits_of_the_cpu(tiny_run(GetParam(), kInterleavings), on_fake);
 }
 
 TEST_P(DeviceGrid, ProductsWithEpilogues) {
@@ -61,36 +73,19 @@ TEST_P(DeviceGrid, ReplayedGraphs) {
 }
 
 TEST_P(DeviceGrid, DevicesThatTalkThroughTheHost) {
-  const testing::GridRun run = tiny_run(GetParam(), 10);
-  const testing::GridOutcome cpu = testing::run_grid(run);
-  std::uint64_t seed = 1;
-  for (const std::string& policy : testing::quick_graph_policies()) {
-    SCOPED_TRACE(policy);
-    testing::GridRun of_policy = run;
-    of_policy.policy = policy;
-    testing::expect_equal(testing::run_grid(testing::on_own_fakes(of_policy, ++seed)), cpu);
-    if (HasFailure()) return;
-  }
+  expect_bits_of_the_cpu(tiny_run(GetParam(), 10), testing::on_own_fakes);
 }
 
 TEST(DeviceMicroBatches, ScatteredOneByOneOnEveryExecutor) {
-  testing::GridRun run = tiny_run(testing::grid_of(1, 1, 2, 2), 10);
+  testing::GridRun run = tiny_run({1, 1, 2, 2}, 10);
   run.step.gradient_reduction = ops::GradientReduction::micro_batch;
-  const testing::GridOutcome cpu = testing::run_grid(run);
-  std::uint64_t seed = 1;
-  for (const std::string& policy : testing::quick_graph_policies()) {
-    SCOPED_TRACE(policy);
-    testing::GridRun of_policy = run;
-    of_policy.policy = policy;
-    testing::expect_equal(testing::run_grid(testing::on_fake(of_policy, ++seed)), cpu);
-    testing::expect_equal(testing::run_grid(testing::on_fake(of_policy, ++seed, true)), cpu);
-    testing::expect_equal(testing::run_grid(testing::on_own_fakes(of_policy, ++seed)), cpu);
-    if (HasFailure()) return;
-  }
+  expect_bits_of_the_cpu(run, on_fake);
+  expect_bits_of_the_cpu(run, on_fake_with_graphs);
+  expect_bits_of_the_cpu(run, testing::on_own_fakes);
 }
 
 TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
-  testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(testing::grid_of(2, 1, 1, 2), 1), 1));
+  testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(graph::Grid{2, 1, 1, 2}, 1), 1));
 }
 
 // The calls of the device by a run of this many steps.
@@ -126,7 +121,7 @@ TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
 }
 
 TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
-  const testing::GridRun run = tiny_run(testing::grid_of(1, 1, 1, 2), 6);
+  const testing::GridRun run = tiny_run(graph::Grid{1, 1, 1, 2}, 6);
   int looks = 0;
   testing::GridRun watched = run;
   watched.make_executor = [&](comm::World& world, const execute::State& state) {
@@ -138,8 +133,7 @@ TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,
-                         ::testing::Values(testing::grid_of(1, 1, 1, 1), testing::grid_of(2, 1, 1, 2),
-                                           testing::grid_of(1, 2, 2, 1)),
+                         ::testing::Values(graph::Grid{1, 1, 1, 1}, graph::Grid{2, 1, 1, 2}, graph::Grid{1, 2, 2, 1}),
                          [](const auto& info) {
                            const graph::Grid& g = info.param;
                            return "x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" + std::to_string(g.z) +

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "runtime/policy/catalog/policies.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/device_run.h"
 #include "tests/train/pipeline_run.h"
 #include "tests/train/tiny_run.h"
@@ -145,14 +145,12 @@ TEST(DevicePipelineFlags, AWholeRunIsTheCpus) {
     config.keep_last = 0;
     const ResolvedRun run = resolve(config, 0);
     TrainResult result;
-    std::ostringstream errors;
     const auto body = [&](comm::World& world) {
       Trainer trainer(world, run, Trainer::Console::silent, make_executor);
       TrainResult own = trainer.run();
       if (world.rank() == 0) result = std::move(own);
-      return 0;
     };
-    EXPECT_EQ(comm::run_ranks(static_cast<int>(run.config.ranks), body, errors), 0) << errors.str();
+    testing::on_ranks(static_cast<int>(run.config.ranks), body);
     return result;
   };
   testing::GridRun on;

@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 testing::GridRun run_of_two_ranks() {
-  return testing::narrow_run(testing::grid_of(1, 1, 1, 2));
+  return testing::narrow_run(graph::Grid{1, 1, 1, 2});
 }
 
 constexpr std::int64_t kKernelScratch = 4096;

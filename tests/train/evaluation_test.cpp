@@ -10,8 +10,8 @@
 
 #include "ops/lower.h"
 #include "ops/sharding.h"
-#include "runtime/comm/launch.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/reference_transformer.h"
 #include "tests/train/written_tokens.h"
 #include "train/step/initial_weights.h"
@@ -38,7 +38,7 @@ class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
 
   Evaluation evaluate_on(const graph::Grid& grid, std::int64_t micro_batch, std::int64_t limit = 0) const {
     std::vector<Evaluation> results(static_cast<std::size_t>(grid.ranks()));
-    const int code = comm::run_ranks(static_cast<int>(grid.ranks()), [&](comm::World& world) {
+    testing::on_ranks(static_cast<int>(grid.ranks()), [&](comm::World& world) {
       ops::StepConfig step;
       step.micro_batch = micro_batch;
       step.seq_len = kSeqLen;
@@ -54,9 +54,7 @@ class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
       const BatchShare share{graph::batch_rank(grid, at), grid.batch_ranks(), 1, micro_batch};
       const EvalBatches batches(written_->stream(), kSeqLen, share, limit);
       results[static_cast<std::size_t>(world.rank())] = evaluate(program, batches);
-      return 0;
     });
-    EXPECT_EQ(code, 0);
     for (const Evaluation& result : results) {
       EXPECT_EQ(result.loss, results.front().loss);
       EXPECT_EQ(result.targets, results.front().targets);
@@ -126,7 +124,7 @@ TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
   const ops::ModelConfig model = testing::tiny_model(ops::Family::gpt2);
   for (const int ranks : {1, 2, 3}) {
     for (const bool by_signal : {true, false}) {
-      const int code = comm::run_ranks(ranks, [&](comm::World& world) {
+      testing::on_ranks(ranks, [&](comm::World& world) {
         ops::StepConfig step;
         step.seq_len = kSeqLen;
         step.grid.data = ranks;
@@ -153,9 +151,7 @@ TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
         EXPECT_EQ(ended.loss, whole.loss);
         EXPECT_FALSE(whole.stop.any());
         EXPECT_EQ(whole.targets, 199U);
-        return 0;
       });
-      EXPECT_EQ(code, 0);
     }
   }
 }

@@ -1,12 +1,10 @@
 // GELU within the products: on the CPU the bits of the step that computes it by itself.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
-#include "base/error.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
+#include "tests/base/messages.h"
 #include "tests/train/grid_run.h"
 #include "train/config/config.h"
 #include "train/step/planning.h"
@@ -16,23 +14,17 @@ namespace {
 
 // 64 rows a micro-batch, so that products are packed; widths that are no multiples of a vector.
 testing::GridRun run_of(const graph::Grid& grid, DType dtype = DType::f32) {
-  testing::GridRun run;
-  run.model.family = ops::Family::gpt2;
-  run.model.layers = 2;
-  run.model.hidden = 24;
-  run.model.heads = run.model.kv_heads = 4;
-  run.model.ffn = 44;
-  run.model.vocab = 37;
-  run.model.context = 8;
-  run.model.tied = true;
-  run.step.grid = grid;
-  run.step.dtype = dtype;
-  run.step.seq_len = 8;
-  run.step.micro_batches = 2;
-  run.step.micro_batch = 8;
-  run.step.clip = 0.5F;
-  run.steps = 4;
-  return run;
+  return {.model = testing::of_family(
+              ops::Family::gpt2,
+              {.layers = 2, .hidden = 24, .heads = 4, .kv_heads = 4, .ffn = 44, .vocab = 37, .context = 8}),
+          .step = {.micro_batch = 8,
+                   .seq_len = 8,
+                   .micro_batches = 2,
+                   .grid = grid,
+                   .pipeline = {},
+                   .dtype = dtype,
+                   .clip = 0.5F},
+          .steps = 4};
 }
 
 struct Epilogues {
@@ -54,8 +46,8 @@ Epilogues epilogues(const testing::GridRun& run) {
 }
 
 TEST(FusedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
-  for (const graph::Grid& grid : {testing::grid_of(1, 1, 1, 1), testing::grid_of(2, 1, 1, 1),
-                                  testing::grid_of(1, 2, 1, 1), testing::grid_of(1, 1, 2, 2)}) {
+  for (const graph::Grid& grid :
+       {graph::Grid{1, 1, 1, 1}, graph::Grid{2, 1, 1, 1}, graph::Grid{1, 2, 1, 1}, graph::Grid{1, 1, 2, 2}}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       testing::GridRun run = run_of(grid, dtype);
       SCOPED_TRACE(graph::to_string(grid) + " " + std::string(to_string(dtype)));
@@ -69,7 +61,7 @@ TEST(FusedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
 
 TEST(FusedTraining, TogetherWithOtherRewrites) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    testing::GridRun run = run_of(testing::grid_of(1, 1, 2, 1), dtype);
+    testing::GridRun run = run_of(graph::Grid{1, 1, 2, 1}, dtype);
     const testing::GridOutcome expected = testing::run_grid(run);
     for (const char* rewrites : {"fuse-gelu;pack-weights", "fuse-gelu;recompute;pack-weights", "fuse-gelu;reshard",
                                  "recompute;fuse-gelu", "pack-weights;fuse-gelu"}) {
@@ -82,7 +74,7 @@ TEST(FusedTraining, TogetherWithOtherRewrites) {
 }
 
 TEST(FusedTraining, ALoweringThatRecomputesToo) {
-  testing::GridRun run = run_of(testing::grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(graph::Grid{1, 1, 1, 1});
   run.step.recompute_blocks = true;
   const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "fuse-gelu";
@@ -98,14 +90,14 @@ TEST(FusedTraining, EachMlpHasOneOfEach) {
     return epilogues(run);
   };
   const std::int64_t all = 2 * 2;  // layers, micro-batches
-  EXPECT_EQ(count(testing::grid_of(1, 1, 1, 1)), (Epilogues{all, all}));
-  EXPECT_EQ(count(testing::grid_of(1, 1, 2, 2)), (Epilogues{all, all}));
-  const Epilogues x = count(testing::grid_of(2, 1, 1, 1)), y = count(testing::grid_of(1, 2, 1, 1)),
-                  both = count(testing::grid_of(2, 2, 1, 1));
+  EXPECT_EQ(count(graph::Grid{1, 1, 1, 1}), (Epilogues{all, all}));
+  EXPECT_EQ(count(graph::Grid{1, 1, 2, 2}), (Epilogues{all, all}));
+  const Epilogues x = count(graph::Grid{2, 1, 1, 1}), y = count(graph::Grid{1, 2, 1, 1}),
+                  both = count(graph::Grid{2, 2, 1, 1});
   EXPECT_EQ(both, Epilogues{});
   EXPECT_EQ(x.gelu + y.gelu, all);
   EXPECT_EQ(x.gradient + y.gradient, all);
-  testing::GridRun llama = run_of(testing::grid_of(1, 1, 1, 1));
+  testing::GridRun llama = run_of(graph::Grid{1, 1, 1, 1});
   llama.model.family = ops::Family::llama;
   llama.rewrites = "fuse-gelu";
   EXPECT_EQ(epilogues(llama), Epilogues{});
@@ -113,7 +105,7 @@ TEST(FusedTraining, EachMlpHasOneOfEach) {
 
 // The plain graph and the fused graph have the same table of products.
 TEST(FusedTraining, TunedProductsKeepTheirMethods) {
-  testing::GridRun run = run_of(testing::grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(graph::Grid{1, 1, 1, 1});
   run.gemm_tuning = testing::sgemm_everywhere(run);
   const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "fuse-gelu";
@@ -146,12 +138,8 @@ TEST(FuseGeluKey, IsOffUntilItIsAskedFor) {
 TEST(FuseGeluKey, WrongValuesAreRefused) {
   RunConfig config;
   for (const char* value : {"yes", "auto", "o"}) {
-    try {
-      set_key(config, "fuse-gelu", value, "--fuse-gelu");
-      ADD_FAILURE() << value;
-    } catch (const UserError& error) {
-      EXPECT_NE(std::string(error.what()).find("true, false, on or off"), std::string::npos) << error.what();
-    }
+    EXPECT_TRUE(refuses([&] { set_key(config, "fuse-gelu", value, "--fuse-gelu"); }, {"true, false, on or off"}))
+        << value;
   }
 }
 

@@ -24,17 +24,8 @@ namespace fs = std::filesystem;
 
 /// Grouped heads in llama, and a vocabulary that no axis divides.
 ops::ModelConfig model_of(ops::Family family) {
-  ops::ModelConfig model;
-  model.family = family;
-  model.layers = 1;
-  model.hidden = 24;
-  model.heads = 12;
-  model.kv_heads = family == ops::Family::llama ? 6 : 12;
-  model.ffn = 18;
-  model.vocab = 11;
-  model.context = 6;
-  model.tied = family == ops::Family::gpt2;
-  return model;
+  return testing::of_family(
+      family, {.layers = 1, .hidden = 24, .heads = 12, .kv_heads = 6, .ffn = 18, .vocab = 11, .context = 6});
 }
 
 struct Layout {
@@ -286,8 +277,7 @@ TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
     });
   };
   for (const bool now : {true, false}) {
-    EXPECT_TRUE(
-        testing::has_parts(poisoned(now), {"rank 3", "after step 2", "v of wte.weight holds", "at [", "--check-nan"}));
+    EXPECT_TRUE(has_parts(poisoned(now), {"rank 3", "after step 2", "v of wte.weight holds", "at [", "--check-nan"}));
     EXPECT_EQ(load(good, {{1, 1, 1, 1}}), "");
     EXPECT_EQ(complete_checkpoints(folder_.path()).size(), 1U);
   }
@@ -322,46 +312,43 @@ INSTANTIATE_TEST_SUITE_P(Gpt2, GridDamage, ::testing::Values(std::pair(ops::Fami
 
 TEST_P(GridDamage, ToWhatTheShardsCoverIsRefused) {
   const std::string tensor = "h.0.mlp.c_proj.weight";
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).range_end -= 1; }),
-                                 {"tensor 'h.0.mlp.c_proj.weight.v' miss 1 of its 432 elements"}));
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) {
-                                   StoredShard copy = shard(m, tensor);
-                                   copy.file = "config.json";  // the same elements from elsewhere
-                                   m.shards.push_back(copy);
-                                 }),
-                                 {tensor, "overlap at [0, 0]"}));
-  EXPECT_TRUE(testing::has_parts(
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).range_end -= 1; }),
+                        {"tensor 'h.0.mlp.c_proj.weight.v' miss 1 of its 432 elements"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
+                          StoredShard copy = shard(m, tensor);
+                          copy.file = "config.json";  // the same elements from elsewhere
+                          m.shards.push_back(copy);
+                        }),
+                        {tensor, "overlap at [0, 0]"}));
+  EXPECT_TRUE(has_parts(
       refusal([&](Manifest& m) { std::erase_if(m.shards, [&](const StoredShard& s) { return s.tensor == tensor; }); }),
       {"has no tensor 'h.0.mlp.c_proj.weight'"}));
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).tensor = "h.9.attn.bias"; }),
-                                 {"miss 108 of its 432"}));
   EXPECT_TRUE(
-      testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).content = "w"; }), {"miss 108 of its 432"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal([&](Manifest& m) {
-                           StoredShard other = shard(m, tensor);
-                           other.content = "momentum", other.entry = "x";
-                           m.shards.push_back(other);
-                         }),
-                         {"lists 'momentum' of a tensor 'h.0.mlp.c_proj.weight' that the model doesn't have (1 such"}));
+      has_parts(refusal([&](Manifest& m) { shard(m, tensor).tensor = "h.9.attn.bias"; }), {"miss 108 of its 432"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).content = "w"; }), {"miss 108 of its 432"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
+                          StoredShard other = shard(m, tensor);
+                          other.content = "momentum", other.entry = "x";
+                          m.shards.push_back(other);
+                        }),
+                        {"lists 'momentum' of a tensor 'h.0.mlp.c_proj.weight' that the model doesn't have (1 such"}));
 }
 
 TEST_P(GridDamage, ToWhatAShardIsIsRefused) {
   const std::string tensor = "h.0.mlp.c_proj.weight";
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).global_shape[1] += 1; }),
-                                 {"has shape [24, 19] (out, in)", "[24, 18] (out, in) for this model"}));
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "in, out"; }),
-                                 {"has shape [24, 18] (in, out)", "[18, 24]"}));
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "sideways"; }), {"(sideways)"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).dtype = "BF16"; }), {"is stored as BF16", "F32"}));
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { shard(m, tensor).entry = "x"; }), {"has no tensor 'x'"}));
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) {
-                                   StoredShard &one = shard(m, tensor), &two = shard(m, "h.0.attn.c_proj.weight");
-                                   std::swap(one.entry, two.entry);
-                                 }),
-                                 {"h.0.", "elements of F32", "as the manifest says"}));
-  EXPECT_TRUE(testing::has_parts(refusal([&](Manifest& m) { m.files.begin()->second.bytes += 1; }), {"bytes"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).global_shape[1] += 1; }),
+                        {"has shape [24, 19] (out, in)", "[24, 18] (out, in) for this model"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "in, out"; }),
+                        {"has shape [24, 18] (in, out)", "[18, 24]"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).layout = "sideways"; }), {"(sideways)"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).dtype = "BF16"; }), {"is stored as BF16", "F32"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { shard(m, tensor).entry = "x"; }), {"has no tensor 'x'"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) {
+                          StoredShard &one = shard(m, tensor), &two = shard(m, "h.0.attn.c_proj.weight");
+                          std::swap(one.entry, two.entry);
+                        }),
+                        {"h.0.", "elements of F32", "as the manifest says"}));
+  EXPECT_TRUE(has_parts(refusal([&](Manifest& m) { m.files.begin()->second.bytes += 1; }), {"bytes"}));
 }
 
 TEST_P(GridDamage, ToAnyRanksFileIsRefused) {
@@ -370,9 +357,9 @@ TEST_P(GridDamage, ToAnyRanksFileIsRefused) {
     std::string bad = good;
     bad.back() = static_cast<char>(bad.back() ^ 4);
     folder_.write(inside, bad);
-    EXPECT_TRUE(testing::has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' has the checksum", "it was damaged"}));
+    EXPECT_TRUE(has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' has the checksum", "it was damaged"}));
     fs::remove(path_ / name);
-    EXPECT_TRUE(testing::has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' is missing"}));
+    EXPECT_TRUE(has_parts(load(path_, {{1, 1, 1, 1}}), {name + "' is missing"}));
     folder_.write(inside, good);
   }
   EXPECT_EQ(load(path_, {{1, 1, 1, 1}}), "");
@@ -400,9 +387,8 @@ TEST_P(GridDamage, AnotherModelIsRefusedByTensor) {
   ops::ModelConfig other = model_;
   other.vocab = 12;
   const testing::GridArrays arrays(other, {}, 0, dtype_, false, testing::GridArrays::Fill::rubbish);
-  EXPECT_TRUE(
-      testing::has_parts(testing::message_of<UserError>([&] { load_checkpoint(path_, arrays.mutable_states()); }),
-                         {"tensor 'wte.weight' has shape [11, 24] (out, in)", "[12, 24]"}));
+  EXPECT_TRUE(refuses([&] { load_checkpoint(path_, arrays.mutable_states()); },
+                      {"tensor 'wte.weight' has shape [11, 24] (out, in)", "[12, 24]"}));
 }
 
 }  // namespace

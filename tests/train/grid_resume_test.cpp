@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/train/near_numbers.h"
 #include "tests/train/tiny_run.h"
 
 namespace weft::train {
@@ -36,20 +37,6 @@ class GridResume : public ::testing::TestWithParam<Move> {
     config.keep_last = 0;
     return config;
   }
-  static TrainResult train(const RunConfig& config) {
-    const ResolvedRun run = resolve(config, 0);
-    TrainResult result;
-    std::ostringstream errors;
-    const auto body = [&](comm::World& world) {
-      Trainer trainer(world, run, Trainer::Console::silent);
-      TrainResult own = trainer.run();
-      if (world.rank() == 0) result = std::move(own);
-      return 0;
-    };
-    EXPECT_EQ(comm::run_ranks(static_cast<int>(run.config.ranks), body, errors), 0) << errors.str();
-    return result;
-  }
-
   const testing::TemporaryFolder folder_;
 };
 
@@ -90,11 +77,11 @@ void expect_near(const RunConfig& found, const RunConfig& expected, const char* 
 TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
   const Move& move = GetParam();
   const RunConfig whole = config(move.from, move.zero1_from, "whole");
-  EXPECT_EQ(train(whole).steps_done, kSteps);
+  EXPECT_EQ(testing::trained_on_grid(whole).steps_done, kSteps);
 
   RunConfig rest = config(move.to, move.zero1_to, "rest");
   rest.resume = (std::filesystem::path(whole.run_dir) / "checkpoints" / fmt::format("step_{:08}", kHalf)).string();
-  const TrainResult result = train(rest);
+  const TrainResult result = testing::trained_on_grid(rest);
   EXPECT_EQ(result.first_step, kHalf);
   EXPECT_EQ(result.steps_done, kSteps);
   expect_near(rest, whole, "loss", 1e-6);
@@ -108,13 +95,10 @@ TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
   further.run_dir = folder_.path("further").string();
   further.resume = whole.run_dir;
   back.resume = rest.run_dir;
-  train(further);
-  train(back);
-  const std::vector<double> found = testing::metric(back.run_dir, "loss"),
-                            expected = testing::metric(further.run_dir, "loss");
-  ASSERT_EQ(found.size(), 5U);
-  ASSERT_EQ(expected.size(), 5U);
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LE(std::abs(found[i] - expected[i]), 1e-6 * expected[i]) << i;
+  testing::trained_on_grid(further);
+  testing::trained_on_grid(back);
+  ASSERT_EQ(testing::metric(back.run_dir, "loss").size(), 5U);
+  testing::expect_near(testing::metric(back.run_dir, "loss"), testing::metric(further.run_dir, "loss"), 1e-6);
 }
 
 }  // namespace

@@ -21,6 +21,9 @@
 #include "runtime/execute/program/program.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
+#include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
+#include "tests/train/near_numbers.h"
 #include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
 
@@ -42,7 +45,7 @@ struct GridRun {
   std::int64_t warmup = 10;
   std::string policy = "program";
   std::shared_ptr<const policy::Policy> own_policy = nullptr;  // in place of the named one
-  std::string rewrites;                                        // as parse_rewrites() takes them
+  std::string rewrites = {};                                   // as parse_rewrites() takes them
   int compute_streams = 1;
   std::int64_t memory_limit = 0;  // bytes of scratch that a plan may take; 0: no limit
   std::shared_ptr<const execute::GemmTuning> gemm_tuning = nullptr;
@@ -65,20 +68,11 @@ struct GridRun {
 
 /// One step of a GPT-2 of one narrow block over four tokens: for tests that aren't about the numbers.
 inline GridRun narrow_run(const graph::Grid& grid) {
-  GridRun run;
-  run.model.family = ops::Family::gpt2;
-  run.model.layers = 1;
-  run.model.hidden = 8;
-  run.model.heads = 2;
-  run.model.kv_heads = 2;
-  run.model.ffn = 16;
-  run.model.vocab = 12;
-  run.model.context = 4;
-  run.step.seq_len = 4;
-  run.step.grid = grid;
-  run.step.micro_batch = 1;
-  run.steps = 1;
-  return run;
+  return {
+      .model = of_family(ops::Family::gpt2,
+                         {.layers = 1, .hidden = 8, .heads = 2, .kv_heads = 2, .ffn = 16, .vocab = 12, .context = 4}),
+      .step = {.seq_len = 4, .grid = grid, .pipeline = {}},
+      .steps = 1};
 }
 
 /// A table that picks the library's fp32 product, whole, for every product of the run's plain step.
@@ -232,18 +226,13 @@ inline GridOutcome run_grid(const GridRun& run) {
   return outcome;
 }
 
-inline graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  graph::Grid grid;
-  grid.x = x, grid.y = y, grid.z = z, grid.data = data;
-  return grid;
-}
-
 /// Every axis alone and together with others, with two and with three ranks.
 inline const std::vector<graph::Grid>& thirteen_grids() {
   static const std::vector<graph::Grid> all = {
-      grid_of(2, 1, 1, 1), grid_of(1, 2, 1, 1), grid_of(1, 1, 2, 1), grid_of(1, 1, 1, 2), grid_of(2, 2, 1, 1),
-      grid_of(2, 1, 2, 1), grid_of(1, 2, 2, 1), grid_of(2, 2, 2, 1), grid_of(1, 1, 2, 2), grid_of(2, 2, 1, 2),
-      grid_of(3, 1, 1, 1), grid_of(1, 3, 1, 1), grid_of(1, 1, 3, 1)};
+      graph::Grid{2, 1, 1, 1}, graph::Grid{1, 2, 1, 1}, graph::Grid{1, 1, 2, 1}, graph::Grid{1, 1, 1, 2},
+      graph::Grid{2, 2, 1, 1}, graph::Grid{2, 1, 2, 1}, graph::Grid{1, 2, 2, 1}, graph::Grid{2, 2, 2, 1},
+      graph::Grid{1, 1, 2, 2}, graph::Grid{2, 2, 1, 2}, graph::Grid{3, 1, 1, 1}, graph::Grid{1, 3, 1, 1},
+      graph::Grid{1, 1, 3, 1}};
   return all;
 }
 
@@ -269,7 +258,6 @@ inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected
 /// The last rank leaves before its first step: the others end with PeerLost, and its reason is reported.
 inline void expect_a_lost_rank_ends(const GridRun& run) {
   const int ranks = static_cast<int>(run.step.grid.ranks());
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     execute::ProgramOptions options;
     options.grid = run.step.grid;
@@ -281,10 +269,10 @@ inline void expect_a_lost_rank_ends(const GridRun& run) {
     if (world.rank() == ranks - 1) throw std::runtime_error("gone");
     program.run("train");
     ADD_FAILURE() << "a step without the last rank";
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(ranks, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: error: rank " + std::to_string(ranks - 1) + ": gone\n");
+  const RanksEnd end = end_of_ranks(ranks, body);
+  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.errors, "weft: error: rank " + std::to_string(ranks - 1) + ": gone\n");
 }
 
 /// ‖a − b‖ / ‖b‖, of the elements from `begin` on up to `end`.
@@ -314,6 +302,15 @@ inline std::pair<double, std::string> worst_difference(const GridOutcome& a, con
     if (!(difference <= worst.first)) worst = {difference, name};
   }
   return worst;
+}
+
+/// The run trained like one rank: losses, gradient norms and arrays differ in rounding alone.
+inline void expect_like_one_rank(const GridOutcome& found, const GridOutcome& expected, std::size_t queries = 0) {
+  ASSERT_EQ(found.exit_code, 0) << found.errors;
+  expect_near(found.losses, expected.losses, 1e-6, "loss");
+  expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
+  const auto [difference, name] = worst_difference(found, expected, "", queries);
+  EXPECT_LE(difference, 1e-5) << name;
 }
 
 }  // namespace weft::testing

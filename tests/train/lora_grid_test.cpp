@@ -16,28 +16,21 @@ namespace {
 // A model whose matrices every grid can cut, with adapters of all layers. `kv_heads` below 12: llama, whose ranks of x
 // share heads.
 testing::GridRun lora_run(ops::Family family, const graph::Grid& grid, std::int64_t kv_heads = 12) {
-  testing::GridRun run;
-  ops::ModelConfig& model = run.model;
-  model.family = family;
-  model.layers = 2;
-  model.hidden = 24;
-  model.heads = 12;
-  model.kv_heads = kv_heads;
-  model.ffn = 36;
-  model.vocab = 23;
-  model.context = 8;
-  model.tied = family == ops::Family::gpt2;
-  model.lora = {.rank = 3, .alpha = 7.5F};
-  run.step.grid = grid;
-  run.step.seq_len = 5;
-  run.step.micro_batches = 2;
-  run.step.micro_batch = 24 / (2 * grid.batch_ranks());
-  run.step.dropout = 0.1F;
+  testing::GridRun run{
+      .model = testing::of_family(
+          family, {.layers = 2, .hidden = 24, .heads = 12, .kv_heads = kv_heads, .ffn = 36, .vocab = 23, .context = 8}),
+      .step = {.micro_batch = 24 / (2 * grid.batch_ranks()),
+               .seq_len = 5,
+               .micro_batches = 2,
+               .grid = grid,
+               .pipeline = {},
+               .dropout = 0.1F},
+      .steps = 5,
+      .lr = 1e-2,
+      .warmup = 1};
+  run.model.lora = {.rank = 3, .alpha = 7.5F};
   run.step.clip = 0.05F;  // clips, so that the norm of the adapters' gradients counts
   run.step.eps = 1e-4F;   // B begins at zero, and without it would consist of the signs of gradients, the smallest too
-  run.steps = 5;
-  run.lr = 1e-2;
-  run.warmup = 1;
   return run;
 }
 
@@ -91,7 +84,7 @@ TEST(LoraGridParts, SharedHeadsAndSomeLayersOnly) {
     };
     const testing::GridOutcome expected = testing::run_grid(run_on({}));
     ASSERT_EQ(expected.exit_code, 0) << expected.errors;
-    for (const graph::Grid& grid : {testing::grid_of(4, 1, 1, 1), testing::grid_of(3, 2, 1, 1)}) {
+    for (const graph::Grid& grid : {graph::Grid{4, 1, 1, 1}, graph::Grid{3, 2, 1, 1}}) {
       testing::GridRun run = run_on(grid);
       SCOPED_TRACE(graph::to_string(grid));
       expect_like(run, expected);
@@ -101,7 +94,7 @@ TEST(LoraGridParts, SharedHeadsAndSomeLayersOnly) {
 
 // The base is neither changed nor kept in fp32 beside bf16, and the optimizer keeps nothing of it.
 TEST(LoraGridParts, OnlyAdaptersAreTrained) {
-  testing::GridRun run = lora_run(ops::Family::gpt2, testing::grid_of(1, 1, 2, 1));
+  testing::GridRun run = lora_run(ops::Family::gpt2, graph::Grid{1, 1, 2, 1});
   const auto start = [&](const std::string& name) {
     for (const ops::ParameterSpec& spec : ops::model_parameters(run.model)) {
       if (spec.name != name) continue;

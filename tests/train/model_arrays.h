@@ -1,25 +1,18 @@
 // A small model's parameters with optimizer state, each value different, for tests that save and load them.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "ops/model_config.h"
+#include "tests/ops/tiny_model.h"
 #include "train/checkpoint/parameter_state.h"
 
 namespace weft::testing {
 
 inline ops::ModelConfig small_model(ops::Family family, bool tied) {
-  ops::ModelConfig model;
-  model.family = family;
-  model.layers = 2;
-  model.hidden = 8;
-  model.heads = 4;
-  model.kv_heads = family == ops::Family::llama ? 2 : 4;
-  model.ffn = 12;
-  model.vocab = 11;
-  model.context = 6;
+  ops::ModelConfig model =
+      of_family(family, {.layers = 2, .hidden = 8, .heads = 4, .kv_heads = 2, .ffn = 12, .vocab = 11, .context = 6});
   model.tied = tied;
   return model;
 }
@@ -45,12 +38,8 @@ class ModelArrays {
 
   std::vector<train::ParameterState> states() const {
     std::vector<train::ParameterState> states;
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      const Arrays& a = arrays_[i];
-      const bool half = dtype_ == DType::bf16;
-      states.push_back({&specs_[i], dtype_, half ? static_cast<const void*>(a.half.data()) : a.data.data(), a.m.data(),
-                        a.v.data(), half ? a.master.data() : nullptr});
-      if (specs_[i].frozen) states.back().m = states.back().v = states.back().master = nullptr;
+    for (const train::MutableParameterState& p : const_cast<ModelArrays&>(*this).mutable_states()) {
+      states.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master});
     }
     return states;
   }

@@ -13,7 +13,9 @@
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"
 #include "train/config/config.h"
 #include "train/step/planning.h"
@@ -40,24 +42,16 @@ bool packs_by_default(DType dtype = DType::f32) {
 
 // Widths that are no multiples of a vector or a tile, blocks that every axis divides.
 testing::GridRun run_of(ops::Family family, const graph::Grid& grid) {
-  testing::GridRun run;
-  run.model.family = family;
-  run.model.layers = 2;
-  run.model.hidden = 24;
-  run.model.heads = 4;
-  run.model.kv_heads = family == ops::Family::llama ? 2 : 4;
-  run.model.ffn = 44;
-  run.model.vocab = 37;
-  run.model.context = 8;
-  run.model.tied = family == ops::Family::gpt2;
-  run.step.grid = grid;
-  run.step.seq_len = 8;
-  run.step.micro_batches = 2;
-  run.step.micro_batch = kRows / run.step.seq_len;
-  run.step.dropout = 0.2F;
-  run.step.clip = 0.5F;
-  run.steps = 4;
-  return run;
+  return {.model = testing::of_family(
+              family, {.layers = 2, .hidden = 24, .heads = 4, .kv_heads = 2, .ffn = 44, .vocab = 37, .context = 8}),
+          .step = {.micro_batch = kRows / 8,
+                   .seq_len = 8,
+                   .micro_batches = 2,
+                   .grid = grid,
+                   .pipeline = {},
+                   .dropout = 0.2F,
+                   .clip = 0.5F},
+          .steps = 4};
 }
 
 std::int64_t packings(const graph::Graph& graph) {
@@ -76,8 +70,8 @@ INSTANTIATE_TEST_SUITE_P(Families, PackedTraining, ::testing::Values(ops::Family
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
-  for (const graph::Grid& grid : {testing::grid_of(1, 1, 1, 1), testing::grid_of(2, 1, 1, 1),
-                                  testing::grid_of(1, 2, 1, 2), testing::grid_of(1, 1, 2, 1)}) {
+  for (const graph::Grid& grid :
+       {graph::Grid{1, 1, 1, 1}, graph::Grid{2, 1, 1, 1}, graph::Grid{1, 2, 1, 2}, graph::Grid{1, 1, 2, 1}}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       testing::GridRun run = run_of(GetParam(), grid);
       run.step.dtype = dtype;
@@ -93,7 +87,7 @@ TEST_P(PackedTraining, ChangesNoBitOnAnyGridAndUnderAnyPolicy) {
 
 // As floats where bf16 is converted.
 TEST_P(PackedTraining, FollowsWhatMultipliesBf16) {
-  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(GetParam(), graph::Grid{1, 1, 1, 1});
   run.step.dtype = DType::bf16;
   run.gemm_tuning = std::make_shared<const execute::GemmTuning>(std::vector<execute::GemmChoice>{}, PackedUnit::f32);
   const testing::GridOutcome expected = testing::run_grid(run);
@@ -109,7 +103,7 @@ TEST_P(PackedTraining, FollowsWhatMultipliesBf16) {
 }
 
 TEST_P(PackedTraining, TogetherWithOtherRewrites) {
-  testing::GridRun run = run_of(GetParam(), testing::grid_of(2, 1, 2, 1));
+  testing::GridRun run = run_of(GetParam(), graph::Grid{2, 1, 2, 1});
   const testing::GridOutcome expected = testing::run_grid(run);
   for (const char* others : {"recompute", "reshard", "recompute=1;reshard=0;bucket=2KB"}) {
     SCOPED_TRACE(others);
@@ -120,7 +114,7 @@ TEST_P(PackedTraining, TogetherWithOtherRewrites) {
 
 // QKV, attention's output, up (with gate) and down of each layer, and the head: forward and for the input's gradient.
 TEST_P(PackedTraining, EveryWeightIsPackedBothWays) {
-  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(GetParam(), graph::Grid{1, 1, 1, 1});
   const std::int64_t all = packings_of_a_weight() * (4 * run.model.layers + 1);
   run.rewrites = "pack-weights";
   EXPECT_EQ(packings(run), all);
@@ -131,7 +125,7 @@ TEST_P(PackedTraining, EveryWeightIsPackedBothWays) {
 }
 
 TEST_P(PackedTraining, OneMicroBatchReadsAWeightTwiceWhereItIsRecomputed) {
-  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(GetParam(), graph::Grid{1, 1, 1, 1});
   run.step.micro_batches = 1;
   run.rewrites = "pack-weights";
   EXPECT_EQ(packings(run), 0);
@@ -147,7 +141,7 @@ TEST_P(PackedTraining, OneMicroBatchReadsAWeightTwiceWhereItIsRecomputed) {
 }
 
 TEST_P(PackedTraining, WeightsGatheredByEachPassAreLeftAlone) {
-  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 2, 1));
+  testing::GridRun run = run_of(GetParam(), graph::Grid{1, 1, 2, 1});
   run.rewrites = "pack-weights";
   const std::int64_t kept = packings(run);
   EXPECT_EQ(kept > 0, packs_by_default());
@@ -157,7 +151,7 @@ TEST_P(PackedTraining, WeightsGatheredByEachPassAreLeftAlone) {
 
 // A table that picks an engine which reads the unpacked weight, as CpuKernels.ProductsOfPackedWeights checks.
 TEST_P(PackedTraining, TunedProductsOfOtherEnginesReadTheWeightItself) {
-  testing::GridRun run = run_of(GetParam(), testing::grid_of(1, 1, 1, 1));
+  testing::GridRun run = run_of(GetParam(), graph::Grid{1, 1, 1, 1});
   run.gemm_tuning = testing::sgemm_everywhere(run);
   const testing::GridOutcome expected = testing::run_grid(run);
   run.rewrites = "pack-weights";
@@ -233,17 +227,9 @@ TEST(PackWeightsKey, OnAndOff) {
 
 TEST(PackWeightsKey, WrongValuesAreRefused) {
   RunConfig config = config_of(8);
-  const auto refusal = [&](const auto& act) {
-    try {
-      act();
-    } catch (const UserError& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
-  };
+  const auto refusal = [&](const auto& act) { return testing::message_of<UserError>(act); };
   const std::string unknown = refusal([&] { set_key(config, "pack-weights", "of", "--pack-weights"); });
-  EXPECT_NE(unknown.find("one of auto, on, off"), std::string::npos) << unknown;
-  EXPECT_NE(unknown.find("did you mean"), std::string::npos) << unknown;
+  EXPECT_TRUE(has_parts(unknown, {"one of auto, on, off", "did you mean"}));
   config.device = DeviceKind::cuda;
   config.pack_weights = WeightPacking::on;
   EXPECT_NE(refusal([&] { fill_in(config, 0); }).find("pack-weights with device = cuda"), std::string::npos);

@@ -15,7 +15,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <sstream>

@@ -61,7 +61,7 @@ TEST(ProgressLine, ShowsWhatIsDoneAndWhatIsLeft) {
 }
 
 TEST(ProgressLine, CountsTheTimeOfAResumedRunFromItsFirstStep) {
-  EXPECT_TRUE(testing::has_parts(progress_line(metrics_of(109), 100, 200, 10), {"110/200", "ETA 1:30"}));
+  EXPECT_TRUE(has_parts(progress_line(metrics_of(109), 100, 200, 10), {"110/200", "ETA 1:30"}));
 }
 
 TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
@@ -75,7 +75,7 @@ TEST(ProgressLine, TheLastStepShowsTheTimeItTook) {
 TEST(ProgressLine, ShowsNan) {
   StepMetrics metrics = metrics_of(0);
   metrics.loss = NAN;
-  EXPECT_TRUE(testing::has_parts(progress_line(metrics, 0, 200, 1), {"loss nan"}));
+  EXPECT_TRUE(has_parts(progress_line(metrics, 0, 200, 1), {"loss nan"}));
 }
 
 TEST(Progress, ATerminalsLineIsRewrittenInPlace) {
@@ -109,7 +109,7 @@ TEST(Progress, ALogGetsALineNowAndThen) {
   EXPECT_EQ(count(text, '\r'), 0);
   // Step 1; 21 and 41, 10 s apart; 45, which evaluated; 65 and 85; 100, the last.
   EXPECT_EQ(count(text, '\n'), 7);
-  EXPECT_TRUE(testing::has_parts(text, {" 1/100", " 21/100", " 41/100", " 45/100", " 65/100", " 85/100", " 100/100"}));
+  EXPECT_TRUE(has_parts(text, {" 1/100", " 21/100", " 41/100", " 45/100", " 65/100", " 85/100", " 100/100"}));
 }
 
 TEST(Progress, MessagesStandAboveTheLine) {
@@ -119,7 +119,7 @@ TEST(Progress, MessagesStandAboveTheLine) {
     progress.message("saved");
   });
   EXPECT_TRUE(text.starts_with("first\n\r"));
-  EXPECT_TRUE(testing::has_parts(text, {"\r\x1b[Ksaved\n\r\x1b[K  1% ["}));
+  EXPECT_TRUE(has_parts(text, {"\r\x1b[Ksaved\n\r\x1b[K  1% ["}));
 }
 
 }  // namespace

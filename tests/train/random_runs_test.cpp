@@ -5,7 +5,6 @@
 
 #include <random>
 #include <string>
-#include <vector>
 
 #include "runtime/policy/policy.h"
 #include "tests/runtime/policy/quick_policies.h"

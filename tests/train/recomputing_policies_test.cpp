@@ -52,7 +52,7 @@ TEST(RecomputingPolicies, TrainWithTheBitsOfAnUnlimitedRun) {
                            Case{ops::Family::gpt2, 2, "anneal:iterations=6", "recompute=0-1"},
                            Case{ops::Family::llama, 1, "anneal:iterations=6", "recompute"}}) {
     SCOPED_TRACE(each.policy + " " + each.fitting);
-    testing::GridRun run = small_run(each.family, testing::grid_of(1, 1, each.z, 1), 3);
+    testing::GridRun run = small_run(each.family, graph::Grid{1, 1, each.z, 1}, 3);
     const testing::GridOutcome expected = testing::run_grid(run);
     EXPECT_NE(expected.losses.front(), expected.losses.back());
     const Graph graph = ops::lower_train(run.model, run.step);
@@ -69,7 +69,7 @@ TEST(RecomputingPolicies, TrainWithTheBitsOfAnUnlimitedRun) {
 struct RandomStep {
   explicit RandomStep(std::uint64_t seed) {
     testing::Draws draws(seed);
-    const graph::Grid grid = testing::grid_of(1, draws.between(1, 2), draws.between(1, 2), draws.between(1, 2));
+    const graph::Grid grid = graph::Grid{1, draws.between(1, 2), draws.between(1, 2), draws.between(1, 2)};
     testing::GridRun run =
         small_run(draws.chance(50) ? ops::Family::gpt2 : ops::Family::llama, grid, draws.between(1, 4));
     run.step.seq_len = draws.between(2, 8);

@@ -109,21 +109,21 @@ TEST(Sampler, BrokenLogitsAreAFaultThatNamesTheToken) {
   const auto sample = [&](std::vector<float> logits) {
     return testing::message_of<RuntimeFault>([&] { sampler.sample(logits, 0); });
   };
-  EXPECT_TRUE(testing::has_parts(sample({0.0F, NAN}), {"token 1 is nan"}));
-  EXPECT_TRUE(testing::has_parts(sample({kInfinity, 0.0F}), {"token 0 is inf"}));
-  EXPECT_TRUE(testing::has_parts(sample({-kInfinity, -kInfinity}), {"no token"}));
-  EXPECT_TRUE(testing::has_parts(sample({}), {"no token"}));
+  EXPECT_TRUE(has_parts(sample({0.0F, NAN}), {"token 1 is nan"}));
+  EXPECT_TRUE(has_parts(sample({kInfinity, 0.0F}), {"token 0 is inf"}));
+  EXPECT_TRUE(has_parts(sample({-kInfinity, -kInfinity}), {"no token"}));
+  EXPECT_TRUE(has_parts(sample({}), {"no token"}));
 }
 
 TEST(Sampler, RefusesSettingsOutOfRange) {
   const auto make = [](double temperature, std::int64_t k, double p) {
     return testing::message_of<UserError>([&] { Sampler({temperature, k, p, 1}); });
   };
-  EXPECT_TRUE(testing::has_parts(make(-0.1, 0, 1), {"temperature -0.1"}));
-  EXPECT_TRUE(testing::has_parts(make(NAN, 0, 1), {"temperature nan"}));
-  EXPECT_TRUE(testing::has_parts(make(1, -1, 1), {"top-k -1"}));
-  EXPECT_TRUE(testing::has_parts(make(1, 0, 0), {"top-p 0"}));
-  EXPECT_TRUE(testing::has_parts(make(1, 0, 1.5), {"top-p 1.5"}));
+  EXPECT_TRUE(has_parts(make(-0.1, 0, 1), {"temperature -0.1"}));
+  EXPECT_TRUE(has_parts(make(NAN, 0, 1), {"temperature nan"}));
+  EXPECT_TRUE(has_parts(make(1, -1, 1), {"top-k -1"}));
+  EXPECT_TRUE(has_parts(make(1, 0, 0), {"top-p 0"}));
+  EXPECT_TRUE(has_parts(make(1, 0, 1.5), {"top-p 1.5"}));
   EXPECT_EQ(make(0, 0, 1), "");
 }
 

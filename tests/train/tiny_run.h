@@ -15,6 +15,7 @@
 #include "runtime/comm/launch.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
 #include "train/trainer.h"
 
 namespace weft::testing {
@@ -101,6 +102,19 @@ inline RunOutcome train_run(const train::RunConfig& config, const execute::MakeE
   for (const auto& state : states) EXPECT_EQ(first_difference(state, states.front()), "");
   outcome.state = std::move(states.front());
   return outcome;
+}
+
+/// Trains on config.ranks threads, which need not end with the same state; rank 0's result.
+inline train::TrainResult trained_on_grid(const train::RunConfig& config) {
+  const train::ResolvedRun run = train::resolve(config, 0);
+  train::TrainResult result;
+  const auto body = [&](comm::World& world) {
+    train::Trainer trainer(world, run, train::Trainer::Console::silent);
+    train::TrainResult own = trainer.run();
+    if (world.rank() == 0) result = std::move(own);
+  };
+  on_ranks(static_cast<int>(run.config.ranks), body);
+  return result;
 }
 
 /// The lines of a run's metrics.jsonl.

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/schedule.h"
@@ -114,16 +114,10 @@ TEST(Trainer, AnotherModelsCheckpointIsRefusedBeforeAnythingIsWritten) {
   config.run_dir = folder.path("second").string();
   ResolvedRun run = resolve(config, 0);
   run.config.model.layers = 3;  // resolve() would refuse it
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      1,
-      [&](comm::World& world) {
-        Trainer(world, run, Trainer::Console::silent).run();
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 2);
-  EXPECT_TRUE(testing::has_parts(errors.str(), {"step_00000001", "fix: "}));
+  const testing::RanksEnd end =
+      testing::end_of_ranks(1, [&](comm::World& world) { Trainer(world, run, Trainer::Console::silent).run(); });
+  EXPECT_EQ(end.code, 2);
+  EXPECT_TRUE(has_parts(end.errors, {"step_00000001", "fix: "}));
   EXPECT_FALSE(std::filesystem::exists(config.run_dir));
 }
 
@@ -201,34 +195,6 @@ TEST(Trainer, FilesOfARun) {
   EXPECT_EQ(testing::first_difference(testing::train_run(again).state, outcome.state), "");
 }
 
-// -- scalars of a step ------------------------------------------------------------------------------------------------
-
-TEST(Trainer, WritesWhatChangesFromStepToStep) {
-  const testing::TemporaryFolder folder;
-  RunConfig config = testing::tiny_run(folder, ops::Family::gpt2);
-  config.ranks = 2;
-  config.steps = 3;
-  config.schedule = Schedule::constant;
-  const ResolvedRun run = resolve(config, 0);
-  const int code = comm::run_ranks(2, [&](comm::World& world) {
-    Trainer trainer(world, run, Trainer::Console::silent);
-    trainer.run();
-    const execute::State& state = trainer.program().state();
-    const auto scalars = state.get<float>(ops::names::kScalars);
-    EXPECT_FLOAT_EQ(scalars[0], 1e-2F);
-    EXPECT_FLOAT_EQ(scalars[1], 1 / (1 - std::pow(0.9F, 3)));
-    EXPECT_FLOAT_EQ(scalars[2], 1 / (1 - std::pow(0.95F, 3)));
-    EXPECT_FLOAT_EQ(scalars[3], 1.0F / (8 * 16));
-    const auto random = state.get<std::int64_t>(ops::names::kRandom);
-    EXPECT_EQ(random[0], 42);
-    EXPECT_EQ(random[1], 2);
-    EXPECT_EQ(random[2], world.rank() * 4 * 16);  // rows of the global batch before this rank's
-    EXPECT_EQ(state.get<float>(ops::names::kMetrics)[1], 8 * 16);
-    return 0;
-  });
-  EXPECT_EQ(code, 0);
-}
-
 // -- ends -------------------------------------------------------------------------------------------------------------
 
 TEST(Trainer, MaxTimeEndsTheRunBehindAStepWithACheckpoint) {
@@ -302,11 +268,8 @@ TEST(Trainer, AnEarlierRunsFilesMakeRoom) {
   folder.write("run/mine.txt", "kept");
   config.steps = 1;
   const ResolvedRun run = resolve(config, 0);
-  const int code = comm::run_ranks(1, [&](comm::World& world) {
-    Trainer(world, run, Trainer::Console::silent).run(Trainer::OldFiles::removed);
-    return 0;
-  });
-  EXPECT_EQ(code, 0);
+  testing::on_ranks(
+      1, [&](comm::World& world) { Trainer(world, run, Trainer::Console::silent).run(Trainer::OldFiles::removed); });
   EXPECT_EQ(testing::metrics_of(config.run_dir).size(), 1U);
   EXPECT_EQ(complete_checkpoints(config.run_dir).size(), 1U);
   EXPECT_TRUE(std::filesystem::exists(checkpoint_at(config, 1)));

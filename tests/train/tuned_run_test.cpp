@@ -1,12 +1,10 @@
 // Runs with tuned products: they save their table, and a resumed run uses it again.
 #include <gtest/gtest.h>
 
-#include <optional>
-
-#include "base/error.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/evaluation.h"
@@ -57,12 +55,10 @@ class TunedRun : public ::testing::Test {
   std::uint64_t plan_fingerprint(const RunConfig& config) const {
     const ResolvedRun run = resolve(config, 0);
     std::uint64_t fingerprint = 0;
-    const int code = comm::run_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
+    testing::on_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
       const Trainer trainer(world, run, Trainer::Console::silent);
       if (world.rank() == 0) fingerprint = trainer.program().plan("train").fingerprint;
-      return 0;
     });
-    EXPECT_EQ(code, 0);
     return fingerprint;
   }
 
@@ -128,8 +124,7 @@ TEST_F(TunedRun, ADamagedTableInACheckpointIsRefused) {
   std::string text = execute::to_json(tuned_);
   text[text.size() / 2] ^= 1;
   folder_.write("whole/checkpoints/step_00000005/gemm_tuning.json", text);
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }),
-                                 {"gemm_tuning.json", "checksum"}));
+  EXPECT_TRUE(refuses([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }, {"gemm_tuning.json", "checksum"}));
 }
 
 // Of another machine: going on can't repeat the bits, while an evaluation needs none.
@@ -151,7 +146,7 @@ TEST_F(TunedRun, AForeignTableIsRefusedWhereItsBitsMatter) {
   EXPECT_EQ(body(StoredTuning::if_it_fits, ""), 0) << errors.str();
   EXPECT_EQ(body(StoredTuning::required, "none"), 0) << errors.str();
   EXPECT_EQ(body(StoredTuning::required, ""), 2);
-  EXPECT_TRUE(testing::has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
+  EXPECT_TRUE(has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
 }
 
 }  // namespace

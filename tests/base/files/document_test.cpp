@@ -53,8 +53,7 @@ TEST(Document, RefusesByPlaceValueExpectationAndFix) {
   EXPECT_EQ(refusal(R"({"h.0": {"b": 7}})", [](auto in) { in["h.0"]["b"].boolean(); }),
             "f.json: \"h.0\".b is 7; expected true or false\n  fix: mend it");
   EXPECT_EQ(refusal("[3]", [](auto in) { in["a"]; }), "f.json is [3]; expected an object\n  fix: mend it");
-  EXPECT_TRUE(
-      testing::has_parts(refusal(R"({"a": {}})", [](auto in) { in["a"]["b"]; }), {"f.json: a has no b;", "mend it"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"a": {}})", [](auto in) { in["a"]["b"]; }), {"f.json: a has no b;", "mend it"}));
 }
 
 TEST(Document, RefusesOtherTypesAndRanges) {
@@ -63,7 +62,7 @@ TEST(Document, RefusesOtherTypesAndRanges) {
   };
   for (const char* bad : {"10", "-1", "1.0", "\"1\"", "null", "true", "18446744073709551615", "[1]"}) {
     const std::string message = of(bad, [](const DocumentValue& value) { value.integer(0, 9); });
-    EXPECT_TRUE(testing::has_parts(message, {std::string("a is ") + bad, "an integer from 0 to 9"})) << bad;
+    EXPECT_TRUE(has_parts(message, {std::string("a is ") + bad, "an integer from 0 to 9"})) << bad;
   }
   for (const char* bad : {"-1", "1.5", "\"1\"", "18446744073709551616"}) {
     EXPECT_NE(of(bad, [](const DocumentValue& value) { value.count(); }), "") << bad;
@@ -71,7 +70,7 @@ TEST(Document, RefusesOtherTypesAndRanges) {
   for (const char* bad : {"0", "10.5", "\"1\"", "null"}) {
     const std::string message =
         of(bad, [](const DocumentValue& value) { value.number({.least = 0, .most = 10, .above = true}, "a time"); });
-    EXPECT_TRUE(testing::has_parts(message, {"a time above 0 and at most 10"})) << bad;
+    EXPECT_TRUE(has_parts(message, {"a time above 0 and at most 10"})) << bad;
   }
   EXPECT_NE(of("1e39", [](const DocumentValue& value) { value.float_number(); }), "");
   EXPECT_NE(of("1", [](const DocumentValue& value) { value.boolean(); }), "");
@@ -82,12 +81,10 @@ TEST(Document, RefusesOtherTypesAndRanges) {
 
 TEST(Document, NamesWhatIsLikelyMeant) {
   const auto colour = [](const DocumentValue& in) { in["a"].one_of({Colour::red, Colour::green}); };
-  EXPECT_TRUE(
-      testing::has_parts(refusal(R"({"a": "gren"})", colour), {"one of red, green", "did you mean \"green\"?"}));
-  EXPECT_TRUE(testing::has_parts(refusal(R"({"a": "indigoblue"})", colour), {"one of red, green", "mend it"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(R"({"a": {"layes": 1}})", [](const DocumentValue& in) { in["a"].only({"layers"}); }),
-                         {"f.json: unknown key a.layes", "did you mean a.layers?"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"a": "gren"})", colour), {"one of red, green", "did you mean \"green\"?"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"a": "indigoblue"})", colour), {"one of red, green", "mend it"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"a": {"layes": 1}})", [](const DocumentValue& in) { in["a"].only({"layers"}); }),
+                        {"f.json: unknown key a.layes", "did you mean a.layers?"}));
   EXPECT_EQ(refusal(R"({"a": 1, "b": 2})", [](const DocumentValue& in) { in.only({"a", "b", "c"}); }), "");
 }
 
@@ -97,10 +94,10 @@ TEST(Document, KnowsItsFormat) {
   };
   EXPECT_EQ(of(R"({"format": "weft-plan", "version": 2})"), "");
   for (const char* other : {"[]", "1", "{}", R"({"format": "weft-graph", "version": 2})", R"({"format": 1})"}) {
-    EXPECT_TRUE(testing::has_parts(of(other), {"f.json isn't a plan", "weft-plan"})) << other;
+    EXPECT_TRUE(has_parts(of(other), {"f.json isn't a plan", "weft-plan"})) << other;
   }
-  EXPECT_TRUE(testing::has_parts(of(R"({"format": "weft-plan", "version": 3})"), {"has version 3", "version 2"}));
-  EXPECT_TRUE(testing::has_parts(of(R"({"format": "weft-plan"})"), {"has no version"}));
+  EXPECT_TRUE(has_parts(of(R"({"format": "weft-plan", "version": 3})"), {"has version 3", "version 2"}));
+  EXPECT_TRUE(has_parts(of(R"({"format": "weft-plan"})"), {"has no version"}));
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ TEST(DurableFile, WithoutCommitTheOlderFileStaysAndNothingElse) {
 
 TEST(DurableFile, AFaultNamesTheFile) {
   const testing::TemporaryFolder folder;
-  EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>([&] { write_durable(folder.path("none/a"), ""); }),
-                                 {"none/a", "can't be created", "No such file"}));
+  EXPECT_TRUE(refuses<RuntimeFault>([&] { write_durable(folder.path("none/a"), ""); },
+                                    {"none/a", "can't be created", "No such file"}));
 }
 
 /// Limits the size of this process's files, in bytes: writing beyond it fails as on a full disk.
@@ -82,9 +82,8 @@ TEST(DurableFile, AFullDiskIsAFaultThatLeavesNothing) {
   const testing::TemporaryFolder folder;
   {
     const FileLimit limit(4);
-    EXPECT_TRUE(
-        testing::has_parts(testing::message_of<RuntimeFault>([&] { write_durable(folder.path("a"), "a longer text"); }),
-                           {"a' can't be written", "too large"}));
+    EXPECT_TRUE(refuses<RuntimeFault>([&] { write_durable(folder.path("a"), "a longer text"); },
+                                      {"a' can't be written", "too large"}));
   }
   EXPECT_TRUE(fs::is_empty(folder.path()));
   write_durable(folder.path("a"), "old");
@@ -155,9 +154,8 @@ TEST(DurableFile, DevicesStayDevices) {
   expect_writable(null);
   EXPECT_TRUE(written_at_once(null));
   EXPECT_EQ(write_durable(null, "text", Named::by_person).bytes, 4U);
-  EXPECT_TRUE(
-      testing::has_parts(testing::message_of<RuntimeFault>([&] { write_durable(full, "text", Named::by_person); }),
-                         {"full' can't be written", "No space left"}));
+  EXPECT_TRUE(refuses<RuntimeFault>([&] { write_durable(full, "text", Named::by_person); },
+                                    {"full' can't be written", "No space left"}));
   for (const std::string& device : {null, full}) EXPECT_TRUE(fs::is_character_file(device)) << device;
   EXPECT_EQ(entries(folder), 2);
 }

@@ -72,8 +72,8 @@ TEST(DurableFolder, ALinkUnderItsTemporaryNameIsNotFilled) {
 TEST(DurableFolder, AFaultNamesTheFolder) {
   const testing::TemporaryFolder folder;
   folder.write("file", "");
-  EXPECT_TRUE(testing::has_parts(testing::message_of<RuntimeFault>([&] { DurableFolder made(folder.path("file/it")); }),
-                                 {"file/it' can't be written", "Not a directory"}));
+  EXPECT_TRUE(refuses<RuntimeFault>([&] { DurableFolder made(folder.path("file/it")); },
+                                    {"file/it' can't be written", "Not a directory"}));
 }
 
 TEST(RemoveFolder, RemovesAllOfItAndNothingElse) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/statvfs.h>
 
-#include <limits>
 #include <vector>
 
 #include "tests/base/messages.h"
@@ -35,9 +34,8 @@ TEST(CheckSpace, WhatDoesNotFitNamesBothSizes) {
   const std::vector<std::uint64_t> sizes = {std::uint64_t{1} << 60};
   const SpaceCheck check = check_space(folder.path(), sizes);
   EXPECT_FALSE(check.fits());
-  EXPECT_TRUE(
-      testing::has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
-                                        "has " + std::to_string(check.free) + " bytes"}));
+  EXPECT_TRUE(has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
+                                       "has " + std::to_string(check.free) + " bytes"}));
 }
 
 }  // namespace

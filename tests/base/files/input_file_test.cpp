@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <string>
 #include <utility>
 
@@ -43,7 +42,7 @@ TEST(InputFile, AFileThatWasTruncatedIsAFaultThatNamesIt) {
   std::filesystem::resize_file(folder.path("a"), 6);
   EXPECT_EQ(read(file, 0, 6), "warp a");
   const std::string message = testing::message_of<RuntimeFault>([&] { read(file, 3, 4); });
-  EXPECT_TRUE(testing::has_parts(message, {folder.path("a").string(), "6 bytes", "13"}));
+  EXPECT_TRUE(has_parts(message, {folder.path("a").string(), "6 bytes", "13"}));
 }
 
 TEST(InputFile, RefusesWhatIsNoFile) {
@@ -51,9 +50,9 @@ TEST(InputFile, RefusesWhatIsNoFile) {
   const auto open = [](const std::filesystem::path& path) {
     return testing::message_of<UserError>([&] { InputFile file(path); });
   };
-  EXPECT_TRUE(testing::has_parts(open(folder.path("none")), {"none' doesn't exist"}));
-  EXPECT_TRUE(testing::has_parts(open(folder.path()), {"is a folder"}));
-  EXPECT_TRUE(testing::has_parts(open("/dev/null"), {"'/dev/null' isn't a regular file"}));
+  EXPECT_TRUE(has_parts(open(folder.path("none")), {"none' doesn't exist"}));
+  EXPECT_TRUE(has_parts(open(folder.path()), {"is a folder"}));
+  EXPECT_TRUE(has_parts(open("/dev/null"), {"'/dev/null' isn't a regular file"}));
 }
 
 TEST(ReadInPieces, ShowsEveryByteOnceUntilToldToStop) {

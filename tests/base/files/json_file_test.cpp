@@ -37,38 +37,38 @@ TEST(ParseJson, TheWorkForAMemberIsTheSameHoweverManyThereAre) {
     text.append(R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,)").append(number).append("]}");
   }
   EXPECT_EQ(parse_json(text + "}", "the file").size(), kMembers);
-  EXPECT_TRUE(testing::has_parts(refusal(text + ",\"7\":{}}"), {"the key \"7\" twice"}));
+  EXPECT_TRUE(has_parts(refusal(text + ",\"7\":{}}"), {"the key \"7\" twice"}));
 }
 
 TEST(ParseJson, RefusesAKeyTwiceInOneObject) {
-  EXPECT_TRUE(testing::has_parts(refusal(R"({"a": 1, "b": 2, "a": 3})"), {"the file has the key \"a\" twice"}));
-  EXPECT_TRUE(testing::has_parts(refusal(R"({"x": [{"a": {}}, {"b": {}, "b": 0}]})"), {"\"b\" twice"}));
-  EXPECT_TRUE(testing::has_parts(refusal("{\"a\": 1, \"\\u0061\": 2}"), {"\"a\" twice"}));  // equal after unescaping
+  EXPECT_TRUE(has_parts(refusal(R"({"a": 1, "b": 2, "a": 3})"), {"the file has the key \"a\" twice"}));
+  EXPECT_TRUE(has_parts(refusal(R"({"x": [{"a": {}}, {"b": {}, "b": 0}]})"), {"\"b\" twice"}));
+  EXPECT_TRUE(has_parts(refusal("{\"a\": 1, \"\\u0061\": 2}"), {"\"a\" twice"}));  // equal after unescaping
 }
 
 TEST(ParseJson, RefusesBrokenSyntax) {
   for (const char* text : {"", "{", "{\"a\":}", "{} x", "\"\xff\""}) {
-    EXPECT_TRUE(testing::has_parts(refusal(text), {"the file isn't valid JSON"})) << text;
+    EXPECT_TRUE(has_parts(refusal(text), {"the file isn't valid JSON"})) << text;
   }
 }
 
 TEST(ParseJson, RefusesDeepNesting) {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_EQ(refusal(nested(64)), "");
-  EXPECT_TRUE(testing::has_parts(refusal(nested(100)), {"the file nests values more than 64 deep"}));
-  EXPECT_TRUE(testing::has_parts(refusal(nested(1'000'000)), {"more than 64 deep"}));
-  EXPECT_TRUE(testing::has_parts(refusal(std::string(1'000'000, '[')), {"more than 64 deep"}));
+  EXPECT_TRUE(has_parts(refusal(nested(100)), {"the file nests values more than 64 deep"}));
+  EXPECT_TRUE(has_parts(refusal(nested(1'000'000)), {"more than 64 deep"}));
+  EXPECT_TRUE(has_parts(refusal(std::string(1'000'000, '[')), {"more than 64 deep"}));
 }
 
 TEST(ParseJson, RefusesMoreValuesThanAnyFileNeeds) {
   std::string text = "[0";
   for (int i = 0; i < 4'000'000; ++i) text += ",0";
-  EXPECT_TRUE(testing::has_parts(refusal(text + "]"), {"holds more than 4000000 values"}));
+  EXPECT_TRUE(has_parts(refusal(text + "]"), {"holds more than 4000000 values"}));
 }
 
 TEST(ParseJson, RefusesNumbersThatNoDoubleHolds) {
-  EXPECT_TRUE(testing::has_parts(refusal("[1e400]"), {"isn't valid JSON", "1e400"}));
-  EXPECT_TRUE(testing::has_parts(refusal("[NaN]"), {"isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refusal("[1e400]"), {"isn't valid JSON", "1e400"}));
+  EXPECT_TRUE(has_parts(refusal("[NaN]"), {"isn't valid JSON"}));
 }
 
 TEST(JsonText, MembersKeepTheirOrder) {

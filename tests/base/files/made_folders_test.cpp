@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-
 #include "tests/base/temporary_folder.h"
 
 namespace weft {

@@ -25,12 +25,10 @@ TEST(TextFile, RefusesWhatCannotBeReadOrIsTooLarge) {
   const auto refusal = [](const std::filesystem::path& path) {
     return testing::message_of<UserError>([&] { read(path); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal(folder.path("none")),
-                                 {"the list ", "none can't be read; expected a list", "mend it"}));
-  EXPECT_TRUE(testing::has_parts(refusal(folder.path()), {"can't be read"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(folder.write("large", std::string(100'001, 'x'))), {"larger than 100000 bytes"}));
-  EXPECT_TRUE(testing::has_parts(refusal("/dev/zero"), {"larger than 100000 bytes"}));
+  EXPECT_TRUE(has_parts(refusal(folder.path("none")), {"the list ", "none can't be read; expected a list", "mend it"}));
+  EXPECT_TRUE(has_parts(refusal(folder.path()), {"can't be read"}));
+  EXPECT_TRUE(has_parts(refusal(folder.write("large", std::string(100'001, 'x'))), {"larger than 100000 bytes"}));
+  EXPECT_TRUE(has_parts(refusal("/dev/zero"), {"larger than 100000 bytes"}));
 }
 
 TEST(TextFile, PlainNamesStayInTheirFolder) {

@@ -35,28 +35,27 @@ TEST(TomlDocument, HasTheValuesOfTheFile) {
 TEST(TomlDocument, RefusalsNameTheLine) {
   EXPECT_EQ(toml_refusal("a = 1\n\n[b]\nc = 2\n", [](auto in) { in["b"]["c"].text(); }),
             "f.toml line 4: b.c is 2; expected a text\n  fix: mend it");
-  EXPECT_TRUE(testing::has_parts(toml_refusal("a = inf\n", [](auto in) { in["a"].number(); }), {"line 1: a is inf"}));
-  EXPECT_TRUE(testing::has_parts(toml_refusal("a = 1979-05-27\n", [](auto in) { in["a"].text(); }),
-                                 {"a is 1979-05-27", "a text"}));
-  EXPECT_TRUE(testing::has_parts(toml_refusal("[a]\n[[b]]\nc = 1\n", [](auto in) { in["b"].items()[0].only({"d"}); }),
-                                 {"line 3: unknown key b[0].c"}));
-  EXPECT_TRUE(testing::has_parts(toml_refusal("a = \n", nothing), {"f.toml line 1: ", "mend it"}));
-  EXPECT_TRUE(testing::has_parts(toml_refusal(std::string(70'000, '#'), nothing), {"is larger than 65536 bytes"}));
+  EXPECT_TRUE(has_parts(toml_refusal("a = inf\n", [](auto in) { in["a"].number(); }), {"line 1: a is inf"}));
+  EXPECT_TRUE(
+      has_parts(toml_refusal("a = 1979-05-27\n", [](auto in) { in["a"].text(); }), {"a is 1979-05-27", "a text"}));
+  EXPECT_TRUE(has_parts(toml_refusal("[a]\n[[b]]\nc = 1\n", [](auto in) { in["b"].items()[0].only({"d"}); }),
+                        {"line 3: unknown key b[0].c"}));
+  EXPECT_TRUE(has_parts(toml_refusal("a = \n", nothing), {"f.toml line 1: ", "mend it"}));
+  EXPECT_TRUE(has_parts(toml_refusal(std::string(70'000, '#'), nothing), {"is larger than 65536 bytes"}));
 }
 
 TEST(TomlDocument, KeysMayBeWrittenWithDashesOrNot) {
   const auto one = [](const DocumentValue& in) { in["a-b"].integer(1, 1); };
   EXPECT_EQ(toml_refusal("a_b = 1\n", one, TomlKeys::with_dashes), "");
-  EXPECT_TRUE(testing::has_parts(toml_refusal("a_b = 1\n", one), {"has no a-b"}));
-  EXPECT_TRUE(
-      testing::has_parts(toml_refusal("a_b = 1\na-b = 1\n", one, TomlKeys::with_dashes), {"a-b is given twice"}));
+  EXPECT_TRUE(has_parts(toml_refusal("a_b = 1\n", one), {"has no a-b"}));
+  EXPECT_TRUE(has_parts(toml_refusal("a_b = 1\na-b = 1\n", one, TomlKeys::with_dashes), {"a-b is given twice"}));
   EXPECT_NE(toml_refusal("a = 1\na = 1\n", nothing), "");
 }
 
 TEST(TomlDocument, DeepTablesAreRefused) {
   std::string deep = "a";
   for (int i = 0; i < 30'000; ++i) deep += ".a";
-  EXPECT_TRUE(testing::has_parts(toml_refusal(deep + " = 1\n", nothing), {"line 1: values nest more than 64 deep"}));
+  EXPECT_TRUE(has_parts(toml_refusal(deep + " = 1\n", nothing), {"line 1: values nest more than 64 deep"}));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "tests/base/messages.h"
+
 namespace weft::inspect {
 namespace {
 
@@ -42,8 +44,7 @@ TEST(Picture, GoldenXdot) {
 TEST(Picture, NumbersAreShort) {
   Picture picture(10, 10);
   picture.rect(-0.001, -1.5, 3.14159, 1234.5, {.fill = "#000000"});
-  EXPECT_NE(picture.svg().find("x=\"0\" y=\"-1.5\" width=\"3.14\" height=\"1234.5\""), std::string::npos)
-      << picture.svg();
+  EXPECT_TRUE(has_parts(picture.svg(), {"x=\"0\" y=\"-1.5\" width=\"3.14\" height=\"1234.5\""}));
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <regex>
 
 #include "inspect/drawing/colors.h"
+#include "tests/base/messages.h"
 #include "tests/inspect/drawing/count_matches.h"
 
 namespace weft::inspect {
@@ -92,14 +92,11 @@ TEST(TimelinePicture, HoldsEveryTaskOfEveryRankAndItsExposedTimes) {
   }
   EXPECT_EQ(testing::count_matches(svg, "<title>exposed 0.010 ms</title>"), 2U);  // [50, 60)
   EXPECT_EQ(testing::count_matches(svg, "<title>exposed 0.020 ms</title>"), 2U);  // [80, 100)
-  EXPECT_NE(svg.find("rank 1"), std::string::npos);
-  EXPECT_NE(svg.find("Step 3, policy by &lt;hand&gt;"), std::string::npos);
-  EXPECT_NE(svg.find("<title>mb0.L1.a &quot;&lt;&amp;&gt;&quot;\n0.000 to 0.040 ms, 0.040 ms</title>"),
-            std::string::npos)
-      << svg;
+  EXPECT_TRUE(has_parts(svg, {"rank 1", "Step 3, policy by &lt;hand&gt;",
+                              "<title>mb0.L1.a &quot;&lt;&amp;&gt;&quot;\n0.000 to 0.040 ms, 0.040 ms</title>"}));
   // The first task of rank 1 begins 1 of 101 units to the right.
-  EXPECT_NE(svg.find("\n0.001 to 0.041 ms, 0.040 ms</title><rect x=\"141.88\""), std::string::npos) << svg;
-  EXPECT_NE(svg.find(style_of(graph::KindClass::gemm).fill), std::string::npos);
+  EXPECT_TRUE(has_parts(
+      svg, {"\n0.001 to 0.041 ms, 0.040 ms</title><rect x=\"141.88\"", style_of(graph::KindClass::gemm).fill}));
   EXPECT_EQ(testing::count_matches(svg, "<(g|svg|text|title)[ >]"),
             testing::count_matches(svg, "</(g|svg|text|title)>"));
   EXPECT_EQ(svg, picture({{"Step 3, policy by <hand>", &recording}}));
@@ -109,11 +106,8 @@ TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
   const plan::Recording recording = sample({0}, 1000);
   const std::string svg = picture({{"one", &recording, 90'000}});
   // a, r, c, s; they overlap on paper, so nothing is waited for.
-  EXPECT_NE(svg.find("<title>critical path: 4 tasks, waiting 0.000 ms\n0.060 ms on compute0\n0.055 ms on data"),
-            std::string::npos)
-      << svg;
-  EXPECT_NE(svg.find("lower bound 90.0 us"), std::string::npos);
-  EXPECT_NE(svg.find("peak 8.0 KiB of scratch at 0.06 ms"), std::string::npos) << svg;
+  EXPECT_TRUE(has_parts(svg, {"<title>critical path: 4 tasks, waiting 0.000 ms\n0.060 ms on compute0\n0.055 ms on data",
+                              "lower bound 90.0 us", "peak 8.0 KiB of scratch at 0.06 ms"}));
   EXPECT_EQ(picture({{"one", &recording}}).find("lower bound"), std::string::npos);
 }
 
@@ -176,8 +170,7 @@ TEST(TimelinePicture, TheCriticalPathIsThin) {
 TEST(TimelinePicture, PartsShareOneAxis) {
   const plan::Recording fast = sample({0}, 1000), slow = sample({5000}, 2000);
   const std::string svg = picture({{"fast", &fast}, {"slow", &slow}});
-  EXPECT_NE(svg.find(">fast</text>"), std::string::npos);
-  EXPECT_NE(svg.find(">slow</text>"), std::string::npos);
+  EXPECT_TRUE(has_parts(svg, {">fast</text>", ">slow</text>"}));
   // The fast step's last task ends in the middle: [75, 100) of 200 units of 6 pixels.
   EXPECT_NE(svg.find("<rect x=\"580\" y=\"116\" width=\"150\""), std::string::npos) << svg;
 }
@@ -200,8 +193,7 @@ TEST(TimelinePicture, WhatIsNarrowerThanAPixelIsMerged) {
   recording.ranks = {rank};
   const std::string svg = picture({{"many", &recording}});
   EXPECT_LT(svg.size(), 1'000'000U);
-  EXPECT_NE(svg.find(" tasks, t0 to t"), std::string::npos);
-  EXPECT_NE(svg.find("<title>exposed "), std::string::npos);
+  EXPECT_TRUE(has_parts(svg, {" tasks, t0 to t", "<title>exposed "}));
 }
 
 TEST(TimelinePicture, NoPartsAndNoTimeAreStillPictures) {

@@ -109,22 +109,22 @@ TEST(GraphFile, IsPackedByItsName) {
 }
 
 TEST(GraphFile, RefusesOtherFiles) {
-  EXPECT_TRUE(testing::has_parts(graph_refusal(R"({"format": "weft.graph", "version": 1})"),
-                                 {"g line 1", "another format", "weft-graph"}));
-  EXPECT_TRUE(testing::has_parts(graph_refusal(R"({"format": "weft-graph", "version": 2, "classes": []})"),
-                                 {"version 2", "expected version 1"}));
-  EXPECT_TRUE(testing::has_parts(graph_refusal(R"({"classes": []})"), {"without \"format\""}));
-  EXPECT_TRUE(testing::has_parts(graph_refusal(kWholeGraph.substr(0, 900)), {"breaks off"}));
-  EXPECT_TRUE(testing::has_parts(graph_refusal(R"({"format": "weft-graph", "version": 1})"), {"g: ", "no classes"}));
+  EXPECT_TRUE(has_parts(graph_refusal(R"({"format": "weft.graph", "version": 1})"),
+                        {"g line 1", "another format", "weft-graph"}));
+  EXPECT_TRUE(has_parts(graph_refusal(R"({"format": "weft-graph", "version": 2, "classes": []})"),
+                        {"version 2", "expected version 1"}));
+  EXPECT_TRUE(has_parts(graph_refusal(R"({"classes": []})"), {"without \"format\""}));
+  EXPECT_TRUE(has_parts(graph_refusal(kWholeGraph.substr(0, 900)), {"breaks off"}));
+  EXPECT_TRUE(has_parts(graph_refusal(R"({"format": "weft-graph", "version": 1})"), {"g: ", "no classes"}));
 }
 
 TEST(GraphFile, RefusesWrongMembersWithTheirLine) {
-  EXPECT_TRUE(testing::has_parts(class_refusal("\"tasks\": [\n{\"name\": \"a\", \"kind\": \"gemm\"}]"),
-                                 {"line 2", "gemm", "compute", "collective", "host"}));
-  EXPECT_TRUE(testing::has_parts(class_refusal(R"("tasks": [{"kind": "host"}])"), {"without \"name\""}));
-  EXPECT_TRUE(testing::has_parts(class_refusal(R"("tasks": [{"name": "a", "ns": -1}])"), {"found -1", "not negative"}));
-  EXPECT_TRUE(testing::has_parts(class_refusal(R"("tensors": [{"name": "a"}])"), {"without \"bytes\""}));
-  EXPECT_TRUE(testing::has_parts(class_refusal(R"("edges": [{"from": 0}])"), {"without \"to\""}));
+  EXPECT_TRUE(has_parts(class_refusal("\"tasks\": [\n{\"name\": \"a\", \"kind\": \"gemm\"}]"),
+                        {"line 2", "gemm", "compute", "collective", "host"}));
+  EXPECT_TRUE(has_parts(class_refusal(R"("tasks": [{"kind": "host"}])"), {"without \"name\""}));
+  EXPECT_TRUE(has_parts(class_refusal(R"("tasks": [{"name": "a", "ns": -1}])"), {"found -1", "not negative"}));
+  EXPECT_TRUE(has_parts(class_refusal(R"("tensors": [{"name": "a"}])"), {"without \"bytes\""}));
+  EXPECT_TRUE(has_parts(class_refusal(R"("edges": [{"from": 0}])"), {"without \"to\""}));
 }
 
 TEST(GraphFile, RefusesContentionThatNoMachineHas) {
@@ -140,8 +140,8 @@ TEST(GraphFile, RefusesContentionThatNoMachineHas) {
 }
 
 TEST(GraphFile, RefusesWhatIsNoStep) {
-  EXPECT_TRUE(testing::has_parts(class_refusal(R"("tasks": [{"name": "a"}, {"name": "b", "kind": "collective"}])"),
-                                 {"g: task 'b' is a collective without a channel", "fix:"}));
+  EXPECT_TRUE(has_parts(class_refusal(R"("tasks": [{"name": "a"}, {"name": "b", "kind": "collective"}])"),
+                        {"g: task 'b' is a collective without a channel", "fix:"}));
 }
 
 }  // namespace

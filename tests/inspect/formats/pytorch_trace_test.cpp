@@ -127,7 +127,7 @@ TEST(PytorchTrace, RefusesWorkOfCpuThreads) {
   local.streams[0].local = true;
   const std::string message =
       testing::message_of<UserError>([&] { write_pytorch_trace(local, 0, {}, [](std::string_view) {}); });
-  EXPECT_TRUE(testing::has_parts(message, {"compute0", "--format chrome"}));
+  EXPECT_TRUE(has_parts(message, {"compute0", "--format chrome"}));
 }
 
 }  // namespace

@@ -5,8 +5,6 @@
 #include <zlib.h>
 
 #include <fstream>
-#include <memory>
-#include <utility>
 
 #include "base/error.h"
 #include "inspect/formats/chrome_trace.h"

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <initializer_list>
 #include <string>
 
@@ -124,31 +123,31 @@ TEST(ChakraStep, AddsThePredecessorsThatConvertersDrop) {
   EXPECT_EQ(step.edge("sgemm", "nccl"), nullptr) << "of another stream";
   EXPECT_EQ(step.edge("aten::mm", "sgemm")->source, graph::EdgeSource::launch);
   EXPECT_EQ(step.edge("aten::mm", "sgemm")->after_begin_ns, 5'000);
-  EXPECT_TRUE(testing::has_parts(step.step.notes.at(0), {"2 edges between neighbours on a stream"}));
+  EXPECT_TRUE(has_parts(step.step.notes.at(0), {"2 edges between neighbours on a stream"}));
 }
 
 TEST(ChakraStep, LeavesOutDependenciesOnLaterWork) {
   const ImportedChakra step = imported_chakra(chakra_text({{1, "a", 4, 0, 10, {2}}, {2, "b", 4, 20, 10}}));
   EXPECT_TRUE(step.step.graph.edges.empty());
-  EXPECT_TRUE(testing::has_parts(step.step.notes.at(0), {"1 dependencies go from later to earlier work"}));
+  EXPECT_TRUE(has_parts(step.step.notes.at(0), {"1 dependencies go from later to earlier work"}));
 }
 
 TEST(ChakraStep, RefusesWhatIsNoStep) {
   const auto refusal = [](const std::string& text) {
     return testing::message_of<UserError>([&] { imported_chakra(text); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal(""), {"trace.0.et", "empty"}));
-  EXPECT_TRUE(testing::has_parts(refusal(chakra_text({})), {"no nodes"}));
-  EXPECT_TRUE(testing::has_parts(refusal(chakra_text({{1, "a", 4, 0, 0, {9}}})), {"node 1 ('a')", "node 9"}));
-  EXPECT_TRUE(testing::has_parts(refusal(chakra_text({{1, "a", 4, 0, 0}, {1, "b", 4, 0, 0}})), {"the number 1"}));
-  EXPECT_TRUE(testing::has_parts(refusal(chakra_text({{1, "a", 4, 5, 0, {2}}, {2, "b", 4, 5, 0, {1}}})), {"itself"}));
+  EXPECT_TRUE(has_parts(refusal(""), {"trace.0.et", "empty"}));
+  EXPECT_TRUE(has_parts(refusal(chakra_text({})), {"no nodes"}));
+  EXPECT_TRUE(has_parts(refusal(chakra_text({{1, "a", 4, 0, 0, {9}}})), {"node 1 ('a')", "node 9"}));
+  EXPECT_TRUE(has_parts(refusal(chakra_text({{1, "a", 4, 0, 0}, {1, "b", 4, 0, 0}})), {"the number 1"}));
+  EXPECT_TRUE(has_parts(refusal(chakra_text({{1, "a", 4, 5, 0, {2}}, {2, "b", 4, 5, 0, {1}}})), {"itself"}));
   const std::string text = chakra_text({{1, "a", 4, 0, 10}});
   for (std::size_t length = 1; length < text.size(); ++length) {
     const std::string message = refusal(text.substr(0, length));
     const char* expected = length == 8 ? "has no nodes" : "byte";
-    EXPECT_TRUE(testing::has_parts(message, {"trace.0.et", expected})) << length;
+    EXPECT_TRUE(has_parts(message, {"trace.0.et", expected})) << length;
   }
-  EXPECT_TRUE(testing::has_parts(refusal("plain text that is no trace"), {"byte", "Chakra execution trace"}));
+  EXPECT_TRUE(has_parts(refusal("plain text that is no trace"), {"byte", "Chakra execution trace"}));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -73,12 +72,10 @@ TEST(KinetoFile, ChoosesTheLastStepThatAnotherFollows) {
   EXPECT_EQ(choose_step(outline, {})->number, 5);
   EXPECT_EQ(choose_step(outline, {.number = 6})->number, 6);
   EXPECT_FALSE(choose_step(outline, {.whole = true}));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { choose_step(outline, {.number = 3}); }),
-                                 {"no step 3", "4, 5, 6"}));
+  EXPECT_TRUE(refuses([&] { choose_step(outline, {.number = 3}); }, {"no step 3", "4, 5, 6"}));
   const TraceOutline unmarked = outline_of("[]");
   EXPECT_FALSE(choose_step(unmarked, {}));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { choose_step(unmarked, {.number = 3}); }),
-                                 {"marks no steps", "--step"}));
+  EXPECT_TRUE(refuses([&] { choose_step(unmarked, {.number = 3}); }, {"marks no steps", "--step"}));
 }
 
 TEST(KinetoFile, TakesTheWorkThatAStepLaunched) {
@@ -174,12 +171,12 @@ TEST(KinetoFile, RefusesWithThePlace) {
   const auto refusal = [](const std::string& text) {
     return testing::message_of<UserError>([&] { whole_trace(text); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal("{\"traceEvents\": [\n{\"ts\": 5,}]}"), {"t.json line 2 byte"}));
-  EXPECT_TRUE(testing::has_parts(refusal(R"([{"ph": "X", "cat": "kernel", "ts": "soon"}])"),
-                                 {"t.json line 1 byte", "found soon", "microseconds"}));
-  EXPECT_TRUE(testing::has_parts(refusal(R"([{"ph": "X", "cat": "kernel", "ts": 4000000000000000}])"), {"4e15"}));
-  EXPECT_TRUE(testing::has_parts(refusal("{\"events\": []}"), {"no \"traceEvents\"", "export_chrome_trace"}));
-  EXPECT_TRUE(testing::has_parts(refusal("[{\"ph\": \"X\""), {"breaks off"}));
+  EXPECT_TRUE(has_parts(refusal("{\"traceEvents\": [\n{\"ts\": 5,}]}"), {"t.json line 2 byte"}));
+  EXPECT_TRUE(has_parts(refusal(R"([{"ph": "X", "cat": "kernel", "ts": "soon"}])"),
+                        {"t.json line 1 byte", "found soon", "microseconds"}));
+  EXPECT_TRUE(has_parts(refusal(R"([{"ph": "X", "cat": "kernel", "ts": 4000000000000000}])"), {"4e15"}));
+  EXPECT_TRUE(has_parts(refusal("{\"events\": []}"), {"no \"traceEvents\"", "export_chrome_trace"}));
+  EXPECT_TRUE(has_parts(refusal("[{\"ph\": \"X\""), {"breaks off"}));
 }
 
 TEST(DeviceOverlapOfTrace, IsTheShareOfCommunicationBesideComputation) {

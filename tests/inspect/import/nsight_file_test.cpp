@@ -110,13 +110,13 @@ TEST(NsightFile, RefusesWhatItCannotRead) {
   const auto refusal = [](const std::filesystem::path& path) {
     return testing::message_of<UserError>([&] { read_nsight_outlines(path); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal(database_of("none.sqlite", "CREATE TABLE x (a INT);")),
-                                 {"weft_nsight_none.sqlite", "no table of kernels", "nsys export"}));
+  EXPECT_TRUE(has_parts(refusal(database_of("none.sqlite", "CREATE TABLE x (a INT);")),
+                        {"weft_nsight_none.sqlite", "no table of kernels", "nsys export"}));
   const auto path = database_of("cut.sqlite", kTables + process_rows(kPid, 0));
   std::filesystem::resize_file(path, 5000);
-  EXPECT_TRUE(testing::has_parts(refusal(path), {"weft_nsight_cut.sqlite", "nsys export"}));
+  EXPECT_TRUE(has_parts(refusal(path), {"weft_nsight_cut.sqlite", "nsys export"}));
   std::ofstream(path) << "SQLite format 3, but no database";
-  EXPECT_TRUE(testing::has_parts(refusal(path), {"nsys export"}));
+  EXPECT_TRUE(has_parts(refusal(path), {"nsys export"}));
   EXPECT_NE(refusal(::testing::TempDir() + "weft_nsight_missing.sqlite"), "");
 }
 

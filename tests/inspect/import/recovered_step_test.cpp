@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include "base/error.h"
 #include "inspect/import/kineto_file.h"
 #include "inspect/import/step_replay.h"
 #include "tests/base/messages.h"
@@ -115,7 +114,7 @@ TEST(RecoveredEdges, OfOlderTracesComeFromLaunchesAndTimes) {
   EXPECT_TRUE(step.has("all_reduce#0", "adam#0", EdgeSource::times));
   EXPECT_EQ(step.edge("all_reduce#0", "side#0"), nullptr);
   EXPECT_EQ(step.step.notes.size(), 3U);
-  EXPECT_TRUE(testing::has_parts(step.step.notes[2], {"no calls in which the host waits"}));
+  EXPECT_TRUE(has_parts(step.step.notes[2], {"no calls in which the host waits"}));
 }
 
 TEST(RecoveredEdges, AreNeverGuessedAgainstTheTimes) {
@@ -228,7 +227,7 @@ TEST(RecoveredHost, OfADeviceThatIsBehindIsCountedFromItsOwnBegin) {
   EXPECT_EQ(step.graph.classes[0].recorded_ns, 120'000);
   EXPECT_EQ(step.replayed(), 120'000);
   EXPECT_EQ(step.path().computing, 120'000);
-  EXPECT_TRUE(testing::has_parts(step.step.notes.back(), {"0.035 ms behind"}));
+  EXPECT_TRUE(has_parts(step.step.notes.back(), {"0.035 ms behind"}));
 }
 
 TEST(RecoveredChannels, AreNamedByArguments) {
@@ -260,8 +259,7 @@ TEST(RecoveredChannels, AreNamedByArguments) {
 TEST(RecoveredStepOfTrace, RefusesAStepWithoutWork) {
   KinetoText text;
   text.step(1, 77, 0, 100).call("cudaLaunchKernel", 77, 10, 2, 1);
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { recovered(text); }),
-                                 {"step 1 of 't.json' has no work of a device", "--step"}));
+  EXPECT_TRUE(refuses([&] { recovered(text); }, {"step 1 of 't.json' has no work of a device", "--step"}));
 }
 
 }  // namespace

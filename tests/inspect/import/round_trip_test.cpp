@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -108,57 +107,6 @@ TEST(ImportedRoundTrip, FindsTheWaitsOfRandomPlansByTheirRecords) {
   EXPECT_GT(found.real, 100U);
   EXPECT_GE(found.precision(), 0.99) << found.found;
   EXPECT_GE(found.recall(), 0.99) << found.real;
-}
-
-/// A step of `layers` as PyTorch issues it without records of waits: the backward pass, a gradient's all-reduce behind
-/// each layer (its stream waits for the compute stream at that moment), then updates, each after a wait for its
-/// gradient. `slow`: how long a collective takes, as a multiple of a layer.
-KinetoText data_parallel(int layers, double slow, Waits& truth) {
-  KinetoText text;
-  std::int64_t correlation = 0, host = 0, compute_end = 0, network_end = 0;
-  std::vector<std::int64_t> reduced;
-  const auto call = [&](const char* name) { text.call(name, 77, host += 4'000, 2'000, ++correlation); };
-  const auto run = [&](const std::string& name, std::int64_t stream, std::int64_t& end, std::int64_t ready,
-                       std::int64_t length) {
-    call("cudaLaunchKernel");
-    const std::int64_t begin = std::max({end, ready, host + 7'000});
-    text.kernel(name, stream, begin, length, correlation);
-    end = begin + length;
-  };
-  for (int i = 0; i < layers; ++i) {
-    run(fmt::format("first_{}", i), 7, compute_end, 0, 30'000 + i % 3 * 7'000);
-    run(fmt::format("backward_{}", i), 7, compute_end, 0, 40'000);
-    const std::int64_t ready = compute_end;
-    call("cudaEventRecord");
-    call("cudaStreamWaitEvent");
-    run(fmt::format("ncclDevKernel_{}", i), 40, network_end, ready, static_cast<std::int64_t>(70'000 * slow));
-    truth.emplace(fmt::format("backward_{}", i), fmt::format("ncclDevKernel_{}", i));
-    reduced.push_back(network_end);
-    call("cudaEventRecord");
-  }
-  for (int i = 0; i < layers; ++i) {
-    call("cudaStreamWaitEvent");
-    run(fmt::format("update_{}", i), 7, compute_end, reduced[static_cast<std::size_t>(i)], 9'000);
-    truth.emplace(fmt::format("ncclDevKernel_{}", i), fmt::format("update_{}", i));
-    run(fmt::format("scale_{}", i), 7, compute_end, 0, 2'000);
-  }
-  return text;
-}
-
-TEST(ImportedRoundTrip, FindsTheWaitsOfDataParallelStepsByTheirCalls) {
-  for (const double slow : {0.2, 0.9, 1.7}) {
-    Found found;
-    Waits truth;
-    const RecoveredStep step = recovered_from(data_parallel(24, slow, truth).text());
-    found.add(truth, waits_of(step));
-    EXPECT_GE(found.precision(), 0.95) << slow;
-    EXPECT_GE(found.recall(), 0.95) << slow;
-    graph::OpenGraph graph;
-    graph.classes = {step.graph};
-    graph.channels.resize(1);
-    const double replayed = replay_steps(graph, {}).at(0).length();
-    EXPECT_NEAR(replayed, step.graph.recorded_ns, 0.01 * step.graph.recorded_ns) << slow;
-  }
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cfenv>
 #include <cstring>
-#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>

@@ -7,11 +7,10 @@
 #include <map>
 #include <set>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 #include "graph/groups.h"
-#include "runtime/comm/launch.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft::execute {
 namespace {
@@ -94,13 +93,10 @@ TEST(SplitsWithoutAGrid, AreTheWorld) {
 TEST(ChannelsOfAll, AreThoseOfAnyRankInOneOrder) {
   const std::vector<std::vector<Channel>> own = {
       {Channel::receive_next, Channel::world}, {}, {Channel::send_next, Channel::world}};
-  EXPECT_EQ(comm::run_ranks(3,
-                            [&](comm::World& world) {
-                              EXPECT_EQ(channels_of_all(world, own[static_cast<std::size_t>(world.rank())]),
-                                        (std::vector{Channel::world, Channel::send_next, Channel::receive_next}));
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(3, [&](comm::World& world) {
+    EXPECT_EQ(channels_of_all(world, own[static_cast<std::size_t>(world.rank())]),
+              (std::vector{Channel::world, Channel::send_next, Channel::receive_next}));
+  });
 }
 
 }  // namespace

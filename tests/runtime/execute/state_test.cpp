@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 
+#include "tests/base/messages.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::execute {
@@ -51,12 +52,8 @@ TEST(State, GraphsThatDisagreeAreRefused) {
                                      graph::Tensor{"w", DType::f32, {2, 4}, graph::Role::parameter},
                                      graph::Tensor{"w", DType::f32, {4, 2}, graph::Role::cache}}) {
     const auto second = graph_of({other});
-    try {
-      const State state(std::vector<const graph::Graph*>{first.get(), second.get()});
-      FAIL();
-    } catch (const std::logic_error& error) {
-      EXPECT_NE(std::string(error.what()).find("'w'"), std::string::npos);
-    }
+    const std::vector<const graph::Graph*> graphs{first.get(), second.get()};
+    EXPECT_TRUE(refuses<std::logic_error>([&] { const State state(graphs); }, {"'w'"}));
   }
 }
 

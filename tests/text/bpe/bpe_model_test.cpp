@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -130,8 +129,8 @@ TEST(BpeModel, RefusesMergesOfMissingTokens) {
       BpeModel(tokens_of({"a", "b", "ab"}), merges, {.place = "x.json", .unknown = std::move(unknown)});
     });
   };
-  EXPECT_TRUE(testing::has_parts(refusal({{"a", "b"}, {"b", "a"}}, {}), {"x.json", "merge 2", "'ba' isn't a token"}));
-  EXPECT_TRUE(testing::has_parts(refusal({}, "<unk>"), {"x.json", "'<unk>'"}));
+  EXPECT_TRUE(has_parts(refusal({{"a", "b"}, {"b", "a"}}, {}), {"x.json", "merge 2", "'ba' isn't a token"}));
+  EXPECT_TRUE(has_parts(refusal({}, "<unk>"), {"x.json", "'<unk>'"}));
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ TEST(ParallelEncode, ThrowsWhatAWorkerThrows) {
          .pieces = [](const TextPart&) -> std::vector<TextPiece> { throw UserError("line 7", "text", "none"); },
          .take = [](const TextPart&, const EncodedPart&) {}});
   };
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>(encode), {"line 7"}));
+  EXPECT_TRUE(refuses(encode, {"line 7"}));
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ TEST(Gpt2Files, RefuseDamage) {
     folder.write("merges.txt", merges);
     return testing::message_of<UserError>([&] { load_tokenizer(folder.path()); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal("a b\nab\n"), {"merges.txt' line 2: 'ab'", "two tokens"}));
-  EXPECT_TRUE(testing::has_parts(refusal("b a\n"), {"merge 1", "'ba' isn't a token"}));
+  EXPECT_TRUE(has_parts(refusal("a b\nab\n"), {"merges.txt' line 2: 'ab'", "two tokens"}));
+  EXPECT_TRUE(has_parts(refusal("b a\n"), {"merge 1", "'ba' isn't a token"}));
 }
 
 /// Ranks of all bytes, then of "aa", "aaa", … up to `count`.
@@ -62,14 +62,11 @@ std::string rank_lines(std::size_t count) {
 TEST(Tiktoken, TheNumberOfRanksTellsTheVocabulary) {
   const testing::TemporaryFolder folder;
   folder.write("mine.tiktoken", rank_lines(300));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_tokenizer(folder.path()); }),
-                                 {"300 ranks", "100256 (cl100k_base)"}));
+  EXPECT_TRUE(refuses([&] { load_tokenizer(folder.path()); }, {"300 ranks", "100256 (cl100k_base)"}));
   folder.write("mine.tiktoken", "YQ== 0\nYg== x\n");
-  EXPECT_TRUE(
-      testing::has_parts(testing::message_of<UserError>([&] { load_tokenizer(folder.path()); }), {"line 2", "base64"}));
+  EXPECT_TRUE(refuses([&] { load_tokenizer(folder.path()); }, {"line 2", "base64"}));
   folder.write("other.tiktoken", "YQ== 0\n");
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { load_tokenizer(folder.path()); }),
-                                 {"several .tiktoken files"}));
+  EXPECT_TRUE(refuses([&] { load_tokenizer(folder.path()); }, {"several .tiktoken files"}));
 }
 
 TEST(Tiktoken, IsKnownByItsFirstLine) {
@@ -170,12 +167,12 @@ TEST(LoadTokenizer, RefusesOtherFiles) {
   const auto refusal = [&](const char* name) {
     return testing::message_of<UserError>([&] { load_tokenizer(folder.path(name)); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal(""), {"has no tokenizer", "tokenizer.json", "fix: "}));
-  EXPECT_TRUE(testing::has_parts(refusal("none"), {"can't be read"}));
+  EXPECT_TRUE(has_parts(refusal(""), {"has no tokenizer", "tokenizer.json", "fix: "}));
+  EXPECT_TRUE(has_parts(refusal("none"), {"can't be read"}));
   folder.write("notes.txt", "hello");
-  EXPECT_TRUE(testing::has_parts(refusal("notes.txt"), {"notes.txt", "SentencePiece"}));
+  EXPECT_TRUE(has_parts(refusal("notes.txt"), {"notes.txt", "SentencePiece"}));
   folder.write("some.json", "{}");
-  EXPECT_TRUE(testing::has_parts(refusal("some.json"), {"neither a \"model\" nor a \"config\""}));
+  EXPECT_TRUE(has_parts(refusal("some.json"), {"neither a \"model\" nor a \"config\""}));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
@@ -52,8 +51,8 @@ TEST(Pattern, RefusesWhatItCannotRead) {
   const auto refusal = [](const char* expression) {
     return testing::message_of<UserError>([&] { Pattern(expression, RegexFlavour::oniguruma, "a.json line 3"); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal("(a"), {"a.json line 3", "'(a' has an error", "parenthes"}));
-  EXPECT_TRUE(testing::has_parts(refusal("[a-z&&[^b]]"), {"sets of characters in sets"}));
+  EXPECT_TRUE(has_parts(refusal("(a"), {"a.json line 3", "'(a' has an error", "parenthes"}));
+  EXPECT_TRUE(has_parts(refusal("[a-z&&[^b]]"), {"sets of characters in sets"}));
 }
 
 }  // namespace

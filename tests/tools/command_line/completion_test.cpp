@@ -30,8 +30,8 @@ class BashCompletion : public ::testing::Test {
     std::string script = "set -eu\nsource weft.bash\nCOMP_WORDS=(weft";
     for (const std::string& word : words) script += " '" + word + "'";
     script += ")\nCOMP_CWORD=" + std::to_string(words.size()) + "\n_weft\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n";
-    const testing::CommandResult result = testing::run({"/bin/bash", "-c", script}, folder_.path().string());
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+    const testing::CommandResult result =
+        testing::succeeded(testing::run({"/bin/bash", "-c", script}, folder_.path().string()));
     EXPECT_EQ(result.errors, "");
     std::istringstream lines(result.output);
     std::vector<std::string> list;
@@ -122,10 +122,9 @@ class ZshTab : public ::testing::Test {
   }
 
   Completed completed(const std::string& beginning) const {
-    const testing::CommandResult result =
+    const testing::CommandResult result = testing::succeeded(
         testing::run({"/usr/bin/env", "zsh", WEFT_SOURCE_DIR "/tests/tools/command_line/zsh_offers.zsh", beginning},
-                     folder_.path().string());
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
+                     folder_.path().string()));
     EXPECT_EQ(result.errors, "");
     std::istringstream lines(result.output);
     Completed found;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tests/base/messages.h"
 
 namespace weft::tools {
 namespace {
@@ -47,12 +48,7 @@ struct Line {
     return parse_command_line(weft, words).wants;
   }
   std::string refusal(const Words& words) {
-    try {
-      parse(words);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+    return testing::message_of<UserError>([&] { parse(words); });
   }
 };
 

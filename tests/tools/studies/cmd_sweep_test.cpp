@@ -3,40 +3,31 @@
 #include <signal.h>
 
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/text/csv.h"
-#include "tests/base/temporary_folder.h"
 #include "tests/faults/child_process.h"
-#include "tests/tools/run_command.h"
+#include "tests/tools/weft_folder.h"
 
 namespace weft::tools {
 namespace {
 
 using nlohmann::json;
 
-class SweepCommandTest : public ::testing::Test {
+class SweepCommandTest : public testing::WeftFolder {
  protected:
-  std::vector<std::string> words(const std::vector<std::string>& more) const {
+  static Words sweep(const Words& more) {
     return testing::joined({"sweep", "--model", "tiny", "--machine", "perlmutter", "--global-batch", "8"}, more);
   }
-  testing::CommandResult sweep(const std::vector<std::string>& more) const {
-    return testing::run_weft(words(more), folder_.path().string());
-  }
-  std::string text(const std::string& name) const { return testing::TemporaryFolder::read(folder_.path(name)); }
-
-  const testing::TemporaryFolder folder_;
 };
 
 TEST_F(SweepCommandTest, PrintsTheRowsOfTheProduct) {
-  const auto result = sweep({"--over", "ranks=2", "3", "machine.devices-per-node=1", "4", "--over", "micro_batch=1",
-                             "2", "--policies", "serial", "lhs", "--json"});
-  ASSERT_EQ(result.exit_code, 0) << result.errors;
-  const json rows = json::parse(result.output).at("rows");
+  const json rows = object_of(sweep({"--over", "ranks=2", "3", "machine.devices-per-node=1", "4", "--over",
+                                     "micro_batch=1", "2", "--policies", "serial", "lhs"}))
+                        .at("rows");
   ASSERT_EQ(rows.size(), 16U);
   EXPECT_EQ(rows[1].at("policy"), "lhs");
   EXPECT_EQ(rows[2].at("micro-batch"), 2);
@@ -49,40 +40,36 @@ TEST_F(SweepCommandTest, PrintsTheRowsOfTheProduct) {
 
 TEST_F(SweepCommandTest, FixesNumbersOfTheMachine) {
   const auto step = [&](const std::vector<std::string>& more) {
-    const auto result = sweep(testing::joined({"--over", "ranks=2", "--json"}, more));
-    EXPECT_EQ(result.exit_code, 0) << result.errors;
-    return json::parse(result.output).at("rows")[0].at("step_ms").get<double>();
+    return object_of(sweep(testing::joined({"--over", "ranks=2"}, more))).at("rows")[0].at("step_ms").get<double>();
   };
   EXPECT_GT(step({"--set", "machine.node.latency=1e-2"}), step({}) + 10);
 }
 
 TEST_F(SweepCommandTest, GoesOnAfterAKill) {
   const std::vector<std::string> command =
-      words({"--over", "ranks=1", "2", "model.layers=1", "2", "3", "4", "micro-batch=1", "2", "--policies", "anneal",
+      sweep({"--over", "ranks=1", "2", "model.layers=1", "2", "3", "4", "micro-batch=1", "2", "--policies", "anneal",
              "lhs", "--jobs", "2", "-o", "out"});
-  const std::string results = folder_.path("out/results.csv").string();
   {
     testing::ChildProcess child(testing::joined({WEFT_EXECUTABLE}, command), {.folder = folder_.path().string()});
     // Killed once a few rows are there.
     for (int i = 0; i < 3000; ++i) {
-      const auto table = read_csv(std::filesystem::exists(results) ? text("out/results.csv") : "");
+      const auto table = read_csv(exists("out/results.csv") ? read("out/results.csv") : "");
       if (table && table->size() > 3) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     child.send(SIGKILL);
     child.wait();
   }
-  const auto resumed = testing::run_weft(command, folder_.path().string());
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
-  const std::string whole = text("out/results.csv");
+  testing::succeeded(run(command));
+  const std::string whole = read("out/results.csv");
   // The same rows as of a sweep that wasn't killed.
   std::vector<std::string> again = command;
   again.back() = "other";
-  ASSERT_EQ(testing::run_weft(again, folder_.path().string()).exit_code, 0);
-  EXPECT_EQ(whole, text("other/results.csv"));
-  EXPECT_EQ(text("out/results.json"), text("other/results.json"));
-  EXPECT_EQ(text("out/plot.svg"), text("other/plot.svg"));
-  EXPECT_EQ(text("out/base.toml"), text("other/base.toml"));
+  ASSERT_EQ(run(again).exit_code, 0);
+  EXPECT_EQ(whole, read("other/results.csv"));
+  EXPECT_EQ(read("out/results.json"), read("other/results.json"));
+  EXPECT_EQ(read("out/plot.svg"), read("other/plot.svg"));
+  EXPECT_EQ(read("out/base.toml"), read("other/base.toml"));
   EXPECT_EQ(read_csv(whole)->size(), 33U);
 }
 
@@ -102,25 +89,18 @@ TEST_F(SweepCommandTest, RefusesWhatItCantSweep) {
       {{"--over", "ranks=3", "5"}, "none of the 2 rows"},
       {{"--over", "ranks=1", "--svg", "missing/plot.svg"}, "missing/plot.svg"}};
   for (const auto& [more, part] : wrong) {
-    const auto result = sweep(more);
-    EXPECT_EQ(result.exit_code, 2) << part << result.errors << result.output;
-    EXPECT_NE(result.errors.find(part), std::string::npos) << result.errors;
-    EXPECT_EQ(result.output, "") << part;
+    expect_refusal(sweep(more), {part});
   }
 }
 
 TEST_F(SweepCommandTest, RefusesTheFolderOfAnotherSweep) {
-  ASSERT_EQ(sweep({"--over", "ranks=1", "2", "-o", "out"}).exit_code, 0);
-  const auto other = sweep({"--over", "ranks=1", "2", "--seq-len", "16", "-o", "out"});
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.errors.find("seq-len = 16"), std::string::npos) << other.errors;
-  EXPECT_EQ(testing::run_weft({"simulate", "out/base.toml"}, folder_.path().string()).exit_code, 0);
+  output(sweep({"--over", "ranks=1", "2", "-o", "out"}));
+  expect_refusal(sweep({"--over", "ranks=1", "2", "--seq-len", "16", "-o", "out"}), {"seq-len = 16"});
+  EXPECT_EQ(run({"simulate", "out/base.toml"}).exit_code, 0);
 }
 
 TEST_F(SweepCommandTest, OtherCommandsReadNoNumbersOfTheMachine) {
-  const auto result = testing::run_weft({"simulate", "--set", "machine.network.latency=1"}, folder_.path().string());
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.errors.find("numbers of the machine"), std::string::npos) << result.errors;
+  expect_refusal({"simulate", "--set", "machine.network.latency=1"}, {"numbers of the machine"});
 }
 
 }  // namespace

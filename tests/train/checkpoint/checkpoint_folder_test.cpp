@@ -52,10 +52,8 @@ TEST_F(Checkpoints, TheLatestCompleteOneIsFound) {
 }
 
 TEST_F(Checkpoints, NoneIsRefusedByPath) {
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(folder_.path("none")); }),
-                                 {"doesn't exist"}));
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { find_checkpoint(folder_.path()); }),
-                                 {"no complete checkpoint"}));
+  EXPECT_TRUE(refuses([&] { find_checkpoint(folder_.path("none")); }, {"doesn't exist"}));
+  EXPECT_TRUE(refuses([&] { find_checkpoint(folder_.path()); }, {"no complete checkpoint"}));
 }
 
 TEST_F(Checkpoints, AreOrderedByStepBeyondTheDigitsOfTheName) {

@@ -126,7 +126,7 @@ TEST(HfConfig, ReadsSizesOfGpt2UnderTheNamesOfOtherFamilies) {
         std::pair("n_head", "num_attention_heads"), std::pair("n_positions", "max_position_embeddings")}) {
     const std::int64_t size = json[own].get<std::int64_t>();
     expect_equal_sizes(read(with(kGpt2, other, size)), read(kGpt2));
-    EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, other, 2 * size)), {std::string(other) + " is ", own}));
+    EXPECT_TRUE(has_parts(refusal(with(kGpt2, other, 2 * size)), {std::string(other) + " is ", own}));
     json.erase(own);
     json[other] = size;
   }
@@ -158,54 +158,49 @@ TEST(HfConfig, WritesWhatOthersRead) {
 }
 
 TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {
-  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "activation_function", "relu")),
-                                 {"config.json: activation_function is \"relu\"", "gelu_new"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "relu")),
+                        {"config.json: activation_function is \"relu\"", "gelu_new"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), {"inverse_layer_idx is true"}));
+  EXPECT_TRUE(has_parts(refusal(with(kMistral, "attention_bias", true)), {"attention_bias is true"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "hidden_act", "gelu")), {"hidden_act"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", 0)), {"head_dim is 0", "above 0"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "sliding_window", 16)), {"sliding_window is 16", "llama's"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "dynamic"}, {"factor", 2}})),
+                        {"type is \"dynamic\"", "yarn"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "gelu")), {"activation_function is \"gelu\""}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}})), {"has no factor"}));
   EXPECT_TRUE(
-      testing::has_parts(refusal(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), {"inverse_layer_idx is true"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "attention_bias", true)), {"attention_bias is true"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "hidden_act", "gelu")), {"hidden_act"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", 0)), {"head_dim is 0", "above 0"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "sliding_window", 16)), {"sliding_window is 16", "llama's"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "dynamic"}, {"factor", 2}})),
-                                 {"type is \"dynamic\"", "yarn"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(with(kGpt2, "activation_function", "gelu")), {"activation_function is \"gelu\""}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}})), {"has no factor"}));
-  EXPECT_TRUE(testing::has_parts(
-      refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"attention_factor", -1}})),
-      {"attention_factor is -1", "above 0"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", {{"rope_type", "llama3"}})), {"has no factor"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "mlp_bias", true)), {"mlp_bias is true"}));
+      has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"attention_factor", -1}})),
+                {"attention_factor is -1", "above 0"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"rope_type", "llama3"}})), {"has no factor"}));
+  EXPECT_TRUE(has_parts(refusal(with(kMistral, "mlp_bias", true)), {"mlp_bias is true"}));
 }
 
 TEST(HfConfig, RefusesOtherModelTypesByTheirPart) {
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "qwen2_moe")),
-                                 {"model_type is qwen2_moe", "a mixture of experts"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "gemma")), {"model_type is gemma", "1 + weight"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "model_type", "granite")), {"model_type is granite", "factors"}));
   EXPECT_TRUE(
-      testing::has_parts(refusal(with(kLlama, "model_type", "phi")), {"model_type is phi", "a part of each head"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(with(kLlama, "model_type", "unheard_of")), {"model_type is unheard_of", "mistral"}));
+      has_parts(refusal(with(kLlama, "model_type", "qwen2_moe")), {"model_type is qwen2_moe", "a mixture of experts"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "gemma")), {"model_type is gemma", "1 + weight"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "granite")), {"model_type is granite", "factors"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "phi")), {"model_type is phi", "a part of each head"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "model_type", "unheard_of")), {"model_type is unheard_of", "mistral"}));
 }
 
 TEST(HfConfig, RefusesFactorsOfOtherFamilies) {
   for (const char* key : {"embedding_multiplier", "residual_multiplier", "logits_scaling", "partial_rotary_factor"}) {
-    EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, key, 0.5)), {std::string(key) + " is 0.5"})) << key;
+    EXPECT_TRUE(has_parts(refusal(with(kLlama, key, 0.5)), {std::string(key) + " is 0.5"})) << key;
     expect_equal_sizes(read(with(kLlama, key, 1.0)), read(kLlama));
   }
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "attention_multiplier", 0.1)), {"attention_multiplier is 0.1"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "quantization_config", {{"bits", 4}})), {"quantization_config"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(with(kGpt2, "architectures", {"GPT2ForSequenceClassification"})), {"architectures"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "attention_multiplier", 0.1)), {"attention_multiplier is 0.1"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "quantization_config", {{"bits", 4}})), {"quantization_config"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "architectures", {"GPT2ForSequenceClassification"})), {"architectures"}));
 }
 
 TEST(HfConfig, RefusesOtherPositionsAndPrunedHeads) {
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "use_mrope", true)), {"use_mrope is true"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "pruned_heads", {{"0", {1}}})), {"pruned_heads"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "use_mrope", true)), {"use_mrope is true"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "pruned_heads", {{"0", {1}}})), {"pruned_heads"}));
   expect_equal_sizes(read(with(kLlama, "pruned_heads", nlohmann::json::object())), read(kLlama));
   const nlohmann::json sections = {{"rope_type", "default"}, {"rope_theta", 5e5}, {"mrope_section", {8, 12, 12}}};
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", sections)), {"mrope_section"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", sections)), {"mrope_section"}));
 }
 
 TEST(HfConfig, ReadsTheWindowOfMistral) {
@@ -213,12 +208,12 @@ TEST(HfConfig, ReadsTheWindowOfMistral) {
   EXPECT_EQ(read(kMistral).window, 4096);  // the class' default
   expect_equal_sizes(read(with(kMistral, "sliding_window", nullptr)), read(kLlama));
   expect_equal_sizes(read(with(kMistral, "sliding_window", 131072)), read(kLlama));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "sliding_window", 0)), {"sliding_window is 0", "null"}));
+  EXPECT_TRUE(has_parts(refusal(with(kMistral, "sliding_window", 0)), {"sliding_window is 0", "null"}));
   const std::vector<std::string> full(16, "full_attention"), sliding(16, "sliding_attention");
   EXPECT_EQ(read(with(kMistral, "layer_types", sliding)).window, 4096);
-  EXPECT_TRUE(testing::has_parts(refusal(with(kMistral, "layer_types", full)), {"layer_types", "no sliding_window"}));
+  EXPECT_TRUE(has_parts(refusal(with(kMistral, "layer_types", full)), {"layer_types", "no sliding_window"}));
   EXPECT_EQ(read(with(kLlama, "layer_types", full)).window, 0);
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "layer_types", sliding)), {"layer_types", "of llama"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "layer_types", sliding)), {"layer_types", "of llama"}));
 }
 
 TEST(HfConfig, ReadsHeadsAndBiasesOfLlama) {
@@ -247,9 +242,9 @@ TEST(HfConfig, ReadsQwen2) {
   nlohmann::json types = std::vector<std::string>(16, "full_attention");
   for (int i = 10; i < 16; ++i) types[static_cast<std::size_t>(i)] = "sliding_attention";
   EXPECT_EQ(read(with_window(std::pair("layer_types", types))).window_from, 10);
-  EXPECT_TRUE(testing::has_parts(refusal(with(qwen2.c_str(), "layer_types", types)), {"layer_types", "no window"}));
+  EXPECT_TRUE(has_parts(refusal(with(qwen2.c_str(), "layer_types", types)), {"layer_types", "no window"}));
   types[12] = "full_attention";
-  EXPECT_TRUE(testing::has_parts(refusal(with_window(std::pair("layer_types", types))), {"the only order of layers"}));
+  EXPECT_TRUE(has_parts(refusal(with_window(std::pair("layer_types", types))), {"the only order of layers"}));
   types.erase(0);
   EXPECT_NE(refusal(with_window(std::pair("layer_types", types))), "");
 }
@@ -301,9 +296,8 @@ TEST(HfConfig, ReadsBackTheTypesThatAddToLlama) {
 }
 
 TEST(HfConfig, RefusesRopeThatIsSaidTwiceInTwoWays) {
-  EXPECT_TRUE(
-      testing::has_parts(refusal(with(kLlama, "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}})),
-                         {"rope_parameters is"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}})),
+                        {"rope_parameters is"}));
 }
 
 TEST(HfConfig, ReadsTheTypeOfTheWeights) {
@@ -315,28 +309,26 @@ TEST(HfConfig, ReadsTheTypeOfTheWeights) {
 }
 
 TEST(HfConfig, RefusesNumbersOutOfRange) {
-  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_embd", std::int64_t{1} << 62)),
-                                 {"n_embd is 4611686018427387904", "an integer from 0 to 1000000000"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(with(kGpt2, "n_layer", std::uint64_t{1} << 63)), {"n_layer is 9223372036854775808"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_head", -12)), {"n_head is -12"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", std::int64_t{1} << 62)), {"head_dim is 46"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "head_dim", 1'000'000)), {"model.head-size = 1000000"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rms_norm_eps", 1e300)), {"rms_norm_eps is 1e+300", "a float"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", std::int64_t{1} << 62)),
+                        {"n_embd is 4611686018427387904", "an integer from 0 to 1000000000"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_layer", std::uint64_t{1} << 63)), {"n_layer is 9223372036854775808"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_head", -12)), {"n_head is -12"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", std::int64_t{1} << 62)), {"head_dim is 46"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "head_dim", 1'000'000)), {"model.head-size = 1000000"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rms_norm_eps", 1e300)), {"rms_norm_eps is 1e+300", "a float"}));
   // The sizes' own ranges, with the file's name.
-  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_layer", 1'000'000)), {"config.json: model.layers = 1000000"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_layer", 1'000'000)), {"config.json: model.layers = 1000000"}));
 }
 
 TEST(HfConfig, RefusesWhatIsMissingOrMisshapen) {
-  EXPECT_TRUE(testing::has_parts(refusal("{}"), {"model_type is absent"}));
-  EXPECT_TRUE(testing::has_parts(refusal("[]"), {"config.json is []", "an object"}));
-  EXPECT_TRUE(testing::has_parts(refusal("{"), {"config.json isn't valid JSON"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_embd", nullptr)), {"n_embd is null"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "n_embd", "768")), {"n_embd is \"768\"", "an integer"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kGpt2, "layer_norm_epsilon", "x")), {"layer_norm_epsilon", "a number"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal(with(kLlama, "tie_word_embeddings", 1)), {"tie_word_embeddings", "true or false"}));
-  EXPECT_TRUE(testing::has_parts(refusal(with(kLlama, "rope_scaling", 2)), {"rope_scaling is 2", "an object"}));
+  EXPECT_TRUE(has_parts(refusal("{}"), {"model_type is absent"}));
+  EXPECT_TRUE(has_parts(refusal("[]"), {"config.json is []", "an object"}));
+  EXPECT_TRUE(has_parts(refusal("{"), {"config.json isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", nullptr)), {"n_embd is null"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "n_embd", "768")), {"n_embd is \"768\"", "an integer"}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "layer_norm_epsilon", "x")), {"layer_norm_epsilon", "a number"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "tie_word_embeddings", 1)), {"tie_word_embeddings", "true or false"}));
+  EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", 2)), {"rope_scaling is 2", "an object"}));
   EXPECT_NE(refusal(with(kGpt2, "n_head", 7)), "");  // 768 / 7
   EXPECT_NE(refusal(with(kGpt2, "n_head", 0)), "");
 }

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
@@ -98,8 +97,8 @@ TEST(Manifest, OfNothingComesBack) {
 
 TEST(Manifest, HasALineForEachShard) {
   const std::string text = to_json(sample());
-  EXPECT_TRUE(testing::has_parts(text, {"\"step\": 12,\n", "\n{\"file\":\"part.safetensors\",\"entry\":\"w.m\"",
-                                        "\"global_shape\":[8,6],\"block\":[[4,8],[0,6]],\"range\":[8,16]},\n"}));
+  EXPECT_TRUE(has_parts(text, {"\"step\": 12,\n", "\n{\"file\":\"part.safetensors\",\"entry\":\"w.m\"",
+                               "\"global_shape\":[8,6],\"block\":[[4,8],[0,6]],\"range\":[8,16]},\n"}));
 }
 
 TEST(Manifest, ItsLengthDoesNotDependOnChecksums) {
@@ -109,8 +108,7 @@ TEST(Manifest, ItsLengthDoesNotDependOnChecksums) {
 }
 
 TEST(Manifest, AnyChangeIsNoticed) {
-  EXPECT_TRUE(
-      testing::has_parts(refusal("\"tokens_seen\": 4096", "\"tokens_seen\": 4097"), {"altered", "another checkpoint"}));
+  EXPECT_TRUE(has_parts(refusal("\"tokens_seen\": 4096", "\"tokens_seen\": 4097"), {"altered", "another checkpoint"}));
   EXPECT_EQ(refusal("\"tokens_seen\": 4096", "\"tokens_seen\":   4096"), "");  // blanks mean nothing
 }
 
@@ -118,7 +116,7 @@ TEST(Manifest, FilesStayInTheirFolder) {
   for (const std::string name : {"../part", "a/b", "..", ".", "", "/etc/passwd"}) {
     Manifest manifest = sample();
     manifest.files[name] = {1, "00000000"};
-    EXPECT_TRUE(testing::has_parts(refusal(manifest), {"is a file '" + name + "'", "names without folders"})) << name;
+    EXPECT_TRUE(has_parts(refusal(manifest), {"is a file '" + name + "'", "names without folders"})) << name;
   }
 }
 
@@ -128,38 +126,36 @@ TEST(Manifest, ShardsStayInTheirTensor) {
     change(manifest.shards[0]);
     return refusal(manifest);
   };
-  EXPECT_TRUE(testing::has_parts(with([](StoredShard& s) { s.block_end[0] = 9; }), {"block up to 9", "at most 8"}));
-  EXPECT_TRUE(testing::has_parts(with([](StoredShard& s) { s.block_begin[0] = 9; }), {"[9,8]", "begin ≤ end"}));
-  EXPECT_TRUE(testing::has_parts(with([](StoredShard& s) { s.range_end = 25; }), {"range up to 25", "at most 24"}));
-  EXPECT_TRUE(testing::has_parts(with([](StoredShard& s) { s.range_begin = 17; }), {"[17,16]"}));
-  EXPECT_TRUE(testing::has_parts(with([](StoredShard& s) { s.global_shape = {8}; }), {"a block of 2 dimensions", "1"}));
-  EXPECT_TRUE(
-      testing::has_parts(with([](StoredShard& s) { s.file = "other"; }), {"file is \"other\"", "listed files"}));
-  EXPECT_TRUE(testing::has_parts(with([](StoredShard& s) { s.entry = "b.m"; }), {"'b.m' a second time"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.block_end[0] = 9; }), {"block up to 9", "at most 8"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.block_begin[0] = 9; }), {"[9,8]", "begin ≤ end"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.range_end = 25; }), {"range up to 25", "at most 24"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.range_begin = 17; }), {"[17,16]"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.global_shape = {8}; }), {"a block of 2 dimensions", "1"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.file = "other"; }), {"file is \"other\"", "listed files"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) { s.entry = "b.m"; }), {"'b.m' a second time"}));
   constexpr std::uint64_t kHuge = std::uint64_t{1} << 40;
-  EXPECT_TRUE(testing::has_parts(with([](StoredShard& s) {
-                                   s.global_shape = s.block_end = {kHuge, kHuge};
-                                   s.block_begin = {0, 0};
-                                 }),
-                                 {"more than 2^64 elements"}));
+  EXPECT_TRUE(has_parts(with([](StoredShard& s) {
+                          s.global_shape = s.block_end = {kHuge, kHuge};
+                          s.block_begin = {0, 0};
+                        }),
+                        {"more than 2^64 elements"}));
 }
 
 TEST(Manifest, NumbersAreCounts) {
   for (const std::string value : {"-1", "1.5", "\"12\"", "null", "18446744073709551616", "18446744073709551615"}) {
-    EXPECT_TRUE(testing::has_parts(refusal("\"step\": 12", "\"step\": " + value), {"step is"})) << value;
+    EXPECT_TRUE(has_parts(refusal("\"step\": 12", "\"step\": " + value), {"step is"})) << value;
   }
-  EXPECT_TRUE(testing::has_parts(refusal("[8,16]", "[8,-16]"), {"shards[0].range[1] is -16"}));
-  EXPECT_TRUE(testing::has_parts(refusal("[8,16]", "[8]"), {"range is [8]", "[begin, end]"}));
-  EXPECT_TRUE(
-      testing::has_parts(refusal("\"bytes\":4321", "\"bytes\":true"), {"files.\"part.safetensors\".bytes is true"}));
+  EXPECT_TRUE(has_parts(refusal("[8,16]", "[8,-16]"), {"shards[0].range[1] is -16"}));
+  EXPECT_TRUE(has_parts(refusal("[8,16]", "[8]"), {"range is [8]", "[begin, end]"}));
+  EXPECT_TRUE(has_parts(refusal("\"bytes\":4321", "\"bytes\":true"), {"files.\"part.safetensors\".bytes is true"}));
 }
 
 TEST(Manifest, OtherDocumentsAreRefused) {
   for (const std::string text : {"", "[]", "1", "{}", "{\"format\": 1}", "{\"format\": \"weft-checkpoint\"}"}) {
     EXPECT_NE(testing::message_of<UserError>([&] { parse_manifest(text, "m"); }), "") << text;
   }
-  EXPECT_TRUE(testing::has_parts(refusal("\"shards\"", "\"shard\""), {"m has no shards"}));
-  EXPECT_TRUE(testing::has_parts(refusal("\"content\":\"m\"", "\"content\":1"), {"content is 1"}));
+  EXPECT_TRUE(has_parts(refusal("\"shards\"", "\"shard\""), {"m has no shards"}));
+  EXPECT_TRUE(has_parts(refusal("\"content\":\"m\"", "\"content\":1"), {"content is 1"}));
 }
 
 }  // namespace

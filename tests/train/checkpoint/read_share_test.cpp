@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "runtime/comm/launch.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft::train {
 namespace {
@@ -18,14 +18,12 @@ TEST(ReadShare, IsAmongRanksThatSeeTheSameFile) {
   // Rank 3 reaches the folder of ranks 0 and 2 by another name; rank 4 sees none.
   constexpr std::array kFolders = {"a", "b", "a", "link", "none"};
   constexpr std::array<std::array<int, 2>, 5> kExpected = {{{0, 3}, {0, 1}, {1, 3}, {2, 3}, {0, 1}}};
-  const int code = comm::run_ranks(5, [&](comm::World& world) {
+  testing::on_ranks(5, [&](comm::World& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     const ReadShare share = share_reading(world, folder.path(kFolders[rank]));
     EXPECT_EQ(share.rank, kExpected[rank][0]) << rank;
     EXPECT_EQ(share.ranks, kExpected[rank][1]) << rank;
-    return 0;
   });
-  EXPECT_EQ(code, 0);
 }
 
 }  // namespace

@@ -36,14 +36,9 @@ Result check(const graph::Grid& grid, DType dtype, int rank = -1, const std::str
   return {code, errors.str()};
 }
 
-graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  graph::Grid grid;
-  grid.x = x, grid.y = y, grid.z = z, grid.data = data;
-  return grid;
-}
-
 TEST(Replicas, EqualOnesPassOnAnyGrid) {
-  for (const graph::Grid& grid : {grid_of(1, 1, 1, 1), grid_of(1, 1, 1, 3), grid_of(2, 2, 2, 1), grid_of(2, 1, 2, 2)}) {
+  for (const graph::Grid& grid :
+       {graph::Grid{1, 1, 1, 1}, graph::Grid{1, 1, 1, 3}, graph::Grid{2, 2, 2, 1}, graph::Grid{2, 1, 2, 2}}) {
     for (const DType dtype : {DType::f32, DType::bf16})
       EXPECT_EQ(check(grid, dtype).exit_code, 0) << graph::to_string(grid);
   }
@@ -51,18 +46,18 @@ TEST(Replicas, EqualOnesPassOnAnyGrid) {
 
 TEST(Replicas, OneChangedBitIsNamed) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Result data = check(grid_of(1, 1, 1, 3), dtype, 2, "L0.mlp.up.weight");
+    const Result data = check(graph::Grid{1, 1, 1, 3}, dtype, 2, "L0.mlp.up.weight");
     EXPECT_EQ(data.exit_code, 2);
-    EXPECT_TRUE(testing::has_parts(data.errors, {"rank 2 starts with L0.mlp.up.weight", ", rank 0 with "}));
+    EXPECT_TRUE(has_parts(data.errors, {"rank 2 starts with L0.mlp.up.weight", ", rank 0 with "}));
   }
   // A vector beside the residual stream is the same on ranks that differ in y and z.
-  const Result grid = check(grid_of(2, 2, 1, 1), DType::f32, 3, "L1.norm1.weight");
+  const Result grid = check(graph::Grid{2, 2, 1, 1}, DType::f32, 3, "L1.norm1.weight");
   EXPECT_EQ(grid.exit_code, 2);
-  EXPECT_TRUE(testing::has_parts(grid.errors, {"rank 3 starts with L1.norm1.weight", ", rank 1 with "}));
+  EXPECT_TRUE(has_parts(grid.errors, {"rank 3 starts with L1.norm1.weight", ", rank 1 with "}));
 }
 
 TEST(Replicas, PartsThatOneRankHoldsMayDiffer) {
-  EXPECT_EQ(check(grid_of(2, 1, 2, 1), DType::f32, 3, "L0.mlp.up.weight").exit_code, 0);
+  EXPECT_EQ(check(graph::Grid{2, 1, 2, 1}, DType::f32, 3, "L0.mlp.up.weight").exit_code, 0);
 }
 
 }  // namespace

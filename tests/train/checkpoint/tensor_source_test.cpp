@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/train/checkpoint/packed_spec.h"
@@ -56,9 +55,8 @@ TEST(TensorSource, RefusesAnotherShapeByName) {
       {"w", StoredType::f32, {2, 3}, [&](std::vector<std::byte>&) { return std::as_bytes(std::span(data)); }}};
   write_safetensors(folder.path("t"), std::move(tensors));
   const SafetensorsFile file(folder.path("t"));
-  EXPECT_TRUE(testing::has_parts(
-      testing::message_of<UserError>([&] { whole_source(file, *file.find("w"), spec, spec.stored[0]); }),
-      {"t': tensor 'w' has shape [2, 3]", "[3, 2] for this model"}));
+  EXPECT_TRUE(refuses([&] { whole_source(file, *file.find("w"), spec, spec.stored[0]); },
+                      {"t': tensor 'w' has shape [2, 3]", "[3, 2] for this model"}));
 }
 
 // A piece of a block, from a range of another block, and from a block stored by columns.

@@ -127,23 +127,23 @@ TEST_P(Weights, AcceptATiedHeadThatEqualsTheEmbedding) {
   tensors_["lm_head.weight"] = tensors_.at(embedding());
   EXPECT_EQ(load(tensors_), "");
   tensors_["lm_head.weight"].values[5] += 1;
-  EXPECT_TRUE(testing::has_parts(load(tensors_), {"'lm_head.weight' differs from '" + embedding(), "model.tied"}));
+  EXPECT_TRUE(has_parts(load(tensors_), {"'lm_head.weight' differs from '" + embedding(), "model.tied"}));
 }
 
 TEST_P(Weights, RefuseMissingSuperfluousAndMisshapenTensorsByName) {
   const std::string name = gpt2() ? "h.1.ln_2.weight" : "model.layers.1.post_attention_layernorm.weight";
   Tensors changed = tensors_;
   changed.erase(name);
-  EXPECT_TRUE(testing::has_parts(load(changed), {"other.safetensors' has no tensor '" + name}));
+  EXPECT_TRUE(has_parts(load(changed), {"other.safetensors' has no tensor '" + name}));
   changed = tensors_;
   changed[name] = {{2, 4}, std::vector<float>(8)};
-  EXPECT_TRUE(testing::has_parts(load(changed), {name + "' has shape [2, 4]", "[8] for this model"}));
+  EXPECT_TRUE(has_parts(load(changed), {name + "' has shape [2, 4]", "[8] for this model"}));
   changed = tensors_;
   changed[gpt2() ? "h.2.ln_1.weight" : "model.layers.2.input_layernorm.weight"] = {{8}, std::vector<float>(8)};
-  EXPECT_TRUE(testing::has_parts(load(changed), {"has a tensor", "2.", "1 such in all"}));
+  EXPECT_TRUE(has_parts(load(changed), {"has a tensor", "2.", "1 such in all"}));
   changed = tensors_;
   changed[gpt2() ? "transformer." + name : name.substr(6)] = changed.at(name);
-  EXPECT_TRUE(testing::has_parts(load(changed), {name + "' a second time"}));
+  EXPECT_TRUE(has_parts(load(changed), {name + "' a second time"}));
 }
 
 TEST_P(Weights, LoadFromShards) {
@@ -158,7 +158,7 @@ TEST_P(Weights, LoadFromShards) {
   }
   sharded.write("model.safetensors.index.json", "{\"metadata\":{},\"weight_map\":{" + map + "}}");
   write_all(sharded.path("part0.safetensors"), half[0]);
-  EXPECT_TRUE(testing::has_parts(load(sharded.path()), {"part1.safetensors' doesn't exist"}));
+  EXPECT_TRUE(has_parts(load(sharded.path()), {"part1.safetensors' doesn't exist"}));
   write_all(sharded.path("part1.safetensors"), half[1]);
   EXPECT_EQ(load(sharded.path()), "");
 }
@@ -216,7 +216,7 @@ TEST_P(Weights, AnUntiedHeadIsAParameterOfItsOwn) {
   testing::ModelArrays loaded(untied, DType::f32, 0);
   load_weights(folder.path(), untied, loaded.mutable_states());
   EXPECT_EQ(testing::first_difference(saved, loaded, false), "");
-  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"lm_head.weight"}));  // into the tied model
+  EXPECT_TRUE(has_parts(load(folder.path()), {"lm_head.weight"}));  // into the tied model
 }
 
 TEST(WeightFiles, AnIndexNamesFilesInItsOwnFolderOnly) {
@@ -224,9 +224,8 @@ TEST(WeightFiles, AnIndexNamesFilesInItsOwnFolderOnly) {
   write_safetensors(folder.path("outside.safetensors"), {});
   for (const char* shard : {"../outside.safetensors", "/etc/passwd", "..", ".", "", "sub/x.safetensors", "x\\u0000y"}) {
     folder.write("weights/model.safetensors.index.json", fmt::format(R"({{"weight_map": {{"a": "{}"}}}})", shard));
-    EXPECT_TRUE(testing::has_parts(
-        testing::message_of<UserError>([&] { load_weights(folder.path("weights"), ops::ModelConfig(), {}); }),
-        {"index.json' names the file '", "files in the folder of the index"}))
+    EXPECT_TRUE(refuses([&] { load_weights(folder.path("weights"), ops::ModelConfig(), {}); },
+                        {"index.json' names the file '", "files in the folder of the index"}))
         << shard;
   }
 }
@@ -237,14 +236,14 @@ TEST(WeightFiles, RefusesFoldersWithoutSafetensors) {
     return testing::message_of<UserError>(
         [&] { load_weights(path, testing::small_model(ops::Family::gpt2, true), {}); });
   };
-  EXPECT_TRUE(testing::has_parts(load(folder.path("none")), {"none' doesn't exist"}));
-  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"holds no model.safetensors"}));
+  EXPECT_TRUE(has_parts(load(folder.path("none")), {"none' doesn't exist"}));
+  EXPECT_TRUE(has_parts(load(folder.path()), {"holds no model.safetensors"}));
   folder.write("pytorch_model.bin", "x");
-  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"save_pretrained"}));
+  EXPECT_TRUE(has_parts(load(folder.path()), {"save_pretrained"}));
   folder.write("model.safetensors.index.json", "{\"weight_map\":{}}");
-  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"names no files"}));
+  EXPECT_TRUE(has_parts(load(folder.path()), {"names no files"}));
   folder.write("model.safetensors.index.json", "{}");
-  EXPECT_TRUE(testing::has_parts(load(folder.path()), {"no weight_map"}));
+  EXPECT_TRUE(has_parts(load(folder.path()), {"no weight_map"}));
 }
 
 }  // namespace

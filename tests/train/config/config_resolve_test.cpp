@@ -163,8 +163,7 @@ TEST(ConfigResolve, ContradictionsAreRefused) {
 TEST(ConfigResolve, RewritesOfLayersThatTheModelLacksAreRefused) {
   RunConfig config;
   config.rewrites = plan::parse_rewrites("recompute=0-99");
-  EXPECT_TRUE(testing::contains(refused(config), "recompute=0-99 names layer 99; expected layers 0 to 3"))
-      << refused(config);
+  EXPECT_TRUE(has_parts(refused(config), {"recompute=0-99 names layer 99; expected layers 0 to 3"}));
   config.rewrites = plan::parse_rewrites("reshard=4");
   EXPECT_TRUE(testing::contains(refused(config), "reshard=4 names layer 4"));
   config.rewrites = plan::parse_rewrites("recompute=0-3;reshard");

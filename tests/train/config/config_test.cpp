@@ -75,8 +75,7 @@ TEST(Config, WrongTypesAreRefused) {
 
 TEST(Config, WordsAreListedAndTheNearestNamed) {
   const std::string message = refused_key("schedule", "cosin");
-  EXPECT_TRUE(testing::contains(message, "expected one of cosine, wsd, linear, constant"));
-  EXPECT_TRUE(testing::contains(message, "did you mean \"cosine\"?"));
+  EXPECT_TRUE(has_parts(message, {"expected one of cosine, wsd, linear, constant", "did you mean \"cosine\"?"}));
   EXPECT_TRUE(testing::contains(refused_key("dtype", "fp16"), "expected one of fp32, bf16"));
   EXPECT_TRUE(testing::contains(refused_key("model", "gpt2-125m"), "gpt2-124m"));
 }
@@ -148,7 +147,7 @@ TEST(Config, AGridMayBeLeftToACommandThatChooses) {
   EXPECT_TRUE(back.grid_auto);
   EXPECT_EQ(dump_toml(back), dump);
   const std::string refused = testing::message_of<UserError>([&] { fill_in(back, 4); });
-  EXPECT_TRUE(testing::has_parts(refused, {"grid = auto", "only `weft train`", "`weft search"})) << refused;
+  EXPECT_TRUE(has_parts(refused, {"grid = auto", "only `weft train`", "`weft search"})) << refused;
   set_key(back, "grid", "data=2", "test");
   EXPECT_FALSE(back.grid_auto);
   fill_in(back, 2);
@@ -242,11 +241,10 @@ TEST(Config, ARunIsAsLongAsItsStepsOrItsEpochs) {
   const std::string message = testing::message_of<UserError>([&] {
     apply_settings(config, {{"epochs", "3", "--epochs"}, {"steps", "9", "--steps"}});
   });
-  EXPECT_TRUE(testing::has_parts(message, {"steps = 9 and epochs = 3", "one of both", "leave one out"}));
+  EXPECT_TRUE(has_parts(message, {"steps = 9 and epochs = 3", "one of both", "leave one out"}));
   EXPECT_EQ(config.steps, 7);
   config.steps = 0;
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { fill_in(config, 0); }),
-                                 {"steps = 0 and epochs = 0", "--epochs 3"}));
+  EXPECT_TRUE(refuses([&] { fill_in(config, 0); }, {"steps = 0 and epochs = 0", "--epochs 3"}));
 }
 
 TEST(Config, KeysAreUniqueAndTheirDefaultsAreAccepted) {
@@ -311,8 +309,7 @@ TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
   }
   set_key(config, "rewrites", "batch-split=3", "test");
   const std::string message = testing::message_of<UserError>([&] { fill_in(config, 0); });
-  EXPECT_NE(message.find("batch-split = 3 doesn't divide the micro-batch of 2"), std::string::npos) << message;
-  EXPECT_NE(message.find("batch-split=2"), std::string::npos) << message;
+  EXPECT_TRUE(has_parts(message, {"batch-split = 3 doesn't divide the micro-batch of 2", "batch-split=2"}));
 }
 
 TEST(Config, DumpOfEveryKeyReadsBack) {

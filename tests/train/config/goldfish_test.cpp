@@ -44,7 +44,7 @@ TEST(Goldfish, RefusesWhatItDoesntKnow) {
   };
   for (const auto& [text, parts] : cases) {
     const std::string message = testing::message_of<UserError>([&, t = text] { goldfish_of(t, "--goldfish"); });
-    for (const std::string_view part : parts) EXPECT_TRUE(testing::has_parts(message, {part})) << text;
+    for (const std::string_view part : parts) EXPECT_TRUE(has_parts(message, {part})) << text;
   }
 }
 

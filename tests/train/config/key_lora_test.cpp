@@ -43,7 +43,7 @@ TEST(LoraKey, RefusesOtherParts) {
                                                                      {"dropout=0.1", "the part \"dropout=0.1\""}};
   for (const auto& [value, part] : refusals) {
     const std::string message = testing::message_of<UserError>([&, &text = value] { lora_of(text); });
-    EXPECT_TRUE(testing::has_parts(message, {part})) << value << ": " << message;
+    EXPECT_TRUE(has_parts(message, {part})) << value << ": " << message;
   }
 }
 
@@ -64,8 +64,8 @@ TEST(LoraKey, StaysWhateverTheModelBecomes) {
 TEST(LoraKey, RefusesGradientsThatAreScattered) {
   RunConfig config;
   apply_settings(config, {{"lora", "rank=4", "--lora"}, {"gradient-reduction", "micro-batch", "--gradient-reduction"}});
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { fill_in(config, 0); }),
-                                 {"gradient-reduction = micro-batch with lora", "leave gradient-reduction out"}));
+  EXPECT_TRUE(refuses([&] { fill_in(config, 0); },
+                      {"gradient-reduction = micro-batch with lora", "leave gradient-reduction out"}));
 }
 
 }  // namespace

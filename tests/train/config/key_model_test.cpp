@@ -113,16 +113,16 @@ TEST_F(ModelFolders, AreRefusedUnlessTheyHoldAModelThatWeftComputes) {
   folder_.write("other/config.json", R"({"model_type": "gemma"})");
   fs::create_directories(folder_.path("odd/config.json"));
   const auto refused = [&](const char* name) { return refusal(folder_.path(name).string()); };
-  EXPECT_TRUE(testing::has_parts(refused("missing"), {"--model: ", "missing' doesn't exist", "check the path"}));
-  EXPECT_TRUE(testing::has_parts(refused("run/config.toml"), {"is no folder", "a folder of Hugging Face"}));
-  EXPECT_TRUE(testing::has_parts(refused("empty"), {"empty' has no config.json", "fix: copy the model's config.json"}));
-  EXPECT_TRUE(testing::has_parts(refused("run"), {"run' has no config.json", "a run's folder without --model"}));
-  EXPECT_TRUE(testing::has_parts(refused("broken"), {"broken/config.json' isn't valid JSON"}));
-  EXPECT_TRUE(testing::has_parts(refused("biased"), {"biased/config.json': attention_bias is true", "fix: "}));
-  EXPECT_TRUE(testing::has_parts(refused("other"), {"other/config.json': model_type is gemma"}));
-  EXPECT_TRUE(testing::has_parts(refused("odd"), {"odd/config.json' is a folder"}));
-  EXPECT_TRUE(testing::has_parts(refusal("no-such-model"), {"unknown model 'no-such-model'", "Hugging Face"}));
-  EXPECT_TRUE(testing::has_parts(refusal(std::string("hf\0/", 4)), {"is not plain text"}));
+  EXPECT_TRUE(has_parts(refused("missing"), {"--model: ", "missing' doesn't exist", "check the path"}));
+  EXPECT_TRUE(has_parts(refused("run/config.toml"), {"is no folder", "a folder of Hugging Face"}));
+  EXPECT_TRUE(has_parts(refused("empty"), {"empty' has no config.json", "fix: copy the model's config.json"}));
+  EXPECT_TRUE(has_parts(refused("run"), {"run' has no config.json", "a run's folder without --model"}));
+  EXPECT_TRUE(has_parts(refused("broken"), {"broken/config.json' isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refused("biased"), {"biased/config.json': attention_bias is true", "fix: "}));
+  EXPECT_TRUE(has_parts(refused("other"), {"other/config.json': model_type is gemma"}));
+  EXPECT_TRUE(has_parts(refused("odd"), {"odd/config.json' is a folder"}));
+  EXPECT_TRUE(has_parts(refusal("no-such-model"), {"unknown model 'no-such-model'", "Hugging Face"}));
+  EXPECT_TRUE(has_parts(refusal(std::string("hf\0/", 4)), {"is not plain text"}));
 }
 
 TEST_F(ModelFolders, SayThatTheirWeightsArentLoaded) {
@@ -134,8 +134,7 @@ TEST_F(ModelFolders, SayThatTheirWeightsArentLoaded) {
   EXPECT_TRUE(warnings(with_model(hf)).empty());  // there are none
   folder_.write("hf/model.safetensors", "");
   ASSERT_EQ(warnings(with_model(hf)).size(), 1U);
-  EXPECT_TRUE(
-      testing::has_parts(warnings(with_model(hf))[0], {"model = " + hf, "random weights", "--init-from " + hf}));
+  EXPECT_TRUE(has_parts(warnings(with_model(hf))[0], {"model = " + hf, "random weights", "--init-from " + hf}));
   EXPECT_TRUE(warnings(with_model(hf, {{"init-from", hf, "--init-from"}})).empty());
   EXPECT_TRUE(warnings(with_model(hf, {{"model.layers", "2", "--model.layers"}})).empty());
 }
@@ -144,8 +143,8 @@ TEST_F(ModelFolders, AreNamedWhereOtherWeightsContradictThem) {
   const std::string hf = folder_of(ops::model_by_name("llama-tiny"));
   const std::string other = folder_of(ops::model_by_name("tiny"), "other");
   RunConfig config = with_model(hf, {{"init-from", other, "--init-from"}});
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { fill_in(config, 0); }),
-                                 {"model.family = llama (model " + hf + ")", "leave model = " + hf + " out"}));
+  EXPECT_TRUE(refuses([&] { fill_in(config, 0); },
+                      {"model.family = llama (model " + hf + ")", "leave model = " + hf + " out"}));
 }
 
 }  // namespace

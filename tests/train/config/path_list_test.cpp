@@ -41,12 +41,12 @@ TEST(PathList, RefusesListsWithoutPaths) {
   const auto refused = [](const std::string& text) {
     return testing::message_of<UserError>([&] { paths_of(text, "--data"); });
   };
-  EXPECT_TRUE(testing::has_parts(refused("[\"a\", 3]"), {"--data", "paths[1] is 3"}));
-  EXPECT_TRUE(testing::has_parts(refused("[\"a\", \"\"]"), {"an empty path"}));
-  EXPECT_TRUE(testing::has_parts(refused("[\"a\" \"b\"]"), {"--data", "[\"a.txt\", \"b.txt\"]"}));
-  EXPECT_TRUE(testing::has_parts(refused("[\"a\\u0000b\"]"), {"not plain text"}));
+  EXPECT_TRUE(has_parts(refused("[\"a\", 3]"), {"--data", "paths[1] is 3"}));
+  EXPECT_TRUE(has_parts(refused("[\"a\", \"\"]"), {"an empty path"}));
+  EXPECT_TRUE(has_parts(refused("[\"a\" \"b\"]"), {"--data", "[\"a.txt\", \"b.txt\"]"}));
+  EXPECT_TRUE(has_parts(refused("[\"a\\u0000b\"]"), {"not plain text"}));
   const PathList many = list_of(std::vector<std::string>(4000, "texts/one.txt"));
-  EXPECT_TRUE(testing::has_parts(refused(to_text(many)), {"68000 bytes", "at most 32768", "a pattern in quotes"}));
+  EXPECT_TRUE(has_parts(refused(to_text(many)), {"68000 bytes", "at most 32768", "a pattern in quotes"}));
 }
 
 TEST(PathList, MessagesNameTheFirst) {

@@ -92,16 +92,16 @@ TEST(ResolvedRun, RefusesWhatTheTextsNameBeforeSizes) {
   };
   RunConfig config = two_ranks();
   config.global_batch = 7;
-  EXPECT_TRUE(testing::has_parts(message(config), {"global-batch"}));
+  EXPECT_TRUE(has_parts(message(config), {"global-batch"}));
   RunConfig other = config;
   other.policy = "programm";
-  EXPECT_TRUE(testing::has_parts(message(other), {"programm"}));
+  EXPECT_TRUE(has_parts(message(other), {"programm"}));
   other = config;
   other.machine = "nowhere";
-  EXPECT_TRUE(testing::has_parts(message(other), {"nowhere"}));
+  EXPECT_TRUE(has_parts(message(other), {"nowhere"}));
   other = config;
   other.profile = "nowhere.json";
-  EXPECT_TRUE(testing::has_parts(message(other), {"nowhere.json"}));
+  EXPECT_TRUE(has_parts(message(other), {"nowhere.json"}));
 }
 
 TEST(ResolvedRun, TextsAloneLeaveSizesOpen) {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <functional>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
@@ -77,9 +76,9 @@ TEST_F(SavedModels, GetTheAdaptersThatTheRunAsksFor) {
     expect_model(config.model, model_);
     EXPECT_EQ(config.model.lora, (ops::LoraConfig{.rank = 3, .qkv = false, .mlp = false}));
   }
-  EXPECT_TRUE(testing::has_parts(
-      refused(given({{"resume", run(), ""}, {"lora", "rank=3", ""}})),
-      {"lora = rank=3,alpha=16,on=qkv+out+mlp, and the run in", "trained all weights", "fix: --init-from"}));
+  EXPECT_TRUE(
+      has_parts(refused(given({{"resume", run(), ""}, {"lora", "rank=3", ""}})),
+                {"lora = rank=3,alpha=16,on=qkv+out+mlp, and the run in", "trained all weights", "fix: --init-from"}));
 }
 
 TEST_F(SavedModels, KeepTheirAdapters) {
@@ -97,8 +96,8 @@ TEST_F(SavedModels, KeepTheirAdapters) {
       EXPECT_EQ(config.model.lora, info.model.lora);
     }
     for (const char* lora : {"none", "rank=3"}) {
-      EXPECT_TRUE(testing::has_parts(refused(given({{key, adapted, ""}, {"lora", lora, ""}})),
-                                     {"and the adapters in", "have rank=2,alpha=4,on=qkv+out+mlp", "leave lora out"}));
+      EXPECT_TRUE(has_parts(refused(given({{key, adapted, ""}, {"lora", lora, ""}})),
+                            {"and the adapters in", "have rank=2,alpha=4,on=qkv+out+mlp", "leave lora out"}));
     }
   }
 }
@@ -107,12 +106,12 @@ TEST_F(SavedModels, OtherPathsAreRefused) {
   const auto refusal = [](const std::string& path) {
     return testing::message_of<UserError>([&] { read_saved_model(path); });
   };
-  EXPECT_TRUE(testing::has_parts(refusal(folder_.path("none").string()), {"none' doesn't exist"}));
+  EXPECT_TRUE(has_parts(refusal(folder_.path("none").string()), {"none' doesn't exist"}));
   std::filesystem::remove(folder_.path("hf") / "config.json");
-  EXPECT_TRUE(testing::has_parts(refusal(hf()), {"no complete checkpoint and no config.json"}));
-  EXPECT_TRUE(testing::has_parts(refusal(hf() + "/model.safetensors"), {"has no config.json beside it"}));
+  EXPECT_TRUE(has_parts(refusal(hf()), {"no complete checkpoint and no config.json"}));
+  EXPECT_TRUE(has_parts(refusal(hf() + "/model.safetensors"), {"has no config.json beside it"}));
   folder_.write("hf/config.json", "not json");
-  EXPECT_TRUE(testing::has_parts(refusal(hf()), {"config.json' isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refusal(hf()), {"config.json' isn't valid JSON"}));
 }
 
 TEST_F(SavedModels, GiveTheSizesThatAreLeftOut) {
@@ -145,7 +144,7 @@ TEST_F(SavedModels, RefuseEverySizeThatIsGivenOtherwise) {
         Case{"model.rope-high-freq-factor", "8", "4"}, Case{"model.rope-original-context", "64", "8192"}}) {
     for (const auto& [key, path] : {std::pair("init-from", hf()), std::pair("resume", run())}) {
       const std::string message = refused(given({{key, path, ""}, {c.key, c.value, ""}}));
-      EXPECT_TRUE(testing::has_parts(message, {fmt::format("{} = {}", c.key, c.value), fmt::format("has {}", c.saved)}))
+      EXPECT_TRUE(has_parts(message, {fmt::format("{} = {}", c.key, c.value), fmt::format("has {}", c.saved)}))
           << c.key << ": " << message;
     }
   }
@@ -153,20 +152,20 @@ TEST_F(SavedModels, RefuseEverySizeThatIsGivenOtherwise) {
 
 TEST_F(SavedModels, ANamedModelGivesAllItsSizes) {
   const std::string message = refused(given({{"init-from", hf(), ""}, {"model", "tiny", ""}}));
-  EXPECT_TRUE(testing::has_parts(message, {"model.family = gpt2 (model tiny)", "leave model = tiny out"})) << message;
+  EXPECT_TRUE(has_parts(message, {"model.family = gpt2 (model tiny)", "leave model = tiny out"})) << message;
   RunConfig in_code;
   in_code.model_name = "gpt2-124m";
   in_code.init_from = hf();
-  EXPECT_TRUE(testing::has_parts(refused(in_code), {"(model gpt2-124m)"}));
+  EXPECT_TRUE(has_parts(refused(in_code), {"(model gpt2-124m)"}));
   in_code.model_name = kCustomModel;
   in_code.model = model_;
   in_code.model.heads = 2;
-  EXPECT_TRUE(testing::has_parts(refused(in_code), {"model.heads = 2", "has 4"}));
+  EXPECT_TRUE(has_parts(refused(in_code), {"model.heads = 2", "has 4"}));
 }
 
 TEST_F(SavedModels, WeightsWithoutAConfigNeedTheSizes) {
   std::filesystem::remove(folder_.path("hf") / "config.json");
-  EXPECT_TRUE(testing::has_parts(refused(given({{"init-from", hf(), ""}, {"model.heads", "4", ""}})), {"config.json"}));
+  EXPECT_TRUE(has_parts(refused(given({{"init-from", hf(), ""}, {"model.heads", "4", ""}})), {"config.json"}));
   RunConfig named = given({{"init-from", hf(), ""}, {"model", "llama-tiny", ""}});
   fill_in(named, 0);
   EXPECT_EQ(named.model_name, "llama-tiny");
@@ -181,7 +180,7 @@ TEST_F(SavedModels, AResumedRunKeepsItsSeedOrWarns) {
   fill_in(other, 0);
   EXPECT_EQ(other.seed, 8U);
   ASSERT_EQ(other.warnings.size(), 1U);
-  EXPECT_TRUE(testing::has_parts(other.warnings.front(), {"seed = 8", "had 7"}));
+  EXPECT_TRUE(has_parts(other.warnings.front(), {"seed = 8", "had 7"}));
 }
 
 TEST_F(SavedModels, AFolderThatIsGoneLeavesACompleteConfigurationReadable) {
@@ -193,7 +192,7 @@ TEST_F(SavedModels, AFolderThatIsGoneLeavesACompleteConfigurationReadable) {
   fill_in(again, 0);
   expect_model(again.model, model_);
   RunConfig open = given({{"resume", run(), ""}});
-  EXPECT_TRUE(testing::has_parts(refused(open), {"doesn't exist"}));
+  EXPECT_TRUE(has_parts(refused(open), {"doesn't exist"}));
 }
 
 TEST_F(SavedModels, TheRunItselfIsTheConfigurationToResume) {

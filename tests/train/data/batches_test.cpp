@@ -97,8 +97,7 @@ TEST(BatchPlan, StaysInsideTheTokensAtEverySize) {
 }
 
 TEST(BatchPlan, RefusesTooFewTokens) {
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([] { BatchPlan(64, 64, 1); }),
-                                 {"64 training tokens", "--seq-len"}));
+  EXPECT_TRUE(refuses([] { BatchPlan(64, 64, 1); }, {"64 training tokens", "--seq-len"}));
   EXPECT_EQ(BatchPlan(65, 64, 1).window(12345).begin, 0U);
 }
 
@@ -133,7 +132,7 @@ TEST(BatchLoader, AFileThatLosesItsTokensFailsTheStepThatNeedsThem) {
   // Step 2 may have been read before the file was cut.
   std::string message = fault(2);
   if (message.empty()) message = fault(3);
-  EXPECT_TRUE(testing::has_parts(message, {data.path().string(), "has 0 bytes", "had 2000"}));
+  EXPECT_TRUE(has_parts(message, {data.path().string(), "has 0 bytes", "had 2000"}));
   EXPECT_EQ(fault(4), message);
 }
 
@@ -250,10 +249,11 @@ TEST(EvalBatches, TargetsThatAreNotLearntAreIgnored) {
   std::vector<std::int32_t> tokens(24), targets(24);
   batches.fill(0, tokens, targets);
   for (std::size_t t = 0; t < 24; ++t) EXPECT_EQ(targets[t], (t + 1) % 10 < 4 ? -1 : 1);
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] {
-                                   EvalBatches(PromptsAndCompletions(4).learnt(), 8, {0, 1, 1, 3}, 0);
-                                 }),
-                                 {"no completion", "3 held-out tokens", "--val-data"}));
+  EXPECT_TRUE(refuses(
+      [&] {
+        EvalBatches(PromptsAndCompletions(4).learnt(), 8, {0, 1, 1, 3}, 0);
+      },
+      {"no completion", "3 held-out tokens", "--val-data"}));
 }
 
 TEST(BatchLoader, BeginsAtAnyStepAndCanJump) {
@@ -393,8 +393,7 @@ TEST(Batches, TellWhereDocumentsStart) {
 
 TEST(EvalBatches, RefusesTooFewTokens) {
   const Counting data(1);
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { EvalBatches(data.stream(), 8, {}, 0); }),
-                                 {"1 held-out tokens"}));
+  EXPECT_TRUE(refuses([&] { EvalBatches(data.stream(), 8, {}, 0); }, {"1 held-out tokens"}));
 }
 
 }  // namespace

@@ -40,12 +40,12 @@ TEST(Documents, RefusesAFileWithoutBordersByName) {
   };
   EXPECT_EQ(describe("6", "[0,3,6]"), "");
   EXPECT_EQ(describe("6", "[]"), "");
-  EXPECT_TRUE(testing::has_parts(describe("7", "[0,3]"), {"x.bin.json", "tokens is 7", "6, the number of tokens in"}));
-  EXPECT_TRUE(testing::has_parts(describe("6", "[1,3]"), {"document_begins[0] is 1", "0 to 0"}));
-  EXPECT_TRUE(testing::has_parts(describe("6", "[0,4,3]"), {"document_begins[2] is 3", "4 to 6"}));
-  EXPECT_TRUE(testing::has_parts(describe("6", "[0,7]"), {"document_begins[1] is 7", "0 to 6"}));
+  EXPECT_TRUE(has_parts(describe("7", "[0,3]"), {"x.bin.json", "tokens is 7", "6, the number of tokens in"}));
+  EXPECT_TRUE(has_parts(describe("6", "[1,3]"), {"document_begins[0] is 1", "0 to 0"}));
+  EXPECT_TRUE(has_parts(describe("6", "[0,4,3]"), {"document_begins[2] is 3", "4 to 6"}));
+  EXPECT_TRUE(has_parts(describe("6", "[0,7]"), {"document_begins[1] is 7", "0 to 6"}));
   std::filesystem::remove(folder.path("x.bin.json"));
-  EXPECT_TRUE(testing::has_parts(refused(), {"x.bin' has no description", "x.bin.json'", "weft tokenize", "or wait"}));
+  EXPECT_TRUE(has_parts(refused(), {"x.bin' has no description", "x.bin.json'", "weft tokenize", "or wait"}));
 }
 
 TEST(Documents, ADescriptionTellsWhatIsNotLearnt) {
@@ -60,11 +60,10 @@ TEST(Documents, ADescriptionTellsWhatIsNotLearnt) {
   };
   EXPECT_EQ(describe("6", "[[0,2],[2,2],[5,6]]"), "");
   EXPECT_EQ(ignored_ranges(checked_file(path)), (Ranges{{0, 2}, {2, 2}, {5, 6}}));
-  EXPECT_TRUE(
-      testing::has_parts(describe("7", "[[0,2]]"), {"x.bin.json", "tokens is 7", "6, the number of tokens in"}));
-  EXPECT_TRUE(testing::has_parts(describe("6", "[[0,2],[1,3]]"), {"ignored[1][0] is 1", "2 to 6"}));
-  EXPECT_TRUE(testing::has_parts(describe("6", "[[3,7]]"), {"ignored[0][1] is 7", "3 to 6"}));
-  EXPECT_TRUE(testing::has_parts(describe("6", "[[3]]"), {"ignored[0]", "[begin, end]"}));
+  EXPECT_TRUE(has_parts(describe("7", "[[0,2]]"), {"x.bin.json", "tokens is 7", "6, the number of tokens in"}));
+  EXPECT_TRUE(has_parts(describe("6", "[[0,2],[1,3]]"), {"ignored[1][0] is 1", "2 to 6"}));
+  EXPECT_TRUE(has_parts(describe("6", "[[3,7]]"), {"ignored[0][1] is 7", "3 to 6"}));
+  EXPECT_TRUE(has_parts(describe("6", "[[3]]"), {"ignored[0]", "[begin, end]"}));
 }
 
 // The numbers of the documentation, which others can compute.

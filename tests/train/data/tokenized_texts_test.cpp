@@ -125,7 +125,7 @@ TEST(SavedTokenizer, IsNamedOrBesideTheModelOrBytes) {
   EXPECT_EQ(find_tokenizer("", "", 257)->facts().kind, "bytes");
   const std::string message =
       testing::message_of<UserError>([&] { find_tokenizer("", folder.path("tokenizer"), 257); });
-  EXPECT_TRUE(testing::has_parts(message, {"vocabulary of 258", "at most 257", "--tokenizer"}));
+  EXPECT_TRUE(has_parts(message, {"vocabulary of 258", "at most 257", "--tokenizer"}));
 }
 
 // The tokenizer.json that checkpoints of bytes carry is for other libraries.

@@ -6,12 +6,11 @@
 
 #include <atomic>
 #include <optional>
-#include <sstream>
 #include <string>
 
-#include "base/error.h"
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/planning.h"
@@ -154,9 +153,8 @@ TEST_F(Bf16Run, ReadsWhatIsStoredWhateverStandsBesideIt) {
     info.config_toml = stored;
     const std::filesystem::path saved = save_checkpoint(folder_.path(name), info, {});
     std::optional<Bf16Choice> choice;
-    comm::run_ranks(1, [&](comm::World& world) {
+    testing::on_ranks(1, [&](comm::World& world) {
       choice = bf16_of_run(world, config_, saved, [] { return std::optional<double>(2.0); });
-      return 0;
     });
     return choice;
   };
@@ -173,14 +171,12 @@ TEST_F(Bf16Run, ReadsWhatIsStoredWhateverStandsBesideIt) {
 TEST_F(Bf16Run, RankZeroDecidesForAll) {
   const RunConfig config = in("run");
   std::atomic<int> measured{0};
-  const int code = comm::run_ranks(3, [&](comm::World& world) {
+  testing::on_ranks(3, [&](comm::World& world) {
     // Each input would give another unit.
     const auto measure = [&] { return ++measured, std::optional<double>(world.rank() == 0 ? 0.5 : 2.0); };
     const std::optional<Bf16Choice> choice = bf16_of_run(world, config, std::nullopt, measure);
     EXPECT_EQ(choice, (Bf16Choice{PackedUnit::f32, Source::measured, 0.5}));
-    return 0;
   });
-  EXPECT_EQ(code, 0);
   EXPECT_EQ(measured, 1);
 }
 
@@ -192,9 +188,8 @@ TEST_F(Bf16Run, PlansAsItRuns) {
     const auto run_fingerprint = [&] {
       std::uint64_t fingerprint = 0;
       const ResolvedRun run = resolve(config, 0);
-      comm::run_ranks(1, [&](comm::World& world) {
+      testing::on_ranks(1, [&](comm::World& world) {
         fingerprint = Trainer(world, run, Trainer::Console::silent).program().plan("train").fingerprint;
-        return 0;
       });
       return fingerprint;
     };
@@ -220,13 +215,10 @@ TEST(Bf16Products, AUnitThatTheCpuLacksIsRefused) {
   config.dtype = DType::bf16;
   config.bf16_products = cpu::has_unit(PackedUnit::amx) ? PackedUnit::pairs : PackedUnit::amx;
   if (cpu::has_unit(*config.bf16_products)) GTEST_SKIP() << "this CPU has all of them";
-  std::ostringstream errors;
-  const auto body = [&](comm::World& world) {
-    bf16_of_run(world, config);
-    return 0;
-  };
-  EXPECT_EQ(comm::run_ranks(2, body, errors), 2);
-  EXPECT_TRUE(testing::has_parts(errors.str(), {"bf16-products = ", "fix: --bf16-products auto"}));
+  const auto body = [&](comm::World& world) { bf16_of_run(world, config); };
+  const testing::RanksEnd end = testing::end_of_ranks(2, body);
+  EXPECT_EQ(end.code, 2);
+  EXPECT_TRUE(has_parts(end.errors, {"bf16-products = ", "fix: --bf16-products auto"}));
 }
 
 }  // namespace

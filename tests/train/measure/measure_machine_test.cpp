@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/launch.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/cost/machine_writer.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/ranks_on_nodes.h"
 
 namespace weft::train {
@@ -44,7 +44,7 @@ MachineSizes tiny_sizes() {
 std::vector<cost::Machine> measured(int ranks, std::vector<std::string>* told = nullptr, int on_node = 0) {
   std::vector<cost::Machine> machines(static_cast<std::size_t>(ranks));
   const MachineSizes sizes = tiny_sizes();
-  const int code = comm::run_ranks(ranks, [&](comm::World& local) {
+  testing::on_ranks(ranks, [&](comm::World& local) {
     testing::RanksOnNodes world(local, on_node > 0 ? on_node : ranks);
     machines[static_cast<std::size_t>(world.rank())] =
         measure_machine(world, "mine", sizes, *make_cpu_timer(world, sizes, 1), [&](const Status& status) {
@@ -52,9 +52,7 @@ std::vector<cost::Machine> measured(int ranks, std::vector<std::string>* told = 
           EXPECT_LT(status.done, status.total);
           if (told != nullptr) told->push_back(status.text);
         });
-    return 0;
   });
-  EXPECT_EQ(code, 0);
   return machines;
 }
 

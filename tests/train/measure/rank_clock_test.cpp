@@ -4,23 +4,21 @@
 
 #include <vector>
 
-#include "runtime/comm/launch.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft::train {
 namespace {
 
 TEST(RankClock, CallsTheFunctionAsOftenOnEachRank) {
   std::vector<int> calls(2);
-  const int code = comm::run_ranks(2, [&](comm::World& world) {
+  testing::on_ranks(2, [&](comm::World& world) {
     int& own = calls[static_cast<std::size_t>(world.rank())];
     EXPECT_GT(RankClock(world, 3, 0).seconds([&] { ++own; }), 0);
     EXPECT_EQ(own, 5);  // two before the repeats, whose length they tell
     EXPECT_GT(RankClock(world, 2, 1e-4).slowest_seconds([&] { ++own; }), 0);
     EXPECT_EQ(RankClock(world, 1, 0).mean(world.rank() == 0 ? 1 : 4), 2.5);
     EXPECT_EQ(RankClock(world, 1, 0).greatest(world.rank() == 0 ? 1 : 4), 4);
-    return 0;
   });
-  EXPECT_EQ(code, 0);
   EXPECT_EQ(calls[0], calls[1]);
 }
 

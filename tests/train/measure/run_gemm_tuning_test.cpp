@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
 #include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -42,13 +41,12 @@ TEST(GemmTuningOfRun, AllRanksGetRankZerosFile) {
     return 0;
   });
   EXPECT_EQ(code, 0);
-  std::ostringstream errors;
   const auto read_empty = [&](comm::World& world) {
     gemm_tuning_of_run(world, tuning_setting(empty), std::nullopt, StoredTuning::if_it_fits);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(2, read_empty, errors), 2);
-  EXPECT_TRUE(testing::has_parts(errors.str(), {"empty.json"}));
+  const testing::RanksEnd end = testing::end_of_ranks(2, read_empty);
+  EXPECT_EQ(end.code, 2);
+  EXPECT_TRUE(has_parts(end.errors, {"empty.json"}));
 }
 
 // A step has the products of a forward pass and twice as many operations backward, in each micro-batch; an evaluation

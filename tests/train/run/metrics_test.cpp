@@ -150,8 +150,7 @@ TEST(MetricsFile, ALinkIsNotWrittenThrough) {
 TEST(MetricsFile, AFullDiskIsAFault) {
   const testing::TemporaryFolder folder;
   EXPECT_TRUE(
-      testing::has_parts(testing::message_of<RuntimeFault>([&] { MetricsFile(folder.path("none/m.jsonl"), 0); }),
-                         {"m.jsonl' can't be opened"}));
+      refuses<RuntimeFault>([&] { MetricsFile(folder.path("none/m.jsonl"), 0); }, {"m.jsonl' can't be opened"}));
 }
 
 }  // namespace

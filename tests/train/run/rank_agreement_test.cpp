@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <thread>
@@ -52,17 +51,17 @@ TEST(RankAgreement, TheFirstDifferenceIsNamedOnEveryRank) {
     config.weight_decay = static_cast<float>(rank);
   });
   for (const std::string& message : messages) {
-    EXPECT_TRUE(testing::has_parts(message, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}));
+    EXPECT_TRUE(has_parts(message, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}));
   }
 }
 
 TEST(RankAgreement, TextsAndSizesOfTheModelCount) {
-  EXPECT_TRUE(testing::has_parts(config_refusals([](RunConfig& c, int rank) { c.data = rank == 1 ? "b" : ""; })[0],
-                                 {"rank 1 was started with data = b, rank 0 with data = "}));
-  EXPECT_TRUE(testing::has_parts(config_refusals([](RunConfig& c, int rank) {
-                                   set_key(c, "model.hidden", rank == 1 ? "64" : "128", "--model.hidden");
-                                 })[0],
-                                 {"model.hidden = 64", "model.hidden = 128"}));
+  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) { c.data = rank == 1 ? "b" : ""; })[0],
+                        {"rank 1 was started with data = b, rank 0 with data = "}));
+  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) {
+                          set_key(c, "model.hidden", rank == 1 ? "64" : "128", "--model.hidden");
+                        })[0],
+                        {"model.hidden = 64", "model.hidden = 128"}));
 }
 
 TEST(RankAgreement, WhatChangesNoResultMayDiffer) {
@@ -78,8 +77,7 @@ TEST(RankAgreement, FactsAreComparedByName) {
     comm::expect_same_facts(world, {{"equal", ""}, {"checkpoint step", world.rank() == 1 ? "10" : "20"}, {"rank", ""}});
   });
   for (const std::string& message : messages) {
-    EXPECT_TRUE(
-        testing::has_parts(message, {"rank 1 has checkpoint step = 10, rank 0 has checkpoint step = 20", "fix: "}));
+    EXPECT_TRUE(has_parts(message, {"rank 1 has checkpoint step = 10, rank 0 has checkpoint step = 20", "fix: "}));
   }
   EXPECT_EQ(refusals([](comm::World& world) { comm::expect_same_facts(world, {{"a", "1"}, {"b", ""}}); }), kNone);
 }
@@ -110,8 +108,7 @@ TEST(RankAgreement, AllRanksHaveOneLevelOfInstructions) {
   };
   EXPECT_EQ(with_levels({"v3", "v3", "v3"}), kNone);
   for (const std::string& message : with_levels({"v4", "v4", "v3"})) {
-    EXPECT_TRUE(
-        testing::has_parts(message, {"rank 2 has a CPU for kernels = v3, rank 0 one for kernels = v4", "--isa v3"}));
+    EXPECT_TRUE(has_parts(message, {"rank 2 has a CPU for kernels = v3, rank 0 one for kernels = v4", "--isa v3"}));
   }
 }
 

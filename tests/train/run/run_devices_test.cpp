@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
-
-#include "runtime/comm/launch.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft::train {
 namespace {
@@ -13,13 +11,11 @@ namespace {
 // The devices that ranks in these places find on a machine of so many GPUs.
 RunDevices found_by(const std::vector<execute::ExecutorPlace>& places, std::size_t gpus = 2) {
   std::vector<RunDevices> found(places.size());
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     found[rank] = find_devices(world, places[rank], gpus);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(static_cast<int>(places.size()), body, errors), 0) << errors.str();
+  testing::on_ranks(static_cast<int>(places.size()), body);
   for (const RunDevices& run : found) EXPECT_EQ(to_json(run).text(), to_json(found.front()).text());
   return found.front();
 }

@@ -11,11 +11,11 @@
 #include "base/error.h"
 #include "inspect/drawing/render.h"
 #include "ops/lower.h"
-#include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::train {
@@ -48,21 +48,19 @@ TEST(RunFiles, AFolderThatCantBeMadeIsNamedWithTheFix) {
   folder.write("file", "in the way");
   const std::string message =
       testing::message_of<UserError>([&] { make_run_dir(folder.path("file/run"), RunConfig{}); });
-  EXPECT_TRUE(testing::has_parts(message, {"file/run", "--run-dir"}));
+  EXPECT_TRUE(has_parts(message, {"file/run", "--run-dir"}));
 }
 
 TEST(RunFiles, GraphIsDrawn) {
   const testing::TemporaryFolder folder;
-  const int code = comm::run_ranks(1, [&](comm::World& world) {
+  testing::on_ranks(1, [&](comm::World& world) {
     const execute::Program program(
         world, {{"train", ops::lower_train(testing::tiny_model(ops::Family::gpt2), testing::tiny_step())}}, {});
     const auto files = write_graph_files(folder.path(), program.plan("train"), {}, expect_silence);
     EXPECT_EQ(files, std::vector<std::filesystem::path>{folder.path("graph.svg")});
-    return 0;
   });
-  EXPECT_EQ(code, 0);
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.svg")), {"<svg", "</svg>"}));
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("graph.svg")), {"<svg", "</svg>"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"digraph"}));
 }
 
 // More tasks outside of layers than Graphviz lays out in a reasonable time.
@@ -81,9 +79,9 @@ TEST(RunFiles, ADrawingThatIsTooLargeIsLeftOutAndSaidSo) {
   EXPECT_TRUE(
       write_graph_files(folder.path(), plan, {}, [&](const std::string& line) { lines.push_back(line); }).empty());
   ASSERT_EQ(lines.size(), 1U);
-  EXPECT_TRUE(testing::has_parts(lines[0], {"graph.svg", " nodes", "at most 1000"}));
+  EXPECT_TRUE(has_parts(lines[0], {"graph.svg", " nodes", "at most 1000"}));
   EXPECT_FALSE(std::filesystem::exists(folder.path("graph.svg")));
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"task1000"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("graph.dot")), {"task1000"}));
 }
 
 TEST(RunFiles, OnlyARunsFilesAreRemoved) {
@@ -117,7 +115,7 @@ TEST(RunFiles, OnlyARunsFilesAreRemoved) {
 
 TEST(RunFiles, TraceHoldsAllRanks) {
   const testing::TemporaryFolder folder;
-  const int code = comm::run_ranks(2, [&](comm::World& world) {
+  testing::on_ranks(2, [&](comm::World& world) {
     execute::Program program(
         world, {{"train", ops::lower_train(testing::tiny_model(ops::Family::llama), step_of_two_ranks())}},
         {.kept_steps = 2});
@@ -125,9 +123,7 @@ TEST(RunFiles, TraceHoldsAllRanks) {
     const auto files = write_trace_files(folder.path(), world, program.plan("train"), step_of_two_ranks().grid,
                                          program.traces("train"), expect_silence);
     EXPECT_EQ(files.size(), world.rank() == 0 ? 2U : 0U);
-    return 0;
   });
-  EXPECT_EQ(code, 0);
   const auto trace = nlohmann::json::parse(testing::TemporaryFolder::read(folder.path("trace.json")));
   std::set<std::int64_t> processes;
   std::int64_t gemms = 0;
@@ -143,7 +139,7 @@ TEST(RunFiles, TraceHoldsAllRanks) {
   EXPECT_EQ(processes.size(), 2U);
   EXPECT_EQ(groups, (std::set<std::string>{"data [0, 1]"}));
   EXPECT_EQ(gemms, 4);  // two steps of two ranks
-  EXPECT_TRUE(testing::has_parts(testing::TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
+  EXPECT_TRUE(has_parts(testing::TemporaryFolder::read(folder.path("timeline.svg")), {"<svg", "</svg>"}));
 }
 
 TEST(RunFiles, VersionsOfWhatComputes) {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/comm/launch.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/run_files.h"
@@ -41,8 +41,8 @@ TEST(RunFolder, IsLockedAsLongAsItLives) {
     const RunFolder run(folder.path("run"), Name::given, HeldRun::refused);
     folder.write("run/metrics.jsonl", "");
     for (const HeldRun held : {HeldRun::refused, HeldRun::accepted}) {
-      EXPECT_TRUE(testing::has_parts(refusal(folder.path("run"), held),
-                                     {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
+      EXPECT_TRUE(has_parts(refusal(folder.path("run"), held),
+                            {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
     }
   }
   EXPECT_EQ(refusal(folder.path("run"), HeldRun::accepted), "");
@@ -59,8 +59,7 @@ TEST(RunFolder, OneThatHoldsARunIsRefused) {
   for (const std::string_view file : {kRunConfigFile, kMetricsFile, kTraceFile}) {
     const testing::TemporaryFolder folder;
     folder.write(file, "mine");
-    EXPECT_TRUE(
-        testing::has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
+    EXPECT_TRUE(has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
     EXPECT_EQ(refusal(folder.path(), HeldRun::accepted), "");
     EXPECT_EQ(testing::TemporaryFolder::read(folder.path(file)), "mine");
   }
@@ -81,19 +80,16 @@ TEST(RunFolder, ProposedNamesAreNewOnes) {
 
 /// The exit code of two ranks that claim the folder of `config`, each of which sees its name.
 int claim(RunConfig config, const RunFolderOptions& options = {}) {
-  std::ostringstream errors;
-  return comm::run_ranks(
-      2,
-      [&](comm::World& world) {
-        RunConfig own = config;
-        if (world.rank() == 1) own.run_dir = "elsewhere";
-        const auto folder = claim_run_folder(world, own, options);
-        EXPECT_EQ(folder != nullptr, world.rank() == 0);
-        EXPECT_EQ(own.run_dir, config.run_dir);
-        world.barrier();
-        return 0;
-      },
-      errors);
+  return testing::end_of_ranks(2,
+                               [&](comm::World& world) {
+                                 RunConfig own = config;
+                                 if (world.rank() == 1) own.run_dir = "elsewhere";
+                                 const auto folder = claim_run_folder(world, own, options);
+                                 EXPECT_EQ(folder != nullptr, world.rank() == 0);
+                                 EXPECT_EQ(own.run_dir, config.run_dir);
+                                 world.barrier();
+                               })
+      .code;
 }
 
 TEST(RunFolder, IsForItsOwnRunsCheckpointsAlone) {

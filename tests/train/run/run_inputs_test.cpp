@@ -66,7 +66,7 @@ class RunInputsOfTwo : public ::testing::Test {
   void expect_refused(const std::function<void(RunConfig&, int rank)>& change,
                       std::initializer_list<std::string_view> parts) const {
     const std::vector<Found> found = find(change);
-    EXPECT_TRUE(testing::has_parts(found[0].refusal, parts));
+    EXPECT_TRUE(has_parts(found[0].refusal, parts));
     EXPECT_EQ(found[0].refusal, found[1].refusal);
   }
 

@@ -52,10 +52,10 @@ TEST(DeviceChoice, RefusesWhatCantBe) {
     return testing::message_of<UserError>(
         [&] { choose_communicator(config_of(DeviceKind::cuda, kind, cuda_graph), surroundings); });
   };
-  EXPECT_TRUE(testing::has_parts(of_gpus(Kind::nccl, false, kThreads),
-                                 {"4 ranks and 3 GPUs", "--ranks 3", "--communicator local"}));
-  EXPECT_TRUE(testing::has_parts(of_gpus(Kind::nccl, false, kProcesses),
-                                 {"4 ranks and 3 GPUs", "-np 3", "--communicator staged"}));
+  EXPECT_TRUE(
+      has_parts(of_gpus(Kind::nccl, false, kThreads), {"4 ranks and 3 GPUs", "--ranks 3", "--communicator local"}));
+  EXPECT_TRUE(
+      has_parts(of_gpus(Kind::nccl, false, kProcesses), {"4 ranks and 3 GPUs", "-np 3", "--communicator staged"}));
   EXPECT_NE(of_gpus(Kind::local, false, kProcesses).find("--ranks 4 without mpirun"), std::string::npos);
   EXPECT_NE(of_gpus(Kind::mpi, false, kProcesses).find("--communicator staged"), std::string::npos);
   EXPECT_NE(of_gpus(Kind::staged, true, kThreads).find("leave --cuda-graph out"), std::string::npos);

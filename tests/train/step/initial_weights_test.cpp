@@ -6,13 +6,14 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/ops/tiny_model.h"
+
 namespace weft::train {
 namespace {
 
 ops::ParameterSpec normal(std::int64_t rows, std::int64_t cols, float std, std::uint32_t site) {
   ops::ParameterSpec spec;
-  spec.rows = rows;
-  spec.cols = cols;
+  spec.rows = rows, spec.cols = cols;
   spec.matrix = true;
   spec.init = ops::Init::normal;
   spec.std = std;
@@ -62,13 +63,8 @@ TEST(InitialWeights, DependOnSeedSiteAndPlaceOnly) {
 
 // Every shard of a grid holds the values that one rank would draw, and zeros in the padding of the vocabulary.
 TEST(InitialWeights, AreTheSameOnAnyGrid) {
-  ops::ModelConfig model;
-  model.layers = 1;
-  model.hidden = 24;
-  model.heads = model.kv_heads = 4;
-  model.ffn = 20;
-  model.vocab = 23;
-  model.context = 6;
+  const ops::ModelConfig model = testing::of_family(
+      ops::Family::gpt2, {.layers = 1, .hidden = 24, .heads = 4, .ffn = 20, .vocab = 23, .context = 6});
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model);
   const graph::Grid grid{2, 2, 3, 2};
   for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "tests/kernels/reference.h"
+#include "tests/kernels/cpu/loss/loss_reference.h"
 
 namespace weft::cpu {
 namespace {
@@ -12,35 +12,24 @@ namespace {
 using testing::Tensor;
 using testing::Values;
 
-Values losses_of(std::int64_t vocab, std::int64_t padded, const Values& logits,
-                 const std::vector<std::int64_t>& targets) {
-  Values losses;
-  for (std::size_t r = 0; r < targets.size(); ++r) {
-    const double* row = logits.data() + static_cast<std::int64_t>(r) * padded;
-    double top = row[0], total = 0;
-    for (std::int64_t c = 0; c < vocab; ++c) top = std::max(top, row[c]);
-    for (std::int64_t c = 0; c < vocab; ++c) total += std::exp(row[c] - top);
-    losses.push_back(targets[r] < 0 ? 0.0 : std::log(total) + top - row[targets[r]]);
+class CrossEntropy : public testing::ForFloatTypes {
+ protected:
+  /// Compares a row with double precision.
+  void expect_row(const Values& values, std::int64_t target, double scale) const {
+    const auto vocab = static_cast<std::int64_t>(values.size());
+    Tensor logits(GetParam(), 1, vocab, values), losses(DType::f32, 1, 1), alone(DType::f32, 1, 1);
+    Tensor ids = Tensor::integers(DType::i32, {target}), factor(DType::f32, 1, 1, Values{scale});
+    const testing::LossReference expected = testing::loss_in_double(vocab, logits.values(), {target}, scale);
+    const Matrix grad_scale = factor.view();
+    Workers workers(1);
+    workers.reserve(cross_entropy_scratch(vocab, GetParam(), true));
+    cross_entropy(workers, vocab, logits.view(), ids.view(), alone.view(), nullptr);
+    cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
+    EXPECT_EQ(alone.bytes(), losses.bytes());
+    testing::expect_close(losses.values(), expected.losses, {1e-6, 2e-6}, "losses");
+    testing::expect_close(logits.values(), expected.gradient, testing::tolerance_of(GetParam(), 1e-7), "gradient");
   }
-  return losses;
-}
-
-Values gradient_of(std::int64_t vocab, std::int64_t padded, const Values& logits,
-                   const std::vector<std::int64_t>& targets, double scale) {
-  Values gradient(logits.size());
-  for (std::size_t r = 0; r < targets.size(); ++r) {
-    if (targets[r] < 0) continue;
-    const double* row = logits.data() + static_cast<std::int64_t>(r) * padded;
-    const double log_total = losses_of(vocab, padded, {row, row + padded}, {targets[r]})[0] + row[targets[r]];
-    for (std::int64_t c = 0; c < vocab; ++c) {
-      gradient[r * static_cast<std::size_t>(padded) + static_cast<std::size_t>(c)] =
-          (std::exp(row[c] - log_total) - (c == targets[r] ? 1.0 : 0.0)) * scale;
-    }
-  }
-  return gradient;
-}
-
-class CrossEntropy : public testing::ForFloatTypes {};
+};
 
 TEST_P(CrossEntropy, LossesAndGradients) {
   const DType dtype = GetParam();
@@ -51,8 +40,7 @@ TEST_P(CrossEntropy, LossesAndGradients) {
                             {9, 5003, 5120},
                             {2, 530001, 530001}}) {
     const std::int64_t rows = sizes[0], vocab = sizes[1], padded = sizes[2];
-    std::vector<std::int64_t> targets;
-    for (std::int64_t r = 0; r < rows; ++r) targets.push_back(r % 4 == 3 ? -1 - r : r * 31 % vocab);
+    const std::vector<std::int64_t> targets = testing::some_targets(rows, vocab);
     Tensor logits = Tensor::random(dtype, rows, padded, 1, 4.0, 2), ids = Tensor::integers(DType::i32, targets);
     Tensor losses(DType::f32, 1, rows), plain(DType::f32, 1, rows), scale(DType::f32, 1, 1, Values{0.125});
     const Values before = logits.values();
@@ -65,65 +53,29 @@ TEST_P(CrossEntropy, LossesAndGradients) {
         });
     EXPECT_EQ(unchanged.values(), before);
     EXPECT_EQ(plain.bytes(), losses.bytes());
-    testing::expect_close(losses.values(), losses_of(vocab, padded, before, targets), {1e-6, 2e-6}, "losses");
-    testing::expect_close(logits.values(), gradient_of(vocab, padded, before, targets, 0.125),
-                          testing::tolerance_of(dtype, 1e-7), "gradient");
+    const testing::LossReference expected = testing::loss_in_double(vocab, before, targets, 0.125);
+    testing::expect_close(losses.values(), expected.losses, {1e-6, 2e-6}, "losses");
+    testing::expect_close(logits.values(), expected.gradient, testing::tolerance_of(dtype, 1e-7), "gradient");
   }
 }
 
 TEST_P(CrossEntropy, LargeLogitsStayFinite) {
-  const DType dtype = GetParam();
-  Tensor logits(dtype, 1, 4, {1000, -1000, 998, 0}), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{1.0});
-  Tensor ids = Tensor::integers(DType::i32, {2});
-  const Values before = logits.values();
-  const Matrix grad_scale = scale.view();
-  Workers workers(1);
-  workers.reserve(cross_entropy_scratch(4, dtype, true));
-  cross_entropy(workers, 4, logits.view(), ids.view(), losses.view(), &grad_scale);
-  testing::expect_close(losses.values(), losses_of(4, 4, before, {2}), {1e-6, 1e-6});
-  testing::expect_close(logits.values(), gradient_of(4, 4, before, {2}, 1.0), testing::tolerance_of(dtype, 1e-7));
+  expect_row({1000, -1000, 998, 0}, 2, 1.0);
 }
 
 // A row is summed in parts (2048 or 4096 columns). The maximum moves from part to part, or a part contains only −inf.
 TEST_P(CrossEntropy, PartsOfOneRowDifferInMagnitude) {
-  const DType dtype = GetParam();
-  const std::int64_t vocab = 6001;
   for (double step : {30.0, -30.0, 300.0, -300.0}) {
-    Values values = testing::normal_values(vocab, 1, 2.0);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::size_t part = i / 2048;
-      values[i] += step * static_cast<double>(part);
-    }
-    Tensor logits(dtype, 1, vocab, values), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{0.5});
-    Tensor ids = Tensor::integers(DType::i32, {4100});
-    const Values before = logits.values();
-    const Matrix grad_scale = scale.view();
-    Workers workers(1);
-    workers.reserve(cross_entropy_scratch(vocab, dtype, true));
-    Tensor alone(DType::f32, 1, 1);
-    cross_entropy(workers, vocab, logits.view(), ids.view(), alone.view(), nullptr);
-    cross_entropy(workers, vocab, logits.view(), ids.view(), losses.view(), &grad_scale);
-    EXPECT_EQ(alone.bytes(), losses.bytes());
-    testing::expect_close(losses.values(), losses_of(vocab, vocab, before, {4100}), {1e-6, 2e-6});
-    testing::expect_close(logits.values(), gradient_of(vocab, vocab, before, {4100}, 0.5),
-                          testing::tolerance_of(dtype, 1e-7));
+    Values values = testing::normal_values(6001, 1, 2.0);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += step * static_cast<double>(i / 2048);
+    expect_row(values, 4100, 0.5);
   }
 }
 
 TEST_P(CrossEntropy, ExcludedTokensHaveNoProbability) {
-  const DType dtype = GetParam();
   Values values(5000, -std::numeric_limits<double>::infinity());
   values[4000] = 1.0, values[4500] = 1.0;
-  Tensor logits(dtype, 1, 5000, values), losses(DType::f32, 1, 1), scale(DType::f32, 1, 1, Values{1.0});
-  Tensor ids = Tensor::integers(DType::i32, {4500});
-  const Matrix grad_scale = scale.view();
-  Workers workers(1);
-  workers.reserve(cross_entropy_scratch(5000, dtype, true));
-  cross_entropy(workers, 5000, logits.view(), ids.view(), losses.view(), &grad_scale);
-  EXPECT_NEAR(losses.values()[0], std::log(2.0), 1e-6);
-  Values expected(5000);
-  expected[4000] = 0.5, expected[4500] = -0.5;
-  testing::expect_close(logits.values(), expected, testing::tolerance_of(dtype, 1e-7));
+  expect_row(values, 4500, 1.0);
 }
 
 TEST_P(CrossEntropy, NanShowsInTheLoss) {
@@ -149,10 +101,11 @@ TEST(CrossEntropyReference, GradientsAreThoseOfTheLosses) {
   const Values logits = testing::normal_values(24, 1, 2.0);
   const std::vector<std::int64_t> targets = {4, -1, 0};
   const auto loss = [&](const Values& x) {
-    const Values losses = losses_of(6, 8, x, targets);
+    const Values losses = testing::loss_in_double(6, x, targets, 0.5).losses;
     return 0.5 * (losses[0] + losses[1] + losses[2]);
   };
-  testing::expect_close(gradient_of(6, 8, logits, targets, 0.5), testing::numeric_gradient(loss, logits), {1e-6, 1e-8});
+  testing::expect_close(testing::loss_in_double(6, logits, targets, 0.5).gradient,
+                        testing::numeric_gradient(loss, logits), {1e-6, 1e-8});
 }
 
 TEST(LossSum, CountsAndAddsTargets) {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/loss/cross_entropy.h"
-#include "tests/kernels/reference.h"
+#include "tests/kernels/cpu/loss/loss_reference.h"
 
 namespace weft::cpu {
 namespace {
@@ -17,10 +17,6 @@ using testing::Tensor;
 using testing::Values;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-struct Result {
-  Values losses, gradient;
-};
 
 // The work of all ranks that share a vocabulary, one rank after the other. logits [rows, parts·cols]; gradients replace
 // them.
@@ -72,23 +68,6 @@ class Parts {
   Tensor grad_scale_{DType::f32, 1, 1, Values{kScale}};
 };
 
-Result in_double(std::int64_t vocab, const Values& logits, const std::vector<std::int64_t>& targets) {
-  Result result{{}, Values(logits.size())};
-  const std::size_t cols = logits.size() / targets.size();
-  for (std::size_t r = 0; r < targets.size(); ++r) {
-    const double* row = logits.data() + r * cols;
-    const double top = *std::max_element(row, row + vocab);
-    double total = 0;
-    for (std::int64_t c = 0; c < vocab; ++c) total += std::exp(row[c] - top);
-    result.losses.push_back(targets[r] < 0 ? 0.0 : std::log(total) + top - row[targets[r]]);
-    for (std::int64_t c = 0; targets[r] >= 0 && c < vocab; ++c) {
-      result.gradient[r * cols + static_cast<std::size_t>(c)] =
-          (std::exp(row[c] - top) / total - (c == targets[r] ? 1.0 : 0.0)) * Parts::kScale;
-    }
-  }
-  return result;
-}
-
 struct Shape {
   std::int64_t rows, vocab, cols, parts;  // cols: of a part
 };
@@ -100,12 +79,12 @@ TEST_P(VocabParallel, AgreesWithDoublePrecisionAndWithTheWholeVocabulary) {
   // The last part of {40, 65, 33, 3} and the last two of {5, 3, 2, 4} are padding only.
   for (const Shape& shape :
        {Shape{1, 1, 1, 1}, {5, 3, 2, 4}, {40, 65, 33, 3}, {9, 5003, 5120, 1}, {9, 5003, 2560, 2}}) {
-    std::vector<std::int64_t> targets;
-    for (std::int64_t r = 0; r < shape.rows; ++r) targets.push_back(r % 4 == 3 ? -1 - r : r * 31 % shape.vocab);
+    const std::vector<std::int64_t> targets = testing::some_targets(shape.rows, shape.vocab);
     const std::int64_t padded = shape.cols * shape.parts;
     Tensor whole = Tensor::random(dtype, shape.rows, padded, 1, 4.0, 2), losses(DType::f32, 1, shape.rows);
     Parts parts(shape.vocab, shape.parts, whole, targets), without_gradient(shape.vocab, shape.parts, whole, targets);
-    const Result expected = in_double(shape.vocab, whole.values(), targets);
+    const testing::LossReference expected =
+        testing::loss_in_double(shape.vocab, whole.values(), targets, Parts::kScale);
     testing::run_on_one_and_three_threads(
         {}, {&parts.logits(), &parts.losses_of_ranks(), &parts.statistics(), &without_gradient.losses_of_ranks()},
         [&](Workers& workers) {
@@ -155,7 +134,7 @@ TEST_P(VocabParallel, LargeAndMaskedLogitsStayFinite) {
   const std::vector<std::int64_t> targets = {2, 0, 3};
   Tensor logits(dtype, 3, 4,
                 {1000, -1000, 998, 0, 0.5, 1, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, 3});
-  const Result expected = in_double(4, logits.values(), targets);
+  const testing::LossReference expected = testing::loss_in_double(4, logits.values(), targets, Parts::kScale);
   Parts parts(4, 2, std::move(logits), targets);
   Workers workers(1);
   parts.run(workers, true);

@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
-#include <sstream>
 #include <vector>
 
-#include "runtime/comm/launch.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::execute {
@@ -42,23 +41,17 @@ template <class Make>
 std::vector<CollectiveTimes> probed(const Make& make) {
   std::mutex mutex;
   std::vector<CollectiveTimes> all;
-  std::ostringstream errors;
-  const int exit_code = comm::run_ranks(
-      2,
-      [&](comm::World& world) {
-        ProbeComputation computation = make();
-        const auto group = world.split(0);
-        constexpr std::int64_t kCount = 1000;
-        const Buffer data(kCount * 4), workspace(kCount * 4);
-        const comm::CollectiveCall call{
-            comm::CollectiveKind::all_reduce, DType::f32, kCount, 0, nullptr, data.data(), workspace.data()};
-        const CollectiveTimes times = probe_collective(world, group.get(), call, computation, 2);
-        const std::lock_guard lock(mutex);
-        all.push_back(times);
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(exit_code, 0) << errors.str();
+  testing::on_ranks(2, [&](comm::World& world) {
+    ProbeComputation computation = make();
+    const auto group = world.split(0);
+    constexpr std::int64_t kCount = 1000;
+    const Buffer data(kCount * 4), workspace(kCount * 4);
+    const comm::CollectiveCall call{
+        comm::CollectiveKind::all_reduce, DType::f32, kCount, 0, nullptr, data.data(), workspace.data()};
+    const CollectiveTimes times = probe_collective(world, group.get(), call, computation, 2);
+    const std::lock_guard lock(mutex);
+    all.push_back(times);
+  });
   return all;
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/comm/launch.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/cpu/loaded_toy.h"
 
 namespace weft::execute {
@@ -15,18 +15,15 @@ namespace {
 /// Calls body(toy, memory) with a toy that is ready to run.
 template <class Body>
 void with_toy(const Body& body) {
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              const std::vector<graph::Channel> channels = {graph::Channel::data};
-                              const CommunicatorSet communicators(world, channels);
-                              testing::LoadedToy toy(communicators);
-                              CpuMemory memory(toy.state);
-                              memory.allocate(toy.loaded.plan->scratch_bytes);
-                              toy.loaded.prepare(memory, nullptr);
-                              body(toy, memory);
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const std::vector<graph::Channel> channels = {graph::Channel::data};
+    const CommunicatorSet communicators(world, channels);
+    testing::LoadedToy toy(communicators);
+    CpuMemory memory(toy.state);
+    memory.allocate(toy.loaded.plan->scratch_bytes);
+    toy.loaded.prepare(memory, nullptr);
+    body(toy, memory);
+  });
 }
 
 TEST(CollectiveProgress, ACollectiveWaitsForItsInputs) {

@@ -9,13 +9,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <sstream>
 #include <thread>
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/agree_on_plan.h"
 #include "runtime/policy/catalog/policies.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/toy_graph.h"
@@ -99,7 +99,7 @@ void expect_reference(const std::shared_ptr<const graph::Graph>& graph, const st
   SCOPED_TRACE(::testing::Message() << setting.policy << ", " << setting.ranks << " ranks, " << setting.compute_streams
                                     << " compute streams, " << setting.threads << " threads, seed " << setting.seed);
   std::vector<StateBytes> actual(static_cast<std::size_t>(setting.ranks));
-  const int code = comm::run_ranks(setting.ranks, [&](comm::World& plain) {
+  testing::on_ranks(setting.ranks, [&](comm::World& plain) {
     OddWorld hesitant = testing::hesitant_world(plain, setting.seed);
     comm::World& world = setting.seed == 0 ? plain : static_cast<comm::World&>(hesitant);
     Rank rank(world, graph, setting, kSteps);
@@ -107,9 +107,7 @@ void expect_reference(const std::shared_ptr<const graph::Graph>& graph, const st
     actual[static_cast<std::size_t>(world.rank())] = testing::bytes_of(*graph, rank.state);
     expect_order_in_time(*rank.plan, rank.executor.traces(rank.handle));
     EXPECT_EQ(rank.executor.last_trace(rank.handle).step, kSteps - 1);
-    return 0;
   });
-  ASSERT_EQ(code, 0);
   for (std::size_t rank = 0; rank < actual.size(); ++rank) {
     ASSERT_EQ(testing::difference(expected[rank], actual[rank]), "") << "rank " << rank;
   }
@@ -194,7 +192,7 @@ TEST(CpuExecutor, EveryCollectiveGivesTheRightValues) {
   toy.add({"gather", graph::AllGather{graph::Channel::z_gather, 3, 2}, {graph::read(own), graph::write(all)}});
   toy.add({"broadcast", graph::Broadcast{graph::Channel::data, 3, 2, 2}, {graph::read_write(root)}});
   const auto graph = toy.build();
-  const int code = comm::run_ranks(3, [&](comm::World& world) {
+  testing::on_ranks(3, [&](comm::World& world) {
     Rank rank(world, graph, {.ranks = 3});
     const auto values = [&](const char* name) { return rank.state.get<float>(name); };
     for (const char* name : {"sum", "parts", "root"}) {
@@ -211,9 +209,7 @@ TEST(CpuExecutor, EveryCollectiveGivesTheRightValues) {
     expect("own", {first, first + 3});
     expect("all", {60, 63, 66, 69, 72, 75});
     expect("root", {30, 31});
-    return 0;
   });
-  EXPECT_EQ(code, 0);
 }
 
 // Bits may not depend on which thread happens to sum: one that has run no task flushes denormals, too.
@@ -222,7 +218,7 @@ TEST(CpuExecutor, SumsFlushDenormalsOnEveryThread) {
   const graph::View x = toy.tensor("x", 8, graph::Role::parameter), workspace = toy.tensor("workspace", 4);
   toy.add({"reduce", graph::AllReduce{graph::Channel::data, 2, 8}, {graph::read_write(x), graph::write(workspace)}});
   const auto graph = toy.build();
-  const int code = comm::run_ranks(2, [&](comm::World& world) {
+  testing::on_ranks(2, [&](comm::World& world) {
     Rank rank(world, graph, {});
     for (int step = 0; step < 2; ++step) {
       const std::span<float> values = rank.state.get<float>("x");
@@ -230,9 +226,7 @@ TEST(CpuExecutor, SumsFlushDenormalsOnEveryThread) {
       std::thread([&] { rank.executor.run(rank.handle, step); }).join();
       for (const float value : values) EXPECT_EQ(std::bit_cast<std::uint32_t>(value), 0U);
     }
-    return 0;
   });
-  EXPECT_EQ(code, 0);
 }
 
 // Plans of different stream counts over one state: a thread that has no stream in a step must not disturb it.
@@ -248,7 +242,7 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
   std::vector<std::vector<StateBytes>> results;
   for (const bool one_stream : {true, false}) {
     std::vector<StateBytes> states(kRanks);
-    const int code = comm::run_ranks(kRanks, [&](comm::World& plain) {
+    testing::on_ranks(kRanks, [&](comm::World& plain) {
       OddWorld world = testing::hesitant_world(plain, 3);
       const State state(pointers);
       std::vector<std::shared_ptr<const plan::Plan>> plans;
@@ -275,9 +269,7 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
       for (const graph::Graph* graph : pointers) {
         states[static_cast<std::size_t>(world.rank())].merge(testing::bytes_of(*graph, state));
       }
-      return 0;
     });
-    ASSERT_EQ(code, 0);
     results.push_back(std::move(states));
   }
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
@@ -288,7 +280,7 @@ TEST(CpuExecutor, PlansTakeTurnsOnOneStateAndOneArena) {
 // The watchdog's counter moves with every entry, whatever the streams tell each other.
 TEST(CpuExecutor, EveryEntryCountsAsProgress) {
   const auto graph = executable_graph(4, 1);
-  const int code = comm::run_ranks(1, [&](comm::World& world) {
+  testing::on_ranks(1, [&](comm::World& world) {
     Rank rank(world, graph, {.ranks = 1, .compute_streams = 2, .policy = "random", .seed = 1});
     std::atomic<bool> done{false};
     std::atomic<std::uint64_t> most{0};
@@ -301,24 +293,20 @@ TEST(CpuExecutor, EveryEntryCountsAsProgress) {
     observer.join();
     EXPECT_LE(most, steps * graph->tasks().size());
     EXPECT_GT(most, graph->tasks().size());
-    return 0;
   });
-  EXPECT_EQ(code, 0);
 }
 
 TEST(CpuExecutor, WithoutKeptStepsThereIsNoTrace) {
   const auto graph = executable_graph(99, 2);
   const auto expected = testing::reference_states(graph, 2, 3);
-  const int code = comm::run_ranks(2, [&](comm::World& world) {
+  testing::on_ranks(2, [&](comm::World& world) {
     Rank rank(world, graph, {.compute_streams = 2}, 0);
     for (int step = 0; step < 3; ++step) rank.executor.run(rank.handle, step);
     EXPECT_TRUE(rank.executor.traces(rank.handle).empty());
     EXPECT_THROW(rank.executor.last_trace(rank.handle), std::logic_error);
     const auto actual = testing::bytes_of(*graph, rank.state);
     EXPECT_EQ(testing::difference(expected[static_cast<std::size_t>(world.rank())], actual), "");
-    return 0;
   });
-  EXPECT_EQ(code, 0);
 }
 
 TEST(CpuExecutor, StatusAndDescriptionMayBeAskedWhileItRuns) {
@@ -351,27 +339,22 @@ TEST(CpuExecutorFailure, ARankThatThrowsEndsTheOthers) {
     for (const int streams : {1, 3}) {
       const auto graph = executable_graph(6, ranks);
       std::atomic<int> lost{0};
-      std::ostringstream errors;
-      const int code = comm::run_ranks(
-          ranks,
-          [&](comm::World& world) {
-            Rank rank(world, graph, {.ranks = ranks, .compute_streams = streams, .policy = "random", .seed = 2});
-            try {
-              rank.executor.run(rank.handle);
-              if (world.rank() == 1) throw RuntimeFault("disk full");
-              rank.executor.run(rank.handle);
-            } catch (const comm::PeerLost&) {
-              ++lost;
-              EXPECT_FALSE(rank.executor.status().running);
-              EXPECT_THROW(rank.executor.run(rank.handle), std::logic_error);
-              throw;
-            }
-            return 0;
-          },
-          errors);
-      EXPECT_EQ(code, 3);
+      const testing::RanksEnd end = testing::end_of_ranks(ranks, [&](comm::World& world) {
+        Rank rank(world, graph, {.ranks = ranks, .compute_streams = streams, .policy = "random", .seed = 2});
+        try {
+          rank.executor.run(rank.handle);
+          if (world.rank() == 1) throw RuntimeFault("disk full");
+          rank.executor.run(rank.handle);
+        } catch (const comm::PeerLost&) {
+          ++lost;
+          EXPECT_FALSE(rank.executor.status().running);
+          EXPECT_THROW(rank.executor.run(rank.handle), std::logic_error);
+          throw;
+        }
+      });
+      EXPECT_EQ(end.code, 3);
       EXPECT_EQ(lost, ranks - 1);
-      EXPECT_EQ(errors.str(), "weft: error: rank 1: disk full\n");
+      EXPECT_EQ(end.errors, "weft: error: rank 1: disk full\n");
     }
   }
 }
@@ -381,35 +364,30 @@ TEST(CpuExecutorFailure, ABrokenCollectiveEndsEveryRank) {
   const auto graph = executable_graph(8, 3);
   for (std::uint64_t breaks_after = 1; breaks_after < 60; breaks_after += 7) {
     std::atomic<int> lost{0}, broken{0};
-    std::ostringstream errors;
-    const int code = comm::run_ranks(
-        3,
-        [&](comm::World& plain) {
-          const bool fails = plain.rank() == 2;
-          const auto make = [&] {
-            return [fails, breaks_after, calls = std::uint64_t{0}]() mutable {
-              if (fails && ++calls > breaks_after) throw RuntimeFault("link down");
-              return true;
-            };
-          };
-          OddWorld world(plain, make);
-          Rank rank(world, graph, {.ranks = 3, .compute_streams = 3, .threads = 2, .policy = "random", .seed = 5});
-          try {
-            for (int step = 0; step < 1000; ++step) rank.executor.run(rank.handle, step);
-          } catch (const comm::PeerLost&) {
-            ++lost;
-            throw;
-          } catch (const RuntimeFault&) {
-            ++broken;
-            throw;
-          }
-          return 0;
-        },
-        errors);
-    EXPECT_EQ(code, 3);
+    const testing::RanksEnd end = testing::end_of_ranks(3, [&](comm::World& plain) {
+      const bool fails = plain.rank() == 2;
+      const auto make = [&] {
+        return [fails, breaks_after, calls = std::uint64_t{0}]() mutable {
+          if (fails && ++calls > breaks_after) throw RuntimeFault("link down");
+          return true;
+        };
+      };
+      OddWorld world(plain, make);
+      Rank rank(world, graph, {.ranks = 3, .compute_streams = 3, .threads = 2, .policy = "random", .seed = 5});
+      try {
+        for (int step = 0; step < 1000; ++step) rank.executor.run(rank.handle, step);
+      } catch (const comm::PeerLost&) {
+        ++lost;
+        throw;
+      } catch (const RuntimeFault&) {
+        ++broken;
+        throw;
+      }
+    });
+    EXPECT_EQ(end.code, 3);
     EXPECT_EQ(lost, 2);
     EXPECT_EQ(broken, 1);
-    EXPECT_EQ(errors.str(), "weft: error: rank 2: link down\n");
+    EXPECT_EQ(end.errors, "weft: error: rank 2: link down\n");
   }
 }
 
@@ -419,28 +397,25 @@ TEST(CpuExecutor, RefusesWhatItCantRun) {
            graph::AllReduce{graph::Channel::data, 1, 4},
            {graph::read_write(toy.tensor("x", 4, graph::Role::parameter)), graph::write(toy.tensor("w", 0))}});
   const auto graph = toy.build();
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              const auto plan = agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
-                              const State state(std::vector<const graph::Graph*>{graph.get()});
-                              CpuExecutor without(state, CommunicatorSet(world, {}), {});
-                              EXPECT_THROW(without.load(plan), std::logic_error);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const auto plan = agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
+    const State state(std::vector<const graph::Graph*>{graph.get()});
+    CpuExecutor without(state, CommunicatorSet(world, {}), {});
+    EXPECT_THROW(without.load(plan), std::logic_error);
 
-                              const std::vector<graph::Channel> channels = {graph::Channel::data};
-                              CpuExecutor executor(state, CommunicatorSet(world, channels), {});
-                              auto backwards = std::make_shared<plan::Plan>(*plan);
-                              std::reverse(backwards->streams.begin(), backwards->streams.end());
-                              EXPECT_THROW(executor.load(backwards), std::logic_error);
-                              const auto handle = executor.load(plan);
-                              EXPECT_THROW(executor.last_trace(handle), std::logic_error);
-                              EXPECT_TRUE(executor.traces(handle).empty());
-                              executor.run(handle);
-                              EXPECT_THROW(executor.load(plan), std::logic_error);
-                              executor.stop();
-                              EXPECT_THROW(executor.run(handle), std::logic_error);
-                              return 0;
-                            }),
-            0);
+    const std::vector<graph::Channel> channels = {graph::Channel::data};
+    CpuExecutor executor(state, CommunicatorSet(world, channels), {});
+    auto backwards = std::make_shared<plan::Plan>(*plan);
+    std::reverse(backwards->streams.begin(), backwards->streams.end());
+    EXPECT_THROW(executor.load(backwards), std::logic_error);
+    const auto handle = executor.load(plan);
+    EXPECT_THROW(executor.last_trace(handle), std::logic_error);
+    EXPECT_TRUE(executor.traces(handle).empty());
+    executor.run(handle);
+    EXPECT_THROW(executor.load(plan), std::logic_error);
+    executor.stop();
+    EXPECT_THROW(executor.run(handle), std::logic_error);
+  });
 }
 
 }  // namespace

@@ -5,36 +5,32 @@
 
 #include <vector>
 
-#include "runtime/comm/launch.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/cpu/loaded_toy.h"
 
 namespace weft::execute {
 namespace {
 
 TEST(StepPosition, TellsWhereStreamsStandAndWhatTheyWaitFor) {
-  EXPECT_EQ(comm::run_ranks(
-                1,
-                [&](comm::World& world) {
-                  const std::vector<graph::Channel> channels = {graph::Channel::data};
-                  const CommunicatorSet communicators(world, channels);
-                  testing::LoadedToy toy(communicators);
-                  EXPECT_EQ(finished_entries(toy.loaded), 0U);
-                  EXPECT_EQ(describe_position(toy.loaded),
-                            "\n  stream compute0: 0 of 2 tasks done, at task 'a', running"
-                            "\n  stream data: 0 of 1 tasks done, at collective 'sum', waits for 'a' on compute0");
-                  toy.computed(1);
-                  EXPECT_EQ(finished_entries(toy.loaded), 1U);
-                  EXPECT_EQ(describe_position(toy.loaded),
-                            "\n  stream compute0: 1 of 2 tasks done, at task 'b', waits for 'sum' on data"
-                            "\n  stream data: 0 of 1 tasks done, at collective 'sum', posted: waits for its peers");
-                  toy.loaded.streams[1].finished = toy.loaded.streams[1].completed = 1;
-                  toy.computed(2);
-                  EXPECT_EQ(finished_entries(toy.loaded), 3U);
-                  EXPECT_EQ(describe_position(toy.loaded),
-                            "\n  stream compute0: done, 2 of 2 tasks\n  stream data: done, 1 of 1 tasks");
-                  return 0;
-                }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const std::vector<graph::Channel> channels = {graph::Channel::data};
+    const CommunicatorSet communicators(world, channels);
+    testing::LoadedToy toy(communicators);
+    EXPECT_EQ(finished_entries(toy.loaded), 0U);
+    EXPECT_EQ(describe_position(toy.loaded),
+              "\n  stream compute0: 0 of 2 tasks done, at task 'a', running"
+              "\n  stream data: 0 of 1 tasks done, at collective 'sum', waits for 'a' on compute0");
+    toy.computed(1);
+    EXPECT_EQ(finished_entries(toy.loaded), 1U);
+    EXPECT_EQ(describe_position(toy.loaded),
+              "\n  stream compute0: 1 of 2 tasks done, at task 'b', waits for 'sum' on data"
+              "\n  stream data: 0 of 1 tasks done, at collective 'sum', posted: waits for its peers");
+    toy.loaded.streams[1].finished = toy.loaded.streams[1].completed = 1;
+    toy.computed(2);
+    EXPECT_EQ(finished_entries(toy.loaded), 3U);
+    EXPECT_EQ(describe_position(toy.loaded),
+              "\n  stream compute0: done, 2 of 2 tasks\n  stream data: done, 1 of 1 tasks");
+  });
 }
 
 }  // namespace

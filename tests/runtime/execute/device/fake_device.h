@@ -4,10 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "runtime/execute/device/device.h"
 

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <sstream>
 #include <vector>
 
-#include "runtime/comm/launch.h"
-#include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
 
 namespace weft::execute {
@@ -53,7 +51,6 @@ graph::Grid grid_of_pairs() {
 
 TEST(PacedTransport, AllMembersHaveEnqueuedWhatIsEnqueued) {
   Done done;
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     const auto device = testing::make_fake_device();
     const DeviceStream stream = device->add_stream("collectives", StreamPriority::high);
@@ -76,14 +73,12 @@ TEST(PacedTransport, AllMembersHaveEnqueuedWhatIsEnqueued) {
         }
       }
     }
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(kRanks, body, errors), 0) << errors.str();
+  testing::on_ranks(kRanks, body);
 }
 
 TEST(PacedTransport, ALostRankEndsTheWait) {
   Done done;
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     const auto device = testing::make_fake_device();
     const DeviceStream stream = device->add_stream("collectives", StreamPriority::high);
@@ -96,9 +91,9 @@ TEST(PacedTransport, ALostRankEndsTheWait) {
           transport.begin_step(false);
         },
         comm::PeerLost);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(kRanks, body, errors), 3);
+  const testing::RanksEnd end = testing::end_of_ranks(kRanks, body);
+  EXPECT_EQ(end.code, 3);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "runtime/comm/launch.h"
 #include "runtime/execute/channel_groups.h"
 #include "tests/runtime/comm/collectives_check.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
 
 namespace weft::execute {
@@ -106,150 +107,122 @@ INSTANTIATE_TEST_SUITE_P(Ranks, StagedRanks, ::testing::Values(1, 2, 3, 4));
 TEST(StagedTransport, AGridHasAGroupForEachChannel) {
   graph::Grid grid;
   grid.x = 2, grid.data = 2;
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      4,
-      [&](comm::World& world) {
-        const auto device = testing::make_fake_device();
-        const DeviceStream stream = device->add_stream("x", StreamPriority::high);
-        StagedTransport transport(world, grid);
-        transport.join(graph::Channel::x);
-        transport.join(graph::Channel::data);
-        auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
-        value[0] = world.rank() + 1;
-        const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
-        transport.prepare(
-            *device, std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
-        transport.enqueue(*device, graph::Channel::x, stream, call);
-        wait_for(*device, end_of(*device, stream), transport);
-        EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
-        transport.enqueue(*device, graph::Channel::data, stream, call);
-        wait_for(*device, end_of(*device, stream), transport);
-        EXPECT_EQ(value[0], 10);
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 0) << errors.str();
+  testing::on_ranks(4, [&](comm::World& world) {
+    const auto device = testing::make_fake_device();
+    const DeviceStream stream = device->add_stream("x", StreamPriority::high);
+    StagedTransport transport(world, grid);
+    transport.join(graph::Channel::x);
+    transport.join(graph::Channel::data);
+    auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
+    value[0] = world.rank() + 1;
+    const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
+    transport.prepare(*device,
+                      std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
+    transport.enqueue(*device, graph::Channel::x, stream, call);
+    wait_for(*device, end_of(*device, stream), transport);
+    EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
+    transport.enqueue(*device, graph::Channel::data, stream, call);
+    wait_for(*device, end_of(*device, stream), transport);
+    EXPECT_EQ(value[0], 10);
+  });
 }
 
 TEST(StagedTransport, MessagesReachBothNeighbours) {
   using graph::Channel;
   for (const graph::Grid& grid : {graph::Grid{.pipe = 2}, graph::Grid{.pipe = 3}, graph::Grid{.x = 2, .pipe = 4}}) {
-    std::ostringstream errors;
-    const int code = comm::run_ranks(
-        static_cast<int>(grid.ranks()),
-        [&](comm::World& world) {
-          const auto device = testing::make_fake_device({.seed = static_cast<std::uint64_t>(world.rank())});
-          StagedTransport transport(world, grid);
-          auto* const values = reinterpret_cast<std::int32_t*>(device->allocate(16));
-          std::vector<ChannelCalls> calls;
-          std::vector<DeviceStream> streams;
-          for (const Channel channel :
-               {Channel::send_next, Channel::receive_previous, Channel::receive_next, Channel::send_previous}) {
-            transport.join(channel);
-            const bool sends = is_send(channel);
-            const int place = place_in_pair(grid, channel, world.rank());
-            std::int32_t& value = values[calls.size()];
-            value = sends ? world.rank() : -1;
-            calls.push_back({channel,
-                             {{comm::CollectiveKind::broadcast, DType::i32, 1, sends ? place : 1 - place, nullptr,
-                               &value, nullptr}}});
-            streams.push_back(device->add_stream(std::string(graph::to_string(channel)), StreamPriority::high));
-          }
-          transport.prepare(*device, calls);
-          for (std::size_t i = 0; i < calls.size(); ++i) {
-            transport.enqueue(*device, calls[i].channel, streams[i], calls[i].calls.front());
-          }
-          for (const DeviceStream stream : streams) wait_for(*device, end_of(*device, stream), transport);
-          EXPECT_EQ(values[1], graph::peer_rank(grid, Channel::receive_previous, world.rank()));
-          EXPECT_EQ(values[2], graph::peer_rank(grid, Channel::receive_next, world.rank()));
-          return 0;
-        },
-        errors);
-    EXPECT_EQ(code, 0) << errors.str();
+    testing::on_ranks(static_cast<int>(grid.ranks()), [&](comm::World& world) {
+      const auto device = testing::make_fake_device({.seed = static_cast<std::uint64_t>(world.rank())});
+      StagedTransport transport(world, grid);
+      auto* const values = reinterpret_cast<std::int32_t*>(device->allocate(16));
+      std::vector<ChannelCalls> calls;
+      std::vector<DeviceStream> streams;
+      for (const Channel channel :
+           {Channel::send_next, Channel::receive_previous, Channel::receive_next, Channel::send_previous}) {
+        transport.join(channel);
+        const bool sends = is_send(channel);
+        const int place = place_in_pair(grid, channel, world.rank());
+        std::int32_t& value = values[calls.size()];
+        value = sends ? world.rank() : -1;
+        calls.push_back(
+            {channel,
+             {{comm::CollectiveKind::broadcast, DType::i32, 1, sends ? place : 1 - place, nullptr, &value, nullptr}}});
+        streams.push_back(device->add_stream(std::string(graph::to_string(channel)), StreamPriority::high));
+      }
+      transport.prepare(*device, calls);
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        transport.enqueue(*device, calls[i].channel, streams[i], calls[i].calls.front());
+      }
+      for (const DeviceStream stream : streams) wait_for(*device, end_of(*device, stream), transport);
+      EXPECT_EQ(values[1], graph::peer_rank(grid, Channel::receive_previous, world.rank()));
+      EXPECT_EQ(values[2], graph::peer_rank(grid, Channel::receive_next, world.rank()));
+    });
   }
 }
 
 TEST(StagedTransport, ALostPeerEndsTheWait) {
-  std::ostringstream errors;
   std::atomic<bool> waits{false};
-  const int code = comm::run_ranks(
-      2,
-      [&](comm::World& world) -> int {
-        StagedRank rank(world);
-        std::vector<float> values(1000), workspace(1000);
-        const comm::CollectiveCall call{
-            comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
-        rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-        if (world.rank() == 1) {
-          while (!waits) std::this_thread::yield();
-          throw std::runtime_error("gone");
-        }
-        rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
-        const DeviceEvent end = end_of(*rank.device, rank.first);
-        EXPECT_FALSE(rank.device->done(end));
-        waits = true;
-        EXPECT_THROW(wait_for(*rank.device, end, rank.transport), comm::PeerLost);
-        EXPECT_THROW(rank.transport.check(), comm::PeerLost);
-        rank.transport.stop();
-        rank.device->synchronize(rank.first);  // the stream continues, with undefined data
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
-  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
+  const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
+    StagedRank rank(world);
+    std::vector<float> values(1000), workspace(1000);
+    const comm::CollectiveCall call{
+        comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+    if (world.rank() == 1) {
+      while (!waits) std::this_thread::yield();
+      throw std::runtime_error("gone");
+    }
+    rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+    const DeviceEvent end = end_of(*rank.device, rank.first);
+    EXPECT_FALSE(rank.device->done(end));
+    waits = true;
+    EXPECT_THROW(wait_for(*rank.device, end, rank.transport), comm::PeerLost);
+    EXPECT_THROW(rank.transport.check(), comm::PeerLost);
+    rank.transport.stop();
+    rank.device->synchronize(rank.first);  // the stream continues, with undefined data
+  });
+  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.errors, "weft: error: rank 1: gone\n");
 }
 
 // The collective isn't in flight yet: this rank's own stream is far from it.
 TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
-  std::ostringstream errors;
   std::atomic<bool> waits{false};
-  const int code = comm::run_ranks(
-      2,
-      [&](comm::World& world) -> int {
-        StagedRank rank(world);
-        std::vector<float> values(1000), workspace(1000);
-        std::atomic<std::uint32_t> busy{0};
-        const comm::CollectiveCall call{
-            comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
-        rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-        if (world.rank() == 1) {
-          while (!waits) std::this_thread::yield();
-          throw std::runtime_error("gone");
-        }
-        rank.device->wait_value(rank.first, &busy, 1);
-        rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
-        waits = true;
-        EXPECT_THROW(wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport), comm::PeerLost);
-        rank.transport.stop();
-        busy = 1;
-        rank.device->synchronize(rank.first);
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
-  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
+  const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
+    StagedRank rank(world);
+    std::vector<float> values(1000), workspace(1000);
+    std::atomic<std::uint32_t> busy{0};
+    const comm::CollectiveCall call{
+        comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+    if (world.rank() == 1) {
+      while (!waits) std::this_thread::yield();
+      throw std::runtime_error("gone");
+    }
+    rank.device->wait_value(rank.first, &busy, 1);
+    rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+    waits = true;
+    EXPECT_THROW(wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport), comm::PeerLost);
+    rank.transport.stop();
+    busy = 1;
+    rank.device->synchronize(rank.first);
+  });
+  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.errors, "weft: error: rank 1: gone\n");
 }
 
 TEST(StagedTransport, StopsWithACollectiveThatNobodyJoins) {
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      2,
-      [](comm::World& world) {
-        StagedRank rank(world);
-        std::vector<float> values(1000), workspace(1000);
-        const comm::CollectiveCall call{
-            comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
-        rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-        if (world.rank() == 0) rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 0) << errors.str();
+  testing::on_ranks(2, [](comm::World& world) {
+    StagedRank rank(world);
+    std::vector<float> values(1000), workspace(1000);
+    const comm::CollectiveCall call{
+        comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+    if (world.rank() == 0) rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+  });
 }
 
 TEST(StagedTransport, RefusesMoreThanWasPrepared) {
-  comm::run_ranks(1, [](comm::World& world) {
+  testing::on_ranks(1, [](comm::World& world) {
     StagedRank rank(world);
     float value = 1;
     const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::f32, 1, 0, nullptr, &value, nullptr};
@@ -259,7 +232,6 @@ TEST(StagedTransport, RefusesMoreThanWasPrepared) {
     EXPECT_THROW(rank.transport.enqueue(*rank.device, kSecond, rank.second, call), std::logic_error);
     EXPECT_FALSE(rank.transport.can_be_captured());
     EXPECT_FALSE(rank.transport.can_run_ahead());
-    return 0;
   });
 }
 

@@ -5,11 +5,11 @@
 
 #include <mutex>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
-#include "runtime/comm/launch.h"
 #include "runtime/policy/catalog/policies.h"
+#include "tests/base/messages.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
@@ -21,12 +21,10 @@ TEST(AgreeOnPlan, RankZeroDecides) {
   const auto graph = testing::random_graph(3);
   // Each rank would order the tasks in another way if it were asked.
   std::vector<std::shared_ptr<const plan::Plan>> plans(4);
-  const int code = comm::run_ranks(4, [&](comm::World& world) {
+  testing::on_ranks(4, [&](comm::World& world) {
     const testing::RandomPolicy policy(static_cast<std::uint64_t>(world.rank()) + 1);
     plans[static_cast<std::size_t>(world.rank())] = agree_on_plan(world, {graph}, policy, {.compute_streams = 2});
-    return 0;
   });
-  ASSERT_EQ(code, 0);
   const testing::RandomPolicy of_rank_0(1), of_rank_1(2);
   const policy::PolicyOptions options{.compute_streams = 2};
   const plan::Plan alone = plan::make_plan(graph, of_rank_0.order(*graph, options), "random");
@@ -50,23 +48,18 @@ std::shared_ptr<const graph::Graph> two_layers(std::int64_t second_size) {
 TEST(AgreeOnPlan, OtherGraphsAreRefusedOnEveryRankAndNamed) {
   std::mutex mutex;
   std::vector<std::string> messages;
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      3,
-      [&](comm::World& world) {
-        const auto graph = two_layers(world.rank() == 2 ? 63 : 64);
-        try {
-          agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
-          ADD_FAILURE();
-        } catch (const RuntimeFault& fault) {
-          const std::lock_guard lock(mutex);
-          messages.emplace_back(fault.what());
-          throw;
-        }
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
+  const testing::RanksEnd end = testing::end_of_ranks(3, [&](comm::World& world) {
+    const auto graph = two_layers(world.rank() == 2 ? 63 : 64);
+    try {
+      agree_on_plan(world, {graph}, *policy::make_policy("program"), {});
+      ADD_FAILURE();
+    } catch (const RuntimeFault& fault) {
+      const std::lock_guard lock(mutex);
+      messages.emplace_back(fault.what());
+      throw;
+    }
+  });
+  EXPECT_EQ(end.code, 3);
   ASSERT_EQ(messages.size(), 3U);
   for (const std::string& message : messages) {
     EXPECT_EQ(message, messages[0]);
@@ -79,21 +72,15 @@ TEST(AgreeOnPlan, OtherGraphsAreRefusedOnEveryRankAndNamed) {
 }
 
 TEST(AgreeOnPlan, AGraphThatEndsEarlyIsNamedToo) {
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      2,
-      [&](comm::World& world) {
-        testing::ToyGraph toy;
-        const graph::View x = toy.tensor("x", 64, graph::Role::parameter);
-        toy.compute("a", {graph::write(x)});
-        if (world.rank() == 0) toy.compute("b", {graph::read(x)});
-        agree_on_plan(world, {toy.build()}, *policy::make_policy("program"), {});
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
-  EXPECT_NE(errors.str().find("line 3: rank 1 has nothing more where rank 0 has 'task b add n=1"), std::string::npos)
-      << errors.str();
+  const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
+    testing::ToyGraph toy;
+    const graph::View x = toy.tensor("x", 64, graph::Role::parameter);
+    toy.compute("a", {graph::write(x)});
+    if (world.rank() == 0) toy.compute("b", {graph::read(x)});
+    agree_on_plan(world, {toy.build()}, *policy::make_policy("program"), {});
+  });
+  EXPECT_EQ(end.code, 3);
+  EXPECT_TRUE(has_parts(end.errors, {"line 3: rank 1 has nothing more where rank 0 has 'task b add n=1"}));
 }
 
 GemmTuning tuning_of(std::int64_t slice_rows) {
@@ -106,31 +93,25 @@ GemmTuning tuning_of(std::int64_t slice_rows) {
 // Ranks that compute products in different ways get different bits.
 TEST(AgreeOnPlan, OtherTablesOfProductsAreRefused) {
   const auto graph = two_layers(64);
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      2,
-      [&](comm::World& world) {
-        const GemmTuning tuning = tuning_of(world.rank() == 0 ? 64 : 32);
-        agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, &tuning);
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 3);
-  for (const char* part : {"rank 1 has another table of tuned matrix products", "64x64x64 NN f32: sgemm 32x64"}) {
-    EXPECT_NE(errors.str().find(part), std::string::npos) << part << " not in " << errors.str();
-  }
+  const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
+    const GemmTuning tuning = tuning_of(world.rank() == 0 ? 64 : 32);
+    agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, &tuning);
+  });
+  EXPECT_EQ(end.code, 3);
+  EXPECT_TRUE(
+      has_parts(end.errors, {"rank 1 has another table of tuned matrix products", "64x64x64 NN f32: sgemm 32x64"}))
+      << " not in ";
 }
 
 TEST(AgreeOnPlan, TheTableOfProductsIsPartOfTheFingerprint) {
   const auto graph = two_layers(64);
   std::vector<std::uint64_t> fingerprints;
-  comm::run_ranks(1, [&](comm::World& world) {
+  testing::on_ranks(1, [&](comm::World& world) {
     const GemmTuning empty, first = tuning_of(64), second = tuning_of(32);
     for (const GemmTuning* tuning :
          std::initializer_list<const GemmTuning*>{nullptr, &empty, &first, &first, &second}) {
       fingerprints.push_back(agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, tuning)->fingerprint);
     }
-    return 0;
   });
   ASSERT_EQ(fingerprints.size(), 5U);
   EXPECT_EQ(fingerprints[0], fingerprints[1]);
@@ -143,12 +124,11 @@ TEST(AgreeOnPlan, TheTableOfProductsIsPartOfTheFingerprint) {
 TEST(AgreeOnPlan, WhatMultipliesBf16IsPartOfTheFingerprint) {
   const auto graph = two_layers(64);
   std::set<std::uint64_t> fingerprints;
-  comm::run_ranks(1, [&](comm::World& world) {
+  testing::on_ranks(1, [&](comm::World& world) {
     const GemmTuning none, floats({}, PackedUnit::f32), pairs({}, PackedUnit::pairs);
     for (const GemmTuning* tuning : {&none, &floats, &pairs, &pairs}) {
       fingerprints.insert(agree_on_plan(world, {graph}, *policy::make_policy("program"), {}, tuning)->fingerprint);
     }
-    return 0;
   });
   EXPECT_EQ(fingerprints.size(), 3U);
 }
@@ -171,24 +151,20 @@ TEST(AgreeOnPlan, ABadOrderIsRefusedOnEveryRank) {
   toy.compute("b", {graph::read(x)});
   const auto graph = toy.build();
   std::atomic<int> refused{0};
-  const int code = comm::run_ranks(3, [&](comm::World& world) {
+  testing::on_ranks(3, [&](comm::World& world) {
     EXPECT_THROW(agree_on_plan(world, {graph}, Backwards(), {}), std::logic_error);
     ++refused;
-    return 0;
   });
-  EXPECT_EQ(code, 0);
   EXPECT_EQ(refused, 3);
 }
 
 TEST(AgreeOnPlan, ABadOptionIsAUserErrorOnEveryRank) {
   const auto graph = two_layers(64);
   std::atomic<int> refused{0};
-  const int code = comm::run_ranks(3, [&](comm::World& world) {
+  testing::on_ranks(3, [&](comm::World& world) {
     EXPECT_THROW(agree_on_plan(world, {graph}, *policy::make_policy("program"), {.compute_streams = 0}), UserError);
     ++refused;
-    return 0;
   });
-  EXPECT_EQ(code, 0);
   EXPECT_EQ(refused, 3);
 }
 

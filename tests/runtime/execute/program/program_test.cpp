@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/comm/launch.h"
 #include "runtime/policy/catalog/policies.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/executable_graph.h"
 #include "tests/runtime/odd_world.h"
 #include "tests/runtime/policy/quick_policies.h"
@@ -30,7 +30,7 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
   for (const std::string& policy : testing::quick_graph_policies()) {
     for (const int threads : {1, 2}) {
       std::vector<testing::StateBytes> states(kRanks);
-      const int code = comm::run_ranks(kRanks, [&](comm::World& world) {
+      testing::on_ranks(kRanks, [&](comm::World& world) {
         Program program(world, graphs,
                         {.policy = policy::make_policy(policy),
                          .policy_options = {.compute_streams = threads},
@@ -40,9 +40,7 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
         for (const ProgramGraph& graph : graphs) {
           states[static_cast<std::size_t>(world.rank())].merge(testing::bytes_of(*graph.graph, program.state()));
         }
-        return 0;
       });
-      ASSERT_EQ(code, 0);
       if (first.empty()) first = states;
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
         EXPECT_EQ(testing::difference(first[rank], states[rank]), "") << policy << ", " << threads << " threads";
@@ -53,52 +51,42 @@ TEST(Program, EveryPolicyGivesTheSameBitsOverSeveralGraphs) {
 
 TEST(Program, KnowsItsGraphsAndItsBytes) {
   const auto large = executable_graph(2, 1), small = executable_graph(2, 1, {.tasks = 3});
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              Program program(world, {{"train", large}, {"eval", small}}, {.kept_steps = 4});
-                              EXPECT_TRUE(program.contains("train"));
-                              EXPECT_FALSE(program.contains("decode"));
-                              EXPECT_THROW(program.run("decode"), std::logic_error);
-                              EXPECT_THROW(program.plan("decode"), std::logic_error);
-                              EXPECT_EQ(program.plan("eval").graph, small);
-                              EXPECT_EQ(program.plan("train").policy, "program");
-                              EXPECT_EQ(program.state_bytes(), program.state().bytes());
-                              for (std::int64_t step = 0; step < 6; ++step) program.run("eval", step);
-                              EXPECT_TRUE(program.traces("train").empty());
-                              EXPECT_EQ(program.traces("eval").size(), 4U);
-                              EXPECT_EQ(program.traces("eval").front().step, 2);
-                              EXPECT_EQ(program.last_trace("eval").step, 5);
-                              EXPECT_GE(program.scratch_bytes(), program.plan("train").scratch_bytes);
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    Program program(world, {{"train", large}, {"eval", small}}, {.kept_steps = 4});
+    EXPECT_TRUE(program.contains("train"));
+    EXPECT_FALSE(program.contains("decode"));
+    EXPECT_THROW(program.run("decode"), std::logic_error);
+    EXPECT_THROW(program.plan("decode"), std::logic_error);
+    EXPECT_EQ(program.plan("eval").graph, small);
+    EXPECT_EQ(program.plan("train").policy, "program");
+    EXPECT_EQ(program.state_bytes(), program.state().bytes());
+    for (std::int64_t step = 0; step < 6; ++step) program.run("eval", step);
+    EXPECT_TRUE(program.traces("train").empty());
+    EXPECT_EQ(program.traces("eval").size(), 4U);
+    EXPECT_EQ(program.traces("eval").front().step, 2);
+    EXPECT_EQ(program.last_trace("eval").step, 5);
+    EXPECT_GE(program.scratch_bytes(), program.plan("train").scratch_bytes);
+  });
 }
 
 TEST(Program, AGraphsOwnPolicyComesBeforeThatOfTheOptions) {
   const auto graph = executable_graph(2, 1, {.tasks = 3});
   const std::vector<ProgramGraph> graphs = {{"own", graph, policy::make_policy("random")}, {"other", graph}};
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              const Program named(world, graphs, {.policy = policy::make_policy("serial")});
-                              EXPECT_EQ(named.plan("own").policy, "random");
-                              EXPECT_EQ(named.plan("other").policy, "serial");
-                              EXPECT_EQ(Program(world, graphs, {}).plan("other").policy,
-                                        policy::default_policy()->name());
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const Program named(world, graphs, {.policy = policy::make_policy("serial")});
+    EXPECT_EQ(named.plan("own").policy, "random");
+    EXPECT_EQ(named.plan("other").policy, "serial");
+    EXPECT_EQ(Program(world, graphs, {}).plan("other").policy, policy::default_policy()->name());
+  });
   EXPECT_THROW(policy::named_policy("progam"), UserError);
 }
 
 TEST(Program, TheWatchdogSleepsBetweenSteps) {
   const auto graph = executable_graph(2, 1, {.tasks = 3});
-  EXPECT_EQ(comm::run_ranks(1,
-                            [&](comm::World& world) {
-                              const Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.02});
-                              std::this_thread::sleep_for(std::chrono::milliseconds(200));  // ten times its patience
-                              return 0;
-                            }),
-            0);
+  testing::on_ranks(1, [&](comm::World& world) {
+    const Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.02});
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // ten times its patience
+  });
 }
 
 // a → all-reduce r1 (data), b → all-reduce r2 (x), then c, which needs both.
@@ -125,11 +113,10 @@ class ProgramDeathTest : public ::testing::Test {
 TEST_F(ProgramDeathTest, ARankThatNeverJoinsIsReportedByAllThatWait) {
   const auto run = [] {
     const auto graph = two_reductions(3);
-    comm::run_ranks(3, [&](comm::World& world) {
+    testing::on_ranks(3, [&](comm::World& world) {
       Program program(world, {{"train", graph}}, {.watchdog_seconds = 0.3});
       if (world.rank() == 2) std::binary_semaphore(0).acquire();
       program.run("train");
-      return 0;
     });
   };
   const auto report = [](int rank) {
@@ -146,11 +133,10 @@ TEST_F(ProgramDeathTest, ARankThatNeverJoinsIsReportedByAllThatWait) {
 TEST_F(ProgramDeathTest, AMuteCollectiveIsReportedByEveryRank) {
   const auto run = [] {
     const auto graph = two_reductions(2);
-    comm::run_ranks(2, [&](comm::World& plain) {
+    testing::on_ranks(2, [&](comm::World& plain) {
       testing::OddWorld world(plain, [mute = plain.rank() == 1] { return [mute] { return !mute; }; });
       Program program(world, {{"train", graph}}, {.policy = policy::make_policy("serial"), .watchdog_seconds = 0.3});
       program.run("train");
-      return 0;
     });
   };
   const std::string report =

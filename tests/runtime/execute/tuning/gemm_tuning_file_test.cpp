@@ -94,15 +94,15 @@ TEST(GemmTuningFile, EveryAlteredByteIsRefused) {
     }
     expect_refused_or_same(text.substr(0, at), at);
   }
-  EXPECT_TRUE(testing::has_parts(refusal(changed([](json&) {}).insert(1, "\"x\": 1,")), {"altered"}));
+  EXPECT_TRUE(has_parts(refusal(changed([](json&) {}).insert(1, "\"x\": 1,")), {"altered"}));
 }
 
 TEST(GemmTuningFile, OtherMachinesAreRefused) {
   const std::string isa = refusal(changed([](json& d) { d["isa"] = "x86-64 avx2, library level 0x7"; }));
-  EXPECT_TRUE(testing::has_parts(isa, {"t.json", "another instruction set: x86-64 avx2, library level 0x7",
-                                       this_machine().isa, "weft tune", "--gemm-tuning none"}));
-  EXPECT_TRUE(testing::has_parts(refusal(changed([](json& d) { d["library"] = "oneDNN 0.1.2"; })),
-                                 {"another library: oneDNN 0.1.2", this_machine().library}));
+  EXPECT_TRUE(has_parts(isa, {"t.json", "another instruction set: x86-64 avx2, library level 0x7", this_machine().isa,
+                              "weft tune", "--gemm-tuning none"}));
+  EXPECT_TRUE(has_parts(refusal(changed([](json& d) { d["library"] = "oneDNN 0.1.2"; })),
+                        {"another library: oneDNN 0.1.2", this_machine().library}));
 }
 
 TEST(GemmTuningFile, ResultsDoNotDependOnThreadsSoNeitherDoesTheTable) {
@@ -153,7 +153,7 @@ TEST(GemmTuningFile, WhatCannotBeIsRefused) {
       {changed([&](json& d) { d["products"].push_back(d["products"][0]); }), "twice"},
   };
   for (const auto& [text, part] : cases) {
-    EXPECT_TRUE(testing::has_parts(refusal(text), {part})) << text.substr(0, 300);
+    EXPECT_TRUE(has_parts(refusal(text), {part})) << text.substr(0, 300);
   }
 }
 
@@ -183,8 +183,7 @@ TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
   });
   for (const std::string& refused :
        {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with_epilogue}) {
-    EXPECT_TRUE(
-        testing::has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));
+    EXPECT_TRUE(has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));
   }
 }
 
@@ -194,8 +193,7 @@ TEST(GemmTuningFile, FilesThatAreNone) {
   EXPECT_NE(testing::message_of<UserError>([&] { read_gemm_tuning_text(folder.path()); }), "");
   const std::string large = folder.write("large.json", "");
   std::filesystem::resize_file(large, std::uintmax_t{1} << 40);
-  EXPECT_TRUE(
-      testing::has_parts(testing::message_of<UserError>([&] { read_gemm_tuning_text(large); }), {"is larger than"}));
+  EXPECT_TRUE(refuses([&] { read_gemm_tuning_text(large); }, {"is larger than"}));
 }
 
 }  // namespace

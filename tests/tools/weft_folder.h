@@ -1,0 +1,52 @@
+// A folder of a test's own in which it runs the built `weft`, and the expectations that tests of commands share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
+#include "tests/tools/run_command.h"
+
+namespace weft::testing {
+
+class WeftFolder : public ::testing::Test {
+ protected:
+  using Words = std::vector<std::string>;
+
+  CommandResult run(const Words& words) const { return run_weft(words, folder_.path().string()); }
+  /// The text of a command that succeeds.
+  std::string output(const Words& words) const { return succeeded(run(words)).output; }
+  /// The output with --json of a command that succeeds; nothing but it.
+  nlohmann::json object_of(const Words& words) const {
+    return nlohmann::json::parse(output(joined(words, {"--json"})));
+  }
+  /// Refused as input, with the fix and all of `parts`; nothing is printed.
+  void expect_refusal(const Words& words, const Words& parts) const {
+    const CommandResult result = run(words);
+    SCOPED_TRACE(::testing::PrintToString(words));
+    EXPECT_EQ(result.exit_code, 2) << result.errors;
+    EXPECT_EQ(result.output, "");
+    EXPECT_TRUE(has_parts(result.errors, {"weft: error: ", "fix: "}));
+    EXPECT_TRUE(has_parts(result.errors, parts));
+  }
+
+  /// A text of a few thousand tokens to train on.
+  void write_text() const {
+    std::string text;
+    for (int i = 0; text.size() < 4000; ++i) text += i % 3 == 0 ? "warp and weft\n" : "a loom of yarn ";
+    folder_.write("text.txt", text);
+  }
+  std::string read(const std::string& name) const { return TemporaryFolder::read(folder_.path(name)); }
+  nlohmann::json read_json(const std::string& name) const { return nlohmann::json::parse(read(name)); }
+  bool exists(const std::string& name) const { return std::filesystem::exists(folder_.path(name)); }
+  static bool has(const std::string& text, const std::string& part) { return contains(text, part); }
+
+  const TemporaryFolder folder_;
+};
+
+}  // namespace weft::testing

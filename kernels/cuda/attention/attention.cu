@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/attention_parts.cuh"
+#include "kernels/cuda/vector_access.cuh"
 
 namespace weft::cuda {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/cast.h"
-#include "kernels/cuda/vector_access.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 namespace {

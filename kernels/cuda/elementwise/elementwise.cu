@@ -1,12 +1,12 @@
 // Add, scale and row selection; see elementwise.h.
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/elementwise/elementwise.h"
-#include "kernels/cuda/vectorized_elementwise.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 namespace {
 
-struct Sum {
+struct SumOfTwo {
   __device__ void operator()(const float (&in)[2], float (&out)[1]) const { out[0] = in[0] + in[1]; }
 };
 
@@ -32,29 +32,17 @@ __global__ void select_row_kernel(const From* x, std::int64_t rows, std::int64_t
 }  // namespace
 
 void add(const Launch& launch, const Matrix& a, const Matrix& b, const Matrix& out) {
-  require_one_type(a, b, out);
   const auto views = cpu::common_shape(a, b, out);
-  with_float_type(a.dtype, [&]<class T>(T*) {
-    const Streams<T, 2, 1> streams{{stream_of<const T>(views[0]), stream_of<const T>(views[1])},
-                                   {stream_of<T>(views[2])}};
-    transform(launch, "add", views[0].rows, views[0].cols, streams, Sum{});
-  });
+  transform(launch, "add", std::array{views[0], views[1]}, std::array{views[2]}, SumOfTwo{});
 }
 
 void scale(const Launch& launch, const Matrix& x, float factor, const Matrix& out) {
-  require_one_type(x, out);
   const auto views = cpu::common_shape(x, out);
-  with_float_type(x.dtype, [&]<class T>(T*) {
-    const Streams<T, 1, 1> streams{{stream_of<const T>(views[0])}, {stream_of<T>(views[1])}};
-    transform(launch, "scale", views[0].rows, views[0].cols, streams, Multiple{factor});
-  });
+  transform(launch, "scale", std::array{views[0]}, std::array{views[1]}, Multiple{factor});
 }
 
 void zero(const Launch& launch, const Matrix& out) {
-  with_float_type(out.dtype, [&]<class T>(T*) {
-    const Streams<T, 1, 1> streams{{stream_of<const T>(out)}, {stream_of<T>(out)}};
-    transform(launch, "zero", out.rows, out.cols, streams, Nothing());
-  });
+  transform(launch, "zero", std::array{out}, std::array{out}, Nothing{});
 }
 
 void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index, const Matrix& out) {

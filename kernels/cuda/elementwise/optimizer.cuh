@@ -7,7 +7,7 @@
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/optimizer.h"
-#include "kernels/cuda/vector_access.cuh"
+#include "kernels/cuda/items.cuh"
 #include "kernels/optimizer_formula.h"
 
 namespace weft::cuda {

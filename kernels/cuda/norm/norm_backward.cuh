@@ -393,7 +393,7 @@ template <bool kCentered, bool kGiven>
 void backward(const Launch& launch, const BackwardTensors& t, float* dweight, float* dbias, bool accumulate) {
   constexpr int kSums = kCentered ? 2 : 1;
   const Matrix& residual = t.dresidual != nullptr ? *t.dresidual : t.dy;
-  require_same_dtype(t.x, t.weight, t.dy, *t.dx, residual);
+  require_one_type(t.x, t.weight, t.dy, *t.dx, residual);
   const bool wide = vectorizable(t.x) && vectorizable(t.weight) && vectorizable(t.dy) && vectorizable(*t.dx) &&
                     vectorizable(residual);
   auto* partials = reinterpret_cast<float*>(launch.scratch);

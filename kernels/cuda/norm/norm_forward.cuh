@@ -77,7 +77,7 @@ template <int kVectors>
 inline constexpr int forward_threads = kOneWarp<kVectors> ? static_cast<int>(kForwardThreads) : kMostThreads;
 template <class T, int kVectors>
 inline constexpr int forward_blocks = kOneWarp<kVectors> ? 65536 / static_cast<int>(kForwardThreads) /
-                                                               (38 + kVectors * 4 * Packed<T>::kWords)
+                                                               (38 + kVectors * 4 * Raw<T, kVector>::kWords)
                                                          : 1;
 
 // y may be x: a thread writes a piece after its last read.
@@ -179,7 +179,7 @@ struct ForwardTensors {
 template <bool kCentered, bool kOfParts>
 void forward(const Launch& launch, float eps, const ForwardTensors& t) {
   const Matrix& bias = kCentered ? *t.bias : t.weight;
-  require_same_dtype(t.x, t.weight, bias, t.y);
+  require_one_type(t.x, t.weight, bias, t.y);
   if (t.x.rows == 0) return;
   const bool wide = vectorizable(t.x) && vectorizable(t.weight) && vectorizable(bias) && vectorizable(t.y);
   with_float_type(t.x.dtype, [&](auto* type) {

@@ -58,7 +58,7 @@ void norm_forward_of_parts(const Launch& launch, std::int64_t parts, float eps, 
 }
 
 void norm_backward_sums(const Launch& launch, const NormPartTensors& norm, const Matrix& dy, const Matrix& sums) {
-  norm::require_same_dtype(norm.x, norm.weight, dy);
+  require_one_type(norm.x, norm.weight, dy);
   if (norm.x.rows == 0) return;
   if (norm.mean != nullptr) {
     backward_sums<true>(launch, norm, dy, sums.f32());

@@ -125,7 +125,7 @@ void transform(const Launch& launch, const char* name, const std::array<Matrix, 
   for (const Matrix& matrix : in) require_one_type(out[0], matrix), vectors = vectors && vectorizable(matrix);
   for (const Matrix& matrix : out) require_one_type(out[0], matrix), vectors = vectors && vectorizable(matrix);
   with_pieces(out[0].dtype, vectors, [&]<class T, int kWidth>(Pieces<T, kWidth>) {
-    Transform<T, kWidth, static_cast<int>(kIn), static_cast<int>(kOut), F> work{.f = f};
+    Transform<T, kWidth, static_cast<int>(kIn), static_cast<int>(kOut), F> work{{}, {}, {}, f};
     for (std::size_t k = 0; k < kIn; ++k) work.in[k] = stream_of<const T>(in[k]);
     for (std::size_t k = 0; k < kOut; ++k) work.out[k] = stream_of<T>(out[k]);
     for_items<2, kWidth>(launch, name, out[0].rows, out[0].cols, work);

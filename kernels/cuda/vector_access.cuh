@@ -18,9 +18,9 @@ inline constexpr int kVector = 8;  // elements of the widest piece
 template <class T, int kWidth>
 struct Raw {
   static constexpr int kBytes = kWidth * static_cast<int>(sizeof(T));
-  using Widest = std::conditional_t<sizeof(T) == 4, float4, uint4>;
-  using Word = std::conditional_t<kBytes >= 16, Widest, std::conditional_t<kBytes == 8, uint2, T>>;
-  using Part = std::conditional_t<sizeof(T) == 4, float, std::uint32_t>;  // one float or two bf16
+  using Word =
+      std::conditional_t<kWidth == 1, T,
+                         std::conditional_t<sizeof(T) == 4, float4, std::conditional_t<kBytes == 8, uint2, uint4>>>;
   static constexpr int kWords = kBytes / static_cast<int>(sizeof(Word));
 
   Word words[kWords];
@@ -40,43 +40,51 @@ __device__ inline void store(T* to, const Raw<T, kWidth>& raw) {
   for (int i = 0; i < raw.kWords; ++i) reinterpret_cast<typename Raw<T, kWidth>::Word*>(to)[i] = raw.words[i];
 }
 
+/// The numbers of a word, or of two bf16.
+template <class T>
+__device__ inline void unpack_word(T word, float* to) {
+  to[0] = to_float(word);
+}
+__device__ inline void unpack_word(const float4& word, float* to) {
+  to[0] = word.x, to[1] = word.y, to[2] = word.z, to[3] = word.w;
+}
+__device__ inline void unpack_word(std::uint32_t two, float* to) {
+  to[0] = __uint_as_float(two << 16);
+  to[1] = __uint_as_float(two & 0xffff0000U);
+}
+__device__ inline void unpack_word(const uint2& word, float* to) {
+  unpack_word(word.x, to), unpack_word(word.y, to + 2);
+}
+__device__ inline void unpack_word(const uint4& word, float* to) {
+  unpack_word(word.x, to), unpack_word(word.y, to + 2), unpack_word(word.z, to + 4), unpack_word(word.w, to + 6);
+}
+
 template <class T, int kWidth>
 __device__ inline void unpack(const Raw<T, kWidth>& raw, float (&to)[kWidth]) {
-  if constexpr (kWidth == 1) {
-    to[0] = to_float(raw.words[0]);
-  } else {
-    const auto* parts = reinterpret_cast<const typename Raw<T, kWidth>::Part*>(raw.words);
 #pragma unroll
-    for (int i = 0; i < raw.kBytes / 4; ++i) {
-      if constexpr (sizeof(T) == 4) {
-        to[i] = parts[i];
-      } else {
-        to[2 * i] = __uint_as_float(parts[i] << 16);
-        to[2 * i + 1] = __uint_as_float(parts[i] & 0xffff0000U);
-      }
-    }
-  }
+  for (int i = 0; i < raw.kWords; ++i) unpack_word(raw.words[i], to + i * (kWidth / raw.kWords));
 }
 
 /// Rounds and stores a piece.
 template <class T, int kWidth>
 __device__ inline void store(T* to, const float (&from)[kWidth]) {
-  Raw<T, kWidth> raw;
   if constexpr (kWidth == 1) {
-    raw.words[0] = from_float<T>(from[0]);
-  } else {
-    auto* parts = reinterpret_cast<typename Raw<T, kWidth>::Part*>(raw.words);
+    *to = from_float<T>(from[0]);
+  } else if constexpr (sizeof(T) == 4) {
 #pragma unroll
-    for (int i = 0; i < raw.kBytes / 4; ++i) {
-      if constexpr (sizeof(T) == 4) {
-        parts[i] = from[i];
-      } else {
-        const __nv_bfloat162 pair = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
-        parts[i] = *reinterpret_cast<const std::uint32_t*>(&pair);
-      }
+    for (int i = 0; i < kWidth; i += 4) {
+      *reinterpret_cast<float4*>(to + i) = make_float4(from[i], from[i + 1], from[i + 2], from[i + 3]);
     }
+  } else {
+    Raw<T, kWidth> raw;
+    auto* pairs = reinterpret_cast<std::uint32_t*>(raw.words);
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i) {
+      const __nv_bfloat162 pair = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
+      pairs[i] = *reinterpret_cast<const std::uint32_t*>(&pair);
+    }
+    store(to, raw);
   }
-  store(to, raw);
 }
 
 /// Loads a piece as fp32.

@@ -64,10 +64,6 @@ void attention_forward(const Launch& launch, const AttentionShape& shape, const 
   }
 }
 
-std::int64_t attention_forward_scratch_bytes(const AttentionShape& /*shape*/) {
-  return 0;
-}
-
 void attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,
                         const AttentionGradients& gradients) {
   if (!any_work(shape)) return;

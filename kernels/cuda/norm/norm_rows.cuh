@@ -146,8 +146,27 @@ class Row<T, 0, kWidth> {
   int cols_;
 };
 
+/// The type of the elements, and whether the norm is centered.
+template <class T, bool kCentered>
+struct Kind {};
+
+/// Calls body(Kind<T, kCentered>{}).
+template <class Body>
+void with_kind(DType dtype, bool centered, const Body& body) {
+  with_float_type(dtype, [&]<class T>(T*) { centered ? body(Kind<T, true>{}) : body(Kind<T, false>{}); });
+}
+
 template <int kNumber>
 using Number = std::integral_constant<int, kNumber>;
+
+/// Calls body(Number<n>{}), n from 1 to kMost.
+template <int kMost, class Body>
+void with_number(int n, const Body& body) {
+  if constexpr (kMost > 1) {
+    if (n < kMost) return with_number<kMost - 1>(n, body);
+  }
+  body(Number<kMost>{});
+}
 
 /// Calls body(Number<0>, Number<width>, teams), with teams for kernels that pass over their rows once.
 template <class Body>

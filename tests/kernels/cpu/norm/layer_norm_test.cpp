@@ -1,8 +1,7 @@
 // Layer normalisation against double precision and central differences.
-#include "kernels/cpu/norm/layer_norm.h"
-
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/norm/norm.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -68,9 +67,10 @@ TEST_P(LayerNorm, ForwardOfOddAndLargeShapes) {
     Tensor x = Tensor::random(dtype, rows, cols, 1, 2.0, padding), weight = Tensor::random(dtype, 1, cols, 2);
     Tensor bias = Tensor::random(dtype, 1, cols, 3), y(dtype, rows, cols, 2 * padding);
     Tensor mean(DType::f32, 1, rows), rstd(DType::f32, 1, rows);
+    const Matrix mean_view = mean.view(), shift = bias.view();
     testing::run_on_one_and_three_threads({}, {&y, &mean, &rstd}, [&](Workers& workers) {
-      layer_norm_forward(workers, static_cast<float>(kEps), x.view(), weight.view(), bias.view(), y.view(), mean.view(),
-                         rstd.view());
+      norm_forward(workers, static_cast<float>(kEps), {x.view(), weight.view(), &mean_view, rstd.view()}, &shift,
+                   y.view());
     });
     const Forward expected = forward(rows, cols, x.values(), weight.values(), bias.values());
     testing::expect_close(y.values(), expected.y, testing::tolerance_of(dtype), "y");
@@ -85,9 +85,9 @@ TEST_P(LayerNorm, ForwardKeepsAccuracyFarFromZero) {
   for (double& value : values) value = 1000.0 + 4.0 * std::round(value * 8.0);  // exact in bf16
   Tensor x(dtype, 1, 256, values), weight(dtype, 1, 256, Values(256, 1.0)), bias(dtype, 1, 256, Values(256, 0.0));
   Tensor y(dtype, 1, 256), mean(DType::f32, 1, 1), rstd(DType::f32, 1, 1);
+  const Matrix mean_view = mean.view(), shift = bias.view();
   Workers workers(1);
-  layer_norm_forward(workers, static_cast<float>(kEps), x.view(), weight.view(), bias.view(), y.view(), mean.view(),
-                     rstd.view());
+  norm_forward(workers, static_cast<float>(kEps), {x.view(), weight.view(), &mean_view, rstd.view()}, &shift, y.view());
   testing::expect_close(y.values(), forward(1, 256, x.values(), weight.values(), bias.values()).y,
                         testing::tolerance_of(dtype, 1e-5));
 }
@@ -108,11 +108,11 @@ TEST_P(LayerNorm, BackwardWithResidualAndAccumulation) {
           dbias.assign(testing::normal_values(cols, 6));
         }
         const Values dweight_before = dweight.values(), dbias_before = dbias.values();
-        const Matrix extra = dresidual.view();
+        const Matrix extra = dresidual.view(), mean_view = mean.view(), shift = dbias.view();
         testing::run_on_one_and_three_threads(
-            layer_norm_backward_scratch(rows, cols), {&dx, &dweight, &dbias}, [&](Workers& workers) {
-              layer_norm_backward(workers, x.view(), weight.view(), mean.view(), rstd.view(), dy.view(),
-                                  {dx.view(), dweight.view(), dbias.view(), residual ? &extra : nullptr, accumulate});
+            norm_backward_scratch(true, rows, cols), {&dx, &dweight, &dbias}, [&](Workers& workers) {
+              norm_backward(workers, {x.view(), weight.view(), &mean_view, rstd.view()}, dy.view(),
+                            {dx.view(), dweight.view(), &shift, residual ? &extra : nullptr, accumulate});
             });
         Backward expected = backward(rows, cols, x.values(), weight.values(), dy.values());
         if (residual) expected.dx = testing::plus(expected.dx, dresidual.values());
@@ -137,11 +137,11 @@ TEST_P(LayerNorm, BackwardMayWriteOverItsResidual) {
   Tensor mean(DType::f32, 1, rows, f.mean), rstd(DType::f32, 1, rows, f.rstd);
   Tensor dweight(DType::f32, 1, cols), dbias(DType::f32, 1, cols);
   const Values expected = testing::plus(backward(rows, cols, x.values(), weight.values(), dy.values()).dx, dx.values());
-  const Matrix in_place = dx.view();
+  const Matrix in_place = dx.view(), mean_view = mean.view(), shift = dbias.view();
   Workers workers(1);
-  workers.reserve(layer_norm_backward_scratch(rows, cols));
-  layer_norm_backward(workers, x.view(), weight.view(), mean.view(), rstd.view(), dy.view(),
-                      {in_place, dweight.view(), dbias.view(), &in_place, false});
+  workers.reserve(norm_backward_scratch(true, rows, cols));
+  norm_backward(workers, {x.view(), weight.view(), &mean_view, rstd.view()}, dy.view(),
+                {in_place, dweight.view(), &shift, &in_place, false});
   testing::expect_close(dx.values(), expected, testing::tolerance_of(dtype));
 }
 

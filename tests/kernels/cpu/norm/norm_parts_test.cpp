@@ -6,8 +6,6 @@
 #include <array>
 #include <tuple>
 
-#include "kernels/cpu/norm/layer_norm.h"
-#include "kernels/cpu/norm/rms_norm.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -55,7 +53,7 @@ struct Norm {
 
   std::vector<Tensor*> outputs() { return {&y, &mean, &rstd, &dx, &dweight, &dbias}; }
   std::int64_t part_cols() const { return shape.cols / shape.parts; }
-  Scratch scratch() const { return norm_backward_of_parts_scratch(centered, shape.rows, part_cols()); }
+  Scratch scratch() const { return norm_backward_scratch(centered, shape.rows, part_cols()); }
 
   // The work of all ranks that share rows, one rank after the other.
   void run_in_parts(Workers& workers, bool residual, bool accumulate) {
@@ -66,8 +64,8 @@ struct Norm {
     }
     const Matrix mean_view = mean.view();
     const auto part = [&](std::int64_t p) {
-      return NormPartTensors{x.columns(p * cols, cols), weight.columns(p * cols, cols), centered ? &mean_view : nullptr,
-                             rstd.view()};
+      return NormTensors{x.columns(p * cols, cols), weight.columns(p * cols, cols), centered ? &mean_view : nullptr,
+                         rstd.view()};
     };
     Values total(static_cast<std::size_t>(rows * numbers));
     for (std::int64_t p = 0; p < parts; ++p) {
@@ -88,18 +86,12 @@ struct Norm {
 
   void run_whole(bool residual, bool accumulate) {
     Workers workers(1);
-    workers.reserve(layer_norm_backward_scratch(shape.rows, shape.cols));
-    const Matrix extra = dresidual.view();
-    const Matrix* added = residual ? &extra : nullptr;
-    if (centered) {
-      layer_norm_forward(workers, kPartsEps, x.view(), weight.view(), bias.view(), y.view(), mean.view(), rstd.view());
-      layer_norm_backward(workers, x.view(), weight.view(), mean.view(), rstd.view(), dy.view(),
-                          {dx.view(), dweight.view(), dbias.view(), added, accumulate});
-    } else {
-      rms_norm_forward(workers, kPartsEps, x.view(), weight.view(), y.view(), rstd.view());
-      rms_norm_backward(workers, x.view(), weight.view(), rstd.view(), dy.view(),
-                        {dx.view(), dweight.view(), added, accumulate});
-    }
+    workers.reserve(norm_backward_scratch(centered, shape.rows, shape.cols));
+    const Matrix extra = dresidual.view(), mean_view = mean.view(), shift = bias.view(), dshift = dbias.view();
+    const NormTensors norm{x.view(), weight.view(), centered ? &mean_view : nullptr, rstd.view()};
+    norm_forward(workers, kPartsEps, norm, centered ? &shift : nullptr, y.view());
+    norm_backward(workers, norm, dy.view(),
+                  {dx.view(), dweight.view(), centered ? &dshift : nullptr, residual ? &extra : nullptr, accumulate});
   }
 };
 
@@ -222,8 +214,8 @@ TEST_P(NormParts, MayWriteOverTheirInputs) {
   Tensor statistics(DType::f32, 40, centered() ? 2 : 1), sums(DType::f32, 20, centered() ? 2 : 1), other = sums;
   const Matrix mean = in_place.mean.view();
   const auto part = [&](std::int64_t p) {
-    return NormPartTensors{in_place.x.columns(p * cols, cols), in_place.weight.columns(p * cols, cols),
-                           centered() ? &mean : nullptr, in_place.rstd.view()};
+    return NormTensors{in_place.x.columns(p * cols, cols), in_place.weight.columns(p * cols, cols),
+                       centered() ? &mean : nullptr, in_place.rstd.view()};
   };
   norm_backward_sums(workers, part(0), in_place.dy.columns(0, cols), sums.view());
   norm_backward_sums(workers, part(1), in_place.dy.columns(cols, cols), other.view());

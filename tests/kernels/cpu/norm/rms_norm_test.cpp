@@ -1,8 +1,7 @@
 // Root-mean-square normalisation against double precision and central differences.
-#include "kernels/cpu/norm/rms_norm.h"
-
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/norm/norm.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -62,7 +61,8 @@ TEST_P(RmsNorm, ForwardOfOddAndLargeShapes) {
     Tensor x = Tensor::random(dtype, rows, cols, 1, 2.0, padding), weight = Tensor::random(dtype, 1, cols, 2);
     Tensor y(dtype, rows, cols, 2 * padding), rstd(DType::f32, 1, rows);
     testing::run_on_one_and_three_threads({}, {&y, &rstd}, [&](Workers& workers) {
-      rms_norm_forward(workers, static_cast<float>(kRmsEps), x.view(), weight.view(), y.view(), rstd.view());
+      norm_forward(workers, static_cast<float>(kRmsEps), {x.view(), weight.view(), nullptr, rstd.view()}, nullptr,
+                   y.view());
     });
     testing::expect_close(y.values(), forward(rows, cols, x.values(), weight.values()), testing::tolerance_of(dtype));
     testing::expect_close(rstd.values(), rstd_of(rows, cols, x.values()), {1e-5, 1e-6}, "rstd");
@@ -82,9 +82,9 @@ TEST_P(RmsNorm, BackwardWithResidualAndAccumulation) {
         const Values before = dweight.values();
         const Matrix extra = dresidual.view();
         testing::run_on_one_and_three_threads(
-            rms_norm_backward_scratch(rows, cols), {&dx, &dweight}, [&](Workers& workers) {
-              rms_norm_backward(workers, x.view(), weight.view(), rstd.view(), dy.view(),
-                                {dx.view(), dweight.view(), residual ? &extra : nullptr, accumulate});
+            norm_backward_scratch(false, rows, cols), {&dx, &dweight}, [&](Workers& workers) {
+              norm_backward(workers, {x.view(), weight.view(), nullptr, rstd.view()}, dy.view(),
+                            {dx.view(), dweight.view(), nullptr, residual ? &extra : nullptr, accumulate});
             });
         RmsBackward expected = rms_backward(rows, cols, x.values(), weight.values(), dy.values());
         if (residual) expected.dx = testing::plus(expected.dx, dresidual.values());

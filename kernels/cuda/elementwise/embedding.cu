@@ -76,7 +76,8 @@ struct Embedding : ItemWork {
   }
 };
 
-// Scratch of embedding_backward: parts of one area, each 256-byte aligned.
+// Scratch of embedding_backward: parts of one area, each 256-byte aligned. CUB's own, whose size only it knows, is the
+// rest of the area.
 struct Sorting {
   static constexpr std::int64_t kAlignment = 256;
 
@@ -84,8 +85,7 @@ struct Sorting {
   std::int32_t *rows, *sorted_rows;
   std::int32_t* begins;  // [vocab + 1]: index of each token's first sorted row
   float* runs;           // sums of whole runs, [⌊rows/kRun⌋, cols]
-  std::byte* temporary;
-  std::size_t temporary_bytes;
+  std::byte* temporary;  // CUB's
   std::int64_t bytes = 0;
 
   Sorting(std::int64_t count, std::int64_t cols, std::int64_t vocab, std::byte* base) {
@@ -99,16 +99,15 @@ struct Sorting {
     part(sorted_rows, count);
     part(begins, vocab + 1);
     part(runs, count / kRun * cols);
-    temporary_bytes = 0;
-    check(sort(nullptr, temporary_bytes, count, vocab, nullptr), "embedding_backward: size of the sort");
-    part(temporary, static_cast<std::int64_t>(temporary_bytes));
+    part(temporary, 0);
   }
 
-  cudaError_t sort(void* area, std::size_t& area_bytes, std::int64_t count, std::int64_t vocab,
-                   cudaStream_t stream) const {
+  // Without an area: sets its size.
+  void sort(void* area, std::size_t& area_bytes, std::int64_t count, std::int64_t vocab, cudaStream_t stream) const {
     const int bits = std::bit_width(static_cast<std::uint64_t>(vocab));
-    return cub::DeviceRadixSort::SortPairs(area, area_bytes, tokens, sorted_tokens, rows, sorted_rows,
-                                           static_cast<int>(count), 0, bits, stream);
+    check(cub::DeviceRadixSort::SortPairs(area, area_bytes, tokens, sorted_tokens, rows, sorted_rows,
+                                          static_cast<int>(count), 0, bits, stream),
+          "embedding_backward: sort");
   }
 };
 
@@ -279,12 +278,14 @@ void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix
                         bool accumulate, const std::int64_t* coordinate) {
   const std::int64_t count = dout.rows, cols = dwte.cols, vocab = dwte.rows;
   if (vocab == 0 || cols == 0) return;
-  Sorting sorting(count, cols, vocab, launch.scratch);
+  const Sorting sorting(count, cols, vocab, launch.scratch);
   if (count > 0) {
     start("embedding_backward: rows", launch, number_rows_kernel, blocks_for(count, kElementwiseThreads),
           kElementwiseThreads, 0, tokens.i32(), count, vocab, coordinate, sorting.tokens, sorting.rows, launch.fault);
-    check(sorting.sort(sorting.temporary, sorting.temporary_bytes, count, vocab, launch.stream),
-          "embedding_backward: sort");
+    auto temporary_bytes = static_cast<std::size_t>(launch.scratch_bytes - sorting.bytes);
+    if (launch.part != LaunchPart::attributes) {
+      sorting.sort(sorting.temporary, temporary_bytes, count, vocab, launch.stream);
+    }
   }
   start("embedding_backward: begins", launch, find_begins_kernel, blocks_for(vocab + 1, kElementwiseThreads),
         kElementwiseThreads, 0, sorting.sorted_tokens, count, vocab, sorting.begins);
@@ -305,7 +306,10 @@ void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix
 }
 
 std::int64_t embedding_backward_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t vocab) {
-  return Sorting(rows, cols, vocab, nullptr).bytes;
+  const Sorting sorting(rows, cols, vocab, nullptr);
+  std::size_t temporary_bytes = 0;
+  sorting.sort(nullptr, temporary_bytes, rows, vocab, nullptr);
+  return sorting.bytes + static_cast<std::int64_t>(temporary_bytes);
 }
 
 void position_backward(const Launch& launch, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,

@@ -10,6 +10,7 @@ namespace weft::cuda {
 namespace {
 
 constexpr int kMostThreads = 1024, kSumThreads = 1024;
+constexpr std::int64_t kStatic = 1024;           // of a block's shared memory, at the most
 constexpr std::int64_t kShareable = 110 * 1024;  // two such rows fit into an H100's shared memory at once
 
 template <class T, int kWidth, bool kStaged>
@@ -62,14 +63,6 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-// The most dynamic shared memory that a block can have on the current device.
-std::int64_t dynamic_shared_bytes() {
-  int device = 0, bytes = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
-  return bytes - 1024;
-}
-
 }  // namespace
 
 void cross_entropy(const Launch& launch, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
@@ -79,9 +72,9 @@ void cross_entropy(const Launch& launch, std::int64_t vocab, const Matrix& logit
     const std::int64_t pieces = (vocab + kWidth - 1) / kWidth;
     const auto bytes = pieces * static_cast<std::int64_t>(sizeof(Raw<T, kWidth>));
     const int threads = row_threads(pieces, bytes > kShareable ? kMostThreads : kMostThreads / 2);
-    const bool staged = grad_scale != nullptr && bytes <= dynamic_shared_bytes();
+    const bool staged = grad_scale != nullptr && bytes <= launch.shared_bytes - kStatic;
     const auto kernel = staged ? cross_entropy_kernel<T, kWidth, true> : cross_entropy_kernel<T, kWidth, false>;
-    if (staged) {
+    if (staged && launch.part != LaunchPart::kernels) {
       check(
           cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
           "cudaFuncSetAttribute");

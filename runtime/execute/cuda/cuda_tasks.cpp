@@ -35,6 +35,7 @@ namespace {
 
 using cpu::Matrix;
 using cuda::Launch;
+using cuda::LaunchPart;
 
 // cuDNN's plan for a task, if it has one.
 struct PreparedAttention {
@@ -214,33 +215,37 @@ class CudaTaskOf final : public CudaTask {
       : operation_(operation),
         slots_(std::move(slots)),
         prepared_(Preparation{libraries}(call())),
-        scratch_bytes_(ScratchOf{libraries}(call())) {}
+        scratch_bytes_(ScratchOf{libraries}(call())),
+        shared_bytes_(libraries.shared_bytes()) {}
 
   std::int64_t scratch_bytes() const override { return scratch_bytes_; }
 
   void bind(std::byte* scratch) override {
     scratch_ = scratch;
     if constexpr (std::is_same_v<PreparedFor<Op>, PreparedAttention>) {
-      if (prepared_.plan == nullptr) return;
-      bound_ = prepared_.plan->bind(pointers_of(call(), scratch));
+      if (prepared_.plan != nullptr) bound_ = prepared_.plan->bind(pointers_of(call(), scratch));
     }
+    constexpr bool kByLibrary = std::is_same_v<Op, graph::Gemm>;
+    if (!kByLibrary && !bound_)
+      run({nullptr, scratch_, nullptr, scratch_bytes_, shared_bytes_, LaunchPart::attributes});
   }
 
   graph::Operation operation() const override { return operation_; }
   std::span<const Matrix> slots() const override { return slots_; }
 
   void run(cudaStream_t stream, cuda::Fault* fault) const override {
-    const Launch launch{stream, scratch_, fault};
-    Run<PreparedFor<Op>>{{launch}, prepared_, bound_}(call());
+    run({stream, scratch_, fault, scratch_bytes_, shared_bytes_, LaunchPart::kernels});
   }
 
  private:
   Call<Op> call() const { return {operation_, slots_}; }
+  void run(const Launch& launch) const { Run<PreparedFor<Op>>{{launch}, prepared_, bound_}(call()); }
 
   Op operation_;
   std::vector<Matrix> slots_;
   PreparedFor<Op> prepared_;
   std::int64_t scratch_bytes_;
+  int shared_bytes_;
   std::optional<cuda::CudnnAttention::Bound> bound_;
   std::byte* scratch_ = nullptr;
 };
@@ -302,8 +307,11 @@ std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks
   return nullptr;
 }
 
-CudaLibraries::~CudaLibraries() {
-  for (auto& [values, memory] : constants_) cudaFree(memory);
+CudaLibraries::CudaLibraries(CudaSettings settings) : settings_(std::move(settings)) {
+  int device = 0;
+  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+  cuda::check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+              "cudaDeviceGetAttribute");
 }
 
 const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout& layout, bool backward) {
@@ -317,12 +325,8 @@ const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout
 
 const float* CudaLibraries::constants(const std::vector<float>& values) {
   const auto [found, fresh] = constants_.try_emplace(values, nullptr);
-  if (fresh) {
-    cuda::check(cudaMalloc(reinterpret_cast<void**>(&found->second), values.size() * sizeof(float)), "cudaMalloc");
-    cuda::check(cudaMemcpy(found->second, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice),
-                "cudaMemcpy");
-  }
-  return found->second;
+  if (fresh) found->second = cuda::on_device(std::as_bytes(std::span(values)));
+  return reinterpret_cast<const float*>(found->second.get());
 }
 
 std::int64_t cuda_scratch_bytes(const graph::Operation& operation, const std::vector<cpu::Matrix>& arguments,

@@ -13,7 +13,6 @@
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/elementwise/activation.h"
-#include "kernels/cpu/elementwise/cast.h"
 #include "kernels/cpu/elementwise/columns.h"
 #include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"

@@ -14,7 +14,6 @@
 #include "kernels/cpu/attention/attention_decode.h"
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/elementwise/activation.h"
-#include "kernels/cpu/elementwise/cast.h"
 #include "kernels/cpu/elementwise/columns.h"
 #include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"

@@ -167,9 +167,7 @@ GemmTrial GemmTrials::run(const GemmProblem& problem) {
   cpu::Scratch scratch;
   for (const cpu::GemmMethod& method : methods) {
     prepared.emplace_back(problem.shape(), operands.arguments(), method, options_.bf16);
-    const cpu::Scratch one = prepared.back().scratch();
-    scratch.worker_bytes = std::max(scratch.worker_bytes, one.worker_bytes);
-    scratch.shared_bytes = std::max(scratch.shared_bytes, one.shared_bytes);
+    scratch = larger(scratch, prepared.back().scratch());
   }
   workers_.reserve(scratch);
 

@@ -19,7 +19,6 @@
 #include "kernels/cuda/attention/cudnn_attention.h"
 #include "kernels/cuda/elementwise/activation.h"
 #include "kernels/cuda/elementwise/elementwise.h"
-#include "kernels/cuda/gemm/bias_gradient.h"
 #include "kernels/cuda/gemm/gemm.h"
 
 namespace weft::bench {

@@ -13,7 +13,6 @@
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/elementwise/activation.h"
-#include "kernels/cpu/elementwise/cast.h"
 #include "kernels/cpu/elementwise/columns.h"
 #include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"
@@ -25,9 +24,8 @@
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
 #include "kernels/cpu/norm/head_norm.h"
-#include "kernels/cpu/norm/layer_norm.h"
+#include "kernels/cpu/norm/norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
-#include "kernels/cpu/norm/rms_norm.h"
 
 namespace weft::cpu {
 namespace {
@@ -204,27 +202,27 @@ class Cases {
       const Matrix x = tensor(rows, cols), y = tensor(rows, cols), weight = tensor(1, cols), bias = tensor(1, cols);
       const Matrix mean = single(1, rows), rstd = single(1, rows);
       return KernelCase{{}, {bytes_of(x), bytes_of(y), bytes_of(y)}, {}, [=](Workers& w) {
-                          layer_norm_forward(w, 1e-5F, x, weight, bias, y, mean, rstd);
+                          norm_forward(w, 1e-5F, {x, weight, &mean, rstd}, &bias, y);
                         }};
     });
     shapes("layer_norm_backward", 768, [this](auto rows, auto cols) {
       const Matrix x = tensor(rows, cols), dy = tensor(rows, cols), dx = tensor(rows, cols), weight = tensor(1, cols);
       const Matrix mean = single(1, rows), rstd = single(1, rows, true), dw = single(1, cols), db = single(1, cols);
-      return KernelCase{{}, {3 * bytes_of(x), bytes_of(x)}, layer_norm_backward_scratch(rows, cols), [=](Workers& w) {
-                          layer_norm_backward(w, x, weight, mean, rstd, dy, {dx, dw, db, &dx, true});
+      return KernelCase{{}, {3 * bytes_of(x), bytes_of(x)}, norm_backward_scratch(true, rows, cols), [=](Workers& w) {
+                          norm_backward(w, {x, weight, &mean, rstd}, dy, {dx, dw, &db, &dx, true});
                         }};
     });
     shapes("rms_norm_forward", 768, [this](auto rows, auto cols) {
       const Matrix x = tensor(rows, cols), y = tensor(rows, cols), weight = tensor(1, cols), rstd = single(1, rows);
       return KernelCase{{}, {bytes_of(x), bytes_of(y), bytes_of(y)}, {}, [=](Workers& w) {
-                          rms_norm_forward(w, 1e-5F, x, weight, y, rstd);
+                          norm_forward(w, 1e-5F, {x, weight, nullptr, rstd}, nullptr, y);
                         }};
     });
     shapes("rms_norm_backward", 768, [this](auto rows, auto cols) {
       const Matrix x = tensor(rows, cols), dy = tensor(rows, cols), dx = tensor(rows, cols), weight = tensor(1, cols);
       const Matrix rstd = single(1, rows, true), dw = single(1, cols);
-      return KernelCase{{}, {3 * bytes_of(x), bytes_of(x)}, rms_norm_backward_scratch(rows, cols), [=](Workers& w) {
-                          rms_norm_backward(w, x, weight, rstd, dy, {dx, dw, &dx, true});
+      return KernelCase{{}, {3 * bytes_of(x), bytes_of(x)}, norm_backward_scratch(false, rows, cols), [=](Workers& w) {
+                          norm_backward(w, {x, weight, nullptr, rstd}, dy, {dx, dw, nullptr, &dx, true});
                         }};
     });
   }
@@ -255,7 +253,7 @@ class Cases {
       const std::int64_t numbers = centered ? 2 : 1;
       struct Tensors {
         Matrix x, weight, mean, rstd, statistics;
-        NormPartTensors norm(bool with_mean) const { return {x, weight, with_mean ? &mean : nullptr, rstd}; }
+        NormTensors norm(bool with_mean) const { return {x, weight, with_mean ? &mean : nullptr, rstd}; }
       };
       const auto tensors = [this, numbers](std::int64_t rows, std::int64_t cols) {
         return Tensors{tensor(rows, cols), tensor(1, cols), single(1, rows), single(1, rows, true),
@@ -284,13 +282,11 @@ class Cases {
       shapes(norm + "_backward_of_parts", 384, [=, this](auto rows, auto cols) {
         const Tensors t = tensors(rows, cols);
         const Matrix dy = tensor(rows, cols), dx = tensor(rows, cols), dw = single(1, cols), db = single(1, cols);
-        return KernelCase{{},
-                          {3 * bytes_of(dy), bytes_of(dx)},
-                          norm_backward_of_parts_scratch(centered, rows, cols),
-                          [=](Workers& w) {
-                            norm_backward_of_parts(w, 2, t.norm(centered), dy, t.statistics,
-                                                   {dx, dw, centered ? &db : nullptr, &dx, true});
-                          }};
+        return KernelCase{
+            {}, {3 * bytes_of(dy), bytes_of(dx)}, norm_backward_scratch(centered, rows, cols), [=](Workers& w) {
+              norm_backward_of_parts(w, 2, t.norm(centered), dy, t.statistics,
+                                     {dx, dw, centered ? &db : nullptr, &dx, true});
+            }};
       });
     }
   }

@@ -105,7 +105,7 @@ void differentiate_norms(Lowering& low, const HeadNorms& norms, const Heads& in,
               {"rstd", low.read(rstd)},
               {"dy", graph::read(dy)},
               {"dx", graph::write(dx)},
-              {"dweight", dw.accumulate ? low.read_write(dw.tensor) : low.write(dw.tensor)}});
+              {"dweight", low.result(dw)}});
   };
   emit("q_norm_dx", local.heads, in.q, dnormed.q, grad.q, *norms.q_weight, norms.q_rstd);
   emit("k_norm_dx", local.kv_heads, in.k, dnormed.k, grad.k, *norms.k_weight, norms.k_rstd);

@@ -1,5 +1,6 @@
 #include "ops/communication.h"
 
+#include <array>
 #include <map>
 #include <string>
 #include <tuple>
@@ -16,27 +17,9 @@ bool has(std::string_view name, std::string_view part) {
 }  // namespace
 
 std::string_view to_string(ModelPart part) {
-  switch (part) {
-    case ModelPart::linear:
-      return "linear";
-    case ModelPart::biases:
-      return "biases";
-    case ModelPart::attention:
-      return "attention";
-    case ModelPart::norms:
-      return "norms";
-    case ModelPart::embedding:
-      return "embedding";
-    case ModelPart::head:
-      return "head";
-    case ModelPart::loss:
-      return "loss";
-    case ModelPart::optimizer:
-      return "optimizer";
-    case ModelPart::stages:
-      return "stages";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 9> kNames = {"linear", "biases", "attention", "norms", "embedding",
+                                                      "head",   "loss",   "optimizer", "stages"};
+  return kNames.at(static_cast<std::size_t>(part));
 }
 
 ModelPart part_of(const graph::Task& task) {

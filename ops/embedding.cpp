@@ -34,12 +34,12 @@ Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64
     l.emit("embedding_dw", graph::EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded},
            {{"tokens", graph::read(tokens)},
             {"dout", l.read(dout)},
-            {"dwte", dwte.accumulate ? l.read_write(dwte.tensor) : l.write(dwte.tensor)},
+            {"dwte", l.result(dwte)},
             {"coordinate", graph::access_if(sharded, [&] { return coordinate(l, graph::Axis::y); })}});
     if (learned) {
       const auto dwpe = l.gradient_slot(*wpe);
       l.emit("position_dw", graph::PositionBackward{rows, cols, seq_len, model.context, dwpe.accumulate},
-             {{"dout", l.read(dout)}, {"dwpe", dwpe.accumulate ? l.read_write(dwpe.tensor) : l.write(dwpe.tensor)}});
+             {{"dout", l.read(dout)}, {"dwpe", l.result(dwpe)}});
     }
   });
   return out;

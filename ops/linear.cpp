@@ -65,10 +65,6 @@ graph::View weight_view(const LinearLayout& layout, graph::TensorId matrix, cons
   return {matrix, block.row * stride + in * layout.in_cols, block.cols, layout.in_cols, stride};
 }
 
-graph::Access add_or_write(const graph::View& view, bool accumulate) {
-  return accumulate ? graph::read_write(view) : graph::write(view);
-}
-
 // The input, block by block, and the outputs or their gradients, for an adapter.
 std::vector<graph::View> input_views(const LinearLayout& layout, graph::TensorId input) {
   std::vector<graph::View> views;
@@ -102,7 +98,7 @@ graph::TensorId input_gradient(Lowering& low, const LinearLayout& layout, const 
       low.emit("gemm_dx" + layout.name(b, in), gemm,
                {{"A", graph::read(block_view(dy[block.output], block.index, rows, block.cols))},
                 {"B", graph::read(weight_view(layout, matrix, block, in))},
-                {"C", add_or_write(block_view(dx, in, rows, cols), b > 0)}});
+                {"C", Lowering::result(block_view(dx, in, rows, cols), b > 0)}});
     }
     if (adapter.used()) add_adapter_input_gradient(low, adapter, dhidden, in, block_view(dx, in, rows, cols));
   }
@@ -126,7 +122,7 @@ void add_weight_gradients(Lowering& low, const LinearLayout& layout, const std::
                graph::Gemm{block.cols, layout.in_cols, rows, true, false, dw.accumulate},
                {{"A", graph::read(dout)},
                 {"B", graph::read(block_view(input, in, rows, layout.in_cols))},
-                {"C", add_or_write(weight_view(layout, dw.tensor, block, in), dw.accumulate)}});
+                {"C", Lowering::result(weight_view(layout, dw.tensor, block, in), dw.accumulate)}});
     }
   }
   if (bias == nullptr) return;
@@ -136,7 +132,7 @@ void add_weight_gradients(Lowering& low, const LinearLayout& layout, const std::
     low.emit("bias_grad" + (layout.blocks.size() == 1 ? "" : fmt::format(".o{}", b)),
              graph::BiasGradient{rows, block.cols, db.accumulate},
              {{"dy", graph::read(block_view(dy[block.output], block.index, rows, block.cols))},
-              {"db", add_or_write(low.elements(db.tensor, block.row, block.cols), db.accumulate)}});
+              {"db", Lowering::result(low.elements(db.tensor, block.row, block.cols), db.accumulate)}});
   }
 }
 
@@ -169,7 +165,7 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
       low.emit("gemm" + layout.name(b, in), gemm,
                {{"A", graph::read(block_view(input, in, rows, layout.in_cols))},
                 {"B", graph::read(weight_view(layout, matrix, block, in))},
-                {"C", add_or_write(out, in > 0)},
+                {"C", Lowering::result(out, in > 0)},
                 {"bias", graph::access_if(gemm.has_bias, [&] { return graph::read(bias_view()); })}});
     }
     if (bias != nullptr && reduces) {

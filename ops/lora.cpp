@@ -9,10 +9,6 @@
 namespace weft::ops {
 namespace {
 
-graph::Access accumulated(const graph::View& view, bool accumulate) {
-  return accumulate ? graph::read_write(view) : graph::write(view);
-}
-
 // Block `in` of the columns of a matrix shaped like A, for inputs of `cols` columns.
 graph::View a_view(const Lowering& low, graph::TensorId matrix, std::int64_t in, std::int64_t cols) {
   return low.columns(matrix, in * cols, cols);
@@ -78,7 +74,7 @@ graph::TensorId add_adapter(Lowering& low, const Adapter& adapter, std::span<con
     low.emit("gemm_a" + block_name(blocks, in), gemm,
              {{"A", graph::read(input)},
               {"B", graph::read(a_view(low, adapter.a->tensor, in, cols))},
-              {"C", accumulated(low.view(product), in > 0)}});
+              {"C", Lowering::result(low.view(product), in > 0)}});
   }
   const graph::TensorId hidden = scaled(low, adapter, "scale", product, rows);
   for_each_part(
@@ -107,7 +103,7 @@ graph::TensorId adapter_gradient(Lowering& low, const Adapter& adapter, std::spa
         low.emit("gemm_dhidden" + name, gemm,
                  {{"A", graph::read(part)},
                   {"B", graph::read(b_view(adapter, adapter.b->tensor, row, count))},
-                  {"C", accumulated(hidden_view(low, adapter, product, stored), gemm.accumulate)}});
+                  {"C", Lowering::result(hidden_view(low, adapter, product, stored), gemm.accumulate)}});
       });
   return scaled(low, adapter, "scale", product, rows);
 }
@@ -135,7 +131,7 @@ void add_adapter_weight_gradients(Lowering& low, const Adapter& adapter, graph::
     low.emit("gemm_da" + block_name(blocks, in), graph::Gemm{adapter.width(), cols, rows, true, false, da.accumulate},
              {{"A", low.read(dhidden)},
               {"B", graph::read(input)},
-              {"C", accumulated(a_view(low, da.tensor, in, cols), da.accumulate)}});
+              {"C", Lowering::result(a_view(low, da.tensor, in, cols), da.accumulate)}});
   }
   for_each_part(
       adapter, doutputs,
@@ -143,7 +139,7 @@ void add_adapter_weight_gradients(Lowering& low, const Adapter& adapter, graph::
         low.emit("gemm_db" + name, graph::Gemm{count, adapter.rank, rows, true, false, db.accumulate},
                  {{"A", graph::read(part)},
                   {"B", graph::read(hidden_view(low, adapter, hidden, stored))},
-                  {"C", accumulated(b_view(adapter, db.tensor, row, count), db.accumulate)}});
+                  {"C", Lowering::result(b_view(adapter, db.tensor, row, count), db.accumulate)}});
       });
 }
 

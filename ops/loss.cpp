@@ -38,7 +38,7 @@ void cross_entropy(Lowering& low, Value logits, graph::View targets, graph::View
   low.emit("loss_sum", graph::LossSum{rows, !first, owned},
            {{"losses", low.read(losses)},
             {"targets", graph::read(targets)},
-            {"sums", first ? graph::write(sums) : graph::read_write(sums)},
+            {"sums", Lowering::result(sums, !first)},
             {"replica", graph::access_if(owned, [&] { return coordinate(low, CoordinateIndex::xy); })}});
   low.record({}, [=](Lowering& l) { l.set_gradient(logits, logits.tensor); });
 }

@@ -110,6 +110,10 @@ class Lowering {
   graph::Access read(graph::TensorId id) const { return {view(id), graph::AccessMode::read}; }
   graph::Access write(graph::TensorId id) const { return {view(id), graph::AccessMode::write}; }
   graph::Access read_write(graph::TensorId id) const { return {view(id), graph::AccessMode::read_write}; }
+  /// Of a task that writes the elements, or adds to them.
+  static graph::Access result(const graph::View& view, bool adds) {
+    return adds ? graph::read_write(view) : graph::write(view);
+  }
 
   // -- tasks ----------------------------------------------------------------------------------------------------------
   /// Emits a task; the accesses are given by the names of the operation's schema, in any order, without absent
@@ -153,6 +157,7 @@ class Lowering {
     bool accumulate;
   };
   GradientSlot gradient_slot(Parameter& parameter);
+  graph::Access result(const GradientSlot& slot) const { return result(view(slot.tensor), slot.accumulate); }
   /// The gradient so far. The next contribution begins another, in a tensor of the parameter's gradient_name: the same
   /// again, or another by then.
   graph::TensorId take_gradient(Parameter& parameter);

@@ -5,10 +5,6 @@
 namespace weft::ops {
 namespace {
 
-graph::Access slot_access(const Lowering& low, const Lowering::GradientSlot& slot) {
-  return slot.accumulate ? low.read_write(slot.tensor) : low.write(slot.tensor);
-}
-
 Value layer_norm(Lowering& low, Value x, Parameter& weight, Parameter& bias) {
   const Value y{low.activation("out", x.rows, x.cols), x.rows, x.cols};
   const graph::TensorId mean = low.scratch("mean", DType::f32, {x.rows}, graph::Role::activation);
@@ -31,8 +27,8 @@ Value layer_norm(Lowering& low, Value x, Parameter& weight, Parameter& bias) {
             {"rstd", l.read(rstd)},
             {"dy", l.read(l.gradient(y))},
             {"dx", l.write(dx)},
-            {"dweight", slot_access(l, dw)},
-            {"dbias", slot_access(l, db)},
+            {"dweight", l.result(dw)},
+            {"dbias", l.result(db)},
             {"dresidual", graph::access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
@@ -57,7 +53,7 @@ Value rms_norm(Lowering& low, Value x, Parameter& weight) {
             {"rstd", l.read(rstd)},
             {"dy", l.read(l.gradient(y))},
             {"dx", l.write(dx)},
-            {"dweight", slot_access(l, dw)},
+            {"dweight", l.result(dw)},
             {"dresidual", graph::access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });
@@ -114,8 +110,8 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
             {"dy", l.read(dy)},
             {"sums", l.read(sums)},
             {"dx", l.write(dx)},
-            {"dweight", slot_access(l, dw)},
-            {"dbias", graph::access_if(centered, [&] { return slot_access(l, l.gradient_slot(*bias)); })},
+            {"dweight", l.result(dw)},
+            {"dbias", graph::access_if(centered, [&] { return l.result(l.gradient_slot(*bias)); })},
             {"dresidual", graph::access_if(residual.has_value(), [&] { return l.read(*residual); })}});
     l.set_gradient(x, dx);
   });

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <stdexcept>
+#include <tuple>
 #include <type_traits>
 
 #include "kernels/cpu/matrix.h"
@@ -104,22 +105,37 @@ std::array<Matrix, sizeof...(Matrices)> common_shape(const Matrices&... matrices
   return views;
 }
 
-/// Hands out 64-byte aligned parts of a scratch area. `bytes` returns the size of a part, for adding up the bytes to
-/// reserve.
+/// Calls piece(n, pointers…) with n adjacent elements at one place of each matrix, so that the pieces cover them all.
+/// The matrices have one float dtype and equal element counts.
+template <class Piece, class... Matrices>
+void for_elements(Workers& workers, const Piece& piece, const Matrices&... matrices) {
+  const auto views = common_shape(matrices...);
+  const auto run = [&]<class T>(std::type_identity<T>) {
+    for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
+      std::apply([&](const auto&... view) { piece(n, (elements<T>(view, row) + begin)...); }, views);
+    });
+  };
+  with_element_type(run, matrices...);
+}
+
+/// Hands out 64-byte aligned parts of a scratch area; null pointers, to add up the bytes, where there is no area yet.
 class ScratchParts {
  public:
-  explicit ScratchParts(std::byte* begin) : next_(begin) {}
+  explicit ScratchParts(std::byte* begin) : begin_(begin) {}
   float* floats(std::int64_t count) {
-    auto* part = reinterpret_cast<float*>(next_);
-    next_ += bytes(count);
+    auto* part = begin_ != nullptr ? reinterpret_cast<float*>(begin_ + used_) : nullptr;
+    used_ += bytes(count);
     return part;
   }
+  std::size_t used() const { return used_; }
+  /// Of a part.
   static constexpr std::size_t bytes(std::int64_t floats) {
     return static_cast<std::size_t>(round_up(floats, 16)) * sizeof(float);
   }
 
  private:
-  std::byte* next_;
+  std::byte* begin_;
+  std::size_t used_ = 0;
 };
 
 }  // namespace weft::cpu

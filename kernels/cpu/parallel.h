@@ -4,6 +4,7 @@
 // and many give the same bits. Scratch memory is reserved before the first step.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,11 @@ void prepare_thread();
 /// Scratch bytes that a kernel needs: private to each worker, and shared by its chunks.
 struct Scratch {
   std::size_t worker_bytes = 0, shared_bytes = 0;
+
+  /// Enough for either kernel.
+  friend Scratch larger(const Scratch& a, const Scratch& b) {
+    return {std::max(a.worker_bytes, b.worker_bytes), std::max(a.shared_bytes, b.shared_bytes)};
+  }
 };
 
 /// Refers to a callable that takes a chunk's number. It owns and allocates nothing (for most lambdas a std::function

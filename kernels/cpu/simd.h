@@ -438,6 +438,30 @@ inline void for_vectors(std::int64_t n, Piece&& piece) {
   if (i < n) piece(i, PartialVector{n - i});
 }
 
+/// Calls step(i, k, vectors…) with kLanes elements of each of `in…`: of whole pairs of vectors in load_pair's order, k
+/// = 0 and 1, then of the other elements with k = 0.
+template <class Step, class... In>
+inline void for_pairs(std::int64_t n, const Step& step, const In&... in) {
+  std::int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    [&](auto... pair) {
+      step(i, 0, pair.first...);
+      step(i + kLanes, 1, pair.second...);
+    }(load_pair(in + i)...);
+  }
+  const std::int64_t rest = i;
+  for_vectors(n - rest, [&](std::int64_t j, auto lanes) { step(rest + j, 0, lanes.load(in + (rest + j))...); });
+}
+
+/// to[rows, cols] = from, converted.
+template <class From, class To>
+inline void convert_rows(const From* from, std::int64_t from_stride, std::int64_t rows, std::int64_t cols, To* to,
+                         std::int64_t to_stride) {
+  for (std::int64_t row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
+  }
+}
+
 /// Σ term(i, lanes) with four independent accumulators, added in a fixed order. Terms of lanes past the end must be 0.
 template <class Term>
 inline float sum_vectors(std::int64_t n, Term&& term) {

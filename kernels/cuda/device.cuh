@@ -1,5 +1,5 @@
-// Shared by the CUDA kernels: 16-byte loads and stores of eight numbers as fp32, sums over warps and blocks in a fixed
-// order, and dispatch on the element type.
+// Shared by the CUDA kernels: numbers as fp32, sums over warps and blocks in a fixed order, and dispatch on the element
+// type.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,7 +14,6 @@
 namespace weft::cuda {
 
 inline constexpr int kWarp = 32;
-inline constexpr int kVector = 8;  // elements that a thread loads or stores at once
 
 __device__ inline float to_float(float x) {
   return x;
@@ -31,76 +30,45 @@ __device__ inline T from_float(float x) {
   }
 }
 
-/// Loads eight adjacent elements; `from` must be 16-byte aligned.
-__device__ inline void load8(const float* from, float (&to)[8]) {
-  const float4 low = reinterpret_cast<const float4*>(from)[0], high = reinterpret_cast<const float4*>(from)[1];
-  to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
-  to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
-}
-__device__ inline void load8(const __nv_bfloat16* from, float (&to)[8]) {
-  const uint4 bits = *reinterpret_cast<const uint4*>(from);
-  const std::uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+/// Every lane gets the sum (or another combination) of its group of kLanes lanes: a butterfly, so that the order of
+/// additions is fixed.
+template <int kLanes, class Number, class Combine>
+__device__ inline Number over_lanes(Number x, const Combine& combine) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000U);
-  }
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) x = combine(x, __shfl_xor_sync(0xffffffffU, x, offset));
+  return x;
 }
-__device__ inline void store8(float* to, const float (&from)[8]) {
-  reinterpret_cast<float4*>(to)[0] = make_float4(from[0], from[1], from[2], from[3]);
-  reinterpret_cast<float4*>(to)[1] = make_float4(from[4], from[5], from[6], from[7]);
-}
-__device__ inline void store8(__nv_bfloat16* to, const float (&from)[8]) {
-  std::uint32_t words[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
-    words[i] = *reinterpret_cast<const std::uint32_t*>(&pair);
+struct Sum {
+  template <class Number>
+  __device__ Number operator()(Number a, Number b) const {
+    return a + b;
   }
-  *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+};
+struct Largest {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+template <class Number>
+__device__ inline Number warp_sum(Number x) {
+  return over_lanes<kWarp>(x, Sum{});
 }
 
-/// Every lane gets the sum of all 32 lanes: a butterfly, so that the order of additions is fixed.
-__device__ inline float warp_sum(float x) {
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffU, x, offset);
-  return x;
+/// Every thread of the block gets the combination over the block; `nothing` changes none. All threads must call; their
+/// number is a multiple of 32. `shared` holds 32 numbers and may be reused at once.
+template <class Number, class Combine>
+__device__ inline Number over_block(Number x, Number nothing, Number* shared, const Combine& combine) {
+  x = over_lanes<kWarp>(x, combine);
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
+  __syncthreads();
+  if (lane == 0) shared[warp] = x;
+  __syncthreads();
+  return over_lanes<kWarp>(lane < warps ? shared[lane] : nothing, combine);
 }
-__device__ inline double warp_sum(double x) {
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffU, x, offset);
-  return x;
-}
-__device__ inline float warp_max(float x) {
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, offset));
-  return x;
-}
-
-/// Every thread of the block gets the sum over the block. All threads must call; their number is a multiple of 32.
-/// `shared` holds 32 numbers and may be reused at once.
 template <class Number>
 __device__ inline Number block_sum(Number x, Number* shared) {
-  x = warp_sum(x);
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
-  __syncthreads();
-  if (lane == 0) shared[warp] = x;
-  __syncthreads();
-  return warp_sum(lane < warps ? shared[lane] : Number{0});
+  return over_block(x, Number{0}, shared, Sum{});
 }
 __device__ inline float block_max(float x, float* shared) {
-  x = warp_max(x);
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp;
-  __syncthreads();
-  if (lane == 0) shared[warp] = x;
-  __syncthreads();
-  return warp_max(lane < warps ? shared[lane] : -INFINITY);
-}
-
-/// Whether rows of `matrix` can be read and written eight elements at a time.
-inline bool vectorizable(const Matrix& matrix) {
-  return matrix.cols % kVector == 0 && matrix.row_stride % kVector == 0 &&
-         reinterpret_cast<std::uintptr_t>(matrix.data) % 16 == 0;
+  return over_block(x, -INFINITY, shared, Largest{});
 }
 
 /// Calls `body` with a null pointer of the element type for `dtype`; std::logic_error unless it is a float dtype.

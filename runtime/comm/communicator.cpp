@@ -3,23 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
 
 namespace weft::comm {
 
 std::string_view to_string(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return "all_reduce";
-    case CollectiveKind::reduce_scatter:
-      return "reduce_scatter";
-    case CollectiveKind::all_gather:
-      return "all_gather";
-    case CollectiveKind::broadcast:
-      return "broadcast";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "reduce_scatter", "all_gather", "broadcast"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 void run_blocking(Communicator& communicator, const CollectiveCall& call) {

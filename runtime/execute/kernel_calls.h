@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <type_traits>
 
 #include "graph/operation.h"
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/matrix.h"
-#include "kernels/cpu/norm/norm_parts.h"
+#include "kernels/cpu/norm/norm.h"
 #include "runtime/execute/task_arguments.h"
 
 namespace weft::execute {
@@ -28,11 +27,18 @@ inline float factor_of(const graph::Rope& op) {
   return op.attention_factor != 0.0F ? op.attention_factor : 1.0F;
 }
 
+inline cpu::AttentionShape shape_of(const auto& op) {
+  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window};
+}
+inline cpu::DecodeShape shape_of(const graph::AttentionDecode& op) {
+  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context, op.window};
+}
+
 /// The tensors of attention and of its gradient; document_starts only if the operation has them.
 template <class Op>
-cpu::AttentionTensors tensors_of(const NamedArguments<Op>& a) {
-  const cpu::Matrix* starts = a.find("document_starts");
-  return {a["q"], a["k"], a["v"], a["out"], a["log_sum_exp"], starts != nullptr ? starts->i32() : nullptr};
+cpu::AttentionTensors tensors_of(const Call<Op>& c) {
+  const cpu::Matrix* starts = c.find("document_starts");
+  return {c["q"], c["k"], c["v"], c["out"], c["log_sum_exp"], starts != nullptr ? starts->i32() : nullptr};
 }
 
 /// Calls kernels with `Where`, the first argument of the device's kernels; argument-dependent lookup finds them in its
@@ -43,19 +49,15 @@ cpu::AttentionTensors tensors_of(const NamedArguments<Op>& a) {
 ///
 ///   struct Run : KernelCalls<cpu::Workers, std::int64_t> {
 ///     using KernelCalls::operator();
-///     void operator()(const Gemm& op) const { … }
+///     void operator()(Call<Gemm> c) const { … }
 ///   };
+///   Run{workers}(Call(operation, slots));
 template <class Where, class Scalar>
 struct KernelCalls {
   using Matrix = cpu::Matrix;
 
-  std::span<const Matrix> slots;  // of fitted_arguments()
   Where& where;
 
-  template <class Op>
-  NamedArguments<Op> arguments_of(const Op& /*operation*/) const {
-    return NamedArguments<Op>(slots);
-  }
   static Scalar scalar(const Matrix& matrix) {
     if constexpr (std::is_pointer_v<Scalar>) {
       return matrix.i64();
@@ -66,141 +68,83 @@ struct KernelCalls {
   // 0 or null without it.
   static Scalar scalar(const Matrix* matrix) { return matrix != nullptr ? scalar(*matrix) : Scalar{}; }
 
-  void operator()(const graph::BiasGradient& op) const {
-    const auto a = arguments_of(op);
-    bias_gradient(where, a["dy"], a["db"], op.accumulate);
+  void operator()(Call<graph::BiasGradient> c) const { bias_gradient(where, c["dy"], c["db"], c->accumulate); }
+  void operator()(Call<graph::LayerNormForward> c) const {
+    norm_forward(where, c->eps, {c["x"], c["weight"], &c["mean"], c["rstd"]}, &c["bias"], c["y"]);
   }
-  void operator()(const graph::LayerNormForward& op) const {
-    const auto a = arguments_of(op);
-    layer_norm_forward(where, op.eps, a["x"], a["weight"], a["bias"], a["y"], a["mean"], a["rstd"]);
+  void operator()(Call<graph::LayerNormBackward> c) const {
+    norm_backward(where, {c["x"], c["weight"], &c["mean"], c["rstd"]}, c["dy"],
+                  {c["dx"], c["dweight"], &c["dbias"], c.find("dresidual"), c->accumulate});
   }
-  void operator()(const graph::LayerNormBackward& op) const {
-    const auto a = arguments_of(op);
-    layer_norm_backward(where, a["x"], a["weight"], a["mean"], a["rstd"], a["dy"],
-                        {a["dx"], a["dweight"], a["dbias"], a.find("dresidual"), op.accumulate});
+  void operator()(Call<graph::RmsNormForward> c) const {
+    norm_forward(where, c->eps, {c["x"], c["weight"], nullptr, c["rstd"]}, nullptr, c["y"]);
   }
-  void operator()(const graph::RmsNormForward& op) const {
-    const auto a = arguments_of(op);
-    rms_norm_forward(where, op.eps, a["x"], a["weight"], a["y"], a["rstd"]);
+  void operator()(Call<graph::RmsNormBackward> c) const {
+    norm_backward(where, {c["x"], c["weight"], nullptr, c["rstd"]}, c["dy"],
+                  {c["dx"], c["dweight"], nullptr, c.find("dresidual"), c->accumulate});
   }
-  void operator()(const graph::RmsNormBackward& op) const {
-    const auto a = arguments_of(op);
-    rms_norm_backward(where, a["x"], a["weight"], a["rstd"], a["dy"],
-                      {a["dx"], a["dweight"], a.find("dresidual"), op.accumulate});
+  void operator()(Call<graph::HeadNormForward> c) const {
+    head_norm_forward(where, c->eps, c->heads, c["x"], c["weight"], c["y"], c["rstd"]);
   }
-  void operator()(const graph::HeadNormForward& op) const {
-    const auto a = arguments_of(op);
-    head_norm_forward(where, op.eps, op.heads, a["x"], a["weight"], a["y"], a["rstd"]);
+  void operator()(Call<graph::HeadNormBackward> c) const {
+    head_norm_backward(where, c->heads, c["x"], c["weight"], c["rstd"], c["dy"],
+                       {c["dx"], c["dweight"], c->accumulate});
   }
-  void operator()(const graph::HeadNormBackward& op) const {
-    const auto a = arguments_of(op);
-    head_norm_backward(where, op.heads, a["x"], a["weight"], a["rstd"], a["dy"],
-                       {a["dx"], a["dweight"], op.accumulate});
+  void operator()(Call<graph::NormStatistics> c) const { norm_statistics(where, c->centered, c["x"], c["statistics"]); }
+  void operator()(Call<graph::NormForwardOfParts> c) const {
+    norm_forward_of_parts(where, c->parts, c->eps, {c["x"], c["weight"], c.find("mean"), c["rstd"]}, c.find("bias"),
+                          c["statistics"], c["y"]);
   }
-  void operator()(const graph::NormStatistics& op) const {
-    const auto a = arguments_of(op);
-    norm_statistics(where, op.centered, a["x"], a["statistics"]);
+  void operator()(Call<graph::NormBackwardSums> c) const {
+    norm_backward_sums(where, {c["x"], c["weight"], c.find("mean"), c["rstd"]}, c["dy"], c["sums"]);
   }
-  void operator()(const graph::NormForwardOfParts& op) const {
-    const auto a = arguments_of(op);
-    norm_forward_of_parts(where, op.parts, op.eps, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a.find("bias"),
-                          a["statistics"], a["y"]);
+  void operator()(Call<graph::NormBackwardOfParts> c) const {
+    norm_backward_of_parts(where, c->parts, {c["x"], c["weight"], c.find("mean"), c["rstd"]}, c["dy"], c["sums"],
+                           {c["dx"], c["dweight"], c.find("dbias"), c.find("dresidual"), c->accumulate});
   }
-  void operator()(const graph::NormBackwardSums& op) const {
-    const auto a = arguments_of(op);
-    norm_backward_sums(where, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a["dy"], a["sums"]);
+  void operator()(Call<graph::PositionBackward> c) const {
+    position_backward(where, c["dout"], c->seq_len, c["dwpe"], c->accumulate);
   }
-  void operator()(const graph::NormBackwardOfParts& op) const {
-    const auto a = arguments_of(op);
-    norm_backward_of_parts(where, op.parts, {a["x"], a["weight"], a.find("mean"), a["rstd"]}, a["dy"], a["sums"],
-                           {a["dx"], a["dweight"], a.find("dbias"), a.find("dresidual"), op.accumulate});
+  void operator()(Call<graph::AttentionForward> c) const { attention_forward(where, shape_of(*c), tensors_of(c)); }
+  void operator()(Call<graph::AttentionBackward> c) const {
+    attention_backward(where, shape_of(*c), tensors_of(c), {c["dout"], c["dq"], c["dk"], c["dv"]});
   }
-  void operator()(const graph::PositionBackward& op) const {
-    const auto a = arguments_of(op);
-    position_backward(where, a["dout"], op.seq_len, a["dwpe"], op.accumulate);
+  void operator()(Call<graph::CacheStore> c) const {
+    cache_store(where, c->batch, c->seq, c->context, c["x"], c["cache"]);
   }
-  void operator()(const graph::AttentionForward& op) const {
-    const auto a = arguments_of(op);
-    attention_forward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window}, tensors_of(a));
+  void operator()(Call<graph::AttentionDecode> c) const {
+    attention_decode(where, shape_of(*c), scalar(c["position"]),
+                     {c["q"], c["k"], c["v"], c["k_cache"], c["v_cache"], c["out"]});
   }
-  void operator()(const graph::AttentionBackward& op) const {
-    const auto a = arguments_of(op);
-    attention_backward(where, {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window}, tensors_of(a),
-                       {a["dout"], a["dq"], a["dk"], a["dv"]});
+  void operator()(Call<graph::GeluForward> c) const { gelu_forward(where, c["x"], c["y"]); }
+  void operator()(Call<graph::GeluBackward> c) const { gelu_backward(where, c["x"], c["dy"], c["dx"]); }
+  void operator()(Call<graph::SwiGluForward> c) const { swiglu_forward(where, c["x"], c["y"]); }
+  void operator()(Call<graph::SwiGluBackward> c) const { swiglu_backward(where, c["x"], c["dy"], c["dx"]); }
+  void operator()(Call<graph::Add> c) const { add(where, c["a"], c["b"], c["out"]); }
+  void operator()(Call<graph::Scale> c) const { scale(where, c["x"], c->factor, c["out"]); }
+  void operator()(Call<graph::Zero> c) const { zero(where, c["out"]); }
+  void operator()(Call<graph::Cast> c) const { cast(where, c["x"], c["out"]); }
+  void operator()(Call<graph::CrossEntropy> c) const {
+    cross_entropy(where, c->vocab, c["logits"], c["targets"], c["losses"], c.find("grad_scale"));
   }
-  void operator()(const graph::CacheStore& op) const {
-    const auto a = arguments_of(op);
-    cache_store(where, op.batch, op.seq, op.context, a["x"], a["cache"]);
+  void operator()(Call<graph::VocabStatistics> c) const {
+    vocab_statistics(where, {scalar(c["coordinate"]), c->vocab}, c["logits"], c["targets"], c["statistics"]);
   }
-  void operator()(const graph::AttentionDecode& op) const {
-    const auto a = arguments_of(op);
-    attention_decode(where, {op.batch, op.heads, op.kv_heads, op.head_dim, op.context, op.window},
-                     scalar(a["position"]), {a["q"], a["k"], a["v"], a["k_cache"], a["v_cache"], a["out"]});
+  void operator()(Call<graph::VocabCrossEntropy> c) const {
+    vocab_cross_entropy(where, {scalar(c["coordinate"]), c->vocab}, c->parts, c["logits"], c["targets"],
+                        c["statistics"], c["losses"], c.find("grad_scale"));
   }
-  void operator()(const graph::GeluForward& op) const {
-    const auto a = arguments_of(op);
-    gelu_forward(where, a["x"], a["y"]);
+  void operator()(Call<graph::ClipFactor> c) const {
+    clip_factor(where, c["partials"], c->max_norm, c["norm_and_factor"]);
   }
-  void operator()(const graph::GeluBackward& op) const {
-    const auto a = arguments_of(op);
-    gelu_backward(where, a["x"], a["dy"], a["dx"]);
+  void operator()(Call<graph::AdamW> c) const {
+    adamw(where, {c->beta1, c->beta2, c->eps, c->weight_decay}, {c["scalars"], c["norm_and_factor"]}, c["param"],
+          c["grad"], c["m"], c["v"], c.find("master"));
   }
-  void operator()(const graph::SwiGluForward& op) const {
-    const auto a = arguments_of(op);
-    swiglu_forward(where, a["x"], a["y"]);
-  }
-  void operator()(const graph::SwiGluBackward& op) const {
-    const auto a = arguments_of(op);
-    swiglu_backward(where, a["x"], a["dy"], a["dx"]);
-  }
-  void operator()(const graph::Add& op) const {
-    const auto a = arguments_of(op);
-    add(where, a["a"], a["b"], a["out"]);
-  }
-  void operator()(const graph::Scale& op) const {
-    const auto a = arguments_of(op);
-    scale(where, a["x"], op.factor, a["out"]);
-  }
-  void operator()(const graph::Zero& op) const {
-    const auto a = arguments_of(op);
-    zero(where, a["out"]);
-  }
-  void operator()(const graph::Cast& op) const {
-    const auto a = arguments_of(op);
-    cast(where, a["x"], a["out"]);
-  }
-  void operator()(const graph::CrossEntropy& op) const {
-    const auto a = arguments_of(op);
-    cross_entropy(where, op.vocab, a["logits"], a["targets"], a["losses"], a.find("grad_scale"));
-  }
-  void operator()(const graph::VocabStatistics& op) const {
-    const auto a = arguments_of(op);
-    vocab_statistics(where, {scalar(a["coordinate"]), op.vocab}, a["logits"], a["targets"], a["statistics"]);
-  }
-  void operator()(const graph::VocabCrossEntropy& op) const {
-    const auto a = arguments_of(op);
-    vocab_cross_entropy(where, {scalar(a["coordinate"]), op.vocab}, op.parts, a["logits"], a["targets"],
-                        a["statistics"], a["losses"], a.find("grad_scale"));
-  }
-  void operator()(const graph::ClipFactor& op) const {
-    const auto a = arguments_of(op);
-    clip_factor(where, a["partials"], op.max_norm, a["norm_and_factor"]);
-  }
-  void operator()(const graph::AdamW& op) const {
-    const auto a = arguments_of(op);
-    adamw(where, {op.beta1, op.beta2, op.eps, op.weight_decay}, {a["scalars"], a["norm_and_factor"]}, a["param"],
-          a["grad"], a["m"], a["v"], a.find("master"));
-  }
-  void operator()(const graph::SelectRow& op) const {
-    const auto a = arguments_of(op);
-    select_row(where, a["x"], scalar(a["index"]), a["out"]);
-  }
-  void operator()(const graph::AllReduce&) const { refuse_collective(); }
-  void operator()(const graph::ReduceScatter&) const { refuse_collective(); }
-  void operator()(const graph::AllGather&) const { refuse_collective(); }
-  void operator()(const graph::Broadcast&) const { refuse_collective(); }
-  void operator()(const graph::Send&) const { refuse_collective(); }
-  void operator()(const graph::Receive&) const { refuse_collective(); }
+  void operator()(Call<graph::SelectRow> c) const { select_row(where, c["x"], scalar(c["index"]), c["out"]); }
+  template <class Op>
+  requires requires(const Op& op) { op.channel; }
+  void operator()(Call<Op> /*call*/) const { refuse_collective(); }
 };
 
 }  // namespace weft::execute

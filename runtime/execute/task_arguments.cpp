@@ -56,8 +56,9 @@ void check_packed(const graph::Operation& operation, std::string_view argument, 
   refuse(operation, argument, *packed, graph::ArgumentShape(cpu::packed_b_elements(shape)));
 }
 
-comm::CollectiveCall message(const Matrix& buffer, std::int64_t count, int sender) {
-  return {comm::CollectiveKind::broadcast, buffer.dtype, count, sender, nullptr, buffer.data, nullptr};
+comm::CollectiveCall broadcast(const Matrix& buffer, std::int64_t count, std::int64_t root) {
+  return {
+      .kind = comm::CollectiveKind::broadcast, .dtype = buffer.dtype, .count = count, .root = root, .out = buffer.data};
 }
 
 }  // namespace
@@ -72,11 +73,9 @@ std::vector<cpu::Matrix> fitted_arguments(const graph::Operation& operation, std
   if (graph::is_collective(operation)) refuse_collective();
   std::vector<Matrix> slots = slots_of(operation, arguments);
   if (const auto* op = std::get_if<graph::Gemm>(&operation)) {
-    const NamedArguments<graph::Gemm> named(slots);
-    check_packed(operation, "packed_B", named.find("packed_B"), {.m = 1, .n = op->n, .k = op->k});
+    check_packed(operation, "packed_B", Call(*op, slots).find("packed_B"), {.m = 1, .n = op->n, .k = op->k});
   } else if (const auto* pack = std::get_if<graph::PackWeight>(&operation)) {
-    const NamedArguments<graph::PackWeight> named(slots);
-    check_packed(operation, "packed", named.find("packed"), {.m = 1, .n = pack->n, .k = pack->k});
+    check_packed(operation, "packed", Call(*pack, slots).find("packed"), {.m = 1, .n = pack->n, .k = pack->k});
   }
   return slots;
 }
@@ -86,46 +85,33 @@ comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cp
   return std::visit(
       Overloaded{
           [&](const graph::AllReduce& op) {
-            const NamedArguments<graph::AllReduce> a(slots);
-            return comm::CollectiveCall{comm::CollectiveKind::all_reduce,
-                                        a["buffer"].dtype,
-                                        op.count,
-                                        0,
-                                        nullptr,
-                                        a["buffer"].data,
-                                        a["workspace"].data};
+            const Call c(op, slots);
+            return comm::CollectiveCall{.kind = comm::CollectiveKind::all_reduce,
+                                        .dtype = c["buffer"].dtype,
+                                        .count = op.count,
+                                        .out = c["buffer"].data,
+                                        .workspace = c["workspace"].data};
           },
           [&](const graph::ReduceScatter& op) {
-            const NamedArguments<graph::ReduceScatter> a(slots);
-            return comm::CollectiveCall{comm::CollectiveKind::reduce_scatter,
-                                        a["in"].dtype,
-                                        op.count,
-                                        0,
-                                        a["in"].data,
-                                        a["out"].data,
-                                        a["workspace"].data};
+            const Call c(op, slots);
+            return comm::CollectiveCall{.kind = comm::CollectiveKind::reduce_scatter,
+                                        .dtype = c["in"].dtype,
+                                        .count = op.count,
+                                        .in = c["in"].data,
+                                        .out = c["out"].data,
+                                        .workspace = c["workspace"].data};
           },
           [&](const graph::AllGather& op) {
-            const NamedArguments<graph::AllGather> a(slots);
-            return comm::CollectiveCall{
-                comm::CollectiveKind::all_gather, a["in"].dtype, op.count, 0, a["in"].data, a["out"].data, nullptr};
+            const Call c(op, slots);
+            return comm::CollectiveCall{.kind = comm::CollectiveKind::all_gather,
+                                        .dtype = c["in"].dtype,
+                                        .count = op.count,
+                                        .in = c["in"].data,
+                                        .out = c["out"].data};
           },
-          [&](const graph::Broadcast& op) {
-            const NamedArguments<graph::Broadcast> a(slots);
-            return comm::CollectiveCall{comm::CollectiveKind::broadcast,
-                                        a["buffer"].dtype,
-                                        op.count,
-                                        op.root,
-                                        nullptr,
-                                        a["buffer"].data,
-                                        nullptr};
-          },
-          [&](const graph::Send& op) {
-            return message(NamedArguments<graph::Send>(slots)["buffer"], op.count, group_rank);
-          },
-          [&](const graph::Receive& op) {
-            return message(NamedArguments<graph::Receive>(slots)["buffer"], op.count, 1 - group_rank);
-          },
+          [&](const graph::Broadcast& op) { return broadcast(Call(op, slots)["buffer"], op.count, op.root); },
+          [&](const graph::Send& op) { return broadcast(Call(op, slots)["buffer"], op.count, group_rank); },
+          [&](const graph::Receive& op) { return broadcast(Call(op, slots)["buffer"], op.count, 1 - group_rank); },
           [&](const auto& op) -> comm::CollectiveCall {
             throw std::logic_error(fmt::format("{}, {}, is no collective", task.name, op.kind));
           }},

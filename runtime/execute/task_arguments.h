@@ -1,5 +1,5 @@
-// A task's accesses as the arguments of a kernel, by name, in the shapes of the operation's schema; the same for every
-// device.
+// A task's accesses as the arguments of a kernel's call, by name, in the shapes of the operation's schema; the same for
+// every device.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,17 @@ cpu::Matrix matrix_of(const graph::Graph& graph, const graph::View& view, std::b
 /// The slot of an argument that the task doesn't have.
 inline constexpr cpu::Matrix kAbsentArgument{nullptr, -1, 0, 0, DType::f32};
 
-/// Arguments of an Op in slots: one for each row of its schema, in that order, whether the task has the argument or
-/// not. So a name is a place that the compiler knows.
+/// An operation with its arguments in slots: one for each row of its schema, in that order, whether the task has the
+/// argument or not. So a name is a place that the compiler knows.
 ///
-///   const NamedArguments<Gemm> arguments(slots);
-///   arguments["C"].dtype
-///   arguments.find("bias")                        // null: the product has none
+///   const Call<Gemm> product(operation, slots);
+///   product["C"].dtype
+///   product.find("bias")                          // null: the product has none
+///   product->m
 template <class Op>
-class NamedArguments {
+class Call {
  public:
-  explicit NamedArguments(std::span<const cpu::Matrix> slots) : slots_(slots) {}
+  Call(const Op& operation, std::span<const cpu::Matrix> slots) : operation_(operation), slots_(slots) {}
 
   /// Of an argument that the task has.
   const cpu::Matrix& operator[](graph::ArgumentName<Op> argument) const { return slots_[argument.index()]; }
@@ -36,8 +37,12 @@ class NamedArguments {
     const cpu::Matrix& slot = slots_[argument.index()];
     return slot.rows == kAbsentArgument.rows ? nullptr : &slot;
   }
+  const Op& operator*() const { return operation_; }
+  const Op* operator->() const { return &operation_; }
+  std::span<const cpu::Matrix> slots() const { return slots_; }
 
  private:
+  const Op& operation_;
   std::span<const cpu::Matrix> slots_;
 };
 

@@ -11,7 +11,6 @@
 
 #include "kernels/cuda/elementwise/activation.h"
 #include "kernels/cuda/elementwise/elementwise.h"
-#include "kernels/cuda/gemm/bias_gradient.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace weft {

@@ -167,6 +167,7 @@ void key_query_products(const KeyTile& tile, const Block& block, const float* ro
 template <class T>
 struct ForwardScratch {
   float *k, *v, *queries, *transposed, *tile, *sums;
+  std::size_t bytes;
 
   ForwardScratch(const AttentionShape& shape, std::byte* begin) {
     ScratchParts parts(begin);
@@ -174,12 +175,7 @@ struct ForwardScratch {
     k = parts.floats(shape.seq * words), v = parts.floats(across<T>(shape.seq) * dim);
     queries = parts.floats(kTile * words), transposed = parts.floats(kTile * words);
     tile = parts.floats(kTile * kTile), sums = parts.floats(kTile * dim);
-  }
-  static std::size_t bytes(const AttentionShape& shape) {
-    const std::int64_t dim = padded<T>(shape), words = row_words<T>(shape);
-    return ScratchParts::bytes(shape.seq * words) + ScratchParts::bytes(across<T>(shape.seq) * dim) +
-           2 * ScratchParts::bytes(kTile * words) + ScratchParts::bytes(kTile * kTile) +
-           ScratchParts::bytes(kTile * dim);
+    bytes = parts.used();
   }
 };
 
@@ -362,6 +358,7 @@ template <class T>
 struct BackwardScratch {
   float *k, *v, *dk, *dv, *q, *dout, *q_transposed, *dout_transposed, *dq, *p, *ds, *log_sum_exp, *delta;
   float *k_across, *q_across, *dout_across, *ds_across;
+  std::size_t bytes;
 
   BackwardScratch(const AttentionShape& shape, std::byte* begin) {
     ScratchParts parts(begin);
@@ -378,15 +375,7 @@ struct BackwardScratch {
       for (float** block : {&q_across, &dout_across}) *block = parts.floats(across<T>(kTile) * dim);
       ds_across = parts.floats(across<T>(kTile) * kTile);
     }
-  }
-  static std::size_t bytes(const AttentionShape& shape) {
-    const std::int64_t dim = padded<T>(shape), words = row_words<T>(shape);
-    const auto of_pairs = static_cast<std::size_t>(kPaired<T> ? 1 : 0);
-    return 2 * ScratchParts::bytes(shape.seq * words) + 2 * ScratchParts::bytes(shape.seq * dim) +
-           4 * ScratchParts::bytes(kTile * words) + ScratchParts::bytes(kTile * dim) +
-           2 * ScratchParts::bytes(kTile * kTile) + 2 * ScratchParts::bytes(kTile) +
-           of_pairs * (ScratchParts::bytes(across<T>(shape.seq) * dim) +
-                       2 * ScratchParts::bytes(across<T>(kTile) * dim) + ScratchParts::bytes(across<T>(kTile) * kTile));
+    bytes = parts.used();
   }
 };
 
@@ -543,7 +532,7 @@ Scratch scratch_of(const AttentionShape& shape, DType dtype, PackedUnit bf16) {
   Matrix any{};
   any.dtype = dtype;
   with_tiles_of(
-      bf16, [&]<class T>(std::type_identity<T>) { scratch.worker_bytes = ScratchOf<T>::bytes(shape); }, any);
+      bf16, [&]<class T>(std::type_identity<T>) { scratch.worker_bytes = ScratchOf<T>(shape, nullptr).bytes; }, any);
   return scratch;
 }
 

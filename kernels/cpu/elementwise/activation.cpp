@@ -42,29 +42,19 @@ constexpr std::int64_t kAhead = 512;
 }  // namespace
 
 void gelu_forward(Workers& workers, const Matrix& x, const Matrix& y) {
-  const auto views = common_shape(x, y);
-  const auto run = [&]<class T>(std::type_identity<T>) {
-    for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
-      const T* in = elements<T>(views[0], row) + begin;
-      T* out = elements<T>(views[1], row) + begin;
-      transform(
-          n, out, [](Floats v) { return v; }, mapped<gelu>(Fetching<T>{in, out + kAhead}));
-    });
+  const auto piece = []<class T>(std::int64_t n, const T* in, T* out) {
+    transform(
+        n, out, [](Floats v) { return v; }, mapped<gelu>(Fetching<T>{in, out + kAhead}));
   };
-  with_element_type(run, x, y);
+  for_elements(workers, piece, x, y);
 }
 
 void gelu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Matrix& dx) {
-  const auto views = common_shape(x, dy, dx);
-  const auto run = [&]<class T>(std::type_identity<T>) {
-    for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
-      const T* in = elements<T>(views[0], row) + begin;
-      transform(
-          n, elements<T>(views[2], row) + begin, [](Floats slope, Floats d) { return d * slope; },
-          mapped<gelu_derivative>(in), elements<T>(views[1], row) + begin);
-    });
+  const auto piece = []<class T>(std::int64_t n, const T* in, const T* dout, T* out) {
+    transform(
+        n, out, [](Floats slope, Floats d) { return d * slope; }, mapped<gelu_derivative>(in), dout);
   };
-  with_element_type(run, x, dy, dx);
+  for_elements(workers, piece, x, dy, dx);
 }
 
 void swiglu_forward(Workers& workers, const Matrix& x, const Matrix& y) {

@@ -81,17 +81,10 @@ class ColumnSums {
   /// partial[j] += f(values of column j in `rows…`); f maps Floats to Floats.
   template <class Function>
   void add_to(float* partial, const Function& f, const auto*... rows) const {
-    std::int64_t i = 0;
-    for (; i + 2 * kLanes <= cols_; i += 2 * kLanes) {
-      [&](auto... pair) {
-        const Pair before = load_pair(partial + i);
-        store_pair(partial + i, {before.first + f(pair.first...), before.second + f(pair.second...)});
-      }(load_pair(rows + i)...);
-    }
-    const std::int64_t rest = i;
-    for_vectors(cols_ - rest, [&](std::int64_t j, auto lanes) {
-      store(partial + rest + j, load(partial + rest + j) + f(lanes.load(rows + rest + j)...));
-    });
+    const auto step = [&](std::int64_t i, int, auto... values) {
+      store(partial + i, load(partial + i) + f(values...));
+    };
+    for_pairs(cols_, step, rows...);
   }
 
  private:

@@ -1,4 +1,4 @@
-// Add, scale, zero, bias gradient and row selection; see elementwise.h.
+// Add, scale, zero, cast, bias gradient and row selection; see elementwise.h.
 #include "kernels/cpu/elementwise/elementwise.h"
 
 #include <cstddef>
@@ -11,27 +11,19 @@
 namespace weft::cpu {
 
 void add(Workers& workers, const Matrix& a, const Matrix& b, const Matrix& out) {
-  const auto views = common_shape(a, b, out);
-  const auto run = [&]<class T>(std::type_identity<T>) {
-    for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
-      transform(
-          n, elements<T>(views[2], row) + begin, [](Floats left, Floats right) { return left + right; },
-          elements<T>(views[0], row) + begin, elements<T>(views[1], row) + begin);
-    });
+  const auto piece = [](std::int64_t n, const auto* left, const auto* right, auto* sum) {
+    transform(
+        n, sum, [](Floats x, Floats y) { return x + y; }, left, right);
   };
-  with_element_type(run, a, b, out);
+  for_elements(workers, piece, a, b, out);
 }
 
 void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out) {
-  const auto views = common_shape(x, out);
-  const auto run = [&]<class T>(std::type_identity<T>) {
-    for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
-      transform(
-          n, elements<T>(views[1], row) + begin, [=](Floats value) { return value * factor; },
-          elements<T>(views[0], row) + begin);
-    });
+  const auto piece = [=](std::int64_t n, const auto* from, auto* to) {
+    transform(
+        n, to, [=](Floats value) { return value * factor; }, from);
   };
-  with_element_type(run, x, out);
+  for_elements(workers, piece, x, out);
 }
 
 void zero(Workers& workers, const Matrix& out) {
@@ -40,6 +32,19 @@ void zero(Workers& workers, const Matrix& out) {
     auto* const first = static_cast<std::byte*>(out.data) + (row * out.row_stride + begin) * bytes;
     std::memset(first, 0, static_cast<std::size_t>(n * bytes));
   });
+}
+
+void cast(Workers& workers, const Matrix& x, const Matrix& out) {
+  const auto views = common_shape(x, out);
+  const auto from_type = [&]<class From>(std::type_identity<From>) {
+    const auto to_type = [&]<class To>(std::type_identity<To>) {
+      for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
+        convert_rows(elements<From>(views[0], row) + begin, 0, 1, n, elements<To>(views[1], row) + begin, 0);
+      });
+    };
+    with_element_type(to_type, out);
+  };
+  with_element_type(from_type, x);
 }
 
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {
@@ -70,9 +75,7 @@ void select_row(Workers& workers, const Matrix& x, std::int64_t index, const Mat
   const std::int64_t row = (index % x.rows + x.rows) % x.rows;
   const auto copy = [&]<class From>(std::type_identity<From>) {
     const auto into = [&]<class To>(std::type_identity<To>) {
-      const From* from = elements<From>(x, row);
-      To* to = elements<To>(out);
-      for_vectors(x.cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
+      convert_rows(elements<From>(x, row), 0, 1, x.cols, elements<To>(out), 0);
     };
     with_element_type(into, out);
   };

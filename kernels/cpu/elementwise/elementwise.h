@@ -1,4 +1,5 @@
-// Small kernels: the sum of two tensors, a multiple of one, zeros, the gradient of a bias, the selection of a row.
+// Small kernels: the sum of two tensors, a multiple of one, zeros, a conversion, the gradient of a bias, the selection
+// of a row.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,10 @@ void scale(Workers& workers, const Matrix& x, float factor, const Matrix& out);
 
 /// out = 0.
 void zero(Workers& workers, const Matrix& out);
+
+/// out = x, rounded to nearest even if out's dtype is narrower; NaN stays NaN. Float dtypes, equal element counts; x
+/// and out don't overlap unless their dtypes are equal.
+void cast(Workers& workers, const Matrix& x, const Matrix& out);
 
 /// db[cols] (+)= Σ over rows of dy [rows, cols]; db f32.
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate);

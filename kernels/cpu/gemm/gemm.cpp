@@ -39,17 +39,6 @@ std::int64_t offset_of(const Matrix& matrix, bool transposed, std::int64_t row, 
   return transposed ? col * matrix.row_stride + row : row * matrix.row_stride + col;
 }
 
-// to[rows, cols] (dense, or with a stride) = from, as fp32.
-template <class T>
-void copy_rows(const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t cols, float* to,
-               std::int64_t to_stride) {
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const T* in = from + row * from_stride;
-    float* out = to + row * to_stride;
-    for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(out + i, lanes.load(in + i)); });
-  }
-}
-
 // Initialises C's slice in fp32: with the values in `c` if it accumulates, plus the bias if there is one. Returns beta:
 // 0 if there is nothing to add to.
 template <class C, class Bias>
@@ -269,20 +258,15 @@ struct PreparedGemm::Impl {
     for (std::int64_t k = 0; k < shape.k && !dots; k += depth) {
       const std::int64_t step = std::min(depth, shape.k - k);
       const std::int64_t left_cols = shape.trans_a ? slice.rows : step, right_cols = shape.trans_b ? step : slice.cols;
-      copy_rows(a.b16() + offset_of(a, shape.trans_a, slice.row, k), a.row_stride, shape.trans_a ? step : slice.rows,
-                left_cols, left, left_cols);
-      copy_rows(b.b16() + offset_of(b, shape.trans_b, k, slice.col), b.row_stride, shape.trans_b ? slice.cols : step,
-                right_cols, right, right_cols);
+      convert_rows(a.b16() + offset_of(a, shape.trans_a, slice.row, k), a.row_stride, shape.trans_a ? step : slice.rows,
+                   left_cols, left, left_cols);
+      convert_rows(b.b16() + offset_of(b, shape.trans_b, k, slice.col), b.row_stride, shape.trans_b ? slice.cols : step,
+                   right_cols, right, right_cols);
       multiply_tiles(shape.trans_a, shape.trans_b, slice.rows, slice.cols, step, 1.0F, left, left_cols, right,
                      right_cols, beta, out, stride);
       beta = 1.0F;
     }
-    if (direct) return;
-    for (std::int64_t row = 0; row < slice.rows; ++row) {
-      bf16* to = c.b16(slice.row + row) + slice.col;
-      const float* from = out + row * stride;
-      for_vectors(slice.cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
-    }
+    if (!direct) convert_rows(out, stride, slice.rows, slice.cols, c.b16(slice.row) + slice.col, c.row_stride);
   }
 };
 

@@ -225,9 +225,7 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
   if (arguments_.bias && panel.k == 0) {
     with_element_type(
         [&]<class T>(std::type_identity<T>) {
-          const T* from = elements<T>(*arguments_.bias) + panel.col + slice.col;
-          for_vectors(slice.cols,
-                      [&](std::int64_t i, auto lanes) { lanes.store(bias_floats + i, lanes.load(from + i)); });
+          convert_rows(elements<T>(*arguments_.bias) + panel.col + slice.col, 0, 1, slice.cols, bias_floats, 0);
         },
         *arguments_.bias);
     slice.bias = bias_floats;
@@ -270,11 +268,7 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
     sums = buffers.sums + row * panel_cols_ + col, stride = panel_cols_;
   }
   if (!sums_in_c() && shape_.accumulate && panel.k == 0) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const bf16* from = c.b16(c_row + r) + c_col;
-      float* const to = sums + r * stride;
-      for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
-    }
+    convert_rows(c.b16(c_row) + c_col, c.row_stride, rows, cols, sums, stride);
   }
 
   const std::int64_t a_rows = round_up(panel.rows, tile_.rows);
@@ -315,12 +309,7 @@ void PackedGemm::multiply_rows(const Panel& panel, const Buffers& buffers, const
     }
   }
 
-  if (sums_in_c() || !panel.last) return;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    bf16* to = c.b16(c_row + r) + c_col;
-    const float* const from = sums + r * stride;
-    for_vectors(cols, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(from + i)); });
-  }
+  if (!sums_in_c() && panel.last) convert_rows(sums, stride, rows, cols, c.b16(c_row) + c_col, c.row_stride);
 }
 
 DType packed_b_dtype(PackedUnit unit) {

@@ -185,27 +185,14 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
                          const Matrix* grad_scale) {
   return kernels().vocab_cross_entropy(workers, part, parts, logits, targets, statistics, losses, grad_scale);
 }
-void layer_norm_forward(Workers& workers, float eps, const Matrix& x, const Matrix& weight, const Matrix& bias,
-                        const Matrix& y, const Matrix& mean, const Matrix& rstd) {
-  return kernels().layer_norm_forward(workers, eps, x, weight, bias, y, mean, rstd);
+void norm_forward(Workers& workers, float eps, const NormTensors& norm, const Matrix* bias, const Matrix& y) {
+  return kernels().norm_forward(workers, eps, norm, bias, y);
 }
-void layer_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, const Matrix& mean,
-                         const Matrix& rstd, const Matrix& dy, const LayerNormGradients& gradients) {
-  return kernels().layer_norm_backward(workers, x, weight, mean, rstd, dy, gradients);
+void norm_backward(Workers& workers, const NormTensors& norm, const Matrix& dy, const NormGradients& gradients) {
+  return kernels().norm_backward(workers, norm, dy, gradients);
 }
-Scratch layer_norm_backward_scratch(std::int64_t rows, std::int64_t cols) {
-  return kernels().layer_norm_backward_scratch(rows, cols);
-}
-void rms_norm_forward(Workers& workers, float eps, const Matrix& x, const Matrix& weight, const Matrix& y,
-                      const Matrix& rstd) {
-  return kernels().rms_norm_forward(workers, eps, x, weight, y, rstd);
-}
-void rms_norm_backward(Workers& workers, const Matrix& x, const Matrix& weight, const Matrix& rstd, const Matrix& dy,
-                       const RmsNormGradients& gradients) {
-  return kernels().rms_norm_backward(workers, x, weight, rstd, dy, gradients);
-}
-Scratch rms_norm_backward_scratch(std::int64_t rows, std::int64_t cols) {
-  return kernels().rms_norm_backward_scratch(rows, cols);
+Scratch norm_backward_scratch(bool centered, std::int64_t rows, std::int64_t cols) {
+  return kernels().norm_backward_scratch(centered, rows, cols);
 }
 void head_norm_forward(Workers& workers, float eps, std::int64_t heads, const Matrix& x, const Matrix& weight,
                        const Matrix& y, const Matrix& rstd) {
@@ -221,19 +208,16 @@ Scratch head_norm_backward_scratch(std::int64_t rows, std::int64_t head_dim) {
 void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Matrix& statistics) {
   return kernels().norm_statistics(workers, centered, x, statistics);
 }
-void norm_forward_of_parts(Workers& workers, std::int64_t parts, float eps, const NormPartTensors& norm,
-                           const Matrix* bias, const Matrix& statistics, const Matrix& y) {
+void norm_forward_of_parts(Workers& workers, std::int64_t parts, float eps, const NormTensors& norm, const Matrix* bias,
+                           const Matrix& statistics, const Matrix& y) {
   return kernels().norm_forward_of_parts(workers, parts, eps, norm, bias, statistics, y);
 }
-void norm_backward_sums(Workers& workers, const NormPartTensors& norm, const Matrix& dy, const Matrix& sums) {
+void norm_backward_sums(Workers& workers, const NormTensors& norm, const Matrix& dy, const Matrix& sums) {
   return kernels().norm_backward_sums(workers, norm, dy, sums);
 }
-void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormPartTensors& norm, const Matrix& dy,
-                            const Matrix& sums, const NormPartGradients& gradients) {
+void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormTensors& norm, const Matrix& dy,
+                            const Matrix& sums, const NormGradients& gradients) {
   return kernels().norm_backward_of_parts(workers, parts, norm, dy, sums, gradients);
-}
-Scratch norm_backward_of_parts_scratch(bool centered, std::int64_t rows, std::int64_t cols) {
-  return kernels().norm_backward_of_parts_scratch(centered, rows, cols);
 }
 
 std::string to_string(const GemmMethod& method) {

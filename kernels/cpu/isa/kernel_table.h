@@ -9,7 +9,6 @@
 #include "kernels/cpu/attention/attention_decode.h"
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/elementwise/activation.h"
-#include "kernels/cpu/elementwise/cast.h"
 #include "kernels/cpu/elementwise/columns.h"
 #include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"
@@ -26,9 +25,8 @@
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
 #include "kernels/cpu/norm/head_norm.h"
-#include "kernels/cpu/norm/layer_norm.h"
+#include "kernels/cpu/norm/norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
-#include "kernels/cpu/norm/rms_norm.h"
 
 /// Calls each(name) for every function of the table, all of weft::cpu.
 // clang-format off
@@ -43,11 +41,10 @@
   each(to_string_of_method) each(parse_gemm_method) each(default_gemm_method) each(gemm_methods) each(can_run) \
   each(bf16_in_pairs) each(bf16_in_amx) each(has_unit) each(widest_bf16_unit) each(packed_unit) \
   each(measure_pairs_gain) each(pairs_gain) each(transpose) each(cross_entropy) each(cross_entropy_scratch) \
-  each(loss_sum) each(vocab_statistics) each(vocab_cross_entropy) each(layer_norm_forward) \
-  each(layer_norm_backward) each(layer_norm_backward_scratch) each(rms_norm_forward) each(rms_norm_backward) \
-  each(rms_norm_backward_scratch) each(head_norm_forward) each(head_norm_backward) \
-  each(head_norm_backward_scratch) each(norm_statistics) each(norm_forward_of_parts) each(norm_backward_sums) \
-  each(norm_backward_of_parts) each(norm_backward_of_parts_scratch) each(fastest_unit_for) each(fastest_unit_here) \
+  each(loss_sum) each(vocab_statistics) each(vocab_cross_entropy) each(norm_forward) each(norm_backward) \
+  each(norm_backward_scratch) each(head_norm_forward) each(head_norm_backward) each(head_norm_backward_scratch) \
+  each(norm_statistics) each(norm_forward_of_parts) each(norm_backward_sums) each(norm_backward_of_parts) \
+  each(fastest_unit_for) each(fastest_unit_here) \
   each(prepare_gemm) each(release_gemm) each(scratch_of_gemm) each(run_gemm)
 // clang-format on
 

@@ -12,7 +12,7 @@
 namespace weft::cpu {
 namespace {
 
-float mean_of(const NormPartTensors& norm, std::int64_t row) {
+float mean_of(const NormTensors& norm, std::int64_t row) {
   return norm.mean != nullptr ? norm.mean->f32()[row] : 0.0F;
 }
 
@@ -65,8 +65,8 @@ void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Mat
   with_element_type(run, x);
 }
 
-void norm_forward_of_parts(Workers& workers, std::int64_t parts, float eps, const NormPartTensors& norm,
-                           const Matrix* bias, const Matrix& statistics, const Matrix& y) {
+void norm_forward_of_parts(Workers& workers, std::int64_t parts, float eps, const NormTensors& norm, const Matrix* bias,
+                           const Matrix& statistics, const Matrix& y) {
   const Matrix& x = norm.x;
   const Matrix& shift = bias != nullptr ? *bias : norm.weight;
   const auto run = [&]<class T>(std::type_identity<T>) {
@@ -96,7 +96,7 @@ void norm_forward_of_parts(Workers& workers, std::int64_t parts, float eps, cons
   with_element_type(run, x, norm.weight, shift, y);
 }
 
-void norm_backward_sums(Workers& workers, const NormPartTensors& norm, const Matrix& dy, const Matrix& sums) {
+void norm_backward_sums(Workers& workers, const NormTensors& norm, const Matrix& dy, const Matrix& sums) {
   const Matrix& x = norm.x;
   const bool centered = norm.mean != nullptr;
   const auto run = [&]<class T>(std::type_identity<T>) {
@@ -119,8 +119,8 @@ void norm_backward_sums(Workers& workers, const NormPartTensors& norm, const Mat
   with_element_type(run, x, norm.weight, dy);
 }
 
-void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormPartTensors& norm, const Matrix& dy,
-                            const Matrix& sums, const NormPartGradients& gradients) {
+void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormTensors& norm, const Matrix& dy,
+                            const Matrix& sums, const NormGradients& gradients) {
   const Matrix& x = norm.x;
   const Matrix& residual = gradients.dresidual != nullptr ? *gradients.dresidual : dy;
   const bool centered = norm.mean != nullptr;
@@ -157,10 +157,6 @@ void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormPart
     if (centered) column_sums.combine(1, gradients.dbias->f32(), gradients.accumulate);
   };
   with_element_type(run, x, norm.weight, dy, gradients.dx, residual);
-}
-
-Scratch norm_backward_of_parts_scratch(bool centered, std::int64_t rows, std::int64_t cols) {
-  return column_sums_scratch(rows, cols, centered ? 2 : 1);
 }
 
 }  // namespace weft::cpu

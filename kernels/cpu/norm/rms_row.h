@@ -17,16 +17,7 @@ float accumulate_rms_row(std::int64_t cols, const T* x, const T* dy, const T* we
     store(dweight + i, load(dweight + i) + d_normal);
     totals[k] += d_normal * w;
   };
-  std::int64_t i = 0;
-  for (; i + 2 * kLanes <= cols; i += 2 * kLanes) {
-    const Pair value = load_pair(x + i), d = load_pair(dy + i), w = load_pair(weight + i);
-    step(i, 0, value.first, d.first, w.first);
-    step(i + kLanes, 1, value.second, d.second, w.second);
-  }
-  const std::int64_t rest = i;
-  for_vectors(cols - rest, [&](std::int64_t j, auto lanes) {
-    step(rest + j, 0, lanes.load(x + rest + j), lanes.load(dy + rest + j), lanes.load(weight + rest + j));
-  });
+  for_pairs(cols, step, x, dy, weight);
   return sum(totals[0] + totals[1]);
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/attention_parts.cuh"
+#include "kernels/cuda/vector_access.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -61,10 +62,6 @@ void attention_forward(const Launch& launch, const AttentionShape& shape, const 
   } else {
     tiled_attention_forward(launch, shape, tensors);
   }
-}
-
-std::int64_t attention_forward_scratch_bytes(const AttentionShape& /*shape*/) {
-  return 0;
 }
 
 void attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,

@@ -19,7 +19,6 @@ inline constexpr std::int64_t kLargestHeadDim = 256;
 
 /// Writes out and log_sum_exp.
 void attention_forward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors);
-std::int64_t attention_forward_scratch_bytes(const AttentionShape& shape);
 
 /// Reads all tensors and dout; writes dq, dk and dv. No atomics: the order of sums depends only on the shape.
 void attention_backward(const Launch& launch, const AttentionShape& shape, const AttentionTensors& tensors,

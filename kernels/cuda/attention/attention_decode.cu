@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/attention/attention_decode.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/vectorized_elementwise.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -13,15 +13,23 @@ constexpr int kThreads = 256;  // also the number of positions in a tile: each t
 constexpr int kWarps = kThreads / kWarp;
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kElementwiseThreads)
-    cache_store_kernel(Stream<const T> x, Stream<T> cache, std::int64_t seq, std::int64_t context, std::int64_t per_row,
-                       std::int64_t items) {
-  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x;
-  if (item >= items) return;
-  const Place place = place_of(item, per_row), of = place_of(place.row, seq);
-  T* to = cache.data + (of.row * context + of.piece) * cache.stride + place.piece * kWidth;
-  *reinterpret_cast<Raw<T, kWidth>*>(to) = fetch<T, kWidth>(x.data + place.row * x.stride + place.piece * kWidth);
-}
+struct CacheRows : ItemWork {
+  struct Item {
+    Raw<T, kWidth> raw;
+  };
+
+  Stream<const T> x;
+  Stream<T> cache;
+  std::int64_t seq, context;
+
+  __device__ void load(std::int64_t row, std::int64_t column, Item& item) const {
+    item.raw = fetch<kWidth>(x.at(row, column));
+  }
+  __device__ void finish(std::int64_t row, std::int64_t column, const Item& item) const {
+    const Place of = place_of(row, seq);
+    store(cache.at(of.row * context + of.piece, column), item.raw);
+  }
+};
 
 template <class T>
 struct DecodeStreams {
@@ -105,14 +113,9 @@ __global__ void __launch_bounds__(kThreads)
 void cache_store(const Launch& launch, std::int64_t batch, std::int64_t seq, std::int64_t context, const Matrix& x,
                  const Matrix& cache) {
   require_one_type(x, cache);
-  if (batch == 0 || seq == 0 || x.cols == 0) return;
-  with_float_type(x.dtype, [&]<class T>(T*) {
-    with_width<T>(vectorizable(x) && vectorizable(cache), [&](auto width) {
-      constexpr int kWidth = decltype(width)::value;
-      const std::int64_t per_row = x.cols / kWidth, items = batch * seq * per_row;
-      start("cache_store", launch, cache_store_kernel<T, kWidth>, blocks_for(items, kElementwiseThreads),
-            kElementwiseThreads, 0, stream_of<const T>(x), stream_of<T>(cache), seq, context, per_row, items);
-    });
+  with_pieces(x.dtype, vectorizable(x) && vectorizable(cache), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const CacheRows<T, kWidth> work{{}, stream_of<const T>(x), stream_of<T>(cache), seq, context};
+    for_items<1, kWidth>(launch, "cache_store", batch * seq, x.cols, work);
   });
 }
 

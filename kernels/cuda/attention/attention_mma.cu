@@ -39,6 +39,25 @@ __device__ inline int column_of(int n) {
   return 8 * n + static_cast<int>(threadIdx.x) % 4 * 2;
 }
 
+// Begins to copy kRows rows of a head from row `first` on, of two matrices.
+template <int kRows, int kDim>
+__device__ inline void copy_heads(const AttentionProblem& problem, const HeadRows<Element>& a,
+                                  const HeadRows<Element>& b, int sequence, int head, int first, Element* to_a,
+                                  Element* to_b) {
+  const int rows = min(kRows, problem.seq - first);
+  copy_rows<kRows, kDim, kThreads>(a.at(problem, sequence, head, first), a.stride, rows, to_a);
+  copy_rows<kRows, kDim, kThreads>(b.at(problem, sequence, head, first), b.stride, rows, to_b);
+}
+// Writes a warp's sums times `factor`, to a head's rows from row `first` on.
+template <int kDim, int kM>
+__device__ inline void write_head(const AttentionProblem& problem, const HeadRows<Element>& to, int sequence, int head,
+                                  int first, int present, const float (&sums)[kM][kDim / 8][4], float factor) {
+  float factors[kM][2];
+#pragma unroll
+  for (int m = 0; m < kM; ++m) factors[m][0] = factors[m][1] = factor;
+  write_rows<kDim>(sums, factors, present, to.at(problem, sequence, head, first), to.stride);
+}
+
 // The maximum over the four threads that share rows.
 __device__ inline float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, 1));
@@ -119,11 +138,8 @@ __global__ void __launch_bounds__(kThreads)
   const int block_query = (tiles_of(problem.seq, Size::kOwned) - 1 - index.tile) * Size::kOwned;
   const int present = min(Size::kOwned, problem.seq - block_query), kv_head = index.head / problem.group();
   const auto copy_tile = [&](int tile) {
-    const int first = tile * kKeys, rows = min(kKeys, problem.seq - first);
-    copy_rows<kKeys, kDim, kThreads>(arguments.k.at(problem, index.sequence, kv_head, first), arguments.k.stride, rows,
-                                     keys + tile % 2 * kTile);
-    copy_rows<kKeys, kDim, kThreads>(arguments.v.at(problem, index.sequence, kv_head, first), arguments.v.stride, rows,
-                                     values + tile % 2 * kTile);
+    copy_heads<kKeys, kDim>(problem, arguments.k, arguments.v, index.sequence, kv_head, tile * kKeys,
+                            keys + tile % 2 * kTile, values + tile % 2 * kTile);
   };
   copy_rows<Size::kOwned, kDim, kThreads>(arguments.q.at(problem, index.sequence, index.head, block_query),
                                           arguments.q.stride, present, queries);
@@ -210,16 +226,11 @@ __global__ void __launch_bounds__(kThreads)
   const int block_query = (tiles_of(problem.seq, Size::kOwned) - 1 - index.tile) * Size::kOwned;
   const int present = min(Size::kOwned, problem.seq - block_query), kv_head = index.head / problem.group();
   const auto copy_tile = [&](int tile) {
-    const int first = tile * kKeys, rows = min(kKeys, problem.seq - first);
-    copy_rows<kKeys, kDim, kThreads>(arguments.k.at(problem, index.sequence, kv_head, first), arguments.k.stride, rows,
-                                     keys + tile % 2 * kTile);
-    copy_rows<kKeys, kDim, kThreads>(arguments.v.at(problem, index.sequence, kv_head, first), arguments.v.stride, rows,
-                                     values + tile % 2 * kTile);
+    copy_heads<kKeys, kDim>(problem, arguments.k, arguments.v, index.sequence, kv_head, tile * kKeys,
+                            keys + tile % 2 * kTile, values + tile % 2 * kTile);
   };
-  copy_rows<Size::kOwned, kDim, kThreads>(arguments.q.at(problem, index.sequence, index.head, block_query),
-                                          arguments.q.stride, present, q);
-  copy_rows<Size::kOwned, kDim, kThreads>(arguments.dout.at(problem, index.sequence, index.head, block_query),
-                                          arguments.dout.stride, present, dout);
+  copy_heads<Size::kOwned, kDim>(problem, arguments.q, arguments.dout, index.sequence, index.head, block_query, q,
+                                 dout);
   copy_tile(0);
   commit_copies();
 
@@ -270,11 +281,8 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
   }
 
-  float factors[kM][2];
-#pragma unroll
-  for (int m = 0; m < kM; ++m) factors[m][0] = factors[m][1] = problem.scale;
-  write_rows<kDim>(sums, factors, present - warp_row, arguments.dq.at(problem, index.sequence, index.head, first_query),
-                   arguments.dq.stride);
+  write_head<kDim>(problem, arguments.dq, index.sequence, index.head, first_query, present - warp_row, sums,
+                   problem.scale);
 }
 
 // Of scores and of products dout·vᵀ, rows being keys and columns queries: the weights and the scores' gradients. In a
@@ -326,10 +334,8 @@ __global__ void __launch_bounds__(kThreads)
   const auto copy_step = [&](int step) {
     const int head = index.head * problem.group() + step / tiles, first = block_key + step % tiles * kQueries;
     const int rows = min(kQueries, problem.seq - first), thread = static_cast<int>(threadIdx.x);
-    copy_rows<kQueries, kDim, kThreads>(arguments.q.at(problem, index.sequence, head, first), arguments.q.stride, rows,
-                                        queries + step % 2 * kTile);
-    copy_rows<kQueries, kDim, kThreads>(arguments.dout.at(problem, index.sequence, head, first), arguments.dout.stride,
-                                        rows, douts + step % 2 * kTile);
+    copy_heads<kQueries, kDim>(problem, arguments.q, arguments.dout, index.sequence, head, first,
+                               queries + step % 2 * kTile, douts + step % 2 * kTile);
     if (thread < 2 * kQueries) {
       const float* from = (thread < kQueries ? arguments.log_sum_exp : arguments.delta) +
                           problem.statistics(index.sequence, head) + first;
@@ -337,10 +343,7 @@ __global__ void __launch_bounds__(kThreads)
       copy_async<4>(statistics + step % 2 * 2 * kQueries + thread, from + (row < rows ? row : 0), row < rows);
     }
   };
-  copy_rows<Size::kOwned, kDim, kThreads>(arguments.k.at(problem, index.sequence, index.head, block_key),
-                                          arguments.k.stride, present, k);
-  copy_rows<Size::kOwned, kDim, kThreads>(arguments.v.at(problem, index.sequence, index.head, block_key),
-                                          arguments.v.stride, present, v);
+  copy_heads<Size::kOwned, kDim>(problem, arguments.k, arguments.v, index.sequence, index.head, block_key, k, v);
   copy_step(0);
   commit_copies();
 
@@ -371,15 +374,9 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
   }
 
-  float factors[kM][2];
-#pragma unroll
-  for (int m = 0; m < kM; ++m) factors[m][0] = factors[m][1] = 1.0F;
-  write_rows<kDim>(dv, factors, present - warp_row, arguments.dv.at(problem, index.sequence, index.head, first_key),
-                   arguments.dv.stride);
-#pragma unroll
-  for (int m = 0; m < kM; ++m) factors[m][0] = factors[m][1] = problem.scale;
-  write_rows<kDim>(dk, factors, present - warp_row, arguments.dk.at(problem, index.sequence, index.head, first_key),
-                   arguments.dk.stride);
+  const int left = present - warp_row;
+  write_head<kDim>(problem, arguments.dv, index.sequence, index.head, first_key, left, dv, 1.0F);
+  write_head<kDim>(problem, arguments.dk, index.sequence, index.head, first_key, left, dk, problem.scale);
 }
 
 template <int kDim>

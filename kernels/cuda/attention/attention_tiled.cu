@@ -152,14 +152,10 @@ __device__ void write_rows(const float (&sums)[kM][Columns<kDim>::kCount], const
 
 // The maximum over the sixteen threads that share rows; they are half a warp.
 __device__ inline float row_max(float x) {
-#pragma unroll
-  for (int offset = kSide / 2; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffU, x, offset));
-  return x;
+  return over_lanes<kSide>(x, Largest{});
 }
 __device__ inline float row_sum(float x) {
-#pragma unroll
-  for (int offset = kSide / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffU, x, offset);
-  return x;
+  return over_lanes<kSide>(x, Sum{});
 }
 
 // --- forward

@@ -103,38 +103,6 @@ void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttribut
               fmt::format("setting attribute {}", static_cast<int>(name)));
 }
 
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, std::int64_t value) {
-  set(name, CUDNN_TYPE_INT64, 1, &value);
-}
-
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, std::span<const std::int64_t> values) {
-  set(name, CUDNN_TYPE_INT64, std::ssize(values), values.data());
-}
-
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, bool value) {
-  set(name, CUDNN_TYPE_BOOLEAN, 1, &value);
-}
-
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
-  set(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
-}
-
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value) {
-  set(name, CUDNN_TYPE_POINTWISE_MODE, 1, &value);
-}
-
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value) {
-  set(name, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &value);
-}
-
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
-  set(name, CUDNN_TYPE_HEUR_MODE, 1, &value);
-}
-
-void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnHandle_t value) {
-  set(name, CUDNN_TYPE_HANDLE, 1, &value);
-}
-
 void CudnnDescriptor::set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {
   cudnnBackendDescriptor_t raw = value.get();
   set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw);

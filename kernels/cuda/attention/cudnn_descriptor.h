@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,24 @@ class CudnnHandle {
   std::optional<cudaStream_t> stream_;
 };
 
+/// The type of an attribute that is one Value; nothing for other attributes.
+template <class Value>
+inline constexpr std::nullopt_t kAttributeType = std::nullopt;
+template <>
+inline constexpr auto kAttributeType<std::int64_t> = CUDNN_TYPE_INT64;
+template <>
+inline constexpr auto kAttributeType<bool> = CUDNN_TYPE_BOOLEAN;
+template <>
+inline constexpr auto kAttributeType<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
+template <>
+inline constexpr auto kAttributeType<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
+template <>
+inline constexpr auto kAttributeType<cudnnReduceTensorOp_t> = CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+template <>
+inline constexpr auto kAttributeType<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_MODE;
+template <>
+inline constexpr auto kAttributeType<cudnnHandle_t> = CUDNN_TYPE_HANDLE;
+
 /// Owns a backend descriptor: first its attributes are set, then it is finalized; after that it is only read.
 class CudnnDescriptor {
  public:
@@ -59,14 +78,14 @@ class CudnnDescriptor {
   cudnnBackendDescriptor_t get() const { return descriptor_; }
 
   void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values);
-  void set(cudnnBackendAttributeName_t name, std::int64_t value);
-  void set(cudnnBackendAttributeName_t name, std::span<const std::int64_t> values);
-  void set(cudnnBackendAttributeName_t name, bool value);
-  void set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
-  void set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
-  void set(cudnnBackendAttributeName_t name, cudnnReduceTensorOp_t value);
-  void set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
-  void set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
+  template <class Value>
+  requires(!std::is_same_v<decltype(kAttributeType<Value>), const std::nullopt_t>) void set(
+      cudnnBackendAttributeName_t name, const Value& value) {
+    set(name, kAttributeType<Value>, 1, &value);
+  }
+  void set(cudnnBackendAttributeName_t name, std::span<const std::int64_t> values) {
+    set(name, CUDNN_TYPE_INT64, std::ssize(values), values.data());
+  }
   void set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
   void finalize(std::string_view what);
 

@@ -4,8 +4,7 @@
 
 #include "kernels/cuda/attention/rope.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/vector_access.cuh"
-#include "kernels/cuda/vectorized_elementwise.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -71,10 +70,9 @@ __global__ void __launch_bounds__(kElementwiseThreads)
       const unsigned row = item / per_row, of_row = item - row * per_row, head = of_row / pieces;
       const unsigned pair = (of_row - head * pieces) * kWidth;
       angles[u] = static_cast<int>(row * pairs + pair);
-      places[u] =
-          x.data + (first_row + row) * x.stride + static_cast<std::int64_t>(head) * 2 * half + first_pair + pair;
-      raw_a[u] = fetch<T, kWidth>(places[u]);
-      raw_b[u] = fetch<T, kWidth>(places[u] + half);
+      places[u] = x.at(first_row + row, static_cast<std::int64_t>(head) * 2 * half + first_pair + pair);
+      raw_a[u] = fetch<kWidth>(places[u]);
+      raw_b[u] = fetch<kWidth>(places[u] + half);
     }
   };
   fetch_from(0);
@@ -92,8 +90,8 @@ __global__ void __launch_bounds__(kElementwiseThreads)
     for (int u = 0; u < kRopeUnroll; ++u) {
       if (first + u * kElementwiseThreads + threadIdx.x >= items) continue;
       float a[kWidth], b[kWidth], left[kWidth], right[kWidth], cosine[kWidth], sine[kWidth];
-      unpack<T, kWidth>(raw_a[u], a);
-      unpack<T, kWidth>(raw_b[u], b);
+      unpack(raw_a[u], a);
+      unpack(raw_b[u], b);
       load(cosines + angles[u], cosine);
       load(sines + angles[u], sine);
 #pragma unroll
@@ -101,8 +99,8 @@ __global__ void __launch_bounds__(kElementwiseThreads)
         left[i] = a[i] * cosine[i] - b[i] * sine[i];
         right[i] = b[i] * cosine[i] + a[i] * sine[i];
       }
-      put<T, kWidth>(places[u], left);
-      put<T, kWidth>(places[u] + half, right);
+      store(places[u], left);
+      store(places[u] + half, right);
     }
     first += kRopeUnroll * kElementwiseThreads;
     if (first < items) fetch_from(first);
@@ -115,17 +113,13 @@ void rope(const Launch& launch, const float* frequencies, std::int64_t heads, st
           const std::int64_t* offset, bool inverse, const Matrix& x, float factor) {
   if (x.rows == 0 || heads == 0 || x.cols < 2 * heads) return;
   const std::int64_t half = x.cols / heads / 2, pairs = std::min<std::int64_t>(half, kAngles);
-  with_float_type(x.dtype, [&]<class T>(T*) {
-    with_width<T>(vectorizable(x) && half % kVector == 0, [&](auto width) {
-      constexpr int kWidth = decltype(width)::value;
-      const std::int64_t per_row = heads * (pairs / kWidth);
-      const std::int64_t rows =
-          std::clamp<std::int64_t>(kRopeUnroll * kElementwiseThreads / per_row, 1, kAngles / pairs);
-      const dim3 blocks(blocks_for(x.rows, rows), blocks_for(half, pairs));
-      start("rope", launch, rope_kernel<T, kWidth>, blocks, kElementwiseThreads, 0, frequencies,
-            static_cast<int>(heads), static_cast<int>(half), seq_len, offset, inverse, factor, stream_of<T>(x), x.rows,
-            Tile{rows, static_cast<int>(pairs)});
-    });
+  with_pieces(x.dtype, vectorizable(x) && half % kVector == 0, [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const std::int64_t per_row = heads * (pairs / kWidth);
+    const std::int64_t rows = std::clamp<std::int64_t>(kRopeUnroll * kElementwiseThreads / per_row, 1, kAngles / pairs);
+    const dim3 blocks(blocks_for(x.rows, rows), blocks_for(half, pairs));
+    start("rope", launch, rope_kernel<T, kWidth>, blocks, kElementwiseThreads, 0, frequencies, static_cast<int>(heads),
+          static_cast<int>(half), seq_len, offset, inverse, factor, stream_of<T>(x), x.rows,
+          Tile{rows, static_cast<int>(pairs)});
   });
 }
 

@@ -2,7 +2,7 @@
 #include "kernels/activation_formulas.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/elementwise/activation.h"
-#include "kernels/cuda/vectorized_elementwise.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -29,45 +29,34 @@ struct SwiGluGradient {
   }
 };
 
+// The left and the right half of the columns.
+std::array<Matrix, 2> halves_of(const Matrix& matrix) {
+  Matrix left = matrix;
+  left.cols /= 2;
+  Matrix right = left;
+  right.data = static_cast<std::byte*>(matrix.data) + left.cols * static_cast<std::int64_t>(size_of(matrix.dtype));
+  return {left, right};
+}
+
 }  // namespace
 
 void gelu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
-  require_one_type(x, y);
   const auto views = cpu::common_shape(x, y);
-  with_float_type(x.dtype, [&]<class T>(T*) {
-    const Streams<T, 1, 1> streams{{stream_of<const T>(views[0])}, {stream_of<T>(views[1])}};
-    transform(launch, "gelu_forward", views[0].rows, views[0].cols, streams, Gelu{});
-  });
+  transform(launch, "gelu_forward", std::array{views[0]}, std::array{views[1]}, Gelu{});
 }
 
 void gelu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
-  require_one_type(x, dy, dx);
   const auto views = cpu::common_shape(x, dy, dx);
-  with_float_type(x.dtype, [&]<class T>(T*) {
-    const Streams<T, 2, 1> streams{{stream_of<const T>(views[0]), stream_of<const T>(views[1])},
-                                   {stream_of<T>(views[2])}};
-    transform(launch, "gelu_backward", views[0].rows, views[0].cols, streams, GeluGradient{});
-  });
+  transform(launch, "gelu_backward", std::array{views[0], views[1]}, std::array{views[2]}, GeluGradient{});
 }
 
 void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
-  require_one_type(x, y);
-  with_float_type(x.dtype, [&]<class T>(T*) {
-    const T* gate = data_of<T>(x);
-    const Streams<T, 2, 1> streams{{{gate, x.row_stride}, {gate + y.cols, x.row_stride}}, {stream_of<T>(y)}};
-    transform(launch, "swiglu_forward", y.rows, y.cols, streams, SwiGlu{});
-  });
+  transform(launch, "swiglu_forward", halves_of(x), std::array{y}, SwiGlu{});
 }
 
 void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
-  require_one_type(x, dy, dx);
-  with_float_type(x.dtype, [&]<class T>(T*) {
-    const T* gate = data_of<T>(x);
-    T* dgate = data_of<T>(dx);
-    const Streams<T, 3, 2> streams{{{gate, x.row_stride}, {gate + dy.cols, x.row_stride}, stream_of<const T>(dy)},
-                                   {{dgate, dx.row_stride}, {dgate + dy.cols, dx.row_stride}}};
-    transform(launch, "swiglu_backward", dy.rows, dy.cols, streams, SwiGluGradient{});
-  });
+  const auto [gate, up] = halves_of(x);
+  transform(launch, "swiglu_backward", std::array{gate, up, dy}, halves_of(dx), SwiGluGradient{});
 }
 
 }  // namespace weft::cuda

@@ -9,13 +9,11 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/embedding.h"
-#include "kernels/cuda/vector_access.cuh"
-#include "kernels/cuda/vectorized_elementwise.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 namespace {
 
-constexpr int kUnroll = 4;  // pieces of a thread, all loaded before any is stored
 constexpr int kRun = 32;
 constexpr int kColumnThreads = 256;
 constexpr int kColumns = 4;  // for each thread if rows are aligned: adjacent fp32 numbers
@@ -31,62 +29,55 @@ __device__ std::int64_t row_of(std::int64_t token, std::int64_t table_rows, cons
 }
 
 template <class T, int kWidth, bool kPositions>
-__global__ void __launch_bounds__(kElementwiseThreads)
-    embedding_forward_kernel(const std::int32_t* tokens, Stream<const T> wte, std::int64_t wte_rows,
-                             Stream<const T> wpe, std::int64_t wpe_rows, std::int64_t seq_len,
-                             const std::int64_t* offset, Stream<T> out, const std::int64_t* coordinate,
-                             std::int64_t per_row, std::int64_t items, Fault* fault) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kElementwiseThreads * kUnroll) + threadIdx.x;
-  const std::int64_t first_place = kPositions && offset != nullptr ? *offset : 0;
-  Place of_items[kUnroll];
-  std::int32_t of_rows[kUnroll];
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const std::int64_t item = first + u * kElementwiseThreads;
-    if (item >= items) continue;
-    of_items[u] = place_of(item, per_row);
-    of_rows[u] = tokens[of_items[u].row];
+struct Embedding : ItemWork {
+  struct Item {
+    std::int32_t token;
+    bool ok;
+    Raw<T, kWidth> word, position;
+  };
+
+  const std::int32_t* tokens;
+  Stream<const T> wte, wpe;
+  std::int64_t wte_rows, wpe_rows, seq_len;
+  const std::int64_t *offset, *coordinate;
+  Stream<T> out;
+  Fault* fault;
+  std::int64_t first_place = 0;
+
+  __device__ bool begin() {
+    if (kPositions && offset != nullptr) first_place = *offset;
+    return true;
   }
-  Raw<T, kWidth> raw[kUnroll], position[kUnroll];
-  T* places[kUnroll] = {};
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    if (first + u * kElementwiseThreads >= items) continue;
-    const Place place = of_items[u];
-    const std::int64_t col = place.piece * kWidth;
-    bool ok = false;
-    const std::int64_t row = row_of(of_rows[u], wte_rows, coordinate, fault, ok);
-    if (!ok) continue;
-    raw[u] = position[u] = Raw<T, kWidth>{};
-    if (row >= 0) {
-      if constexpr (kPositions) {
-        const std::int64_t at = first_place + place_of(place.row, seq_len).piece;
-        if (at < 0 || at >= wpe_rows) {
-          report(fault, Fault::position_outside_table);
-          continue;
-        }
-        position[u] = fetch<T, kWidth>(wpe.data + at * wpe.stride + col);
-      }
-      raw[u] = fetch<T, kWidth>(wte.data + row * wte.stride + col);
+  __device__ void find(std::int64_t row, Item& item) const { item.token = tokens[row]; }
+  __device__ void load(std::int64_t row, std::int64_t column, Item& item) const {
+    const std::int64_t held = row_of(item.token, wte_rows, coordinate, fault, item.ok);
+    if (!item.ok) return;
+    item.word = item.position = {};
+    if (held < 0) return;
+    if constexpr (kPositions) {
+      const std::int64_t at = first_place + place_of(row, seq_len).piece;
+      item.ok = at >= 0 && at < wpe_rows;
+      if (!item.ok) return report(fault, Fault::position_outside_table);
+      item.position = fetch<kWidth>(wpe.at(at, column));
     }
-    places[u] = out.data + place.row * out.stride + col;
+    item.word = fetch<kWidth>(wte.at(held, column));
   }
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    if (places[u] == nullptr) continue;
+  __device__ void finish(std::int64_t row, std::int64_t column, const Item& item) const {
+    if (!item.ok) return;
     float values[kWidth];
-    unpack<T, kWidth>(raw[u], values);
+    unpack(item.word, values);
     if constexpr (kPositions) {
       float more[kWidth];
-      unpack<T, kWidth>(position[u], more);
+      unpack(item.position, more);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) values[i] += more[i];
     }
-    put<T, kWidth>(places[u], values);
+    store(out.at(row, column), values);
   }
-}
+};
 
-// Scratch of embedding_backward: parts of one area, each 256-byte aligned.
+// Scratch of embedding_backward: parts of one area, each 256-byte aligned. CUB's own, whose size only it knows, is the
+// rest of the area.
 struct Sorting {
   static constexpr std::int64_t kAlignment = 256;
 
@@ -94,8 +85,7 @@ struct Sorting {
   std::int32_t *rows, *sorted_rows;
   std::int32_t* begins;  // [vocab + 1]: index of each token's first sorted row
   float* runs;           // sums of whole runs, [⌊rows/kRun⌋, cols]
-  std::byte* temporary;
-  std::size_t temporary_bytes;
+  std::byte* temporary;  // CUB's
   std::int64_t bytes = 0;
 
   Sorting(std::int64_t count, std::int64_t cols, std::int64_t vocab, std::byte* base) {
@@ -109,16 +99,15 @@ struct Sorting {
     part(sorted_rows, count);
     part(begins, vocab + 1);
     part(runs, count / kRun * cols);
-    temporary_bytes = 0;
-    check(sort(nullptr, temporary_bytes, count, vocab, nullptr), "embedding_backward: size of the sort");
-    part(temporary, static_cast<std::int64_t>(temporary_bytes));
+    part(temporary, 0);
   }
 
-  cudaError_t sort(void* area, std::size_t& area_bytes, std::int64_t count, std::int64_t vocab,
-                   cudaStream_t stream) const {
+  // Without an area: sets its size.
+  void sort(void* area, std::size_t& area_bytes, std::int64_t count, std::int64_t vocab, cudaStream_t stream) const {
     const int bits = std::bit_width(static_cast<std::uint64_t>(vocab));
-    return cub::DeviceRadixSort::SortPairs(area, area_bytes, tokens, sorted_tokens, rows, sorted_rows,
-                                           static_cast<int>(count), 0, bits, stream);
+    check(cub::DeviceRadixSort::SortPairs(area, area_bytes, tokens, sorted_tokens, rows, sorted_rows,
+                                          static_cast<int>(count), 0, bits, stream),
+          "embedding_backward: sort");
   }
 };
 
@@ -263,19 +252,25 @@ void with_columns(bool wide, const Body& body) {
 void embedding_forward(const Launch& launch, const Matrix& tokens, const Matrix& wte, const Matrix* wpe,
                        std::int64_t seq_len, const std::int64_t* offset, const Matrix& out,
                        const std::int64_t* coordinate) {
-  if (out.rows == 0 || out.cols == 0) return;
   const Matrix& table = wpe != nullptr ? *wpe : wte;
   require_one_type(wte, table, out);
-  with_float_type(wte.dtype, [&]<class T>(T*) {
-    with_width<T>(vectorizable(wte) && vectorizable(table) && vectorizable(out), [&](auto width) {
-      constexpr int kWidth = decltype(width)::value;
-      const std::int64_t per_row = out.cols / kWidth, items = out.rows * per_row;
-      const auto kernel =
-          wpe != nullptr ? embedding_forward_kernel<T, kWidth, true> : embedding_forward_kernel<T, kWidth, false>;
-      start("embedding_forward", launch, kernel, blocks_for(items, kUnroll * kElementwiseThreads), kElementwiseThreads,
-            0, tokens.i32(), stream_of<const T>(wte), wte.rows, stream_of<const T>(table), table.rows, seq_len, offset,
-            stream_of<T>(out), coordinate, per_row, items, launch.fault);
-    });
+  const bool vectors = vectorizable(wte) && vectorizable(table) && vectorizable(out);
+  with_pieces(wte.dtype, vectors, [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const auto run = [&]<bool kPositions>(std::bool_constant<kPositions>) {
+      const Embedding<T, kWidth, kPositions> work{{},
+                                                  tokens.i32(),
+                                                  stream_of<const T>(wte),
+                                                  stream_of<const T>(table),
+                                                  wte.rows,
+                                                  table.rows,
+                                                  seq_len,
+                                                  offset,
+                                                  coordinate,
+                                                  stream_of<T>(out),
+                                                  launch.fault};
+      for_items<4, kWidth>(launch, "embedding_forward", out.rows, out.cols, work);
+    };
+    wpe != nullptr ? run(std::true_type{}) : run(std::false_type{});
   });
 }
 
@@ -283,12 +278,14 @@ void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix
                         bool accumulate, const std::int64_t* coordinate) {
   const std::int64_t count = dout.rows, cols = dwte.cols, vocab = dwte.rows;
   if (vocab == 0 || cols == 0) return;
-  Sorting sorting(count, cols, vocab, launch.scratch);
+  const Sorting sorting(count, cols, vocab, launch.scratch);
   if (count > 0) {
     start("embedding_backward: rows", launch, number_rows_kernel, blocks_for(count, kElementwiseThreads),
           kElementwiseThreads, 0, tokens.i32(), count, vocab, coordinate, sorting.tokens, sorting.rows, launch.fault);
-    check(sorting.sort(sorting.temporary, sorting.temporary_bytes, count, vocab, launch.stream),
-          "embedding_backward: sort");
+    auto temporary_bytes = static_cast<std::size_t>(launch.scratch_bytes - sorting.bytes);
+    if (launch.part != LaunchPart::attributes) {
+      sorting.sort(sorting.temporary, temporary_bytes, count, vocab, launch.stream);
+    }
   }
   start("embedding_backward: begins", launch, find_begins_kernel, blocks_for(vocab + 1, kElementwiseThreads),
         kElementwiseThreads, 0, sorting.sorted_tokens, count, vocab, sorting.begins);
@@ -309,7 +306,10 @@ void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix
 }
 
 std::int64_t embedding_backward_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t vocab) {
-  return Sorting(rows, cols, vocab, nullptr).bytes;
+  const Sorting sorting(rows, cols, vocab, nullptr);
+  std::size_t temporary_bytes = 0;
+  sorting.sort(nullptr, temporary_bytes, rows, vocab, nullptr);
+  return sorting.bytes + static_cast<std::int64_t>(temporary_bytes);
 }
 
 void position_backward(const Launch& launch, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,

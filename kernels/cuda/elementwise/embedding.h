@@ -20,7 +20,7 @@ void embedding_forward(const Launch& launch, const Matrix& tokens, const Matrix&
 /// coordinate, dwte is a shard as above, and other shards' tokens are skipped.
 void embedding_backward(const Launch& launch, const Matrix& tokens, const Matrix& dout, const Matrix& dwte,
                         bool accumulate, const std::int64_t* coordinate);
-/// Queries CUB, which queries the current device.
+/// Queries CUB, which queries the current device. The call gets as many as Launch::scratch_bytes.
 std::int64_t embedding_backward_scratch_bytes(std::int64_t rows, std::int64_t cols, std::int64_t vocab);
 
 /// dwpe[p] (+)= Σ over sequences of dout[sequence·seq_len + p], in order. Without accumulate, rows from seq_len on

@@ -7,7 +7,7 @@
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/optimizer.h"
-#include "kernels/cuda/vector_access.cuh"
+#include "kernels/cuda/items.cuh"
 #include "kernels/optimizer_formula.h"
 
 namespace weft::cuda {
@@ -24,8 +24,7 @@ inline std::int64_t sum_blocks(std::int64_t n) {
 
 /// Inputs and outputs of one tensor's sum of squares.
 struct SumSquaresOf {
-  const float* x;
-  std::int64_t row_stride;
+  Stream<const float> x;
   Items items;
   const std::int64_t* replica;  // null, or x counts only if its value is 0
   double* sums;                 // one for each of `blocks`
@@ -35,8 +34,6 @@ struct SumSquaresOf {
 
 /// Block `block` of the tensor.
 __device__ inline void sum_squares_block(const SumSquaresOf& of, int block, double* shared) {
-  const float* const x = of.x;
-  const std::int64_t row_stride = of.row_stride;
   const Items& items = of.items;
   if (of.replica != nullptr && *of.replica != 0) return;
   const std::int64_t first = static_cast<std::int64_t>(block) * kThreads + threadIdx.x;
@@ -47,7 +44,7 @@ __device__ inline void sum_squares_block(const SumSquaresOf& of, int block, doub
   for (std::int64_t i = first; i < vectors; i += step) {
     const std::int64_t row = items.rows > 1 ? i / items.vectors : 0;
     float v[kWidth];
-    load(x + row * row_stride + (i - row * items.vectors) * kWidth, v);
+    load(of.x.at(row, (i - row * items.vectors) * kWidth), v);
     total += static_cast<double>((v[0] * v[0] + v[1] * v[1]) + (v[2] * v[2] + v[3] * v[3]));
   }
   // The elements of each row that vectors don't cover: all of them if there are no vectors.
@@ -55,7 +52,7 @@ __device__ inline void sum_squares_block(const SumSquaresOf& of, int block, doub
 #pragma unroll 4
   for (std::int64_t i = first; i < items.rows * singles; i += step) {
     const std::int64_t row = items.rows > 1 ? i / singles : 0;
-    const double value = x[row * row_stride + begin + (i - row * singles)];
+    const double value = *of.x.at(row, begin + (i - row * singles));
     total += value * value;
   }
   total = block_sum(total, shared);
@@ -75,10 +72,9 @@ __device__ inline void finish_sum_squares(const SumSquaresOf& of, double* shared
 /// Inputs and outputs of one tensor's update.
 template <class T>
 struct AdamWOf {
-  T* param;
-  const float* grad;
-  float *m, *v, *master;  // master may be null
-  std::int64_t param_stride, grad_stride, m_stride, v_stride, master_stride;
+  Stream<T> param;
+  Stream<const float> grad;
+  Stream<float> m, v, master;  // master may be null
   Items items;
   std::int64_t count;
   AdamWSettings settings;
@@ -97,12 +93,11 @@ __device__ inline void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
                                       scalars[0],     scalars[1],     scalars[2],   norm_and_factor[1]};
   visit<kWidth>(items, item, [&](auto width, std::int64_t row, std::int64_t column) {
     constexpr int kHere = decltype(width)::value;
-    T* const param = t.param + row * t.param_stride + column;
-    float* const to_m = t.m + row * t.m_stride + column;
-    float* const to_v = t.v + row * t.v_stride + column;
-    float* const master = t.master != nullptr ? t.master + row * t.master_stride + column : nullptr;
+    T* const param = t.param.at(row, column);
+    float *const to_m = t.m.at(row, column), *const to_v = t.v.at(row, column);
+    float* const master = t.master.data != nullptr ? t.master.at(row, column) : nullptr;
     float weight[kHere], grad[kHere], m[kHere], v[kHere];
-    load(t.grad + row * t.grad_stride + column, grad);
+    load(t.grad.at(row, column), grad);
     load(to_m, m);
     load(to_v, v);
     if (master != nullptr) {
@@ -126,8 +121,7 @@ __device__ inline void adamw_block(const AdamWOf<T>& t, std::int64_t block) {
 /// blocks.
 inline SumSquaresOf sum_squares_of(const Matrix& x, const Matrix& partial, const std::int64_t* replica, double* sums) {
   const Matrix view = cpu::common_shape(x)[0];
-  return {view.f32(),
-          view.row_stride,
+  return {stream_of<const float>(view),
           items_of(view.rows, view.cols, kWidth, loads_vectors(view, kWidth)),
           replica,
           sums,
@@ -142,16 +136,11 @@ AdamWOf<T> adamw_of(const AdamWSettings& settings, const AdamWStep& step, const 
   bool wide = true;
   for (const Matrix& view : views) wide = wide && loads_vectors(view, kWidth);
   const Items items = items_of(views[0].rows, views[0].cols, kWidth, wide);
-  return {static_cast<T*>(views[0].data),
-          views[1].f32(),
-          views[2].f32(),
-          views[3].f32(),
-          master != nullptr ? views[4].f32() : nullptr,
-          views[0].row_stride,
-          views[1].row_stride,
-          views[2].row_stride,
-          views[3].row_stride,
-          views[4].row_stride,
+  return {stream_of<T>(views[0]),
+          stream_of<const float>(views[1]),
+          stream_of<float>(views[2]),
+          stream_of<float>(views[3]),
+          master != nullptr ? stream_of<float>(views[4]) : Stream<float>{},
           items,
           items.count(),
           settings,

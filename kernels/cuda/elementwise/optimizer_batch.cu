@@ -1,7 +1,7 @@
 // Many tensors in one launch; see optimizer_batch.h.
+#include <span>
 #include <stdexcept>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "kernels/cuda/elementwise/optimizer.cuh"
@@ -15,31 +15,10 @@ struct BlockOf {
   std::uint32_t tensor, block;
 };
 
-// A table on the device, copied there once.
-class DeviceTable {
- public:
-  template <class T>
-  explicit DeviceTable(const std::vector<T>& values) {
-    if (values.empty()) return;
-    check(cudaMalloc(&memory_, values.size() * sizeof(T)), "cudaMalloc");
-    check(cudaMemcpy(memory_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
-  DeviceTable() = default;
-  ~DeviceTable() { cudaFree(memory_); }
-  DeviceTable(DeviceTable&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
-  DeviceTable& operator=(DeviceTable&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    return *this;
-  }
-
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(memory_);
-  }
-
- private:
-  void* memory_ = nullptr;
-};
+template <class T>
+T* as(const DeviceBuffer& buffer) {
+  return reinterpret_cast<T*>(buffer.get());
+}
 
 // All blocks of all tensors, one tensor after the other.
 class BlockTable {
@@ -50,7 +29,7 @@ class BlockTable {
   }
   unsigned size() const { return static_cast<unsigned>(blocks_.size()); }
   unsigned tensors() const { return tensors_; }
-  DeviceTable on_device() const { return DeviceTable(blocks_); }
+  DeviceBuffer copy() const { return on_device(std::as_bytes(std::span(blocks_))); }
 
  private:
   std::vector<BlockOf> blocks_;
@@ -79,31 +58,31 @@ __global__ void __launch_bounds__(kThreads) adamw_batch_kernel(const AdamWOf<T>*
 
 struct SumSquaresBatch::Impl {
   BlockTable table;
-  DeviceTable tensors, blocks, sums;
+  DeviceBuffer tensors, blocks, sums;
 };
 
 SumSquaresBatch::SumSquaresBatch(std::span<const SumSquaresArguments> tensors) : impl_(std::make_unique<Impl>()) {
   std::int64_t all = 0;
   for (const SumSquaresArguments& of : tensors) all += sum_blocks(cpu::count(of.x));
-  impl_->sums = DeviceTable(std::vector<double>(static_cast<std::size_t>(all)));
-  double* sums = impl_->sums.as<double>();
+  impl_->sums = allocate(static_cast<std::size_t>(all + 1) * sizeof(double));
+  double* sums = as<double>(impl_->sums);
   std::vector<SumSquaresOf> list;
   for (const SumSquaresArguments& of : tensors) {
     list.push_back(sum_squares_of(of.x, of.partial, of.replica, sums));
     impl_->table.add(list.back().blocks);
     sums += list.back().blocks;
   }
-  impl_->tensors = DeviceTable(list);
-  impl_->blocks = impl_->table.on_device();
+  impl_->tensors = on_device(std::as_bytes(std::span(list)));
+  impl_->blocks = impl_->table.copy();
 }
 
 SumSquaresBatch::~SumSquaresBatch() = default;
 
 void SumSquaresBatch::run(const Launch& launch) const {
-  const auto* const tensors = impl_->tensors.as<SumSquaresOf>();
+  const auto* const tensors = as<SumSquaresOf>(impl_->tensors);
   if (impl_->table.size() > 0) {
     start("sum_squares_batch", launch, sum_squares_batch_kernel, impl_->table.size(), kThreads, 0, tensors,
-          impl_->blocks.as<BlockOf>());
+          as<BlockOf>(impl_->blocks));
   }
   start("finish_sum_squares_batch", launch, finish_sum_squares_batch_kernel, impl_->table.tensors(), kThreads, 0,
         tensors);
@@ -112,7 +91,7 @@ void SumSquaresBatch::run(const Launch& launch) const {
 struct AdamWBatch::Impl {
   DType dtype = DType::f32;
   BlockTable table;
-  DeviceTable tensors, blocks;
+  DeviceBuffer tensors, blocks;
 };
 
 AdamWBatch::AdamWBatch(std::span<const AdamWArguments> tensors) : impl_(std::make_unique<Impl>()) {
@@ -125,9 +104,9 @@ AdamWBatch::AdamWBatch(std::span<const AdamWArguments> tensors) : impl_(std::mak
       list.push_back(adamw_of<T>(of.settings, of.step, of.param, of.grad, of.m, of.v, of.master));
       impl_->table.add(blocks_for(list.back().count, kThreads));
     }
-    impl_->tensors = DeviceTable(list);
+    impl_->tensors = on_device(std::as_bytes(std::span(list)));
   });
-  impl_->blocks = impl_->table.on_device();
+  impl_->blocks = impl_->table.copy();
 }
 
 AdamWBatch::~AdamWBatch() = default;
@@ -137,7 +116,7 @@ void AdamWBatch::run(const Launch& launch) const {
   with_float_type(impl_->dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     start("adamw_batch", launch, adamw_batch_kernel<T>, impl_->table.size(), kThreads, 0,
-          impl_->tensors.as<AdamWOf<T>>(), impl_->blocks.as<BlockOf>());
+          as<AdamWOf<T>>(impl_->tensors), as<BlockOf>(impl_->blocks));
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/reduce.h"
-#include "kernels/cuda/vector_access.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 namespace {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <charconv>
 #include <stdexcept>
 #include <utility>
 
@@ -17,23 +19,9 @@
 namespace weft::cuda {
 namespace {
 
-static_assert(sizeof(GemmAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
-
 void check_cublas(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw RuntimeFault(fmt::format("cuBLASLt: {}: {}", what, cublas_lt().status_name(status)));
-}
-
-cublasLtMatmulAlgo_t to_library(const GemmAlgorithm& algorithm) {
-  cublasLtMatmulAlgo_t to{};
-  std::copy(algorithm.data.begin(), algorithm.data.end(), std::begin(to.data));
-  return to;
-}
-
-GemmAlgorithm from_library(const cublasLtMatmulAlgo_t& algorithm) {
-  GemmAlgorithm to;
-  std::copy(std::begin(algorithm.data), std::end(algorithm.data), to.data.begin());
-  return to;
 }
 
 cudaDataType_t library_type(DType dtype) {
@@ -153,13 +141,11 @@ std::optional<GemmAlgorithm> parse_hex(std::string_view text) {
   constexpr std::size_t kDigits = 16;
   GemmAlgorithm algorithm;
   if (text.size() != kDigits * algorithm.data.size()) return std::nullopt;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char digit = text[i];
-    const bool decimal = digit >= '0' && digit <= '9';
-    if (!decimal && (digit < 'a' || digit > 'f')) return std::nullopt;
-    std::uint64_t& word = algorithm.data[i / kDigits];
-    word = word << 4U | static_cast<std::uint64_t>(decimal ? digit - '0' : digit - 'a' + 10);
+  for (std::size_t i = 0; i < algorithm.data.size(); ++i) {
+    const std::string_view digits = text.substr(i * kDigits, kDigits);
+    std::from_chars(digits.data(), digits.data() + kDigits, algorithm.data[i], 16);
   }
+  if (to_hex(algorithm) != text) return std::nullopt;  // another spelling
   return algorithm;
 }
 
@@ -356,13 +342,14 @@ void PreparedGemm::run(const Launch& launch) const {
 
 std::vector<GemmAlgorithm> PreparedGemm::candidates(int most) const {
   std::vector<GemmAlgorithm> found;
-  for (const cublasLtMatmulAlgo_t& algorithm : impl_->candidates(most)) found.push_back(from_library(algorithm));
+  for (const cublasLtMatmulAlgo_t& algorithm : impl_->candidates(most))
+    found.push_back(std::bit_cast<GemmAlgorithm>(algorithm));
   return found;
 }
 
 void PreparedGemm::use(const GemmAlgorithm& algorithm) {
   if (impl_->empty) return;
-  const cublasLtMatmulAlgo_t wanted = to_library(algorithm);
+  const cublasLtMatmulAlgo_t wanted = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
       cublas_lt().check_algorithm(impl_->handle, &impl_->descriptor, &impl_->b_layout, &impl_->a_layout,

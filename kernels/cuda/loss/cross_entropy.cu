@@ -1,15 +1,16 @@
 // Softmax cross-entropy; see cross_entropy.h. A block takes a row. Between the sum and the gradient it keeps the row in
 // shared memory if it fits; otherwise it reads the row again, mostly from the L2 cache.
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/items.cuh"
 #include "kernels/cuda/loss/cross_entropy.h"
 #include "kernels/cuda/loss/exponential_sum.cuh"
 #include "kernels/cuda/loss/softmax_gradient.cuh"
-#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
 
 constexpr int kMostThreads = 1024, kSumThreads = 1024;
+constexpr std::int64_t kStatic = 1024;           // of a block's shared memory, at the most
 constexpr std::int64_t kShareable = 110 * 1024;  // two such rows fit into an H100's shared memory at once
 
 template <class T, int kWidth, bool kStaged>
@@ -19,7 +20,7 @@ __global__ void __launch_bounds__(kMostThreads)
   __shared__ float shared[kWarp];
   auto* stage = dynamic_shared<Raw<T, kWidth>>();
   const std::int64_t row = blockIdx.x, target = targets[row];
-  T* x = logits.data + row * logits.stride;
+  T* x = logits.at(row, 0);
   if (target >= vocab) {
     if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
     return;
@@ -62,36 +63,25 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-// The most dynamic shared memory that a block can have on the current device.
-std::int64_t dynamic_shared_bytes() {
-  int device = 0, bytes = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
-  return bytes - 1024;
-}
-
 }  // namespace
 
 void cross_entropy(const Launch& launch, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
                    const Matrix& losses, const Matrix* grad_scale) {
   if (logits.rows == 0) return;
-  with_float_type(logits.dtype, [&]<class T>(T*) {
-    with_width<T>(vectorizable(logits), [&](auto width) {
-      constexpr int kWidth = decltype(width)::value;
-      const std::int64_t pieces = (vocab + kWidth - 1) / kWidth;
-      const auto bytes = pieces * static_cast<std::int64_t>(sizeof(Raw<T, kWidth>));
-      const int threads = row_threads(pieces, bytes > kShareable ? kMostThreads : kMostThreads / 2);
-      const bool staged = grad_scale != nullptr && bytes <= dynamic_shared_bytes();
-      const auto kernel = staged ? cross_entropy_kernel<T, kWidth, true> : cross_entropy_kernel<T, kWidth, false>;
-      if (staged) {
-        check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                   cudaSharedmemCarveoutMaxShared),
-              "cudaFuncSetAttribute");
-      }
-      start("cross_entropy", launch, kernel, static_cast<unsigned>(logits.rows), threads,
-            staged ? static_cast<std::size_t>(bytes) : 0, stream_of<T>(logits), logits.cols, vocab, targets.i32(),
-            losses.f32(), grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
-    });
+  with_pieces(logits.dtype, vectorizable(logits), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const std::int64_t pieces = (vocab + kWidth - 1) / kWidth;
+    const auto bytes = pieces * static_cast<std::int64_t>(sizeof(Raw<T, kWidth>));
+    const int threads = row_threads(pieces, bytes > kShareable ? kMostThreads : kMostThreads / 2);
+    const bool staged = grad_scale != nullptr && bytes <= launch.shared_bytes - kStatic;
+    const auto kernel = staged ? cross_entropy_kernel<T, kWidth, true> : cross_entropy_kernel<T, kWidth, false>;
+    if (staged && launch.part != LaunchPart::kernels) {
+      check(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
+          "cudaFuncSetAttribute");
+    }
+    start("cross_entropy", launch, kernel, static_cast<unsigned>(logits.rows), threads,
+          staged ? static_cast<std::size_t>(bytes) : 0, stream_of<T>(logits), logits.cols, vocab, targets.i32(),
+          losses.f32(), grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
   });
 }
 

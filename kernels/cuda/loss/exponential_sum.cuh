@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/vectorized_elementwise.cuh"
+#include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
 
@@ -41,7 +41,7 @@ __device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWi
     for (int u = 0; u < kRowBatch; ++u) {
       const std::int64_t piece = first + static_cast<std::int64_t>(u) * blockDim.x;
       raw[u] = Raw<T, kWidth>{};
-      if (piece < pieces) raw[u] = fetch<T, kWidth>(x + piece * kWidth);
+      if (piece < pieces) raw[u] = fetch<kWidth>(x + piece * kWidth);
     }
     float values[kRowBatch][kWidth], largest = top;
 #pragma unroll
@@ -50,7 +50,7 @@ __device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWi
       if constexpr (kStaged) {
         if (piece < pieces) stage[piece] = raw[u];
       }
-      unpack<T, kWidth>(raw[u], values[u]);
+      unpack(raw[u], values[u]);
       if ((piece + 1) * kWidth > n) {
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) values[u][i] = piece * kWidth + i < n ? values[u][i] : -INFINITY;

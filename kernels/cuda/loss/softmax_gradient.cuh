@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/items.cuh"
 #include "kernels/cuda/loss/exponential_sum.cuh"
-#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 
@@ -34,7 +34,7 @@ __device__ inline void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage,
       if constexpr (kStaged) {
         raw[u] = stage[piece];
       } else {
-        raw[u] = fetch<T, kWidth>(x + piece * kWidth);
+        raw[u] = fetch<kWidth>(x + piece * kWidth);
       }
     }
 #pragma unroll
@@ -42,7 +42,7 @@ __device__ inline void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage,
       const std::int64_t piece = first + u * stride, col = piece * kWidth;
       if (piece >= pieces) continue;
       float values[kWidth];
-      unpack<T, kWidth>(raw[u], values);
+      unpack(raw[u], values);
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) values[i] = exponential(values[i], of.reference) * of.factor;
       if (of.target >= col && of.target < col + kWidth) {
@@ -53,7 +53,7 @@ __device__ inline void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage,
 #pragma unroll
         for (int i = 0; i < kWidth; ++i) values[i] = col + i < tokens ? values[i] : 0.0F;
       }
-      put<T, kWidth>(x + col, values);
+      store(x + col, values);
     }
   }
 }
@@ -63,7 +63,7 @@ template <class T, int kWidth>
 __device__ inline void write_zeros(T* x, std::int64_t cols) {
   const float zeros[kWidth] = {};
   const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
-  for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) put<T, kWidth>(x + piece * kWidth, zeros);
+  for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) store(x + piece * kWidth, zeros);
 }
 
 }  // namespace weft::cuda

@@ -2,10 +2,10 @@
 #include <stdexcept>
 
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/items.cuh"
 #include "kernels/cuda/loss/exponential_sum.cuh"
 #include "kernels/cuda/loss/softmax_gradient.cuh"
 #include "kernels/cuda/loss/vocab_parallel.h"
-#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kMostThreads)
     return;
   }
   const Columns columns(part, cols);
-  const T* x = logits.data + row * logits.stride;
+  const T* x = logits.at(row, 0);
   // If all logits are −∞, the sum is 0. The sum also shows a NaN, which the maximum ignores.
   const ExponentialSum sum = exponential_sum<T, kWidth, false>(x, columns.tokens, nullptr, shared);
   if (threadIdx.x == 0) {
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kMostThreads)
     if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
     return;
   }
-  T* x = logits.data + row * logits.stride;
+  T* x = logits.at(row, 0);
   if (target < 0) {
     if (threadIdx.x == 0) losses[row] = 0.0F;
     if (grad_scale == nullptr) return;
@@ -85,13 +85,10 @@ __global__ void __launch_bounds__(kMostThreads)
 void vocab_statistics(const Launch& launch, const VocabPart& part, const Matrix& logits, const Matrix& targets,
                       const Matrix& statistics) {
   if (logits.rows == 0 || logits.cols == 0) return;
-  with_float_type(logits.dtype, [&]<class T>(T*) {
-    with_width<T>(vectorizable(logits), [&](auto width) {
-      constexpr int kWidth = decltype(width)::value;
-      const int threads = row_threads(logits.cols / kWidth, kMostThreads);
-      start("vocab_statistics", launch, vocab_statistics_kernel<T, kWidth>, static_cast<unsigned>(logits.rows), threads,
-            0, part, stream_of<const T>(logits), logits.cols, targets.i32(), statistics.f32(), launch.fault);
-    });
+  with_pieces(logits.dtype, vectorizable(logits), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const int threads = row_threads(logits.cols / kWidth, kMostThreads);
+    start("vocab_statistics", launch, vocab_statistics_kernel<T, kWidth>, static_cast<unsigned>(logits.rows), threads,
+          0, part, stream_of<const T>(logits), logits.cols, targets.i32(), statistics.f32(), launch.fault);
   });
 }
 
@@ -100,14 +97,11 @@ void vocab_cross_entropy(const Launch& launch, const VocabPart& part, std::int64
                          const Matrix* grad_scale) {
   if (part.vocab > parts * logits.cols) throw std::logic_error("there are too few parts for the vocabulary");
   if (logits.rows == 0 || logits.cols == 0) return;
-  with_float_type(logits.dtype, [&]<class T>(T*) {
-    with_width<T>(vectorizable(logits), [&](auto width) {
-      constexpr int kWidth = decltype(width)::value;
-      const int threads = grad_scale != nullptr ? row_threads(logits.cols / kWidth, kMostThreads) : kWarp;
-      start("vocab_cross_entropy", launch, vocab_cross_entropy_kernel<T, kWidth>, static_cast<unsigned>(logits.rows),
-            threads, 0, part, parts, stream_of<T>(logits), logits.rows, logits.cols, targets.i32(), statistics.f32(),
-            losses.f32(), grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
-    });
+  with_pieces(logits.dtype, vectorizable(logits), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const int threads = grad_scale != nullptr ? row_threads(logits.cols / kWidth, kMostThreads) : kWarp;
+    start("vocab_cross_entropy", launch, vocab_cross_entropy_kernel<T, kWidth>, static_cast<unsigned>(logits.rows),
+          threads, 0, part, parts, stream_of<T>(logits), logits.rows, logits.cols, targets.i32(), statistics.f32(),
+          losses.f32(), grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
   });
 }
 

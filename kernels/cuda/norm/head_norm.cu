@@ -1,9 +1,9 @@
 // Root-mean-square normalisation of heads; see head_norm.h. A warp takes a head of a row: heads are short.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/column_sums.cuh"
+#include "kernels/cuda/items.cuh"
 #include "kernels/cuda/norm/head_norm.h"
 #include "kernels/cuda/norm/norm_rows.cuh"
-#include "kernels/cuda/vectorized_elementwise.cuh"
 
 namespace weft::cuda {
 namespace {
@@ -80,7 +80,7 @@ HeadsOfRows<T> heads_of(const Matrix& matrix, std::int64_t heads) {
 
 void head_norm_forward(const Launch& launch, float eps, std::int64_t heads, const Matrix& x, const Matrix& weight,
                        const Matrix& y, const Matrix& rstd) {
-  norm::require_same_dtype(x, weight, y);
+  require_one_type(x, weight, y);
   const std::int64_t count = x.rows * heads;
   if (count == 0) return;
   with_float_type(x.dtype, [&]<class T>(T*) {
@@ -92,7 +92,7 @@ void head_norm_forward(const Launch& launch, float eps, std::int64_t heads, cons
 
 void head_norm_backward(const Launch& launch, std::int64_t heads, const Matrix& x, const Matrix& weight,
                         const Matrix& rstd, const Matrix& dy, const HeadNormGradients& gradients) {
-  norm::require_same_dtype(x, weight, dy, gradients.dx);
+  require_one_type(x, weight, dy, gradients.dx);
   const std::int64_t count = x.rows * heads;
   with_float_type(x.dtype, [&]<class T>(T*) {
     const HeadsOfRows<const T> values = heads_of<const T>(x, heads), dout = heads_of<const T>(dy, heads);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/elementwise/column_sums.cuh"
+#include "kernels/cuda/norm/norm.h"
 #include "kernels/cuda/norm/norm_rows.cuh"
 #include "kernels/cuda/warp_operations.cuh"
 
@@ -327,31 +328,17 @@ struct WeightTerms {
   }
 };
 
-struct BackwardTensors {
-  const Matrix &x, &weight;
-  const Matrix* mean;  // null if not centered
-  const Matrix &rstd, &dy;
-  const Matrix* dx;  // null: only the sums are computed
-  const Matrix* dresidual;
-  const Matrix* sums;  // given sums of whole rows; null: computed
-  std::int64_t parts;
-};
-
+/// Without the gradients.
 template <class T>
-Backward<T> arguments_of(const BackwardTensors& t) {
+Backward<T> arguments_of(const NormTensors& norm, const Matrix& dy, std::int64_t parts) {
   Backward<T> b{};
-  b.x = static_cast<const T*>(t.x.data), b.x_stride = t.x.row_stride;
-  b.weight = static_cast<const T*>(t.weight.data);
-  if (t.mean != nullptr) b.mean = t.mean->f32();
-  b.rstd = t.rstd.f32();
-  b.dy = static_cast<const T*>(t.dy.data), b.dy_stride = t.dy.row_stride;
-  if (t.dx != nullptr) b.dx = static_cast<T*>(t.dx->data), b.dx_stride = t.dx->row_stride;
-  if (t.dresidual != nullptr) {
-    b.dresidual = static_cast<const T*>(t.dresidual->data), b.dresidual_stride = t.dresidual->row_stride;
-  }
-  if (t.sums != nullptr) b.sums = t.sums->f32();
-  b.rows = t.x.rows, b.cols = static_cast<int>(t.x.cols);
-  b.share = 1.0F / static_cast<float>(t.parts * t.x.cols);
+  b.x = data_of<const T>(norm.x), b.x_stride = norm.x.row_stride;
+  b.weight = data_of<const T>(norm.weight);
+  if (norm.mean != nullptr) b.mean = norm.mean->f32();
+  b.rstd = norm.rstd.f32();
+  b.dy = data_of<const T>(dy), b.dy_stride = dy.row_stride;
+  b.rows = norm.x.rows, b.cols = static_cast<int>(norm.x.cols);
+  b.share = 1.0F / static_cast<float>(parts * norm.x.cols);
   return b;
 }
 
@@ -365,52 +352,42 @@ inline std::int64_t backward_scratch_bytes(bool centered, std::int64_t rows, std
 template <class T, bool kCentered, bool kGiven>
 void launch_backward(const Launch& launch, const Backward<T>& b, const BackwardPlan& plan, float* partials) {
   const auto shared = static_cast<int>(plan.teams.down * backward_team_bytes(b.cols, sizeof(T)));
-  const auto run = [&](auto vectors) {
+  with_number<kMostBackwardVectors>(plan.vectors, [&](auto vectors) {
     const auto kernel = backward_kernel<T, kCentered, kGiven, decltype(vectors)::value>;
     start("norm_backward", launch, kernel, static_cast<unsigned>(plan.blocks), plan.teams.threads(),
           static_cast<std::size_t>(shared), b, partials);
-  };
-  static_assert(kMostBackwardVectors == 5);
-  switch (plan.vectors) {
-    case 1:
-      run(Number<1>{});
-      break;
-    case 2:
-      run(Number<2>{});
-      break;
-    case 3:
-      run(Number<3>{});
-      break;
-    case 4:
-      run(Number<4>{});
-      break;
-    default:
-      run(Number<5>{});
-  }
+  });
 }
 
-template <bool kCentered, bool kGiven>
-void backward(const Launch& launch, const BackwardTensors& t, float* dweight, float* dbias, bool accumulate) {
-  constexpr int kSums = kCentered ? 2 : 1;
-  const Matrix& residual = t.dresidual != nullptr ? *t.dresidual : t.dy;
-  require_same_dtype(t.x, t.weight, t.dy, *t.dx, residual);
-  const bool wide = vectorizable(t.x) && vectorizable(t.weight) && vectorizable(t.dy) && vectorizable(*t.dx) &&
-                    vectorizable(residual);
+/// kGiven: `sums` are given sums of whole rows, which consist of `parts` parts; else they are computed.
+template <bool kGiven>
+void backward(const Launch& launch, const NormTensors& norm, const Matrix& dy, const NormGradients& gradients,
+              const Matrix* sums, std::int64_t parts) {
+  const Matrix& residual = gradients.dresidual != nullptr ? *gradients.dresidual : dy;
+  require_one_type(norm.x, norm.weight, dy, gradients.dx, residual);
+  const bool wide = vectorizable(norm.x) && vectorizable(norm.weight) && vectorizable(dy) &&
+                    vectorizable(gradients.dx) && vectorizable(residual);
   auto* partials = reinterpret_cast<float*>(launch.scratch);
-  with_float_type(t.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    const Backward<T> b = arguments_of<T>(t);
+  float* const dweight = gradients.dweight.f32();
+  with_kind(norm.x.dtype, norm.mean != nullptr, [&]<class T, bool kCentered>(Kind<T, kCentered>) {
+    constexpr int kSums = kCentered ? 2 : 1;
+    float* const dbias = kCentered ? gradients.dbias->f32() : nullptr;
+    Backward<T> b = arguments_of<T>(norm, dy, parts);
+    b.dx = data_of<T>(gradients.dx), b.dx_stride = gradients.dx.row_stride;
+    if (gradients.dresidual != nullptr) b.dresidual = data_of<const T>(residual);
+    b.dresidual_stride = residual.row_stride;
+    if constexpr (kGiven) b.sums = sums->f32();
     const BackwardPlan plan = backward_plan(b.rows, b.cols, sizeof(T));
     if (b.rows > 0 && wide && plan.vectors > 0) {
       launch_backward<T, kCentered, kGiven>(launch, b, plan, partials);
-      combine_column_sums<kSums>(launch, partials, plan.blocks, b.cols, dweight, dbias, accumulate);
+      combine_column_sums<kSums>(launch, partials, plan.blocks, b.cols, dweight, dbias, gradients.accumulate);
       return;
     }
     // The column sums come first, because dx may overwrite dy.
     const auto run = [&](auto, auto width, const Teams& teams) {
       constexpr int kWidth = decltype(width)::value;
       column_sums<kWidth, kSums>(launch, WeightTerms<T, kCentered>{b}, b.rows, b.cols, partials, dweight, dbias,
-                                 accumulate);
+                                 gradients.accumulate);
       if (b.rows == 0) return;
       start("norm_dx", launch, dx_kernel<T, kCentered, kGiven, kWidth>, teams.blocks(b.rows), teams.threads(), 0, b);
     };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/cuda/norm/norm.h"
 #include "kernels/cuda/norm/norm_rows.cuh"
 
 namespace weft::cuda::norm {
@@ -77,7 +78,7 @@ template <int kVectors>
 inline constexpr int forward_threads = kOneWarp<kVectors> ? static_cast<int>(kForwardThreads) : kMostThreads;
 template <class T, int kVectors>
 inline constexpr int forward_blocks = kOneWarp<kVectors> ? 65536 / static_cast<int>(kForwardThreads) /
-                                                               (38 + kVectors * 4 * Packed<T>::kWords)
+                                                               (38 + kVectors * 4 * Raw<T, kVector>::kWords)
                                                          : 1;
 
 // y may be x: a thread writes a piece after its last read.
@@ -138,25 +139,10 @@ template <class Body>
 void with_held_rows(std::int64_t cols, bool wide, const Body& body) {
   if (!wide) return body(Number<0>{}, Number<1>{}, teams_for((cols + 3) / 4, kForwardThreads));
   const std::int64_t vectors = (cols + kVector - 1) / kVector;
-  const auto of_one_warp = [&](auto number) { body(number, Number<kVector>{}, teams_for(kWarp, kForwardThreads)); };
-  switch ((vectors + kWarp - 1) / kWarp) {
-    case 0:
-    case 1:
-      return of_one_warp(Number<1>{});
-    case 2:
-      return of_one_warp(Number<2>{});
-    case 3:
-      return of_one_warp(Number<3>{});
-    case 5:
-      return of_one_warp(Number<5>{});
-    case 6:
-      return of_one_warp(Number<6>{});
-    case 7:
-      return of_one_warp(Number<7>{});
-    case 8:
-      return of_one_warp(Number<8>{});
-    default:
-      break;
+  const auto of_warp = static_cast<int>(std::max<std::int64_t>(1, (vectors + kWarp - 1) / kWarp));
+  if (constexpr int kMost = 8; of_warp <= kMost && of_warp != kTeamVectors) {
+    return with_number<kMost>(of_warp,
+                              [&](auto number) { body(number, Number<kVector>{}, teams_for(kWarp, kForwardThreads)); });
   }
   const Teams teams = teams_for((vectors + kTeamVectors - 1) / kTeamVectors, kForwardThreads);
   if (vectors <= std::int64_t{teams.across} * kTeamVectors) {
@@ -166,42 +152,34 @@ void with_held_rows(std::int64_t cols, bool wide, const Body& body) {
   }
 }
 
-struct ForwardTensors {
-  const Matrix &x, &weight;
-  const Matrix* bias;  // null if not centered
-  const Matrix& y;
-  const Matrix* mean;  // null if not centered
-  const Matrix& rstd;
-  const Matrix* statistics;  // of `parts` parts; null: whole rows
-  std::int64_t parts;
-};
-
-template <bool kCentered, bool kOfParts>
-void forward(const Launch& launch, float eps, const ForwardTensors& t) {
-  const Matrix& bias = kCentered ? *t.bias : t.weight;
-  require_same_dtype(t.x, t.weight, bias, t.y);
-  if (t.x.rows == 0) return;
-  const bool wide = vectorizable(t.x) && vectorizable(t.weight) && vectorizable(bias) && vectorizable(t.y);
-  with_float_type(t.x.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+/// `statistics` of `parts` parts; null: of whole rows.
+template <bool kOfParts>
+void forward(const Launch& launch, float eps, const NormTensors& norm, const Matrix* bias, const Matrix& y,
+             const Matrix* statistics, std::int64_t parts) {
+  const Matrix& x = norm.x;
+  const Matrix& shift = bias != nullptr ? *bias : norm.weight;
+  require_one_type(x, norm.weight, shift, y);
+  if (x.rows == 0) return;
+  const bool wide = vectorizable(x) && vectorizable(norm.weight) && vectorizable(shift) && vectorizable(y);
+  with_kind(x.dtype, norm.mean != nullptr, [&]<class T, bool kCentered>(Kind<T, kCentered>) {
     Forward<T> f{};
-    f.x = static_cast<const T*>(t.x.data), f.x_stride = t.x.row_stride;
-    f.weight = static_cast<const T*>(t.weight.data);
-    f.y = static_cast<T*>(t.y.data), f.y_stride = t.y.row_stride;
-    f.rstd = t.rstd.f32();
-    if constexpr (kCentered) f.bias = static_cast<const T*>(bias.data), f.mean = t.mean->f32();
-    if constexpr (kOfParts) f.statistics = t.statistics->f32();
-    f.parts = t.parts, f.rows = t.x.rows, f.cols = static_cast<int>(t.x.cols), f.eps = eps;
-    f.share = 1.0F / static_cast<float>(t.parts * t.x.cols);
+    f.x = data_of<const T>(x), f.x_stride = x.row_stride;
+    f.weight = data_of<const T>(norm.weight);
+    f.y = data_of<T>(y), f.y_stride = y.row_stride;
+    f.rstd = norm.rstd.f32();
+    if constexpr (kCentered) f.bias = data_of<const T>(shift), f.mean = norm.mean->f32();
+    if constexpr (kOfParts) f.statistics = statistics->f32();
+    f.parts = parts, f.rows = x.rows, f.cols = static_cast<int>(x.cols), f.eps = eps;
+    f.share = 1.0F / static_cast<float>(parts * x.cols);
     const auto run = [&](auto vectors, auto width, const Teams& teams) {
       start("norm_forward", launch,
             forward_kernel<T, kCentered, kOfParts, decltype(vectors)::value, decltype(width)::value>,
             teams.blocks(f.rows), teams.threads(), 0, f);
     };
     if constexpr (kOfParts) {
-      with_passing_rows(t.x.cols, wide, run);
+      with_passing_rows(x.cols, wide, run);
     } else {
-      with_held_rows(t.x.cols, wide, run);
+      with_held_rows(x.cols, wide, run);
     }
   });
 }

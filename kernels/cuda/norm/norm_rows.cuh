@@ -67,29 +67,12 @@ __device__ inline float team_sum(float x, float* shared) {
   return total;
 }
 
-/// Eight elements in their memory format.
-template <class T>
-struct Packed {
-  static constexpr int kWords = kVector * static_cast<int>(sizeof(T)) / 16;
-  uint4 words[kWords];
-};
-
-template <class T>
-__device__ inline Packed<T> fetch(const T* from) {
-  Packed<T> packed;
-#pragma unroll
-  for (int i = 0; i < Packed<T>::kWords; ++i) packed.words[i] = reinterpret_cast<const uint4*>(from)[i];
-  return packed;
-}
 /// Makes the compiler treat the values as new numbers that are available here.
 template <class T>
-__device__ inline void renew(Packed<T>& packed) {
+__device__ inline void renew(Raw<T, kVector>& raw) {
 #pragma unroll
-  for (uint4& word : packed.words) asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
-}
-template <class T>
-__device__ inline void unpack(const Packed<T>& packed, float (&to)[kVector]) {
-  load(reinterpret_cast<const T*>(packed.words), to);
+  for (uint4& word : reinterpret_cast<uint4(&)[Raw<T, kVector>::kWords]>(raw.words))
+    asm volatile("" : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w));
 }
 
 /// The team's row. This thread has some pieces of kWidth elements: kVectors pieces in registers or, if kVectors is 0,
@@ -104,9 +87,9 @@ class Row {
       const int column = column_of<kVectors>(k);
       if constexpr (kOneWarp<kVectors>) {
         // Unconditional: an absent vector is loaded, but not visited.
-        values_[k] = fetch(from + (k + 1 < kVectors ? column : min(column, cols - kVector)));
+        values_[k] = fetch<kWidth>(from + (k + 1 < kVectors ? column : min(column, cols - kVector)));
       } else if (column < cols) {
-        values_[k] = fetch(from + column);
+        values_[k] = fetch<kWidth>(from + column);
       }
     }
   }
@@ -133,7 +116,7 @@ class Row {
   }
 
  private:
-  Packed<T> values_[kVectors];
+  Raw<T, kWidth> values_[kVectors];
   int cols_;
 };
 
@@ -163,14 +146,27 @@ class Row<T, 0, kWidth> {
   int cols_;
 };
 
-/// Throws std::logic_error unless all matrices have one dtype: the builder never mixes dtypes.
-template <class... Others>
-void require_same_dtype(const Matrix& first, const Others&... others) {
-  if (((others.dtype != first.dtype) || ...)) throw std::logic_error("a kernel's arguments differ in dtype");
+/// The type of the elements, and whether the norm is centered.
+template <class T, bool kCentered>
+struct Kind {};
+
+/// Calls body(Kind<T, kCentered>{}).
+template <class Body>
+void with_kind(DType dtype, bool centered, const Body& body) {
+  with_float_type(dtype, [&]<class T>(T*) { centered ? body(Kind<T, true>{}) : body(Kind<T, false>{}); });
 }
 
 template <int kNumber>
 using Number = std::integral_constant<int, kNumber>;
+
+/// Calls body(Number<n>{}), n from 1 to kMost.
+template <int kMost, class Body>
+void with_number(int n, const Body& body) {
+  if constexpr (kMost > 1) {
+    if (n < kMost) return with_number<kMost - 1>(n, body);
+  }
+  body(Number<kMost>{});
+}
 
 /// Calls body(Number<0>, Number<width>, teams), with teams for kernels that pass over their rows once.
 template <class Body>

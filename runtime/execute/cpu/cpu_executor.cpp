@@ -76,9 +76,7 @@ struct CpuExecutor::Impl {
     memory.allocate(arena_bytes);
     std::size_t compute_streams = 1;
     for (auto& loaded : plans) {
-      const cpu::Scratch scratch = loaded->prepare(memory, options.gemm_tuning.get());
-      kernel_scratch.worker_bytes = std::max(kernel_scratch.worker_bytes, scratch.worker_bytes);
-      kernel_scratch.shared_bytes = std::max(kernel_scratch.shared_bytes, scratch.shared_bytes);
+      kernel_scratch = larger(kernel_scratch, loaded->prepare(memory, options.gemm_tuning.get()));
       compute_streams = std::max(compute_streams, loaded->compute_streams);
     }
     const bool communicates = std::ranges::any_of(plans, [](const auto& loaded) { return loaded->communicates(); });

@@ -14,7 +14,6 @@
 #include "kernels/cpu/attention/attention_decode.h"
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cpu/elementwise/activation.h"
-#include "kernels/cpu/elementwise/cast.h"
 #include "kernels/cpu/elementwise/columns.h"
 #include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"
@@ -24,9 +23,8 @@
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
 #include "kernels/cpu/norm/head_norm.h"
-#include "kernels/cpu/norm/layer_norm.h"
+#include "kernels/cpu/norm/norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
-#include "kernels/cpu/norm/rms_norm.h"
 #include "runtime/execute/kernel_calls.h"
 #include "runtime/execute/task_arguments.h"
 
@@ -35,95 +33,77 @@ namespace {
 
 using cpu::Matrix;
 
-cpu::AttentionShape shape_of(const auto& op) {
-  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window};
-}
-
-cpu::DecodeShape shape_of(const graph::AttentionDecode& op) {
-  return {op.batch, op.heads, op.kv_heads, op.head_dim, op.context, op.window};
-}
-
 // Library handles and tables that are made once.
 struct Preparation {
-  std::span<const Matrix> slots;
   const GemmTuning* tuning = nullptr;
 
   PackedUnit bf16() const { return tuning != nullptr ? tuning->bf16_unit() : cpu::widest_bf16_unit(); }
 
-  cpu::PreparedGemm operator()(const graph::Gemm& op) const {
-    const NamedArguments<graph::Gemm> a(slots);
-    cpu::GemmArguments gemm{a["A"], a["B"], a["C"], {}};
-    if (const Matrix* bias = a.find("bias")) gemm.bias = *bias;
-    const cpu::GemmShape shape{op.m, op.n, op.k, op.trans_a, op.trans_b, op.accumulate};
+  cpu::PreparedGemm operator()(Call<graph::Gemm> c) const {
+    cpu::GemmArguments gemm{c["A"], c["B"], c["C"], {}};
+    if (const Matrix* bias = c.find("bias")) gemm.bias = *bias;
     // An epilogue here is a pass after the product, which itself is computed as without one, so the bits are the same.
-    GemmProblem problem = problem_of(op, slots);
+    GemmProblem problem = problem_of(*c, c.slots());
     problem.epilogue = Epilogue::none;
+    const cpu::GemmShape shape = problem.shape();
     const cpu::GemmMethod* tuned = tuning != nullptr ? tuning->find(problem) : nullptr;
-    const DType inputs = a["A"].dtype;
+    const DType inputs = c["A"].dtype;
     const cpu::GemmMethod method =
-        tuned != nullptr ? *tuned : cpu::default_gemm_method(shape, inputs, a["C"].dtype, bf16());
+        tuned != nullptr ? *tuned : cpu::default_gemm_method(shape, inputs, c["C"].dtype, bf16());
     // A tuned product with another engine reads the unpacked B, as does a product by a unit for which B wasn't packed.
-    const Matrix* packed = a.find("packed_B");
+    const Matrix* packed = c.find("packed_B");
     const bool reads_packed = packed != nullptr && method.engine == cpu::GemmMethod::Engine::packed &&
                               packed->dtype == cpu::packed_b_dtype(cpu::packed_unit(inputs, bf16()));
     if (reads_packed) gemm.packed_b = static_cast<std::byte*>(packed->data);
     return {shape, gemm, method, bf16()};
   }
   // The unit follows from the tensor's dtype; for bf16 it is the run's unit, or the CPU's if that is f32.
-  PackedUnit operator()(const graph::PackWeight&) const {
-    if (NamedArguments<graph::PackWeight>(slots)["packed"].dtype == DType::f32) return PackedUnit::f32;
+  PackedUnit operator()(Call<graph::PackWeight> c) const {
+    if (c["packed"].dtype == DType::f32) return PackedUnit::f32;
     return bf16() != PackedUnit::f32 ? bf16() : cpu::widest_bf16_unit();
   }
-  PackedUnit operator()(const graph::AttentionForward&) const { return bf16(); }
-  PackedUnit operator()(const graph::AttentionBackward&) const { return bf16(); }
-  std::vector<float> operator()(const graph::Rope& op) const {
-    return cpu::rope_frequencies(op.head_dim, op.theta, scaling_of(op));
+  PackedUnit operator()(Call<graph::AttentionForward> /*call*/) const { return bf16(); }
+  PackedUnit operator()(Call<graph::AttentionBackward> /*call*/) const { return bf16(); }
+  std::vector<float> operator()(Call<graph::Rope> c) const {
+    return cpu::rope_frequencies(c->head_dim, c->theta, scaling_of(*c));
   }
-  std::monostate operator()(const auto&) const { return {}; }
+  std::monostate operator()(const auto& /*call*/) const { return {}; }
 };
 
 template <class Op>
-using PreparedFor = std::invoke_result_t<Preparation, const Op&>;
+using PreparedFor = std::invoke_result_t<Preparation, Call<Op>>;
 
 template <class Prepared>
 struct ScratchOf {
-  std::span<const Matrix> slots;
   const Prepared& prepared;
 
-  KernelScratch operator()(const graph::Gemm&) const { return prepared.scratch(); }
-  KernelScratch operator()(const graph::BiasGradient& op) const { return cpu::bias_gradient_scratch(op.rows, op.cols); }
-  KernelScratch operator()(const graph::LayerNormBackward& op) const {
-    return cpu::layer_norm_backward_scratch(op.rows, op.cols);
+  KernelScratch operator()(Call<graph::Gemm> /*call*/) const { return prepared.scratch(); }
+  KernelScratch operator()(Call<graph::BiasGradient> c) const { return cpu::bias_gradient_scratch(c->rows, c->cols); }
+  KernelScratch operator()(Call<graph::LayerNormBackward> c) const {
+    return cpu::norm_backward_scratch(true, c->rows, c->cols);
   }
-  KernelScratch operator()(const graph::RmsNormBackward& op) const {
-    return cpu::rms_norm_backward_scratch(op.rows, op.cols);
+  KernelScratch operator()(Call<graph::RmsNormBackward> c) const {
+    return cpu::norm_backward_scratch(false, c->rows, c->cols);
   }
-  KernelScratch operator()(const graph::HeadNormBackward& op) const {
-    return cpu::head_norm_backward_scratch(op.rows, op.head_dim);
+  KernelScratch operator()(Call<graph::HeadNormBackward> c) const {
+    return cpu::head_norm_backward_scratch(c->rows, c->head_dim);
   }
-  KernelScratch operator()(const graph::NormBackwardOfParts& op) const {
-    return cpu::norm_backward_of_parts_scratch(op.centered, op.rows, op.cols);
+  KernelScratch operator()(Call<graph::NormBackwardOfParts> c) const {
+    return cpu::norm_backward_scratch(c->centered, c->rows, c->cols);
   }
-  KernelScratch operator()(const graph::Rope& op) const { return cpu::rope_scratch(op.head_dim); }
-  KernelScratch operator()(const graph::AttentionForward& op) const {
-    return cpu::attention_forward_scratch(shape_of(op), NamedArguments<graph::AttentionForward>(slots)["q"].dtype,
-                                          prepared);
+  KernelScratch operator()(Call<graph::Rope> c) const { return cpu::rope_scratch(c->head_dim); }
+  KernelScratch operator()(Call<graph::AttentionForward> c) const {
+    return cpu::attention_forward_scratch(shape_of(*c), c["q"].dtype, prepared);
   }
-  KernelScratch operator()(const graph::AttentionBackward& op) const {
-    return cpu::attention_backward_scratch(shape_of(op), NamedArguments<graph::AttentionBackward>(slots)["q"].dtype,
-                                           prepared);
+  KernelScratch operator()(Call<graph::AttentionBackward> c) const {
+    return cpu::attention_backward_scratch(shape_of(*c), c["q"].dtype, prepared);
   }
-  KernelScratch operator()(const graph::AttentionDecode& op) const {
-    return cpu::attention_decode_scratch(shape_of(op));
+  KernelScratch operator()(Call<graph::AttentionDecode> c) const { return cpu::attention_decode_scratch(shape_of(*c)); }
+  KernelScratch operator()(Call<graph::CrossEntropy> c) const {
+    return cpu::cross_entropy_scratch(c->vocab, c["logits"].dtype, c->gradient);
   }
-  KernelScratch operator()(const graph::CrossEntropy& op) const {
-    return cpu::cross_entropy_scratch(op.vocab, NamedArguments<graph::CrossEntropy>(slots)["logits"].dtype,
-                                      op.gradient);
-  }
-  KernelScratch operator()(const graph::SumSquares&) const {
-    return cpu::sum_squares_scratch(NamedArguments<graph::SumSquares>(slots)["x"]);
-  }
-  KernelScratch operator()(const auto&) const { return {}; }
+  KernelScratch operator()(Call<graph::SumSquares> c) const { return cpu::sum_squares_scratch(c["x"]); }
+  KernelScratch operator()(const auto& /*call*/) const { return {}; }
 };
 
 template <class Prepared>
@@ -139,70 +119,57 @@ struct Run : KernelCalls<cpu::Workers, std::int64_t> {
     return scalar(*coordinate) * vocab;
   }
 
-  void operator()(const graph::Gemm& op) const {
+  void operator()(Call<graph::Gemm> c) const {
     prepared.run(where);
-    const auto a = arguments_of(op);
-    if (op.epilogue == Epilogue::gelu) cpu::gelu_forward(where, a["C"], a["gelu"]);
-    if (op.epilogue == Epilogue::gelu_gradient) cpu::gelu_backward(where, a["x"], a["C"], a["C"]);
+    if (c->epilogue == Epilogue::gelu) cpu::gelu_forward(where, c["C"], c["gelu"]);
+    if (c->epilogue == Epilogue::gelu_gradient) cpu::gelu_backward(where, c["x"], c["C"], c["C"]);
   }
-  void operator()(const graph::PackWeight& op) const {
-    const auto a = arguments_of(op);
-    cpu::pack_gemm_b(where, {.m = 1, .n = op.n, .k = op.k, .trans_b = op.trans_b}, a["B"],
-                     static_cast<std::byte*>(a["packed"].data), prepared);
+  void operator()(Call<graph::PackWeight> c) const {
+    cpu::pack_gemm_b(where, {.m = 1, .n = c->n, .k = c->k, .trans_b = c->trans_b}, c["B"],
+                     static_cast<std::byte*>(c["packed"].data), prepared);
   }
-  void operator()(const graph::AttentionForward& op) const {
-    const auto a = arguments_of(op);
-    cpu::attention_forward(where, shape_of(op), tensors_of(a), prepared);
+  void operator()(Call<graph::AttentionForward> c) const {
+    cpu::attention_forward(where, shape_of(*c), tensors_of(c), prepared);
   }
-  void operator()(const graph::AttentionBackward& op) const {
-    const auto a = arguments_of(op);
-    cpu::attention_backward(where, shape_of(op), tensors_of(a), {a["dout"], a["dq"], a["dk"], a["dv"]}, prepared);
+  void operator()(Call<graph::AttentionBackward> c) const {
+    cpu::attention_backward(where, shape_of(*c), tensors_of(c), {c["dout"], c["dq"], c["dk"], c["dv"]}, prepared);
   }
-  void operator()(const graph::AddBias& op) const {
-    const auto a = arguments_of(op);
-    if (scalar(a["coordinate"]) == 0) cpu::add_bias(where, a["y"], a["bias"]);
+  void operator()(Call<graph::AddBias> c) const {
+    if (scalar(c["coordinate"]) == 0) cpu::add_bias(where, c["y"], c["bias"]);
   }
-  void operator()(const graph::TakeColumns& op) const {
-    const auto a = arguments_of(op);
-    cpu::take_columns(where, a["x"], scalar(a["coordinate"]) / op.ranks_per_window, a["out"]);
+  void operator()(Call<graph::TakeColumns> c) const {
+    cpu::take_columns(where, c["x"], scalar(c["coordinate"]) / c->ranks_per_window, c["out"]);
   }
-  void operator()(const graph::PutColumns& op) const {
-    const auto a = arguments_of(op);
-    cpu::put_columns(where, a["x"], scalar(a["coordinate"]) / op.ranks_per_window, a["out"]);
+  void operator()(Call<graph::PutColumns> c) const {
+    cpu::put_columns(where, c["x"], scalar(c["coordinate"]) / c->ranks_per_window, c["out"]);
   }
-  void operator()(const graph::EmbeddingForward& op) const {
-    const auto a = arguments_of(op);
-    cpu::embedding_forward(where, a["tokens"], a["wte"], a.find("wpe"), op.seq_len, scalar(a.find("position")),
-                           a["out"], first_token(a.find("coordinate"), op.vocab));
+  void operator()(Call<graph::EmbeddingForward> c) const {
+    cpu::embedding_forward(where, c["tokens"], c["wte"], c.find("wpe"), c->seq_len, scalar(c.find("position")),
+                           c["out"], first_token(c.find("coordinate"), c->vocab));
   }
-  void operator()(const graph::EmbeddingBackward& op) const {
-    const auto a = arguments_of(op);
-    cpu::embedding_backward(where, a["tokens"], a["dout"], a["dwte"], op.accumulate,
-                            first_token(a.find("coordinate"), op.vocab));
+  void operator()(Call<graph::EmbeddingBackward> c) const {
+    cpu::embedding_backward(where, c["tokens"], c["dout"], c["dwte"], c->accumulate,
+                            first_token(c.find("coordinate"), c->vocab));
   }
-  void operator()(const graph::Rope& op) const {
-    const auto a = arguments_of(op);
-    cpu::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"], factor_of(op));
+  void operator()(Call<graph::Rope> c) const {
+    cpu::rope(where, prepared, c->heads, c->seq_len, scalar(c.find("position")), c->inverse, c["x"], factor_of(*c));
   }
-  void operator()(const graph::Dropout& op) const {
-    const auto a = arguments_of(op);
-    const std::int64_t* random = a["random"].i64();
+  void operator()(Call<graph::Dropout> c) const {
+    const std::int64_t* random = c["random"].i64();
     const cpu::DropoutMask mask{static_cast<std::uint64_t>(random[0]),
                                 static_cast<std::uint32_t>(random[1]),
-                                op.site,
-                                random[2] + op.row_offset,
-                                op.p,
-                                op.parts,
-                                scalar(a.find("coordinate"))};
-    cpu::dropout(where, mask, a["x"], a.find("residual"), a["y"]);
+                                c->site,
+                                random[2] + c->row_offset,
+                                c->p,
+                                c->parts,
+                                scalar(c.find("coordinate"))};
+    cpu::dropout(where, mask, c["x"], c.find("residual"), c["y"]);
   }
-  void operator()(const graph::LossSum& op) const {
-    const auto a = arguments_of(op);
-    cpu::loss_sum(where, a["losses"], a["targets"], a["sums"], op.accumulate, owner(a.find("replica")));
+  void operator()(Call<graph::LossSum> c) const {
+    cpu::loss_sum(where, c["losses"], c["targets"], c["sums"], c->accumulate, owner(c.find("replica")));
   }
-  void operator()(const graph::SumSquares& op) const {
-    const auto a = arguments_of(op);
-    cpu::sum_squares(where, a["x"], a["partial"], owner(a.find("replica")));
+  void operator()(Call<graph::SumSquares> c) const {
+    cpu::sum_squares(where, c["x"], c["partial"], owner(c.find("replica")));
   }
 };
 
@@ -212,13 +179,15 @@ template <class Op>
 class PreparedTask::KernelOf final : public Kernel {
  public:
   KernelOf(const Op& operation, std::span<const Matrix> slots, const GemmTuning* tuning)
-      : operation_(operation), slots_(copy_of(slots)), prepared_(Preparation{slots_, tuning}(operation_)) {}
+      : operation_(operation), slots_(copy_of(slots)), prepared_(Preparation{tuning}(call())) {}
 
-  void run(cpu::Workers& workers) const override { Run<PreparedFor<Op>>{{slots_, workers}, prepared_}(operation_); }
-  KernelScratch scratch() const override { return ScratchOf<PreparedFor<Op>>{slots_, prepared_}(operation_); }
+  void run(cpu::Workers& workers) const override { Run<PreparedFor<Op>>{{workers}, prepared_}(call()); }
+  KernelScratch scratch() const override { return ScratchOf<PreparedFor<Op>>{prepared_}(call()); }
 
  private:
   using Slots = std::array<Matrix, graph::argument_count<Op>>;
+
+  Call<Op> call() const { return {operation_, slots_}; }
 
   static Slots copy_of(std::span<const Matrix> slots) {
     Slots copy;

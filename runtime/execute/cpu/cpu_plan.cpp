@@ -43,9 +43,7 @@ cpu::Scratch CpuPlan::prepare(const CpuMemory& memory, const GemmTuning* tuning)
       for (const graph::Access& access : task.accesses) arguments.push_back(memory.matrix(*plan, access.view));
       if (stream.plan->stream.compute) {
         stream.tasks.emplace_back(task.operation, arguments, tuning);
-        const cpu::Scratch scratch = stream.tasks.back().scratch();
-        most.worker_bytes = std::max(most.worker_bytes, scratch.worker_bytes);
-        most.shared_bytes = std::max(most.shared_bytes, scratch.shared_bytes);
+        most = larger(most, stream.tasks.back().scratch());
       } else {
         stream.calls.push_back(collective_call(task, arguments, stream.communicator->rank()));
       }

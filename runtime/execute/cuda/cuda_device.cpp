@@ -86,7 +86,6 @@ CudaDevice::~CudaDevice() {
   for (std::size_t i = 0; i < graphs_.size(); ++i) destroy(DeviceGraph(i));
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (cudaStream_t stream : streams_) cudaStreamDestroy(stream);
-  for (void* memory : device_memory_) cudaFree(memory);
   for (void* memory : pinned_memory_) cudaFreeHost(memory);
   cudaFreeHost(fault_);
 }
@@ -118,9 +117,8 @@ std::byte* CudaDevice::allocate(std::int64_t bytes) {
                     "block needs less",
                     name_, gib(bytes), gib(free), gib(total)));
   }
-  device_memory_.push_back(allocated);
   allocated_ += bytes;
-  return static_cast<std::byte*>(allocated);
+  return device_memory_.emplace_back(static_cast<std::byte*>(allocated)).get();
 }
 
 std::byte* CudaDevice::allocate_pinned(std::int64_t bytes) {

@@ -67,7 +67,8 @@ class CudaDevice final : public Device {
   int ordinal_;
   std::string name_;
   std::int64_t allocated_ = 0;
-  std::vector<void*> device_memory_, pinned_memory_;
+  std::vector<cuda::DeviceBuffer> device_memory_;
+  std::vector<void*> pinned_memory_;
   std::vector<cudaStream_t> streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<cudaGraphExec_t> graphs_;

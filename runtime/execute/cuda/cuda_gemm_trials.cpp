@@ -8,12 +8,14 @@
 #include <optional>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "kernels/cuda/gemm/gemm_epilogue.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/tuning/device_gemm_layouts.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/execute/tuning/small_numbers.h"
 
 namespace weft::execute {
 namespace {
@@ -21,38 +23,13 @@ namespace {
 constexpr int kMostCandidates = 16, kMostInOtherLayout = 4;
 constexpr int kRepeats = 4;  // runs between two events
 
-class TrialMemory {
- public:
-  explicit TrialMemory(std::int64_t bytes) {
-    cuda::check(cudaMalloc(&memory_, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256))), "cudaMalloc");
-  }
-  ~TrialMemory() { cudaFree(memory_); }
-  TrialMemory(const TrialMemory&) = delete;
-  TrialMemory& operator=(const TrialMemory&) = delete;
-  void* get() const { return memory_; }
-
- private:
-  void* memory_ = nullptr;
-};
-
-// Random numbers: products of zeros run faster.
-void fill(const TrialMemory& memory, std::int64_t elements, DType dtype) {
-  std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(elements, 1 << 20)));
-  std::uint32_t state = 12345;
-  for (float& value : values) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F;
-  }
-  std::vector<bf16> narrow;
-  for (const float value : values) narrow.emplace_back(value);
-  const auto* from = dtype == DType::f32 ? static_cast<const void*>(values.data()) : narrow.data();
-  const std::size_t element = size_of(dtype);
-  for (std::int64_t at = 0; at < elements; at += static_cast<std::int64_t>(values.size())) {
-    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(elements - at, std::ssize(values)));
-    cuda::check(cudaMemcpy(static_cast<std::byte*>(memory.get()) + static_cast<std::size_t>(at) * element, from,
-                           count * element, cudaMemcpyHostToDevice),
-                "cudaMemcpy");
-  }
+// Of a matrix with random numbers: products of zeros run faster.
+cuda::DeviceBuffer random_numbers(const cpu::Matrix& shape) {
+  Buffer numbers((shape.rows * shape.row_stride) * static_cast<std::int64_t>(size_of(shape.dtype)));
+  cpu::Matrix matrix = shape;
+  matrix.data = numbers.data();
+  fill_with_small_numbers(matrix);
+  return cuda::on_device({numbers.data(), static_cast<std::size_t>(numbers.size())});
 }
 
 class CudaGemmTrials final : public DeviceGemmTrials {
@@ -69,18 +46,15 @@ class CudaGemmTrials final : public DeviceGemmTrials {
   CudaGemmTrials& operator=(const CudaGemmTrials&) = delete;
 
   GemmTrial run(const GemmProblem& p) override {
-    const std::array<std::int64_t, 3> rows = {p.trans_a ? p.k : p.m, p.trans_b ? p.n : p.k, p.m};
-    const std::array<std::int64_t, 3> cols = {p.trans_a ? p.m : p.k, p.trans_b ? p.k : p.n, p.n};
-    std::vector<std::unique_ptr<TrialMemory>> memory;
-    std::vector<cpu::Matrix> matrices;
-    const auto add = [&](std::int64_t r, std::int64_t c, std::int64_t stride, DType dtype) {
-      memory.push_back(std::make_unique<TrialMemory>(r * stride * static_cast<std::int64_t>(size_of(dtype))));
-      fill(*memory.back(), r * stride, dtype);
-      matrices.push_back({memory.back()->get(), r, c, stride, dtype});
-    };
-    for (std::size_t i = 0; i < 3; ++i) add(rows[i], cols[i], p.strides[i], i == 2 ? p.output : p.inputs);
-    if (p.has_bias) add(1, p.n, p.n, p.output);
-    if (p.epilogue != Epilogue::none) add(p.m, p.n, p.strides[2], p.output);
+    const auto operands = operands_of(p);
+    std::vector<cpu::Matrix> matrices(operands.begin(), operands.end());
+    if (p.has_bias) matrices.push_back({nullptr, 1, p.n, p.n, p.output});
+    if (p.epilogue != Epilogue::none) matrices.push_back(matrices[2]);
+    std::vector<cuda::DeviceBuffer> memory;
+    for (cpu::Matrix& matrix : matrices) {
+      memory.push_back(random_numbers(matrix));
+      matrix.data = memory.back().get();
+    }
     const cuda::GemmKey key = key_of(p, matrices);
     const auto product = [&](const cuda::GemmAlgorithm* algorithm, cuda::GemmLayout layout) {
       return cuda::GemmWithEpilogue(library_, key, matrices[0], matrices[1], matrices[2],
@@ -127,11 +101,11 @@ class CudaGemmTrials final : public DeviceGemmTrials {
     if (bytes <= scratch_bytes_) return;
     cuda::check(cudaDeviceSynchronize(), "trying products");  // no kernel may use the freed memory
     scratch_.reset();
-    scratch_ = std::make_unique<TrialMemory>(bytes);
+    scratch_ = cuda::allocate(static_cast<std::size_t>(bytes));
     scratch_bytes_ = bytes;
   }
 
-  cuda::Launch launch() const { return {nullptr, static_cast<std::byte*>(scratch_->get()), nullptr}; }
+  cuda::Launch launch() const { return {nullptr, scratch_.get(), nullptr}; }
 
   double seconds(const cuda::GemmWithEpilogue& product) const {
     product.run(launch());
@@ -146,7 +120,7 @@ class CudaGemmTrials final : public DeviceGemmTrials {
 
   GemmTrialOptions options_;
   cuda::CublasLt library_;
-  std::unique_ptr<TrialMemory> scratch_;
+  cuda::DeviceBuffer scratch_;
   std::int64_t scratch_bytes_ = 0;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };

@@ -14,21 +14,17 @@
 #include "kernels/cuda/attention/attention_decode.h"
 #include "kernels/cuda/attention/rope.h"
 #include "kernels/cuda/elementwise/activation.h"
-#include "kernels/cuda/elementwise/cast.h"
 #include "kernels/cuda/elementwise/columns.h"
 #include "kernels/cuda/elementwise/dropout.h"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/elementwise/embedding.h"
 #include "kernels/cuda/elementwise/optimizer.h"
 #include "kernels/cuda/elementwise/optimizer_batch.h"
-#include "kernels/cuda/gemm/bias_gradient.h"
 #include "kernels/cuda/gemm/gemm_epilogue.h"
 #include "kernels/cuda/loss/cross_entropy.h"
 #include "kernels/cuda/loss/vocab_parallel.h"
 #include "kernels/cuda/norm/head_norm.h"
-#include "kernels/cuda/norm/layer_norm.h"
-#include "kernels/cuda/norm/norm_parts.h"
-#include "kernels/cuda/norm/rms_norm.h"
+#include "kernels/cuda/norm/norm.h"
 #include "runtime/execute/kernel_calls.h"
 #include "runtime/execute/task_arguments.h"
 
@@ -37,10 +33,7 @@ namespace {
 
 using cpu::Matrix;
 using cuda::Launch;
-
-cpu::AttentionShape shape_of(const auto& op) {
-  return {op.batch, op.seq, op.heads, op.kv_heads, op.head_dim, op.window};
-}
+using cuda::LaunchPart;
 
 // cuDNN's plan for a task, if it has one.
 struct PreparedAttention {
@@ -48,30 +41,30 @@ struct PreparedAttention {
 };
 
 template <class Op>
-cuda::AttentionLayout layout_of(const Op& op, const NamedArguments<Op>& a) {
-  cuda::AttentionLayout layout{op.batch,           op.seq,
-                               op.heads,           op.kv_heads,
-                               op.head_dim,        a["q"].row_stride,
-                               a["k"].row_stride,  a["v"].row_stride,
-                               a["out"].row_stride};
+cuda::AttentionLayout layout_of(const Call<Op>& c) {
+  cuda::AttentionLayout layout{c->batch,           c->seq,
+                               c->heads,           c->kv_heads,
+                               c->head_dim,        c["q"].row_stride,
+                               c["k"].row_stride,  c["v"].row_stride,
+                               c["out"].row_stride};
   if constexpr (std::is_same_v<Op, graph::AttentionBackward>) {
-    layout.dout_stride = a["dout"].row_stride, layout.dq_stride = a["dq"].row_stride;
-    layout.dk_stride = a["dk"].row_stride, layout.dv_stride = a["dv"].row_stride;
+    layout.dout_stride = c["dout"].row_stride, layout.dq_stride = c["dq"].row_stride;
+    layout.dk_stride = c["dk"].row_stride, layout.dv_stride = c["dv"].row_stride;
   }
   return layout;
 }
 
 template <class Op>
-cuda::AttentionPointers pointers_of(const NamedArguments<Op>& a, std::byte* workspace) {
+cuda::AttentionPointers pointers_of(const Call<Op>& c, std::byte* workspace) {
   cuda::AttentionPointers pointers{.workspace = workspace,
-                                   .q = a["q"].data,
-                                   .k = a["k"].data,
-                                   .v = a["v"].data,
-                                   .out = a["out"].data,
-                                   .log_sum_exp = a["log_sum_exp"].f32()};
+                                   .q = c["q"].data,
+                                   .k = c["k"].data,
+                                   .v = c["v"].data,
+                                   .out = c["out"].data,
+                                   .log_sum_exp = c["log_sum_exp"].f32()};
   if constexpr (std::is_same_v<Op, graph::AttentionBackward>) {
-    pointers.dout = a["dout"].data, pointers.dq = a["dq"].data;
-    pointers.dk = a["dk"].data, pointers.dv = a["dv"].data;
+    pointers.dout = c["dout"].data, pointers.dq = c["dq"].data;
+    pointers.dk = c["dk"].data, pointers.dv = c["dv"].data;
   }
   return pointers;
 }
@@ -93,89 +86,79 @@ cuda::GemmLayout layout_of(const DeviceGemmMethod* method) {
 
 // Null: Weft's own kernels run.
 template <class Op>
-const cuda::CudnnAttention* attention_plan(const Op& op, std::span<const Matrix> slots, CudaLibraries& libraries) {
-  const NamedArguments<Op> a(slots);
-  if (a["q"].dtype != DType::bf16 || op.window > 0 || op.documents) return nullptr;
-  return libraries.attention(layout_of(op, a), std::is_same_v<Op, graph::AttentionBackward>);
+const cuda::CudnnAttention* attention_plan(const Call<Op>& c, CudaLibraries& libraries) {
+  if (c["q"].dtype != DType::bf16 || c->window > 0 || c->documents) return nullptr;
+  return libraries.attention(layout_of(c), std::is_same_v<Op, graph::AttentionBackward>);
 }
 
 // Library plans and tables that are made once.
 struct Preparation {
-  std::span<const Matrix> slots;
   CudaLibraries& libraries;
 
-  cuda::GemmWithEpilogue operator()(const graph::Gemm& op) const {
-    const NamedArguments<graph::Gemm> a(slots);
-    const GemmProblem problem = problem_of(op, slots);
+  cuda::GemmWithEpilogue operator()(Call<graph::Gemm> c) const {
+    const GemmProblem problem = problem_of(*c, c.slots());
     const DeviceGemmMethod* const method = method_of(problem, libraries);
     std::optional<cuda::GemmAlgorithm> algorithm;
     if (method != nullptr) algorithm = cuda::parse_hex(method->algorithm);
     return {libraries.cublas(),
-            key_of(problem, slots),
-            a["A"],
-            a["B"],
-            a["C"],
-            a.find("bias"),
-            op.epilogue == Epilogue::gelu ? a.find("gelu") : a.find("x"),
+            key_of(problem, c.slots()),
+            c["A"],
+            c["B"],
+            c["C"],
+            c.find("bias"),
+            c->epilogue == Epilogue::gelu ? c.find("gelu") : c.find("x"),
             algorithm ? &*algorithm : nullptr,
             layout_of(method)};
   }
   // The plan was made for the CPU, so it is refused before its first step.
-  std::monostate operator()(const graph::PackWeight&) const { refuse_packed_weights(); }
-  const float* operator()(const graph::Rope& op) const {
-    return libraries.constants(cpu::rope_frequencies(op.head_dim, op.theta, scaling_of(op)));
+  std::monostate operator()(Call<graph::PackWeight> /*call*/) const { refuse_packed_weights(); }
+  const float* operator()(Call<graph::Rope> c) const {
+    return libraries.constants(cpu::rope_frequencies(c->head_dim, c->theta, scaling_of(*c)));
   }
-  PreparedAttention operator()(const graph::AttentionForward& op) const {
-    return {attention_plan(op, slots, libraries)};
-  }
-  PreparedAttention operator()(const graph::AttentionBackward& op) const {
-    return {attention_plan(op, slots, libraries)};
-  }
-  std::monostate operator()(const auto&) const { return {}; }
+  PreparedAttention operator()(Call<graph::AttentionForward> c) const { return {attention_plan(c, libraries)}; }
+  PreparedAttention operator()(Call<graph::AttentionBackward> c) const { return {attention_plan(c, libraries)}; }
+  std::monostate operator()(const auto& /*call*/) const { return {}; }
 };
 
 template <class Op>
-using PreparedFor = std::invoke_result_t<Preparation, const Op&>;
+using PreparedFor = std::invoke_result_t<Preparation, Call<Op>>;
 
 // Bytes of a task's scratch, which depend on shapes, strides and the libraries alone: slots need no data.
 struct ScratchOf {
-  std::span<const Matrix> slots;
   CudaLibraries& libraries;
 
-  std::int64_t operator()(const graph::Gemm& op) const {
-    const GemmProblem problem = problem_of(op, slots);
-    return cuda::gemm_scratch_bytes(key_of(problem, slots), layout_of(method_of(problem, libraries)));
+  std::int64_t operator()(Call<graph::Gemm> c) const {
+    const GemmProblem problem = problem_of(*c, c.slots());
+    return cuda::gemm_scratch_bytes(key_of(problem, c.slots()), layout_of(method_of(problem, libraries)));
   }
-  std::int64_t operator()(const graph::BiasGradient& op) const {
-    return cuda::bias_gradient_scratch_bytes(op.rows, op.cols);
+  std::int64_t operator()(Call<graph::BiasGradient> c) const {
+    return cuda::bias_gradient_scratch_bytes(c->rows, c->cols);
   }
-  std::int64_t operator()(const graph::LayerNormBackward& op) const {
-    return cuda::layer_norm_backward_scratch_bytes(op.rows, op.cols);
+  std::int64_t operator()(Call<graph::LayerNormBackward> c) const {
+    return cuda::norm_backward_scratch_bytes(true, c->rows, c->cols);
   }
-  std::int64_t operator()(const graph::RmsNormBackward& op) const {
-    return cuda::rms_norm_backward_scratch_bytes(op.rows, op.cols);
+  std::int64_t operator()(Call<graph::RmsNormBackward> c) const {
+    return cuda::norm_backward_scratch_bytes(false, c->rows, c->cols);
   }
-  std::int64_t operator()(const graph::HeadNormBackward& op) const {
-    return cuda::head_norm_backward_scratch_bytes(op.rows, op.heads, op.head_dim);
+  std::int64_t operator()(Call<graph::HeadNormBackward> c) const {
+    return cuda::head_norm_backward_scratch_bytes(c->rows, c->heads, c->head_dim);
   }
-  std::int64_t operator()(const graph::NormBackwardOfParts& op) const {
-    return cuda::norm_backward_of_parts_scratch_bytes(op.centered, op.rows, op.cols);
+  std::int64_t operator()(Call<graph::NormBackwardOfParts> c) const {
+    return cuda::norm_backward_scratch_bytes(c->centered, c->rows, c->cols);
   }
-  std::int64_t operator()(const graph::EmbeddingBackward& op) const {
-    return cuda::embedding_backward_scratch_bytes(op.rows, op.cols, op.vocab);
+  std::int64_t operator()(Call<graph::EmbeddingBackward> c) const {
+    return cuda::embedding_backward_scratch_bytes(c->rows, c->cols, c->vocab);
   }
-  std::int64_t operator()(const graph::AttentionForward& op) const {
-    const cuda::CudnnAttention* const plan = attention_plan(op, slots, libraries);
-    return plan != nullptr ? plan->workspace_bytes() : cuda::attention_forward_scratch_bytes(shape_of(op));
+  std::int64_t operator()(Call<graph::AttentionForward> c) const {
+    const cuda::CudnnAttention* const plan = attention_plan(c, libraries);
+    return plan != nullptr ? plan->workspace_bytes() : 0;
   }
-  std::int64_t operator()(const graph::AttentionBackward& op) const {
-    const cuda::CudnnAttention* const plan = attention_plan(op, slots, libraries);
-    return plan != nullptr ? plan->workspace_bytes() : cuda::attention_backward_scratch_bytes(shape_of(op));
+  std::int64_t operator()(Call<graph::AttentionBackward> c) const {
+    const cuda::CudnnAttention* const plan = attention_plan(c, libraries);
+    return plan != nullptr ? plan->workspace_bytes() : cuda::attention_backward_scratch_bytes(shape_of(*c));
   }
-  std::int64_t operator()(const graph::SumSquares&) const {
-    return cuda::sum_squares_scratch_bytes(NamedArguments<graph::SumSquares>(slots)["x"]);
-  }
-  std::int64_t operator()(const auto&) const { return 0; }
+  std::int64_t operator()(Call<graph::SumSquares> c) const { return cuda::sum_squares_scratch_bytes(c["x"]); }
+  std::int64_t operator()(const auto& /*call*/) const { return 0; }
 };
 
 template <class Prepared>
@@ -185,52 +168,41 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
 
   using KernelCalls::operator();
 
-  void operator()(const graph::Gemm&) const { prepared.run(where); }
-  void operator()(const graph::PackWeight&) const { refuse_packed_weights(); }
-  void operator()(const graph::AddBias& op) const {
-    const auto a = arguments_of(op);
-    cuda::add_bias(where, a["y"], a["bias"], scalar(a["coordinate"]));
+  void operator()(Call<graph::Gemm> /*call*/) const { prepared.run(where); }
+  void operator()(Call<graph::PackWeight> /*call*/) const { refuse_packed_weights(); }
+  void operator()(Call<graph::AddBias> c) const { cuda::add_bias(where, c["y"], c["bias"], scalar(c["coordinate"])); }
+  void operator()(Call<graph::TakeColumns> c) const {
+    cuda::take_columns(where, c["x"], scalar(c["coordinate"]), c->ranks_per_window, c["out"]);
   }
-  void operator()(const graph::TakeColumns& op) const {
-    const auto a = arguments_of(op);
-    cuda::take_columns(where, a["x"], scalar(a["coordinate"]), op.ranks_per_window, a["out"]);
+  void operator()(Call<graph::PutColumns> c) const {
+    cuda::put_columns(where, c["x"], scalar(c["coordinate"]), c->ranks_per_window, c["out"]);
   }
-  void operator()(const graph::PutColumns& op) const {
-    const auto a = arguments_of(op);
-    cuda::put_columns(where, a["x"], scalar(a["coordinate"]), op.ranks_per_window, a["out"]);
+  void operator()(Call<graph::EmbeddingForward> c) const {
+    cuda::embedding_forward(where, c["tokens"], c["wte"], c.find("wpe"), c->seq_len, scalar(c.find("position")),
+                            c["out"], scalar(c.find("coordinate")));
   }
-  void operator()(const graph::EmbeddingForward& op) const {
-    const auto a = arguments_of(op);
-    cuda::embedding_forward(where, a["tokens"], a["wte"], a.find("wpe"), op.seq_len, scalar(a.find("position")),
-                            a["out"], scalar(a.find("coordinate")));
+  void operator()(Call<graph::EmbeddingBackward> c) const {
+    cuda::embedding_backward(where, c["tokens"], c["dout"], c["dwte"], c->accumulate, scalar(c.find("coordinate")));
   }
-  void operator()(const graph::EmbeddingBackward& op) const {
-    const auto a = arguments_of(op);
-    cuda::embedding_backward(where, a["tokens"], a["dout"], a["dwte"], op.accumulate, scalar(a.find("coordinate")));
+  void operator()(Call<graph::Rope> c) const {
+    cuda::rope(where, prepared, c->heads, c->seq_len, scalar(c.find("position")), c->inverse, c["x"], factor_of(*c));
   }
-  void operator()(const graph::Rope& op) const {
-    const auto a = arguments_of(op);
-    cuda::rope(where, prepared, op.heads, op.seq_len, scalar(a.find("position")), op.inverse, a["x"], factor_of(op));
+  void operator()(Call<graph::AttentionForward> c) const {
+    bound ? bound->run(where.stream) : KernelCalls::operator()(c);
   }
-  void operator()(const graph::AttentionForward& op) const {
-    bound ? bound->run(where.stream) : KernelCalls::operator()(op);
+  void operator()(Call<graph::AttentionBackward> c) const {
+    bound ? bound->run(where.stream) : KernelCalls::operator()(c);
   }
-  void operator()(const graph::AttentionBackward& op) const {
-    bound ? bound->run(where.stream) : KernelCalls::operator()(op);
+  void operator()(Call<graph::Dropout> c) const {
+    const cuda::DropoutMask mask{c->site,  c->row_offset,       c->p,
+                                 c->parts, scalar(c["random"]), scalar(c.find("coordinate"))};
+    cuda::dropout(where, mask, c["x"], c.find("residual"), c["y"]);
   }
-  void operator()(const graph::Dropout& op) const {
-    const auto a = arguments_of(op);
-    const cuda::DropoutMask mask{op.site,  op.row_offset,       op.p,
-                                 op.parts, scalar(a["random"]), scalar(a.find("coordinate"))};
-    cuda::dropout(where, mask, a["x"], a.find("residual"), a["y"]);
+  void operator()(Call<graph::LossSum> c) const {
+    cuda::loss_sum(where, c["losses"], c["targets"], c["sums"], c->accumulate, scalar(c.find("replica")));
   }
-  void operator()(const graph::LossSum& op) const {
-    const auto a = arguments_of(op);
-    cuda::loss_sum(where, a["losses"], a["targets"], a["sums"], op.accumulate, scalar(a.find("replica")));
-  }
-  void operator()(const graph::SumSquares& op) const {
-    const auto a = arguments_of(op);
-    cuda::sum_squares(where, a["x"], a["partial"], scalar(a.find("replica")));
+  void operator()(Call<graph::SumSquares> c) const {
+    cuda::sum_squares(where, c["x"], c["partial"], scalar(c.find("replica")));
   }
 };
 
@@ -240,32 +212,38 @@ class CudaTaskOf final : public CudaTask {
   CudaTaskOf(const Op& operation, std::vector<Matrix> slots, CudaLibraries& libraries)
       : operation_(operation),
         slots_(std::move(slots)),
-        prepared_(Preparation{slots_, libraries}(operation_)),
-        scratch_bytes_(ScratchOf{slots_, libraries}(operation_)) {}
+        prepared_(Preparation{libraries}(call())),
+        scratch_bytes_(ScratchOf{libraries}(call())),
+        shared_bytes_(libraries.shared_bytes()) {}
 
   std::int64_t scratch_bytes() const override { return scratch_bytes_; }
 
   void bind(std::byte* scratch) override {
     scratch_ = scratch;
     if constexpr (std::is_same_v<PreparedFor<Op>, PreparedAttention>) {
-      if (prepared_.plan == nullptr) return;
-      bound_ = prepared_.plan->bind(pointers_of(NamedArguments<Op>(slots_), scratch));
+      if (prepared_.plan != nullptr) bound_ = prepared_.plan->bind(pointers_of(call(), scratch));
     }
+    constexpr bool kByLibrary = std::is_same_v<Op, graph::Gemm>;
+    if (!kByLibrary && !bound_)
+      run({nullptr, scratch_, nullptr, scratch_bytes_, shared_bytes_, LaunchPart::attributes});
   }
 
   graph::Operation operation() const override { return operation_; }
   std::span<const Matrix> slots() const override { return slots_; }
 
   void run(cudaStream_t stream, cuda::Fault* fault) const override {
-    const Launch launch{stream, scratch_, fault};
-    Run<PreparedFor<Op>>{{slots_, launch}, prepared_, bound_}(operation_);
+    run({stream, scratch_, fault, scratch_bytes_, shared_bytes_, LaunchPart::kernels});
   }
 
  private:
+  Call<Op> call() const { return {operation_, slots_}; }
+  void run(const Launch& launch) const { Run<PreparedFor<Op>>{{launch}, prepared_, bound_}(call()); }
+
   Op operation_;
   std::vector<Matrix> slots_;
   PreparedFor<Op> prepared_;
   std::int64_t scratch_bytes_;
+  int shared_bytes_;
   std::optional<cuda::CudnnAttention::Bound> bound_;
   std::byte* scratch_ = nullptr;
 };
@@ -296,8 +274,7 @@ cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> sl
   key.trans_a = problem.trans_a, key.trans_b = problem.trans_b;
   key.accumulate = problem.accumulate, key.has_bias = problem.has_bias;
   key.inputs = problem.inputs, key.output = problem.output;
-  const NamedArguments<graph::Gemm> a(slots);
-  key.strides = {a["A"].row_stride, a["B"].row_stride, a["C"].row_stride};
+  key.strides = {slots[0].row_stride, slots[1].row_stride, slots[2].row_stride};
   key.epilogue = problem.epilogue;
   return key;
 }
@@ -307,20 +284,20 @@ std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks
   std::vector<cuda::AdamWArguments> updates;
   for (const CudaTask* task : tasks) {
     const graph::Operation operation = task->operation();
-    if (std::holds_alternative<graph::SumSquares>(operation)) {
-      const NamedArguments<graph::SumSquares> a(task->slots());
-      const Matrix* replica = a.find("replica");
-      sums.push_back({a["x"], a["partial"], replica != nullptr ? replica->i64() : nullptr});
-    } else if (const auto* op = std::get_if<graph::AdamW>(&operation)) {
-      const NamedArguments<graph::AdamW> a(task->slots());
-      if (!updates.empty() && updates.front().param.dtype != a["param"].dtype) return nullptr;
-      updates.push_back({{op->beta1, op->beta2, op->eps, op->weight_decay},
-                         {a["scalars"], a["norm_and_factor"]},
-                         a["param"],
-                         a["grad"],
-                         a["m"],
-                         a["v"],
-                         a.find("master")});
+    if (const auto* sum = std::get_if<graph::SumSquares>(&operation)) {
+      const Call c(*sum, task->slots());
+      const Matrix* replica = c.find("replica");
+      sums.push_back({c["x"], c["partial"], replica != nullptr ? replica->i64() : nullptr});
+    } else if (const auto* update = std::get_if<graph::AdamW>(&operation)) {
+      const Call c(*update, task->slots());
+      if (!updates.empty() && updates.front().param.dtype != c["param"].dtype) return nullptr;
+      updates.push_back({{c->beta1, c->beta2, c->eps, c->weight_decay},
+                         {c["scalars"], c["norm_and_factor"]},
+                         c["param"],
+                         c["grad"],
+                         c["m"],
+                         c["v"],
+                         c.find("master")});
     }
   }
   if (sums.size() == tasks.size()) return std::make_unique<CudaBatch<cuda::SumSquaresBatch>>(*tasks.front(), sums);
@@ -328,8 +305,11 @@ std::unique_ptr<CudaTask> fuse_cuda_tasks(std::span<const CudaTask* const> tasks
   return nullptr;
 }
 
-CudaLibraries::~CudaLibraries() {
-  for (auto& [values, memory] : constants_) cudaFree(memory);
+CudaLibraries::CudaLibraries(CudaSettings settings) : settings_(std::move(settings)) {
+  int device = 0;
+  cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+  cuda::check(cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+              "cudaDeviceGetAttribute");
 }
 
 const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout& layout, bool backward) {
@@ -343,18 +323,14 @@ const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout
 
 const float* CudaLibraries::constants(const std::vector<float>& values) {
   const auto [found, fresh] = constants_.try_emplace(values, nullptr);
-  if (fresh) {
-    cuda::check(cudaMalloc(reinterpret_cast<void**>(&found->second), values.size() * sizeof(float)), "cudaMalloc");
-    cuda::check(cudaMemcpy(found->second, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice),
-                "cudaMemcpy");
-  }
-  return found->second;
+  if (fresh) found->second = cuda::on_device(std::as_bytes(std::span(values)));
+  return reinterpret_cast<const float*>(found->second.get());
 }
 
 std::int64_t cuda_scratch_bytes(const graph::Operation& operation, const std::vector<cpu::Matrix>& arguments,
                                 CudaLibraries& libraries) {
   const std::vector<Matrix> slots = fitted_arguments(operation, arguments);
-  return std::visit([&](const auto& op) { return ScratchOf{slots, libraries}(op); }, operation);
+  return std::visit([&](const auto& op) { return ScratchOf{libraries}(Call(op, slots)); }, operation);
 }
 
 std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,

@@ -38,8 +38,11 @@ class CudaLibraries {
   /// Numbers that kernels read, copied to the device once.
   const float* constants(const std::vector<float>& values);
 
-  explicit CudaLibraries(CudaSettings settings = {}) : settings_(std::move(settings)) {}
-  ~CudaLibraries();
+  /// The most shared memory that a block of a kernel can have.
+  int shared_bytes() const { return shared_bytes_; }
+
+  /// On the current device.
+  explicit CudaLibraries(CudaSettings settings = {});
   CudaLibraries(const CudaLibraries&) = delete;
   CudaLibraries& operator=(const CudaLibraries&) = delete;
 
@@ -54,7 +57,8 @@ class CudaLibraries {
   cuda::CublasLt cublas_;
   cuda::CudnnHandle cudnn_;
   std::map<AttentionKey, std::unique_ptr<cuda::CudnnAttention>> attention_;
-  std::map<std::vector<float>, float*> constants_;
+  std::map<std::vector<float>, cuda::DeviceBuffer> constants_;
+  int shared_bytes_ = 0;
 };
 
 /// A computation with its device addresses. run() enqueues and allocates nothing.

@@ -49,26 +49,23 @@ void DeviceTeam::Impl::destroy_graphs() {
 // recorded before and after every task.
 void DeviceTeam::Impl::enqueue(std::size_t plan_index, const std::vector<std::size_t>& of_ranks, bool timed) {
   const DeviceStream origin = ranks[of_ranks.front()].compute.front();
+  const auto for_other_streams = [&](const auto& body) {
+    for (const std::size_t r : of_ranks) {
+      const Rank& rank = ranks[r];
+      const plan::Plan& plan = *rank.plans[plan_index]->plan;
+      for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+        const DeviceStream stream = device_stream(rank, plan, plan::StreamId(s));
+        if (stream != origin) body(stream, rank.stream_ends[s]);
+      }
+    }
+  };
   device->record(step_begin, origin);
-  for (const std::size_t r : of_ranks) {
-    const Rank& rank = ranks[r];
-    const plan::Plan& plan = *rank.plans[plan_index]->plan;
-    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      const DeviceStream stream = device_stream(rank, plan, plan::StreamId(s));
-      if (stream != origin) device->wait(stream, step_begin);
-    }
-  }
+  for_other_streams([&](DeviceStream stream, DeviceEvent) { device->wait(stream, step_begin); });
   enqueue_tasks(plan_index, of_ranks, timed);
-  for (const std::size_t r : of_ranks) {
-    const Rank& rank = ranks[r];
-    const plan::Plan& plan = *rank.plans[plan_index]->plan;
-    for (std::size_t s = 0; s < plan.streams.size(); ++s) {
-      const DeviceStream stream = device_stream(rank, plan, plan::StreamId(s));
-      if (stream == origin) continue;
-      device->record(rank.stream_ends[s], stream);
-      device->wait(origin, rank.stream_ends[s]);
-    }
-  }
+  for_other_streams([&](DeviceStream stream, DeviceEvent end) {
+    device->record(end, stream);
+    device->wait(origin, end);
+  });
 }
 
 // Each rank in turn enqueues its next task. Ranks of different pipeline stages have different plans: a rank that has

@@ -45,42 +45,26 @@ std::vector<double> ratios(const std::vector<double>& usual, const std::vector<d
   return result;
 }
 
-struct Extent {
-  std::int64_t rows, cols, stride;
-  std::int64_t elements() const { return (rows - 1) * stride + cols; }
-};
-
-std::array<Extent, 3> extents_of(const GemmProblem& p) {
-  const auto extent = [&](std::size_t i, std::int64_t rows, std::int64_t cols) {
-    return Extent{rows, cols, std::max(cols, p.strides[i])};
-  };
-  return {p.trans_a ? extent(0, p.k, p.m) : extent(0, p.m, p.k), p.trans_b ? extent(1, p.n, p.k) : extent(1, p.k, p.n),
-          extent(2, p.m, p.n)};
-}
-
-DType dtype_of(const GemmProblem& problem, std::size_t operand) {
-  return operand == 2 ? problem.output : problem.inputs;
+std::int64_t bytes_of(const cpu::Matrix& matrix) {
+  return ((matrix.rows - 1) * matrix.row_stride + matrix.cols) * static_cast<std::int64_t>(size_of(matrix.dtype));
 }
 
 // The operands of one product.
 class Operands {
  public:
   explicit Operands(const GemmProblem& problem) {
-    const auto extents = extents_of(problem);
-    for (std::size_t i = 0; i < extents.size(); ++i) {
-      matrices_[i] = add(extents[i], dtype_of(problem, i));
-    }
-    if (problem.has_bias) bias_ = add({1, problem.n, problem.n}, problem.inputs);
+    matrices_ = operands_of(problem);
+    for (cpu::Matrix& matrix : matrices_) add(matrix);
+    if (problem.has_bias) add(bias_.emplace(cpu::Matrix{nullptr, 1, problem.n, problem.n, problem.inputs}));
   }
 
   cpu::GemmArguments arguments() const { return {matrices_[0], matrices_[1], matrices_[2], bias_}; }
 
  private:
-  cpu::Matrix add(const Extent& extent, DType dtype) {
-    buffers_.emplace_back(extent.elements() * static_cast<std::int64_t>(size_of(dtype)));
-    const cpu::Matrix matrix{buffers_.back().data(), extent.rows, extent.cols, extent.stride, dtype};
+  void add(cpu::Matrix& matrix) {
+    buffers_.emplace_back(bytes_of(matrix));
+    matrix.data = buffers_.back().data();
     fill_with_small_numbers(matrix);
-    return matrix;
   }
 
   std::vector<Buffer> buffers_;
@@ -105,12 +89,17 @@ std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs) {
   return uses;
 }
 
+std::array<cpu::Matrix, 3> operands_of(const GemmProblem& p) {
+  const auto operand = [&](std::size_t i, std::int64_t rows, std::int64_t cols) {
+    return cpu::Matrix{nullptr, rows, cols, std::max(cols, p.strides[i]), i == 2 ? p.output : p.inputs};
+  };
+  return {p.trans_a ? operand(0, p.k, p.m) : operand(0, p.m, p.k),
+          p.trans_b ? operand(1, p.n, p.k) : operand(1, p.k, p.n), operand(2, p.m, p.n)};
+}
+
 std::int64_t operand_bytes(const GemmProblem& problem) {
-  const auto extents = extents_of(problem);
   std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < extents.size(); ++i) {
-    bytes += extents[i].elements() * static_cast<std::int64_t>(size_of(dtype_of(problem, i)));
-  }
+  for (const cpu::Matrix& operand : operands_of(problem)) bytes += bytes_of(operand);
   return bytes;
 }
 
@@ -178,9 +167,7 @@ GemmTrial GemmTrials::run(const GemmProblem& problem) {
   cpu::Scratch scratch;
   for (const cpu::GemmMethod& method : methods) {
     prepared.emplace_back(problem.shape(), operands.arguments(), method, options_.bf16);
-    const cpu::Scratch one = prepared.back().scratch();
-    scratch.worker_bytes = std::max(scratch.worker_bytes, one.worker_bytes);
-    scratch.shared_bytes = std::max(scratch.shared_bytes, one.shared_bytes);
+    scratch = larger(scratch, prepared.back().scratch());
   }
   workers_.reserve(scratch);
 

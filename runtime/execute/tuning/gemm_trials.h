@@ -1,6 +1,7 @@
 // Finds the fastest method for a matrix product by running the candidates.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -21,6 +22,9 @@ struct GemmUse {
 
 /// The distinct products of some graphs, in the order of their first tasks.
 std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs);
+
+/// A, B and C as they are stored, without data.
+std::array<cpu::Matrix, 3> operands_of(const GemmProblem& problem);
 
 /// Bytes of A, B and C, with the gaps between their rows.
 std::int64_t operand_bytes(const GemmProblem& problem);

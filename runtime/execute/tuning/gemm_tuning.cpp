@@ -103,8 +103,8 @@ std::string to_string(const GemmProblem& problem) {
 }
 
 GemmProblem problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) {
-  const NamedArguments<graph::Gemm> arguments(slots);
-  const auto &a = arguments["A"], &b = arguments["B"], &c = arguments["C"];
+  const Call<graph::Gemm> product(operation, slots);
+  const auto &a = product["A"], &b = product["B"], &c = product["C"];
   GemmProblem problem = without_layout(operation, a.dtype, c.dtype);
   const auto shapes = stored_shapes(operation);
   const auto stride = [](const Stored& stored, const cpu::Matrix& matrix) {

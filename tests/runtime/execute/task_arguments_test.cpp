@@ -27,7 +27,7 @@ TEST_F(TaskArguments, HaveASlotWhetherTheyAreThereOrNot) {
   const graph::Gemm gemm{.m = 2, .n = 3, .k = 5, .has_bias = true};
   const auto slots = fitted_arguments(gemm, std::vector{matrix(2, 5), matrix(5, 3), matrix(2, 3), bias});
   ASSERT_EQ(slots.size(), graph::argument_count<graph::Gemm>);
-  const NamedArguments<graph::Gemm> named(slots);
+  const Call<graph::Gemm> named(gemm, slots);
   ASSERT_NE(named.find("bias"), nullptr);
   EXPECT_EQ(named["bias"].dtype, DType::bf16);
   EXPECT_EQ(named.find("gelu"), nullptr);
@@ -37,9 +37,11 @@ TEST_F(TaskArguments, HaveASlotWhetherTheyAreThereOrNot) {
 // An empty argument is there all the same.
 TEST_F(TaskArguments, OfNoElementsAreThere) {
   const Matrix empty{nullptr, 1, 0, 0, DType::f32};
-  const auto slots = fitted_arguments(graph::SumSquares{0}, std::vector{empty, matrix(1, 1)});
-  EXPECT_NE(NamedArguments<graph::SumSquares>(slots).find("x"), nullptr);
-  EXPECT_EQ(NamedArguments<graph::SumSquares>(slots).find("replica"), nullptr);
+  const graph::SumSquares sum{0};
+  const auto slots = fitted_arguments(sum, std::vector{empty, matrix(1, 1)});
+  const Call<graph::SumSquares> named(sum, slots);
+  EXPECT_NE(named.find("x"), nullptr);
+  EXPECT_EQ(named.find("replica"), nullptr);
 }
 
 TEST_F(TaskArguments, ComeInTheShapesOfTheOperation) {

@@ -1,10 +1,9 @@
 // Conversion between float dtypes, bit by bit.
-#include "kernels/cpu/elementwise/cast.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "kernels/cpu/elementwise/elementwise.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {

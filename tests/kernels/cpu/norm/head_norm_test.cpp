@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/norm/rms_norm.h"
+#include "kernels/cpu/norm/norm.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu {
@@ -40,7 +40,7 @@ TEST_P(HeadNorm, IsTheNormOfARowForEachHead) {
         });
     Workers workers(2);
     workers.reserve(head_norm_backward_scratch(rows, dim));
-    workers.reserve(rms_norm_backward_scratch(rows * heads, dim));
+    workers.reserve(norm_backward_scratch(false, rows * heads, dim));
     head_norm_backward(workers, heads, x.view(), weight.view(), rstd.view(), dy.view(),
                        {dx.view(), dweight.view(), true});
 
@@ -48,9 +48,9 @@ TEST_P(HeadNorm, IsTheNormOfARowForEachHead) {
     Tensor y_rows(dtype, rows * heads, dim), dx_rows(dtype, rows * heads, dim);
     Tensor rstd_rows(DType::f32, 1, rows * heads);
     Tensor dweight_rows(DType::f32, 1, dim, Values(static_cast<std::size_t>(dim), 0.5));
-    rms_norm_forward(workers, kHeadNormEps, x_rows.view(), weight.view(), y_rows.view(), rstd_rows.view());
-    rms_norm_backward(workers, x_rows.view(), weight.view(), rstd_rows.view(), dy_rows.view(),
-                      {dx_rows.view(), dweight_rows.view(), nullptr, true});
+    const NormTensors norm{x_rows.view(), weight.view(), nullptr, rstd_rows.view()};
+    norm_forward(workers, kHeadNormEps, norm, nullptr, y_rows.view());
+    norm_backward(workers, norm, dy_rows.view(), {dx_rows.view(), dweight_rows.view(), nullptr, nullptr, true});
     const testing::Tolerance close = testing::tolerance_of(dtype, 1e-6);
     testing::expect_close(y.values(), y_rows.values(), close, "y");
     testing::expect_close(rstd.values(), rstd_rows.values(), {1e-6, 1e-6}, "rstd");

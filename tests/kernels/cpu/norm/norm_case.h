@@ -5,9 +5,7 @@
 
 #include <vector>
 
-#include "kernels/cpu/norm/layer_norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
-#include "kernels/cpu/norm/rms_norm.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu::testing {
@@ -51,7 +49,7 @@ struct NormCase {
 
   std::vector<Tensor*> outputs() { return {&y, &mean, &rstd, &dx, &dweight, &dbias}; }
   std::int64_t part_cols() const { return shape.cols / shape.parts; }
-  Scratch scratch() const { return norm_backward_of_parts_scratch(centered, shape.rows, part_cols()); }
+  Scratch scratch() const { return norm_backward_scratch(centered, shape.rows, part_cols()); }
 
   // The work of all ranks that share rows, one rank after the other.
   void run_in_parts(Workers& workers, bool residual, bool accumulate) {
@@ -62,7 +60,7 @@ struct NormCase {
     }
     const Matrix mean_view = mean.view();
     const auto part = [&](std::int64_t p) {
-      return NormPartTensors{x.columns(p * cols, cols), weight.columns(p * cols, cols), centered ? &mean_view : nullptr,
+      return NormTensors{x.columns(p * cols, cols), weight.columns(p * cols, cols), centered ? &mean_view : nullptr,
                              rstd.view()};
     };
     Values total(static_cast<std::size_t>(rows * numbers));
@@ -83,25 +81,16 @@ struct NormCase {
   }
 
   void run_whole_forward(Workers& workers) {
-    if (centered) {
-      layer_norm_forward(workers, kNormEps, x.view(), weight.view(), bias.view(), y.view(), mean.view(), rstd.view());
-    } else {
-      rms_norm_forward(workers, kNormEps, x.view(), weight.view(), y.view(), rstd.view());
-    }
+    const Matrix mean_view = mean.view(), shift = bias.view();
+    norm_forward(workers, kNormEps, {x.view(), weight.view(), centered ? &mean_view : nullptr, rstd.view()},
+                 centered ? &shift : nullptr, y.view());
   }
   void run_whole_backward(Workers& workers, const Matrix* residual, bool accumulate) {
-    if (centered) {
-      layer_norm_backward(workers, x.view(), weight.view(), mean.view(), rstd.view(), dy.view(),
-                          {dx.view(), dweight.view(), dbias.view(), residual, accumulate});
-    } else {
-      rms_norm_backward(workers, x.view(), weight.view(), rstd.view(), dy.view(),
-                        {dx.view(), dweight.view(), residual, accumulate});
-    }
+    const Matrix mean_view = mean.view(), shift = dbias.view();
+    norm_backward(workers, {x.view(), weight.view(), centered ? &mean_view : nullptr, rstd.view()}, dy.view(),
+                  {dx.view(), dweight.view(), centered ? &shift : nullptr, residual, accumulate});
   }
-  Scratch whole_scratch() const {
-    return centered ? layer_norm_backward_scratch(shape.rows, shape.cols)
-                    : rms_norm_backward_scratch(shape.rows, shape.cols);
-  }
+  Scratch whole_scratch() const { return norm_backward_scratch(centered, shape.rows, shape.cols); }
   void run_whole(Workers& workers, bool residual, bool accumulate) {
     const Matrix extra = dresidual.view();
     run_whole_forward(workers);

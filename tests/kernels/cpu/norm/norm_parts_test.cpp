@@ -90,7 +90,7 @@ TEST_P(NormParts, MayWriteOverTheirInputs) {
   Tensor statistics(DType::f32, 40, centered() ? 2 : 1), sums(DType::f32, 20, centered() ? 2 : 1), other = sums;
   const Matrix mean = in_place.mean.view();
   const auto part = [&](std::int64_t p) {
-    return NormPartTensors{in_place.x.columns(p * cols, cols), in_place.weight.columns(p * cols, cols),
+    return NormTensors{in_place.x.columns(p * cols, cols), in_place.weight.columns(p * cols, cols),
                            centered() ? &mean : nullptr, in_place.rstd.view()};
   };
   norm_backward_sums(workers, part(0), in_place.dy.columns(0, cols), sums.view());

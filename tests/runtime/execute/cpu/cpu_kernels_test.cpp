@@ -14,9 +14,8 @@
 #include "kernels/cpu/gemm/packed_gemm.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/loss/vocab_parallel.h"
-#include "kernels/cpu/norm/layer_norm.h"
+#include "kernels/cpu/norm/norm.h"
 #include "kernels/cpu/norm/norm_parts.h"
-#include "kernels/cpu/norm/rms_norm.h"
 #include "kernels/dropout_formula.h"
 #include "tests/kernels/reference.h"
 
@@ -173,10 +172,10 @@ TEST(CpuKernels, LayerNorm) {
   run(graph::LayerNormForward{3, 6, 0.5F}, {&x, &weight, &bias, &y, &mean, &rstd});
   run(graph::LayerNormBackward{3, 6, true, true}, {&x, &weight, &mean, &rstd, &dy, &dx, &dweight, &dbias, &residual});
   directly([&](Workers& workers) {
-    const Matrix extra = residual.view();
-    cpu::layer_norm_forward(workers, 0.5F, x.view(), weight.view(), bias.view(), y2.view(), mean2.view(), rstd2.view());
-    cpu::layer_norm_backward(workers, x.view(), weight.view(), mean2.view(), rstd2.view(), dy.view(),
-                             {dx2.view(), dweight2.view(), dbias2.view(), &extra, true});
+    const Matrix extra = residual.view(), m = mean2.view(), shift = bias.view(), dshift = dbias2.view();
+    const cpu::NormTensors norm{x.view(), weight.view(), &m, rstd2.view()};
+    cpu::norm_forward(workers, 0.5F, norm, &shift, y2.view());
+    cpu::norm_backward(workers, norm, dy.view(), {dx2.view(), dweight2.view(), &dshift, &extra, true});
   });
   expect_same({&y, &dx, &dweight, &dbias}, {&y2, &dx2, &dweight2, &dbias2});
 }
@@ -189,9 +188,9 @@ TEST(CpuKernels, RmsNorm) {
   run(graph::RmsNormBackward{3, 6, true, false}, {&x, &weight, &rstd, &dy, &dx, &dweight, &residual});
   directly([&](Workers& workers) {
     const Matrix extra = residual.view();
-    cpu::rms_norm_forward(workers, 0.5F, x.view(), weight.view(), y2.view(), rstd2.view());
-    cpu::rms_norm_backward(workers, x.view(), weight.view(), rstd2.view(), dy.view(),
-                           {dx2.view(), dweight2.view(), &extra, false});
+    const cpu::NormTensors norm{x.view(), weight.view(), nullptr, rstd2.view()};
+    cpu::norm_forward(workers, 0.5F, norm, nullptr, y2.view());
+    cpu::norm_backward(workers, norm, dy.view(), {dx2.view(), dweight2.view(), nullptr, &extra, false});
   });
   expect_same({&y, &dx, &dweight}, {&y2, &dx2, &dweight2});
 }
@@ -224,7 +223,7 @@ TEST(CpuKernels, NormsOfParts) {
         arguments({&x, &weight, &mean, &rstd, &dy, &sums, &dx, &dweight, &dbias, &residual}));
     directly([&](Workers& workers) {
       const Matrix shift = bias.view(), m = mean2.view(), db = dbias2.view(), extra = residual.view();
-      const cpu::NormPartTensors norm{x.view(), weight.view(), layer ? &m : nullptr, rstd2.view()};
+      const cpu::NormTensors norm{x.view(), weight.view(), layer ? &m : nullptr, rstd2.view()};
       cpu::norm_statistics(workers, layer, x.view(), own2.view());
       cpu::norm_forward_of_parts(workers, parts, 0.5F, norm, layer ? &shift : nullptr, statistics.view(), y2.view());
       cpu::norm_backward_sums(workers, norm, dy.view(), sums2.view());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "inspect/formats/json_pull.h"
 #include "inspect/import/kineto_event.h"
 
@@ -287,8 +288,9 @@ TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, co
     if (!event.has_begin || !event.has_length || !event.name.starts_with(kStepMark)) return;
     MarkedStep step{.window = {event.begin, event.begin + event.length}, .thread = event.thread};
     const std::string_view digits = std::string_view(event.name).substr(kStepMark.size());
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step.number);
-    if (error == std::errc() && end == digits.data() + digits.size()) out.steps.push_back(step);
+    const auto number = number_in<std::int64_t>(digits);
+    step.number = number.value_or(0);
+    if (number) out.steps.push_back(step);
   };
   out.events = for_each_event(std::move(source), name, wanted_in_outline, tell, take,
                               [&](JsonPull& in) { read_distributed_info(in, out); });

@@ -286,8 +286,4 @@ ChakraFile parse_chakra(ByteSource source, const std::string& name) {
   return out;
 }
 
-ChakraFile read_chakra(const std::filesystem::path& path) {
-  return parse_chakra(open_text_file(path, "the trace").source, path.string());
-}
-
 }  // namespace weft::inspect

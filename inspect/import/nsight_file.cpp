@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/text/parse_number.h"
 #include "base/utf8.h"
+#include "inspect/import/trace_reader.h"
 
 namespace weft::inspect {
 namespace {
@@ -353,5 +354,25 @@ DeviceTrace read_nsight_events(const std::filesystem::path& path, std::size_t pr
   const Database database(path);
   return NsightReader(database, processes_of(database).at(process).pid, outline, step).run();
 }
+
+/// A database may hold several processes, which are ranks then.
+const TraceReader kNsightReader = {
+    .name = "nsight",
+    .reads = [](std::string_view head) { return head.starts_with("SQLite format 3"); },
+    .open =
+        [](const std::vector<std::filesystem::path>& files, const TellImport&) {
+          std::vector<RankTrace> traces;
+          for (const std::filesystem::path& file : files) {
+            const std::vector<TraceOutline> outlines = read_nsight_outlines(file);
+            for (std::size_t process = 0; process < outlines.size(); ++process) {
+              traces.push_back(
+                  {outlines[process], [process](const auto& outline, const auto& step, TraceChannels& channels) {
+                     return recover_step(read_nsight_events(outline.file, process, outline, step), step, channels);
+                   }});
+            }
+          }
+          if (traces.size() == 1) traces.front().outline.rank = 0;
+          return traces;
+        }};
 
 }  // namespace weft::inspect

@@ -43,13 +43,13 @@ struct GraphOptions {
   std::string format;  // one of kFormats
   std::string kind = "train";
   std::string collapse = "auto", layers, around, from, to;
-  int depth = 4, hops = 2;
+  int hops = 2;
   int pipe_rank = 0;  // whose step is drawn: a coordinate on pipe
   bool critical_path = false, all_edges = false, next_step = false, json = false;
 
   bool narrowed() const {
-    return collapse != "auto" || depth != 4 || !layers.empty() || !around.empty() || !from.empty() || !to.empty() ||
-           critical_path || all_edges || next_step;
+    return collapse != "auto" || !layers.empty() || !around.empty() || !from.empty() || !to.empty() || critical_path ||
+           all_edges || next_step;
   }
 };
 
@@ -201,7 +201,6 @@ std::string content_of(const GraphOptions& asked, const DrawnStep& step, std::st
   options.title = step.title;
   options.grid = step.grid;
   options.collapse = collapse_of(asked.collapse);
-  options.depth = asked.depth;
   options.reduce = !asked.all_edges;
   options.next_step_edges = asked.next_step;
   const graph::CriticalPath path = graph::critical_path(graph, report.costs.ns);
@@ -296,8 +295,6 @@ Command describe_graph() {
                     "draw once, as × N: with layer, equal tasks of all layers; with phase, of all micro-batches "
                     "too; none; auto: by size",
                     {"auto", "layer", "phase", "none"}));
-  command.add(number_option("--depth", &options->depth,
-                            "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks", 1, 4));
   command.add(
       {.names = "--layers", .target = &options->layers, .value = "FIRST..LAST", .help = "only tasks of these layers"});
   command.add(

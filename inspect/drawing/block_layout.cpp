@@ -202,24 +202,23 @@ class Layout {
   void draw_box(Picture& picture, std::size_t index, double top) const {
     const Box& box = drawing_.boxes()[index];
     const double x = kMargin + place_[index].x, y = top + place_[index].y;
-    const KindStyle* style = drawing_.style(index);
+    const KindStyle& style = drawing_.style(index);
     const auto stream = drawing_.stream(index);
     picture.begin_group(drawing_.tooltip(index), drawing_.id(index), drawing_.box_class(index));
     if (box.critical) {
       picture.rect(x - 3, y - 3, kBoxWidth + 6, kBoxHeight + 6, {.stroke = kAlarmColor, .width = 2, .round = 4});
     }
     picture.rect(x, y, kBoxWidth, kBoxHeight,
-                 {.fill = style == nullptr ? "#ffffff" : style->fill,
+                 {.fill = style.fill,
                   .stroke = stream ? std::string_view(stream->color) : "#888888",
                   .width = stream ? 2.5 : 1,
                   .round = 2});
     const std::string label = drawing_.label(index);
     const auto text = lines_of(label);
     for (std::size_t i = 0; i < std::min<std::size_t>(2, text.size()); ++i) {
-      picture.text(
-          x + kBoxWidth / 2, y + 13 + 13 * static_cast<double>(i),
-          i == 0 ? head(box, text[0]) : cut(text[i], kBoxWidth - 6),
-          {.size = 10, .color = style == nullptr ? "#000000" : style->text, .anchor = TextPaint::Anchor::middle});
+      picture.text(x + kBoxWidth / 2, y + 13 + 13 * static_cast<double>(i),
+                   i == 0 ? head(box, text[0]) : cut(text[i], kBoxWidth - 6),
+                   {.size = 10, .color = style.text, .anchor = TextPaint::Anchor::middle});
     }
     if (!box.mark.empty()) {
       picture.rect(x, y - 16, kBoxWidth, 15, {.fill = kMarkColor, .round = 3});

@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <string>
 #include <vector>
 
@@ -27,6 +26,7 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/comm/of_ranks.h"
 
 namespace weft {
 namespace {
@@ -108,14 +108,6 @@ void run(Competitor competitor, comm::Communicator& group, Buffers& buffers) {
   run_mpi_nonblocking(buffers);
 }
 
-double slowest(comm::World& world, double value) {
-  double greatest = value;
-  for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(value))) {
-    greatest = std::max(greatest, std::bit_cast<double>(bits));
-  }
-  return greatest;
-}
-
 void measure(comm::World& world, comm::Communicator& group, const Options& options, comm::CollectiveKind kind,
              std::int64_t bytes) {
   const std::int64_t ranks = world.size();
@@ -138,7 +130,7 @@ void measure(comm::World& world, comm::Communicator& group, const Options& optio
       world.barrier();
       const bench::Stopwatch watch;
       for (int i = 0; i < inner; ++i) run(static_cast<Competitor>(c), group, buffers);
-      const double seconds = slowest(world, watch.seconds());
+      const double seconds = std::ranges::max(comm::of_ranks(world, watch.seconds()));
       sum += seconds;
       if (repetition >= 0) times[c].push_back(seconds / inner);
     }

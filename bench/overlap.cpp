@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <vector>
 
 #include "base/median.h"
@@ -25,6 +24,7 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/comm/of_ranks.h"
 
 namespace weft {
 namespace {
@@ -151,14 +151,6 @@ class Bench {
             workspace_.data()};
   }
 
-  double slowest(double value) {
-    double greatest = value;
-    for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(value))) {
-      greatest = std::max(greatest, std::bit_cast<double>(bits));
-    }
-    return greatest;
-  }
-
   void consume(float value) { sink_ = sink_ + value; }
 
   template <class Function>
@@ -166,7 +158,7 @@ class Bench {
     world_.barrier();
     const bench::Stopwatch watch;
     function();
-    return slowest(watch.seconds());
+    return std::ranges::max(comm::of_ranks(world_, watch.seconds()));
   }
 
   void report(const std::array<std::vector<double>, kContestants>& alone,

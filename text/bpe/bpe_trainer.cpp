@@ -1,8 +1,8 @@
 #include "text/bpe/bpe_trainer.h"
 
 #include <tbb/enumerable_thread_specific.h>
+#include <tbb/global_control.h>
 #include <tbb/parallel_pipeline.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <array>
@@ -225,11 +225,10 @@ WordCounts count_words(const std::function<std::optional<std::string>()>& next, 
     std::string storage;
     count_into(tables.local(), valid_utf8(text, storage), lexer);
   };
-  tbb::task_arena(threads).execute([&] {
-    tbb::parallel_pipeline(static_cast<std::size_t>(threads) * 2,
-                           tbb::make_filter<void, std::string>(tbb::filter_mode::serial_in_order, read) &
-                               tbb::make_filter<std::string, void>(tbb::filter_mode::parallel, count));
-  });
+  const auto most = static_cast<std::size_t>(threads);
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, most);
+  tbb::parallel_pipeline(most * 2, tbb::make_filter<void, std::string>(tbb::filter_mode::serial_in_order, read) &
+                                       tbb::make_filter<std::string, void>(tbb::filter_mode::parallel, count));
   WordTable all;
   for (const WordTable& table : tables) {
     for (const auto& [word, times] : table) all[word] += times;

@@ -1,7 +1,7 @@
 #include "text/corpus/parallel_encode.h"
 
+#include <tbb/global_control.h>
 #include <tbb/parallel_pipeline.h>
-#include <tbb/task_arena.h>
 
 #include <cstddef>
 #include <exception>
@@ -91,12 +91,11 @@ void encode_in_order(const ParallelEncode& work) {
     return batch;
   };
   const auto take = [&](const Pointer& batch) { take_batch(work, *batch); };
-  tbb::task_arena(work.threads).execute([&] {
-    tbb::parallel_pipeline(static_cast<std::size_t>(work.threads) * 2 + 1,
-                           tbb::make_filter<void, Pointer>(filter_mode::serial_in_order, read) &
-                               tbb::make_filter<Pointer, Pointer>(filter_mode::parallel, encode_one) &
-                               tbb::make_filter<Pointer, void>(filter_mode::serial_in_order, take));
-  });
+  const auto most = static_cast<std::size_t>(work.threads);
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, most);
+  tbb::parallel_pipeline(most * 2 + 1, tbb::make_filter<void, Pointer>(filter_mode::serial_in_order, read) &
+                                           tbb::make_filter<Pointer, Pointer>(filter_mode::parallel, encode_one) &
+                                           tbb::make_filter<Pointer, void>(filter_mode::serial_in_order, take));
 }
 
 }  // namespace weft::text

@@ -1,7 +1,7 @@
 // The time to draw large graphs, on one core.
 //
-// First a training step of gpt-80b on y=8, z=128 with a box for every task: laid out in blocks and written as SVG
-// (inspect/drawing/block_layout.h), and written as DOT. Then a chain of layers of six tasks each, 100 000 tasks in all,
+// First a training step of gpt-80b on y=8, z=128 with a box for every task: laid out in blocks and written as SVG,
+// and written as DOT. Then a chain of layers of six tasks each, 100 000 tasks in all,
 // as DOT.
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 
 #include "bench/layers_graph.h"
 #include "bench/program.h"
-#include "inspect/drawing/block_layout.h"
 #include "inspect/drawing/dump_dot.h"
+#include "inspect/drawing/render.h"
 #include "ops/lower.h"
 
 namespace weft::bench {
@@ -34,7 +34,9 @@ int run(int micro_batches, int layers) {
   step.micro_batches = micro_batches;
   step.seq_len = 2048;
   const std::shared_ptr<const graph::Graph> large = ops::lower_train(ops::model_by_name("gpt-80b"), step);
-  measure("gpt-80b as SVG", *large, [&] { return inspect::block_layout(inspect::Drawing(*large, options)).svg(); });
+  measure("gpt-80b as SVG", *large, [&] {
+    return inspect::render_svg(inspect::dump_dot(inspect::Drawing(*large, options)), inspect::GraphLayout::blocks);
+  });
   measure("gpt-80b as DOT", *large, [&] { return inspect::dump_dot(inspect::Drawing(*large, options)); });
   const std::shared_ptr<const graph::Graph> chain = layers_graph(layers);
   measure("a chain as DOT", *chain, [&] { return inspect::dump_dot(inspect::Drawing(*chain, options)); });

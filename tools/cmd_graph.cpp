@@ -14,7 +14,6 @@
 #include "base/files/durable_file.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
-#include "inspect/drawing/block_layout.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/dump_dot.h"
 #include "inspect/drawing/page.h"
@@ -56,7 +55,7 @@ struct GraphOptions {
 constexpr const char* kGraphFile = "graph.json";
 const std::vector<std::string> kFormats = {"dot", "svg", "png", "html", "json", kGraphFile};
 
-// Graphviz lays out about 600 boxes in a second or two, with more lines than usual in ten.
+// Graphviz lays out about 600 boxes in layers in a second or two, with more lines than usual in ten.
 constexpr std::size_t kMostBoxes = 600, kMostLines = 2000;
 
 /// The format by the file's ending, unless given.
@@ -166,20 +165,16 @@ std::string drawn(const inspect::Drawing& drawing, inspect::DrawingOptions& opti
   const std::string dot_name = std::filesystem::path(asked.output).filename().replace_extension(".dot").string();
   if (asked.format == "dot") return inspect::dump_dot(drawing, dot_name);
   const std::size_t boxes = drawing.boxes().size(), lines = drawing.lines().size();
-  const bool large = boxes > kMostBoxes || lines > kMostLines;
-  std::string svg;
-  if (large) {
-    told = fmt::format("laid out in blocks: {} boxes and {} lines are more than Graphviz can lay out in time ({}, {})",
+  inspect::GraphLayout layout = inspect::GraphLayout::layers;
+  if (boxes > kMostBoxes || lines > kMostLines) {
+    layout = inspect::GraphLayout::blocks;
+    told = fmt::format("laid out in blocks: {} boxes and {} lines are more than dot can lay out in time ({}, {})",
                        boxes, lines, kMostBoxes, kMostLines);
     options.remarks.push_back(told);  // the drawing reads it when it writes its caption
-    const inspect::Picture picture = inspect::block_layout(drawing);
-    if (asked.format == "png") return inspect::render_png(picture);
-    svg = picture.svg();
-  } else {
-    const std::string dot = inspect::dump_dot(drawing, dot_name);
-    if (asked.format == "png") return inspect::render_png(dot);
-    svg = inspect::render_svg(dot);
   }
+  const std::string dot = inspect::dump_dot(drawing, dot_name);
+  if (asked.format == "png") return inspect::render_png(dot, layout);
+  const std::string svg = inspect::render_svg(dot, layout);
   return asked.format == "html" ? inspect::picture_page(options.title, svg) : svg;
 }
 

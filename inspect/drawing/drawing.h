@@ -1,5 +1,5 @@
 // The content of a drawing of a graph, whatever its format: boxes in nested sections, the lines between them, a caption
-// and a legend. dump_dot.h writes it for Graphviz, block_layout.h lays out drawings that are too large for that.
+// and a legend. dump_dot.h writes it for Graphviz.
 #pragma once
 
 #include <cstddef>

@@ -116,10 +116,20 @@ class Graphviz {
 
 using GraphHandle = std::unique_ptr<Agraph_t, CloseGraph>;
 
-GraphHandle parsed(const std::string& dot) {
+const char* engine_of(GraphLayout layout) {
+  return layout == GraphLayout::blocks ? "osage" : "dot";
+}
+
+GraphHandle parsed(const std::string& dot, GraphLayout layout) {
   GraphHandle graph(agmemread(dot.c_str()));
   if (!graph) {
     throw UserError(fmt::format("this is no graph that Graphviz can read ({})", QuietErrors::last()), "DOT text", "");
+  }
+  if (layout == GraphLayout::blocks) {
+    set(graph.get(), "splines", "line");
+    set(graph.get(), "packmode", "array_it");  // of all clusters: rows of equal tops in the order of the text
+    agset(graph.get(), const_cast<char*>("packmode"), const_cast<char*>("array_il1"));  // which are one column
+    return graph;
   }
   const auto nodes = static_cast<std::size_t>(agnnodes(graph.get()));
   if (nodes > kMaxRenderNodes) {
@@ -131,17 +141,17 @@ GraphHandle parsed(const std::string& dot) {
 
 }  // namespace
 
-std::string render_svg(const std::string& dot) {
+std::string render_svg(const std::string& dot, GraphLayout layout) {
   const Graphviz graphviz;
-  const GraphHandle graph = parsed(dot);
-  const GraphvizLayout layout(graphviz.context(), graph.get(), "dot");
+  const GraphHandle graph = parsed(dot, layout);
+  const GraphvizLayout laid_out(graphviz.context(), graph.get(), engine_of(layout));
   return rendered(gvRenderData, graphviz.context(), graph.get(), "svg:svg:core");
 }
 
-std::string render_png(const std::string& dot) {
+std::string render_png(const std::string& dot, GraphLayout layout) {
   const Graphviz graphviz;
-  const GraphHandle graph = parsed(dot);
-  const GraphvizLayout layout(graphviz.context(), graph.get(), "dot");
+  const GraphHandle graph = parsed(dot, layout);
+  const GraphvizLayout laid_out(graphviz.context(), graph.get(), engine_of(layout));
   double left = 0, bottom = 0, right = 0, top = 0;
   char* box = agget(graph.get(), const_cast<char*>("bb"));
   if (box != nullptr) std::sscanf(box, "%lf,%lf,%lf,%lf", &left, &bottom, &right, &top);

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "base/median.h"
+#include "bench/multiply_adds.h"
 #include "bench/program.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 namespace {
@@ -32,35 +32,13 @@ constexpr const char* kAbout =
     "GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the fp32 FMA peak "
     "(bf16 may reach twice the peak with AVX512_BF16, and more with AMX)";
 
-// Twelve chains of multiply-adds that the compiler may neither drop nor reorder.
-void multiply_add(std::int64_t repeats) {
-  Floats chains[12];
-  for (Floats& chain : chains) chain = broadcast(1.0F);
-  Floats factor = broadcast(0.999F), term = broadcast(0.001F);
-  for (std::int64_t i = 0; i < repeats; ++i) {
-#if defined(__AVX512F__)
-    asm volatile("" : "+v"(factor), "+v"(term));
-#elif defined(__AVX2__)
-    asm volatile("" : "+x"(factor), "+x"(term));
-#else
-    asm volatile("" : "+m"(factor), "+m"(term));
-#endif
-#pragma GCC unroll 12
-    for (Floats& chain : chains) chain = chain * factor + term;
-  }
-  Floats total = chains[0];
-  for (const Floats& chain : chains) total += chain;
-  volatile float kept = sum(total);
-  static_cast<void>(kept);
-}
-
 // GFLOP/s of multiply-adds in registers on all workers, measured for about 4 ms.
 double fma_peak(Workers& workers) {
   constexpr std::int64_t kRepeats = 100000;
   const std::int64_t chunks = std::int64_t{16} * workers.threads();
   const bench::Stopwatch watch;
-  workers.run(chunks, [&](std::int64_t) { multiply_add(kRepeats); });
-  return static_cast<double>(chunks * kRepeats) * 12 * 2 * kLanes / watch.seconds() / 1e9;
+  workers.run(chunks, [&](std::int64_t) { bench::multiply_add(kRepeats); });
+  return static_cast<double>(chunks * kRepeats) * bench::kFlopsARepeat / watch.seconds() / 1e9;
 }
 
 struct Product {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/median.h"
+#include "bench/multiply_adds.h"
 #include "bench/program.h"
 #include "bench/socket_exchange.h"
 #include "graph/operation.h"
@@ -35,20 +36,6 @@ struct Options {
   std::vector<double> intervals = {0.1, 0.5, 2};  // ms between two calls of progress()
 };
 
-/// Multiplies and adds in registers; the caller must use its result.
-// NOLINTNEXTLINE(clang-diagnostic-unknown-attributes)
-[[gnu::noipa]] float compute(std::int64_t iterations) {
-  using Vector [[gnu::vector_size(32)]] = float;
-  std::array<Vector, 8> sums{};
-  const Vector scale = sums[0] + 0.999F, offset = sums[0] + 0.001F;
-  for (std::int64_t i = 0; i < iterations; ++i) {
-    for (Vector& sum : sums) sum = sum * scale + offset;
-  }
-  float total = 0;
-  for (const Vector& sum : sums) total += sum[0];
-  return total;
-}
-
 class Bench {
  public:
   Bench(comm::World& world, const Options& options)
@@ -62,7 +49,7 @@ class Bench {
   int run() {
     world_.barrier();
     const bench::Stopwatch calibration;
-    consume(compute(20'000'000));
+    bench::multiply_add(20'000'000);
     iterations_per_second_ = 20e6 / calibration.seconds();
     from_barrier([&] { communicate_only(); });  // the first call opens connections
     computation_ = options_.factor * from_barrier([&] { communicate_only(); });
@@ -99,7 +86,7 @@ class Bench {
     const auto iterations = static_cast<std::int64_t>(interval * iterations_per_second_);
     bool done = false;
     for (std::int64_t i = 0; i < pieces; ++i) {
-      consume(compute(iterations));
+      bench::multiply_add(iterations);
       if (!done) done = progress();
     }
     for (comm::Backoff backoff; !done; backoff.pause()) done = progress();
@@ -151,8 +138,6 @@ class Bench {
             workspace_.data()};
   }
 
-  void consume(float value) { sink_ = sink_ + value; }
-
   template <class Function>
   double from_barrier(const Function& function) {
     world_.barrier();
@@ -189,7 +174,6 @@ class Bench {
   std::vector<float> data_, workspace_;
   SocketExchange sockets_;
   double iterations_per_second_ = 0, computation_ = 0;
-  volatile float sink_ = 0;
 };
 
 }  // namespace

@@ -53,6 +53,18 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string utf8_or_ascii(std::string text) {
+  if (is_utf8(text)) return text;
+  for (char& c : text) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';
+  return text;
+}
+
+std::string lower_ascii(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
 void append_character(std::string& text, std::uint32_t code) {
   const auto put = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
   if (code < 0x80) {

@@ -21,6 +21,12 @@ bool breaks_off(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
+/// `text`; if it isn't UTF-8, with '?' in place of each byte that isn't ASCII.
+std::string utf8_or_ascii(std::string text);
+
+/// With ASCII's letters in lower case.
+std::string lower_ascii(std::string_view text);
+
 void append_character(std::string& text, std::uint32_t code);
 
 }  // namespace weft

@@ -17,17 +17,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/median.h"
+#include "bench/program.h"
 #include "graph/operation.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/comm/of_ranks.h"
 
 namespace weft {
 namespace {
@@ -37,10 +36,10 @@ constexpr std::array kKinds = {comm::CollectiveKind::all_reduce, comm::Collectiv
 
 struct Options {
   std::int64_t first = 4, last = std::int64_t{64} << 20;
-  double gbit = 0;                           // of the wire in one direction; 0: unknown
-  int ranks = 2;                             // local ranks
-  double seconds = 3;                        // spent on a line, approximately
-  std::optional<comm::CollectiveKind> kind;  // all kinds if absent
+  double gbit = 0;     // of the wire in one direction; 0: unknown
+  int ranks = 2;       // local ranks
+  double seconds = 3;  // spent on a line, approximately
+  std::vector<std::string> kinds = {"all_reduce", "reduce_scatter", "all_gather"};
 };
 
 enum class Competitor : std::uint8_t { weft, blocking, nonblocking };
@@ -109,14 +108,6 @@ void run(Competitor competitor, comm::Communicator& group, Buffers& buffers) {
   run_mpi_nonblocking(buffers);
 }
 
-double slowest(comm::World& world, double value) {
-  double greatest = value;
-  for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(value))) {
-    greatest = std::max(greatest, std::bit_cast<double>(bits));
-  }
-  return greatest;
-}
-
 void measure(comm::World& world, comm::Communicator& group, const Options& options, comm::CollectiveKind kind,
              std::int64_t bytes) {
   const std::int64_t ranks = world.size();
@@ -137,10 +128,9 @@ void measure(comm::World& world, comm::Communicator& group, const Options& optio
       for (int i = (repetition + 2) % 6; i > 0; --i) std::ranges::next_permutation(order);
       const std::size_t c = competitors == 1 ? 0 : order[turn];
       world.barrier();
-      const auto begin = std::chrono::steady_clock::now();
+      const bench::Stopwatch watch;
       for (int i = 0; i < inner; ++i) run(static_cast<Competitor>(c), group, buffers);
-      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-      const double seconds = slowest(world, time.count());
+      const double seconds = std::ranges::max(comm::of_ranks(world, watch.seconds()));
       sum += seconds;
       if (repetition >= 0) times[c].push_back(seconds / inner);
     }
@@ -169,7 +159,7 @@ int sweep(comm::World& world, const Options& options) {
   const auto group = world.split(0);
   const bool mpi = world.name() == "mpi";
   for (const comm::CollectiveKind kind : kKinds) {
-    if (options.kind && kind != *options.kind) continue;
+    if (std::ranges::find(options.kinds, comm::to_string(kind)) == options.kinds.end()) continue;
     if (world.rank() == 0) {
       fmt::print("\n{} of f32, {} {} ranks; ms\n\n| bytes | weft |{}{} |\n|---|---|---|{}\n", comm::to_string(kind),
                  world.size(), world.name(), mpi ? " MPI, blocking | MPI, non-blocking | faster MPI / weft |" : "",
@@ -182,46 +172,22 @@ int sweep(comm::World& world, const Options& options) {
   return 0;
 }
 
-std::optional<Options> parse(int argc, char** argv) {
-  Options options;
-  if (argc % 2 == 0) return std::nullopt;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i], value = argv[i + 1];
-    const double number = std::strtod(argv[i + 1], nullptr);
-    if (name != "--kind" && number <= 0) return std::nullopt;
-    if (name == "--kind") {
-      const auto* found =
-          std::ranges::find(kKinds, value, [](comm::CollectiveKind kind) { return comm::to_string(kind); });
-      if (found == kKinds.end()) return std::nullopt;
-      options.kind = *found;
-    } else if (name == "--first") {
-      options.first = static_cast<std::int64_t>(number);
-    } else if (name == "--last") {
-      options.last = static_cast<std::int64_t>(number);
-    } else if (name == "--rate") {
-      options.gbit = number;
-    } else if (name == "--ranks") {
-      options.ranks = static_cast<int>(number);
-    } else if (name == "--seconds") {
-      options.seconds = number;
-    } else {
-      return std::nullopt;
-    }
-  }
-  return options;
-}
-
 }  // namespace
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  const auto options = weft::parse(argc, argv);
-  if (!options) {
-    fmt::print(stderr,
-               "usage: bench_collectives [--kind all_reduce|reduce_scatter|all_gather] [--first BYTES] [--last BYTES]\n"
-               "                         [--rate GBIT] [--seconds PER_LINE] [--ranks LOCAL_RANKS]\n");
-    return 2;
-  }
-  const auto sweep = [&](weft::comm::World& world) { return weft::sweep(world, *options); };
-  return weft::comm::launched_by_mpi() ? weft::comm::run_mpi(sweep) : weft::comm::run_ranks(options->ranks, sweep);
+  weft::Options options;
+  CLI::App app("the speed of collectives over message sizes", "bench_collectives");
+  app.add_option("--kind", options.kinds, "which collectives")->check(CLI::IsMember(options.kinds));
+  app.add_option("--first", options.first, "bytes of the first line")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--last", options.last, "bytes at most")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--rate", options.gbit, "Gbit/s of the wire in one direction")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "for a line")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--ranks", options.ranks, "threads, without MPI")->check(CLI::PositiveNumber)->capture_default_str();
+  const auto sweep = [&](weft::comm::World& world) { return weft::sweep(world, options); };
+  return weft::bench::main_of(app, argc, argv, [&] {
+    return weft::comm::launched_by_mpi() ? weft::comm::run_mpi(sweep) : weft::comm::run_ranks(options.ranks, sweep);
+  });
 }

@@ -1,8 +1,6 @@
 // The cost of a task in a replay of a random graph, in which each task has three predecessors among the last 1000.
 // Compares CpuExecutor with two compute streams, a replay executor over oneTBB's task_group, and oneTBB's flow graph.
 //
-//   bench_executor [TASKS [REPLAYS]]     default: 100000 tasks, 60 replays
-//
 // First with empty bodies: Weft's tasks are additions of no elements, planned, prepared and run like any others; they
 // have no data, so their order comes from added edges. The competitors' bodies are empty functions. Then with bodies:
 // each task adds the floats of two predecessors, by the same prepared task in each contestant. Weft infers these two
@@ -12,11 +10,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <stdexcept>
 
 #include "bench/flow_graph_replay.h"
+#include "bench/program.h"
 #include "bench/task_dag.h"
 #include "bench/task_group_replay.h"
 #include "bench/weft_replay.h"
@@ -213,17 +211,18 @@ void compare(const TaskDag& dag, Bodies bodies, int replays) {
 }  // namespace weft::bench
 
 int main(int argc, char** argv) {
-  const long tasks = argc > 1 ? std::atol(argv[1]) : 100'000;
-  const int replays = argc > 2 ? std::atoi(argv[2]) : 60;
-  if (tasks < 1 || tasks > 10'000'000 || replays < 1 || argc > 3) {
-    fmt::print(stderr, "usage: bench_executor [TASKS [REPLAYS]]\n");
-    return 2;
-  }
   using namespace weft::bench;
-  const TaskDag dag = random_dag(static_cast<std::uint32_t>(tasks));
-  expect_each_once<TaskGroupReplay>(dag);
-  expect_each_once<FlowGraphReplay>(dag);
-  compare(dag, Bodies::empty, replays);
-  compare(dag, Bodies::add_floats, replays);
-  return 0;
+  std::uint32_t tasks = 100'000;
+  int replays = 60;
+  CLI::App app("the cost of a task in a replay of a random graph", "bench_executor");
+  app.add_option("TASKS", tasks, "of the graph")->check(CLI::Range(1, 10'000'000))->capture_default_str();
+  app.add_option("REPLAYS", replays, "of each contestant")->check(CLI::PositiveNumber)->capture_default_str();
+  return main_of(app, argc, argv, [&] {
+    const TaskDag dag = random_dag(tasks);
+    expect_each_once<TaskGroupReplay>(dag);
+    expect_each_once<FlowGraphReplay>(dag);
+    compare(dag, Bodies::empty, replays);
+    compare(dag, Bodies::add_floats, replays);
+    return 0;
+  });
 }

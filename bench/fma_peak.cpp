@@ -1,6 +1,6 @@
 // The machine's speed at this moment: fp32 multiply-adds in registers, and a triad through memory, on N threads. On a
 // shared machine it is measured right before every timing. Prints one JSON line. Needs no library:
-//   c++ -std=c++20 -O3 -march=native -pthread bench/fma_peak.cpp -o fma_peak && ./fma_peak --threads 2
+//   c++ -std=c++20 -O3 -march=native -pthread -I. bench/fma_peak.cpp -o fma_peak && ./fma_peak --threads 2
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -10,48 +10,25 @@
 #include <thread>
 #include <vector>
 
+#include "bench/multiply_adds.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
-using Floats = float __attribute__((vector_size(kVectorBytes)));
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// The compiler must assume that `value` changes here, so it can't drop the computation of `value`.
-void keep(Floats& value) {
-#if defined(__x86_64__)
-  asm volatile("" : "+x"(value));
-#else
-  asm volatile("" : "+w"(value));
-#endif
-}
-
-// Floating-point operations per second of one thread, in independent chains.
+// Floating-point operations per second of one thread.
 double multiply_adds(double seconds) {
-  constexpr int kChains = 12, kRepeats = 20000;
-  constexpr double kFlops = 2.0 * kRepeats * kChains * (kVectorBytes / sizeof(float));
-  Floats chains[kChains];
-  for (Floats& chain : chains) chain = Floats{} + 1.0F;
-  Floats factor = Floats{} + 0.999F, term = Floats{} + 0.001F;
+  constexpr int kRepeats = 20000;
   double flops = 0;
   const Clock::time_point begin = Clock::now();
   do {
-    for (int i = 0; i < kRepeats; ++i) {
-      keep(factor);
-      for (Floats& chain : chains) chain = chain * factor + term;
-    }
-    flops += kFlops;
+    weft::bench::multiply_add(kRepeats);
+    flops += kRepeats * weft::bench::kFlopsARepeat;
   } while (seconds_since(begin) < seconds);
-  for (Floats& chain : chains) keep(chain);
   return flops / seconds_since(begin);
 }
 

@@ -1,5 +1,5 @@
 // The speed of matrix products: GFLOP/s of every method, and its share of the rate of multiply-adds in registers,
-// measured on the same threads at the same time. See usage().
+// measured on the same threads at the same time.
 //
 // All methods of a product and the peak take turns, so that changes of the machine's speed affect them alike: `of peak`
 // is the median, over the turns, of the ratio to the peaks measured right before and after.
@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -22,62 +21,24 @@
 #include <vector>
 
 #include "base/median.h"
+#include "bench/multiply_adds.h"
+#include "bench/program.h"
 #include "kernels/cpu/parallel.h"
-#include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr std::string_view kUsage = R"(usage: bench_gemm [options] [SHAPE...]
-
-GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the fp32 FMA peak (bf16
-may reach twice the peak with AVX512_BF16, and more with AMX).
-SHAPE is MxNxK:LAYOUT, LAYOUT one of NN NT TN TT (T: stored transposed). Default: the products of GPT-2 124M with 1024
-rows, then with 256.
-
-  --threads LIST      default: 1,2
-  --dtype LIST        default: f32,bf16 (bf16: A, B and C are bf16)
-  --bf16 UNIT         the unit for bf16 in Weft's own products: fp32, pairs or amx; default: the CPU's widest
-  --methods WHICH     all, engines (one of each; the default), or a list: "sgemm 128x768 nn,packed 128x192"
-  --turns N           default: 5
-  --json              print one JSON object on each line instead of a table
-)";
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-// Twelve chains of multiply-adds that the compiler may neither drop nor reorder.
-void multiply_add(std::int64_t repeats) {
-  Floats chains[12];
-  for (Floats& chain : chains) chain = broadcast(1.0F);
-  Floats factor = broadcast(0.999F), term = broadcast(0.001F);
-  for (std::int64_t i = 0; i < repeats; ++i) {
-#if defined(__AVX512F__)
-    asm volatile("" : "+v"(factor), "+v"(term));
-#elif defined(__AVX2__)
-    asm volatile("" : "+x"(factor), "+x"(term));
-#else
-    asm volatile("" : "+m"(factor), "+m"(term));
-#endif
-#pragma GCC unroll 12
-    for (Floats& chain : chains) chain = chain * factor + term;
-  }
-  Floats total = chains[0];
-  for (const Floats& chain : chains) total += chain;
-  volatile float kept = sum(total);
-  static_cast<void>(kept);
-}
+constexpr const char* kAbout =
+    "GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the fp32 FMA peak "
+    "(bf16 may reach twice the peak with AVX512_BF16, and more with AMX)";
 
 // GFLOP/s of multiply-adds in registers on all workers, measured for about 4 ms.
 double fma_peak(Workers& workers) {
   constexpr std::int64_t kRepeats = 100000;
   const std::int64_t chunks = std::int64_t{16} * workers.threads();
-  const auto begin = Clock::now();
-  workers.run(chunks, [&](std::int64_t) { multiply_add(kRepeats); });
-  return static_cast<double>(chunks * kRepeats) * 12 * 2 * kLanes / seconds_since(begin) / 1e9;
+  const bench::Stopwatch watch;
+  workers.run(chunks, [&](std::int64_t) { bench::multiply_add(kRepeats); });
+  return static_cast<double>(chunks * kRepeats) * bench::kFlopsARepeat / watch.seconds() / 1e9;
 }
 
 struct Product {
@@ -101,17 +62,14 @@ std::optional<Product> parse_product(std::string_view text) {
   return Product{{*m, *n, *k, rest[0] == 'T', rest[1] == 'T'}, std::string(text)};
 }
 
-std::vector<Product> usual_products() {
-  std::vector<Product> products;
-  for (std::string_view name :
-       {"1024x768x768:NT", "1024x2304x768:NT", "1024x3072x768:NT", "1024x768x3072:NT", "1024x50257x768:NT",
-        "1024x768x768:NN", "1024x768x2304:NN", "1024x3072x768:NN", "1024x768x3072:NN", "1024x768x50257:NN",
-        "768x768x1024:TN", "2304x768x1024:TN", "3072x768x1024:TN", "768x3072x1024:TN", "50257x768x1024:TN",
-        "256x768x768:NT",  "256x3072x768:NT",  "256x768x3072:NT",  "256x768x3072:NN",  "256x50257x768:NT",
-        "3072x768x256:TN"}) {
-    products.push_back(*parse_product(name));
-  }
-  return products;
+const std::vector<std::string>& usual_products() {
+  static const std::vector<std::string> names = {
+      "1024x768x768:NT", "1024x2304x768:NT", "1024x3072x768:NT", "1024x768x3072:NT", "1024x50257x768:NT",
+      "1024x768x768:NN", "1024x768x2304:NN", "1024x3072x768:NN", "1024x768x3072:NN", "1024x768x50257:NN",
+      "768x768x1024:TN", "2304x768x1024:TN", "3072x768x1024:TN", "768x3072x1024:TN", "50257x768x1024:TN",
+      "256x768x768:NT",  "256x3072x768:NT",  "256x768x3072:NT",  "256x768x3072:NN",  "256x50257x768:NT",
+      "3072x768x256:TN"};
+  return names;
 }
 
 // A matrix of small numbers in large pages, like a program's tensors.
@@ -145,9 +103,8 @@ class Data {
 
 struct Options {
   std::vector<int> threads = {1, 2};
-  std::vector<DType> dtypes = {DType::f32, DType::bf16};
-  std::vector<Product> products;
-  std::vector<GemmMethod> methods;
+  std::vector<std::string> dtypes = {"f32", "bf16"}, products;
+  std::vector<GemmMethod> methods;  // empty: of each shape, one an engine, or all
   bool all_methods = false, json = false;
   PackedUnit bf16 = widest_bf16_unit();
   int turns = 5;
@@ -182,9 +139,9 @@ void measure(const Options& options, const Product& product, DType dtype, int th
   for (int turn = -1; turn < options.turns; ++turn) {
     double before = fma_peak(workers);
     for (std::size_t i = 0; i < methods.size(); ++i) {
-      const auto begin = Clock::now();
+      const bench::Stopwatch watch;
       products[i].run(workers);
-      const double rate = flops / seconds_since(begin) / 1e9, after = fma_peak(workers);
+      const double rate = flops / watch.seconds() / 1e9, after = fma_peak(workers);
       if (turn >= 0) {
         peaks.push_back(after);
         rates[i].push_back(rate);
@@ -215,77 +172,23 @@ void measure(const Options& options, const Product& product, DType dtype, int th
   }
 }
 
-// Calls part(text) for each comma-separated text; returns false as soon as a call does.
-bool each_part(std::string_view list, const std::function<bool(std::string_view)>& part) {
-  while (true) {
-    const std::size_t comma = list.find(',');
-    if (!part(list.substr(0, comma))) return false;
-    if (comma == std::string_view::npos) return true;
-    list.remove_prefix(comma + 1);
+/// Takes "all", "engines" or names of methods.
+void set_methods(Options& options, const std::vector<std::string>& names) {
+  options.all_methods = names.front() == "all";
+  if (options.all_methods || names.front() == "engines") return;
+  for (const std::string& name : names) {
+    const auto method = parse_gemm_method(name);
+    if (!method) throw CLI::ValidationError("--methods", name + " is no method");
+    options.methods.push_back(*method);
   }
 }
 
-bool set_option(Options& options, std::string_view name, std::string_view value) {
-  if (name == "--threads") {
-    options.threads.clear();
-    return each_part(value, [&](std::string_view part) {
-      const std::string text = std::string(part) + " ";
-      std::string_view rest = text;
-      const auto number = take_number(rest, ' ');
-      if (number && *number <= 1024) options.threads.push_back(static_cast<int>(*number));
-      return number && *number <= 1024 && rest.empty();
-    });
+void set_bf16(Options& options, const std::string& name) {
+  for (const auto& [unit_name, unit] : kPackedUnits) {
+    if (name == unit_name) options.bf16 = unit;
   }
-  if (name == "--dtype") {
-    options.dtypes.clear();
-    return each_part(value, [&](std::string_view part) {
-      if (part == "f32") options.dtypes.push_back(DType::f32);
-      if (part == "bf16") options.dtypes.push_back(DType::bf16);
-      return part == "f32" || part == "bf16";
-    });
-  }
-  if (name == "--bf16") {
-    for (const auto& [unit_name, unit] : kPackedUnits) {
-      if (value == unit_name) options.bf16 = unit;
-    }
-    return value == to_string(options.bf16) && has_unit(options.bf16);
-  }
-  if (name == "--methods") {
-    options.all_methods = value == "all";
-    if (value == "all" || value == "engines") return true;
-    return each_part(value, [&](std::string_view part) {
-      const auto method = parse_gemm_method(part);
-      if (method) options.methods.push_back(*method);
-      return method.has_value();
-    });
-  }
-  if (name == "--turns") {
-    const std::string text = std::string(value) + " ";
-    std::string_view rest = text;
-    const auto number = take_number(rest, ' ');
-    if (number) options.turns = static_cast<int>(std::min<std::int64_t>(*number, 1000));
-    return number && rest.empty();
-  }
-  return false;
-}
-
-std::optional<Options> parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--json") {
-      options.json = true;
-    } else if (argument.starts_with("--")) {
-      if (i + 1 >= argc || !set_option(options, argument, argv[i + 1])) return {};
-      ++i;
-    } else {
-      const auto product = parse_product(argument);
-      if (!product) return {};
-      options.products.push_back(*product);
-    }
-  }
-  if (options.products.empty()) options.products = usual_products();
-  return options;
+  if (name == to_string(options.bf16) && has_unit(options.bf16)) return;
+  throw CLI::ValidationError("--bf16", name + " is no unit of this CPU");
 }
 
 int run(const Options& options) {
@@ -293,9 +196,16 @@ int run(const Options& options) {
     fmt::print("{:<20} {:<5} {:>2}   {:<20} {:>8} {:>9} {:>8}\n", "product", "dtype", "T", "method (* default)",
                "GFLOP/s", "of peak", "peak");
   }
-  for (const Product& product : options.products) {
-    for (const DType dtype : options.dtypes) {
-      for (const int threads : options.threads) measure(options, product, dtype, threads);
+  std::vector<Product> products;
+  for (const std::string& name : options.products.empty() ? usual_products() : options.products) {
+    const auto product = parse_product(name);
+    if (!product) throw CLI::ValidationError("SHAPE", name + " isn't MxNxK:LAYOUT");
+    products.push_back(*product);
+  }
+  for (const Product& product : products) {
+    for (const std::string& dtype : options.dtypes) {
+      const DType type = dtype == "f32" ? DType::f32 : DType::bf16;
+      for (const int threads : options.threads) measure(options, product, type, threads);
     }
   }
   return 0;
@@ -305,14 +215,30 @@ int run(const Options& options) {
 }  // namespace weft::cpu
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "--help") {
-    fmt::print("{}", weft::cpu::kUsage);
-    return 0;
-  }
-  const auto options = weft::cpu::parse(argc, argv);
-  if (!options) {
-    fmt::print(stderr, "{}", weft::cpu::kUsage);
-    return 2;
-  }
-  return weft::cpu::run(*options);
+  using weft::cpu::Options;
+  Options options;
+  CLI::App app(weft::cpu::kAbout, "bench_gemm");
+  app.add_option("SHAPE", options.products,
+                 "MxNxK:LAYOUT, LAYOUT one of NN NT TN TT (T: stored transposed); default: the products of GPT-2 124M "
+                 "with 1024 rows, then with 256");
+  app.add_option("--threads", options.threads, "numbers of threads")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--dtype", options.dtypes, "f32, bf16 (A, B and C are bf16)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember(options.dtypes));
+  app.add_option_function<std::string>(
+      "--bf16", [&](const std::string& name) { weft::cpu::set_bf16(options, name); },
+      "the unit for bf16 in Weft's own products: fp32, pairs or amx; default: the CPU's widest");
+  app.add_option_function<std::vector<std::string>>(
+         "--methods", [&](const std::vector<std::string>& names) { weft::cpu::set_methods(options, names); },
+         "all, engines (one of each; the default), or a list: \"sgemm 128x768 nn,packed 128x192\"")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--turns", options.turns, "of all methods")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_flag("--json", options.json, "one JSON object a line instead of a table");
+  return weft::bench::main_of(app, argc, argv, [&] { return weft::cpu::run(options); });
 }

@@ -38,6 +38,13 @@ constexpr std::string_view kUsage =
     "the\n"
     "rate of a device-to-device copy of 1 GiB, counted the same way: bytes read and written, each once.\n";
 
+/// An argument that has no memory yet.
+struct Argument {
+  DType dtype;
+  std::int64_t rows, cols;
+  std::int64_t below = 0;  // of token ids
+};
+
 struct Bench {
   std::string filter;
   std::int64_t tokens, hidden;
@@ -66,11 +73,20 @@ struct Bench {
     return timer([&] { task->run(nullptr, nullptr); });
   }
 
+  cpu::Matrix make(const Argument& argument) {
+    if (argument.below > 0) return pool.tokens(argument.cols, argument.below);
+    if (argument.dtype == DType::i64)
+      return {pool.allocate(64), argument.rows, argument.cols, argument.cols, DType::i64};
+    return pool.matrix(argument.dtype, argument.rows, argument.cols);
+  }
+
   /// Bytes are the arguments' bytes, each argument counted as often as stated.
-  void memory_bound(const std::string& name, const graph::Operation& operation,
-                    const std::function<std::vector<cpu::Matrix>()>& make, double bytes) {
+  void memory_bound(const std::string& name, const graph::Operation& operation, const std::vector<Argument>& arguments,
+                    double bytes) {
     if (!wanted(name)) return;
-    const double ms = time_of(operation, make());
+    std::vector<cpu::Matrix> made;
+    for (const Argument& argument : arguments) made.push_back(make(argument));
+    const double ms = time_of(operation, made);
     fmt::print("{:<34} {:>9.3f} ms  {:>7.0f} GB/s  {:>4.0f} % of the copy\n", name, ms, bytes / ms * 1e-6,
                100 * bytes / ms / copy);
     std::fflush(stdout);
@@ -126,146 +142,69 @@ struct Bench {
   }
 };
 
-/// Buffers of the layers' shapes.
-struct Buffers {
-  Bench& bench;
-  std::int64_t t = bench.tokens, h = bench.hidden, f = 4 * h;
+/// Arguments of the layers' shapes.
+struct Shapes {
+  std::int64_t t, h, f = 4 * h;
   double th = static_cast<double>(t * h), tf = static_cast<double>(t * f);
 
-  cpu::Matrix activation(std::int64_t cols) const { return bench.pool.matrix(DType::bf16, t, cols); }
-  cpu::Matrix wide(std::int64_t n) const { return bench.pool.matrix(DType::f32, 1, n); }
-  cpu::Matrix vector(std::int64_t n) const { return bench.pool.matrix(DType::bf16, 1, n); }
+  Argument activation(std::int64_t cols) const { return {DType::bf16, t, cols}; }
+  static Argument wide(std::int64_t n) { return {DType::f32, 1, n}; }
+  static Argument vector(std::int64_t n) { return {DType::bf16, 1, n}; }
+  static Argument tokens(std::int64_t n) { return {DType::i32, 1, n, 50257}; }
 };
 
 constexpr std::int64_t kVocab = 50304;
 
-void run_activations(Bench& bench, const Buffers& of) {
+void run_activations(Bench& bench, const Shapes& of) {
   const std::int64_t t = of.t, h = of.h, f = of.f;
-  bench.memory_bound(
-      "gelu forward", graph::GeluForward{t * f},
-      [&] {
-        return std::vector{of.activation(f), of.activation(f)};
-      },
-      4 * of.tf);
-  bench.memory_bound(
-      "gelu backward", graph::GeluBackward{t * f},
-      [&] {
-        return std::vector{of.activation(f), of.activation(f), of.activation(f)};
-      },
-      6 * of.tf);
-  bench.memory_bound(
-      "swiglu forward", graph::SwiGluForward{t, f},
-      [&] {
-        return std::vector{of.activation(2 * f), of.activation(f)};
-      },
-      6 * of.tf);
-  bench.memory_bound(
-      "swiglu backward", graph::SwiGluBackward{t, f},
-      [&] {
-        return std::vector{of.activation(2 * f), of.activation(f), of.activation(2 * f)};
-      },
-      10 * of.tf);
-  bench.memory_bound(
-      "add", graph::Add{t * h},
-      [&] {
-        return std::vector{of.activation(h), of.activation(h), of.activation(h)};
-      },
-      6 * of.th);
+  bench.memory_bound("gelu forward", graph::GeluForward{t * f}, {of.activation(f), of.activation(f)}, 4 * of.tf);
+  bench.memory_bound("gelu backward", graph::GeluBackward{t * f},
+                     {of.activation(f), of.activation(f), of.activation(f)}, 6 * of.tf);
+  bench.memory_bound("swiglu forward", graph::SwiGluForward{t, f}, {of.activation(2 * f), of.activation(f)}, 6 * of.tf);
+  bench.memory_bound("swiglu backward", graph::SwiGluBackward{t, f},
+                     {of.activation(2 * f), of.activation(f), of.activation(2 * f)}, 10 * of.tf);
+  bench.memory_bound("add", graph::Add{t * h}, {of.activation(h), of.activation(h), of.activation(h)}, 6 * of.th);
 }
 
-void run_norms(Bench& bench, const Buffers& of) {
+void run_norms(Bench& bench, const Shapes& of) {
   const std::int64_t t = of.t, h = of.h, f = of.f;
-  bench.memory_bound(
-      "layer norm forward", graph::LayerNormForward{t, h, 1e-5F},
-      [&] {
-        return std::vector{of.activation(h), of.vector(h), of.vector(h), of.activation(h), of.wide(t), of.wide(t)};
-      },
-      4 * of.th);
-  bench.memory_bound(
-      "layer norm backward", graph::LayerNormBackward{t, h, true, false},
-      [&] {
-        return std::vector{of.activation(h), of.vector(h), of.wide(t), of.wide(t),      of.activation(h),
-                           of.activation(h), of.wide(h),   of.wide(h), of.activation(h)};
-      },
-      8 * of.th);
-  bench.memory_bound(
-      "rms norm forward", graph::RmsNormForward{t, h, 1e-5F},
-      [&] {
-        return std::vector{of.activation(h), of.vector(h), of.activation(h), of.wide(t)};
-      },
-      4 * of.th);
+  bench.memory_bound("layer norm forward", graph::LayerNormForward{t, h, 1e-5F},
+                     {of.activation(h), of.vector(h), of.vector(h), of.activation(h), of.wide(t), of.wide(t)},
+                     4 * of.th);
+  bench.memory_bound("layer norm backward", graph::LayerNormBackward{t, h, true, false},
+                     {of.activation(h), of.vector(h), of.wide(t), of.wide(t), of.activation(h), of.activation(h),
+                      of.wide(h), of.wide(h), of.activation(h)},
+                     8 * of.th);
+  bench.memory_bound("rms norm forward", graph::RmsNormForward{t, h, 1e-5F},
+                     {of.activation(h), of.vector(h), of.activation(h), of.wide(t)}, 4 * of.th);
   bench.memory_bound(
       "rms norm backward", graph::RmsNormBackward{t, h, true, false},
-      [&] {
-        return std::vector{of.activation(h), of.vector(h), of.wide(t),      of.activation(h),
-                           of.activation(h), of.wide(h),   of.activation(h)};
-      },
+      {of.activation(h), of.vector(h), of.wide(t), of.activation(h), of.activation(h), of.wide(h), of.activation(h)},
       8 * of.th);
-  bench.memory_bound(
-      "bias gradient", graph::BiasGradient{t, f},
-      [&] {
-        return std::vector{of.activation(f), of.wide(f)};
-      },
-      2 * of.tf);
-  bench.memory_bound(
-      "rope", graph::Rope{t, h / 64, 64, 1024}, [&] { return std::vector{of.activation(h)}; }, 4 * of.th);
+  bench.memory_bound("bias gradient", graph::BiasGradient{t, f}, {of.activation(f), of.wide(f)}, 2 * of.tf);
+  bench.memory_bound("rope", graph::Rope{t, h / 64, 64, 1024}, {of.activation(h)}, 4 * of.th);
 }
 
-void run_ends(Bench& bench, const Buffers& of) {
+void run_ends(Bench& bench, const Shapes& of) {
   const std::int64_t t = of.t, h = of.h;
   const std::int64_t rows = t / 4, vocab = kVocab;
   const double logits = static_cast<double>(rows * vocab);
-  bench.memory_bound(
-      "cross-entropy", graph::CrossEntropy{rows, 50257, vocab, true},
-      [&] {
-        return std::vector{bench.pool.matrix(DType::bf16, rows, vocab), bench.pool.tokens(rows, 50257), of.wide(rows),
-                           of.wide(1)};
-      },
-      4 * logits);
+  bench.memory_bound("cross-entropy", graph::CrossEntropy{rows, 50257, vocab, true},
+                     {{DType::bf16, rows, vocab}, of.tokens(rows), of.wide(rows), of.wide(1)}, 4 * logits);
   const std::int64_t n = 124'000'000 / 8 * 8;
   const auto dn = static_cast<double>(n);
-  bench.memory_bound(
-      "adamw, fp32 master", graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, true},
-      [&] { return std::vector{of.vector(n), of.wide(n), of.wide(n), of.wide(n), of.wide(4), of.wide(2), of.wide(n)}; },
-      30 * dn);
-  bench.memory_bound(
-      "sum of squares", graph::SumSquares{n},
-      [&] {
-        return std::vector{of.wide(n), of.wide(1)};
-      },
-      4 * dn);
-  bench.memory_bound(
-      "cast to bf16", graph::Cast{n},
-      [&] {
-        return std::vector{of.wide(n), of.vector(n)};
-      },
-      6 * dn);
-  bench.memory_bound(
-      "dropout", graph::Dropout{t, h, 0, 0.1F, 1, false, 1},
-      [&] {
-        return std::vector{of.activation(h), cpu::Matrix{bench.pool.allocate(64), 1, 3, 3, DType::i64},
-                           of.activation(h)};
-      },
-      4 * of.th);
-  bench.memory_bound(
-      "embedding forward", graph::EmbeddingForward{t, h, 50257, 1024, true},
-      [&] {
-        return std::vector{bench.pool.tokens(t, 50257), bench.pool.matrix(DType::bf16, 50257, h),
-                           bench.pool.matrix(DType::bf16, 1024, h), of.activation(h)};
-      },
-      4 * of.th);
-  bench.memory_bound(
-      "embedding backward", graph::EmbeddingBackward{t, h, 50257, true},
-      [&] {
-        return std::vector{bench.pool.tokens(t, 50257), of.activation(h), bench.pool.matrix(DType::f32, 50257, h)};
-      },
-      10 * of.th);
-  bench.memory_bound(
-      "position backward", graph::PositionBackward{t, h, 1024, 1024},
-      [&] {
-        return std::vector{of.activation(h), bench.pool.matrix(DType::f32, 1024, h)};
-      },
-      2 * of.th);
+  bench.memory_bound("adamw, fp32 master", graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, true},
+                     {of.vector(n), of.wide(n), of.wide(n), of.wide(n), of.wide(4), of.wide(2), of.wide(n)}, 30 * dn);
+  bench.memory_bound("sum of squares", graph::SumSquares{n}, {of.wide(n), of.wide(1)}, 4 * dn);
+  bench.memory_bound("cast to bf16", graph::Cast{n}, {of.wide(n), of.vector(n)}, 6 * dn);
+  bench.memory_bound("dropout", graph::Dropout{t, h, 0, 0.1F, 1, false, 1},
+                     {of.activation(h), {DType::i64, 1, 3}, of.activation(h)}, 4 * of.th);
+  bench.memory_bound("embedding forward", graph::EmbeddingForward{t, h, 50257, 1024, true},
+                     {of.tokens(t), {DType::bf16, 50257, h}, {DType::bf16, 1024, h}, of.activation(h)}, 4 * of.th);
+  bench.memory_bound("embedding backward", graph::EmbeddingBackward{t, h, 50257, true},
+                     {of.tokens(t), of.activation(h), {DType::f32, 50257, h}}, 10 * of.th);
+  bench.memory_bound("position backward", graph::PositionBackward{t, h, 1024, 1024},
+                     {of.activation(h), {DType::f32, 1024, h}}, 2 * of.th);
 }
 
 void run_products(Bench& bench) {
@@ -296,11 +235,11 @@ void run_products(Bench& bench) {
 }
 
 void run_all(Bench& bench) {
-  const Buffers buffers{bench};
+  const Shapes shapes{bench.tokens, bench.hidden};
   bench.measure_copy();
-  run_activations(bench, buffers);
-  run_norms(bench, buffers);
-  run_ends(bench, buffers);
+  run_activations(bench, shapes);
+  run_norms(bench, shapes);
+  run_ends(bench, shapes);
   run_products(bench);
 }
 

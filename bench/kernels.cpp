@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -16,21 +14,14 @@
 
 #include "base/median.h"
 #include "bench/kernel_cases.h"
+#include "bench/program.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 namespace {
 
-constexpr std::string_view kUsage =
-    "usage: bench_kernels [--filter TEXT] [--dtype f32|bf16] [--threads N] [--repetitions N] [--json]\n"
-    "\n"
-    "  --filter TEXT    only lines whose name, e.g. \"gelu_backward bf16 1024x3072\", contains TEXT\n"
-    "  --dtype          one element type; default: both\n"
-    "  --threads N      number of threads; default: 1 and 2\n"
-    "  --repetitions N  runs of a kernel; the median counts; default: 9\n"
-    "  --json           print one JSON object on each line instead of a table\n"
-    "\n"
+constexpr std::string_view kColumns =
     "columns:\n"
     "  r+w MB    bytes that the kernel must read and write once, in 10^6 bytes\n"
     "  alloc     bytes that the cache reads in addition, for stores to memory that isn't read (write-allocate)\n"
@@ -42,7 +33,7 @@ constexpr std::string_view kUsage =
 
 struct Options {
   std::string filter;
-  std::vector<DType> dtypes = {DType::f32, DType::bf16};
+  std::vector<std::string> dtypes = {"f32", "bf16"};
   std::vector<int> threads = {1, 2};
   int repetitions = 9;
   bool json = false;
@@ -79,9 +70,9 @@ constexpr std::int64_t kPeakRounds = 1 << 16, kChains = 12;  // few enough to st
 }
 
 double seconds(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
+  const bench::Stopwatch watch;
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return watch.seconds();
 }
 
 // --- measuring
@@ -163,7 +154,8 @@ int run(const Options& options) {
     fmt::print("{:<40} {:>2} {:>9} {:>7} {:>6} {:>6} {:>6} {:>5} {:>5} {:>7} {:>6} {:>5}\n", "kernel", "T", "ms",
                "r+w MB", "alloc", "GB/s", "triad", "%tri", "%bus", "GFLOP/s", "peak", "%flr");
   }
-  for (DType dtype : options.dtypes) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    if (std::ranges::find(options.dtypes, to_string(dtype)) == options.dtypes.end()) continue;
     visit_kernel_cases(pool, dtype, options.filter, [&](const KernelCase& one) {
       for (int threads : options.threads) measure(one, threads, options, pool);
     });
@@ -176,38 +168,14 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   weft::cpu::Options options;
-  const auto usage_error = [](const std::string& what) {
-    fmt::print(stderr, "bench_kernels: {}\n{}", what, weft::cpu::kUsage);
-    return 2;
-  };
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view option = argv[i];
-    if (option == "--help") {
-      fmt::print("{}", weft::cpu::kUsage);
-      return 0;
-    }
-    if (option == "--json") {
-      options.json = true;
-      continue;
-    }
-    if (i + 1 == argc) return usage_error(fmt::format("found '{}', expected an option and its value", option));
-    const std::string_view value = argv[++i];
-    int number = 0;
-    const auto end = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool is_count = end.ec == std::errc{} && end.ptr == value.data() + value.size() && number >= 1;
-    if (option == "--filter") {
-      options.filter = value;
-    } else if (option == "--dtype" && value == "f32") {
-      options.dtypes = {weft::DType::f32};
-    } else if (option == "--dtype" && value == "bf16") {
-      options.dtypes = {weft::DType::bf16};
-    } else if (option == "--threads" && is_count) {
-      options.threads = {number};
-    } else if (option == "--repetitions" && is_count) {
-      options.repetitions = number;
-    } else {
-      return usage_error(fmt::format("found '{} {}', which is not an option with a valid value", option, value));
-    }
-  }
-  return weft::cpu::run(options);
+  CLI::App app("CPU kernels against the machine's limits", "bench_kernels");
+  app.footer(std::string(weft::cpu::kColumns));
+  app.add_option("--filter", options.filter, "only lines whose name contains it: \"gelu_backward bf16 1024x3072\"");
+  app.add_option("--dtype", options.dtypes, "element types")->check(CLI::IsMember(options.dtypes));
+  app.add_option("--threads", options.threads, "numbers of threads")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--repetitions", options.repetitions, "runs of a kernel; the median counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--json", options.json, "one JSON object a line instead of a table");
+  return weft::bench::main_of(app, argc, argv, [&] { return weft::cpu::run(options); });
 }

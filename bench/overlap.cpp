@@ -15,18 +15,17 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <chrono>
-#include <cstdlib>
-#include <optional>
 #include <vector>
 
 #include "base/median.h"
+#include "bench/multiply_adds.h"
+#include "bench/program.h"
 #include "bench/socket_exchange.h"
 #include "graph/operation.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/comm/of_ranks.h"
 
 namespace weft {
 namespace {
@@ -36,26 +35,6 @@ struct Options {
   int repetitions = 7;
   std::vector<double> intervals = {0.1, 0.5, 2};  // ms between two calls of progress()
 };
-
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// Multiplies and adds in registers; the caller must use its result.
-// NOLINTNEXTLINE(clang-diagnostic-unknown-attributes)
-[[gnu::noipa]] float compute(std::int64_t iterations) {
-  using Vector [[gnu::vector_size(32)]] = float;
-  std::array<Vector, 8> sums{};
-  const Vector scale = sums[0] + 0.999F, offset = sums[0] + 0.001F;
-  for (std::int64_t i = 0; i < iterations; ++i) {
-    for (Vector& sum : sums) sum = sum * scale + offset;
-  }
-  float total = 0;
-  for (const Vector& sum : sums) total += sum[0];
-  return total;
-}
 
 class Bench {
  public:
@@ -69,9 +48,9 @@ class Bench {
 
   int run() {
     world_.barrier();
-    const Clock::time_point calibration = Clock::now();
-    consume(compute(20'000'000));
-    iterations_per_second_ = 20e6 / since(calibration);
+    const bench::Stopwatch calibration;
+    bench::multiply_add(20'000'000);
+    iterations_per_second_ = 20e6 / calibration.seconds();
     from_barrier([&] { communicate_only(); });  // the first call opens connections
     computation_ = options_.factor * from_barrier([&] { communicate_only(); });
 
@@ -107,7 +86,7 @@ class Bench {
     const auto iterations = static_cast<std::int64_t>(interval * iterations_per_second_);
     bool done = false;
     for (std::int64_t i = 0; i < pieces; ++i) {
-      consume(compute(iterations));
+      bench::multiply_add(iterations);
       if (!done) done = progress();
     }
     for (comm::Backoff backoff; !done; backoff.pause()) done = progress();
@@ -160,26 +139,11 @@ class Bench {
   }
 
   template <class Function>
-  static double timed(const Function& function) {
-    const Clock::time_point begin = Clock::now();
-    function();
-    return since(begin);
-  }
-
-  double slowest(double value) {
-    double greatest = value;
-    for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(value))) {
-      greatest = std::max(greatest, std::bit_cast<double>(bits));
-    }
-    return greatest;
-  }
-
-  void consume(float value) { sink_ = sink_ + value; }
-
-  template <class Function>
   double from_barrier(const Function& function) {
     world_.barrier();
-    return slowest(timed(function));
+    const bench::Stopwatch watch;
+    function();
+    return std::ranges::max(comm::of_ranks(world_, watch.seconds()));
   }
 
   void report(const std::array<std::vector<double>, kContestants>& alone,
@@ -210,41 +174,26 @@ class Bench {
   std::vector<float> data_, workspace_;
   SocketExchange sockets_;
   double iterations_per_second_ = 0, computation_ = 0;
-  volatile float sink_ = 0;
 };
-
-std::optional<Options> parse(int argc, char** argv) {
-  Options options;
-  if (argc % 2 == 0) return std::nullopt;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view name = argv[i];
-    const double number = std::strtod(argv[i + 1], nullptr);
-    if (number <= 0) return std::nullopt;
-    if (name == "--megabytes") {
-      options.megabytes = number;
-    } else if (name == "--factor") {
-      options.factor = number;
-    } else if (name == "--interval") {
-      options.intervals = {number};
-    } else if (name == "--repetitions") {
-      options.repetitions = static_cast<int>(number);
-    } else {
-      return std::nullopt;
-    }
-  }
-  return options;
-}
 
 }  // namespace
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  const auto options = weft::parse(argc, argv);
-  if (!options || !weft::comm::launched_by_mpi()) {
-    fmt::print(stderr,
-               "usage: tools/netlab --pin 1gbit 2 bench_overlap [--megabytes N] [--factor COMPUTATION] "
-               "[--interval MS] [--repetitions N]\n");
-    return 2;
-  }
-  return weft::comm::run_mpi([&](weft::comm::World& world) { return weft::Bench(world, *options).run(); });
+  weft::Options options;
+  CLI::App app("how much of an all-reduce computation hides; under tools/netlab or mpirun", "bench_overlap");
+  app.add_option("--megabytes", options.megabytes, "of the vector")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--factor", options.factor, "computation over communication")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--interval", options.intervals, "ms between calls")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--repetitions", options.repetitions, "of each line")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  return weft::bench::main_of(app, argc, argv, [&] {
+    if (!weft::comm::launched_by_mpi()) throw CLI::ValidationError("start it with tools/netlab or mpirun");
+    return weft::comm::run_mpi([&](weft::comm::World& world) { return weft::Bench(world, options).run(); });
+  });
 }

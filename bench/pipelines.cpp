@@ -1,23 +1,19 @@
 // What searches of pipeline schedules gain over the best published schedule with the same memory, in twelve settings.
 //
-//   bench_pipelines [MOVES] [FIRST [LAST]]     moves of each search (600); settings FIRST to LAST, from 1
-//
 // Ranks of equal or unequal speed, chunks of one forward pass, one gradient of inputs and one of weights a micro-batch,
 // and links that are fast or slow. Every schedule is simulated. A search gets as memory what the best published
 // schedule takes on the rank that takes most.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <exception>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "bench/program.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/report.h"
 #include "tests/runtime/pipeline_toy.h"
@@ -88,7 +84,7 @@ std::optional<Result> result_of(const Setting& setting, const Division& division
   for (std::size_t i = 0; i < graph::kAxisChannels; ++i)
     problem.simulation.link_of_channel.push_back(static_cast<int>(i));
   problem.options.link_of_channel = problem.simulation.link_of_channel;
-  const auto begin = std::chrono::steady_clock::now();
+  const bench::Stopwatch watch;
   const simulate::Report report = simulate::report_plan(problem, policy::named_policy(policy));
   if (!report.planned()) {
     fmt::print(stderr, "{}: {}\n", policy, report.refusal.substr(0, report.refusal.find('\n')));
@@ -96,7 +92,7 @@ std::optional<Result> result_of(const Setting& setting, const Division& division
   }
   Result result{policy, report.step_ns(), report.bounds.best()};
   for (const plan::Plan* plan : report.plans()) result.scratch = std::max(result.scratch, plan->scratch_bytes);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = watch.seconds();
   return result;
 }
 
@@ -132,17 +128,17 @@ void run(const Setting& setting, std::int64_t moves) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::int64_t moves = argc > 1 ? std::atoll(argv[1]) : 600;
-  const std::size_t first = argc > 2 ? static_cast<std::size_t>(std::atoll(argv[2])) : 1;
-  const std::size_t last = argc > 3 ? static_cast<std::size_t>(std::atoll(argv[3])) : std::size(kSettings);
-  try {
+  std::int64_t moves = 600;
+  std::size_t first = 1, last = std::size(kSettings);
+  CLI::App app("what searches of pipeline schedules gain", "bench_pipelines");
+  app.add_option("MOVES", moves, "of each search")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("FIRST", first, "setting")->check(CLI::Range(std::size_t{1}, last))->capture_default_str();
+  app.add_option("LAST", last, "setting")->check(CLI::Range(std::size_t{1}, last))->capture_default_str();
+  return bench::main_of(app, argc, argv, [&] {
     fmt::print(
         "| p | micro-batches | links | equal | best published | above its bound | search | above | gain | time |\n"
         "|---|---|---|---|---|---|---|---|---|---|\n");
     for (std::size_t i = first; i <= last; ++i) run(kSettings[i - 1], moves);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-  return 0;
+    return 0;
+  });
 }

@@ -1,7 +1,5 @@
 // How far a search's best step is from the best of an exhaustive run.
 //
-//   bench_search [THREADS]     default: all cores
-//
 // The space is that of an audit of AxoNN's 80-billion-parameter model on 1,024 GPUs of Perlmutter within 37.3 GiB: all
 // grids of powers of two, a micro-batch of a rank's share or of half of it, recomputation of every layer or of none.
 // Every choice is planned whole by the policies with which `weft search` plans its finalists, but for choices that
@@ -15,12 +13,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/program.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/search/step_needs.h"
 #include "train/step/planning.h"
@@ -115,7 +113,9 @@ int run(int threads) {
 }  // namespace
 }  // namespace weft::bench
 
-int main(int count, char** words) {
-  const int all = static_cast<int>(std::thread::hardware_concurrency());
-  return weft::bench::run(std::max(1, count > 1 ? std::atoi(words[1]) : all));
+int main(int argc, char** argv) {
+  int threads = static_cast<int>(std::thread::hardware_concurrency());
+  CLI::App app("how far a search's best step is from the best of an exhaustive run", "bench_search");
+  app.add_option("THREADS", threads, "that plan")->check(CLI::PositiveNumber)->capture_default_str();
+  return weft::bench::main_of(app, argc, argv, [&] { return weft::bench::run(threads); });
 }

@@ -55,16 +55,4 @@ inline TaskDag random_dag(std::uint32_t tasks) {
   return TaskDag(predecessors);
 }
 
-/// One dimension, three points: task (step, column) waits for its own column and both neighbours in the previous step.
-inline TaskDag stencil_dag(std::uint32_t width, std::uint32_t steps) {
-  std::vector<std::vector<std::uint32_t>> predecessors(std::size_t{width} * steps);
-  for (std::uint32_t task = width; task < predecessors.size(); ++task) {
-    const std::uint32_t column = task % width;
-    for (std::uint32_t c = column == 0 ? 0 : column - 1; c <= std::min(column + 1, width - 1); ++c) {
-      predecessors[task].push_back(task - column - width + c);
-    }
-  }
-  return TaskDag(predecessors);
-}
-
 }  // namespace weft::bench

@@ -8,13 +8,11 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <chrono>
-#include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <string>
 
 #include "base/files/byte_source.h"
+#include "bench/program.h"
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/recorded_file.h"
 
@@ -62,14 +60,6 @@ plan::Recording made_by_hand(std::int64_t events, std::uint32_t tasks) {
   return recording;
 }
 
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 /// "2.10 s (1.95 s of a core); peak memory 28 MiB". If others use the machine, the core's time is the relevant one.
 std::string used(const Stopwatch& watch) {
   rusage usage{};
@@ -116,21 +106,18 @@ void read(const std::string& path) {
 }  // namespace weft::bench
 
 int main(int argc, char** argv) {
-  const std::string what = argc > 2 ? argv[1] : "";
-  const long events = argc > 3 ? std::atol(argv[3]) : 1'000'000, tasks = argc > 4 ? std::atol(argv[4]) : 20'000;
-  if ((what != "write" && what != "read") || events < 1 || tasks < 1 || tasks > 10'000'000) {
-    fmt::print(stderr, "usage: bench_trace write FILE [EVENTS [TASKS]] | bench_trace read FILE\n");
-    return 2;
-  }
-  try {
-    if (what == "write") {
-      weft::bench::write(argv[2], events, static_cast<std::uint32_t>(tasks));
-    } else {
-      weft::bench::read(argv[2]);
-    }
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_trace: {}\n", error.what());
-    return 3;
-  }
-  return 0;
+  std::string file;
+  std::int64_t events = 1'000'000;
+  std::uint32_t tasks = 20'000;
+  CLI::App app("the time to write and to read a trace", "bench_trace");
+  app.require_subcommand(1);
+  CLI::App* const write = app.add_subcommand("write", "writes a trace");
+  CLI::App* const read = app.add_subcommand("read", "reads it");
+  for (CLI::App* each : {write, read}) each->add_option("FILE", file, "the trace")->required();
+  write->add_option("EVENTS", events, "of two ranks")->check(CLI::PositiveNumber)->capture_default_str();
+  write->add_option("TASKS", tasks, "of a step")->check(CLI::Range(1, 10'000'000))->capture_default_str();
+  return weft::bench::main_of(app, argc, argv, [&] {
+    write->parsed() ? weft::bench::write(file, events, tasks) : weft::bench::read(file);
+    return 0;
+  });
 }

@@ -13,14 +13,6 @@
 
 namespace weft::bench {
 
-class Stopwatch {
- public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
 /// One plan on one rank; each stream has one thread.
 class WeftReplay {
  public:

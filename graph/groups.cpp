@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
+
+#include "base/text/parse_number.h"
 
 namespace weft::graph {
 namespace {
@@ -27,12 +27,9 @@ std::optional<Channel> find_channel(std::string_view name) {
     const auto channel = static_cast<Channel>(i);
     if (to_string(channel) == name) return channel;
   }
-  std::size_t own = 0;
   if (!name.starts_with(kOwn)) return std::nullopt;
-  const std::string_view number = name.substr(kOwn.size());
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), own);
-  if (error != std::errc() || end != number.data() + number.size() || own >= kMostOwnChannels) return std::nullopt;
-  return static_cast<Channel>(kAxisChannels + own);
+  const auto own = number_in<std::size_t>(name.substr(kOwn.size()));
+  return own && *own < kMostOwnChannels ? std::optional(static_cast<Channel>(kAxisChannels + *own)) : std::nullopt;
 }
 
 std::string channel_text(Channel channel) {

@@ -14,7 +14,6 @@
 #include "base/files/durable_file.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
-#include "inspect/drawing/block_layout.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/dump_dot.h"
 #include "inspect/drawing/page.h"
@@ -43,20 +42,20 @@ struct GraphOptions {
   std::string format;  // one of kFormats
   std::string kind = "train";
   std::string collapse = "auto", layers, around, from, to;
-  int depth = 4, hops = 2;
+  int hops = 2;
   int pipe_rank = 0;  // whose step is drawn: a coordinate on pipe
   bool critical_path = false, all_edges = false, next_step = false, json = false;
 
   bool narrowed() const {
-    return collapse != "auto" || depth != 4 || !layers.empty() || !around.empty() || !from.empty() || !to.empty() ||
-           critical_path || all_edges || next_step;
+    return collapse != "auto" || !layers.empty() || !around.empty() || !from.empty() || !to.empty() || critical_path ||
+           all_edges || next_step;
   }
 };
 
 constexpr const char* kGraphFile = "graph.json";
 const std::vector<std::string> kFormats = {"dot", "svg", "png", "html", "json", kGraphFile};
 
-// Graphviz lays out about 600 boxes in a second or two, with more lines than usual in ten.
+// Graphviz lays out about 600 boxes in layers in a second or two, with more lines than usual in ten.
 constexpr std::size_t kMostBoxes = 600, kMostLines = 2000;
 
 /// The format by the file's ending, unless given.
@@ -151,20 +150,16 @@ std::string drawn(const inspect::Drawing& drawing, inspect::DrawingOptions& opti
   const std::string dot_name = std::filesystem::path(asked.output).filename().replace_extension(".dot").string();
   if (asked.format == "dot") return inspect::dump_dot(drawing, dot_name);
   const std::size_t boxes = drawing.boxes().size(), lines = drawing.lines().size();
-  const bool large = boxes > kMostBoxes || lines > kMostLines;
-  std::string svg;
-  if (large) {
-    told = fmt::format("laid out in blocks: {} boxes and {} lines are more than Graphviz can lay out in time ({}, {})",
+  inspect::GraphLayout layout = inspect::GraphLayout::layers;
+  if (boxes > kMostBoxes || lines > kMostLines) {
+    layout = inspect::GraphLayout::blocks;
+    told = fmt::format("laid out in blocks: {} boxes and {} lines are more than dot can lay out in time ({}, {})",
                        boxes, lines, kMostBoxes, kMostLines);
     options.remarks.push_back(told);  // the drawing reads it when it writes its caption
-    const inspect::Picture picture = inspect::block_layout(drawing);
-    if (asked.format == "png") return inspect::render_png(picture);
-    svg = picture.svg();
-  } else {
-    const std::string dot = inspect::dump_dot(drawing, dot_name);
-    if (asked.format == "png") return inspect::render_png(dot);
-    svg = inspect::render_svg(dot);
   }
+  const std::string dot = inspect::dump_dot(drawing, dot_name);
+  if (asked.format == "png") return inspect::render_png(dot, layout);
+  const std::string svg = inspect::render_svg(dot, layout);
   return asked.format == "html" ? inspect::picture_page(options.title, svg) : svg;
 }
 
@@ -186,7 +181,6 @@ std::string content_of(const GraphOptions& asked, const DrawnStep& step, std::st
   options.title = step.title;
   options.grid = step.grid;
   options.collapse = collapse_of(asked.collapse);
-  options.depth = asked.depth;
   options.reduce = !asked.all_edges;
   options.next_step_edges = asked.next_step;
   const graph::CriticalPath path = graph::critical_path(graph, report.costs[step.of_class].ns);
@@ -277,8 +271,6 @@ Command describe_graph() {
                     "draw once, as × N: with layer, equal tasks of all layers; with phase, of all micro-batches "
                     "too; none; auto: by size",
                     {"auto", "layer", "phase", "none"}));
-  command.add(number_option("--depth", &options->depth,
-                            "open sections down to 1 micro-batches, 2 phases, 3 layers, 4 tasks", 1, 4));
   command.add(
       {.names = "--layers", .target = &options->layers, .value = "FIRST..LAST", .help = "only tasks of these layers"});
   command.add(

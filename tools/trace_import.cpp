@@ -37,17 +37,13 @@ struct ImportOptions {
   bool has_range() const { return from_ms > 0 || to_ms < kMostMs; }
 };
 
-inspect::TraceFormat format_of(const ImportOptions& options) {
-  for (const inspect::TraceFormat format :
-       {inspect::TraceFormat::kineto, inspect::TraceFormat::chakra, inspect::TraceFormat::nsight}) {
-    if (options.format == to_string(format)) return format;
-  }
-  const inspect::TraceFormat first = inspect::trace_format(options.files.front());
+std::string_view format_of(const ImportOptions& options) {
+  if (options.format != "auto") return options.format;
+  const std::string_view first = inspect::trace_format(options.files.front());
   for (const std::string& file : options.files) {
-    const inspect::TraceFormat format = inspect::trace_format(file);
+    const std::string_view format = inspect::trace_format(file);
     if (format == first) continue;
-    throw UserError(fmt::format("'{}' is a trace of {}, '{}' one of {}", options.files.front(), to_string(first), file,
-                                to_string(format)),
+    throw UserError(fmt::format("'{}' is a trace of {}, '{}' one of {}", options.files.front(), first, file, format),
                     "files of one program", "import them one after the other");
   }
   return first;
@@ -102,6 +98,8 @@ int import_files(const ImportOptions& options) {
 
 Command describe_trace_import() {
   const auto options = std::make_shared<ImportOptions>();
+  std::vector<std::string> formats = inspect::trace_formats();
+  formats.insert(formats.begin(), "auto");
   Command command{"import", "read another program's traces as an open graph"};
   command.add(required(path_option("files", &options->files, "FILE", "traces, one a rank, packed with gzip or not")));
   command.add(output_option(options->output, "FILE", "the graph to write: NAME.graph.json, or .graph.json.gz"));
@@ -109,7 +107,7 @@ Command describe_trace_import() {
       choice_option("--format", &options->format, "FORMAT",
                     "who made the files: kineto is PyTorch's profiler, chakra MLCommons' execution traces; auto looks "
                     "into them",
-                    {"auto", "kineto", "chakra", "nsight"}));
+                    std::move(formats)));
   CommandOption step = number_option("--step", &options->step, "the step marked ProfilerStep#N", 0);
   step.default_text = "the last one that another step follows";
   command.add(std::move(step));

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "base/files/durable_folder.h"
 #include "base/files/input_file.h"
 #include "base/files/mapped_file.h"
+#include "base/text/parse_number.h"
 
 namespace weft {
 namespace {
@@ -90,10 +90,7 @@ std::optional<int> descriptor_of(const fs::path& path) {
   std::error_code none;
   const fs::path own = fs::canonical("/proc/self/fd", none);
   if (none || fs::canonical(path.parent_path(), none) != own || none) return std::nullopt;
-  const std::string digits = path.filename().string();
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc() && end == digits.data() + digits.size() ? std::optional(number) : std::nullopt;
+  return number_in<int>(path.filename().string());
 }
 
 Place place_of(fs::path path) {

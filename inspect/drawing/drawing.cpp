@@ -60,15 +60,7 @@ void Drawing::group(const Keep& keep, Collapse collapse) {
     const std::int32_t micro_batch = collapse == Collapse::phase && task.micro_batch >= 0 ? kAny : task.micro_batch;
     const std::int32_t layer = fold && task.layer >= 0 ? kAny : task.layer;
     auto box = static_cast<std::uint32_t>(boxes_.size());
-    const bool section = options_.depth <= 2 || (options_.depth == 3 && task.layer >= 0);
-    if (options_.depth <= 1) {
-      box = known.emplace(Key(micro_batch, task.micro_batch < 0 ? task.phase : graph::Phase::forward, kAny, ""), box)
-                .first->second;
-    } else if (options_.depth == 2) {
-      box = known.emplace(Key(micro_batch, task.phase, kAny, ""), box).first->second;
-    } else if (section) {
-      box = known.emplace(Key(micro_batch, task.phase, layer, ""), box).first->second;
-    } else if (fold && task.phase == graph::Phase::update) {
+    if (fold && task.phase == graph::Phase::update) {
       // The update has a task of each kind a parameter, in a layer or not: one box a kind says it all. Kept apart by
       // kind, they come before and after the clip factor instead of forming a cycle with it.
       const graph::Channel* channel = graph::channel_of(task.operation);
@@ -80,7 +72,7 @@ void Drawing::group(const Keep& keep, Collapse collapse) {
           fmt::format("{} {} {}", short_name(task), graph::kind_name(task.operation), shape_text(graph_, task));
       box = known.emplace(Key(micro_batch, task.phase, layer, what), box).first->second;
     }
-    if (box == boxes_.size()) boxes_.emplace_back().section = section;
+    if (box == boxes_.size()) boxes_.emplace_back();
     boxes_[box].tasks.emplace_back(i);
     boxes_[box].layers.insert(task.layer);
     boxes_[box].micro_batches.insert(task.micro_batch);
@@ -112,7 +104,7 @@ void Drawing::choose_sections() {
     OuterSection& outer = outer_[box.outer];
     outer.micro_batches.insert(box.micro_batches.begin(), box.micro_batches.end());
     const bool in_layer = task.layer >= 0 && !(task.phase == graph::Phase::update && box.tasks.size() > 1);
-    if (in_layer && !box.section) {
+    if (in_layer) {
       const std::int32_t layer = collapse_ == Collapse::none ? task.layer : kAny;
       box.inner = inner_of.emplace(std::pair(box.outer, layer), outer.inner.size()).first->second;
       if (box.inner == outer.inner.size()) outer.inner.emplace_back().layer = task.layer;

@@ -1,5 +1,5 @@
 // The content of a drawing of a graph, whatever its format: boxes in nested sections, the lines between them, a caption
-// and a legend. dump_dot.h writes it for Graphviz, block_layout.h lays out drawings that are too large for that.
+// and a legend. dump_dot.h writes it for Graphviz.
 #pragma once
 
 #include <cstddef>
@@ -69,17 +69,14 @@ struct DrawingOptions {
   /// Edges to the next step, in grey.
   bool next_step_edges = false;
   Collapse collapse = Collapse::automatic;
-  /// How deep sections are opened: 1 a box a micro-batch, 2 a phase, 3 a layer, 4 a task.
-  int depth = 4;
   /// More boxes than this are too many for Collapse::automatic.
   std::size_t max_boxes = 600;
 };
 
-/// One task, the same task of several layers or micro-batches, or a section that isn't opened.
+/// One task, or the same task of several layers or micro-batches.
 struct Box {
   std::vector<graph::TaskId> tasks;  // in program order; the first one gives the box its id
   std::set<std::int32_t> layers, micro_batches;
-  bool section = false;                // its tasks are of several kinds
   std::uint32_t outer = 0, inner = 0;  // indices into Drawing::outer and OuterSection::inner, which begins with
                                        // the tasks outside of layers
   bool critical = false;
@@ -133,10 +130,9 @@ class Drawing {
   std::string tooltip(const Line& line) const;
   /// The name of the box's first task: unique in the drawing.
   const std::string& id(std::size_t box) const;
-  /// "gemm", "section": for style sheets and scripts.
+  /// "gemm": for style sheets and scripts.
   std::string box_class(std::size_t box) const;
-  /// Null for a section.
-  const KindStyle* style(std::size_t box) const;
+  const KindStyle& style(std::size_t box) const;
   /// Of the box's tasks if they share one.
   std::optional<StreamStyle> stream(std::size_t box) const;
   /// "solid" data, "dashed" bytes written again, "dotted" order only.
@@ -158,7 +154,6 @@ class Drawing {
   bool save(const graph::Edge& edge);
   std::string numbers(std::size_t box) const;
   std::string only_in(const Box& box) const;
-  std::string section_label(const Box& box) const;
   std::string task_tooltip(graph::TaskId id) const;
 
   const graph::Graph& graph_;

@@ -102,12 +102,11 @@ const std::string& Drawing::id(std::size_t box) const {
 }
 
 std::string Drawing::box_class(std::size_t box) const {
-  if (boxes_[box].section) return "section";
   return std::string(graph::kind_name(graph_.task(boxes_[box].tasks.front()).operation));
 }
 
-const KindStyle* Drawing::style(std::size_t box) const {
-  return boxes_[box].section ? nullptr : &style_of(graph_.task(boxes_[box].tasks.front()).operation);
+const KindStyle& Drawing::style(std::size_t box) const {
+  return style_of(graph_.task(boxes_[box].tasks.front()).operation);
 }
 
 std::optional<StreamStyle> Drawing::stream(std::size_t box) const {
@@ -151,7 +150,7 @@ std::string Drawing::numbers(std::size_t box) const {
   const auto index = static_cast<std::uint32_t>(box);
   if (const auto saver = savers_.find(index); saver != savers_.end()) text += fmt::format("\nsaves {}", saver->second);
   if (const auto uses = uses_.find(index); uses != uses_.end()) {
-    constexpr std::size_t kMost = 8;  // a section uses dozens
+    constexpr std::size_t kMost = 8;
     text += text.empty() ? "\nuses" : ", uses";
     std::size_t named = 0;
     for (const std::uint32_t saver : uses->second) {
@@ -176,29 +175,11 @@ std::string Drawing::only_in(const Box& box) const {
   return text;
 }
 
-std::string Drawing::section_label(const Box& box) const {
-  graph::Work work;
-  std::size_t collectives = 0;
-  for (const graph::TaskId id : box.tasks) {
-    work.flops += graph::work_of(graph_, graph_.task(id)).flops;
-    collectives += graph::is_collective(graph_.task(id).operation) ? 1 : 0;
-  }
-  const std::string& phase = outer_[box.outer].label;
-  const std::string name = options_.depth >= 3 ? layers_text(box.layers)
-                           : options_.depth == 2 || *box.micro_batches.rbegin() < 0
-                               ? phase
-                               : fmt::format("micro-batch {}", numbers_text(box.micro_batches));
-  return fmt::format("{}\n{} tasks, {} of them collectives\n{}", name, box.tasks.size(), collectives,
-                     format_flops(work.flops));
-}
-
 std::string Drawing::label(std::size_t index) const {
   const Box& box = boxes_[index];
   const graph::Task& task = graph_.task(box.tasks.front());
   std::string text;
-  if (box.section) {
-    text = section_label(box) + numbers(index);
-  } else if (box.tasks.size() > 1 && task.phase == graph::Phase::update) {
+  if (box.tasks.size() > 1 && task.phase == graph::Phase::update) {
     double flops = 0;
     for (const graph::TaskId id : box.tasks) flops += graph::work_of(graph_, graph_.task(id)).flops;
     const graph::Channel* channel = graph::channel_of(task.operation);
@@ -260,21 +241,8 @@ std::string Drawing::task_tooltip(graph::TaskId id) const {
 std::string Drawing::tooltip(std::size_t index) const {
   const Box& box = boxes_[index];
   if (box.tasks.size() == 1) return task_tooltip(box.tasks.front());
-  if (!box.section) {
-    return fmt::format("{}\n\n{} tasks like this one, the last is {}", task_tooltip(box.tasks.front()),
-                       box.tasks.size(), graph_.task(box.tasks.back()).name);
-  }
-  graph::Work work;
-  std::map<std::string_view, std::size_t> kinds;
-  for (const graph::TaskId id : box.tasks) {
-    const graph::Work one = graph::work_of(graph_, graph_.task(id));
-    work.flops += one.flops;
-    work.bytes += one.bytes;
-    ++kinds[graph::kind_name(graph_.task(id).operation)];
-  }
-  std::string tip = fmt::format("{}, {}", format_flops(work.flops), format_bytes(work.bytes));
-  for (const auto& [kind, count] : kinds) tip += fmt::format("\n{} × {}", count, kind);
-  return tip;
+  return fmt::format("{}\n\n{} tasks like this one, the last is {}", task_tooltip(box.tasks.front()), box.tasks.size(),
+                     graph_.task(box.tasks.back()).name);
 }
 
 std::string Drawing::tooltip(const Line& line) const {
@@ -287,7 +255,7 @@ std::string Drawing::tooltip(const Line& line) const {
 std::vector<graph::KindClass> Drawing::kinds() const {
   std::set<graph::KindClass> kinds;
   for (const Box& box : boxes_) {
-    if (!box.section) kinds.insert(graph::kind_class(graph_.task(box.tasks.front()).operation));
+    kinds.insert(graph::kind_class(graph_.task(box.tasks.front()).operation));
   }
   return {kinds.begin(), kinds.end()};
 }

@@ -87,14 +87,10 @@ class DotWriter {
 
   void append_box(std::uint32_t index, std::string_view indent) {
     const Box& box = drawing_.boxes()[index];
-    const KindStyle* style = drawing_.style(index);
+    const KindStyle& style = drawing_.style(index);
     append("{}t{} [label={}, id={}, class={}, tooltip={}", indent, number(index), dot_string(drawing_.label(index)),
            dot_string(drawing_.id(index)), dot_string(drawing_.box_class(index)), dot_string(drawing_.tooltip(index)));
-    if (style == nullptr) {
-      append(", shape=box3d, fillcolor=\"#ffffff\", fontsize=12, margin=\"0.2,0.12\"");
-    } else {
-      append(", shape={}, fillcolor=\"{}\", fontcolor=\"{}\"", style->shape, style->fill, style->text);
-    }
+    append(", shape={}, fillcolor=\"{}\", fontcolor=\"{}\"", style.shape, style.fill, style.text);
     if (const auto stream = drawing_.stream(index)) append(", color={}, penwidth=3", dot_string(stream->color));
     if (box.critical) append(", peripheries=2");
     append("]\n");

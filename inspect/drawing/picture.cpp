@@ -71,9 +71,8 @@ void Picture::text(double x, double y, std::string_view text, const TextPaint& p
                      .text = std::string(text)});
 }
 
-void Picture::begin_group(std::string_view tooltip, std::string_view id, std::string_view css_class) {
-  shapes_.push_back(
-      {.kind = Kind::begin, .text = std::string(tooltip), .id = std::string(id), .css_class = std::string(css_class)});
+void Picture::begin_group(std::string_view tooltip, std::string_view css_class) {
+  shapes_.push_back({.kind = Kind::begin, .text = std::string(tooltip), .css_class = std::string(css_class)});
 }
 
 void Picture::end_group() {
@@ -121,7 +120,6 @@ std::string Picture::svg() const {
         break;
       case Kind::begin:
         out += "<g";
-        if (!shape.id.empty()) put_all(out, " id=\"", std::string_view(xml_escaped(shape.id)), "\"");
         if (!shape.css_class.empty()) put_all(out, " class=\"", std::string_view(xml_escaped(shape.css_class)), "\"");
         put_all(out, "><title>", std::string_view(xml_escaped(shape.text)), "</title>");
         break;

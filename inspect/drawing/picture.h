@@ -1,4 +1,4 @@
-// A picture of rectangles, lines and text, for drawings that Weft lays out itself: large graphs and timelines.
+// A picture of rectangles, lines and text, for charts and timelines, which Weft lays out itself.
 #pragma once
 
 #include <optional>
@@ -40,8 +40,8 @@ class Picture {
   /// Through two or more points; closed and filled where the paint has a fill.
   void line(std::span<const Point> points, const Paint& paint);
   void text(double x, double y, std::string_view text, const TextPaint& paint = {});
-  /// Shapes until end_group() have one tooltip, and id and class where they are not "".
-  void begin_group(std::string_view tooltip, std::string_view id = "", std::string_view css_class = "");
+  /// Shapes until end_group() have one tooltip, and a class where it is not "".
+  void begin_group(std::string_view tooltip, std::string_view css_class = "");
   void end_group();
 
   /// A page of its own, without script or links.
@@ -58,7 +58,7 @@ class Picture {
     double size = 1, round = 0;  // of the stroke, or of letters
     bool dashed = false, bold = false;
     TextPaint::Anchor anchor = TextPaint::Anchor::start;
-    std::string text = {}, id = {}, css_class = {};
+    std::string text = {}, css_class = {};
   };
   double width_, height_;
   std::vector<Shape> shapes_;

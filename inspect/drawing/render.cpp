@@ -78,9 +78,15 @@ std::string rendered(int (*render)(GVC_t*, Agraph_t*, const char*, char**, Lengt
 
 constexpr double kPointsAnInch = 72, kDotsAPoint = 2;
 constexpr const char* kPng = "png:cairo:cairo";
+constexpr const char* kPlace = "sortv";  // osage's order of nodes and clusters
 
-void set(Agraph_t* graph, const char* name, std::string value) {
-  agattr(graph, AGRAPH, const_cast<char*>(name), value.data());  // declares and sets; takes a copy
+// For functions of Graphviz that take a char* and copy what it points to.
+char* given(const char* text) {
+  return const_cast<char*>(text);
+}
+
+void set(Agraph_t* graph, const char* name, const std::string& value) {
+  agattr(graph, AGRAPH, given(name), given(value.c_str()));  // declares and sets
 }
 
 // To be called before the drawing is rendered; after its layout if the size comes from the layout.
@@ -116,10 +122,40 @@ class Graphviz {
 
 using GraphHandle = std::unique_ptr<Agraph_t, CloseGraph>;
 
-GraphHandle parsed(const std::string& dot) {
+// Graphviz has the clusters of a graph in the order of addresses: each is placed by its first node instead.
+void place_by_first_node(Agraph_t* graph) {
+  for (Agraph_t* cluster = agfstsubg(graph); cluster != nullptr; cluster = agnxtsubg(cluster)) {
+    if (Agnode_t* const first = agfstnode(cluster)) agset(cluster, given(kPlace), agget(first, given(kPlace)));
+    place_by_first_node(cluster);
+  }
+}
+
+// Rows in the order of the text, and of the outermost clusters one column.
+void set_blocks(Agraph_t* graph) {
+  agattr(graph, AGRAPH, given(kPlace), given("0"));
+  agattr(graph, AGNODE, given(kPlace), given("0"));
+  std::size_t place = 0;
+  for (Agnode_t* node = agfstnode(graph); node != nullptr; node = agnxtnode(graph, node)) {
+    agset(node, given(kPlace), given(std::to_string(++place).c_str()));
+  }
+  place_by_first_node(graph);
+  set(graph, "splines", "line");
+  set(graph, "packmode", "array_ut");
+  agset(graph, given("packmode"), given("array_ul1"));
+}
+
+const char* engine_of(GraphLayout layout) {
+  return layout == GraphLayout::blocks ? "osage" : "dot";
+}
+
+GraphHandle parsed(const std::string& dot, GraphLayout layout) {
   GraphHandle graph(agmemread(dot.c_str()));
   if (!graph) {
     throw UserError(fmt::format("this is no graph that Graphviz can read ({})", QuietErrors::last()), "DOT text", "");
+  }
+  if (layout == GraphLayout::blocks) {
+    set_blocks(graph.get());
+    return graph;
   }
   const auto nodes = static_cast<std::size_t>(agnnodes(graph.get()));
   if (nodes > kMaxRenderNodes) {
@@ -131,19 +167,19 @@ GraphHandle parsed(const std::string& dot) {
 
 }  // namespace
 
-std::string render_svg(const std::string& dot) {
+std::string render_svg(const std::string& dot, GraphLayout layout) {
   const Graphviz graphviz;
-  const GraphHandle graph = parsed(dot);
-  const GraphvizLayout layout(graphviz.context(), graph.get(), "dot");
+  const GraphHandle graph = parsed(dot, layout);
+  const GraphvizLayout laid_out(graphviz.context(), graph.get(), engine_of(layout));
   return rendered(gvRenderData, graphviz.context(), graph.get(), "svg:svg:core");
 }
 
-std::string render_png(const std::string& dot) {
+std::string render_png(const std::string& dot, GraphLayout layout) {
   const Graphviz graphviz;
-  const GraphHandle graph = parsed(dot);
-  const GraphvizLayout layout(graphviz.context(), graph.get(), "dot");
+  const GraphHandle graph = parsed(dot, layout);
+  const GraphvizLayout laid_out(graphviz.context(), graph.get(), engine_of(layout));
   double left = 0, bottom = 0, right = 0, top = 0;
-  char* box = agget(graph.get(), const_cast<char*>("bb"));
+  char* box = agget(graph.get(), given("bb"));
   if (box != nullptr) std::sscanf(box, "%lf,%lf,%lf,%lf", &left, &bottom, &right, &top);
   set_resolution(graph.get(), right - left, top - bottom);
   return rendered(gvRenderData, graphviz.context(), graph.get(), kPng);
@@ -152,7 +188,7 @@ std::string render_png(const std::string& dot) {
 // The shapes are the background of a graph with two invisible nodes in its corners.
 std::string render_png(const Picture& picture) {
   const Graphviz graphviz;
-  const GraphHandle graph(agopen(const_cast<char*>("picture"), Agdirected, nullptr));
+  const GraphHandle graph(agopen(given("picture"), Agdirected, nullptr));
   const std::string corner = fmt::format("{:.2f},{:.2f}", picture.width(), picture.height());
   set(graph.get(), "bb", "0,0," + corner);
   set(graph.get(), "pad", "0");
@@ -160,11 +196,11 @@ std::string render_png(const Picture& picture) {
   set_resolution(graph.get(), picture.width(), picture.height());
   for (const auto& [name, value] : {std::pair("pos", "0,0"), std::pair("style", "invis"), std::pair("label", ""),
                                     std::pair("width", "0.01"), std::pair("height", "0.01")}) {
-    agattr(graph.get(), AGNODE, const_cast<char*>(name), const_cast<char*>(value));
+    agattr(graph.get(), AGNODE, given(name), given(value));
   }
-  agnode(graph.get(), const_cast<char*>("bottom left"), 1);
-  Agnode_t* const other = agnode(graph.get(), const_cast<char*>("top right"), 1);
-  agset(other, const_cast<char*>("pos"), const_cast<char*>(corner.c_str()));
+  agnode(graph.get(), given("bottom left"), 1);
+  Agnode_t* const other = agnode(graph.get(), given("top right"), 1);
+  agset(other, given("pos"), given(corner.c_str()));
   const GraphvizLayout layout(graphviz.context(), graph.get(), "nop2");
   return rendered(gvRenderData, graphviz.context(), graph.get(), kPng);
 }

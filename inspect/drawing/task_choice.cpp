@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 
 namespace weft::inspect {
 namespace {
@@ -48,10 +48,8 @@ void reach(const Neighbours& next, graph::TaskId start, int hops, std::vector<bo
 }
 
 std::optional<std::int32_t> whole_number(std::string_view text) {
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const auto number = number_in<std::int32_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 }  // namespace

@@ -348,7 +348,7 @@ class Timeline {
     }
     std::string told = fmt::format("critical path: {} tasks, waiting {:.3f} ms", chain.size(), milliseconds(waited));
     for (const auto& [stream, ns] : time_on) told += fmt::format("\n{:.3f} ms on {}", milliseconds(ns), stream);
-    picture_.begin_group(told, "", "critical-path");
+    picture_.begin_group(told, "critical-path");
     for (const auto& turn : turns) picture_.line(turn, {.stroke = kPathColor, .width = 0.5});
     for (const auto& [row, stretches] : rows) {
       for (const Stretch& stretch : stretches) {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
+#include "base/text/parse_number.h"
 #include "base/utf8.h"
 
 namespace weft::inspect {
@@ -228,21 +229,17 @@ bool JsonPull::boolean() {
 
 std::int64_t JsonPull::integer(std::int64_t least, std::int64_t most) {
   const std::string_view word = token("an integer");
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size() || value < least || value > most) {
-    refuse(fmt::format("found {}", word), expected_integer(least, most));
-  }
-  return value;
+  const auto value = number_in<std::int64_t>(word);
+  if (!value || *value < least || *value > most) refuse(fmt::format("found {}", word), expected_integer(least, most));
+  return *value;
 }
 
 double JsonPull::number() {
   const std::string_view word = token("a number");
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  const bool good = error == std::errc() && end == word.data() + word.size() && std::isfinite(value) && value >= 0;
+  const auto value = number_in<double>(word);
+  const bool good = value && std::isfinite(*value) && *value >= 0;
   if (!good) refuse(fmt::format("found {}", word), "a number that is not negative");
-  return value;
+  return *value;
 }
 
 std::int64_t JsonPull::microseconds() {

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "base/utf8.h"
 #include "inspect/formats/protobuf_fields.h"
 
@@ -73,11 +73,7 @@ class MessageReader {
 };
 
 std::string text_of(std::string_view bytes) {
-  std::string text(bytes);
-  if (!is_utf8(text)) {
-    for (char& c : text) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';
-  }
-  return text;
+  return utf8_or_ascii(std::string(bytes));
 }
 
 double finite(double number) {
@@ -241,9 +237,8 @@ std::int64_t rank_before_suffix(const std::string& path) {
     if (file.ends_with(suffix)) file.resize(file.size() - suffix.size());
   }
   const std::size_t digits = file.find_last_not_of("0123456789") + 1;
-  std::int64_t rank = -1;
-  const auto [end, error] = std::from_chars(file.data() + digits, file.data() + file.size(), rank);
-  return error == std::errc() && rank <= 1 << 24 ? rank : -1;
+  const auto rank = number_in<std::int64_t>(std::string_view(file).substr(digits));
+  return rank && *rank <= 1 << 24 ? *rank : -1;
 }
 
 /// Zeros aren't written: where some nodes have times, the others begin at 0 or take none.
@@ -289,10 +284,6 @@ ChakraFile parse_chakra(ByteSource source, const std::string& name) {
   }
   fill_in_zeros(out.nodes);
   return out;
-}
-
-ChakraFile read_chakra(const std::filesystem::path& path) {
-  return parse_chakra(open_text_file(path, "the trace").source, path.string());
 }
 
 }  // namespace weft::inspect

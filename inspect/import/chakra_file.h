@@ -33,7 +33,6 @@ struct ChakraFile {
 };
 
 /// Throws UserError, with the byte, on a file that breaks off or is none.
-ChakraFile read_chakra(const std::filesystem::path& path);
 ChakraFile parse_chakra(ByteSource source, const std::string& name);
 
 /// "all_reduce" and so on of CollectiveCommType; "collective" of unknown numbers.

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/intervals.h"
+#include "inspect/import/trace_reader.h"
 
 namespace weft::inspect {
 namespace {
@@ -255,5 +256,24 @@ class ChakraAssembly {
 RecoveredStep chakra_step(const ChakraFile& file, TraceChannels& channels) {
   return ChakraAssembly(file, channels).run();
 }
+
+const TraceReader kChakraReader = {
+    .name = "chakra",
+    .reads = [](std::string_view) { return true; },
+    .open =
+        [](const std::vector<std::filesystem::path>& files, const TellImport&) {
+          std::vector<RankTrace> traces;
+          for (const std::filesystem::path& path : files) {
+            const auto file =
+                std::make_shared<ChakraFile>(parse_chakra(open_text_file(path, "the trace").source, path.string()));
+            traces.push_back({{.file = path.string(), .rank = file->rank, .events = std::ssize(file->nodes)},
+                              [file](const TraceOutline& outline, const auto&, TraceChannels& channels) {
+                                file->rank = outline.rank;
+                                return chakra_step(*file, channels);
+                              }});
+          }
+          return traces;
+        },
+    .marks_steps = false};
 
 }  // namespace weft::inspect

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <utility>
 
+#include "base/text/parse_number.h"
 #include "base/utf8.h"
 
 namespace weft::inspect {
@@ -19,8 +19,7 @@ constexpr std::int64_t kMostRank = 1 << 24;
 constexpr std::size_t kMostRanksOfGroup = 1 << 20;
 
 KinetoCategory category_of(std::string_view text) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_ascii(text);
   constexpr std::array<std::pair<std::string_view, KinetoCategory>, 20> kKnown = {
       {{"kernel", KinetoCategory::kernel},
        {"gpu_memcpy", KinetoCategory::copy},
@@ -55,12 +54,6 @@ std::string_view scalar(JsonPull& in) {
   return {};
 }
 
-std::int64_t integer_of(std::string_view text, std::int64_t otherwise) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
-}
-
 double number_of(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -68,8 +61,7 @@ double number_of(std::string_view text) {
 }
 
 double element_bytes(std::string_view dtype) {
-  std::string lower;
-  for (const char c : dtype) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_ascii(dtype);
   const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };
   if (has("double") || has("long") || has("64")) return 8;
   if (has("bfloat16") || has("half") || has("short") || has("16")) return 2;
@@ -137,12 +129,11 @@ std::int64_t nanoseconds_of(JsonPull& in) {
   const bool plain = error == std::errc() && end == digits.data() + point && point > 0 && digits[0] != '-' &&
                      std::ranges::all_of(decimals, [](char c) { return c >= '0' && c <= '9'; });
   if (!plain) {
-    double number = 0;
-    const auto [last, failed] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (failed != std::errc() || last != word.data() + word.size() || !(std::abs(number) < kMostMicroseconds)) {
+    const auto number = number_in<double>(word);
+    if (!number || !(std::abs(*number) < kMostMicroseconds)) {
       in.refuse(fmt::format("found {} where a time stands", word), "microseconds");
     }
-    return std::llround(number * 1000);
+    return std::llround(*number * 1000);
   }
   if (value >= static_cast<std::int64_t>(kMostMicroseconds)) {
     in.refuse(fmt::format("the time {}", word), "microseconds below 4e15");
@@ -158,13 +149,13 @@ std::int64_t nanoseconds_of(JsonPull& in) {
 }
 
 std::int64_t loose_integer(JsonPull& in, std::int64_t otherwise) {
-  return integer_of(scalar(in), otherwise);
+  return number_in<std::int64_t>(scalar(in)).value_or(otherwise);
 }
 
 std::vector<std::int64_t> loose_ranks(JsonPull& in) {
   std::vector<std::int64_t> ranks;
   const auto add = [&](std::string_view text) {
-    const std::int64_t rank = integer_of(text, -1);
+    const std::int64_t rank = number_in<std::int64_t>(text).value_or(-1);
     if (rank >= 0 && rank <= kMostRank && ranks.size() < kMostRanksOfGroup) ranks.push_back(rank);
   };
   if (in.next_byte() == '[') {
@@ -187,11 +178,7 @@ std::vector<std::int64_t> loose_ranks(JsonPull& in) {
 }
 
 std::string loose_text(JsonPull& in) {
-  std::string text(scalar(in));
-  if (!is_utf8(text)) {
-    for (char& c : text) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';
-  }
-  return text;
+  return utf8_or_ascii(std::string(scalar(in)));
 }
 
 void read_kineto_event(JsonPull& in, WantedCategories wanted, KinetoEvent& event) {
@@ -228,9 +215,7 @@ void read_kineto_event(JsonPull& in, WantedCategories wanted, KinetoEvent& event
       in.skip();
     }
   }
-  if (!event.name.empty() && !is_utf8(event.name)) {
-    for (char& c : event.name) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';
-  }
+  event.name = utf8_or_ascii(std::move(event.name));
 }
 
 }  // namespace weft::inspect

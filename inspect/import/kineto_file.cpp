@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "inspect/formats/json_pull.h"
 #include "inspect/import/kineto_event.h"
+#include "inspect/import/trace_reader.h"
 
 namespace weft::inspect {
 namespace {
@@ -20,6 +22,7 @@ namespace {
 constexpr std::int64_t kTellEvery = 1 << 16;  // events
 constexpr std::string_view kStepMark = "ProfilerStep#";
 constexpr std::int64_t kMostWorld = 1 << 24;
+constexpr std::string_view kTrace = "the trace";  // in messages
 
 /// Calls `take(event)` for each event of a file and `group(in)` for its part distributedInfo.
 template <class Take, class Info>
@@ -268,10 +271,6 @@ class StepEvents {
   std::vector<FlowEnd> starts_, ends_;
 };
 
-OpenedFile open_kineto(const std::filesystem::path& path) {
-  return open_text_file(path, "the trace");
-}
-
 }  // namespace
 
 TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, const TellEvents& tell) {
@@ -287,8 +286,9 @@ TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, co
     if (!event.has_begin || !event.has_length || !event.name.starts_with(kStepMark)) return;
     MarkedStep step{.window = {event.begin, event.begin + event.length}, .thread = event.thread};
     const std::string_view digits = std::string_view(event.name).substr(kStepMark.size());
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step.number);
-    if (error == std::errc() && end == digits.data() + digits.size()) out.steps.push_back(step);
+    const auto number = number_in<std::int64_t>(digits);
+    step.number = number.value_or(0);
+    if (number) out.steps.push_back(step);
   };
   out.events = for_each_event(std::move(source), name, wanted_in_outline, tell, take,
                               [&](JsonPull& in) { read_distributed_info(in, out); });
@@ -307,13 +307,31 @@ DeviceTrace parse_kineto_events(ByteSource source, const TraceOutline& outline, 
   return std::move(events).finish();
 }
 
-TraceOutline read_kineto_outline(const std::filesystem::path& path, const TellEvents& tell) {
-  return parse_kineto_outline(open_kineto(path).source, path.string(), tell);
-}
-
-DeviceTrace read_kineto_events(const std::filesystem::path& path, const TraceOutline& outline,
-                               const std::optional<MarkedStep>& step, const TellEvents& tell) {
-  return parse_kineto_events(open_kineto(path).source, outline, step, tell);
-}
+const TraceReader kKinetoReader = {
+    .name = "kineto",
+    .reads =
+        [](std::string_view head) {
+          const std::size_t first = head.find_first_not_of(" \t\r\n");
+          if (first == std::string::npos || (head[first] != '{' && head[first] != '[')) return false;
+          // A message of Chakra's as long as a bracket's code begins with the tag of a field: JSON doesn't go on so.
+          const std::size_t second = head.find_first_not_of(" \t\r\n", first + 1);
+          const std::string_view allowed = head[first] == '{' ? "\"}" : "{]";
+          return second == std::string::npos || allowed.find(head[second]) != std::string_view::npos;
+        },
+    .open =
+        [](const std::vector<std::filesystem::path>& files, const TellImport& tell) {
+          std::vector<RankTrace> traces;
+          for (const std::filesystem::path& file : files) {
+            TellEvents told;
+            if (tell) told = [tell, name = file.string()](std::int64_t events) { tell(name, events); };
+            traces.push_back({parse_kineto_outline(open_text_file(file, kTrace).source, file.string(), told),
+                              [told](const auto& outline, const auto& step, TraceChannels& channels) {
+                                return recover_step(parse_kineto_events(open_text_file(outline.file, kTrace).source,
+                                                                        outline, step, told),
+                                                    step, channels);
+                              }});
+          }
+          return traces;
+        }};
 
 }  // namespace weft::inspect

@@ -17,13 +17,9 @@ namespace weft::inspect {
 /// Told now and then how many events have been read.
 using TellEvents = std::function<void(std::int64_t)>;
 
-TraceOutline read_kineto_outline(const std::filesystem::path& path, const TellEvents& tell = {});
-/// The events of a step, or of the whole file, with work of the device that begins after the step's mark.
-DeviceTrace read_kineto_events(const std::filesystem::path& path, const TraceOutline& outline,
-                               const std::optional<MarkedStep>& step, const TellEvents& tell = {});
-
-/// The same of a text; `name` stands for it in messages.
+/// `name` stands for the text in messages. Throws UserError.
 TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, const TellEvents& tell = {});
+/// The events of a step, or of the whole file, with work of the device that begins after the step's mark.
 DeviceTrace parse_kineto_events(ByteSource source, const TraceOutline& outline, const std::optional<MarkedStep>& step,
                                 const TellEvents& tell = {});
 

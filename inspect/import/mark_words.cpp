@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "base/utf8.h"
+
 namespace weft::inspect {
 namespace {
 
@@ -37,8 +39,7 @@ std::int32_t number_after(const std::string& lower, std::initializer_list<std::s
 }  // namespace
 
 MarkedPlace place_in_name(std::string_view name) {
-  std::string lower;
-  for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_ascii(name);
   const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };
   MarkedPlace place;
   if (has("zero_grad")) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <memory>
 #include <set>
 #include <string>
@@ -13,7 +12,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "base/utf8.h"
+#include "inspect/import/trace_reader.h"
 
 namespace weft::inspect {
 namespace {
@@ -79,11 +80,7 @@ class Rows {
   bool is_null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
   std::string text(int column) const {
     const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-    std::string text(bytes == nullptr ? "" : bytes);
-    if (!is_utf8(text)) {
-      for (char& c : text) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';
-    }
-    return text;
+    return utf8_or_ascii(bytes == nullptr ? "" : bytes);
   }
   /// Nanoseconds that fit into sums.
   std::int64_t time(int column) const { return std::clamp<std::int64_t>(integer(column), -kMostTime, kMostTime); }
@@ -147,14 +144,10 @@ std::string mark_query(const Database& database) {
 
 /// The number of a range that marks a step; none of others.
 std::optional<std::int64_t> marked_number(const std::string& text) {
-  std::string lower;
-  for (const char c : text) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_ascii(text);
   for (const std::string_view word : {"profilerstep#", "step ", "step_", "iteration ", "iteration_", "iter "}) {
     if (!lower.starts_with(word)) continue;
-    std::int64_t number = 0;
-    const char* const first = lower.data() + word.size();
-    const auto [end, error] = std::from_chars(first, lower.data() + lower.size(), number);
-    if (error == std::errc() && end == lower.data() + lower.size()) return number;
+    if (const auto number = number_in<std::int64_t>(std::string_view(lower).substr(word.size()))) return number;
   }
   return std::nullopt;
 }
@@ -361,5 +354,25 @@ DeviceTrace read_nsight_events(const std::filesystem::path& path, std::size_t pr
   const Database database(path);
   return NsightReader(database, processes_of(database).at(process).pid, outline, step).run();
 }
+
+/// A database may hold several processes, which are ranks then.
+const TraceReader kNsightReader = {
+    .name = "nsight",
+    .reads = [](std::string_view head) { return head.starts_with("SQLite format 3"); },
+    .open =
+        [](const std::vector<std::filesystem::path>& files, const TellImport&) {
+          std::vector<RankTrace> traces;
+          for (const std::filesystem::path& file : files) {
+            const std::vector<TraceOutline> outlines = read_nsight_outlines(file);
+            for (std::size_t process = 0; process < outlines.size(); ++process) {
+              traces.push_back(
+                  {outlines[process], [process](const auto& outline, const auto& step, TraceChannels& channels) {
+                     return recover_step(read_nsight_events(outline.file, process, outline, step), step, channels);
+                   }});
+            }
+          }
+          if (traces.size() == 1) traces.front().outline.rank = 0;
+          return traces;
+        }};
 
 }  // namespace weft::inspect

@@ -9,34 +9,32 @@
 
 #include "base/error.h"
 #include "base/files/byte_source.h"
-#include "inspect/import/chakra_step.h"
 #include "inspect/import/collective_match.h"
-#include "inspect/import/kineto_file.h"
-#include "inspect/import/nsight_file.h"
+#include "inspect/import/trace_reader.h"
 
 namespace weft::inspect {
 namespace {
 
-constexpr const char* kNumbered = "Files that name no rank were numbered in the order in which they were given.";
+constexpr std::size_t kHeadBytes = 15;  // of a file, from which its format is known
 
 /// Gives ranks to files that name none, and returns whether it did.
-bool name_ranks(std::vector<TraceOutline>& outlines) {
+bool name_ranks(std::vector<RankTrace>& traces) {
   std::set<std::int64_t> taken;
-  for (const TraceOutline& outline : outlines) taken.insert(outline.rank);
+  for (const RankTrace& trace : traces) taken.insert(trace.outline.rank);
   bool named = false;
   std::int64_t next = 0;
-  for (TraceOutline& outline : outlines) {
-    if (outline.rank >= 0) continue;
+  for (RankTrace& trace : traces) {
+    if (trace.outline.rank >= 0) continue;
     while (!taken.insert(next).second) ++next;
-    outline.rank = next;
+    trace.outline.rank = next;
     named = true;
   }
   return named;
 }
 
-void refuse_equal_ranks(const std::vector<TraceOutline>& outlines) {
+void refuse_equal_ranks(const std::vector<RankTrace>& traces) {
   std::map<std::int64_t, std::string> seen;
-  for (const TraceOutline& outline : outlines) {
+  for (const auto& [outline, recover] : traces) {
     const auto [at, added] = seen.emplace(outline.rank, outline.file);
     if (added) continue;
     throw UserError(fmt::format("'{}' and '{}' are both of rank {}", at->second, outline.file, outline.rank),
@@ -45,13 +43,14 @@ void refuse_equal_ranks(const std::vector<TraceOutline>& outlines) {
 }
 
 /// Without a choice, ranks are compared at one and the same step.
-StepChoice common_choice(const std::vector<TraceOutline>& outlines, StepChoice choice) {
-  if (choice.whole || choice.number || choice.range || outlines.size() < 2) return choice;
+StepChoice common_choice(const std::vector<RankTrace>& traces, StepChoice choice) {
+  if (choice.whole || choice.number || choice.range || traces.size() < 2) return choice;
   std::vector<std::int64_t> common;
-  for (const MarkedStep& step : outlines.front().steps) common.push_back(step.number);
-  for (const TraceOutline& outline : outlines) {
+  for (const MarkedStep& step : traces.front().outline.steps) common.push_back(step.number);
+  for (const auto& [outline, recover] : traces) {
+    const std::vector<MarkedStep>& steps = outline.steps;
     std::erase_if(common, [&](std::int64_t number) {
-      return std::ranges::find(outline.steps, number, &MarkedStep::number) == outline.steps.end();
+      return std::ranges::find(steps, number, &MarkedStep::number) == steps.end();
     });
   }
   if (!common.empty()) choice.number = common.size() == 1 ? common.back() : common[common.size() - 2];
@@ -142,7 +141,7 @@ ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedR
   }
   out.graph.world = std::max({world, highest + 1, static_cast<std::int64_t>(steps.size())});
   out.absent_ranks = out.graph.world - static_cast<std::int64_t>(steps.size());
-  if (out.graph.source == to_string(TraceFormat::chakra)) infer_members(out.graph);
+  if (out.graph.source == kChakraReader.name) infer_members(out.graph);
   const MatchedCollectives matched = match_collectives(out.graph);
   out.matched = static_cast<std::int64_t>(matched.meetings.size());
   out.unmatched = matched.unmatched;
@@ -162,106 +161,15 @@ ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedR
   return out;
 }
 
-namespace {
-
-ImportedTrace import_kineto(const std::vector<std::filesystem::path>& files, const StepChoice& choice,
-                            const TellImport& tell) {
-  const auto of_file = [&](const std::filesystem::path& file) -> TellEvents {
-    if (!tell) return {};
-    return [&tell, name = file.string()](std::int64_t events) { tell(name, events); };
-  };
-  std::vector<TraceOutline> outlines;
-  for (const std::filesystem::path& file : files) outlines.push_back(read_kineto_outline(file, of_file(file)));
-  const bool named = name_ranks(outlines);
-  refuse_equal_ranks(outlines);
-  std::ranges::sort(outlines, {}, &TraceOutline::rank);
-  const StepChoice common = common_choice(outlines, choice);
-  std::int64_t world = 0;
-  for (const TraceOutline& outline : outlines) world = std::max(world, outline.world);
-  TraceChannels channels(world > 0 ? world : static_cast<std::int64_t>(files.size()));
-  std::vector<RecoveredStep> steps;
-  std::vector<ImportedRank> ranks;
-  for (const TraceOutline& outline : outlines) {
-    const std::optional<MarkedStep> step = choose_step(outline, common);
-    const DeviceTrace trace = read_kineto_events(outline.file, outline, step, of_file(outline.file));
-    steps.push_back(recover_step(trace, step, channels));
-    ranks.push_back({.file = outline.file, .rank = outline.rank, .events = outline.events});
-    if (step && step->is_marked) ranks.back().step = step->number;
-  }
-  ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), world, "kineto");
-  if (named) out.graph.notes.emplace_back(kNumbered);
-  return out;
+std::vector<std::string> trace_formats() {
+  std::vector<std::string> names;
+  for (const TraceReader* reader : kTraceReaders) names.emplace_back(reader->name);
+  return names;
 }
 
-ImportedTrace import_chakra(const std::vector<std::filesystem::path>& files, const StepChoice& choice) {
-  if (choice.number || choice.range) {
-    throw UserError("Chakra's traces mark no steps", "one step a file", "leave --step, --from-ms and --to-ms out");
-  }
-  std::vector<TraceOutline> outlines;
-  std::vector<ChakraFile> read;
-  for (const std::filesystem::path& path : files) {
-    read.push_back(read_chakra(path));
-    TraceOutline outline;
-    outline.file = path.string();
-    outline.rank = read.back().rank;
-    outlines.push_back(std::move(outline));
-  }
-  const bool named = name_ranks(outlines);
-  refuse_equal_ranks(outlines);
-  TraceChannels channels(static_cast<std::int64_t>(files.size()));
-  std::vector<RecoveredStep> steps;
-  std::vector<ImportedRank> ranks;
-  for (std::size_t i = 0; i < read.size(); ++i) {
-    read[i].rank = outlines[i].rank;
-    steps.push_back(chakra_step(read[i], channels));
-    ranks.push_back({.file = outlines[i].file, .rank = outlines[i].rank});
-    ranks.back().events = static_cast<std::int64_t>(read[i].nodes.size());
-    read[i].nodes = {};
-  }
-  ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), 0, "chakra");
-  if (named) out.graph.notes.emplace_back(kNumbered);
-  return out;
-}
-
-/// A database may hold several processes, which are ranks then.
-ImportedTrace import_nsight(const std::vector<std::filesystem::path>& files, const StepChoice& choice) {
-  std::vector<TraceOutline> outlines;
-  std::vector<std::size_t> process;  // by rank: its place in the file
-  for (const std::filesystem::path& file : files) {
-    for (TraceOutline& outline : read_nsight_outlines(file)) {
-      const bool first = outlines.empty() || outlines.back().file != outline.file;
-      process.push_back(first ? 0 : process.back() + 1);
-      outline.rank = static_cast<std::int64_t>(outlines.size());
-      outlines.push_back(std::move(outline));
-    }
-  }
-  const StepChoice common = common_choice(outlines, choice);
-  TraceChannels channels(static_cast<std::int64_t>(outlines.size()));
-  std::vector<RecoveredStep> steps;
-  std::vector<ImportedRank> ranks;
-  for (std::size_t i = 0; i < outlines.size(); ++i) {
-    const std::optional<MarkedStep> step = choose_step(outlines[i], common);
-    steps.push_back(recover_step(read_nsight_events(outlines[i].file, process[i], outlines[i], step), step, channels));
-    ranks.push_back({.file = outlines[i].file, .rank = outlines[i].rank, .events = outlines[i].events});
-    if (step && step->is_marked) ranks.back().step = step->number;
-  }
-  ImportedTrace out = join_ranks(std::move(steps), std::move(ranks), std::move(channels), 0, "nsight");
-  if (outlines.size() > 1) {
-    out.graph.notes.emplace_back("Processes were numbered as ranks in the order of the files and of their devices.");
-  }
-  return out;
-}
-
-}  // namespace
-
-std::string_view to_string(TraceFormat format) {
-  return format == TraceFormat::kineto ? "kineto" : format == TraceFormat::chakra ? "chakra" : "nsight";
-}
-
-TraceFormat trace_format(const std::filesystem::path& file) {
-  constexpr std::string_view kDatabase = "SQLite format 3";
+std::string_view trace_format(const std::filesystem::path& file) {
   OpenedFile opened = open_text_file(file, "the trace");
-  std::string head(kDatabase.size(), '\0');
+  std::string head(kHeadBytes, '\0');
   std::size_t count = 0;
   while (count < head.size()) {
     const std::size_t more = opened.source({head.data() + count, head.size() - count});
@@ -269,21 +177,39 @@ TraceFormat trace_format(const std::filesystem::path& file) {
     count += more;
   }
   head.resize(count);
-  if (head == kDatabase) return TraceFormat::nsight;
-  const std::size_t first = head.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos || (head[first] != '{' && head[first] != '[')) return TraceFormat::chakra;
-  // A message that is as long as a bracket's code begins with the tag of a field, and JSON doesn't go on like that.
-  const std::size_t second = head.find_first_not_of(" \t\r\n", first + 1);
-  const std::string_view allowed = head[first] == '{' ? "\"}" : "{]";
-  const bool json = second == std::string::npos || allowed.find(head[second]) != std::string_view::npos;
-  return json ? TraceFormat::kineto : TraceFormat::chakra;
+  return (*std::ranges::find_if(kTraceReaders, [&](const TraceReader* reader) { return reader->reads(head); }))->name;
 }
 
-ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, TraceFormat format,
+ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std::string_view format,
                             const StepChoice& choice, const TellImport& tell) {
-  ImportedTrace out = format == TraceFormat::kineto   ? import_kineto(files, choice, tell)
-                      : format == TraceFormat::chakra ? import_chakra(files, choice)
-                                                      : import_nsight(files, choice);
+  const TraceReader& reader = **std::ranges::find(kTraceReaders, format, &TraceReader::name);
+  if (!reader.marks_steps && (choice.number || choice.range)) {
+    throw UserError(fmt::format("traces of {} mark no steps", reader.name), "one step a file",
+                    "leave --step, --from-ms and --to-ms out");
+  }
+  std::vector<RankTrace> traces = reader.open(files, tell);
+  const bool named = name_ranks(traces);
+  refuse_equal_ranks(traces);
+  std::ranges::stable_sort(traces, {}, [](const RankTrace& trace) { return trace.outline.rank; });
+  const StepChoice common = common_choice(traces, choice);
+  std::int64_t world = 0;
+  for (const auto& [outline, recover] : traces) world = std::max(world, outline.world);
+  TraceChannels channels(world > 0 ? world : std::ssize(traces));
+  std::vector<RecoveredStep> steps;
+  std::vector<ImportedRank> ranks;
+  for (RankTrace& trace : traces) {
+    const TraceOutline& outline = trace.outline;
+    const std::optional<MarkedStep> step = choose_step(outline, common);
+    steps.push_back(std::exchange(trace.recover, {})(outline, step, channels));  // and forgets what was read for it
+    ranks.push_back({.file = outline.file, .rank = outline.rank, .events = outline.events});
+    if (step && step->is_marked) ranks.back().step = step->number;
+  }
+  ImportedTrace out =
+      join_ranks(std::move(steps), std::move(ranks), std::move(channels), world, std::string(reader.name));
+  if (named) {
+    out.graph.notes.emplace_back(
+        "Files and processes that name no rank were numbered in the order of files and devices.");
+  }
   out.graph.name = files.front().filename().string();
   return out;
 }

@@ -11,6 +11,7 @@
 #include "graph/open_graph.h"
 #include "inspect/import/recovered_step.h"
 #include "inspect/import/step_replay.h"
+#include "inspect/import/trace_reader.h"
 #include "inspect/import/trace_steps.h"
 
 namespace weft::inspect {
@@ -37,19 +38,14 @@ struct ImportedTrace {
   std::int64_t absent_ranks = 0;            // of the world, without a trace
 };
 
-/// Told now and then what is done: the file, and how many of its events have been read.
-using TellImport = std::function<void(const std::string& file, std::int64_t events)>;
-
-enum class TraceFormat : std::uint8_t { kineto, chakra, nsight };
-
-std::string_view to_string(TraceFormat format);
-
+/// The names of all formats: "kineto", …
+std::vector<std::string> trace_formats();
 /// By the first bytes of a file. Throws UserError if it can't be read.
-TraceFormat trace_format(const std::filesystem::path& file);
+std::string_view trace_format(const std::filesystem::path& file);
 
 /// Reads traces of one format, a rank a file (of Nsight Systems: a rank a process). Throws UserError, with the file's
 /// name, on what can't be read, on two files of one rank, and on a step that a file lacks.
-ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, TraceFormat format,
+ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std::string_view format,
                             const StepChoice& choice, const TellImport& tell = {});
 
 /// From steps that have been recovered: joins their ranks, matches collectives, replays. `channels` is what

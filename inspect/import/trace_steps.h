@@ -27,10 +27,10 @@ void sort_steps(std::vector<MarkedStep>& steps);
 
 /// What a quick look at a file finds: all that has to be known before its events are read.
 struct TraceOutline {
-  std::string file;
+  std::string file = {};
   std::int64_t rank = -1, world = 0;
-  std::vector<ProcessGroup> groups;
-  std::vector<MarkedStep> steps;  // by begin
+  std::vector<ProcessGroup> groups = {};
+  std::vector<MarkedStep> steps = {};  // by begin
   std::int64_t events = 0, device_ops = 0;
   std::int64_t begin = 0;  // ranges are counted from here
 };

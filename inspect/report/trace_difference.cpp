@@ -131,10 +131,6 @@ StyledText styled_difference(const TraceDifference& difference, std::size_t most
   return text.add(names_text(difference.only_a, "a", most)).add(names_text(difference.only_b, "b", most));
 }
 
-std::string difference_text(const TraceDifference& difference, std::size_t most) {
-  return styled_difference(difference, most, std::nullopt).plain();
-}
-
 JsonObject difference_json(const TraceDifference& difference) {
   const auto list = [](const std::vector<ValueChange>& values) {
     JsonArray out;

@@ -29,9 +29,7 @@ struct TraceDifference {
 
 TraceDifference compare_recordings(const plan::Recording& a, const plan::Recording& b);
 
-/// With at most `most` tasks of each sort.
-std::string difference_text(const TraceDifference& difference, std::size_t most);
-/// The same for a terminal of `width` columns.
+/// For a terminal of `width` columns, with at most `most` tasks of each sort.
 StyledText styled_difference(const TraceDifference& difference, std::size_t most, std::optional<std::size_t> width);
 JsonObject difference_json(const TraceDifference& difference);
 

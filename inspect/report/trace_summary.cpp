@@ -177,10 +177,6 @@ StyledText styled_summary(const plan::Recording& recording, const TraceSummary& 
   return text;
 }
 
-std::string summary_text(const plan::Recording& recording, const TraceSummary& summary) {
-  return styled_summary(recording, summary, std::nullopt).plain();
-}
-
 JsonObject summary_json(const plan::Recording& recording, const TraceSummary& summary) {
   const auto kinds_json = [](const std::vector<KindTimes>& kinds) {
     JsonArray list;

@@ -51,8 +51,7 @@ struct TraceSummary {
 };
 TraceSummary summarize_trace(const plan::Recording& recording, bool all_steps, std::size_t stalls);
 
-std::string summary_text(const plan::Recording& recording, const TraceSummary& summary);
-/// The same for a terminal of `width` columns.
+/// For a terminal of `width` columns.
 StyledText styled_summary(const plan::Recording& recording, const TraceSummary& summary,
                           std::optional<std::size_t> width);
 JsonObject summary_json(const plan::Recording& recording, const TraceSummary& summary);

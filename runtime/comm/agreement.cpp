@@ -3,31 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include "base/error.h"
+#include "runtime/comm/of_ranks.h"
 
 namespace weft::comm {
-namespace {
-
-std::vector<std::string> gather(World& world, const std::string& own) {
-  std::vector<std::string> all;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  return all;
-}
-
-}  // namespace
 
 void expect_same(World& world, const std::vector<Fact>& facts, const Wording& wording) {
   std::string own;
   for (const Fact& fact : facts) own += fact.value + '\0';
   std::vector<std::vector<std::string>> all;
-  for (const std::string& text : gather(world, own)) {
+  for (const std::string& text : of_ranks(world, own)) {
     std::vector<std::string>& values = all.emplace_back();
     for (std::size_t at = 0; at < text.size(); at += values.back().size() + 1) values.emplace_back(text.c_str() + at);
   }
@@ -48,7 +35,7 @@ void act_together(World& world, const std::function<void()>& act) {
   } catch (const UserError& error) {
     refusal = error.what();
   }
-  const std::vector<std::string> all = gather(world, refusal);
+  const std::vector<std::string> all = of_ranks(world, refusal);
   const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
   if (first == all.end()) return;
   const bool alike = std::ranges::all_of(all, [&](const std::string& text) { return text == *first; });
@@ -69,7 +56,7 @@ std::string text_of_rank_0(World& world, const std::string& text) {
 }
 
 double number_of_rank_0(World& world, double number) {
-  return std::bit_cast<double>(world.all_gather(std::bit_cast<std::uint64_t>(number)).front());
+  return of_ranks(world, number).front();
 }
 
 }  // namespace weft::comm

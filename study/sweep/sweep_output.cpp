@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include "base/median.h"
+#include "base/text/parse_number.h"
 #include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_keys.h"
@@ -16,21 +16,13 @@
 namespace weft::study {
 namespace {
 
-template <class Number>
-std::optional<Number> parsed(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::optional<double> number_of(std::string_view text) {
-  return parsed<double>(text);
+  return number_in<double>(text);
 }
 
 /// A value of a key, in JSON a number where it is one.
 Cell key_cell(const std::string& value) {
-  if (const auto whole = parsed<std::int64_t>(value)) return {value, *whole};
+  if (const auto whole = number_in<std::int64_t>(value)) return {value, *whole};
   if (const auto number = number_of(value)) return {value, *number};
   return value;
 }

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string written = inspect::chrome_trace_json(recording);
   fuzz::require(inspect::parse_recording(written, "written.json") == recording,
                 "a trace that differs when it is read back");
-  fuzz::require(!inspect::summary_text(recording, inspect::summarize_trace(recording, true, 10)).empty(),
+  fuzz::require(!inspect::styled_summary(recording, inspect::summarize_trace(recording, true, 10), {}).plain().empty(),
                 "a summary of nothing");
   inspect::check_recording(recording);
   std::size_t bytes = 0;

@@ -48,7 +48,6 @@ TEST_F(GraphCommand, DrawsPartsOfTheGraph) {
   EXPECT_TRUE(has_parts(near, {"1 of ", " id=\"" + name(3) + "\""}));
   const std::string before = drawn("c.dot", {"--to", name(3), "--collapse", "none"});
   EXPECT_TRUE(has(before, " id=\"" + name(0) + "\""));
-  EXPECT_TRUE(has(drawn("d.dot", {"--depth", "2"}), "class=\"section\""));
 }
 
 TEST_F(GraphCommand, LargeGraphsAreLaidOutInBlocksAndItSaysSo) {
@@ -63,7 +62,6 @@ TEST_F(GraphCommand, RefusesWhatItCannotDraw) {
   expect_refused("graph", {"--from", "L9", "-o", "a.dot"}, {"--from", "L9"});
   expect_refused("graph", {"--layers", "1..5", "-o", "a.dot"}, {"--layers 1..5", "0 to 1"});
   expect_refused("graph", {"--collapse", "layers", "-o", "a.dot"}, {"--collapse"});
-  expect_refused("graph", {"--depth", "5", "-o", "a.dot"}, {"--depth"});
   expect_refused("graph", {"--hops", "-1", "-o", "a.dot"}, {"--hops"});
   expect_refused("graph", {"--critical-path", "-o", "a.json"}, {"JSON holds the whole graph"});
   expect_refused("graph", {"-o", "a.pdf"}, {".dot, .svg, .png, .html, .json"});

@@ -1,13 +1,14 @@
 #include "text/bpe/bpe_trainer.h"
 
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_pipeline.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <exception>
 #include <functional>
-#include <mutex>
 #include <queue>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -214,35 +215,25 @@ std::string tokenizer_json(const JsonObject& vocabulary, const JsonArray& merges
 }  // namespace
 
 WordCounts count_words(const std::function<std::optional<std::string>()>& next, const Lexer& lexer, int threads) {
-  std::mutex lock;
-  std::exception_ptr failure;
-  std::vector<WordTable> tables(static_cast<std::size_t>(threads));
-  const auto count = [&](WordTable& table) {
-    while (true) {
-      std::optional<std::string> text;
-      {
-        const std::lock_guard guard(lock);
-        if (failure) return;
-        try {
-          text = next();
-        } catch (...) {
-          failure = std::current_exception();
-        }
-      }
-      if (!text) return;
-      std::string storage;
-      count_into(table, valid_utf8(*text, storage), lexer);
-    }
+  tbb::enumerable_thread_specific<WordTable> tables;
+  const auto read = [&](tbb::flow_control& flow) {
+    std::optional<std::string> text = next();
+    if (!text) flow.stop();
+    return std::move(text).value_or("");
   };
-  {
-    std::vector<std::jthread> workers;
-    for (WordTable& table : tables) workers.emplace_back([&count, &table] { count(table); });
+  const auto count = [&](const std::string& text) {
+    std::string storage;
+    count_into(tables.local(), valid_utf8(text, storage), lexer);
+  };
+  const auto most = static_cast<std::size_t>(threads);
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, most);
+  tbb::parallel_pipeline(most * 2, tbb::make_filter<void, std::string>(tbb::filter_mode::serial_in_order, read) &
+                                       tbb::make_filter<std::string, void>(tbb::filter_mode::parallel, count));
+  WordTable all;
+  for (const WordTable& table : tables) {
+    for (const auto& [word, times] : table) all[word] += times;
   }
-  if (failure) std::rethrow_exception(failure);
-  for (std::size_t i = 1; i < tables.size(); ++i) {
-    for (const auto& [word, times] : tables[i]) tables[0][word] += times;
-  }
-  WordCounts counts(tables[0].begin(), tables[0].end());
+  WordCounts counts(all.begin(), all.end());
   std::ranges::sort(counts);
   return counts;
 }

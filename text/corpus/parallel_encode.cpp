@@ -1,13 +1,11 @@
 #include "text/corpus/parallel_encode.h"
 
-#include <algorithm>
-#include <condition_variable>
+#include <tbb/global_control.h>
+#include <tbb/parallel_pipeline.h>
+
 #include <cstddef>
-#include <deque>
 #include <exception>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,97 +19,38 @@ struct Batch {
   std::vector<std::size_t> ends;     // of each part's ids
   std::vector<EncodedPart> results;  // their ids are set when they are taken
   std::vector<std::int32_t> ids;
-  std::exception_ptr failure;
-  bool done = false;
+  std::exception_ptr failure;  // thrown when it is its turn, so that the first of several is told
 };
 
-/// Threads that encode batches in any order; the owner takes them in theirs.
-class Encoders {
- public:
-  explicit Encoders(const ParallelEncode& work) : work_(work) {
-    for (int i = 0; i < work.threads; ++i) threads_.emplace_back([this] { run(); });
-  }
-  ~Encoders() {
-    {
-      const std::lock_guard guard(lock_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  Encoders(const Encoders&) = delete;
-  Encoders& operator=(const Encoders&) = delete;
+/// `begin`: of the part's ids.
+void encode_piece(const ParallelEncode& work, const TextPiece& piece, std::size_t begin, std::vector<std::int32_t>& ids,
+                  EncodedPart& result) {
+  const std::size_t at = ids.size();
+  work.tokenizer.encode(piece.text, work.options, ids);
+  result.text_bytes += piece.text.size();
+  result.differs |= work.verify && work.tokenizer.decode(std::span(ids).subspan(at)) != piece.text;
+  if (const auto& end = work.tokenizer.facts().end; piece.ends && end) ids.push_back(*end);
+  if (!piece.learnt && ids.size() > at) result.ignored.push_back({at - begin, ids.size() - begin});
+}
 
-  void add(Batch* batch) {
-    {
-      const std::lock_guard guard(lock_);
-      waiting_.push_back(batch);
+void encode(const ParallelEncode& work, Batch& batch) {
+  for (TextPart& part : batch.parts) {
+    std::vector<TextPiece> pieces;
+    if (part.json) {
+      pieces = work.pieces(part);
+    } else {
+      pieces.push_back({.text = std::move(part.text)});
     }
-    changed_.notify_one();
+    part.text.clear();
+    EncodedPart& result = batch.results.emplace_back();
+    const std::size_t begin = batch.ids.size();
+    for (const TextPiece& piece : pieces) encode_piece(work, piece, begin, batch.ids, result);
+    batch.ends.push_back(batch.ids.size());
   }
-  void wait_for(const Batch& batch) {
-    std::unique_lock guard(lock_);
-    finished_.wait(guard, [&] { return batch.done; });
-  }
+}
 
- private:
-  void run() {
-    while (true) {
-      Batch* batch = nullptr;
-      {
-        std::unique_lock guard(lock_);
-        changed_.wait(guard, [&] { return stop_ || !waiting_.empty(); });
-        if (stop_) return;
-        batch = waiting_.front();
-        waiting_.pop_front();
-      }
-      try {
-        encode(*batch);
-      } catch (...) {
-        batch->failure = std::current_exception();
-      }
-      {
-        const std::lock_guard guard(lock_);
-        batch->done = true;
-      }
-      finished_.notify_one();
-    }
-  }
-  void encode(Batch& batch) const {
-    for (TextPart& part : batch.parts) {
-      std::vector<TextPiece> pieces;
-      if (part.json) {
-        pieces = work_.pieces(part);
-      } else {
-        pieces.push_back({.text = std::move(part.text)});
-      }
-      part.text.clear();
-      EncodedPart& result = batch.results.emplace_back();
-      const std::size_t begin = batch.ids.size();
-      for (const TextPiece& piece : pieces) encode(piece, begin, batch.ids, result);
-      batch.ends.push_back(batch.ids.size());
-    }
-  }
-  /// `begin`: of the part's ids.
-  void encode(const TextPiece& piece, std::size_t begin, std::vector<std::int32_t>& ids, EncodedPart& result) const {
-    const std::size_t at = ids.size();
-    work_.tokenizer.encode(piece.text, work_.options, ids);
-    result.text_bytes += piece.text.size();
-    result.differs |= work_.verify && work_.tokenizer.decode(std::span(ids).subspan(at)) != piece.text;
-    if (const auto& end = work_.tokenizer.facts().end; piece.ends && end) ids.push_back(*end);
-    if (!piece.learnt && ids.size() > at) result.ignored.push_back({at - begin, ids.size() - begin});
-  }
-
-  const ParallelEncode& work_;
-  std::mutex lock_;
-  std::condition_variable changed_, finished_;
-  std::deque<Batch*> waiting_;
-  bool stop_ = false;
-  std::vector<std::thread> threads_;  // last: they use the others
-};
-
-std::unique_ptr<Batch> next_batch(const ParallelEncode& work) {
-  auto batch = std::make_unique<Batch>();
+std::shared_ptr<Batch> next_batch(const ParallelEncode& work) {
+  auto batch = std::make_shared<Batch>();
   for (std::size_t bytes = 0; bytes < kBatchBytes;) {
     auto part = work.next();
     if (!part) break;
@@ -136,23 +75,27 @@ void take_batch(const ParallelEncode& work, Batch& batch) {
 }  // namespace
 
 void encode_in_order(const ParallelEncode& work) {
-  const std::size_t most = static_cast<std::size_t>(work.threads) * 2 + 1;
-  std::deque<std::unique_ptr<Batch>> batches;  // outlive the threads
-  Encoders encoders(work);
-  bool more = true;
-  while (more || !batches.empty()) {
-    while (more && batches.size() < most) {
-      auto batch = next_batch(work);
-      more = batch != nullptr;
-      if (!more) break;
-      encoders.add(batch.get());
-      batches.push_back(std::move(batch));
+  using Pointer = std::shared_ptr<Batch>;
+  using tbb::filter_mode;
+  const auto read = [&](tbb::flow_control& flow) {
+    Pointer batch = next_batch(work);
+    if (batch == nullptr) flow.stop();
+    return batch;
+  };
+  const auto encode_one = [&](Pointer batch) {
+    try {
+      encode(work, *batch);
+    } catch (...) {
+      batch->failure = std::current_exception();
     }
-    if (batches.empty()) break;
-    encoders.wait_for(*batches.front());
-    take_batch(work, *batches.front());
-    batches.pop_front();
-  }
+    return batch;
+  };
+  const auto take = [&](const Pointer& batch) { take_batch(work, *batch); };
+  const auto most = static_cast<std::size_t>(work.threads);
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, most);
+  tbb::parallel_pipeline(most * 2 + 1, tbb::make_filter<void, Pointer>(filter_mode::serial_in_order, read) &
+                                           tbb::make_filter<Pointer, Pointer>(filter_mode::parallel, encode_one) &
+                                           tbb::make_filter<Pointer, void>(filter_mode::serial_in_order, take));
 }
 
 }  // namespace weft::text

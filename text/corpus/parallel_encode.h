@@ -26,11 +26,11 @@ struct ParallelEncode {
   EncodeOptions options;
   int threads = 1;
   bool verify = false;  // decodes the ids again
-  /// The next part; nothing at the end. Called by the calling thread.
+  /// The next part; nothing at the end. Called by one thread at a time, as `take` is.
   std::function<std::optional<TextPart>()> next;
   /// The pieces of a line of JSON, each of which is encoded by itself. Called by several threads.
   std::function<std::vector<TextPiece>(const TextPart&)> pieces;
-  /// Takes the result of a part, whose text is gone, in the order of next(). Called by the calling thread.
+  /// Takes the result of a part, whose text is gone, in the order of next().
   std::function<void(const TextPart&, const EncodedPart&)> take;
 };
 

@@ -4,73 +4,51 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
-#include <string_view>
+#include <optional>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/input_file.h"
 
 namespace weft::text {
 namespace {
 
-using Json = nlohmann::json;
+const std::array<std::string, 3> kRoles = {"system", "user", "assistant"};
 
-constexpr const char* kPrompt = "prompt";
-constexpr const char* kCompletion = "completion";
-constexpr const char* kMessages = "messages";
-constexpr const char* kAssistant = "assistant";
-constexpr std::array<std::string_view, 3> kRoles = {"system", "user", kAssistant};
-constexpr const char* kMessageForm = R"({"role": "user", "content": "Hello"})";
-
-std::string as_utf8(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-/// A member of an object that is text; null: there is none.
-const std::string* text_member(const Json& object, const std::string& name) {
+/// A member that is text.
+std::optional<std::string> text_member(const DocumentValue& object, std::string_view name) {
   const auto found = object.find(name);
-  return found == object.end() || !found->is_string() ? nullptr : found->get_ptr<const std::string*>();
+  return found && found->is_text() ? std::optional(found->text()) : std::nullopt;
 }
 
-void add_message(const Json& message, const std::string& place, std::vector<TextPiece>& pieces) {
-  const std::string* role = message.is_object() ? text_member(message, "role") : nullptr;
-  const std::string* content = message.is_object() ? text_member(message, "content") : nullptr;
-  if (role == nullptr || content == nullptr) {
-    throw UserError(place + " has a message without a role or a content", kMessageForm, "give both as texts");
-  }
-  if (std::ranges::find(kRoles, *role) == kRoles.end()) {
-    throw UserError(fmt::format("{} has a message of the role {}", place, as_utf8(*role)),
-                    "the role system, user or assistant", "give the message one of these");
-  }
+void add_message(const DocumentValue& message, std::vector<TextPiece>& pieces) {
+  const std::string role = message["role"].name_of(kRoles), content = message["content"].text();
   // The text that is read before a content goes on from the line before.
   if (pieces.empty() || pieces.back().learnt) pieces.push_back({.text = "", .learnt = false});
-  pieces.back().text += fmt::format("<|{}|>\n", *role);
-  if (*role == kAssistant) {
-    pieces.push_back({.text = *content, .learnt = true, .ends = true});
+  pieces.back().text += fmt::format("<|{}|>\n", role);
+  if (role == "assistant") {
+    pieces.push_back({.text = content, .learnt = true, .ends = true});
     pieces.push_back({.text = "\n", .learnt = false});
   } else {
-    pieces.back().text += *content + "\n";
+    pieces.back().text += content + "\n";
   }
 }
 
-std::vector<TextPiece> conversation(const Json& messages, const std::string& place) {
+std::vector<TextPiece> conversation(const DocumentValue& messages) {
   std::vector<TextPiece> pieces;
-  if (messages.is_array()) {
-    for (const Json& message : messages) add_message(message, place, pieces);
-  }
+  for (const DocumentValue& message : messages.items()) add_message(message, pieces);
   if (std::ranges::none_of(pieces, &TextPiece::learnt)) {
-    throw UserError(fmt::format("{} has no message of the assistant", place), "one or more, which are learnt",
-                    "leave the line out");
+    messages.refuse("has no message of the assistant", "one or more, which are learnt; else leave the line out");
   }
   return pieces;
 }
 
-[[noreturn]] void refuse_line(const Json& line, const std::string& field, const std::string& place) {
+[[noreturn]] void refuse_line(const DocumentValue& line, const std::string& field) {
   std::vector<std::string> texts;
-  for (const auto& [key, value] : line.items()) {
-    if (value.is_string()) texts.push_back(as_utf8(key));
+  for (const auto& [key, value] : line.members()) {
+    if (value.is_text()) texts.push_back(fmt::format("\"{}\"", key));
   }
-  throw UserError(fmt::format("{} has no text \"{}\"", place, field),
+  throw UserError(fmt::format("{} has no text \"{}\"", line.place(), field),
                   texts.empty() ? "an object with a text" : "one of its texts: " + join(texts),
                   "--field with the name of the text");
 }
@@ -80,20 +58,17 @@ std::vector<TextPiece> conversation(const Json& messages, const std::string& pla
 std::vector<TextPiece> part_pieces(const TextPart& part, const std::vector<std::filesystem::path>& files,
                                    const std::string& field) {
   if (!part.json) return {{.text = part.text}};
-  const std::string place = fmt::format("{} line {}", in_quotes(files[part.file]), part.line);
-  const Json line = Json::parse(part.text, nullptr, false);
-  if (!line.is_object()) {
-    throw UserError(fmt::format("{} is no JSON object", place), "JSON lines: an object on each line",
-                    "give text files, whose names don't end in .jsonl, without --field");
-  }
-  if (const std::string* text = text_member(line, field)) return {{.text = *text}};
-  const std::string* prompt = text_member(line, kPrompt);
-  const std::string* completion = text_member(line, kCompletion);
-  if (prompt != nullptr && completion != nullptr) {
+  const Document document =
+      read_json(part.text, fmt::format("{} line {}", in_quotes(files[part.file]), part.line),
+                {.fix = "give JSON lines, an object on each; or text files, whose names don't end in .jsonl"});
+  const DocumentValue line = document.root();
+  if (const auto text = text_member(line, field)) return {{.text = *text}};
+  const auto prompt = text_member(line, "prompt"), completion = text_member(line, "completion");
+  if (prompt && completion) {
     return {{.text = *prompt, .learnt = false}, {.text = *completion, .learnt = true, .ends = true}};
   }
-  if (line.contains(kMessages)) return conversation(line[kMessages], place);
-  refuse_line(line, field, place);
+  if (const auto messages = line.find("messages")) return conversation(*messages);
+  refuse_line(line, field);
 }
 
 std::string part_text(const TextPart& part, const std::vector<std::filesystem::path>& files, const std::string& field) {

@@ -60,8 +60,6 @@ struct PreTokenizer {
   void operator()(std::string_view text, bool begins, const std::function<void(std::string_view word)>& take) const;
   /// The lexer if it alone cuts the text.
   const Lexer* only_lexer() const;
-  /// Whether the words of the parts of a text are those of the whole, where cut_after() cuts it.
-  bool may_cut_lines() const { return only_lexer() != nullptr; }
 };
 
 }  // namespace weft::text

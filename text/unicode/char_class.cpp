@@ -59,10 +59,6 @@ const std::uint8_t* class_table() {
   return table.get();
 }
 
-std::string_view unicode_version() {
-  return utf8proc_unicode_version();
-}
-
 bool is_word_character(std::uint32_t code) {
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
   return category == UTF8PROC_CATEGORY_PC || category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL ||

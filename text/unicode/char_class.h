@@ -21,12 +21,8 @@ enum CharClass : std::uint8_t {
 
 inline constexpr std::uint32_t kCodePoints = 0x110000;
 
-/// One byte for each code point, from the tables of utf8proc, whose version of Unicode unicode_version() tells. Made at
-/// the first call, in some milliseconds.
+/// One byte for each code point, from the tables of utf8proc. Made at the first call, in some milliseconds.
 const std::uint8_t* class_table();
-
-/// "15.0.0"
-std::string_view unicode_version();
 
 /// Whether \w has the character: a letter, mark, decimal digit or connector, as Unicode's Alphabetic comes close to.
 bool is_word_character(std::uint32_t code);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "inspect/formats/graph_file.h"
 #include "train/config/resolved_run.h"
 
@@ -17,15 +17,9 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kKeys = {"machine", "policy", "memory", "streams", "seed", "dtype"};
 
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
-
 std::size_t class_named(const graph::OpenGraph& graph, const std::string& wanted) {
   if (wanted.empty()) return 0;
-  const std::optional<std::int64_t> rank = number_in(wanted);
+  const std::optional<std::int64_t> rank = number_in<std::int64_t>(wanted);
   std::vector<std::string> known;
   for (std::size_t i = 0; i < graph.classes.size(); ++i) {
     const graph::OpenClass& one = graph.classes[i];

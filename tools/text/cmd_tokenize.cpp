@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -25,6 +24,7 @@
 #include "base/status_line.h"
 #include "base/text/hex.h"
 #include "base/text/json_object.h"
+#include "base/text/parse_number.h"
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "text/bpe/bpe_trainer.h"
@@ -100,9 +100,7 @@ text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_af
 /// A token by its text or its number.
 std::int32_t token_of(const std::string& word, const text::Tokenizer& tokenizer) {
   if (const auto id = tokenizer.token_id(word)) return *id;
-  std::int32_t id = -1;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-  if (error == std::errc() && end == word.data() + word.size() && tokenizer.token_text(id)) return id;
+  if (const auto id = number_in<std::int32_t>(word); id && tokenizer.token_text(*id)) return *id;
   throw UserError(fmt::format("--separator {}", word), "a token of the vocabulary, its id, or none",
                   "give a token such as '<|endoftext|>'");
 }

@@ -24,9 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModel = kModelFile;
-constexpr const char* kModelConfig = kModelConfigFile;
-constexpr const char* kOptimizer = kOptimizerFile;
 const std::string kTuning(execute::kGemmTuningFile);
 
 /// `path` itself, or the latest checkpoint if it is a run folder.
@@ -63,41 +60,19 @@ void verify_share(const fs::path& folder, const Manifest& manifest, const ReadSh
 
 SpaceCheck checkpoint_space(const fs::path& run_dir, const CheckpointInfo& info,
                             std::span<const ParameterState> parameters) {
-  // The manifest's length doesn't depend on the values of the checksums.
-  const std::string any_checksum = Crc32c().text();
-  Manifest manifest{info, {}, whole_shards(parameters)};
-  manifest.files[kModel] = {safetensors_bytes(weight_tensors(parameters)), any_checksum};
-  manifest.files[kModelConfig] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
-  manifest.files[kOptimizer] = {safetensors_bytes(whole_optimizer_tensors(parameters)), any_checksum};
-  if (!info.gemm_tuning.empty()) manifest.files[kTuning] = {info.gemm_tuning.size(), any_checksum};
-  for (const text::TokenizerFile& file : info.tokenizer)
-    manifest.files[file.name] = {file.content.size(), any_checksum};
-  std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
-  for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
-  return check_space(checkpoints_of(run_dir), sizes);
+  return check_space(checkpoints_of(run_dir), checkpoint_part_bytes(info, 0, parameters, RankHolds::everything));
 }
 
 fs::path save_checkpoint(const fs::path& run_dir, const CheckpointInfo& info,
                          std::span<const ParameterState> parameters, const Retention& retention) {
   const fs::path path = checkpoint_path(run_dir, info.step);
   remove_leftovers(checkpoints_of(run_dir));
-  refuse_non_finite(parameters, info.step);
   if (const SpaceCheck space = checkpoint_space(run_dir, info, parameters); !space.fits()) {
     throw RuntimeFault(fmt::format("checkpoint {} can't be written: it {}", in_quotes(path), space.text()));
   }
   DurableFolder folder(path);
-  Manifest manifest{info, {}, whole_shards(parameters)};
-  manifest.files[kOptimizer] = write_safetensors(folder.path() / kOptimizer, whole_optimizer_tensors(parameters));
-  manifest.files.merge(save_weights(folder.path(), info.model, parameters));
-  if (!info.gemm_tuning.empty()) manifest.files[kTuning] = write_durable(folder.path() / kTuning, info.gemm_tuning);
-  for (const text::TokenizerFile& file : info.tokenizer) {
-    manifest.files[file.name] = write_durable(folder.path() / file.name, file.content);
-  }
-  write_durable(folder.path() / kManifestFile, to_json(manifest));
-  folder.commit();
-  Log(LogTopic::checkpoint).info("{} written", in_quotes(path));
-  remove_superseded(run_dir, info.step, retention);
-  return path;
+  Manifest manifest = write_checkpoint_part(folder.path(), info, 0, parameters, RankHolds::everything);
+  return commit_checkpoint(folder, run_dir, {std::move(manifest)}, retention);
 }
 
 CheckpointInfo read_checkpoint_info(const fs::path& folder) {

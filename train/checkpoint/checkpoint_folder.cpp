@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 
 #include "base/error.h"
 #include "base/files/durable_folder.h"
 #include "base/files/mapped_file.h"
 #include "base/log.h"
+#include "base/text/parse_number.h"
 #include "train/checkpoint/manifest.h"
 
 namespace weft::train {
@@ -23,11 +23,8 @@ constexpr std::string_view kStepPrefix = "step_";
 std::optional<std::int64_t> step_of(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kStepPrefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto result = std::from_chars(name.data() + kStepPrefix.size(), end, step);
-  if (result.ec != std::errc() || result.ptr != end || step < 0) return std::nullopt;
-  return step;
+  const auto step = number_in<std::int64_t>(std::string_view(name).substr(kStepPrefix.size()));
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 }  // namespace

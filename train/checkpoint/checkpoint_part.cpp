@@ -100,35 +100,8 @@ void add_pieces(const ParameterState& parameter, const std::string& content, DTy
   }
 }
 
-/// The index in the parameter of element `index` of an array that holds [from, …) of the block.
-std::int64_t global_element(const ParameterState& parameter, std::int64_t from, std::int64_t index) {
-  if (parameter.shard == nullptr) return index;
-  for (const ops::ElementRun& run : parameter.shard->runs_within(from + index, from + index + 1)) return run.global;
-  return -1;
-}
-
-}  // namespace
-
-DType dtype_of(std::span<const ParameterState> parameters) {
-  return parameters.empty() ? DType::f32 : parameters.front().dtype;
-}
-
-bool holds_everything(std::span<const ParameterState> parameters) {
-  return holds_whole_parameters(parameters) && holds_whole_optimizer(parameters);
-}
-
-std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter) {
-  if (parameter.spec->frozen) return {};
-  std::vector<std::pair<std::string, const float*>> arrays = {{"m", parameter.m}, {"v", parameter.v}};
-  if (parameter.dtype == DType::bf16) arrays.emplace_back("master", parameter.master);
-  for (const auto& [content, array] : arrays) {
-    if (array == nullptr || parameter.data == nullptr) {
-      throw std::invalid_argument("checkpoint: " + parameter.spec->name + " has no array for " + content);
-    }
-  }
-  return arrays;
-}
-
+/// Tensors of optimizer.safetensors, and the shards of a checkpoint that one rank writes alone: whole tensors in
+/// Hugging Face's layout. They refer to `parameters`.
 std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters) {
   std::vector<TensorToWrite> tensors;
   for (const ParameterState& parameter : parameters) {
@@ -158,7 +131,60 @@ std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters
   return shards;
 }
 
+/// The small files of a checkpoint, by name.
+std::map<std::string, std::string> texts_of(const CheckpointInfo& info, DType dtype) {
+  std::map<std::string, std::string> texts = {{kModelConfigFile, hf_config_json(info.model, dtype)}};
+  if (!info.gemm_tuning.empty()) texts.emplace(execute::kGemmTuningFile, info.gemm_tuning);
+  for (const text::TokenizerFile& file : info.tokenizer) texts.emplace(file.name, file.content);
+  return texts;
+}
+
+/// The manifest of a rank's part, with a summary of each file by tensors(file) or text(name, content).
+template <class Tensors, class Text>
+Manifest manifest_of(const CheckpointInfo& info, int rank, std::span<const ParameterState> parameters, RankHolds holds,
+                     const Tensors& tensors, const Text& text) {
+  CheckpointPart part = checkpoint_part(rank, parameters, holds);
+  Manifest manifest{info, {}, std::move(part.shards)};
+  for (CheckpointPart::File& file : part.files) manifest.files[file.name] = tensors(file);
+  if (rank != 0) return manifest;
+  for (const auto& [name, content] : texts_of(info, dtype_of(parameters))) manifest.files[name] = text(name, content);
+  return manifest;
+}
+
+/// The index in the parameter of element `index` of an array that holds [from, …) of the block.
+std::int64_t global_element(const ParameterState& parameter, std::int64_t from, std::int64_t index) {
+  if (parameter.shard == nullptr) return index;
+  for (const ops::ElementRun& run : parameter.shard->runs_within(from + index, from + index + 1)) return run.global;
+  return -1;
+}
+
+}  // namespace
+
+DType dtype_of(std::span<const ParameterState> parameters) {
+  return parameters.empty() ? DType::f32 : parameters.front().dtype;
+}
+
+bool holds_everything(std::span<const ParameterState> parameters) {
+  return holds_whole_parameters(parameters) && holds_whole_optimizer(parameters);
+}
+
+std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter) {
+  if (parameter.spec->frozen) return {};
+  std::vector<std::pair<std::string, const float*>> arrays = {{"m", parameter.m}, {"v", parameter.v}};
+  if (parameter.dtype == DType::bf16) arrays.emplace_back("master", parameter.master);
+  for (const auto& [content, array] : arrays) {
+    if (array == nullptr || parameter.data == nullptr) {
+      throw std::invalid_argument("checkpoint: " + parameter.spec->name + " has no array for " + content);
+    }
+  }
+  return arrays;
+}
+
 CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters, RankHolds holds) {
+  if (holds == RankHolds::everything) {
+    return {{{kOptimizerFile, whole_optimizer_tensors(parameters)}, {kModelFile, weight_tensors(parameters)}},
+            whole_shards(parameters)};
+  }
   CheckpointPart part;
   CheckpointPart::File model{fmt::format("model-{:05}.safetensors", rank), {}};
   CheckpointPart::File optimizer{fmt::format("optimizer-{:05}.safetensors", rank), {}};
@@ -189,45 +215,26 @@ CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> paramet
 
 std::vector<std::uint64_t> checkpoint_part_bytes(const CheckpointInfo& info, int rank,
                                                  std::span<const ParameterState> parameters, RankHolds holds) {
-  CheckpointPart part = checkpoint_part(rank, parameters, holds);
-  Manifest manifest{info, {}, std::move(part.shards)};
-  const std::string any_checksum = Crc32c().text();
-  for (CheckpointPart::File& file : part.files) {
-    manifest.files[file.name] = {safetensors_bytes(std::move(file.tensors)), any_checksum};
-  }
-  if (rank == 0) {
-    manifest.files[kModelConfigFile] = {hf_config_json(info.model, dtype_of(parameters)).size(), any_checksum};
-    if (!info.gemm_tuning.empty())
-      manifest.files[std::string(execute::kGemmTuningFile)] = {info.gemm_tuning.size(), any_checksum};
-    for (const text::TokenizerFile& file : info.tokenizer) {
-      manifest.files[file.name] = {file.content.size(), any_checksum};
-    }
-  }
+  // The manifest's length doesn't depend on the values of the checksums.
+  const auto summary = [any_checksum = Crc32c().text()](std::uint64_t bytes) {
+    return FileSummary{bytes, any_checksum};
+  };
+  const Manifest manifest = manifest_of(
+      info, rank, parameters, holds,
+      [&](CheckpointPart::File& file) { return summary(safetensors_bytes(std::move(file.tensors))); },
+      [&](const std::string&, const std::string& content) { return summary(content.size()); });
   std::vector<std::uint64_t> sizes = {to_json(manifest).size()};
-  for (const auto& [name, summary] : manifest.files) sizes.push_back(summary.bytes);
+  for (const auto& [name, file] : manifest.files) sizes.push_back(file.bytes);
   return sizes;
 }
 
 Manifest write_checkpoint_part(const std::filesystem::path& folder, const CheckpointInfo& info, int rank,
                                std::span<const ParameterState> parameters, RankHolds holds) {
   refuse_non_finite(parameters, info.step);
-  CheckpointPart part = checkpoint_part(rank, parameters, holds);
-  Manifest manifest{info, {}, std::move(part.shards)};
-  for (CheckpointPart::File& file : part.files) {
-    manifest.files[file.name] = write_safetensors(folder / file.name, std::move(file.tensors));
-  }
-  if (rank == 0) {
-    manifest.files[kModelConfigFile] =
-        write_durable(folder / kModelConfigFile, hf_config_json(info.model, dtype_of(parameters)));
-    if (!info.gemm_tuning.empty()) {
-      manifest.files[std::string(execute::kGemmTuningFile)] =
-          write_durable(folder / execute::kGemmTuningFile, info.gemm_tuning);
-    }
-    for (const text::TokenizerFile& file : info.tokenizer) {
-      manifest.files[file.name] = write_durable(folder / file.name, file.content);
-    }
-  }
-  return manifest;
+  return manifest_of(
+      info, rank, parameters, holds,
+      [&](CheckpointPart::File& file) { return write_safetensors(folder / file.name, std::move(file.tensors)); },
+      [&](const std::string& name, const std::string& content) { return write_durable(folder / name, content); });
 }
 
 void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t step) {

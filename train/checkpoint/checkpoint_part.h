@@ -43,17 +43,14 @@ void for_each_stored_array(const ParameterState& parameter, const Visit& visit) 
   }
 }
 
-/// Tensors of optimizer.safetensors, and the shards of a checkpoint that one rank writes alone: whole tensors in
-/// Hugging Face's layout. They refer to `parameters`.
-std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters);
-std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters);
+/// Whether each rank has all parameters of the model, in whole or in part, or those of its pipeline stage alone; or one
+/// rank has everything, and writes the checkpoint alone.
+enum class RankHolds : std::uint8_t { every_parameter, own_stage, everything };
 
-/// Whether each rank has all parameters of the model, in whole or in part, or those of its pipeline stage alone.
-enum class RankHolds : std::uint8_t { every_parameter, own_stage };
-
-/// The files of a checkpoint that several ranks write; the rank whose (update) replica is 0 writes an element. Files
-/// are model-00003.safetensors and optimizer-00003.safetensors on rank 3; model.safetensors where rank 0 holds all
-/// parameters whole. A shard's layout is "out, in". The tensors refer to `parameters`.
+/// The files of a rank that writes alone are model.safetensors and optimizer.safetensors, with whole tensors in Hugging
+/// Face's layout. Of a checkpoint that several ranks write, the rank whose (update) replica is 0 writes an element;
+/// files are model-00003.safetensors and optimizer-00003.safetensors on rank 3; model.safetensors where rank 0 holds
+/// all parameters whole. A shard's layout is "out, in". The tensors refer to `parameters`.
 struct CheckpointPart {
   struct File {
     std::string name;

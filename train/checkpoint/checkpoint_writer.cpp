@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files/durable_folder.h"
 #include "base/files/mapped_file.h"
+#include "runtime/comm/of_ranks.h"
 #include "train/checkpoint/checkpoint_part.h"
 
 namespace weft::train {
@@ -67,11 +68,7 @@ SpaceCheck CheckpointWriter::space(const CheckpointInfo& info, std::span<const P
   }
   const std::vector<std::uint64_t> own = checkpoint_part_bytes(info, world_.rank(), parameters, holds_);
   std::vector<std::uint64_t> all;
-  for (const std::vector<std::byte>& bytes : world_.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    const std::size_t before = all.size();
-    all.resize(before + bytes.size() / sizeof(std::uint64_t));
-    std::memcpy(all.data() + before, bytes.data(), (all.size() - before) * sizeof(std::uint64_t));
-  }
+  for (const auto& of_rank : comm::of_ranks(world_, own)) all.insert(all.end(), of_rank.begin(), of_rank.end());
   return check_space(checkpoints_of(run_dir_), all);
 }
 
@@ -92,8 +89,7 @@ std::filesystem::path CheckpointWriter::begin_together(const CheckpointInfo& inf
 }
 
 void CheckpointWriter::end_together() {
-  const std::string text = to_json(*part_);
-  const auto all = world_.all_gather_bytes(std::as_bytes(std::span(text)));
+  const std::vector<std::string> all = comm::of_ranks(world_, to_json(*part_));
   together_ = false;
   part_.reset();
   if (world_.rank() != 0) return;
@@ -101,8 +97,7 @@ void CheckpointWriter::end_together() {
     const std::unique_ptr<DurableFolder> folder = std::move(folder_);  // removed with its content on a fault
     std::vector<Manifest> parts;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const std::string_view json(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
-      parts.push_back(parse_manifest(json, fmt::format("the manifest of rank {}", rank)));
+      parts.push_back(parse_manifest(all[rank], fmt::format("the manifest of rank {}", rank)));
     }
     return commit_checkpoint(*folder, run_dir_, std::move(parts), retention_);
   });

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/hash.h"
+#include "runtime/comm/of_ranks.h"
 
 namespace weft::train {
 namespace {
@@ -37,13 +37,9 @@ constexpr std::uint64_t kNotHeld = ~std::uint64_t{0};
 
 /// By rank, one number for each site of a parameter.
 std::vector<std::vector<std::uint64_t>> gather(comm::World& world, const std::vector<std::uint64_t>& own) {
-  std::vector<std::vector<std::uint64_t>> all;
+  std::vector<std::vector<std::uint64_t>> all = comm::of_ranks(world, own);
   std::size_t sites = 0;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    std::vector<std::uint64_t>& numbers = all.emplace_back(bytes.size() / sizeof(std::uint64_t));
-    std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint64_t));
-    sites = std::max(sites, numbers.size());
-  }
+  for (const auto& numbers : all) sites = std::max(sites, numbers.size());
   for (auto& numbers : all) numbers.resize(sites, kNotHeld);
   return all;
 }

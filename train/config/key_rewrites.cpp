@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/parse_number.h"
 #include "runtime/plan/rewrite.h"
 #include "train/config/config.h"
 
@@ -26,13 +26,12 @@ std::int64_t batch_split_of(std::string_view rewrite) {
   if (rewrite == kBatchSplit) return 2;
   if (!rewrite.starts_with(fmt::format("{}=", kBatchSplit))) return 0;
   const std::string_view digits = rewrite.substr(kBatchSplit.size() + 1);
-  std::int64_t pieces = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), pieces);
-  if (error != std::errc() || end != digits.data() + digits.size() || pieces < 2 || pieces > kMostPieces) {
+  const auto pieces = number_in<std::int64_t>(digits);
+  if (!pieces || *pieces < 2 || *pieces > kMostPieces) {
     throw UserError(fmt::format("rewrite \"{}\"", rewrite), "pieces of a micro-batch, from 2",
                     fmt::format("write {}=2", kBatchSplit));
   }
-  return pieces;
+  return *pieces;
 }
 
 void set_rewrites(RunConfig& config, std::string_view value, std::string_view where) {

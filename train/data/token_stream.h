@@ -51,8 +51,6 @@ class TokenStream {
   /// document; 0 for a document that begins before them. Only if has_documents().
   void document_starts(std::uint64_t begin, std::span<std::int32_t> out) const;
 
-  /// Whether there are tokens that aren't learnt.
-  bool has_ignored() const { return !ignored_.empty(); }
   /// Calls visit(begin, end) for each range of tokens within [begin, end) that aren't learnt.
   template <class Visit>
   void for_each_ignored(std::uint64_t begin, std::uint64_t end, Visit visit) const {

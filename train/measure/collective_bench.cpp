@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "base/overloaded.h"
 #include "graph/grid.h"
 #include "graph/task_signature.h"
+#include "runtime/comm/of_ranks.h"
 #include "runtime/execute/cpu/collective_probe.h"
 #include "runtime/execute/cpu/communicator_set.h"
 
@@ -39,8 +38,7 @@ class SignatureCounts {
     for (const graph::Task& task : graph.tasks()) ++own[graph::task_signature(graph, task)];
     std::string lines;
     for (const auto& [signature, count] : own) lines += fmt::format("{} {}\n", count, signature);
-    for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(lines))))
-      by_rank_.push_back(parsed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    for (const std::string& of_rank : comm::of_ranks(world, lines)) by_rank_.push_back(parsed(of_rank));
     for (const auto& counts : by_rank_) {
       for (const auto& [signature, count] : counts) mean_[signature] += static_cast<double>(count);
     }
@@ -231,10 +229,10 @@ class CollectiveBench {
   /// The greatest value on the ranks of a stage.
   double greatest_on(std::int64_t stage, double value) const {
     double greatest = 0;
-    const std::vector<std::uint64_t> all = world_.all_gather(std::bit_cast<std::uint64_t>(value));
+    const std::vector<double> all = comm::of_ranks(world_, value);
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (graph::coordinates_of(grid_, static_cast<std::int64_t>(rank)).pipe == stage)
-        greatest = std::max(greatest, std::bit_cast<double>(all[rank]));
+        greatest = std::max(greatest, all[rank]);
     }
     return greatest;
   }
@@ -353,11 +351,7 @@ class CollectiveBench {
     execute::CollectiveTimes own_known = known, own_found = found;
     own_known.slows_by = known.own_slows_by;
     own_found.slows_by = found.own_slows_by;
-    const double own = counts ? execute::slowdown_factor(own_known, own_found) : 1;
-    double greatest = 1;
-    for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(own)))
-      greatest = std::max(greatest, std::bit_cast<double>(bits));
-    return greatest;
+    return std::ranges::max(comm::of_ranks(world_, counts ? execute::slowdown_factor(own_known, own_found) : 1.0));
   }
 
   comm::World& world_;

@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <map>
-#include <span>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "graph/task_signature.h"
+#include "runtime/comm/of_ranks.h"
 #include "runtime/cost/profile_file.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
@@ -23,11 +23,9 @@ namespace {
 std::vector<cost::ProfileEntry> merged(comm::World& world, const std::vector<cost::ProfileEntry>& own) {
   cost::Profile profile;
   profile.entries = own;
-  const std::string text = cost::profile_json(profile);
   std::map<std::string, cost::ProfileEntry> all;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(text)))) {
-    const cost::Profile other =
-        cost::parse_profile({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "a rank's profile");
+  for (const std::string& text : comm::of_ranks(world, cost::profile_json(profile))) {
+    const cost::Profile other = cost::parse_profile(text, "a rank's profile");
     for (const cost::ProfileEntry& entry : other.entries) {
       cost::ProfileEntry& sum = all[entry.signature];
       sum.signature = entry.signature;
@@ -54,10 +52,8 @@ bool is_collective(const cost::ProfileEntry& entry) {
 }
 
 double mean_over_ranks(comm::World& world, double value) {
-  double sum = 0;
-  for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(value)))
-    sum += std::bit_cast<double>(bits);
-  return sum / world.size();
+  const std::vector<double> all = comm::of_ranks(world, value);
+  return std::accumulate(all.begin(), all.end(), 0.0) / world.size();
 }
 
 // The factor on computations by which a serial step of these costs takes as long as the measured step.

@@ -1,12 +1,12 @@
 #include "train/measure/rank_clock.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "base/median.h"
+#include "runtime/comm/of_ranks.h"
 
 namespace weft::train {
 namespace {
@@ -23,9 +23,8 @@ double since(Clock::time_point begin) {
 
 RankClock::Times RankClock::over_ranks(double value) {
   Times times;
-  const std::vector<std::uint64_t> all = world_.all_gather(std::bit_cast<std::uint64_t>(value));
-  for (const std::uint64_t bits : all) {
-    const auto of_rank = std::bit_cast<double>(bits);
+  const std::vector<double> all = comm::of_ranks(world_, value);
+  for (const double of_rank : all) {
     times.mean += of_rank / static_cast<double>(all.size());
     times.greatest = std::max(times.greatest, of_rank);
   }

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <map>
-#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "runtime/comm/mpi.h"
+#include "runtime/comm/of_ranks.h"
 #include "runtime/execute/device/devices.h"
 #include "train/config/config_table.h"
 #include "train/run/run_files.h"
@@ -33,11 +33,8 @@ std::string host_name() {
 /// "loom (ranks 0, 1), spindle (ranks 2, 3)".
 std::string hosts_text(comm::World& world) {
   std::map<std::string, std::vector<std::string>> ranks;
-  const std::string name = host_name();
   int rank = 0;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(name)))) {
-    ranks[{reinterpret_cast<const char*>(bytes.data()), bytes.size()}].push_back(fmt::format("{}", rank++));
-  }
+  for (const std::string& host : comm::of_ranks(world, host_name())) ranks[host].push_back(fmt::format("{}", rank++));
   std::vector<std::string> hosts;
   for (const auto& [host, numbers] : ranks) {
     hosts.push_back(fmt::format("{} (rank{} {})", host, numbers.size() == 1 ? "" : "s", join(numbers)));

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
+
+#include "runtime/comm/of_ranks.h"
 
 namespace weft::train {
 
@@ -14,7 +15,7 @@ RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place,
   RunDevices run;
   run.communicator = place.device.empty() ? world.name() : place.communicator;
   const std::vector<std::uint64_t> identities = world.all_gather(place.identity);
-  const auto names = world.all_gather_bytes(std::as_bytes(std::span(place.device)));
+  const std::vector<std::string> names = comm::of_ranks(world, place.device);
   if (place.device.empty()) return run;
   std::vector<std::uint64_t> found;
   for (std::size_t r = 0; r < names.size(); ++r) {
@@ -22,7 +23,7 @@ RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place,
     const auto index = static_cast<std::size_t>(known - found.begin());
     if (known == found.end()) {
       found.push_back(identities[r]);
-      run.devices.push_back({{reinterpret_cast<const char*>(names[r].data()), names[r].size()}, {}});
+      run.devices.push_back({names[r], {}});
     }
     run.devices[index].ranks.push_back(static_cast<int>(r));
   }

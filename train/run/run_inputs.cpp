@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
-#include <span>
 #include <string>
 #include <thread>
 
@@ -16,6 +14,7 @@
 #include "base/log.h"
 #include "base/status_line.h"
 #include "base/text/first_line.h"
+#include "runtime/comm/of_ranks.h"
 #include "text/byte_tokenizer.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/weights.h"
@@ -80,14 +79,10 @@ std::vector<comm::Fact> weight_facts(comm::World& world, const fs::path& weights
     own = piece_checksums(files, share);
   });
   const std::vector<std::uint64_t> identities = world.all_gather(file_identity(weights));
-  const auto all = world.all_gather_bytes(std::as_bytes(std::span(own)));
+  const std::vector<std::vector<std::uint32_t>> all = comm::of_ranks(world, own);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (identities[rank] != identities[static_cast<std::size_t>(world.rank())]) continue;
-    for (std::size_t i = 0; i < own.size() && (i + 1) * sizeof own[i] <= all[rank].size(); ++i) {
-      std::uint32_t checksum = 0;
-      std::memcpy(&checksum, &all[rank][i * sizeof checksum], sizeof checksum);
-      own[i] |= checksum;
-    }
+    for (std::size_t i = 0; i < std::min(own.size(), all[rank].size()); ++i) own[i] |= all[rank][i];
   }
   Fingerprint digest;
   std::uint64_t bytes = 0;

@@ -231,17 +231,6 @@ TEST(DumpDot, MicroBatchesAreSectionsAndCollapseWhereTheyAreTooMany) {
   EXPECT_LE(boxes(few), 15U);
 }
 
-TEST(DumpDot, DepthClosesSections) {
-  const graph::Graph graph = training(3, 2);
-  const auto at = [&](int depth) { return dump_dot(graph, {.collapse = Collapse::none, .depth = depth}); };
-  EXPECT_EQ(boxes(at(1)), 3U) << at(1);  // two micro-batches and the update
-  EXPECT_EQ(boxes(at(2)), 5U) << at(2);  // each with two phases
-  // Three layers a phase and the update's, the loads and the clip factor.
-  EXPECT_EQ(boxes(at(3)), 3U * 5 + 2 + 1) << at(3);
-  EXPECT_TRUE(contains(at(2), "class=\"section\""));
-  EXPECT_TRUE(contains(at(1), "label=\"micro-batch 1\\n")) << at(1);
-}
-
 TEST(DumpDot, OnlyChosenTasksAndTheirEdgesAreDrawn) {
   const graph::Graph graph = training(2, 1);
   DrawingOptions options;

@@ -12,7 +12,7 @@ namespace {
 
 Picture sample_picture() {
   Picture picture(100, 50);
-  picture.begin_group("a <b>", "the id", "gemm");
+  picture.begin_group("a <b>", "gemm");
   picture.rect(1, 2.5, 10, 20, {.fill = "#56B4E9", .stroke = "#222222", .width = 2.5, .round = 3});
   picture.end_group();
   const std::array<Point, 2> line = {{{0, 0}, {100, 50}}};
@@ -26,7 +26,7 @@ TEST(Picture, GoldenSvg) {
       sample_picture().svg(),
       R"GOLD(<svg xmlns="http://www.w3.org/2000/svg" width="100" height="50" viewBox="0 0 100 50" font-family="Helvetica, Arial, sans-serif" font-size="11">
 <rect width="100%" height="100%" fill="#ffffff"/>
-<g id="the id" class="gemm"><title>a &lt;b&gt;</title><rect x="1" y="2.5" width="10" height="20" rx="3" fill="#56B4E9" stroke="#222222" stroke-width="2.5"/>
+<g class="gemm"><title>a &lt;b&gt;</title><rect x="1" y="2.5" width="10" height="20" rx="3" fill="#56B4E9" stroke="#222222" stroke-width="2.5"/>
 </g>
 <polyline points="0,0 100,50" fill="none" stroke="#CC0000" stroke-dasharray="4 3"/>
 <text x="5" y="10" font-size="10" text-anchor="middle" font-weight="bold">x &amp; y</text>

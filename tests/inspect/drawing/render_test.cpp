@@ -77,6 +77,21 @@ TEST(RenderSvg, RefusesWhatWouldTakeMinutes) {
   std::string dot = "digraph {";
   for (std::size_t i = 0; i <= kMaxRenderNodes; ++i) dot += " n" + std::to_string(i);
   EXPECT_THROW(render_svg(dot + "}"), UserError);
+  EXPECT_NE(render_svg(dot + "}", GraphLayout::blocks).find(">n1000</text>"), std::string::npos);
+}
+
+TEST(RenderSvg, BlocksAreInTheOrderOfTheText) {
+  const std::string svg =
+      render_svg("digraph { subgraph cluster_a { a; b; c; d } subgraph cluster_b { e } e -> a }", GraphLayout::blocks);
+  const auto place = [&](const std::string& node) {
+    const std::size_t x = svg.find("x=\"", svg.rfind("<text", svg.find(">" + node + "</text>"))) + 3;
+    return std::pair(std::stod(svg.substr(x)), std::stod(svg.substr(svg.find("y=\"", x) + 3)));
+  };
+  EXPECT_EQ(place("a").second, place("b").second);
+  EXPECT_LT(place("a").first, place("b").first);
+  EXPECT_EQ(place("a").first, place("c").first);
+  EXPECT_LT(place("a").second, place("c").second);
+  EXPECT_LT(place("d").second, place("e").second);
 }
 
 TEST(RenderSvg, ThreadsTakeTurns) {

@@ -94,8 +94,8 @@ TEST(NsightFile, HoldsStepsOfEveryProcess) {
 
 TEST(NsightFile, IsImported) {
   const auto path = database_of("one.sqlite", kTables + process_rows(kPid, 0));
-  ASSERT_EQ(trace_format(path), TraceFormat::nsight);
-  const ImportedTrace imported = import_traces({path}, TraceFormat::nsight, {});
+  ASSERT_EQ(trace_format(path), "nsight");
+  const ImportedTrace imported = import_traces({path}, "nsight", {});
   graph::check(imported.graph);
   EXPECT_EQ(imported.graph.source, "nsight");
   EXPECT_EQ(imported.ranks.at(0).edges[static_cast<std::size_t>(graph::EdgeSource::synchronisation)], 1);

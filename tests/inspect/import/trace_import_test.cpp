@@ -71,7 +71,7 @@ TEST(TraceImport, JoinsRanks) {
 
 TEST(TraceImport, SaysWhoStandsInForAbsentRanks) {
   const auto file = written("one.json", rank_of_two(0, 8).text());
-  const ImportedTrace imported = import_traces({file}, TraceFormat::kineto, {.number = 1});
+  const ImportedTrace imported = import_traces({file}, "kineto", {.number = 1});
   EXPECT_EQ(imported.graph.world, 8);
   EXPECT_EQ(imported.absent_ranks, 7);
   EXPECT_EQ(imported.ranks[0].step, 1);
@@ -89,30 +89,30 @@ TEST(TraceImport, SaysWhoStandsInForAbsentRanks) {
 
 TEST(TraceImport, TakesARangeOfTime) {
   const auto file = written("range.json", rank_of_two(0, 8).text());
-  const ImportedTrace marked = import_traces({file}, TraceFormat::kineto, {.number = 1});
+  const ImportedTrace marked = import_traces({file}, "kineto", {.number = 1});
   // The second step begins 1 ms after the first, whose mark is the file's first event.
-  const ImportedTrace ranged = import_traces({file}, TraceFormat::kineto, {.range = TimeWindow{1'000'000, 2'000'000}});
+  const ImportedTrace ranged = import_traces({file}, "kineto", {.range = TimeWindow{1'000'000, 2'000'000}});
   EXPECT_FALSE(ranged.ranks[0].step.has_value());
   EXPECT_EQ(ranged.ranks[0].device_tasks, marked.ranks[0].device_tasks);
   EXPECT_EQ(ranged.ranks[0].edges[static_cast<std::size_t>(graph::EdgeSource::pairing)], 1);
   // It lasts from the first call to the end of the last one, and not as long as the range.
   EXPECT_EQ(ranged.ranks[0].recorded_ns, 430'000 - 10'000);
   EXPECT_NEAR(ranged.ranks[0].error_percent(), 0, 0.01);
-  const ImportedTrace first = import_traces({file}, TraceFormat::kineto, {.range = TimeWindow{0, 30'000}});
+  const ImportedTrace first = import_traces({file}, "kineto", {.range = TimeWindow{0, 30'000}});
   EXPECT_EQ(first.ranks[0].device_tasks, 1) << "the collective was launched after 40 us";
   EXPECT_TRUE(refuses(
       [&] {
-        import_traces({file}, TraceFormat::kineto, {.range = TimeWindow{9'000'000'000, 9'500'000'000}});
+        import_traces({file}, "kineto", {.range = TimeWindow{9'000'000'000, 9'500'000'000}});
       },
       {"range.json", "in this range", "--from-ms"}));
 }
 
 TEST(TraceImport, KnowsFormatsByTheirFirstBytes) {
-  EXPECT_EQ(trace_format(written("f", " \n{\"traceEvents\": []}")), TraceFormat::kineto);
-  EXPECT_EQ(trace_format(written("f", "[]")), TraceFormat::kineto);
-  EXPECT_EQ(trace_format(written("f", std::string("SQLite format 3\0", 16))), TraceFormat::nsight);
-  EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, "0.0.4").delimited())), TraceFormat::chakra);
-  EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, std::string(121, 'x')).delimited())), TraceFormat::chakra);
+  EXPECT_EQ(trace_format(written("f", " \n{\"traceEvents\": []}")), "kineto");
+  EXPECT_EQ(trace_format(written("f", "[]")), "kineto");
+  EXPECT_EQ(trace_format(written("f", std::string("SQLite format 3\0", 16))), "nsight");
+  EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, "0.0.4").delimited())), "chakra");
+  EXPECT_EQ(trace_format(written("f", ProtoMessage().text(1, std::string(121, 'x')).delimited())), "chakra");
   EXPECT_THROW(trace_format(::testing::TempDir() + "weft_import_missing"), UserError);
 }
 
@@ -140,12 +140,12 @@ TEST(TraceImport, RefusesFilesThatDontBelongTogether) {
   const auto a = written("same.json", rank_of_two(0, 2).text()), b = written("again.json", rank_of_two(0, 2).text());
   const auto refusal = [](const auto& read) { return testing::message_of<UserError>(read); };
   EXPECT_TRUE(has_parts(refusal([&] {
-                          import_traces({a, b}, TraceFormat::kineto, {});
+                          import_traces({a, b}, "kineto", {});
                         }),
                         {"same.json", "again.json", "both of rank 0"}));
   EXPECT_TRUE(
-      has_parts(refusal([&] { import_traces({a}, TraceFormat::kineto, {.number = 9}); }), {"same.json", "no step 9"}));
-  EXPECT_TRUE(has_parts(refusal([&] { import_traces({a}, TraceFormat::chakra, {.number = 9}); }), {"mark no steps"}));
+      has_parts(refusal([&] { import_traces({a}, "kineto", {.number = 9}); }), {"same.json", "no step 9"}));
+  EXPECT_TRUE(has_parts(refusal([&] { import_traces({a}, "chakra", {.number = 9}); }), {"mark no steps"}));
 }
 
 }  // namespace

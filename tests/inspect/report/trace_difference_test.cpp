@@ -45,7 +45,7 @@ TEST(TraceDifference, NamesWhatBecameSlowerInMostSteps) {
   EXPECT_EQ(difference.sums.at(0).change(), 10'000);  // the step
   EXPECT_EQ(difference.sums.at(3).name, "exposed");
   EXPECT_EQ(difference.sums.at(3).change(), 10'000);
-  const std::string text = difference_text(difference, 1);
+  const std::string text = styled_difference(difference, 1, {}).plain();
   EXPECT_TRUE(has_parts(text, {"b: policy other", "+40.0 %"}));
   EXPECT_EQ(text.find("mb0.L1.a"), std::string::npos) << text;
   EXPECT_EQ(nlohmann::json::parse(difference_json(difference).text())["tasks"][0]["b_ns"], 35'000);
@@ -58,7 +58,7 @@ TEST(TraceDifference, NamesTasksOfOneOnly) {
   const TraceDifference difference = compare_recordings(a, b);
   EXPECT_EQ(difference.only_a, std::vector<std::string>{"b"});
   EXPECT_EQ(difference.only_b, std::vector<std::string>{"split.0"});
-  EXPECT_NE(difference_text(difference, 5).find("1 tasks are only in b:\n  split.0"), std::string::npos);
+  EXPECT_NE(styled_difference(difference, 5, {}).plain().find("1 tasks are only in b:\n  split.0"), std::string::npos);
 }
 
 }  // namespace

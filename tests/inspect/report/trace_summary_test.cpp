@@ -68,7 +68,7 @@ TEST(TraceSummary, StallsNameTheDependencyThatEndedLast) {
 TEST(TraceSummary, TextAndJsonSayTheSame) {
   const plan::Recording recording = two_steps();
   const TraceSummary summary = summarize_trace(recording, false, 10);
-  const std::string text = summary_text(recording, summary);
+  const std::string text = styled_summary(recording, summary, {}).plain();
   EXPECT_TRUE(has_parts(
       text, {"rank 1, step 7: 0.100 ms", "of which exposed 0.030 ms; 45.5 % overlapped; idle 0.000 ms",
              "compute0 60.0 %", "all_reduce", "compute0: c waited for r on data", "compute1: b has no dependencies"}));

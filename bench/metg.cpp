@@ -67,7 +67,7 @@ std::shared_ptr<const graph::Graph> graph_of(const Stencil& stencil) {
 plan::Order split_in_the_middle(const graph::Graph& graph, const Stencil& stencil) {
   plan::Order order;
   order.streams = plan::streams_of(graph, kThreads);
-  order.reasons = {plan::parse_reason("half of the columns each")};
+  order.reasons = {{.text = "half of the columns each"}};
   const std::uint32_t middle = stencil.width / 2;
   for (std::uint32_t step = 0; step < stencil.steps; ++step) {
     const std::size_t first = std::size_t{step} * stencil.width;

@@ -7,7 +7,8 @@
 
 namespace weft::policy {
 
-FilePolicy::FilePolicy(const std::string& path) : path_(path), file_(plan::read_plan_file(path)) {
+FilePolicy::FilePolicy(const std::string& path, plan::ReasonTables tables)
+    : path_(path), tables_(tables), file_(plan::read_plan_file(path)) {
   for (const plan::PlanFile::PlacedTask& placed : file_.sequence) tasks_.insert(placed.task);
 }
 
@@ -26,7 +27,7 @@ std::vector<plan::Rewrite> FilePolicy::rewrites(const graph::Graph& graph, const
 
 plan::Order FilePolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   if (!concerns(graph)) return program_order(graph, options);
-  return plan::order_of(file_, graph, path_);
+  return plan::order_of(file_, graph, path_, tables_);
 }
 
 bool FilePolicy::concerns(const graph::Graph& graph) const {

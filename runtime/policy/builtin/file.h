@@ -14,8 +14,8 @@ namespace weft::policy {
 /// other graphs than the training step) are ordered as by `program`.
 class FilePolicy final : public OneClassPolicy {
  public:
-  /// Throws UserError like read_plan_file().
-  explicit FilePolicy(const std::string& path);
+  /// `tables`: of the reasons that the file may have. Throws UserError like read_plan_file().
+  FilePolicy(const std::string& path, plan::ReasonTables tables);
 
   std::string name() const override { return "file:" + path_; }
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
@@ -29,6 +29,7 @@ class FilePolicy final : public OneClassPolicy {
   bool has_the_tasks(const graph::Graph& graph) const;
 
   std::string path_;
+  plan::ReasonTables tables_;
   plan::PlanFile file_;
   std::unordered_set<std::string> tasks_;
 };

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "runtime/plan/plan.h"
-#include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
@@ -104,7 +103,7 @@ plan::Order LibraryCall::order_to_simulate(const weft2_order& order) const {
   std::copy_n(order.sequence, answer.sequence.size(), answer.sequence.begin());
   std::copy_n(order.streams, answer.streams.size(), answer.streams.begin());
   answer.edges = edges_of(order);
-  return order_of_answer(path_, graph_, streams_, answer, {plan::Reason{.kind = plan::ReasonKind::not_given}});
+  return order_of_answer(path_, graph_, streams_, answer, {plan::Reason{.table = &kLibraryReasons}});
 }
 
 void LibraryCall::simulate_into(const weft2_order& orders, weft2_simulation& result) const {
@@ -131,7 +130,7 @@ void LibraryCall::schedule_into(const double* priorities, weft2_order& order, do
   if (!scheduler_) scheduler_.emplace(graph_, costs_, options_);
   const double step = scheduler_->run(of_tasks);
   if (step_ns != nullptr) *step_ns = step;
-  const plan::Order made = scheduler_->order({.kind = plan::ReasonKind::not_given});
+  const plan::Order made = scheduler_->order();
   for (std::size_t i = 0; i < made.sequence.size(); ++i) {
     order.sequence[i] = made.sequence[i].task.value;
     order.streams[i] = made.sequence[i].stream.value;
@@ -178,7 +177,7 @@ std::uint32_t LibraryCall::add_reason(void* context, const char* text, std::uint
     call.too_many_ = true;
     return 0;
   }
-  call.reasons_.push_back(plan::parse_reason(for_memory != 0 ? std::string(plan::kForMemory) + text : text));
+  call.reasons_.push_back({.text = for_memory != 0 ? std::string(plan::kForMemory) + text : text});
   return static_cast<std::uint32_t>(call.reasons_.size() - 1);
 }
 

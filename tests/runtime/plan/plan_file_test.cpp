@@ -70,7 +70,7 @@ TEST(PlanFile, IsReadBackAsItWasWritten) {
     const Plan plan = make_plan(graph, testing::order_of(policy, *graph, options), policy.name());
     const PlanFile file = plan_file_of(plan, parse_rewrites("bucket=64;reshard"));
     EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file);
-    const Plan again = make_plan(graph, order_of(file, *graph, "plan.json"), "again");
+    const Plan again = make_plan(graph, order_of(file, *graph, "plan.json", {}), "again");
     EXPECT_EQ(again.fingerprint, plan.fingerprint);
     EXPECT_EQ(again.sequence, plan.sequence);
   }
@@ -117,7 +117,7 @@ TEST(PlanFile, AnotherGraphIsRefusedByItsFirstDifference) {
   const auto refuse = [&](const auto& change, const std::string& part) {
     PlanFile file = toy_file();
     change(file);
-    expect_refusal([&] { order_of(file, *graph, "plan.json"); }, part);
+    expect_refusal([&] { order_of(file, *graph, "plan.json", {}); }, part);
   };
   refuse([](PlanFile& f) { f.sequence[2].task = "other"; }, "task 'other' of the file is not in this graph");
   refuse([](PlanFile& f) { f.sequence.pop_back(); }, "task 'c' of this graph is not in the file");

@@ -57,8 +57,7 @@ plan::Order follow(const graph::Graph& graph, const TaskDag& dag, std::size_t in
   constexpr std::int64_t kMostAhead = 32;
   plan::Order order;
   order.streams = plan::streams_of(graph, 2);
-  order.reasons = {plan::parse_reason("after its last predecessor"),
-                   plan::parse_reason("on the stream with less work")};
+  order.reasons = {{.text = "after its last predecessor"}, {.text = "on the stream with less work"}};
   std::vector<std::size_t> stream_of;
   std::int64_t ahead = 0;  // tasks that stream 0 has more than stream 1
   for (std::size_t task = 0; task < dag.size(); ++task) {

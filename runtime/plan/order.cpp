@@ -1,14 +1,16 @@
 #include "runtime/plan/order.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 
 namespace weft::plan {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x33464557;  // "WEF3" in memory: the format's version is its last digit
+constexpr std::uint32_t kMagic = 0x34464557;  // "WEF4" in memory: the format's version is its last digit
 
 class Writer {
  public:
@@ -18,7 +20,7 @@ class Writer {
     bytes_.insert(bytes_.end(), first, first + sizeof value);
   }
   void put_size(std::size_t size) { put(static_cast<std::uint32_t>(size)); }
-  void put(const std::string& text) {
+  void put_text(std::string_view text) {
     put_size(text.size());
     const auto* first = reinterpret_cast<const std::byte*>(text.data());
     bytes_.insert(bytes_.end(), first, first + text.size());
@@ -87,33 +89,44 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-constexpr std::size_t kLeastReason = 2;  // bytes
+constexpr std::size_t kLeastReason = 8;  // bytes
 
-// Only data that the kind has take bytes.
+// The name of the table, "" for a text. Only data that the reason's text has take bytes.
 void put_reason(Writer& out, const Reason& reason) {
-  out.put(static_cast<std::uint8_t>(reason.kind));
-  if (has_priority(reason.kind)) out.put(static_cast<std::uint8_t>(reason.priority));
-  const ReasonData data = data_of(reason.kind, reason.priority);
-  for (std::size_t i = 0; i < data.numbers; ++i) out.put(reason.numbers[i]);
-  for (std::size_t i = 0; i < data.ns; ++i) out.put(reason.ns[i]);
-  if (reason.kind == ReasonKind::other) out.put(reason.text);
+  out.put_text(reason.table == nullptr ? std::string_view() : reason.table->name);
+  if (reason.table == nullptr) {
+    out.put_text(reason.text);
+  } else {
+    out.put(reason.code);
+    const ReasonData data = data_of(reason);
+    for (std::size_t i = 0; i < data.numbers; ++i) out.put(reason.numbers[i]);
+    for (std::size_t i = 0; i < data.ns; ++i) out.put(reason.ns[i]);
+  }
   out.put(static_cast<std::uint8_t>(reason.selection.has_value()));
   if (!reason.selection) return;
-  out.put(reason.selection->order);
+  out.put_text(reason.selection->order);
   out.put(reason.selection->orders);
   out.put(reason.selection->memory_limit);
   out.put(static_cast<std::uint8_t>(reason.selection->keeps_limit));
   out.put(reason.selection->makespan_ns);
-  out.put(reason.selection->rewrites);
+  out.put_text(reason.selection->rewrites);
 }
 
-Reason get_reason(Reader& in) {
-  Reason reason{.kind = in.get_enum(ReasonKind::other, "kind of reason")};
-  if (has_priority(reason.kind)) reason.priority = in.get_enum(Priority::annealed, "priority");
-  const ReasonData data = data_of(reason.kind, reason.priority);
+Reason get_coded(Reader& in, const std::string& name, ReasonTables tables) {
+  const auto table = std::ranges::find(tables, name, &ReasonTable::name);
+  if (table == tables.end()) Reader::fail("unknown table of reasons");
+  Reason reason{.table = *table, .code = in.get<std::uint16_t>()};
+  if (reason.code >= reason.table->texts.size()) Reader::fail("unknown code of a reason");
+  const ReasonData data = data_of(reason);
   for (std::size_t i = 0; i < data.numbers; ++i) reason.numbers[i] = in.get<std::uint64_t>();
   for (std::size_t i = 0; i < data.ns; ++i) reason.ns[i] = in.get_ns();
-  if (reason.kind == ReasonKind::other) reason.text = in.get_text();
+  if (!data_of(reason).has_words) Reader::fail("unknown word of a reason");
+  return reason;
+}
+
+Reason get_reason(Reader& in, ReasonTables tables) {
+  const std::string table = in.get_text();
+  Reason reason = table.empty() ? Reason{.text = in.get_text()} : get_coded(in, table, tables);
   if (in.get_enum(std::uint8_t{1}, "mark of a selection") == 0) return reason;
   Selection& selection = reason.selection.emplace();
   selection.order = in.get_text();
@@ -132,7 +145,7 @@ std::vector<std::byte> encode(const Order& order) {
   out.put(kMagic);
   out.put_size(order.streams.size());
   for (const Stream& stream : order.streams) {
-    out.put(stream.name);
+    out.put_text(stream.name);
     out.put(static_cast<std::uint8_t>(stream.compute));
     out.put(static_cast<std::uint8_t>(stream.channel));
   }
@@ -156,7 +169,7 @@ std::vector<std::byte> encode(const Order& order) {
   return std::move(out).take();
 }
 
-Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph) {
+Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph, ReasonTables tables) {
   Reader in(bytes);
   if (in.get<std::uint32_t>() != kMagic) Reader::fail("the bytes aren't an order of this version");
   Order order;
@@ -166,7 +179,7 @@ Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph) 
     stream.compute = in.get_enum(std::uint8_t{1}, "kind of stream") != 0;
     stream.channel = in.get_enum(graph::Channel::receive_next, "channel");
   }
-  for (std::size_t left = in.get_count(kLeastReason); left > 0; --left) order.reasons.push_back(get_reason(in));
+  for (std::size_t left = in.get_count(kLeastReason); left > 0; --left) order.reasons.push_back(get_reason(in, tables));
   order.sequence.resize(in.get_count(12));
   for (Placement& placement : order.sequence) {
     placement.task = graph::TaskId(std::size_t{in.get_index(graph.tasks().size(), "task")});

@@ -34,8 +34,8 @@ struct Order {
 std::vector<std::byte> encode(const Order& order);
 
 /// Decodes the order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, name a task,
-/// stream, tensor or reason that doesn't exist in `graph` or in the order, or hold an unknown kind of reason.
+/// stream, tensor or reason that doesn't exist in `graph` or in the order, or hold a reason that isn't in `tables`.
 /// make_plan() checks the rest.
-Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph);
+Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph, ReasonTables tables);
 
 }  // namespace weft::plan

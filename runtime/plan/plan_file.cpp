@@ -231,7 +231,7 @@ PlanFile read_plan_file(const std::filesystem::path& path) {
                          path.string());
 }
 
-Order order_of(const FiledPlan& file, const graph::Graph& graph, const std::string& name) {
+Order order_of(const FiledPlan& file, const graph::Graph& graph, const std::string& name, ReasonTables tables) {
   const auto find = [&](const std::string& task) {
     const graph::TaskId id = graph.find_task(task);
     if (!id.valid()) refuse_order(name, fmt::format("task '{}' of the file is not in this graph", task));
@@ -239,7 +239,7 @@ Order order_of(const FiledPlan& file, const graph::Graph& graph, const std::stri
   };
   Order order;
   order.streams = file.streams;
-  for (const std::string& reason : file.reasons) order.reasons.push_back(parse_reason(reason));
+  for (const std::string& reason : file.reasons) order.reasons.push_back(parse_reason(reason, tables));
   std::vector<bool> placed(graph.tasks().size(), false);
   std::vector<graph::TaskId> sequence;
   for (const FiledPlan::PlacedTask& entry : file.sequence) {

@@ -60,7 +60,7 @@ PlanFile read_plan_file(const std::filesystem::path& path);
 
 /// A class's order for a graph with exactly its tasks. Throws UserError naming the first violation: a task that
 /// only the file or only the graph has, a task on a stream that can't run it, or an order that contradicts an edge of
-/// the graph.
-Order order_of(const FiledPlan& file, const graph::Graph& graph, const std::string& name);
+/// the graph. Texts that `tables` make are read as their reasons.
+Order order_of(const FiledPlan& file, const graph::Graph& graph, const std::string& name, ReasonTables tables);
 
 }  // namespace weft::plan

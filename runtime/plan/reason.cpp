@@ -15,128 +15,51 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-// In a pattern {} is the next number, {MiB} the next number, as bytes, and {ms} the next of `ns`.
-struct KindText {
-  ReasonKind kind;
-  std::string_view pattern;
-};
-
-constexpr KindText kKinds[] = {
-    {ReasonKind::program_order, "program order"},
-    {ReasonKind::in_place, "issued in place, waited for where its result is used"},
-    {ReasonKind::weight_gradient, "weight gradient: off the chain of input gradients"},
-    {ReasonKind::bias_gradient, "bias gradient: off the chain of input gradients"},
-    {ReasonKind::embedding_gradient, "embedding gradient: off the chain of input gradients"},
-    {ReasonKind::gathered_no_earlier, "gathered no earlier than {} layers ahead of its use"},
-    {ReasonKind::blocking, "blocking: no computation runs while a collective does"},
-    {ReasonKind::drawn, "drawn from the ready tasks with seed {}"},
-    {ReasonKind::axonn_blocking, "blocking: the next task waits for it"},
-    {ReasonKind::axonn_reduced, "oar: waited for after the same layer's weight gradient"},
-    {ReasonKind::axonn_scattered, "ors: waited for at the end of the backward pass"},
-    {ReasonKind::axonn_gathered_next,
-     "oag: issued when the weight gathered before it is used first, waited for by its own reader"},
-    {ReasonKind::axonn_gathered,
-     "oag: issued when the weight {} gathers before it is used first, waited for by its own reader"},
-    {ReasonKind::axonn_data, "data axis: after the backward pass, blocking"},
-    {ReasonKind::bucket, "bucket {} of {} ({} gradients, {MiB} MiB): issued when its last is ready"},
-    {ReasonKind::gathered_ahead, "gathered ahead: {} layers in the forward, {} in the backward pass"},
-    {ReasonKind::gathered_after, "gathered {} layers ahead, after that layer's gradients"},
-    {ReasonKind::limiter, "limiter: at most {} layers are gathered and not passed yet"},
-    {ReasonKind::reduced_after, "gradient reduced after the rest of the backward pass"},
-    {ReasonKind::issued_after_input, "raised: issued as soon as its input is there"},
-    {ReasonKind::issued_in_turn, "issued after the computations that come before it"},
-    {ReasonKind::hides_before, "reordered: {ms} ms that hide {ms} ms of the collective before it"},
-    {ReasonKind::prefetched, "prefetched as far as memory allows: {} of {} bytes in flight"},
-    {ReasonKind::reordered, "its place in the best order of a window of {} tasks or more"},
-    {ReasonKind::only_ready, "the only task of its stream that could start"},
-    {ReasonKind::held_for_memory, "held back until memory was free: the forecast was above the limit"},
-    {ReasonKind::above_memory_limit, "above the memory limit: nothing fits, and this comes first in the program"},
-    {ReasonKind::best_ready, "the ready task with "},
-    {ReasonKind::tied_ready, "first in program order of the ready tasks that tie on "},
-    {ReasonKind::rule_memory, "memory: above half of the limit, it leaves the fewest bytes alive"},
-    {ReasonKind::rule_release, "release: it completes the inputs of the longest collectives"},
-    {ReasonKind::rule_near, "near: the shortest path to the next collective starts with it"},
-    {ReasonKind::rule_communication, "communication: a path from it has the most communication"},
-    {ReasonKind::rule_hide, "hide: its time is closest to the remaining time of the running collectives"},
-    {ReasonKind::rule_critical, "critical: the longest path to the end of the step leads through it"},
-    {ReasonKind::rule_unlock, "unlock: it makes the most tasks ready"},
-    {ReasonKind::rule_consumer, "consumer: its result is read earliest in program order"},
-    {ReasonKind::rule_less_memory, "less-memory: it leaves the fewest bytes alive"},
-    {ReasonKind::rule_program, "program: all other rules tie, and it comes first in program order"},
-    {ReasonKind::not_given, "the library gives no reason"},
-};
-
-// The second part of the texts of best_ready and tied_ready.
-constexpr std::string_view kPriorities[] = {
-    "the longest path to the end of the step",
-    "the largest priority, found in {} moves from critical-path with sweeps ({ms} → {ms} ms)",
-    "the largest priority, found by sweeps",
-    "the earliest start in the policy's own order",
-    "the largest priority, found in {} moves",
-};
-
 constexpr std::string_view kAfter = " after ";  // between the order and the rewrites that were chosen for memory
-constexpr std::string_view kShortest = " (the shortest of {} orders, {ms} ms): ";
-constexpr std::string_view kLeastMemory =
-    " (no order keeps the limit of {} bytes; of {} this one takes the least, {ms} ms): ";
-constexpr std::string_view kKeepsLimit = " (keeps the limit of {} bytes; the shortest of {} that do, {ms} ms): ";
 
-static_assert(std::size(kKinds) == static_cast<std::size_t>(ReasonKind::other));
-static_assert([] {
-  for (std::size_t i = 0; i < std::size(kKinds); ++i) {
-    if (kKinds[i].kind != static_cast<ReasonKind>(i)) return false;
-  }
-  return true;
-}());
-static_assert(std::size(kPriorities) == static_cast<std::size_t>(Priority::annealed) + 1);
-
-struct Pattern {
-  std::string_view first, second;
+enum SelectionCode : std::uint16_t { kShortest, kLeastMemory, kKeepsLimit };
+constexpr ReasonText kSelectionTexts[] = {
+    {" (the shortest of {} orders, {ms} ms): "},
+    {" (no order keeps the limit of {} bytes; of {} this one takes the least, {ms} ms): "},
+    {" (keeps the limit of {} bytes; the shortest of {} that do, {ms} ms): "},
 };
+constexpr ReasonTable kSelections{"selection", kSelectionTexts};
 
-Pattern pattern_of(ReasonKind kind, Priority priority) {
-  if (kind == ReasonKind::other) return {};
-  return {kKinds[static_cast<std::size_t>(kind)].pattern,
-          has_priority(kind) ? kPriorities[static_cast<std::size_t>(priority)] : std::string_view()};
+std::string_view pattern_of(const Reason& reason) {
+  return reason.table == nullptr ? std::string_view() : reason.table->texts[reason.code].pattern;
 }
 
-/// The numbers of a pattern, in order.
-struct Values {
-  std::array<std::uint64_t, 4> numbers = {};
-  std::array<double, 2> ns = {};
-  ReasonData used = {};
-};
-
-/// Calls literal(text) and number(placeholder) for the parts of a pattern in turn, until a call returns false.
-template <class Literal, class Number>
-bool walk(std::string_view pattern, const Literal& literal, const Number& number) {
-  while (!pattern.empty()) {
+/// Calls literal(text), number(placeholder, value) and time(ns) for the parts of the reason's pattern in turn, until a
+/// call returns false. `R`: Reason or const Reason.
+template <class R, class Literal, class Number, class Time>
+bool walk(R& reason, const Literal& literal, const Number& number, const Time& time) {
+  std::size_t numbers = 0, times = 0;
+  for (std::string_view pattern = pattern_of(reason); !pattern.empty();) {
     const std::size_t open = std::min(pattern.find('{'), pattern.size());
     if (open > 0 && !literal(pattern.substr(0, open))) return false;
     pattern.remove_prefix(open);
     if (pattern.empty()) break;
-    const std::size_t close = pattern.find('}');
-    if (!number(pattern.substr(1, close - 1))) return false;
-    pattern.remove_prefix(close + 1);
+    const std::string_view placeholder = pattern.substr(1, pattern.find('}') - 1);
+    pattern.remove_prefix(placeholder.size() + 2);
+    const bool goes_on = placeholder == "policy" ? literal(reason.table->name)
+                         : placeholder == "ms"   ? time(reason.ns[times++])
+                                                 : number(placeholder, reason.numbers[numbers++]);
+    if (!goes_on) return false;
   }
   return true;
 }
 
-void append(std::string& text, std::string_view pattern, Values& values) {
-  const auto literal = [&](std::string_view part) {
+void append(std::string& text, const Reason& reason) {
+  const auto add = [&](std::string_view part) {
     text += part;
     return true;
   };
-  const auto number = [&](std::string_view placeholder) {
-    if (placeholder == "ms") {
-      text += fmt::format("{:.3f}", values.ns[values.used.ns++] / 1e6);
-      return true;
-    }
-    const std::uint64_t value = values.numbers[values.used.numbers++];
-    text += placeholder == "MiB" ? fmt::format("{:.2f}", static_cast<double>(value) / kMiB) : fmt::format("{}", value);
-    return true;
+  const auto number = [&](std::string_view placeholder, std::uint64_t value) {
+    if (placeholder == "word") return add(reason.table->words[value]);
+    return add(placeholder == "MiB" ? fmt::format("{:.2f}", static_cast<double>(value) / kMiB)
+                                    : fmt::format("{}", value));
   };
-  walk(pattern, literal, number);
+  walk(reason, add, number, [&](double ns) { return add(fmt::format("{:.3f}", ns / 1e6)); });
 }
 
 template <class Number>
@@ -148,40 +71,50 @@ bool take(std::string_view& text, Number& value) {
   return error == std::errc();
 }
 
-/// Removes a text that `pattern` makes from the front of `text`; false if the front is another text.
-bool take(std::string_view& text, std::string_view pattern, Values& values) {
+/// The longest of the words that the text begins with.
+bool take_word(std::string_view& text, std::span<const std::string_view> words, std::uint64_t& index) {
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].size() <= longest || !text.starts_with(words[i])) continue;
+    longest = words[i].size();
+    index = i;
+  }
+  text.remove_prefix(longest);
+  return longest > 0;
+}
+
+/// Removes a text that the reason's pattern makes from the front of `text`, and sets the reason's numbers; false if the
+/// front is another text.
+bool take(std::string_view& text, Reason& reason) {
   const auto literal = [&](std::string_view part) {
     if (!text.starts_with(part)) return false;
     text.remove_prefix(part.size());
     return true;
   };
-  const auto number = [&](std::string_view placeholder) {
-    if (placeholder.empty()) return take(text, values.numbers[values.used.numbers++]);
-    double value = 0;
-    if (!take(text, value) || value > 1e9) return false;
-    if (placeholder == "ms") {
-      values.ns[values.used.ns++] = value * 1e6;
-    } else {
-      values.numbers[values.used.numbers++] = static_cast<std::uint64_t>(std::llround(value * kMiB));
-    }
+  const auto number = [&](std::string_view placeholder, std::uint64_t& value) {
+    if (placeholder == "word") return take_word(text, reason.table->words, value);
+    if (placeholder.empty()) return take(text, value);
+    double mebibytes = 0;
+    if (!take(text, mebibytes) || mebibytes > 1e9) return false;
+    value = static_cast<std::uint64_t>(std::llround(mebibytes * kMiB));
     return true;
   };
-  return walk(pattern, literal, number);
+  return walk(reason, literal, number, [&](double& ns) {
+    if (!take(text, ns) || ns > 1e9) return false;
+    ns *= 1e6;
+    return true;
+  });
 }
 
-Reason parse_unselected(std::string_view text) {
-  for (const KindText& each : kKinds) {
-    for (std::size_t p = 0; p < (has_priority(each.kind) ? std::size(kPriorities) : 1); ++p) {
-      const auto priority = static_cast<Priority>(p);
-      const Pattern pattern = pattern_of(each.kind, priority);
+Reason parse_unselected(std::string_view text, ReasonTables tables) {
+  for (const ReasonTable* table : tables) {
+    for (std::size_t code = 0; code < table->texts.size(); ++code) {
       std::string_view rest = text;
-      Values values;
-      if (!take(rest, pattern.first, values) || !take(rest, pattern.second, values) || !rest.empty()) continue;
-      Reason reason{.kind = each.kind, .priority = priority, .numbers = values.numbers, .ns = values.ns};
-      if (to_string(reason) == text) return reason;
+      Reason reason{.table = table, .code = static_cast<std::uint16_t>(code)};
+      if (take(rest, reason) && rest.empty() && to_string(reason) == text) return reason;
     }
   }
-  return {.kind = ReasonKind::other, .text = std::string(text)};
+  return {.text = std::string(text)};
 }
 
 bool are_rewrites(std::string_view text) {
@@ -204,17 +137,17 @@ void name_order(Selection& selection, std::string_view name) {
 
 /// Removes the words about a selection from the front of `text`; returns nullopt if there are none.
 std::optional<Selection> take_selection(std::string_view& text) {
-  for (const std::string_view pattern : {kShortest, kLeastMemory, kKeepsLimit}) {
-    const std::size_t name = text.find(pattern.substr(0, pattern.find('{')));
+  for (const std::uint16_t code : {kShortest, kLeastMemory, kKeepsLimit}) {
+    Reason words{.table = &kSelections, .code = code};
+    const std::size_t name = text.find(pattern_of(words).substr(0, pattern_of(words).find('{')));
     if (name == std::string_view::npos) continue;
     std::string_view rest = text.substr(name);
-    Values values;
-    if (!take(rest, pattern, values)) continue;
-    Selection selection{.makespan_ns = values.ns[0]};
+    if (!take(rest, words)) continue;
+    Selection selection{.makespan_ns = words.ns[0]};
     name_order(selection, text.substr(0, name));
-    if (pattern != kShortest) selection.memory_limit = values.numbers[0];
-    selection.keeps_limit = pattern == kKeepsLimit;
-    selection.orders = values.numbers[pattern == kShortest ? 0 : 1];
+    if (code != kShortest) selection.memory_limit = words.numbers[0];
+    selection.keeps_limit = code == kKeepsLimit;
+    selection.orders = words.numbers[code == kShortest ? 0 : 1];
     text = rest;
     return selection;
   }
@@ -224,10 +157,12 @@ std::optional<Selection> take_selection(std::string_view& text) {
 void append(std::string& text, const Selection& selection) {
   text += selection.order;
   if (!selection.rewrites.empty()) text.append(kAfter).append(selection.rewrites);
-  Values values{.numbers = {selection.orders}, .ns = {selection.makespan_ns}};
-  if (selection.memory_limit == 0) return append(text, kShortest, values);
-  values.numbers = {selection.memory_limit, selection.orders};
-  append(text, selection.keeps_limit ? kKeepsLimit : kLeastMemory, values);
+  Reason words{.table = &kSelections, .numbers = {selection.orders}, .ns = {selection.makespan_ns}};
+  if (selection.memory_limit > 0) {
+    words.code = selection.keeps_limit ? kKeepsLimit : kLeastMemory;
+    words.numbers = {selection.memory_limit, selection.orders};
+  }
+  append(text, words);
 }
 
 }  // namespace
@@ -239,56 +174,37 @@ const Selection* selection_of(std::span<const Reason> reasons) {
   return nullptr;
 }
 
-bool has_priority(ReasonKind kind) {
-  return kind == ReasonKind::best_ready || kind == ReasonKind::tied_ready;
-}
-
-ReasonData data_of(ReasonKind kind, Priority priority) {
+ReasonData data_of(const Reason& reason) {
   ReasonData data;
-  const auto literal = [](std::string_view) { return true; };
-  const auto number = [&](std::string_view placeholder) {
-    ++(placeholder == "ms" ? data.ns : data.numbers);
-    return true;
+  const auto number = [&](std::string_view placeholder, std::uint64_t value) {
+    data.has_words &= placeholder != "word" || value < reason.table->words.size();
+    return ++data.numbers > 0;
   };
-  const Pattern pattern = pattern_of(kind, priority);
-  walk(pattern.first, literal, number);
-  walk(pattern.second, literal, number);
+  walk(
+      reason, [](std::string_view) { return true; }, number, [&](double) { return ++data.ns > 0; });
   return data;
 }
 
 bool is_for_memory(const Reason& reason) {
-  switch (reason.kind) {
-    case ReasonKind::limiter:
-    case ReasonKind::held_for_memory:
-    case ReasonKind::above_memory_limit:
-    case ReasonKind::rule_memory:
-    case ReasonKind::rule_less_memory:
-      return true;
-    case ReasonKind::other:
-      return reason.text.starts_with(kForMemory);
-    default:
-      return false;
-  }
+  if (reason.table == nullptr) return reason.text.starts_with(kForMemory);
+  return reason.table->texts[reason.code].for_memory;
 }
 
 std::string to_string(const Reason& reason) {
   std::string text;
   if (reason.selection) append(text, *reason.selection);
-  Values values{.numbers = reason.numbers, .ns = reason.ns};
-  const Pattern pattern = pattern_of(reason.kind, reason.priority);
-  append(text, pattern.first, values);
-  append(text, pattern.second, values);
+  append(text, reason);
   return text + reason.text;
 }
 
-Reason parse_reason(std::string_view text) {
+Reason parse_reason(std::string_view text, ReasonTables tables) {
   std::string_view rest = text;
   if (std::optional<Selection> selection = take_selection(rest)) {
-    Reason reason = parse_unselected(rest);
+    Reason reason = parse_unselected(rest, tables);
     reason.selection = std::move(selection);
     if (to_string(reason) == text) return reason;
   }
-  return parse_unselected(text);
+  return parse_unselected(text, tables);
 }
 
 }  // namespace weft::plan

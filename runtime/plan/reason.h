@@ -1,4 +1,4 @@
-// A policy's reason for a task's position: a kind with its data, and its text.
+// A policy's reason for a task's position: a code and numbers, of which the policy's own table makes a text.
 #pragma once
 
 #include <array>
@@ -11,69 +11,24 @@
 
 namespace weft::plan {
 
-/// The comments name the data of a kind after "numbers:".
-enum class ReasonKind : std::uint8_t {
-  // program order, and changes to it by hand-written policies
-  program_order,
-  in_place,         // a collective that is waited for where its result is used
-  weight_gradient,  // off the chain of input gradients, like gradients of biases and embeddings
-  bias_gradient,
-  embedding_gradient,
-  gathered_no_earlier,  // numbers: layers ahead of its use
-  blocking,             // serial: no computation runs meanwhile
-  drawn,                // numbers: the seed
-  // axonn
-  axonn_blocking,       // the next task waits for it
-  axonn_reduced,        // oar: waited for after the weight gradient
-  axonn_scattered,      // ors: waited for at the end of the backward pass
-  axonn_gathered_next,  // oag: issued when the weight gathered before it is used
-  axonn_gathered,       // oag; numbers: gathers ahead
-  axonn_data,           // the data axis, after the backward pass
-  // ddp-bucket
-  bucket,  // numbers: its index, number of buckets, its gradients, its bytes
-  // fsdp
-  gathered_ahead,  // numbers: layers in the forward, in the backward pass
-  gathered_after,  // after the gradients of an earlier layer; numbers: layers ahead
-  limiter,         // numbers: layers that may be gathered and not done yet
-  reduced_after,   // a gradient, after the rest of the backward pass
-  // inductor
-  issued_after_input,  // raise
-  issued_in_turn,      // after the computations that come before it in the order
-  hides_before,  // reorder: a computation moved to hide the collective before it; ns: its cost, what was left to hide
-  // deepcompile
-  prefetched,  // numbers: bytes in flight beside it, of all that may be
-  // exact
-  reordered,  // numbers: tasks of a window
-  // list schedules
-  only_ready,          // no other task of its stream could start
-  held_for_memory,     // the forecast was above the limit
-  above_memory_limit,  // no task fits, and it comes first in the program
-  best_ready,          // by Reason::priority, which has the numbers
-  tied_ready,          // first in program order of the tasks that tie on the priority
-  // the rule of lhs that decided
-  rule_memory,
-  rule_release,
-  rule_near,
-  rule_communication,
-  rule_hide,
-  rule_critical,
-  rule_unlock,
-  rule_consumer,
-  rule_less_memory,
-  rule_program,
-  // texts from outside
-  not_given,  // a shared library gave no reason
-  other,      // Reason::text, from a shared library or an edited plan file
+/// What a code means. In the pattern {} stands for the next of Reason::numbers, {MiB} for the next as bytes, {word} for
+/// the word of the table that the next is the index of, {ms} for the next of Reason::ns, and {policy} for the table's
+/// name.
+struct ReasonText {
+  std::string_view pattern;
+  bool for_memory = false;  // the task was delayed or preferred to keep a memory limit
 };
 
-/// The priority by which a list schedule chooses among ready tasks; the largest value comes first.
-enum class Priority : std::uint8_t {
-  longest_path,            // to the end of the step
-  annealed_critical_path,  // numbers: moves; ns: the makespan before and after them
-  swept,
-  as_ordered,  // the start of the task in an order that takes too much memory
-  annealed,    // numbers: moves
+/// The reasons of a policy, or of code that policies share. It stands in that code's own file, and outlives all
+/// reasons.
+struct ReasonTable {
+  std::string_view name;
+  std::span<const ReasonText> texts;  // by code
+  std::span<const std::string_view> words = {};
 };
+
+/// Tables with different names.
+using ReasonTables = std::span<const ReasonTable* const>;
 
 /// The choice of this order among several, by a portfolio or to keep a memory limit.
 struct Selection {
@@ -86,11 +41,11 @@ struct Selection {
   friend bool operator==(const Selection&, const Selection&) = default;
 };
 
-/// Data that a kind doesn't have keep their defaults.
+/// A code of a table, with its data. Data that its text doesn't have keep their defaults.
 struct Reason {
-  ReasonKind kind = ReasonKind::program_order;
-  Priority priority = Priority::longest_path;
-  std::array<std::uint64_t, 4> numbers = {};
+  const ReasonTable* table = nullptr;  // null: `text`, from a shared library or an edited plan file
+  std::uint16_t code = 0;
+  std::array<std::uint64_t, 5> numbers = {};
   std::array<double, 2> ns = {};
   std::string text = {};
   std::optional<Selection> selection = {};
@@ -100,14 +55,12 @@ struct Reason {
 /// The first selection of an order's reasons, which all have the same; null if they have none.
 const Selection* selection_of(std::span<const Reason> reasons);
 
-/// The number of `numbers` and `ns` that a kind has.
+/// The number of `numbers` and `ns` in a reason's text, and whether the table has the words that they stand for.
 struct ReasonData {
   std::size_t numbers = 0, ns = 0;
+  bool has_words = true;
 };
-ReasonData data_of(ReasonKind kind, Priority priority);
-
-/// Does the kind belong to a list schedule, and so have a priority?
-bool has_priority(ReasonKind kind);
+ReasonData data_of(const Reason& reason);
 
 /// What texts from outside begin with if the task was delayed or preferred to keep a memory limit.
 inline constexpr std::string_view kForMemory = "for memory: ";
@@ -118,7 +71,8 @@ bool is_for_memory(const Reason& reason);
 /// The text in plans, traces and drawings: "limiter: at most 2 layers are gathered and not passed yet".
 std::string to_string(const Reason& reason);
 
-/// The reason that to_string() turns into `text`, else one of kind `other`. Times and bytes are as exact as the text.
-Reason parse_reason(std::string_view text);
+/// The reason of one of the tables that to_string() turns into `text`, else `text` itself. Times and bytes are as exact
+/// as the text.
+Reason parse_reason(std::string_view text, ReasonTables tables);
 
 }  // namespace weft::plan

@@ -55,7 +55,7 @@ void move_tasks(const Remedy& remedy, const graph::Graph& from, const graph::Gra
     throw UserError(fmt::format("remedy {} contradicts the others that were chosen: {}", remedy.number, why),
                     "remedies that can be had together", kFewer);
   }
-  order.reasons.push_back({.kind = plan::ReasonKind::other, .text = fmt::format("weft explain: {}", remedy.what)});
+  order.reasons.push_back({.text = fmt::format("weft explain: {}", remedy.what)});
   for (plan::Placement& placement : order.sequence) {
     const bool moves_it = std::ranges::any_of(
         moves, [&](const OrderMove& move) { return move.task == placement.task && move.kind != MoveKind::detach; });
@@ -104,8 +104,8 @@ AppliedRemedies apply_remedies(const Problem& problem, const Report& report, con
 
   // The plan that counts is the one that a reader of the file makes.
   const plan::PlanFile read = plan::parse_plan_file(plan::to_json(applied.file), "the plan");
-  const plan::Plan replayed =
-      plan::make_plan(base.first().plan->graph, plan::order_of(read.front(), base.first().graph(), "the plan"), policy);
+  const plan::Plan replayed = plan::make_plan(
+      base.first().plan->graph, plan::order_of(read.front(), base.first().graph(), "the plan", {}), policy);
   const plan::Plan* const replayed_plan = &replayed;
   SimulationOptions options = simulation_options(problem);
   options.traced_ranks = 1;

@@ -7,6 +7,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/order.h"
 #include "runtime/plan/plan.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/runtime/random_graph.h"
 
@@ -16,7 +17,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));
   plan::Order order;
   try {
-    order = plan::decode_order(bytes, *graph);
+    order = plan::decode_order(bytes, *graph, policy::reason_tables());
   } catch (const std::runtime_error&) {
     return 0;
   }

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/plan_difference.h"
 #include "runtime/plan/plan_file.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/runtime/random_graph.h"
 
@@ -17,7 +18,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
                 "a plan that differs when it is read back");
   fuzz::require(plan::describe_difference(file, again).empty(), "a plan that differs from itself");
   plan::Order order;
-  if (!fuzz::accepted([&] { order = plan::order_of(file.front(), *graph, "plan.json"); })) return 0;
+  if (!fuzz::accepted([&] { order = plan::order_of(file.front(), *graph, "plan.json", policy::reason_tables()); }))
+    return 0;
   plan::make_plan(graph, order, "fuzz");  // its own checks find no error any more
   return 0;
 }

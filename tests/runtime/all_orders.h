@@ -39,7 +39,7 @@ template <class Value>
 double least_of_all_orders(const graph::Graph& graph, const Value& value) {
   plan::Order order;
   order.streams = plan::streams_of(graph, 1);
-  order.reasons = {plan::parse_reason("")};
+  order.reasons = {{.text = ""}};
   double least = std::numeric_limits<double>::infinity();
   for_each_sequence(graph, [&](std::span<const graph::TaskId> sequence) {
     order.sequence.clear();

@@ -298,7 +298,7 @@ inline plan::Order order_of_units(const graph::Graph& graph, const std::vector<P
   };
   plan::Order order;
   order.streams = plan::streams_of(graph, 1);
-  order.reasons = {plan::parse_reason("as the test says")};
+  order.reasons = {{.text = "as the test says"}};
   std::map<std::tuple<char, std::int32_t, std::int32_t>, std::vector<graph::TaskId>> by_unit;
   std::vector<graph::TaskId> rest;
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/policy.h"
+#include "runtime/policy/scheduling/arrangement.h"
 #include "tests/runtime/order_of.h"
 
 namespace weft::testing {
@@ -102,7 +103,7 @@ class RandomPolicy final : public policy::OneClassPolicy {
     policy::PolicyOptions seeded = options;
     seeded.seed = seed_;
     plan::Order order = testing::order_of(weft::policy::RandomPolicy(), graph, seeded);
-    order.reasons.push_back({.kind = plan::ReasonKind::in_place});
+    order.reasons.push_back({.table = &policy::kProgramReasons, .code = policy::kInPlace});
     for (plan::Placement& placement : order.sequence) {
       if (graph::channel_of(graph.task(placement.task).operation) != nullptr) placement.reason = 1;
     }

@@ -45,7 +45,7 @@ inline plan::Order order_of(const graph::Graph& graph, int compute_streams,
                             const std::vector<std::pair<std::string, std::string>>& tasks) {
   plan::Order order;
   order.streams = plan::streams_of(graph, compute_streams);
-  order.reasons = {plan::parse_reason("as the test says")};
+  order.reasons = {{.text = "as the test says"}};
   for (const auto& [task, stream_name] : tasks) {
     std::size_t stream = 0;
     while (stream < order.streams.size() && order.streams[stream].name != stream_name) ++stream;

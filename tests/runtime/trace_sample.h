@@ -29,7 +29,7 @@ inline plan::Plan sample_plan() {
   plan::Plan plan;
   plan.graph = std::make_shared<const graph::Graph>(std::move(builder).build());
   plan.policy = "by <hand>";
-  plan.reasons = {plan::parse_reason(""), plan::parse_reason("as early as possible")};
+  plan.reasons = {{.text = ""}, {.text = "as early as possible"}};
   const plan::StreamId first(0), data(2);
   plan.sequence = {a, b, r, c, s};
   plan.position = {{first, 0}, {plan::StreamId(1), 0}, {data, 0}, {first, 1}, {data, 1}};

@@ -100,12 +100,11 @@ std::uint64_t compiled_fingerprint(RunConfig config) {
 
 void expect_one_stage(const RunConfig& config) {
   if (config.grid.pipe == 1) return;
-  throw UserError(
-      fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
-      "one stage: this command orders and simulates the graph of one rank",
-      "weft train, plan, simulate, compare, report, explain, timeline, memory, profile and graph take "
-      "pipelines; or a grid "
-      "without pipe");
+  throw UserError(fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
+                  "one stage: this command orders and simulates the graph of one rank",
+                  "weft train, plan, simulate, compare, report, explain, timeline, memory, profile and graph take "
+                  "pipelines; or a grid "
+                  "without pipe");
 }
 
 simulate::Problem planning_problem(const ResolvedRun& run) {

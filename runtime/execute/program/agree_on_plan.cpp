@@ -19,6 +19,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
 #include "runtime/plan/order.h"
+#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 
 namespace weft::execute {
@@ -184,7 +185,7 @@ PlansOfRank0 plans_of_rank_0(const ClassesOfRanks& classes, const std::vector<st
     if (k == own_class) {
       const auto rewritten = plan::rewrite(own, plan::parse_rewrites(text_of(rewrites)), options.weight_layouts);
       plans.own = std::make_shared<plan::Plan>(
-          plan::make_plan(rewritten, plan::decode_order(order, *rewritten), policy.name()));
+          plan::make_plan(rewritten, plan::decode_order(order, *rewritten, policy::reason_tables()), policy.name()));
       if (world.rank() == 0) plans.all.push_back(plans.own);
     } else if (world.rank() == 0) {
       plans.all.push_back(

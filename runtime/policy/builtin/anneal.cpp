@@ -174,8 +174,8 @@ std::vector<plan::Order> AnnealPolicy::orders(graph::Classes classes, const Poli
   const SearchEffort effort = search_effort(iterations_, kUsualIterations, lists.tasks().size());
   const Annealed found = search(*forward, *backward, {&swept.priority, 1}, effort, seed_.value_or(options.seed), fits);
   forward->run(found.priority);
-  return forward->orders({.kind = plan::ReasonKind::best_ready,
-                          .priority = plan::Priority::annealed_critical_path,
+  return forward->orders({.table = &kReasons,
+                          .code = kBest,
                           .numbers = {static_cast<std::uint64_t>(effort.moves)},
                           .ns = {found.first, found.best}});
 }

@@ -56,6 +56,14 @@ Annealed search(ListScheduler& forward, ListScheduler& backward, std::span<const
 /// (pipeline/chunks_parameter.h).
 class AnnealPolicy final : public Policy {
  public:
+  enum Code : std::uint16_t { kBest, kTies };
+  static constexpr plan::ReasonText kTexts[] = {
+      {"the ready task with the largest priority, found in {} moves from critical-path with sweeps ({ms} → {ms} ms)"},
+      {"first in program order of the ready tasks that tie on the largest priority, found in {} moves from "
+       "critical-path with sweeps ({ms} → {ms} ms)"},
+  };
+  static constexpr plan::ReasonTable kReasons{"anneal", kTexts};
+
   AnnealPolicy() = default;
   explicit AnnealPolicy(PolicyParameters& parameters);
   std::string name() const override { return "anneal"; }

@@ -13,9 +13,6 @@
 namespace weft::policy {
 namespace {
 
-/// Indices into the order's reasons.
-enum Why : std::uint32_t { kProgramOrder, kBlocking, kBehindGradients, kBehindBackward, kGatheredAhead, kDataLast };
-
 bool uses_channel(const graph::Task& task, graph::Channel channel) {
   const graph::Channel* own = graph::channel_of(task.operation);
   return own != nullptr && *own == channel;
@@ -100,21 +97,22 @@ class Issue {
   Issue(const graph::Graph& graph, plan::Order& order, std::size_t window)
       : graph_(graph), edges_(order), window_(window) {}
 
-  void collective(graph::TaskId id, Why why) {
+  void collective(graph::TaskId id, AxonnPolicy::Code why) {
     if (last_computation_.valid()) edges_.add(last_computation_, id);
     for (const graph::TaskId pending : next_waits_for_) edges_.add(pending, id);
     switch (why) {
-      case kBehindGradients:
+      case AxonnPolicy::kReduced:
         behind_gradients_.push_back(id);
         break;
-      case kBehindBackward:
+      case AxonnPolicy::kScattered:
         behind_backward_.push_back(id);
         if (window_ > 0 && behind_backward_.size() > window_) {
           next_waits_for_.push_back(behind_backward_.front());
           behind_backward_.pop_front();
         }
         break;
-      case kGatheredAhead:
+      case AxonnPolicy::kGatheredNext:
+      case AxonnPolicy::kGathered:
         break;
       default:
         next_waits_for_ = {id};  // this collective itself waits for the others
@@ -182,32 +180,27 @@ plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& o
   }
 
   plan::Order order = program_order(graph, {.compute_streams = 1}, arrangement.sequence());
-  const plan::Reason gathered = lookahead_ == 1 ? plan::Reason{.kind = plan::ReasonKind::axonn_gathered_next}
-                                                : plan::Reason{.kind = plan::ReasonKind::axonn_gathered,
-                                                               .numbers = {static_cast<std::uint64_t>(lookahead_)}};
-  order.reasons = {{.kind = plan::ReasonKind::program_order},
-                   {.kind = plan::ReasonKind::axonn_blocking},
-                   {.kind = plan::ReasonKind::axonn_reduced},
-                   {.kind = plan::ReasonKind::axonn_scattered},
-                   gathered,
-                   {.kind = plan::ReasonKind::axonn_data}};
+  const auto first = static_cast<std::uint32_t>(order.reasons.size());
+  for (std::uint16_t code = 0; code < std::size(kTexts); ++code)
+    order.reasons.push_back({.table = &kReasons, .code = code});
+  order.reasons[first + kGathered].numbers = {static_cast<std::uint64_t>(lookahead_)};
   Issue issue(graph, order, static_cast<std::size_t>(window_));
   for (plan::Placement& placement : order.sequence) {
     const graph::Task& task = graph.task(placement.task);
     const bool reads_last = ors_ && reads_a_reduction_over_z(graph, placement.task);
     if (task.phase != graph::Phase::backward || is_data_reduction(task) || reads_last) issue.end_of_backward();
-    Why why = reads_last ? kBehindBackward : kProgramOrder;
-    if (graph::is_collective(task.operation)) {
-      why = kBlocking;
-      if (is_data_reduction(task)) why = kDataLast;
-      if (ahead[placement.task.index()]) why = kGatheredAhead;
-      if (ors_ && reduces_over_z(task)) why = kBehindBackward;
-      if (oar_ && reduces_input_gradient(graph, placement.task)) why = kBehindGradients;
-      issue.collective(placement.task, why);
-    } else {
+    if (!graph::is_collective(task.operation)) {
+      if (reads_last) placement.reason = first + kScattered;
       issue.computation(placement.task);
+      continue;
     }
-    placement.reason = why;
+    Code why = kBlocking;
+    if (is_data_reduction(task)) why = kData;
+    if (ahead[placement.task.index()]) why = lookahead_ == 1 ? kGatheredNext : kGathered;
+    if (ors_ && reduces_over_z(task)) why = kScattered;
+    if (oar_ && reduces_input_gradient(graph, placement.task)) why = kReduced;
+    placement.reason = first + why;
+    issue.collective(placement.task, why);
   }
   return order;
 }

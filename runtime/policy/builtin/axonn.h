@@ -24,6 +24,17 @@ namespace weft::policy {
 /// in each micro-batch. Weft's graphs do so if the user asks for it, and else once a step, in the last.
 class AxonnPolicy final : public OneClassPolicy {
  public:
+  enum Code : std::uint16_t { kBlocking, kReduced, kScattered, kGatheredNext, kGathered, kData };
+  static constexpr plan::ReasonText kTexts[] = {
+      {"blocking: the next task waits for it"},
+      {"oar: waited for after the same layer's weight gradient"},
+      {"ors: waited for at the end of the backward pass"},
+      {"oag: issued when the weight gathered before it is used first, waited for by its own reader"},
+      {"oag: issued when the weight {} gathers before it is used first, waited for by its own reader"},
+      {"data axis: after the backward pass, blocking"},
+  };
+  static constexpr plan::ReasonTable kReasons{"axonn", kTexts};
+
   AxonnPolicy() = default;
   explicit AxonnPolicy(PolicyParameters& parameters);
   std::string name() const override { return "axonn"; }

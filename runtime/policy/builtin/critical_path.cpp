@@ -7,8 +7,7 @@ namespace weft::policy {
 std::vector<plan::Order> CriticalPathPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   const LimitedLists lists(classes, options);
   const std::vector<double> rank = upward_rank(lists.tasks());
-  const plan::Reason longest_path{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::longest_path};
-  return lists.shortest(by_priority(rank, longest_path)).orders;
+  return lists.shortest(by_priority(rank)).orders;
 }
 
 }  // namespace weft::policy

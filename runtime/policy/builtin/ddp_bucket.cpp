@@ -64,7 +64,7 @@ plan::Order DdpBucketPolicy::order(const graph::Graph& graph, const PolicyOption
       reason[reduction.index()] = static_cast<std::uint32_t>(order.reasons.size());
     }
     order.reasons.push_back(
-        {.kind = plan::ReasonKind::bucket,
+        {.table = &kReasons,
          .numbers = {b + 1, buckets.size(), bucket.reductions.size(), static_cast<std::uint64_t>(bucket.bytes)}});
     for (const graph::Edge& edge : graph.in_edges(bucket.reductions.back())) {
       if (edge.distance == 0) edges.add(edge.from, bucket.reductions.front());

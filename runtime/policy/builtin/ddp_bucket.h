@@ -16,6 +16,10 @@ namespace weft::policy {
 /// most `bucket-mb`.
 class DdpBucketPolicy final : public OneClassPolicy {
  public:
+  static constexpr plan::ReasonText kTexts[] = {
+      {"bucket {} of {} ({} gradients, {MiB} MiB): issued when its last is ready"}};
+  static constexpr plan::ReasonTable kReasons{"ddp-bucket", kTexts};
+
   DdpBucketPolicy() = default;
   explicit DdpBucketPolicy(PolicyParameters& parameters);
   std::string name() const override { return "ddp-bucket"; }

@@ -115,7 +115,7 @@ plan::Order DeepCompilePolicy::order(const graph::Graph& graph, const PolicyOpti
   for (const Prefetch& prefetch : walk.prefetches()) {
     reason[prefetch.gather.index()] = static_cast<std::uint32_t>(order.reasons.size());
     order.reasons.push_back(
-        {.kind = plan::ReasonKind::prefetched,
+        {.table = &kReasons,
          .numbers = {static_cast<std::uint64_t>(prefetch.in_flight), static_cast<std::uint64_t>(max_buffered_)}});
     if (prefetch.behind.valid()) edges.add(prefetch.behind, prefetch.gather);
   }

@@ -19,6 +19,9 @@ namespace weft::policy {
 /// meet, which no rewrite of Weft does.
 class DeepCompilePolicy final : public OneClassPolicy {
  public:
+  static constexpr plan::ReasonText kTexts[] = {{"prefetched as far as memory allows: {} of {} bytes in flight"}};
+  static constexpr plan::ReasonTable kReasons{"deepcompile", kTexts};
+
   DeepCompilePolicy() = default;
   explicit DeepCompilePolicy(PolicyParameters& parameters);
   std::string name() const override { return "deepcompile"; }

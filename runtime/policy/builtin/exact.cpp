@@ -103,14 +103,11 @@ plan::Order ExactPolicy::order(const graph::Graph& graph, const PolicyOptions& o
     if (window >= search.tasks()) break;
   }
   const bool proved = slide.reached() || (complete && all_orders);
-  plan::Order order = search.order();
+  plan::Order order = search.order({.table = &kReasons, .numbers = {static_cast<std::uint64_t>(window_)}});
   selection.order = fmt::format("exact search from {}{}", selection.order, proved ? ", proved optimal" : "");
   selection.makespan_ns = search.makespan();
   ++selection.orders;
-  for (plan::Reason& reason : order.reasons) {
-    if (reason.kind == plan::ReasonKind::reordered) reason.numbers[0] = static_cast<std::uint64_t>(window_);
-    reason.selection = selection;
-  }
+  for (plan::Reason& reason : order.reasons) reason.selection = selection;
   return order;
 }
 

@@ -21,6 +21,9 @@ namespace weft::policy {
 /// longest path, one machine), or if a search left no order of it out.
 class ExactPolicy final : public OneClassPolicy {
  public:
+  static constexpr plan::ReasonText kTexts[] = {{"its place in the best order of a window of {} tasks or more"}};
+  static constexpr plan::ReasonTable kReasons{"exact", kTexts};
+
   ExactPolicy() = default;
   explicit ExactPolicy(PolicyParameters& parameters);
   std::string name() const override { return "exact"; }

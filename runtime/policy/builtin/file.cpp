@@ -12,7 +12,7 @@
 
 namespace weft::policy {
 
-FilePolicy::FilePolicy(const std::string& path) : path_(path) {
+FilePolicy::FilePolicy(const std::string& path, plan::ReasonTables tables) : path_(path), tables_(tables) {
   for (plan::FiledPlan& plan : plan::read_plan_file(path)) {
     Class& one = classes_.emplace_back(Class{std::move(plan)});
     for (const plan::FiledPlan::PlacedTask& placed : one.plan.sequence) one.tasks.insert(placed.task);
@@ -42,7 +42,7 @@ std::vector<plan::Order> FilePolicy::orders(graph::Classes classes, const Policy
                       fmt::format("{}, as the step has", classes.size()),
                       "give the configuration that the plan was made with, or make a new plan with `weft plan`");
     }
-    orders.push_back(plan::order_of(classes_[k].plan, *classes[k], path_));
+    orders.push_back(plan::order_of(classes_[k].plan, *classes[k], path_, tables_));
   }
   return orders;
 }

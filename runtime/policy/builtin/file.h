@@ -14,8 +14,8 @@ namespace weft::policy {
 /// run has other graphs than the training step) are ordered as by `program`.
 class FilePolicy final : public Policy {
  public:
-  /// Throws UserError like read_plan_file().
-  explicit FilePolicy(const std::string& path);
+  /// `tables`: of the reasons that the file may have. Throws UserError like read_plan_file().
+  FilePolicy(const std::string& path, plan::ReasonTables tables);
 
   std::string name() const override { return "file:" + path_; }
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
@@ -39,6 +39,7 @@ class FilePolicy final : public Policy {
   const Class* class_of(const graph::Graph& graph) const;
 
   std::string path_;
+  plan::ReasonTables tables_;
   std::vector<Class> classes_;
 };
 

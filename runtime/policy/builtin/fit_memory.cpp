@@ -58,8 +58,7 @@ class Fitting {
   /// Tasks start in the order of `wanted`, as far as the limits allow.
   std::vector<plan::Order> list_schedule_like(std::span<const plan::Order> wanted) const {
     const std::vector<double> priority = lists_.priority_of(wanted);
-    const plan::Reason reason{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::as_ordered};
-    return lists_.shortest(by_priority(priority, reason)).orders;
+    return lists_.shortest(by_priority(priority, {.table = &kFittedReasons})).orders;
   }
 
   /// Enters the first serial order of a graph that fits, of all that there are.

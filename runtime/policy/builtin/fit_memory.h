@@ -12,6 +12,13 @@
 
 namespace weft::policy {
 
+/// The reasons of a list schedule that prefers tasks in the policy's order.
+inline constexpr plan::ReasonText kFittedTexts[] = {
+    {"the ready task with the earliest start in the policy's own order"},
+    {"first in program order of the ready tasks that tie on the earliest start in the policy's own order"},
+};
+inline constexpr plan::ReasonTable kFittedReasons{"fitted", kFittedTexts};
+
 /// The orders that a policy makes without a limit, and what their plans take.
 LimitedOrders wanted_orders(const Policy& policy, graph::Classes classes, const PolicyOptions& options);
 

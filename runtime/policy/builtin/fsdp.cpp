@@ -1,6 +1,7 @@
 #include "runtime/policy/builtin/fsdp.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "runtime/policy/scheduling/arrangement.h"
@@ -8,11 +9,9 @@
 namespace weft::policy {
 namespace {
 
-enum class Cause : std::uint8_t { none, ahead, behind, limiter, reduction };
-
 struct Anchor {
   graph::TaskId task;  // the last computation of the unit that must be done; invalid: no unit
-  Cause cause = Cause::none;
+  std::optional<FsdpPolicy::Code> cause = {};
 };
 
 bool reduces_gradient(const graph::Task& task) {
@@ -54,11 +53,11 @@ plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& op
     for (std::size_t i = visit.first; i < visit.end; ++i) {
       const graph::Task& task = graph.tasks()[i];
       if (!graph::is_collective(task.operation)) last_of_unit.back() = graph::TaskId(i);
-      if (reduces_gradient(task)) anchors[i].cause = Cause::reduction;
+      if (reduces_gradient(task)) anchors[i].cause = kReducedAfter;
       if (!is_gather(task)) continue;
       done = std::max(done, std::min(unit - 1, std::max(ahead, limiter)));  // gathers stay in the order of units
-      Cause cause = post ? Cause::behind : Cause::ahead;
-      if (limiter > ahead) cause = Cause::limiter;
+      Code cause = post ? kGatheredAfter : kGatheredAhead;
+      if (limiter > ahead) cause = kLimiter;
       anchors[i] = {done < 0 ? graph::TaskId() : last_of_unit[static_cast<std::size_t>(done)], cause};
       if (anchors[i].task.valid()) arrangement.behind(graph::TaskId(i), anchors[i].task);
       if (!anchors[i].task.valid()) arrangement.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
@@ -67,15 +66,16 @@ plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& op
   plan::Order order = program_order(graph, options, arrangement.sequence());
   const auto first = static_cast<std::uint32_t>(order.reasons.size());
   const auto forward = static_cast<std::uint64_t>(forward_depth_), back = static_cast<std::uint64_t>(backward_depth_);
-  order.reasons.push_back({.kind = plan::ReasonKind::gathered_ahead, .numbers = {forward, back}});
-  order.reasons.push_back({.kind = plan::ReasonKind::gathered_after, .numbers = {back}});
-  order.reasons.push_back({.kind = plan::ReasonKind::limiter, .numbers = {static_cast<std::uint64_t>(max_gathered_)}});
-  order.reasons.push_back({.kind = plan::ReasonKind::reduced_after});
+  order.reasons.push_back({.table = &kReasons, .code = kGatheredAhead, .numbers = {forward, back}});
+  order.reasons.push_back({.table = &kReasons, .code = kGatheredAfter, .numbers = {back}});
+  order.reasons.push_back(
+      {.table = &kReasons, .code = kLimiter, .numbers = {static_cast<std::uint64_t>(max_gathered_)}});
+  order.reasons.push_back({.table = &kReasons, .code = kReducedAfter});
   EdgeAdder edges(order);
   for (plan::Placement& placement : order.sequence) {
     const Anchor& anchor = anchors[placement.task.index()];
-    if (anchor.cause == Cause::none) continue;
-    placement.reason = first + static_cast<std::uint32_t>(anchor.cause) - 1;
+    if (!anchor.cause) continue;
+    placement.reason = first + *anchor.cause;
     if (anchor.task.valid()) edges.add(anchor.task, placement.task);
   }
   return order;

@@ -19,6 +19,15 @@ namespace weft::policy {
 /// the rest of the backward pass. All else is as in `program`.
 class FsdpPolicy final : public OneClassPolicy {
  public:
+  enum Code : std::uint16_t { kGatheredAhead, kGatheredAfter, kLimiter, kReducedAfter };
+  static constexpr plan::ReasonText kTexts[] = {
+      {"gathered ahead: {} layers in the forward, {} in the backward pass"},
+      {"gathered {} layers ahead, after that layer's gradients"},
+      {.pattern = "limiter: at most {} layers are gathered and not passed yet", .for_memory = true},
+      {"gradient reduced after the rest of the backward pass"},
+  };
+  static constexpr plan::ReasonTable kReasons{"fsdp", kTexts};
+
   FsdpPolicy() = default;
   explicit FsdpPolicy(PolicyParameters& parameters);
   std::string name() const override { return "fsdp"; }

@@ -197,7 +197,7 @@ plan::Order InductorPolicy::order(const graph::Graph& graph, const PolicyOptions
   plan::Order order = program_order(graph, one_stream, tasks);
   order.streams = plan::streams_of(graph, options.compute_streams);
   const auto issued = static_cast<std::uint32_t>(order.reasons.size());
-  order.reasons.push_back({.kind = raised ? plan::ReasonKind::issued_after_input : plan::ReasonKind::issued_in_turn});
+  order.reasons.push_back({.table = &kReasons, .code = raised ? kIssuedAfterInput : kIssuedInTurn});
   for (plan::Placement& placement : order.sequence) {
     const graph::Task& task = graph.task(placement.task);
     if (const graph::Channel* channel = graph::channel_of(task.operation)) {
@@ -205,7 +205,7 @@ plan::Order InductorPolicy::order(const graph::Graph& graph, const PolicyOptions
       placement.reason = issued;
     } else if (const std::optional<Hides>& why = hides[placement.task.index()]) {
       placement.reason = static_cast<std::uint32_t>(order.reasons.size());
-      order.reasons.push_back({.kind = plan::ReasonKind::hides_before, .ns = {why->cost, why->left}});
+      order.reasons.push_back({.table = &kReasons, .code = kHidesBefore, .ns = {why->cost, why->left}});
     }
   }
   EdgeAdder edges(order);

@@ -19,6 +19,14 @@ namespace weft::policy {
 /// Computations use the first compute stream. Memory isn't looked at.
 class InductorPolicy final : public OneClassPolicy {
  public:
+  enum Code : std::uint16_t { kIssuedAfterInput, kIssuedInTurn, kHidesBefore };
+  static constexpr plan::ReasonText kTexts[] = {
+      {"raised: issued as soon as its input is there"},
+      {"issued after the computations that come before it"},
+      {"reordered: {ms} ms that hide {ms} ms of the collective before it"},  // its cost, what was left to hide
+  };
+  static constexpr plan::ReasonTable kReasons{"inductor", kTexts};
+
   InductorPolicy() = default;
   explicit InductorPolicy(PolicyParameters& parameters);
   std::string name() const override { return "inductor"; }

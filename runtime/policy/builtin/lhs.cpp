@@ -35,7 +35,8 @@ RuleChooser::RuleChooser(const ClassTasks& tasks, std::vector<LhsRule> rules)
 
 std::vector<plan::Reason> RuleChooser::reasons() const {
   std::vector<plan::Reason> reasons;
-  for (const LhsRule rule : rules_) reasons.push_back({.kind = reason_of(rule)});
+  for (const LhsRule rule : rules_)
+    reasons.push_back({.table = &kLhsReasons, .code = static_cast<std::uint16_t>(rule)});
   return reasons;
 }
 

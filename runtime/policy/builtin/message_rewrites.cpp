@@ -43,7 +43,7 @@ double price_of(const std::shared_ptr<const graph::Graph>& graph, const PolicyOp
     if (makespan >= least) return;
     if (limit <= 0 || plan::make_plan(graph, order, "tried").scratch_bytes <= limit) least = makespan;
   };
-  look_at(forward.order({.kind = plan::ReasonKind::best_ready}));
+  look_at(forward.order());
   for (const Policy* policy : quick) look_at(policy->orders({&graph, 1}, unlimited).front());
   return least;
 }

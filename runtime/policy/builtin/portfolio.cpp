@@ -167,12 +167,12 @@ std::vector<plan::Order> PortfolioPolicy::orders(graph::Classes classes, const P
     const auto again = [&](const std::vector<double>& priority, plan::Reason reason) {
       return lists.within(by_priority(priority, std::move(reason)), list.gathers_ahead, list.limits);
     };
-    enter("sweeps", again(starts.front(), {.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::swept}));
+    enter("sweeps", again(starts.front(), {.table = &kReasons, .code = kSwept}));
     const std::string start = selection.order;
     const Annealed searched = search(*forward, *backward, starts, effort, seed, fits);
-    enter("search from " + start, again(searched.priority, {.kind = plan::ReasonKind::best_ready,
-                                                            .priority = plan::Priority::annealed,
-                                                            .numbers = {static_cast<std::uint64_t>(effort.moves)}}));
+    enter("search from " + start,
+          again(searched.priority,
+                {.table = &kReasons, .code = kSearched, .numbers = {static_cast<std::uint64_t>(effort.moves)}}));
   }
   selection.makespan_ns = best->makespan;
   for (std::size_t k = 0; k < classes.size(); ++k) {

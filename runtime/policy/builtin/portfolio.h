@@ -27,6 +27,15 @@ namespace weft::policy {
 /// (pipeline/chunks_parameter.h), `pipe-list`, `pipe-search`, and list schedules of all stages together.
 class PortfolioPolicy final : public Policy {
  public:
+  enum Code : std::uint16_t { kSwept, kTiesOnSwept, kSearched, kTiesOnSearched };
+  static constexpr plan::ReasonText kTexts[] = {
+      {"the ready task with the largest priority, found by sweeps"},
+      {"first in program order of the ready tasks that tie on the largest priority, found by sweeps"},
+      {"the ready task with the largest priority, found in {} moves"},
+      {"first in program order of the ready tasks that tie on the largest priority, found in {} moves"},
+  };
+  static constexpr plan::ReasonTable kReasons{"portfolio", kTexts};
+
   PortfolioPolicy() = default;
   explicit PortfolioPolicy(PolicyParameters& parameters);
   std::string name() const override { return "portfolio"; }

@@ -45,8 +45,7 @@ plan::Order ProgramPolicy::order_of(const graph::Graph& graph, const PolicyOptio
   plan::Order order = program_order(graph, options, arrangement.sequence());
   if (depth_ < 0) return order;
   const auto reason = static_cast<std::uint32_t>(order.reasons.size());
-  order.reasons.push_back(
-      {.kind = plan::ReasonKind::gathered_no_earlier, .numbers = {static_cast<std::uint64_t>(depth_)}});
+  order.reasons.push_back({.table = &kReasons, .numbers = {static_cast<std::uint64_t>(depth_)}});
   EdgeAdder edges(order);
   for (plan::Placement& placement : order.sequence) {
     const graph::TaskId anchor = anchors[placement.task.index()];

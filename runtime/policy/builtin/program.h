@@ -19,6 +19,10 @@ namespace weft::policy {
 /// (embedding, head) count as a layer. Without `depth`, a gather runs as early as program order and its stream allow.
 class ProgramPolicy final : public Policy {
  public:
+  /// Of gathers that `depth` delays, besides kProgramReasons.
+  static constexpr plan::ReasonText kTexts[] = {{"gathered no earlier than {} layers ahead of its use"}};
+  static constexpr plan::ReasonTable kReasons{"program", kTexts};
+
   ProgramPolicy() = default;
   explicit ProgramPolicy(std::int64_t depth) : depth_(depth) {}
   explicit ProgramPolicy(PolicyParameters& parameters);

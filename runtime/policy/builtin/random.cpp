@@ -21,7 +21,7 @@ std::vector<plan::Order> RandomPolicy::orders(graph::Classes classes, const Poli
   std::vector<plan::Order> orders(classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k) {
     orders[k].streams.assign(tasks.streams(k).begin(), tasks.streams(k).end());
-    orders[k].reasons = {{.kind = plan::ReasonKind::drawn, .numbers = {seed}}};
+    orders[k].reasons = {{.table = &kReasons, .numbers = {seed}}};
   }
   std::vector<std::uint32_t> missing(tasks.size(), 0), ready;
   for (std::uint32_t node = 0; node < tasks.size(); ++node) {

@@ -17,6 +17,9 @@ namespace weft::policy {
 /// memory limit. `seed`: of the draws; by default the options' seed.
 class RandomPolicy final : public Policy {
  public:
+  static constexpr plan::ReasonText kTexts[] = {{"drawn from the ready tasks with seed {}"}};
+  static constexpr plan::ReasonTable kReasons{"random", kTexts};
+
   RandomPolicy() = default;
   explicit RandomPolicy(PolicyParameters& parameters);
   std::string name() const override { return "random"; }

@@ -91,7 +91,7 @@ plan::Order RecordedPolicy::order(const graph::Graph& graph, const PolicyOptions
   }
   plan::Order order;
   order.streams = recorded_streams(graph, computing);
-  order.reasons = {{.kind = plan::ReasonKind::other, .text = "as recorded"}};
+  order.reasons = {{.table = &kReasons}};
   for (const graph::TaskId id : recorded_sequence(graph)) {
     const graph::Task& task = graph.task(id);
     const graph::Channel* channel = graph::channel_of(task.operation);

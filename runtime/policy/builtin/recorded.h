@@ -12,6 +12,9 @@ namespace weft::policy {
 /// are on several streams of the plan, they keep their order by edges.
 class RecordedPolicy final : public OneClassPolicy {
  public:
+  static constexpr plan::ReasonText kTexts[] = {{"as recorded"}};
+  static constexpr plan::ReasonTable kReasons{"recorded", kTexts};
+
   std::string name() const override { return "recorded"; }
   bool may_be_reordered() const override { return false; }
   /// Throws UserError if no task has a recorded stream or begin, or the options have fewer compute streams.

@@ -1,6 +1,7 @@
 #include "runtime/policy/builtin/serial.h"
 
 #include "runtime/policy/pipeline/joint_orders.h"
+#include "runtime/policy/scheduling/arrangement.h"
 
 namespace weft::policy {
 
@@ -14,7 +15,7 @@ std::vector<graph::TaskId> program_sequence(const graph::Graph& graph) {
 plan::Order serial_order(const graph::Graph& graph, std::span<const graph::TaskId> sequence) {
   plan::Order order;
   order.streams = plan::streams_of(graph, 1);
-  order.reasons = {{.kind = plan::ReasonKind::program_order}, {.kind = plan::ReasonKind::blocking}};
+  order.reasons = {{.table = &kProgramReasons, .code = kProgramOrder}, {.table = &SerialPolicy::kReasons}};
   const plan::StreamId compute(std::size_t{0});
   for (const graph::TaskId task : sequence) {
     const graph::Channel* channel = graph::channel_of(graph.task(task).operation);

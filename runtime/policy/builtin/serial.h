@@ -14,6 +14,10 @@ namespace weft::policy {
 /// same time.
 class SerialPolicy final : public Policy {
  public:
+  /// Of communication. Computations have kProgramOrder.
+  static constexpr plan::ReasonText kTexts[] = {{"blocking: no computation runs while a collective does"}};
+  static constexpr plan::ReasonTable kReasons{"serial", kTexts};
+
   std::string name() const override { return "serial"; }
   /// Each class in program order, except that a message or a collective of several classes comes where all its members
   /// can begin (pipeline/joint_orders.h).

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -15,6 +16,7 @@
 #include "runtime/policy/builtin/deepcompile.h"
 #include "runtime/policy/builtin/exact.h"
 #include "runtime/policy/builtin/file.h"
+#include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/builtin/fsdp.h"
 #include "runtime/policy/builtin/inductor.h"
 #include "runtime/policy/builtin/lhs.h"
@@ -24,6 +26,7 @@
 #include "runtime/policy/builtin/recorded.h"
 #include "runtime/policy/builtin/serial.h"
 #include "runtime/policy/catalog/policy_library.h"
+#include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/pipeline/pipeline_policy.h"
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/python/python_policy.h"
@@ -35,6 +38,7 @@
 #include "runtime/policy/schedules/pipe_search.h"
 #include "runtime/policy/schedules/zb_h1.h"
 #include "runtime/policy/schedules/zb_v.h"
+#include "runtime/policy/scheduling/arrangement.h"
 
 namespace weft::policy {
 namespace {
@@ -52,13 +56,16 @@ struct Factory {
   std::string_view name;
   std::unique_ptr<Policy> (*make)(PolicyParameters&);
   PolicyScope scope;
+  const plan::ReasonTable* reasons;  // of the policy alone; null: none
 };
 
 template <class P>
 constexpr Factory factory(std::string_view name) {
-  if constexpr (std::derived_from<P, OneClassPolicy>) return {name, make<P>, PolicyScope::one_class};
-  if constexpr (std::derived_from<P, PipelinePolicy>) return {name, make<P>, PolicyScope::pipelines};
-  return {name, make<P>, PolicyScope::any};
+  Factory made{name, make<P>, PolicyScope::any, nullptr};
+  if constexpr (std::derived_from<P, OneClassPolicy>) made.scope = PolicyScope::one_class;
+  if constexpr (std::derived_from<P, PipelinePolicy>) made.scope = PolicyScope::pipelines;
+  if constexpr (requires { P::kReasons; }) made.reasons = &P::kReasons;
+  return made;
 }
 
 constexpr std::array kFactories = {
@@ -85,6 +92,11 @@ constexpr std::array kFactories = {
     factory<PipeSearchPolicy>("pipe-search"),
 };
 
+/// Of code that policies share.
+constexpr const plan::ReasonTable* kSharedReasons[] = {
+    &kProgramReasons, &ListScheduler::kReasons, &kLhsReasons, &kFittedReasons, &kPipelineReasons,
+    &kLibraryReasons, &RecordedPolicy::kReasons};
+
 template <class Condition>
 std::vector<std::string> names_of(Condition&& holds) {
   std::vector<std::string> names;
@@ -108,11 +120,22 @@ std::vector<std::string> pipeline_policy_names() {
   return names_of([](const Factory& factory) { return factory.scope != PolicyScope::one_class; });
 }
 
+plan::ReasonTables reason_tables() {
+  static const std::vector<const plan::ReasonTable*> tables = [] {
+    std::vector<const plan::ReasonTable*> all(std::begin(kSharedReasons), std::end(kSharedReasons));
+    for (const Factory& factory : kFactories) {
+      if (factory.reasons != nullptr) all.push_back(factory.reasons);
+    }
+    return all;
+  }();
+  return tables;
+}
+
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries) {
   const std::string_view wanted = name.substr(0, name.find(':'));
   const std::string rest(name.substr(std::min(name.size(), wanted.size() + 1)));
   if (wanted == "recorded" && rest.empty()) return std::make_unique<RecordedPolicy>();
-  if (wanted == "file") return std::make_unique<FilePolicy>(rest);
+  if (wanted == "file") return std::make_unique<FilePolicy>(rest, reason_tables());
   if (const std::string_view library = library_of(name); !library.empty()) {
     if (!libraries.contains(library)) {
       throw UserError("policy " + std::string(library) + " is code, which is loaded only if the command line names it",

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/plan/reason.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/trusted_libraries.h"
 
@@ -20,6 +21,9 @@ std::vector<std::string> policy_names();
 /// Of these, the policies whose scope isn't `pipelines`, or `one_class`.
 std::vector<std::string> graph_policy_names();
 std::vector<std::string> pipeline_policy_names();
+
+/// The tables of the reasons that policies of this list give. Others give texts.
+plan::ReasonTables reason_tables();
 
 /// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,
 /// "file:PATH" replays a plan file, "PATH.so:parameters" asks a shared library

@@ -15,6 +15,10 @@ namespace weft::policy {
 /// Entries that a library hasn't filled.
 inline constexpr std::uint32_t kUnsetEntry = UINT32_MAX;
 
+/// Of tasks of which a library says nothing.
+inline constexpr plan::ReasonText kLibraryTexts[] = {{"the library gives no reason"}};
+inline constexpr plan::ReasonTable kLibraryReasons{"library", kLibraryTexts};
+
 /// Limits a library that adds without end.
 inline constexpr std::size_t kMostAdded = 10'000'000;
 

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "runtime/plan/plan.h"
-#include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scratch_limit.h"
@@ -124,7 +123,7 @@ plan::Order LibraryCall::order_to_simulate(std::size_t of_class, const weft2_ord
   std::copy_n(order.sequence, answer.sequence.size(), answer.sequence.begin());
   std::copy_n(order.streams, answer.streams.size(), answer.streams.begin());
   answer.edges = edges_of(order);
-  return order_of_answer(path_, graph, streams_[of_class], answer, {plan::Reason{.kind = plan::ReasonKind::not_given}});
+  return order_of_answer(path_, graph, streams_[of_class], answer, {plan::Reason{.table = &kLibraryReasons}});
 }
 
 void LibraryCall::simulate_into(std::span<const weft2_order> asked, weft2_simulation& result) const {
@@ -154,7 +153,7 @@ void LibraryCall::schedule_into(const double* priorities, std::span<weft2_order>
   }
   const double step = scheduler_->run(of_tasks);
   if (step_ns != nullptr) *step_ns = step;
-  const std::vector<plan::Order> made = scheduler_->orders({.kind = plan::ReasonKind::not_given});
+  const std::vector<plan::Order> made = scheduler_->orders();
   for (std::size_t k = 0; k < made.size(); ++k) {
     for (std::size_t i = 0; i < made[k].sequence.size(); ++i) {
       orders[k].sequence[i] = made[k].sequence[i].task.value;
@@ -203,7 +202,7 @@ std::uint32_t LibraryCall::add_reason(void* context, const char* text, std::uint
     call.too_many_ = true;
     return 0;
   }
-  call.reasons_.push_back(plan::parse_reason(for_memory != 0 ? std::string(plan::kForMemory) + text : text));
+  call.reasons_.push_back({.text = for_memory != 0 ? std::string(plan::kForMemory) + text : text});
   return static_cast<std::uint32_t>(call.reasons_.size() - 1);
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/cost/costs.h"
 #include "runtime/plan/order.h"
 #include "runtime/plan/rewrite.h"
+#include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/library/library_problem.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_abi.h"
@@ -71,7 +72,7 @@ class LibraryCall {
   const LibraryProblem problem_;
   const weft2_host host_;
   std::optional<ListScheduler> scheduler_;  // made when it is first asked for
-  std::vector<plan::Reason> reasons_ = {{.kind = plan::ReasonKind::not_given}};
+  std::vector<plan::Reason> reasons_ = {{.table = &kLibraryReasons}};
   std::vector<plan::Rewrite> rewrites_;
   std::string error_, failure_;
   bool too_many_ = false;

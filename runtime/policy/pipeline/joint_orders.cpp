@@ -63,9 +63,8 @@ class ReplayedRank {
         placed_(graph.tasks().size(), 0) {
     order_.streams = plan::streams_of(graph, compute_streams);
     order_.reasons = wanted.reasons;
-    order_.reasons.push_back(
-        {.kind = plan::ReasonKind::other, .text = "issued as soon as both ends can begin, beside computations"});
-    order_.reasons.push_back({.kind = plan::ReasonKind::other, .text = "together with the other pipeline stages"});
+    order_.reasons.push_back({.table = &kPipelineReasons, .code = kAtBothEnds});
+    order_.reasons.push_back({.table = &kPipelineReasons, .code = kTogether});
     order_.sequence.reserve(graph.tasks().size());
     streams_.resize(order_.streams.size());
     for (std::size_t i = 0; i < missing_.size(); ++i) {

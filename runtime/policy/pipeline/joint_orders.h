@@ -15,6 +15,16 @@
 
 namespace weft::policy {
 
+/// The reasons of tasks that several classes start together, and of tasks outside of a schedule's units.
+enum PipelineReason : std::uint16_t { kAtBothEnds, kTogether, kBeforeFirst, kAfterLast };
+inline constexpr plan::ReasonText kPipelineTexts[] = {
+    {"issued as soon as both ends can begin, beside computations"},
+    {"together with the other pipeline stages"},
+    {"before the first micro-batch"},
+    {"after the last micro-batch, in program order"},
+};
+inline constexpr plan::ReasonTable kPipelineReasons{"pipeline", kPipelineTexts};
+
 /// The order that a schedule wants of one class.
 struct WantedSequence {
   std::vector<graph::TaskId> tasks;   // all, in any order; messages may stand anywhere

@@ -18,20 +18,6 @@ std::string chunks_text(const graph::PipelineChunks& chunks) {
 
 }  // namespace
 
-std::string_view to_string(Work work) {
-  switch (work) {
-    case Work::forward:
-      return "forward";
-    case Work::input:
-      return "backward for the input";
-    case Work::weight:
-      return "backward for weights";
-    case Work::backward:
-      return "backward";
-  }
-  return "";
-}
-
 bool has_stages(graph::Classes classes) {
   return std::ranges::any_of(classes, [](const auto& graph) {
     return std::ranges::any_of(graph->tasks(), [](const graph::Task& task) { return task.stage >= 0; });

@@ -1,6 +1,7 @@
 // The words in which pipeline schedules are written: units of work, and the sequence of them that a rank runs.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,14 +14,13 @@
 #include "graph/graph.h"
 #include "graph/pipeline_chunks.h"
 #include "graph/rank_classes.h"
+#include "runtime/plan/reason.h"
 
 namespace weft::policy {
 
 /// The work of one virtual stage on one micro-batch. `input` is the part of the backward pass that the previous stage
 /// waits for, `weight` the rest, and `backward` both in program order.
 enum class Work : std::uint8_t { forward, input, weight, backward };
-
-std::string_view to_string(Work work);
 
 struct Unit {
   Work work = Work::forward;
@@ -32,11 +32,33 @@ struct Unit {
 struct ScheduledUnit {
   Unit unit;
   std::optional<Unit> beside = {};
-  std::string reason = {};  // of its place: "1f1b: warm-up forward 2 of 3"
+  plan::Reason reason = {};  // of its place: "1f1b: warm-up, forward 2 of 3"
 };
 
 /// Each unit of a rank once.
 using RankSchedule = std::vector<ScheduledUnit>;
+
+/// A part of a schedule.
+enum class Part : std::uint8_t { warm_up = 4, steady, main_part, cool_down, at_the_end, all_forward, all_backward };
+
+/// The reasons of a schedule's entries. Numbers: words (the part, the work), chunks from 1, the place among the entries
+/// with the same words and chunks, and their number.
+enum ScheduleReason : std::uint16_t { kUnit, kUnitOfChunk, kUnitsBeside, kUnitOfStage };
+inline constexpr plan::ReasonText kScheduleTexts[] = {
+    {"{policy}: {word}, {word} {} of {}"},
+    {"{policy}: {word}, chunk {} {word} {} of {}"},
+    {"{policy}: {word}, chunk {} forward beside chunk {} backward {} of {}"},
+    {"{policy}: {word} of stage {}, unit {} of {}"},
+};
+/// Of kinds of work, then of parts, by their numbers.
+inline constexpr std::array kScheduleWords = std::to_array<std::string_view>(
+    {"forward", "backward for the input", "backward for weights", "backward", "warm-up", "steady", "main part",
+     "cool-down", "at the end", "all forward first", "all backward last"});
+
+/// The table of a policy that schedules pipelines.
+constexpr plan::ReasonTable schedule_reasons(std::string_view policy) {
+  return {policy, kScheduleTexts, kScheduleWords};
+}
 
 struct PipelineShape {
   std::int32_t ranks = 1;

@@ -47,20 +47,20 @@ WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const
   WantedSequence wanted;
   wanted.tasks.reserve(graph.tasks().size());
   wanted.item.assign(graph.tasks().size(), 0);
-  const auto add = [&](std::span<const graph::TaskId> tasks, std::string reason) {
+  const auto add = [&](std::span<const graph::TaskId> tasks, const plan::Reason& reason) {
     const auto item = static_cast<std::uint32_t>(wanted.reasons.size());
-    wanted.reasons.push_back(
-        {.kind = plan::ReasonKind::other, .text = std::move(reason), .selection = schedules.selection});
+    wanted.reasons.push_back(reason);
+    wanted.reasons.back().selection = schedules.selection;
     for (const graph::TaskId task : tasks) wanted.item[task.index()] = item;
     wanted.tasks.insert(wanted.tasks.end(), tasks.begin(), tasks.end());
   };
-  add(units.first(), "before the first micro-batch");
+  add(units.first(), {.table = &kPipelineReasons, .code = kBeforeFirst});
   for (const ScheduledUnit& each : schedules.ranks[rank]) {
     std::vector<graph::TaskId> tasks = tasks_of(units, each.unit);
     if (each.beside) tasks = alternate(tasks, tasks_of(units, *each.beside), program.costs[rank].ns);
     add(tasks, each.reason);
   }
-  add(units.last(), "after the last micro-batch, in program order");
+  add(units.last(), {.table = &kPipelineReasons, .code = kAfterLast});
   return wanted;
 }
 

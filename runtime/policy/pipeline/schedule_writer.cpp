@@ -1,14 +1,12 @@
 #include "runtime/policy/pipeline/schedule_writer.h"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <utility>
 
 namespace weft::policy {
 
-ScheduleWriter::ScheduleWriter(std::string_view policy, const PipelineShape& shape, std::int32_t rank)
-    : policy_(policy), shape_(shape), rank_(rank), counts_(static_cast<std::size_t>(shape.chunks.chunks)) {}
+ScheduleWriter::ScheduleWriter(const plan::ReasonTable& reasons, const PipelineShape& shape, std::int32_t rank)
+    : reasons_(reasons), shape_(shape), rank_(rank), counts_(static_cast<std::size_t>(shape.chunks.chunks)) {}
 
 Unit ScheduleWriter::next(Work work, std::int32_t chunk) {
   Counts& counts = counts_[static_cast<std::size_t>(chunk)];
@@ -24,34 +22,35 @@ void ScheduleWriter::forward_beside_backward(std::int32_t forward, std::int32_t 
 }
 
 void ScheduleWriter::add(ScheduledUnit scheduled) {
-  scheduled.reason = part_;
+  scheduled.reason = reason_of(scheduled);
   schedule_.push_back(std::move(scheduled));
 }
 
-std::string ScheduleWriter::label(const ScheduledUnit& scheduled) const {
-  const auto text = [&](const Unit& unit) {
-    if (shape_.chunks.chunks == 1) return std::string(to_string(unit.work));
-    return fmt::format("chunk {} {}", 1 + graph::PipelineChunks::chunk_of_stage(unit.stage, shape_.ranks),
-                       to_string(unit.work));
+plan::Reason ScheduleWriter::reason_of(const ScheduledUnit& scheduled) const {
+  const auto chunk = [&](const Unit& unit) {
+    return static_cast<std::uint64_t>(1 + graph::PipelineChunks::chunk_of_stage(unit.stage, shape_.ranks));
   };
-  std::string label = fmt::format("{}: {}, {}", policy_, scheduled.reason, text(scheduled.unit));
-  if (scheduled.beside) label += " beside " + text(*scheduled.beside);
-  return label;
+  const auto work = static_cast<std::uint64_t>(scheduled.unit.work);
+  if (scheduled.beside)
+    return {
+        .table = &reasons_, .code = kUnitsBeside, .numbers = {part_, chunk(scheduled.unit), chunk(*scheduled.beside)}};
+  if (shape_.chunks.chunks == 1) return {.table = &reasons_, .code = kUnit, .numbers = {part_, work}};
+  return {.table = &reasons_, .code = kUnitOfChunk, .numbers = {part_, chunk(scheduled.unit), work}};
 }
 
 RankSchedule ScheduleWriter::take() {
   std::erase_if(schedule_, [&](const ScheduledUnit& each) { return each.unit.micro_batch >= shape_.micro_batches; });
   struct Count {
-    int all = 0, seen = 0;
+    std::uint64_t all = 0, seen = 0;
   };
-  std::map<std::string, Count> counts;
+  std::map<std::pair<std::uint16_t, std::array<std::uint64_t, 5>>, Count> counts;
+  const auto count_of = [&](const plan::Reason& reason) -> Count& { return counts[{reason.code, reason.numbers}]; };
+  for (const ScheduledUnit& each : schedule_) ++count_of(each.reason).all;
   for (ScheduledUnit& each : schedule_) {
-    each.reason = label(each);
-    ++counts[each.reason].all;
-  }
-  for (ScheduledUnit& each : schedule_) {
-    Count& count = counts[each.reason];
-    each.reason += fmt::format(" {} of {}", ++count.seen, count.all);
+    Count& count = count_of(each.reason);
+    const std::size_t place = plan::data_of(each.reason).numbers - 2;
+    each.reason.numbers[place] = ++count.seen;
+    each.reason.numbers[place + 1] = count.all;
   }
   return std::move(schedule_);
 }

@@ -13,16 +13,18 @@ namespace weft::policy {
 
 /// Each chunk of the rank takes its micro-batches in rising order, in each kind of work:
 ///
-///   ScheduleWriter writer("1f1b", shape, rank);
-///   writer.begin("warm-up");
+///   ScheduleWriter writer(OneForwardOneBackwardPolicy::kReasons, shape, rank);
+///   writer.begin(Part::warm_up);
 ///   writer.forward();                 // micro-batch 0, then 1, …
 ///   return writer.take();             // with reasons: "1f1b: warm-up, forward 1 of 1"
+///
+/// `reasons`: of schedule_reasons().
 class ScheduleWriter {
  public:
-  ScheduleWriter(std::string_view policy, const PipelineShape& shape, std::int32_t rank);
+  ScheduleWriter(const plan::ReasonTable& reasons, const PipelineShape& shape, std::int32_t rank);
 
-  /// Names the part of the schedule to which the next units belong.
-  void begin(std::string_view part) { part_ = part; }
+  /// The part of the schedule to which the next units belong.
+  void begin(Part part) { part_ = static_cast<std::uint64_t>(part); }
   void forward(std::int32_t chunk = 0) { add({next(Work::forward, chunk)}); }
   void input(std::int32_t chunk = 0) { add({next(Work::input, chunk)}); }
   void weight(std::int32_t chunk = 0) { add({next(Work::weight, chunk)}); }
@@ -42,14 +44,14 @@ class ScheduleWriter {
   const Counts& counts(std::int32_t chunk) const { return counts_[static_cast<std::size_t>(chunk)]; }
   Unit next(Work work, std::int32_t chunk);
   void add(ScheduledUnit scheduled);
-  std::string label(const ScheduledUnit& scheduled) const;
+  plan::Reason reason_of(const ScheduledUnit& scheduled) const;
 
-  std::string policy_;
+  const plan::ReasonTable& reasons_;
   PipelineShape shape_;
   std::int32_t rank_;
-  std::string part_;
+  std::uint64_t part_ = 0;      // its word
   std::vector<Counts> counts_;  // by chunk
-  RankSchedule schedule_;       // until take() a reason is the part's name
+  RankSchedule schedule_;       // until take() reasons end before the place
 };
 
 }  // namespace weft::policy

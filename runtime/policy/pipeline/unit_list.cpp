@@ -248,18 +248,17 @@ const NamedSequences& best_of(const std::vector<NamedSequences>& all) {
   return *std::ranges::min_element(all, [](const auto& a, const auto& b) { return a.better_than(b); });
 }
 
-PipelineSchedules chosen_schedules(const UnitModel& model, const NamedSequences& chosen, std::string_view policy,
-                                   std::size_t orders) {
+PipelineSchedules chosen_schedules(const UnitModel& model, const NamedSequences& chosen,
+                                   const plan::ReasonTable& reasons, std::size_t orders) {
   PipelineSchedules schedules;
   schedules.selection = {.order = chosen.name, .orders = orders, .makespan_ns = chosen.times.makespan};
   for (const std::vector<UnitId>& sequence : chosen.sequences) {
     RankSchedule& schedule = schedules.ranks.emplace_back();
     for (std::size_t i = 0; i < sequence.size(); ++i) {
       const Unit unit = model.unit(sequence[i]);
-      schedule.push_back({unit,
-                          {},
-                          fmt::format("{}: {} of stage {}, unit {} of {}", policy, to_string(unit.work), unit.stage,
-                                      i + 1, sequence.size())});
+      const auto work = static_cast<std::uint64_t>(unit.work), stage = static_cast<std::uint64_t>(unit.stage);
+      schedule.push_back(
+          {unit, {}, {.table = &reasons, .code = kUnitOfStage, .numbers = {work, stage, i + 1, sequence.size()}}});
     }
   }
   return schedules;

@@ -51,8 +51,8 @@ std::vector<NamedSequences> all_unit_lists(const UnitModel& model);
 /// The best, the first of equals.
 const NamedSequences& best_of(const std::vector<NamedSequences>& all);
 
-/// The schedules of sequences that `policy` chose among `orders`.
-PipelineSchedules chosen_schedules(const UnitModel& model, const NamedSequences& chosen, std::string_view policy,
-                                   std::size_t orders);
+/// The schedules of sequences that were chosen among `orders`. `reasons`: of schedule_reasons().
+PipelineSchedules chosen_schedules(const UnitModel& model, const NamedSequences& chosen,
+                                   const plan::ReasonTable& reasons, std::size_t orders);
 
 }  // namespace weft::policy

@@ -21,7 +21,7 @@ class DualPipeV {
 
   void write() {
     warm_up();
-    writer_.begin("main part");
+    writer_.begin(Part::main_part);
     for (std::int32_t i = 0; i < micro_batches_ - 2 * ranks_ + rank_ + 1; ++i) {
       if (i == 0 && rank_ == ranks_ - 1) {  // its two chunks follow each other, so that alternating would delay both
         writer_.forward(kDown);
@@ -36,7 +36,7 @@ class DualPipeV {
 
  private:
   void warm_up() {
-    writer_.begin("warm-up");
+    writer_.begin(Part::warm_up);
     for (std::int32_t i = 0; i < 2 * (ranks_ - rank_ - 1); ++i) writer_.forward(kDown);
     for (std::int32_t i = 0; i < rank_ + 1; ++i) {
       writer_.forward(kDown);
@@ -50,7 +50,7 @@ class DualPipeV {
   }
 
   void cool_down() {
-    writer_.begin("cool-down");
+    writer_.begin(Part::cool_down);
     for (std::int32_t i = 0; i < ranks_ - rank_ - 1; ++i) {
       writer_.backward(kUp);
       writer_.forward_beside_backward(kUp, kDown);
@@ -69,7 +69,7 @@ class DualPipeV {
       put_off_weight();
       divided_backward(kDown);
     }
-    writer_.begin("at the end");
+    writer_.begin(Part::at_the_end);
     while (!put_off_.empty()) put_off_weight();
   }
 
@@ -96,7 +96,7 @@ RankSchedule DualPipeVPolicy::schedule(const PipelineShape& shape, std::int32_t 
         fmt::format("at least {} micro-batches a step, two for each rank", 2 * shape.ranks),
         "raise --global-batch, lower --micro-batch, or choose policy zb-v");
   }
-  ScheduleWriter writer(name(), shape, rank);
+  ScheduleWriter writer(kReasons, shape, rank);
   DualPipeV(writer, shape, rank).write();
   return writer.take();
 }

@@ -18,6 +18,7 @@ namespace weft::policy {
 /// pass and its part for weights; F&B of a forward beside a backward pass. Refuses fewer than 2p micro-batches.
 class DualPipeVPolicy final : public FixedPipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("dualpipe-v");
   std::string name() const override { return "dualpipe-v"; }
   graph::PipelineChunks chunks() const override { return {2, graph::ChunkPlacement::v}; }
   RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const override;

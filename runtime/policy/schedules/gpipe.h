@@ -14,6 +14,7 @@ namespace weft::policy {
 /// passes, in which gradients are added up.
 class GpipePolicy final : public FixedPipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("gpipe");
   std::string name() const override { return "gpipe"; }
   RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const override;
 };

@@ -18,18 +18,18 @@ RankSchedule InterleavedPolicy::schedule(const PipelineShape& shape, std::int32_
         fmt::format("a multiple of {} micro-batches a step", ranks),
         fmt::format("choose --global-batch and --micro-batch so that there are {}, or policy 1f1b", more));
   }
-  ScheduleWriter writer(name(), shape, rank);
+  ScheduleWriter writer(kReasons, shape, rank);
   const std::int32_t passes = shape.micro_batches * chunks;
   const std::int32_t warm_up = std::min(passes, 2 * (ranks - rank - 1) + (chunks - 1) * ranks);
   const auto chunk_of = [&](std::int32_t pass) { return pass / ranks % chunks; };
-  writer.begin("warm-up");
+  writer.begin(Part::warm_up);
   for (std::int32_t i = 0; i < warm_up; ++i) writer.forward(chunk_of(i));
-  writer.begin("steady");
+  writer.begin(Part::steady);
   for (std::int32_t i = warm_up; i < passes; ++i) {
     writer.forward(chunk_of(i));
     writer.backward(chunks - 1 - chunk_of(i - warm_up));
   }
-  writer.begin("cool-down");
+  writer.begin(Part::cool_down);
   for (std::int32_t i = passes - warm_up; i < passes; ++i) writer.backward(chunks - 1 - chunk_of(i));
   return writer.take();
 }

@@ -16,6 +16,7 @@ namespace weft::policy {
 /// that p doesn't divide.
 class InterleavedPolicy final : public FixedPipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("interleaved");
   explicit InterleavedPolicy(std::int64_t chunks = 2) : chunks_(chunks) {}
   explicit InterleavedPolicy(PolicyParameters& parameters) : chunks_(parameters.integer("chunks", 2, 2, 1000)) {}
   std::string name() const override { return "interleaved"; }

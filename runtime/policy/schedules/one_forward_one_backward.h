@@ -14,6 +14,7 @@ namespace weft::policy {
 /// long as with `gpipe`, and rank k keeps the activations of only p − k micro-batches.
 class OneForwardOneBackwardPolicy final : public FixedPipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("1f1b");
   std::string name() const override { return "1f1b"; }
   RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const override;
 };

@@ -10,7 +10,7 @@ PipeListPolicy::PipeListPolicy(PolicyParameters& parameters) : chunks_(chunks_pa
 PipelineSchedules PipeListPolicy::schedules(const PipelineProgram& program, const PolicyOptions& options) const {
   const UnitModel model(program, options);
   const std::vector<NamedSequences> lists = all_unit_lists(model);
-  return chosen_schedules(model, best_of(lists), name(), lists.size());
+  return chosen_schedules(model, best_of(lists), kReasons, lists.size());
 }
 
 }  // namespace weft::policy

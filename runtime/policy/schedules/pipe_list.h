@@ -15,6 +15,7 @@ namespace weft::policy {
 /// the layers.
 class PipeListPolicy final : public PipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("pipe-list");
   PipeListPolicy() = default;
   explicit PipeListPolicy(graph::PipelineChunks chunks) : chunks_(chunks) {}
   explicit PipeListPolicy(PolicyParameters& parameters);

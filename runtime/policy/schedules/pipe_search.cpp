@@ -195,7 +195,7 @@ PipelineSchedules PipeSearchPolicy::schedules(const PipelineProgram& program, co
   std::vector<NamedSequences> starts = published(model);
   std::ranges::move(all_unit_lists(model), std::back_inserter(starts));
   const NamedSequences found = searched(model, best_of(starts), moves_, seed_.value_or(options.seed));
-  return chosen_schedules(model, found, name(), starts.size() + static_cast<std::size_t>(moves_));
+  return chosen_schedules(model, found, kReasons, starts.size() + static_cast<std::size_t>(moves_));
 }
 
 }  // namespace weft::policy

@@ -19,6 +19,7 @@ namespace weft::policy {
 /// `chunks` and `placement` (loop or v) are of the layers.
 class PipeSearchPolicy final : public PipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("pipe-search");
   PipeSearchPolicy() = default;
   PipeSearchPolicy(graph::PipelineChunks chunks, std::int64_t moves, std::uint64_t seed)
       : chunks_(chunks), moves_(moves), seed_(seed) {}

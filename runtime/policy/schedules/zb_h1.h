@@ -15,6 +15,7 @@ namespace weft::policy {
 /// pass.
 class ZbH1Policy final : public FixedPipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("zb-h1");
   std::string name() const override { return "zb-h1"; }
   RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const override;
 };

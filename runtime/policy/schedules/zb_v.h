@@ -15,6 +15,7 @@ namespace weft::policy {
 /// does. Fewer than 2p − 1 micro-batches follow the schedule of 2p − 1, with the others left out.
 class ZbVPolicy final : public FixedPipelinePolicy {
  public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("zb-v");
   std::string name() const override { return "zb-v"; }
   graph::PipelineChunks chunks() const override { return {2, graph::ChunkPlacement::v}; }
   RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const override;

@@ -13,14 +13,14 @@ namespace weft::policy {
 namespace {
 
 ProgramReason side_gradient(const graph::Task& task) {
-  if (task.phase != graph::Phase::backward) return ProgramReason::program_order;
+  if (task.phase != graph::Phase::backward) return kProgramOrder;
   if (const auto* gemm = std::get_if<graph::Gemm>(&task.operation); gemm != nullptr && gemm->trans_a) {
-    return ProgramReason::weight_gradient;
+    return kWeightGradient;
   }
-  if (std::holds_alternative<graph::BiasGradient>(task.operation)) return ProgramReason::bias_gradient;
-  if (std::holds_alternative<graph::EmbeddingBackward>(task.operation)) return ProgramReason::embedding_gradient;
-  if (std::holds_alternative<graph::PositionBackward>(task.operation)) return ProgramReason::embedding_gradient;
-  return ProgramReason::program_order;
+  if (std::holds_alternative<graph::BiasGradient>(task.operation)) return kBiasGradient;
+  if (std::holds_alternative<graph::EmbeddingBackward>(task.operation)) return kEmbeddingGradient;
+  if (std::holds_alternative<graph::PositionBackward>(task.operation)) return kEmbeddingGradient;
+  return kProgramOrder;
 }
 
 graph::TensorId written_tensor(const graph::Task& task) {
@@ -75,11 +75,8 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
                           std::span<const graph::TaskId> sequence) {
   plan::Order order;
   order.streams = plan::streams_of(graph, options.compute_streams);
-  order.reasons = {{.kind = plan::ReasonKind::program_order},
-                   {.kind = plan::ReasonKind::in_place},
-                   {.kind = plan::ReasonKind::weight_gradient},
-                   {.kind = plan::ReasonKind::bias_gradient},
-                   {.kind = plan::ReasonKind::embedding_gradient}};
+  for (std::uint16_t code = 0; code < std::size(kProgramTexts); ++code)
+    order.reasons.push_back({.table = &kProgramReasons, .code = code});
   const auto side_streams = static_cast<std::size_t>(options.compute_streams) - 1;
   std::unordered_map<graph::TensorId, plan::StreamId> stream_of_gradient;
   order.sequence.reserve(sequence.size());
@@ -88,11 +85,11 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
     plan::Placement placement{id, plan::StreamId(std::size_t{0}), 0};
     if (const graph::Channel* channel = graph::channel_of(task.operation)) {
       placement.stream = plan::stream_of_channel(order.streams, *channel);
-      placement.reason = static_cast<std::uint32_t>(ProgramReason::in_place);
+      placement.reason = kInPlace;
     } else if (is_side_gradient(task) && side_streams > 0) {
       const plan::StreamId next(1 + stream_of_gradient.size() % side_streams);
       placement.stream = stream_of_gradient.try_emplace(written_tensor(task), next).first->second;
-      placement.reason = static_cast<std::uint32_t>(side_gradient(task));
+      placement.reason = side_gradient(task);
     }
     order.sequence.push_back(placement);
   }
@@ -104,7 +101,7 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
 }
 
 bool is_side_gradient(const graph::Task& task) {
-  return side_gradient(task) != ProgramReason::program_order;
+  return side_gradient(task) != kProgramOrder;
 }
 
 bool is_gather(const graph::Task& task) {

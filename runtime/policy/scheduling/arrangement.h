@@ -39,15 +39,16 @@ class Arrangement {
   std::vector<std::uint64_t> key_;  // a task that nobody moved has 3·index + 1
 };
 
-/// Reasons that program_order() gives, as indices into Order::reasons.
-enum class ProgramReason : std::uint32_t {
-  program_order,
-  in_place,
-  weight_gradient,
-  bias_gradient,
-  embedding_gradient,
-  count
+/// The reasons that program_order() gives. A code is also the index into Order::reasons.
+enum ProgramReason : std::uint16_t { kProgramOrder, kInPlace, kWeightGradient, kBiasGradient, kEmbeddingGradient };
+inline constexpr plan::ReasonText kProgramTexts[] = {
+    {"program order"},
+    {"issued in place, waited for where its result is used"},
+    {"weight gradient: off the chain of input gradients"},
+    {"bias gradient: off the chain of input gradients"},
+    {"embedding gradient: off the chain of input gradients"},
 };
+inline constexpr plan::ReasonTable kProgramReasons{"program-order", kProgramTexts};
 
 /// `sequence` on the streams of policy `program`: with two or more compute streams, gradients of parameters are
 /// computed on streams other than the first, and all contributions to one gradient on one stream.

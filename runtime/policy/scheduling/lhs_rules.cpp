@@ -15,43 +15,21 @@ namespace {
 
 constexpr const char* kFix = "write it as in examples/lhs_rules.toml";
 
-struct RuleText {
-  LhsRule rule;
-  std::string_view name;
-  plan::ReasonKind reason;
-};
-
-constexpr RuleText kRules[] = {
-    {LhsRule::memory, "memory", plan::ReasonKind::rule_memory},
-    {LhsRule::release, "release", plan::ReasonKind::rule_release},
-    {LhsRule::near, "near", plan::ReasonKind::rule_near},
-    {LhsRule::communication, "communication", plan::ReasonKind::rule_communication},
-    {LhsRule::hide, "hide", plan::ReasonKind::rule_hide},
-    {LhsRule::critical, "critical", plan::ReasonKind::rule_critical},
-    {LhsRule::unlock, "unlock", plan::ReasonKind::rule_unlock},
-    {LhsRule::consumer, "consumer", plan::ReasonKind::rule_consumer},
-    {LhsRule::less_memory, "less-memory", plan::ReasonKind::rule_less_memory},
-    {LhsRule::program, "program", plan::ReasonKind::rule_program},
-};
-
-const RuleText& text_of(LhsRule rule) {
-  return kRules[static_cast<std::size_t>(rule)];
-}
-
 // `where` begins the error message; `how` describes how a list is written.
 void add_rule(std::vector<LhsRule>& rules, std::string_view name, const std::string& where, std::string_view how) {
-  const auto known = std::ranges::find(kRules, name, &RuleText::name);
-  if (known == std::end(kRules)) {
-    std::vector<std::string> names;
-    for (const RuleText& rule : kRules) names.emplace_back(rule.name);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::size(kLhsTexts); ++i) names.emplace_back(to_string(static_cast<LhsRule>(i)));
+  const auto known = std::ranges::find(names, name);
+  if (known == names.end()) {
     const std::string nearest = nearest_name(name, names);
     throw UserError(fmt::format("{}: unknown rule \"{}\"", where, name), fmt::format("of {}, {}", join(names), how),
                     nearest.empty() ? "leave it out" : fmt::format("write \"{}\"", nearest));
   }
-  if (std::ranges::find(rules, known->rule) != rules.end()) {
+  const auto rule = static_cast<LhsRule>(known - names.begin());
+  if (std::ranges::find(rules, rule) != rules.end()) {
     throw UserError(fmt::format("{}: rule {} occurs twice", where, name), "each rule once", "leave one out");
   }
-  rules.push_back(known->rule);
+  rules.push_back(rule);
 }
 
 std::vector<LhsRule> completed(std::vector<LhsRule> rules) {
@@ -62,11 +40,8 @@ std::vector<LhsRule> completed(std::vector<LhsRule> rules) {
 }  // namespace
 
 std::string_view to_string(LhsRule rule) {
-  return text_of(rule).name;
-}
-
-plan::ReasonKind reason_of(LhsRule rule) {
-  return text_of(rule).reason;
+  const std::string_view text = kLhsTexts[static_cast<std::size_t>(rule)].pattern;
+  return text.substr(0, text.find(':'));
 }
 
 std::vector<LhsRule> parse_lhs_rules(std::string_view text) {

@@ -25,10 +25,23 @@ enum class LhsRule : std::uint8_t {
   program,        // program order
 };
 
+/// The reasons of tasks that a rule chose, by rule. A text begins with the rule's name.
+inline constexpr plan::ReasonText kLhsTexts[] = {
+    {.pattern = "memory: above half of the limit, it leaves the fewest bytes alive", .for_memory = true},
+    {"release: it completes the inputs of the longest collectives"},
+    {"near: the shortest path to the next collective starts with it"},
+    {"communication: a path from it has the most communication"},
+    {"hide: its time is closest to the remaining time of the running collectives"},
+    {"critical: the longest path to the end of the step leads through it"},
+    {"unlock: it makes the most tasks ready"},
+    {"consumer: its result is read earliest in program order"},
+    {.pattern = "less-memory: it leaves the fewest bytes alive", .for_memory = true},
+    {"program: all other rules tie, and it comes first in program order"},
+};
+inline constexpr plan::ReasonTable kLhsReasons{"lhs", kLhsTexts};
+
 /// The name of a rule: "memory", "release", …, "less-memory", "program".
 std::string_view to_string(LhsRule rule);
-/// The reason of a task that the rule chose.
-plan::ReasonKind reason_of(LhsRule rule);
 
 /// "a+b+c". Throws UserError on an unknown or repeated rule. Appends `program` if it is missing.
 std::vector<LhsRule> parse_lhs_rules(std::string_view text);

@@ -64,9 +64,7 @@ LimitedOrders LimitedLists::timed(LimitedOrders orders) const {
 
 FitsMemory LimitedLists::fits() const {
   if (!limited_) return {};
-  return [this](const ListScheduler& scheduler) {
-    return planned(classes_, scheduler.orders({.kind = plan::ReasonKind::best_ready}), options_).fits();
-  };
+  return [this](const ListScheduler& scheduler) { return planned(classes_, scheduler.orders(), options_).fits(); };
 }
 
 std::vector<double> LimitedLists::priority_of(std::span<const plan::Order> orders) const {

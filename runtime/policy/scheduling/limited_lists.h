@@ -78,8 +78,7 @@ class LimitedLists {
 };
 
 /// Schedules by priorities, which must outlive the function. `best`: the reason of tasks that had the largest one.
-LimitedLists::Schedule by_priority(std::span<const double> priority,
-                                   plan::Reason best = {.kind = plan::ReasonKind::best_ready});
+LimitedLists::Schedule by_priority(std::span<const double> priority, plan::Reason best = ListScheduler::longest_path());
 
 /// The costs of each class by the options' cost model.
 std::vector<cost::TaskCosts> costs_of_each(graph::Classes classes, const PolicyOptions& options);

@@ -251,7 +251,7 @@ bool ListScheduler::start_something(std::size_t lane) {
     std::uint32_t reason = kOnlyReady;
     if (candidates_.size() > 1) {
       choice = chooser_->choose(candidates_, *this);
-      reason = kFirstRule + choice.reason;
+      reason = kLongestPath + choice.reason;
     }
     const std::uint32_t task = candidates_[choice.index];
     ready[choice.index] = ready.back();
@@ -268,7 +268,7 @@ bool ListScheduler::start_something(std::size_t lane) {
       continue;
     }
     std::uint32_t reason = kOnlyReady;
-    if (!ready.empty()) reason = ready.front().key < best.key ? kFirstRule : kFirstRule + 1;
+    if (!ready.empty()) reason = ready.front().key < best.key ? kLongestPath : kTiesOnLongestPath;
     start(lane, best.task, reason);
     return true;
   }
@@ -420,9 +420,7 @@ std::vector<plan::Order> ListScheduler::orders_with(std::span<const plan::Reason
   for (std::size_t k = 0; k < orders.size(); ++k) {
     plan::Order& order = orders[k];
     order.streams.assign(tasks_.streams(k).begin(), tasks_.streams(k).end());
-    order.reasons = {{.kind = plan::ReasonKind::only_ready},
-                     {.kind = plan::ReasonKind::held_for_memory},
-                     {.kind = plan::ReasonKind::above_memory_limit}};
+    for (const Code code : {kOnlyReady, kHeld, kOverLimit}) order.reasons.push_back({.table = &kReasons, .code = code});
     order.reasons.insert(order.reasons.end(), reasons.begin(), reasons.end());
     order.sequence.reserve(tasks_.graph(k).tasks().size());
     order.added_edges = memory_edges_[k];
@@ -439,7 +437,7 @@ std::vector<plan::Order> ListScheduler::orders_with(std::span<const plan::Reason
 
 std::vector<plan::Order> ListScheduler::orders(const plan::Reason& best) const {
   plan::Reason tied = best;
-  tied.kind = plan::ReasonKind::tied_ready;
+  ++tied.code;
   return orders_with(std::array{best, tied});
 }
 

@@ -70,11 +70,24 @@ class ListScheduler {
   double run(std::span<const double> priority);
   double run(ListChooser& chooser);
 
-  /// The order of the last run. `best`: the reason, of kind best_ready, of tasks that had the largest priority.
-  plan::Order order(const plan::Reason& best) const { return std::move(orders(best).front()); }
+  /// Its reasons. A code is also the index into Order::reasons; a chooser's own come in the place of the last two.
+  enum Code : std::uint16_t { kOnlyReady, kHeld, kOverLimit, kLongestPath, kTiesOnLongestPath };
+  static constexpr plan::ReasonText kTexts[] = {
+      {"the only task of its stream that could start"},
+      {.pattern = "held back until memory was free: the forecast was above the limit", .for_memory = true},
+      {.pattern = "above the memory limit: nothing fits, and this comes first in the program", .for_memory = true},
+      {"the ready task with the longest path to the end of the step"},
+      {"first in program order of the ready tasks that tie on the longest path to the end of the step"},
+  };
+  static constexpr plan::ReasonTable kReasons{"list", kTexts};
+  static plan::Reason longest_path() { return {.table = &kReasons, .code = kLongestPath}; }
+
+  /// The order of the last run. `best`: the reason of tasks that had the largest priority. The code after it is that of
+  /// tasks that had it with others, and come first in program order.
+  plan::Order order(const plan::Reason& best = longest_path()) const { return std::move(orders(best).front()); }
   plan::Order order(const ListChooser& chooser) const { return std::move(orders(chooser).front()); }
   /// By class.
-  std::vector<plan::Order> orders(const plan::Reason& best) const;
+  std::vector<plan::Order> orders(const plan::Reason& best = longest_path()) const;
   std::vector<plan::Order> orders(const ListChooser& chooser) const;
   /// The lost time of the last run: tasks on a path from its end back to its start that waited for their stream
   /// although their inputs were ready, each with the task that the stream ran instead. Takes O(tasks + edges).
@@ -107,7 +120,6 @@ class ListScheduler {
 
  private:
   static constexpr std::uint32_t kIdle = RunningLanes::kIdle;
-  enum : std::uint32_t { kOnlyReady, kHeld, kOverLimit, kFirstRule };  // indices into the order's reasons
 
   struct Ready {
     double key;

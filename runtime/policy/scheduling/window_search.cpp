@@ -317,7 +317,7 @@ void WindowSearch::take_leaf(double makespan) {
   if (makespan >= shortest_ * (1 - kShorter)) return;
   std::vector<std::uint32_t> sequence = sequence_;
   std::ranges::copy(started_, sequence.begin() + static_cast<std::ptrdiff_t>(first_));
-  if (accepts_ && !accepts_(order_of(sequence))) {
+  if (accepts_ && !accepts_(order_of(sequence, {}))) {
     complete_ = false;
     return;
   }
@@ -435,23 +435,23 @@ WindowSearch::Outcome WindowSearch::search(std::size_t first, std::size_t count,
   return outcome;
 }
 
-plan::Order WindowSearch::order_of(std::span<const std::uint32_t> sequence) const {
+plan::Order WindowSearch::order_of(std::span<const std::uint32_t> sequence, const plan::Reason& moved) const {
   plan::Order order{start_.streams, {}, start_.added_edges, start_.reasons};
   std::vector<std::uint32_t> reason_of(cost_.size());
   for (const plan::Placement& placement : start_.sequence) reason_of[placement.task.index()] = placement.reason;
-  const auto moved = static_cast<std::uint32_t>(order.reasons.size());
-  order.reasons.push_back({.kind = plan::ReasonKind::reordered});
+  const auto last = static_cast<std::uint32_t>(order.reasons.size());
+  order.reasons.push_back(moved);
   std::vector<std::size_t> place(lanes_.size(), 0);
   for (const std::uint32_t task : sequence) {
     const bool stays = first_place_[task] == place[lane_of_[task]]++;
     order.sequence.push_back({graph::TaskId(std::size_t{task}), plan::StreamId(std::size_t{lane_of_[task]}),
-                              stays ? reason_of[task] : moved});
+                              stays ? reason_of[task] : last});
   }
   return order;
 }
 
-plan::Order WindowSearch::order() const {
-  return order_of(sequence_);
+plan::Order WindowSearch::order(const plan::Reason& moved) const {
+  return order_of(sequence_, moved);
 }
 
 }  // namespace weft::policy

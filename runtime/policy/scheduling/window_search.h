@@ -44,8 +44,8 @@ class WindowSearch {
   double makespan() const { return makespan_; }
   /// No order with these added edges is shorter.
   double bound() const { return bound_; }
-  /// The incumbent. Tasks that changed their place in a queue have the reason of kind reordered.
-  plan::Order order() const;
+  /// The incumbent. `moved`: the reason of tasks that changed their place in a queue.
+  plan::Order order(const plan::Reason& moved = {}) const;
 
   struct Outcome {
     bool shorter = false;   // the incumbent is a new one
@@ -101,7 +101,7 @@ class WindowSearch {
   void take_leaf(double makespan);
   /// Returns the earliest time at which a task of the window could start.
   double set_window(std::size_t first, std::size_t count);
-  plan::Order order_of(std::span<const std::uint32_t> sequence) const;
+  plan::Order order_of(std::span<const std::uint32_t> sequence, const plan::Reason& moved) const;
 
   const graph::Graph& graph_;
   plan::Order start_;

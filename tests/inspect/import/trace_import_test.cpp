@@ -143,8 +143,7 @@ TEST(TraceImport, RefusesFilesThatDontBelongTogether) {
                           import_traces({a, b}, "kineto", {});
                         }),
                         {"same.json", "again.json", "both of rank 0"}));
-  EXPECT_TRUE(
-      has_parts(refusal([&] { import_traces({a}, "kineto", {.number = 9}); }), {"same.json", "no step 9"}));
+  EXPECT_TRUE(has_parts(refusal([&] { import_traces({a}, "kineto", {.number = 9}); }), {"same.json", "no step 9"}));
   EXPECT_TRUE(has_parts(refusal([&] { import_traces({a}, "chakra", {.number = 9}); }), {"mark no steps"}));
 }
 

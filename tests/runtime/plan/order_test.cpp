@@ -9,6 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/policy/builtin/anneal.h"
+#include "runtime/policy/builtin/axonn.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/schedules/gpipe.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
 
@@ -19,39 +23,45 @@ TEST(Order, SurvivesTheWayThroughBytes) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto graph = testing::random_graph(seed);
     const Order order = testing::RandomPolicy(seed, 5).order(*graph, {2});
-    EXPECT_EQ(decode_order(encode(order), *graph), order);
+    EXPECT_EQ(decode_order(encode(order), *graph, policy::reason_tables()), order);
   }
 }
 
-/// An order with a reason of every kind, with all data that it has, each of a portfolio's choice and not.
+/// An order with each reason of all tables, with all data that it has, and a text; each of a portfolio's choice and
+/// not.
 Order with_all_reasons(const graph::Graph& graph) {
   Order order = testing::RandomPolicy(1, 2).order(graph, {1});
-  for (std::size_t kind = 0; kind <= static_cast<std::size_t>(ReasonKind::other); ++kind) {
-    for (std::size_t p = 0; p <= static_cast<std::size_t>(Priority::annealed); ++p) {
-      Reason reason{.kind = static_cast<ReasonKind>(kind)};
-      if (has_priority(reason.kind)) reason.priority = static_cast<Priority>(p);
-      const ReasonData data = data_of(reason.kind, reason.priority);
-      for (std::size_t i = 0; i < data.numbers; ++i) reason.numbers[i] = UINT64_MAX - i;
-      for (std::size_t i = 0; i < data.ns; ++i) reason.ns[i] = 1.5 + static_cast<double>(i);
-      if (reason.kind == ReasonKind::other) reason.text = "for fun";
-      if (p % 2 == 1) reason.selection = Selection{"lhs", 13, p - 1, p == 3, 0.25, p == 3 ? "recompute=1" : ""};
+  order.reasons.push_back({.text = "for fun"});
+  for (const ReasonTable* table : policy::reason_tables()) {
+    for (std::uint16_t code = 0; code < table->texts.size(); ++code) {
+      Reason reason{.table = table, .code = code};
+      const ReasonData data = data_of(reason);
+      for (std::size_t i = 0; i < data.numbers; ++i) reason.numbers[i] = table->words.empty() ? (i + 1) << 20 : i + 1;
+      for (std::size_t i = 0; i < data.ns; ++i) reason.ns[i] = static_cast<double>(i + 1) * 1e6;
       order.reasons.push_back(std::move(reason));
     }
+  }
+  for (std::size_t i = 0, all = order.reasons.size(); i < all; ++i) {
+    Reason& selected = order.reasons.emplace_back(order.reasons[i]);
+    selected.selection = Selection{"lhs", 13, i % 2 * 4096, i % 4 == 3, 2e6, i % 3 == 0 ? "recompute=1" : ""};
   }
   return order;
 }
 
-TEST(Order, ReasonsOfAllKindsSurvive) {
+TEST(Order, ReasonsOfAllTablesSurviveAsBytesAndAsTexts) {
   const auto graph = testing::random_graph(1, {.tasks = 6, .tensors = 4});
   const Order order = with_all_reasons(*graph);
-  EXPECT_EQ(decode_order(encode(order), *graph), order);
+  EXPECT_EQ(decode_order(encode(order), *graph, policy::reason_tables()), order);
+  for (const Reason& reason : order.reasons)
+    EXPECT_EQ(parse_reason(to_string(reason), policy::reason_tables()), reason);
 }
 
 TEST(Order, EveryCutIsRefused) {
   const auto graph = testing::random_graph(1, {.tasks = 6, .tensors = 4});
   const std::vector<std::byte> bytes = encode(with_all_reasons(*graph));
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THROW(decode_order(std::span(bytes).first(size), *graph), std::runtime_error) << size;
+    EXPECT_THROW(decode_order(std::span(bytes).first(size), *graph, policy::reason_tables()), std::runtime_error)
+        << size;
   }
 }
 
@@ -59,7 +69,7 @@ TEST(Order, BytesLeftOverAreRefused) {
   const auto graph = testing::random_graph(1);
   std::vector<std::byte> bytes = encode(testing::RandomPolicy(1).order(*graph, {1}));
   bytes.push_back(std::byte{0});
-  EXPECT_THROW(decode_order(bytes, *graph), std::runtime_error);
+  EXPECT_THROW(decode_order(bytes, *graph, policy::reason_tables()), std::runtime_error);
 }
 
 TEST(Order, CorruptBytesNeverNameWhatDoesNotExist) {
@@ -70,7 +80,7 @@ TEST(Order, CorruptBytesNeverNameWhatDoesNotExist) {
     std::vector<std::byte> bytes = good;
     bytes[at] = std::byte{0xFF};
     try {
-      const Order order = decode_order(bytes, *graph);
+      const Order order = decode_order(bytes, *graph, policy::reason_tables());
       for (const Placement& placement : order.sequence) {
         EXPECT_LT(placement.task.index(), graph->tasks().size());
         EXPECT_LT(placement.stream.index(), order.streams.size());
@@ -87,12 +97,12 @@ TEST(Order, DamagedReasonsAreRefused) {
   const auto graph = testing::random_graph(1, {.tasks = 6, .tensors = 4});
   Order order = testing::RandomPolicy(1).order(*graph, {1});
   const auto bytes_of = [&](Reason reason) {
-    order.reasons = {{.kind = ReasonKind::program_order}, std::move(reason)};
+    order.reasons = {{.text = "first"}, std::move(reason)};
     return encode(order);
   };
   const auto message = [&](const std::vector<std::byte>& bytes) -> std::string {
     try {
-      decode_order(bytes, *graph);
+      decode_order(bytes, *graph, policy::reason_tables());
     } catch (const std::runtime_error& error) {
       return error.what();
     }
@@ -104,16 +114,17 @@ TEST(Order, DamagedReasonsAreRefused) {
     *std::ranges::mismatch(bytes, bytes_of(other)).in1 = std::byte{value};
     return message(bytes);
   };
-  const Reason best{.kind = ReasonKind::best_ready}, tied{.kind = ReasonKind::tied_ready};
-  const Reason swept{.kind = ReasonKind::best_ready, .priority = Priority::swept};
-  const auto past = [](auto last) { return static_cast<std::uint8_t>(static_cast<std::uint8_t>(last) + 1); };
+  const Reason best{.table = &policy::AnnealPolicy::kReasons}, tied{.table = best.table, .code = 1};
+  const Reason forward{.table = &policy::GpipePolicy::kReasons}, input{.table = forward.table, .numbers = {1}};
   EXPECT_EQ(message(bytes_of(best)), "");
-  EXPECT_EQ(damaged(best, tied, past(ReasonKind::other)), "malformed order: unknown kind of reason");
-  EXPECT_EQ(damaged(best, swept, past(Priority::annealed)), "malformed order: unknown priority");
-  const Reason selected{.kind = ReasonKind::best_ready, .selection = Selection{}};
+  EXPECT_EQ(damaged(best, {.table = &policy::AxonnPolicy::kReasons}, 'b'), "malformed order: unknown table of reasons");
+  EXPECT_EQ(damaged(best, tied, 2), "malformed order: unknown code of a reason");
+  EXPECT_EQ(damaged(forward, input, 200), "malformed order: unknown word of a reason");
+  Reason selected = best;
+  selected.selection.emplace();
   EXPECT_EQ(damaged(best, selected, 2), "malformed order: unknown mark of a selection");
   for (const double ns : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    EXPECT_EQ(message(bytes_of({.kind = ReasonKind::program_order, .selection = Selection{.makespan_ns = ns}})),
+    EXPECT_EQ(message(bytes_of({.selection = Selection{.makespan_ns = ns}})),
               "malformed order: a time is negative or not finite");
   }
 }
@@ -123,7 +134,7 @@ TEST(Order, OfALargerGraphIsRefused) {
   const auto small = testing::random_graph(4, {.tasks = 11});
   const std::vector<std::byte> bytes = encode(testing::RandomPolicy(4).order(*large, {1}));
   try {
-    decode_order(bytes, *small);
+    decode_order(bytes, *small, policy::reason_tables());
     FAIL() << "accepted";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "malformed order: it names task 11 of 11");

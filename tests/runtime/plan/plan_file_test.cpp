@@ -71,7 +71,7 @@ TEST(PlanFile, IsReadBackAsItWasWritten) {
     const Plan plan = make_plan(graph, testing::order_of(policy, *graph, options), policy.name());
     const PlanFile file = {filed(plan, parse_rewrites("bucket=64;reshard"))};
     EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file);
-    const Plan again = make_plan(graph, order_of(file.front(), *graph, "plan.json"), "again");
+    const Plan again = make_plan(graph, order_of(file.front(), *graph, "plan.json", {}), "again");
     EXPECT_EQ(again.fingerprint, plan.fingerprint);
     EXPECT_EQ(again.sequence, plan.sequence);
   }
@@ -118,7 +118,7 @@ TEST(PlanFile, AnotherGraphIsRefusedByItsFirstDifference) {
   const auto refuse = [&](const auto& change, const std::string& part) {
     PlanFile file = toy_file();
     change(file.front());
-    expect_refusal([&] { order_of(file.front(), *graph, "plan.json"); }, part);
+    expect_refusal([&] { order_of(file.front(), *graph, "plan.json", {}); }, part);
   };
   refuse([](FiledPlan& f) { f.sequence[2].task = "other"; }, "task 'other' of the file is not in this graph");
   refuse([](FiledPlan& f) { f.sequence.pop_back(); }, "task 'c' of this graph is not in the file");

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "runtime/plan/checker.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
@@ -213,7 +214,8 @@ Plan random_plan(std::uint64_t seed) {
   const auto graph = testing::random_graph(seed, options);
   const testing::RandomPolicy policy(seed, static_cast<int>(draws.below(6)));
   const policy::PolicyOptions streams{static_cast<int>(draws.between(1, 3))};
-  return make_plan(graph, decode_order(encode(testing::order_of(policy, *graph, streams)), *graph), "random");
+  const std::vector<std::byte> bytes = encode(testing::order_of(policy, *graph, streams));
+  return make_plan(graph, decode_order(bytes, *graph, policy::reason_tables()), "random");
 }
 
 TEST_P(RandomPlans, AreSafe) {

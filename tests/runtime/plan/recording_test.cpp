@@ -27,7 +27,7 @@ struct Recorded {
         builder.add_task({"c", graph::GeluForward{4}, {graph::write(y)}, -1, -1, graph::Phase::update});
     Order order;
     order.streams = {{"compute0", true, graph::Channel::world}, {"data", false, graph::Channel::data}};
-    order.reasons = {parse_reason(""), parse_reason("as soon as its gradient is there")};
+    order.reasons = {{.text = ""}, {.text = "as soon as its gradient is there"}};
     order.sequence = {{a, StreamId(0), 0}, {r, StreamId(1), 1}, {c, StreamId(0), 0}};
     plan = make_plan(std::make_shared<const graph::Graph>(std::move(builder).build()), order, "by hand");
     trace = {7, 1000, 1100, {{{1000, 1040}, {1070, 1100}}, {{1040, 1070}}}};

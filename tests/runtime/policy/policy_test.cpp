@@ -89,7 +89,7 @@ TEST(Policies, GiveAReasonForEachPlacement) {
     const plan::Order order = testing::order_of(*make_policy(name), *graph);
     for (const plan::Placement& placement : order.sequence) {
       ASSERT_LT(placement.reason, order.reasons.size()) << name;
-      EXPECT_NE(order.reasons[placement.reason].kind, plan::ReasonKind::other) << name;
+      EXPECT_NE(order.reasons[placement.reason].table, nullptr) << name;
     }
   }
 }

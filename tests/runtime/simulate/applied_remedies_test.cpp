@@ -60,7 +60,7 @@ TEST(AppliedRemedies, GainWhatTheyPromise) {
     EXPECT_NEAR(applied.gain_ns, remedy.gain_ns, 1) << remedy.what;
     EXPECT_EQ(applied.promised_ns, remedy.gain_ns);
     EXPECT_EQ(applied.step_ns, toy.report.step_ns() - applied.gain_ns);
-    const plan::Order replayed = plan::order_of(applied.file, *toy.graph, "file");
+    const plan::Order replayed = plan::order_of(applied.file, *toy.graph, "file", {});
     EXPECT_EQ(replayed.sequence.size(), toy.graph->tasks().size());
   }
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/policy/builtin/fsdp.h"
+#include "runtime/policy/scheduling/list_schedule.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
@@ -59,20 +61,22 @@ TEST(ExposedCollective, ACollectiveThatWaitsForMemoryByThePolicysOwnWord) {
     step.order.reasons[1] = std::move(reason);
     return found(step.explained(), *step.graph, "c");
   };
-  EXPECT_EQ(explained({.kind = plan::ReasonKind::held_for_memory}).cause, ExposureCause::memory_limit);
+  EXPECT_EQ(explained({.table = &policy::ListScheduler::kReasons, .code = policy::ListScheduler::kHeld}).cause,
+            ExposureCause::memory_limit);
   EXPECT_EQ(to_string(ExposureCause::memory_limit), "memory limit");
   const plan::Selection selection{.order = "fsdp", .orders = 13};
-  const ExposedCollective limited =
-      explained({.kind = plan::ReasonKind::limiter, .numbers = {2}, .selection = selection});
+  const ExposedCollective limited = explained({.table = &policy::FsdpPolicy::kReasons,
+                                               .code = policy::FsdpPolicy::kLimiter,
+                                               .numbers = {2},
+                                               .selection = selection});
   EXPECT_EQ(limited.cause, ExposureCause::memory_limit);
   EXPECT_NE(limited.because.find("limiter: at most 2 layers are gathered and not passed yet"), std::string::npos)
       << limited.because;
-  EXPECT_EQ(explained({.kind = plan::ReasonKind::rule_consumer,
+  EXPECT_EQ(explained({.table = &policy::ListScheduler::kReasons,
                        .selection = plan::Selection{.order = "lhs:rules=memory+communication+critical"}})
                 .cause,
             ExposureCause::chosen);
-  EXPECT_EQ(explained({.kind = plan::ReasonKind::other, .text = "out of memory of how it was done before"}).cause,
-            ExposureCause::chosen);
+  EXPECT_EQ(explained({.text = "out of memory of how it was done before"}).cause, ExposureCause::chosen);
 }
 
 // x is small, prepares c's data, and could have run before d.

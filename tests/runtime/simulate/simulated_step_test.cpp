@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "runtime/policy/builtin/fsdp.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
 namespace weft::simulate {
@@ -23,7 +24,8 @@ class TwoReductions : public ::testing::Test, public TimedStep {
                    {"c2", "data", 10, "q"},
                    {"d", "compute0", 4, "p"}}) {
     hold("c2", "e");
-    order.reasons.push_back({.kind = plan::ReasonKind::limiter, .numbers = {2}});
+    order.reasons.push_back(
+        {.table = &policy::FsdpPolicy::kReasons, .code = policy::FsdpPolicy::kLimiter, .numbers = {2}});
     order.sequence[3].reason = 1;
     report_ = report();
   }
@@ -51,8 +53,8 @@ TEST_F(TwoReductions, WhatATaskWaitsFor) {
 
 TEST_F(TwoReductions, KindsReasonsAndDescendants) {
   const SimulatedStep step(report_);
-  EXPECT_EQ(step.reason(id("c2")).kind, plan::ReasonKind::limiter);
-  EXPECT_EQ(step.reason(id("c1")).kind, plan::ReasonKind::other);
+  EXPECT_EQ(step.reason(id("c2")).code, policy::FsdpPolicy::kLimiter);
+  EXPECT_EQ(step.reason(id("c1")).table, nullptr);
   EXPECT_EQ(kind_of(*graph, graph->task(id("c2"))), "all_reduce on data");
   EXPECT_EQ(kind_of(*graph, graph->task(id("a"))), "add");
   EXPECT_EQ(descendants(*graph, id("a")), (std::vector<bool>{false, true, false, true, true}));

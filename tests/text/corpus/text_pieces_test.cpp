@@ -42,8 +42,7 @@ TEST(TextPieces, RefusesLinesWithoutTheText) {
     const TextPart part{.text = line, .json = true, .file = 0, .line = 7};
     return testing::message_of<UserError>([&] { part_text(part, {"a.jsonl"}, "text"); });
   };
-  EXPECT_TRUE(
-      has_parts(refusal("{\"body\": \"x\"}"), {"'a.jsonl' line 7", "\"text\"", "\"body\"", "--field"}));
+  EXPECT_TRUE(has_parts(refusal("{\"body\": \"x\"}"), {"'a.jsonl' line 7", "\"text\"", "\"body\"", "--field"}));
   EXPECT_TRUE(has_parts(refusal("{\"text\": 3}"), {"'a.jsonl' line 7", "no text"}));
   EXPECT_TRUE(has_parts(refusal("plain"), {"'a.jsonl' line 7", "isn't valid JSON"}));
   EXPECT_TRUE(has_parts(refusal("{\"prompt\": \"x\"}"), {"'a.jsonl' line 7", "no text", "\"prompt\""}));
@@ -53,8 +52,7 @@ TEST(TextPieces, RefusesLinesWithoutTheText) {
   EXPECT_TRUE(has_parts(messages(R"([{"role": "user", "content": "x"}])"), {"no message of the assistant"}));
   EXPECT_TRUE(has_parts(messages(R"([{"role": "assistant"}])"), {"messages[0]", "has no content"}));
   EXPECT_TRUE(has_parts(messages("[3]"), {"messages[0] is 3", "an object"}));
-  EXPECT_TRUE(
-      has_parts(messages(R"([{"role": "tool", "content": "x"}])"), {"role is \"tool\"", "user, assistant"}));
+  EXPECT_TRUE(has_parts(messages(R"([{"role": "tool", "content": "x"}])"), {"role is \"tool\"", "user, assistant"}));
 }
 
 }  // namespace

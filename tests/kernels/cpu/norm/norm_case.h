@@ -61,7 +61,7 @@ struct NormCase {
     const Matrix mean_view = mean.view();
     const auto part = [&](std::int64_t p) {
       return NormTensors{x.columns(p * cols, cols), weight.columns(p * cols, cols), centered ? &mean_view : nullptr,
-                             rstd.view()};
+                         rstd.view()};
     };
     Values total(static_cast<std::size_t>(rows * numbers));
     for (std::int64_t p = 0; p < parts; ++p) {

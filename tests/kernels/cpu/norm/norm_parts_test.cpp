@@ -91,7 +91,7 @@ TEST_P(NormParts, MayWriteOverTheirInputs) {
   const Matrix mean = in_place.mean.view();
   const auto part = [&](std::int64_t p) {
     return NormTensors{in_place.x.columns(p * cols, cols), in_place.weight.columns(p * cols, cols),
-                           centered() ? &mean : nullptr, in_place.rstd.view()};
+                       centered() ? &mean : nullptr, in_place.rstd.view()};
   };
   norm_backward_sums(workers, part(0), in_place.dy.columns(0, cols), sums.view());
   norm_backward_sums(workers, part(1), in_place.dy.columns(cols, cols), other.view());

@@ -33,8 +33,8 @@ TEST(AnnealPolicy, FindsWhatTheLongestPathDoesNotSee) {
   EXPECT_EQ(timetable_of(*graph, order, costs, options).makespan, 6);
   EXPECT_EQ(testing::sequence_of(*graph, order), "b cb a ca");
   const plan::Reason reason = testing::reason_of(*graph, order, "b");
-  EXPECT_EQ(reason.kind, plan::ReasonKind::best_ready);
-  EXPECT_EQ(reason.priority, plan::Priority::annealed_critical_path);
+  EXPECT_EQ(reason.table, &AnnealPolicy::kReasons);
+  EXPECT_EQ(reason.code, AnnealPolicy::kBest);
   EXPECT_EQ(reason.numbers[0], 50U);
   EXPECT_GE(reason.ns[0], reason.ns[1]);
   EXPECT_EQ(reason.ns[1], 6);
@@ -57,7 +57,7 @@ TEST(AnnealPolicy, IsNeverLongerThanWhereItStarts) {
       EXPECT_EQ(found.first, start);
       EXPECT_LE(found.best, start);
       EXPECT_EQ(scheduler.run(found.priority), found.best);
-      const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+      const plan::Order order = scheduler.order();
       EXPECT_LE(timetable_of(*graph, order, costs, options).makespan, found.best);
       EXPECT_EQ(testing::order_of(*make_policy("anneal:iterations=0"), *graph, options).sequence.size(),
                 graph->tasks().size());

@@ -30,6 +30,8 @@ class Axonn : public ::testing::Test {
     std::erase_if(waits, [](const std::string& wait) { return wait.back() == '\''; });
     return waits;
   }
+  plan::Reason reason(const std::string& task) const { return testing::reason_of(*graph_, order_, task); }
+  static plan::Reason because(AxonnPolicy::Code code) { return {.table = &AxonnPolicy::kReasons, .code = code}; }
 
   std::shared_ptr<const graph::Graph> graph_ = testing::training_step(2);
   plan::Order order_;
@@ -47,8 +49,8 @@ TEST_F(Axonn, WithoutOverlapEachTaskWaitsForTheCollectiveBeforeIt) {
   EXPECT_EQ(waits("di0"), Strings{"z_scatter:s1"});
   EXPECT_EQ(waits("d1"), Strings{"z_scatter:s0"});
   EXPECT_EQ(waits("u0"), Strings{"data:d0"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), plan::Reason{.kind = plan::ReasonKind::axonn_blocking});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "d1"), plan::Reason{.kind = plan::ReasonKind::axonn_data});
+  EXPECT_EQ(reason("i1"), because(AxonnPolicy::kBlocking));
+  EXPECT_EQ(reason("d1"), because(AxonnPolicy::kData));
 }
 
 TEST_F(Axonn, WithAllSwitchesWaitsStandWhereTheSwitchesPutThem) {
@@ -62,9 +64,9 @@ TEST_F(Axonn, WithAllSwitchesWaitsStandWhereTheSwitchesPutThem) {
   EXPECT_EQ(waits("di0"), Strings{"y:i1"});
   EXPECT_EQ(waits("d1"), Strings{"z_scatter:s0"});  // not only for its own s1
   EXPECT_EQ(waits("u0"), (Strings{"y:i0", "data:d0"}));
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), plan::Reason{.kind = plan::ReasonKind::axonn_gathered_next});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "i1"), plan::Reason{.kind = plan::ReasonKind::axonn_reduced});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "s1"), plan::Reason{.kind = plan::ReasonKind::axonn_scattered});
+  EXPECT_EQ(reason("g1"), because(AxonnPolicy::kGatheredNext));
+  EXPECT_EQ(reason("i1"), because(AxonnPolicy::kReduced));
+  EXPECT_EQ(reason("s1"), because(AxonnPolicy::kScattered));
 }
 
 TEST_F(Axonn, EachSwitchMovesItsOwnWait) {
@@ -94,7 +96,7 @@ TEST_F(Axonn, UsesOneComputeStreamAndGathersOfTheBackwardPassBlock) {
   EXPECT_EQ(testing::sequence_of(*graph_, order_),
             "g0 g1 f0 r0 f1 r1 loss h1 di1 i1 dw1 s1 h0 di0 i0 dw0 s0 d1 d0 u0 u1");
   EXPECT_EQ(waits("h0"), Strings{"compute0:dw1"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), plan::Reason{.kind = plan::ReasonKind::axonn_blocking});
+  EXPECT_EQ(reason("h0"), because(AxonnPolicy::kBlocking));
 }
 
 /// A layer of two products that is recomputed: h gathers a weight again, f computes the product again.
@@ -129,8 +131,8 @@ TEST_F(Axonn, LooksAheadWithinARecomputedLayerWhoseFirstGatherBlocks) {
   graph_ = recomputed_layer();
   make("");
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "h0 h1 f0 f1 di1 di0");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "h0"), plan::Reason{.kind = plan::ReasonKind::axonn_blocking});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "h1"), plan::Reason{.kind = plan::ReasonKind::axonn_gathered_next});
+  EXPECT_EQ(reason("h0"), because(AxonnPolicy::kBlocking));
+  EXPECT_EQ(reason("h1"), because(AxonnPolicy::kGatheredNext));
   EXPECT_EQ(waits("f0"), Strings{"z_gather:h0"});
   EXPECT_EQ(waits("f1"), Strings{"z_gather:h1"});
   make(":oag=false");
@@ -170,7 +172,7 @@ TEST_F(Axonn, CastsOfReducedGradientsFollowTheBackwardPass) {
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "di2 dw2 s2 di1 dw1 s1 di0 dw0 s0 c2 c1 c0");
   EXPECT_EQ(waits("di0"), Strings{});
   EXPECT_EQ(waits("c2"), Strings{"z_scatter:s0"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "c2"), plan::Reason{.kind = plan::ReasonKind::axonn_scattered});
+  EXPECT_EQ(reason("c2"), because(AxonnPolicy::kScattered));
   make(":ors=false");
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "di2 dw2 s2 c2 di1 dw1 s1 c1 di0 dw0 s0 c0");
 }

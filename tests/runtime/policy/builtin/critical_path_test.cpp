@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker.h"
+#include "runtime/policy/scheduling/list_schedule.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -23,8 +24,9 @@ TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
   EXPECT_EQ(testing::sequence_of(*graph, order), "a c b d");
   EXPECT_EQ(timetable_of(*graph, order, costs_of(*graph, options), options).makespan, 12);
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
-            (plan::Reason{.kind = plan::ReasonKind::best_ready, .priority = plan::Priority::longest_path}));
-  EXPECT_EQ(testing::reason_of(*graph, order, "b"), plan::Reason{.kind = plan::ReasonKind::only_ready});
+            (plan::Reason{.table = &ListScheduler::kReasons, .code = ListScheduler::kLongestPath}));
+  EXPECT_EQ(testing::reason_of(*graph, order, "b"),
+            (plan::Reason{.table = &ListScheduler::kReasons, .code = ListScheduler::kOnlyReady}));
 }
 
 TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
@@ -36,7 +38,7 @@ TEST(CriticalPathPolicy, TiesEndInProgramOrder) {
   const plan::Order order = testing::order_of(CriticalPathPolicy(), *graph, {.cost_model = testing::named_costs({})});
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b");
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
-            (plan::Reason{.kind = plan::ReasonKind::tied_ready, .priority = plan::Priority::longest_path}));
+            (plan::Reason{.table = &ListScheduler::kReasons, .code = ListScheduler::kTiesOnLongestPath}));
 }
 
 // Two weights of 1 KiB, each gathered and used; the second is gathered while the first is used, if memory allows.
@@ -75,13 +77,15 @@ TEST_F(TwoGathers, WaitForMemoryUnderALimit) {
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
   EXPECT_EQ(limited.scratch_bytes, 1024);
   EXPECT_EQ(testing::waits_of(limited, "g1"), std::vector<std::string>{"compute0:c0"});
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"), plan::Reason{.kind = plan::ReasonKind::held_for_memory});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"),
+            (plan::Reason{.table = &ListScheduler::kReasons, .code = ListScheduler::kHeld}));
 }
 
 TEST_F(TwoGathers, FollowTheProgramWhereNothingFits) {
   EXPECT_EQ(plan(512).scratch_bytes, 1024);
   EXPECT_EQ(testing::sequence_of(*graph_, order_), "g0 c0 g1 c1");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0"), plan::Reason{.kind = plan::ReasonKind::above_memory_limit});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0"),
+            (plan::Reason{.table = &ListScheduler::kReasons, .code = ListScheduler::kOverLimit}));
 }
 
 }  // namespace

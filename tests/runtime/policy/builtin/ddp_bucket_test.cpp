@@ -21,9 +21,9 @@ TEST(DdpBucketPolicy, IssuesABucketWhenItsLastGradientIsReady) {
   EXPECT_EQ(testing::sequence_of(*graph, order),
             "g0 f0 r0 g1 f1 r1 g2 f2 r2 loss di2 i2 dw2 s2 d2 di1 i1 dw1 s1 di0 i0 dw0 s0 d1 d0 u0 u1 u2");
   EXPECT_EQ(testing::reason_of(*graph, order, "d2"),
-            (plan::Reason{.kind = plan::ReasonKind::bucket, .numbers = {1, 2, 1, 1 << 18}}));
+            (plan::Reason{.table = &DdpBucketPolicy::kReasons, .numbers = {1, 2, 1, 1 << 18}}));
   EXPECT_EQ(testing::reason_of(*graph, order, "d1"),
-            (plan::Reason{.kind = plan::ReasonKind::bucket, .numbers = {2, 2, 2, 1 << 19}}));
+            (plan::Reason{.table = &DdpBucketPolicy::kReasons, .numbers = {2, 2, 2, 1 << 19}}));
   const plan::Plan plan = plan::make_plan(graph, order, "ddp-bucket");
   EXPECT_EQ(testing::waits_of(plan, "d2"), Strings{"z_scatter:s2"});
   EXPECT_EQ(testing::waits_of(plan, "d1"), Strings{"z_scatter:s0"});

@@ -26,7 +26,7 @@ class DeepCompile : public ::testing::Test {
 
 TEST_F(DeepCompile, WithMemoryWeightsAreGatheredAtTheBegin) {
   EXPECT_TRUE(sequence("deepcompile").starts_with("g0 g1 g2 h2 h1 h0 f0 r0")) << sequence("deepcompile");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0").kind, plan::ReasonKind::prefetched);
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "g0").table, &DeepCompilePolicy::kReasons);
 }
 
 TEST_F(DeepCompile, WithoutABufferTheyAreGatheredInPlace) {

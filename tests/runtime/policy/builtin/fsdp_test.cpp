@@ -38,8 +38,9 @@ TEST_F(Fsdp, GathersOneLayerAheadInBothPasses) {
   EXPECT_EQ(first_wait(plan_, "h1"), "compute0:loss");
   EXPECT_EQ(first_wait(plan_, "h0"), "compute0:dw2");
   EXPECT_EQ(testing::reason_of(*graph_, order_, "g2"),
-            (plan::Reason{.kind = plan::ReasonKind::gathered_ahead, .numbers = {1, 1}}));
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "s1"), plan::Reason{.kind = plan::ReasonKind::reduced_after});
+            (plan::Reason{.table = &FsdpPolicy::kReasons, .code = FsdpPolicy::kGatheredAhead, .numbers = {1, 1}}));
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "s1"),
+            (plan::Reason{.table = &FsdpPolicy::kReasons, .code = FsdpPolicy::kReducedAfter}));
 }
 
 TEST_F(Fsdp, PostGathersBehindTheGradientsOfTheLayerBefore) {
@@ -47,13 +48,13 @@ TEST_F(Fsdp, PostGathersBehindTheGradientsOfTheLayerBefore) {
             "g0 g1 f0 g2 r0 f1 r1 f2 r2 loss h2 di2 i2 dw2 h1 s2 d2 di1 i1 dw1 h0 s1 d1 di0 i0 dw0 s0 d0 u0 u1 u2");
   EXPECT_EQ(first_wait(plan_, "h1"), "compute0:dw2");
   EXPECT_EQ(testing::reason_of(*graph_, order_, "h1"),
-            (plan::Reason{.kind = plan::ReasonKind::gathered_after, .numbers = {1}}));
+            (plan::Reason{.table = &FsdpPolicy::kReasons, .code = FsdpPolicy::kGatheredAfter, .numbers = {1}}));
 }
 
 TEST_F(Fsdp, TheLimiterHoldsBackWhatDepthWouldGather) {
   EXPECT_TRUE(sequence("fsdp:forward-depth=3,max-gathered=1").starts_with("g0 f0 g1 r0 f1 g2 r1 f2 r2 loss h2 di2"));
   EXPECT_EQ(testing::reason_of(*graph_, order_, "g1"),
-            (plan::Reason{.kind = plan::ReasonKind::limiter, .numbers = {1}}));
+            (plan::Reason{.table = &FsdpPolicy::kReasons, .code = FsdpPolicy::kLimiter, .numbers = {1}}));
   EXPECT_TRUE(sequence("fsdp:forward-depth=3,max-gathered=9").starts_with("g0 g1 g2 f0 r0 f1 r1 f2 h2 r2 loss h1"));
   // Depths that differ between the passes don't change the order of gathers.
   EXPECT_TRUE(

@@ -43,7 +43,7 @@ TEST_F(Inductor, ComputationsFollowACollectiveUntilTheyHideIt) {
   EXPECT_EQ(sequence("inductor:passes=reorder", {{"c", 3}, {"b", 2}}), "c b m a k e");
   EXPECT_EQ(sequence("inductor:passes=reorder", {{"c", 9}, {"b", 2}}), "c b m e a k");
   EXPECT_EQ(testing::reason_of(*graph_, order_, "m"),
-            (plan::Reason{.kind = plan::ReasonKind::hides_before, .ns = {1, 7}}));
+            (plan::Reason{.table = &InductorPolicy::kReasons, .code = InductorPolicy::kHidesBefore, .ns = {1, 7}}));
 }
 
 TEST_F(Inductor, WaitsSink) {
@@ -52,7 +52,8 @@ TEST_F(Inductor, WaitsSink) {
 
 TEST_F(Inductor, WhatACollectiveNeedsIsRaised) {
   EXPECT_EQ(sequence("inductor:passes=raise", {}), "c m k a b e");
-  EXPECT_EQ(testing::reason_of(*graph_, order_, "k"), plan::Reason{.kind = plan::ReasonKind::issued_after_input});
+  EXPECT_EQ(testing::reason_of(*graph_, order_, "k"),
+            (plan::Reason{.table = &InductorPolicy::kReasons, .code = InductorPolicy::kIssuedAfterInput}));
 }
 
 TEST_F(Inductor, PassesFollowEachOther) {

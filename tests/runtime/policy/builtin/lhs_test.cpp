@@ -27,7 +27,10 @@ class Lhs : public ::testing::Test {
     order_ = testing::order_of(*make_policy("lhs:rules=" + rules), *graph_, {.cost_model = costs});
     return testing::sequence_of(*graph_, order_);
   }
-  plan::ReasonKind reason(const std::string& task) { return testing::reason_of(*graph_, order_, task).kind; }
+  plan::Reason reason(const std::string& task) { return testing::reason_of(*graph_, order_, task); }
+  static plan::Reason of_rule(LhsRule rule) {
+    return {.table = &kLhsReasons, .code = static_cast<std::uint16_t>(rule)};
+  }
   testing::ToyGraph toy_;
   std::shared_ptr<const graph::Graph> graph_;
   plan::Order order_;
@@ -35,26 +38,26 @@ class Lhs : public ::testing::Test {
 
 TEST_F(Lhs, EachRuleOrdersByWhatItSays) {
   EXPECT_EQ(sequence("program"), "b e a c f g");
-  EXPECT_EQ(reason("b"), plan::ReasonKind::rule_program);
+  EXPECT_EQ(reason("b"), of_rule(LhsRule::program));
   EXPECT_EQ(sequence("critical"), "e b a c f g");  // 6, then 5, then 4
-  EXPECT_EQ(reason("e"), plan::ReasonKind::rule_critical);
+  EXPECT_EQ(reason("e"), of_rule(LhsRule::critical));
   EXPECT_EQ(sequence("release"), "a c b e f g");
-  EXPECT_EQ(reason("a"), plan::ReasonKind::rule_release);
-  EXPECT_EQ(reason("b"), plan::ReasonKind::rule_program);
+  EXPECT_EQ(reason("a"), of_rule(LhsRule::release));
+  EXPECT_EQ(reason("b"), of_rule(LhsRule::program));
   EXPECT_EQ(sequence("near"), "a c b e f g");
   EXPECT_EQ(sequence("communication"), "a c b e f g");
   EXPECT_EQ(sequence("unlock"), "e a c b f g");       // 2, 1, 0 tasks
   EXPECT_EQ(sequence("less-memory"), "b a c e f g");  // b's bytes die with it, a adds 128, e 4096
   // c runs for 3 when a is done: e is closest to it; then nothing runs.
   EXPECT_EQ(sequence("release+hide"), "a c e b f g");
-  EXPECT_EQ(reason("e"), plan::ReasonKind::rule_hide);
+  EXPECT_EQ(reason("e"), of_rule(LhsRule::hide));
 }
 
 TEST_F(Lhs, TheFirstRuleThatDiffersDecides) {
   EXPECT_EQ(sequence("release+critical"), "a c e b f g");
-  EXPECT_EQ(reason("a"), plan::ReasonKind::rule_release);
-  EXPECT_EQ(reason("e"), plan::ReasonKind::rule_critical);
-  EXPECT_EQ(reason("c"), plan::ReasonKind::only_ready);
+  EXPECT_EQ(reason("a"), of_rule(LhsRule::release));
+  EXPECT_EQ(reason("e"), of_rule(LhsRule::critical));
+  EXPECT_EQ(reason("c"), plan::Reason{.table = &ListScheduler::kReasons});
 }
 
 TEST_F(Lhs, CollectivesCanFollowTheirReaders) {
@@ -66,7 +69,7 @@ TEST_F(Lhs, CollectivesCanFollowTheirReaders) {
   toy.compute("fx", {graph::read(x)});
   graph_ = toy.build();
   EXPECT_EQ(sequence("consumer"), "gy gx fy fx");
-  EXPECT_EQ(reason("gy"), plan::ReasonKind::rule_consumer);
+  EXPECT_EQ(reason("gy"), of_rule(LhsRule::consumer));
 }
 
 TEST(LhsRules, AreParsedAndRefused) {

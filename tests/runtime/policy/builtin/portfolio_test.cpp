@@ -4,6 +4,7 @@
 
 #include "runtime/plan/plan.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/scheduling/list_schedule.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
@@ -53,8 +54,8 @@ TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
   EXPECT_EQ(makespan(free), 12);
   EXPECT_EQ(scratch(free), 2048);
   EXPECT_EQ(testing::reason_of(*graph, free, "g0"),
-            (plan::Reason{.kind = plan::ReasonKind::best_ready,
-                          .priority = plan::Priority::longest_path,
+            (plan::Reason{.table = &ListScheduler::kReasons,
+                          .code = ListScheduler::kLongestPath,
                           .selection = plan::Selection{.order = "critical-path", .orders = 15, .makespan_ns = 12}}));
   EXPECT_EQ(makespan(limited), 16);
   EXPECT_EQ(scratch(limited), 1024);

@@ -4,6 +4,7 @@
 
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/scheduling/arrangement.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/toy_graph.h"
@@ -94,10 +95,11 @@ TEST_F(TwoMicroBatches, WeightGradientsLeaveTheFirstStreamWhenThereIsASecond) {
   }
   EXPECT_EQ(stream_of(plan, "forward"), "compute0");
   EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dw0").reason],
-            plan::Reason{.kind = plan::ReasonKind::weight_gradient});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason], plan::Reason{.kind = plan::ReasonKind::bias_gradient});
+            (plan::Reason{.table = &kProgramReasons, .code = kWeightGradient}));
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "db0").reason],
+            (plan::Reason{.table = &kProgramReasons, .code = kBiasGradient}));
   EXPECT_EQ(plan.reasons[testing::entry_of(plan, "dwte1").reason],
-            plan::Reason{.kind = plan::ReasonKind::embedding_gradient});
+            (plan::Reason{.table = &kProgramReasons, .code = kEmbeddingGradient}));
 }
 
 TEST_F(TwoMicroBatches, ContributionsToOneGradientStayOnOneStream) {
@@ -115,7 +117,8 @@ TEST_F(TwoMicroBatches, OneStreamKeepsProgramOrder) {
   for (std::size_t i = 0; i < graph_->tasks().size(); ++i) {
     EXPECT_EQ(plan.streams[0].entries[i].task, graph::TaskId(i));
     EXPECT_TRUE(plan.streams[0].entries[i].waits.empty());
-    EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason], plan::Reason{.kind = plan::ReasonKind::program_order});
+    EXPECT_EQ(plan.reasons[plan.streams[0].entries[i].reason],
+              (plan::Reason{.table = &kProgramReasons, .code = kProgramOrder}));
   }
 }
 
@@ -126,9 +129,8 @@ TEST(ProgramPolicy, DepthHoldsAGatherBackUntilALayerBeforeItIsReached) {
 
   const plan::Order one = order("program:depth=1");
   EXPECT_EQ(testing::sequence_of(*graph, one), "g0 f0 g1 r0 f1 g2 r1 f2" + backward);
-  EXPECT_EQ(testing::reason_of(*graph, one, "g2"),
-            (plan::Reason{.kind = plan::ReasonKind::gathered_no_earlier, .numbers = {1}}));
-  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), plan::Reason{.kind = plan::ReasonKind::in_place});
+  EXPECT_EQ(testing::reason_of(*graph, one, "g2"), (plan::Reason{.table = &ProgramPolicy::kReasons, .numbers = {1}}));
+  EXPECT_EQ(testing::reason_of(*graph, one, "g0"), (plan::Reason{.table = &kProgramReasons, .code = kInPlace}));
   const plan::Plan plan = plan::make_plan(graph, one, "program");
   EXPECT_EQ(testing::waits_of(plan, "g0"), Strings{"compute0:u0'"});  // of the step before
   EXPECT_EQ(testing::waits_of(plan, "g1").front(), "compute0:f0");

@@ -33,7 +33,8 @@ TEST(RandomPolicy, ItsParameterStandsAboveTheOptionsSeed) {
   EXPECT_EQ(order("random:seed=7", 1), order("random:seed=7", 2));
   EXPECT_EQ(order("random:seed=7", 1), order("random", 7));
   EXPECT_NE(order("random", 1), order("random", 2));
-  EXPECT_EQ(order("random", 7).reasons, (std::vector<plan::Reason>{{.kind = plan::ReasonKind::drawn, .numbers = {7}}}));
+  EXPECT_EQ(order("random", 7).reasons,
+            (std::vector<plan::Reason>{{.table = &RandomPolicy::kReasons, .numbers = {7}}}));
 }
 
 }  // namespace

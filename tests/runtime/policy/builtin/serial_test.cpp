@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker_replay.h"
+#include "runtime/policy/scheduling/arrangement.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"
@@ -21,8 +22,9 @@ TEST(SerialPolicy, BlocksOnEveryCollective) {
   const plan::Plan plan = plan::make_plan(graph, testing::order_of(SerialPolicy(), *graph), "serial");
   EXPECT_EQ(testing::waits_of(plan, "c"), std::vector<std::string>{"compute0:b"});
   EXPECT_EQ(testing::waits_of(plan, "d"), std::vector<std::string>{"data:c"});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], plan::Reason{.kind = plan::ReasonKind::blocking});
-  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason], plan::Reason{.kind = plan::ReasonKind::program_order});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "c").reason], plan::Reason{.table = &SerialPolicy::kReasons});
+  EXPECT_EQ(plan.reasons[testing::entry_of(plan, "d").reason],
+            (plan::Reason{.table = &kProgramReasons, .code = kProgramOrder}));
 }
 
 TEST(SerialPolicy, RunsOneTaskAtATimeAlsoAcrossSteps) {

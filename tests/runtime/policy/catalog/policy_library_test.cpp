@@ -9,6 +9,7 @@
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "runtime/policy/library/library_answer.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/pipeline_toy.h"
@@ -59,7 +60,7 @@ TEST(PolicyLibrary, TheExampleGivesSafePlans) {
   }
   const plan::Plan plan = compile_plan(toy_step(), *policy);
   EXPECT_EQ(plan.reasons.at(plan.streams[0].entries[0].reason),
-            (plan::Reason{.kind = plan::ReasonKind::other, .text = "the longest way to the end of the step"}));
+            (plan::Reason{.text = "the longest way to the end of the step"}));
 }
 
 TEST(PolicyLibrary, TheExampleOrdersPipelines) {
@@ -84,9 +85,8 @@ TEST(PolicyLibrary, ReasonsEdgesAndParametersArrive) {
   const auto policy = named_policy(library("modes") + ":good");
   EXPECT_EQ(policy->name(), library("modes") + ":good");
   const plan::Order order = testing::order_of(*policy, *graph);
-  EXPECT_EQ(order.reasons.at(order.sequence[0].reason),
-            (plan::Reason{.kind = plan::ReasonKind::other, .text = "because it is first"}));
-  EXPECT_EQ(order.reasons.at(order.sequence[1].reason).kind, plan::ReasonKind::not_given);
+  EXPECT_EQ(order.reasons.at(order.sequence[0].reason), (plan::Reason{.text = "because it is first"}));
+  EXPECT_EQ(order.reasons.at(order.sequence[1].reason), plan::Reason{.table = &kLibraryReasons});
   ASSERT_EQ(order.added_edges.size(), 2U);
   EXPECT_EQ(order.added_edges[0].to, graph->find_task("b"));
   EXPECT_EQ(order.added_edges[1].distance, 1);

@@ -63,7 +63,7 @@ TEST_P(Decide, LayersAreComputedAgainWherePlainOrdersTakeTooMuch) {
   for (const plan::Reason& reason : plan.reasons) {
     ASSERT_TRUE(reason.selection);
     EXPECT_EQ(reason.selection->rewrites, "recompute=0-2");
-    EXPECT_EQ(plan::parse_reason(plan::to_string(reason)).selection->rewrites, "recompute=0-2");
+    EXPECT_EQ(plan::parse_reason(plan::to_string(reason), {}).selection->rewrites, "recompute=0-2");
   }
   // The state counts too.
   const std::int64_t state = state_bytes(*graph_);

@@ -7,11 +7,12 @@ namespace {
 
 TEST(ScheduleWriter, CountsUnitsByChunkAndNamesTheirParts) {
   const PipelineShape shape{.ranks = 3, .chunks = {2, graph::ChunkPlacement::v}, .micro_batches = 2};
-  ScheduleWriter writer("mine", shape, 1);
-  writer.begin("first part");
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("mine");
+  ScheduleWriter writer(kReasons, shape, 1);
+  writer.begin(Part::warm_up);
   writer.forward(0);
   writer.forward(1);
-  writer.begin("second part");
+  writer.begin(Part::steady);
   writer.forward_beside_backward(0, 1);
   writer.input(1);
   EXPECT_EQ(writer.count(Work::input, 1), 2);
@@ -24,8 +25,8 @@ TEST(ScheduleWriter, CountsUnitsByChunkAndNamesTheirParts) {
   EXPECT_EQ(schedule[2].unit, (Unit{Work::forward, 1, 1}));
   EXPECT_EQ(schedule[2].beside, (Unit{Work::backward, 0, 4}));
   EXPECT_EQ(schedule[3].unit, (Unit{Work::input, 1, 4}));
-  EXPECT_EQ(schedule[1].reason, "mine: first part, chunk 2 forward 1 of 1");
-  EXPECT_EQ(schedule[2].reason, "mine: second part, chunk 1 forward beside chunk 2 backward 1 of 1");
+  EXPECT_EQ(to_string(schedule[1].reason), "mine: warm-up, chunk 2 forward 1 of 1");
+  EXPECT_EQ(to_string(schedule[2].reason), "mine: steady, chunk 1 forward beside chunk 2 backward 1 of 1");
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(LimitedLists, TheShortestListThatFits) {
     EXPECT_LE(found.makespan, plain.makespan);
     const auto scheduler = lists.scheduler({.limits = {options.memory_limit}});
     scheduler->run(rank);
-    EXPECT_EQ(lists.fits()(*scheduler), lists.weigh(scheduler->orders({.kind = plan::ReasonKind::best_ready})).fits());
+    EXPECT_EQ(lists.fits()(*scheduler), lists.weigh(scheduler->orders()).fits());
   }
   options.memory_limit = 0;
   EXPECT_FALSE(LimitedLists(one, options).fits());
@@ -138,7 +138,7 @@ TEST(LimitedLists, AScheduleKnowsHowLongItTakes) {
     const LimitedLists lists(classes, options);
     const auto scheduler = lists.scheduler({});
     const double makespan = scheduler->run(upward_rank(lists.tasks()));
-    const auto orders = scheduler->orders({.kind = plan::ReasonKind::best_ready});
+    const auto orders = scheduler->orders();
     EXPECT_NEAR(timetable_of(lists.tasks(), orders, options).makespan, makespan, 1e-6 * makespan) << seed;
     EXPECT_EQ(lists.priority_of(orders).size(), lists.tasks().size());
   }

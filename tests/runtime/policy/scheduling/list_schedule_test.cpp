@@ -31,7 +31,7 @@ TEST(ListScheduler, IsTheOrderThatTheEvaluatorSees) {
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(7)));
     for (const auto& priorities : {priority, upward_rank(*graph, costs.ns)}) {
       const double makespan = scheduler.run(priorities);
-      const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+      const plan::Order order = scheduler.order();
       EXPECT_EQ(makespan, timetable_of(*graph, order, costs, options).makespan);
     }
   }
@@ -44,7 +44,7 @@ TEST(ListScheduler, GathersWaitForTheirTurn) {
     const cost::TaskCosts costs = costs_of(*graph, options);
     ListScheduler scheduler(*graph, costs, options);
     scheduler.run(upward_rank(*graph, costs.ns));
-    const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+    const plan::Order order = scheduler.order();
     const std::vector<double> start = timetable_of(*graph, order, costs, options).start;
     std::map<std::string, double> by_name;
     for (std::size_t i = 0; i < start.size(); ++i) by_name[graph->tasks()[i].name] = start[i];
@@ -74,7 +74,7 @@ TEST(ListScheduler, ComputationsTakeTheFirstIdleStream) {
   const cost::TaskCosts costs = costs_of(*graph, options);
   ListScheduler scheduler(*graph, costs, options);
   EXPECT_EQ(scheduler.run(costs.ns), 3);
-  const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+  const plan::Order order = scheduler.order();
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b c");
   EXPECT_EQ(order.sequence[0].stream.value, 0U);
   EXPECT_EQ(order.sequence[1].stream.value, 1U);
@@ -94,7 +94,7 @@ TEST(ListScheduler, NeverNeedsMoreMemoryThanTheLimitWhereTheProgramDoesNot) {
     std::vector<double> priority;
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(1000)));
     scheduler.run(priority);
-    const plan::Order order = scheduler.order({.kind = plan::ReasonKind::best_ready});
+    const plan::Order order = scheduler.order();
     ASSERT_EQ(order.sequence.size(), graph->tasks().size());
     EXPECT_EQ(graph::why_not_topological(*graph, tasks_of(order)), "");
     EXPECT_LE(graph::liveness(*graph, tasks_of(order)).peak_bytes, program);

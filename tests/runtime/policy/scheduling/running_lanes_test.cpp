@@ -99,8 +99,7 @@ TEST(RunningLanes, AListScheduleKnowsHowLongItsOrderTakes) {
     const Contending c = contending(seed);
     ListScheduler scheduler(*c.graph, c.costs, c.options);
     const double makespan = scheduler.run(upward_rank(*c.graph, c.costs.ns));
-    const double step =
-        timetable_of(*c.graph, scheduler.order({.kind = plan::ReasonKind::best_ready}), c.costs, c.options).makespan;
+    const double step = timetable_of(*c.graph, scheduler.order(), c.costs, c.options).makespan;
     EXPECT_NEAR(makespan, step, 1e-6 * step) << seed;
   }
 }

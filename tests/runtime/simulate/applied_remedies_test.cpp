@@ -60,7 +60,7 @@ TEST(AppliedRemedies, GainWhatTheyPromise) {
     EXPECT_NEAR(applied.gain_ns, remedy.gain_ns, 1) << remedy.what;
     EXPECT_EQ(applied.promised_ns, remedy.gain_ns);
     EXPECT_EQ(applied.step_ns, toy.report.step_ns() - applied.gain_ns);
-    const plan::Order replayed = plan::order_of(applied.file, *toy.graph, "file", {});
+    const plan::Order replayed = plan::order_of(applied.file.front(), *toy.graph, "file", {});
     EXPECT_EQ(replayed.sequence.size(), toy.graph->tasks().size());
   }
 }
@@ -75,7 +75,7 @@ TEST(AppliedRemedies, AddUpWhereTheyAreIndependent) {
   EXPECT_EQ(both.numbers, (std::vector<int>{std::min(first, second), std::max(first, second)}));
   EXPECT_EQ(both.gain_ns, (20 + 15) * kUs);
   EXPECT_EQ(both.promised_ns, (20 + 15) * kUs);
-  EXPECT_TRUE(std::ranges::any_of(both.file.reasons,
+  EXPECT_TRUE(std::ranges::any_of(both.file.front().reasons,
                                   [](const std::string& reason) { return reason.starts_with("weft explain: "); }));
 }
 
@@ -124,8 +124,8 @@ TEST(AppliedRemedies, ARewriteIsPlannedByThePolicy) {
   ASSERT_GT(bucket.number, 0);
   const AppliedRemedies applied = apply_remedies(problem, report, explanation, std::vector<int>{bucket.number});
   EXPECT_EQ(applied.gain_ns, 40 * kUs);
-  EXPECT_EQ(plan::to_string(applied.file.rewrites), bucket.what);
-  EXPECT_EQ(applied.file.sequence.size(), 7U);
+  EXPECT_EQ(plan::to_string(applied.file.front().rewrites), bucket.what);
+  EXPECT_EQ(applied.file.front().sequence.size(), 7U);
 }
 
 }  // namespace

@@ -66,6 +66,11 @@ bool wait_until(const std::function<bool()>& done);
 /// Waits until a training run has done a step; returns false if it ended before.
 bool trains(ChildProcess& child, const std::string& run_dir);
 
+inline std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 /// `weft train` with `more` arguments, of a text unless they name data, on a model so small that most of the time is
 /// the start.
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more);

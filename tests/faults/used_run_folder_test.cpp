@@ -25,29 +25,10 @@ class UsedRunFolder : public ::testing::Test {
     if (errors != nullptr) *errors = child.errors();
     return ending;
   }
-  std::string metrics() const { return testing::TemporaryFolder::read(folder_.path("run/metrics.jsonl")); }
 
   const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
 };
-
-TEST_F(UsedRunFolder, IsRefusedAsItIs) {
-  ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
-  const std::string before = metrics();
-  std::string errors;
-  for (const std::vector<std::string>& launcher : {std::vector<std::string>{}, testing::under_mpirun(2, {})}) {
-    std::vector<std::string> words = launcher;
-    const std::vector<std::string> command = testing::tiny_training(run_dir_, {"--steps", "1"});
-    words.insert(words.end(), command.begin(), command.end());
-    testing::ChildProcess child(words);
-    EXPECT_EQ(child.wait().exit_code, 2);
-    EXPECT_TRUE(has_parts(child.errors(), {"run' already holds a run", "--resume auto", "--overwrite"}));
-    EXPECT_EQ(child.output(), "");
-  }
-  EXPECT_EQ(metrics(), before);
-  EXPECT_EQ(testing::loaded_step(run_dir_), 2);
-  EXPECT_FALSE(fs::exists(folder_.path("run/.lock")));
-}
 
 TEST_F(UsedRunFolder, GoesOnOrIsOverwritten) {
   ASSERT_EQ(train({"--steps", "3"}).exit_code, 0);
@@ -61,13 +42,6 @@ TEST_F(UsedRunFolder, GoesOnOrIsOverwritten) {
   testing::ChildProcess again({WEFT_EXECUTABLE, "train", run_dir_ + "/config.toml"});
   EXPECT_EQ(again.wait().exit_code, 2);
   EXPECT_EQ(testing::loaded_step(run_dir_), 1);
-}
-
-// A run that is refused for another reason has removed nothing.
-TEST_F(UsedRunFolder, IsOverwrittenOnlyByARunThatBegins) {
-  ASSERT_EQ(train({"--steps", "2"}).exit_code, 0);
-  EXPECT_EQ(train({"--overwrite", "--data", folder_.path("missing").string()}).exit_code, 2);
-  EXPECT_EQ(testing::loaded_step(run_dir_), 2);
 }
 
 TEST_F(UsedRunFolder, IsOneRunsUntilItsProcessEnds) {

@@ -3,22 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
 
 #include "graph/operation_fields.h"
 
 namespace weft::graph {
 namespace {
-
-TEST(Operation, KindNamesAreUnique) {
-  std::set<std::string_view> names;
-  const auto add = [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (names.insert(kind_name(Operation(std::variant_alternative_t<I, OperationVariant>{}))), ...);
-  };
-  add(std::make_index_sequence<std::variant_size_v<OperationVariant>>());
-  EXPECT_EQ(names.size(), std::variant_size_v<OperationVariant>);
-}
 
 TEST(Operation, CollectivesKnowTheirChannel) {
   const Operation reduce = AllReduce{Channel::z_scatter, 4, 10};

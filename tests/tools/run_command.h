@@ -28,9 +28,4 @@ CommandResult run_weft(const std::vector<std::string>& arguments, const std::str
 /// The words that start `weft` with `arguments` as `ranks` MPI processes of this machine.
 std::vector<std::string> mpi_words(int ranks, const std::vector<std::string>& arguments);
 
-inline std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
 }  // namespace weft::testing

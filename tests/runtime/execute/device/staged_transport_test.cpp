@@ -159,55 +159,38 @@ TEST(StagedTransport, MessagesReachBothNeighbours) {
   }
 }
 
+// The collective is in flight, or this rank's own stream is far from it.
 TEST(StagedTransport, ALostPeerEndsTheWait) {
-  std::atomic<bool> waits{false};
-  const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
-    StagedRank rank(world);
-    std::vector<float> values(1000), workspace(1000);
-    const comm::CollectiveCall call{
-        comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
-    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-    if (world.rank() == 1) {
-      while (!waits) std::this_thread::yield();
-      throw std::runtime_error("gone");
-    }
-    rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
-    const DeviceEvent end = end_of(*rank.device, rank.first);
-    EXPECT_FALSE(rank.device->done(end));
-    waits = true;
-    EXPECT_THROW(wait_for(*rank.device, end, rank.transport), comm::PeerLost);
-    EXPECT_THROW(rank.transport.check(), comm::PeerLost);
-    rank.transport.stop();
-    rank.device->synchronize(rank.first);  // the stream continues, with undefined data
-  });
-  EXPECT_EQ(end.code, 3);
-  EXPECT_EQ(end.errors, "weft: error: rank 1: gone\n");
-}
-
-// The collective isn't in flight yet: this rank's own stream is far from it.
-TEST(StagedTransport, ALostPeerEndsTheWaitForOnesOwnDevice) {
-  std::atomic<bool> waits{false};
-  const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
-    StagedRank rank(world);
-    std::vector<float> values(1000), workspace(1000);
-    std::atomic<std::uint32_t> busy{0};
-    const comm::CollectiveCall call{
-        comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
-    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-    if (world.rank() == 1) {
-      while (!waits) std::this_thread::yield();
-      throw std::runtime_error("gone");
-    }
-    rank.device->wait_value(rank.first, &busy, 1);
-    rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
-    waits = true;
-    EXPECT_THROW(wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport), comm::PeerLost);
-    rank.transport.stop();
-    busy = 1;
-    rank.device->synchronize(rank.first);
-  });
-  EXPECT_EQ(end.code, 3);
-  EXPECT_EQ(end.errors, "weft: error: rank 1: gone\n");
+  for (const bool in_flight : {true, false}) {
+    SCOPED_TRACE(in_flight);
+    std::atomic<bool> waits{false};
+    const testing::RanksEnd end = testing::end_of_ranks(2, [&](comm::World& world) {
+      StagedRank rank(world);
+      std::vector<float> values(1000), workspace(1000);
+      std::atomic<std::uint32_t> ready{in_flight ? 1U : 0U};
+      const comm::CollectiveCall call{
+          comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
+      rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+      if (world.rank() == 1) {
+        while (!waits) std::this_thread::yield();
+        throw std::runtime_error("gone");
+      }
+      rank.device->wait_value(rank.first, &ready, 1);
+      rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+      const DeviceEvent after = end_of(*rank.device, rank.first);
+      EXPECT_FALSE(rank.device->done(after));
+      waits = true;
+      EXPECT_THROW(wait_for(*rank.device, after, rank.transport), comm::PeerLost);
+      if (in_flight) {
+        EXPECT_THROW(rank.transport.check(), comm::PeerLost);
+      }
+      rank.transport.stop();
+      ready = 1;
+      rank.device->synchronize(rank.first);  // the stream continues, with undefined data
+    });
+    EXPECT_EQ(end.code, 3);
+    EXPECT_EQ(end.errors, "weft: error: rank 1: gone\n");
+  }
 }
 
 TEST(StagedTransport, StopsWithACollectiveThatNobodyJoins) {

@@ -27,16 +27,14 @@ std::string describe(const CollectiveCall& call) {
 }
 
 void check_call(const CollectiveCall& call, int ranks) {
-  const bool reads_in = call.kind == CollectiveKind::reduce_scatter || call.kind == CollectiveKind::all_gather;
-  const bool sums = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::reduce_scatter;
   const char* wrong = nullptr;
   if (call.count < 0) {
     wrong = "negative count";
   } else if (call.root < 0 || call.root >= ranks) {
     wrong = "root outside the group";
-  } else if (call.count > 0 && (call.out == nullptr || (reads_in && call.in == nullptr))) {
+  } else if (call.count > 0 && (call.out == nullptr || (!call.in_place() && call.in == nullptr))) {
     wrong = "missing buffer";
-  } else if (call.count > 0 && sums && ranks > 1 && call.workspace == nullptr) {
+  } else if (call.count > 0 && call.sums() && ranks > 1 && call.workspace == nullptr) {
     wrong = "missing workspace";
   }
   if (wrong != nullptr) throw std::logic_error(fmt::format("{}: {}", describe(call), wrong));

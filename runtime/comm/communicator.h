@@ -33,6 +33,19 @@ struct CollectiveCall {
   const void* in = nullptr;
   void* out = nullptr;
   void* workspace = nullptr;
+
+  /// Whether every rank has a place for the full vector in `out`, whose length `count` is; else `count` is a slice's.
+  constexpr bool in_place() const { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast; }
+  constexpr bool sums() const { return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter; }
+  /// Whether two ranks' calls can be the same collective.
+  bool matches(const CollectiveCall& other) const {
+    return kind == other.kind && dtype == other.dtype && count == other.count && root == other.root;
+  }
+  std::int64_t bytes_of(std::int64_t elements) const { return elements * static_cast<std::int64_t>(size_of(dtype)); }
+  const std::byte* in_at(std::int64_t element) const { return static_cast<const std::byte*>(in) + bytes_of(element); }
+  std::byte* out_at(std::int64_t element) const { return static_cast<std::byte*>(out) + bytes_of(element); }
+  /// Where a rank's own numbers are before the collective.
+  const std::byte* source_at(std::int64_t element) const { return in_place() ? out_at(element) : in_at(element); }
 };
 
 /// Thrown by progress() and by blocking calls after another rank of the world gave up.

@@ -110,13 +110,6 @@ class Shared {
   std::string reason_;
 };
 
-const std::byte* bytes_at(const void* base, std::int64_t element, DType dtype) {
-  return static_cast<const std::byte*>(base) + element * static_cast<std::int64_t>(size_of(dtype));
-}
-std::byte* bytes_at(void* base, std::int64_t element, DType dtype) {
-  return static_cast<std::byte*>(base) + element * static_cast<std::int64_t>(size_of(dtype));
-}
-
 class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<Shared> shared, std::shared_ptr<Group> group, int rank)
@@ -212,30 +205,21 @@ class LocalCommunicator final : public Communicator {
 
   void check_same_calls() const {
     for (const Member& member : group_->members) {
-      const CollectiveCall& other = member.call;
-      if (other.kind == call_.kind && other.dtype == call_.dtype && other.count == call_.count &&
-          other.root == call_.root) {
-        continue;
-      }
+      if (member.call.matches(call_)) continue;
       throw RuntimeFault(fmt::format("ranks disagree: rank {} of the group started {}, rank {} started {}", rank_,
-                                     describe(call_), &member - group_->members.data(), describe(other)));
+                                     describe(call_), &member - group_->members.data(), describe(member.call)));
     }
   }
 
   bool sum(std::int64_t& budget) {
-    const bool reduces = call_.kind == CollectiveKind::all_reduce;
     const Slice slice = slice_of(call_, size(), rank_);
-    if ((reduces || call_.kind == CollectiveKind::reduce_scatter) && position_ < slice.count) {
+    if (call_.sums() && position_ < slice.count) {
       if (budget <= 0) return false;
-      const std::int64_t element_bytes = static_cast<std::int64_t>(size_of(call_.dtype)) * size();
+      const std::int64_t element_bytes = call_.bytes_of(size());
       const std::int64_t count = std::min(slice.count - position_, std::max<std::int64_t>(1, budget / element_bytes));
       const std::int64_t first = slice.begin + position_;
-      for (std::size_t r = 0; r < sources_.size(); ++r) {
-        const CollectiveCall& other = group_->members[r].call;
-        sources_[r] = bytes_at(reduces ? other.out : other.in, first, call_.dtype);
-      }
-      cpu::sum_in_rank_order(sources_, bytes_at(call_.out, reduces ? first : position_, call_.dtype), count,
-                             call_.dtype);
+      for (std::size_t r = 0; r < sources_.size(); ++r) sources_[r] = group_->members[r].call.source_at(first);
+      cpu::sum_in_rank_order(sources_, call_.out_at(call_.in_place() ? first : position_), count, call_.dtype);
       position_ += count;
       budget -= count * element_bytes;
       return true;
@@ -289,11 +273,10 @@ class LocalCommunicator final : public Communicator {
     const bool gathers = call_.kind == CollectiveKind::all_gather;
     const Slice slice =
         call_.kind == CollectiveKind::broadcast ? Slice{0, call_.count} : slice_of(call_, size(), peer_);
-    const auto element_bytes = static_cast<std::int64_t>(size_of(call_.dtype));
+    const std::int64_t element_bytes = call_.bytes_of(1);
     const std::int64_t count = std::min(slice.count - position_, std::max<std::int64_t>(1, budget / element_bytes));
-    const std::byte* from = gathers ? bytes_at(other.in, position_, call_.dtype)
-                                    : bytes_at(std::as_const(other).out, slice.begin + position_, call_.dtype);
-    std::byte* to = bytes_at(call_.out, slice.begin + position_, call_.dtype);
+    const std::byte* from = gathers ? other.in_at(position_) : other.out_at(slice.begin + position_);
+    std::byte* to = call_.out_at(slice.begin + position_);
     if (from != to && count > 0) std::memcpy(to, from, static_cast<std::size_t>(count * element_bytes));
     position_ += count;
     budget -= count * element_bytes;

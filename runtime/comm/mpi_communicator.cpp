@@ -68,9 +68,8 @@ void MpiCommunicator::start(const CollectiveCall& call) {
   if (in_flight_) throw std::logic_error(fmt::format("{} started during {}", describe(call), describe(call_)));
   check_call(call, size_);
   call_ = call;
-  element_bytes_ = static_cast<std::int64_t>(size_of(call.dtype));
-  direct_ = (call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast) &&
-            call.count * element_bytes_ <= sizes_.direct_bytes;
+  element_bytes_ = call.bytes_of(1);
+  direct_ = call.in_place() && call.bytes_of(call.count) <= sizes_.direct_bytes;
   if (size_ == 1 && call.kind == CollectiveKind::all_reduce) return;  // already its own sum
   const std::int64_t length = direct_ ? call.count : slice_length(call, size_);
   const std::int64_t bytes = length * element_bytes_;
@@ -125,34 +124,27 @@ void MpiCommunicator::post_exchange(Slot& slot) {
   for (int i = 1; i < size_; ++i) {  // receives first, so that no message arrives before its receive is posted
     const int peer = (rank_ + size_ - i) % size_;
     if (broadcasts && peer != call_.root) continue;
-    receive(
-        slot, peer,
-        broadcasts ? static_cast<std::byte*>(call_.out) + own.begin * element_bytes_ : contribution(peer, slot.round),
-        own.count);
+    receive(slot, peer, broadcasts ? call_.out_at(own.begin) : contribution(peer, slot.round), own.count);
   }
   if (broadcasts && rank_ != call_.root) return;
-  const auto* data = static_cast<const std::byte*>(call_.kind == CollectiveKind::reduce_scatter ? call_.in : call_.out);
   for (int i = 1; i < size_; ++i) {  // each rank starts with a different peer
     const int peer = (rank_ + i) % size_;
     const Slice theirs = piece(peer, slot.round);
-    send(slot, peer, data + theirs.begin * element_bytes_, theirs.count);
+    send(slot, peer, call_.source_at(theirs.begin), theirs.count);
   }
 }
 
 void MpiCommunicator::post_share(Slot& slot) {
   const bool gathers = call_.kind == CollectiveKind::all_gather;
   const bool broadcasts = call_.kind == CollectiveKind::broadcast;
-  auto* out = static_cast<std::byte*>(call_.out);
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + size_ - i) % size_;
     if (broadcasts && rank_ == call_.root) continue;
     const Slice theirs = piece(peer, slot.round);
-    receive(slot, peer, out + theirs.begin * element_bytes_, theirs.count);
+    receive(slot, peer, call_.out_at(theirs.begin), theirs.count);
   }
   const Slice own = piece(rank_, slot.round);
-  const std::byte* from = gathers
-                              ? static_cast<const std::byte*>(call_.in) + slot.round * piece_length_ * element_bytes_
-                              : out + own.begin * element_bytes_;
+  const std::byte* from = gathers ? call_.in_at(slot.round * piece_length_) : call_.out_at(own.begin);
   for (int i = 1; i < size_; ++i) {
     const int peer = (rank_ + i) % size_;
     if (broadcasts && peer == call_.root) continue;
@@ -179,22 +171,18 @@ void MpiCommunicator::receive(Slot& slot, int peer, std::byte* to, std::int64_t 
 void MpiCommunicator::sum(std::int64_t round) {
   const Slice own = piece(rank_, round);
   if (own.count == 0) return;
-  const bool in_place = call_.kind == CollectiveKind::all_reduce;
-  const std::int64_t first_in_slice = round * piece_length_;
   for (int r = 0; r < size_; ++r) {
-    sources_[static_cast<std::size_t>(r)] =
-        r == rank_ ? static_cast<const std::byte*>(in_place ? call_.out : call_.in) + own.begin * element_bytes_
-                   : contribution(r, round);
+    sources_[static_cast<std::size_t>(r)] = r == rank_ ? call_.source_at(own.begin) : contribution(r, round);
   }
-  auto* out = static_cast<std::byte*>(call_.out) + (in_place ? own.begin : first_in_slice) * element_bytes_;
+  std::byte* const out = call_.out_at(call_.in_place() ? own.begin : round * piece_length_);
   cpu::sum_in_rank_order(sources_, out, own.count, call_.dtype);
 }
 
 void MpiCommunicator::copy_own_piece(std::int64_t round) {
   const Slice own = piece(rank_, round);
-  const auto* from = static_cast<const std::byte*>(call_.in) + round * piece_length_ * element_bytes_;
-  auto* to = static_cast<std::byte*>(call_.out) + own.begin * element_bytes_;
-  if (from != to) std::memcpy(to, from, static_cast<std::size_t>(own.count * element_bytes_));
+  const std::byte* from = call_.in_at(round * piece_length_);
+  std::byte* to = call_.out_at(own.begin);
+  if (from != to) std::memcpy(to, from, static_cast<std::size_t>(call_.bytes_of(own.count)));
 }
 
 MPI_Request& MpiCommunicator::next_request(Slot& slot) {
@@ -219,7 +207,7 @@ void MpiCommunicator::finish_stage(std::size_t index) {
   Slot& slot = slots_[index];
   slot.posted = 0;
   if (slot.stage == Stage::exchange) {
-    if (sums()) sum(slot.round);
+    if (call_.sums()) sum(slot.round);
     if (shares()) {
       slot.stage = Stage::share;
       post_share(slot);

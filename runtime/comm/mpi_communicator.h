@@ -61,7 +61,6 @@ class MpiCommunicator final : public Communicator {
     int posted = 0, pending = 0;  // requests of this stage, which are contiguous in requests_
   };
 
-  bool sums() const { return call_.kind == CollectiveKind::all_reduce || call_.kind == CollectiveKind::reduce_scatter; }
   /// Piece `round` of the slice of `rank`.
   Slice piece(int rank, std::int64_t round) const;
   /// Where this rank receives the peer's contribution to its piece of `round`: a few buffers that stay in the cache.

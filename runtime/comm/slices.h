@@ -13,18 +13,20 @@ struct Slice {
   std::int64_t begin = 0, count = 0;
 };
 
+/// Elements of the full vector: all ranks' slices.
+constexpr std::int64_t full_length(const CollectiveCall& call, int ranks) {
+  return call.in_place() ? call.count : call.count * ranks;
+}
+
 /// Number of elements of a rank's slice; slices of the last ranks may be shorter or empty.
 constexpr std::int64_t slice_length(const CollectiveCall& call, int ranks) {
-  const bool count_is_total = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
-  return count_is_total ? (call.count + ranks - 1) / ranks : call.count;
+  return (full_length(call, ranks) + ranks - 1) / ranks;
 }
 
 /// The slice that `rank` sums (all_reduce, reduce_scatter) or shares (all_reduce, all_gather, broadcast).
 /// Example: an all_reduce of 7 elements over 4 ranks has slices of 2, 2, 2 and 1.
 constexpr Slice slice_of(const CollectiveCall& call, int ranks, int rank) {
-  const std::int64_t length = slice_length(call, ranks);
-  const bool count_is_total = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast;
-  const std::int64_t total = count_is_total ? call.count : length * ranks;
+  const std::int64_t length = slice_length(call, ranks), total = full_length(call, ranks);
   const std::int64_t begin = std::min(length * rank, total);
   return {begin, std::min(length, total - begin)};
 }

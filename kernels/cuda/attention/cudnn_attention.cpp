@@ -235,16 +235,6 @@ std::unique_ptr<CudnnAttention> CudnnAttention::make(CudnnHandle& handle, const 
   }
 }
 
-std::unique_ptr<CudnnAttention> CudnnAttention::forward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                        std::int64_t most_workspace, std::string* why) {
-  return make(handle, layout, false, most_workspace, why);
-}
-
-std::unique_ptr<CudnnAttention> CudnnAttention::backward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                         std::int64_t most_workspace, std::string* why) {
-  return make(handle, layout, true, most_workspace, why);
-}
-
 CudnnAttention::Bound CudnnAttention::bind(const AttentionPointers& pointers) const {
   std::vector<std::int64_t> ids;
   std::vector<const void*> values;

@@ -58,10 +58,8 @@ class CudnnAttention {
   /// Null if cuDNN has no deterministic engine for the layout on the handle's device whose own workspace takes at most
   /// `most_workspace` bytes; `why`, if given, then gets the reason. Takes about a second of CPU time. The handle must
   /// outlive the result. Either direction may run by our own kernels instead: log_sum_exp is the same.
-  static std::unique_ptr<CudnnAttention> forward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                 std::int64_t most_workspace, std::string* why = nullptr);
-  static std::unique_ptr<CudnnAttention> backward(CudnnHandle& handle, const AttentionLayout& layout,
-                                                  std::int64_t most_workspace, std::string* why = nullptr);
+  static std::unique_ptr<CudnnAttention> make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
+                                              std::int64_t most_workspace, std::string* why = nullptr);
 
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
@@ -85,8 +83,6 @@ class CudnnAttention {
  private:
   CudnnAttention(CudnnHandle& handle, const AttentionLayout& layout, bool backward, CudnnGraph graph,
                  CudnnEngine engine, CudnnDescriptor plan);
-  static std::unique_ptr<CudnnAttention> make(CudnnHandle& handle, const AttentionLayout& layout, bool backward,
-                                              std::int64_t most_workspace, std::string* why);
 
   CudnnHandle* handle_;
   bool backward_;

@@ -315,8 +315,7 @@ CudaLibraries::CudaLibraries(CudaSettings settings) : settings_(std::move(settin
 const cuda::CudnnAttention* CudaLibraries::attention(const cuda::AttentionLayout& layout, bool backward) {
   const auto [found, fresh] = attention_.try_emplace({layout, backward});
   if (fresh) {
-    found->second = backward ? cuda::CudnnAttention::backward(cudnn_, layout, settings_.attention_workspace)
-                             : cuda::CudnnAttention::forward(cudnn_, layout, settings_.attention_workspace);
+    found->second = cuda::CudnnAttention::make(cudnn_, layout, backward, settings_.attention_workspace);
   }
   return found->second.get();
 }

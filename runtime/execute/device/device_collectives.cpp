@@ -8,42 +8,23 @@
 namespace weft::execute {
 namespace {
 
-struct Bytes {
-  std::size_t element;
-
-  std::byte* at(void* data, std::int64_t index) const {
-    return static_cast<std::byte*>(data) + index * static_cast<std::int64_t>(element);
-  }
-  const std::byte* at(const void* data, std::int64_t index) const {
-    return static_cast<const std::byte*>(data) + index * static_cast<std::int64_t>(element);
-  }
-  std::int64_t of(std::int64_t count) const { return count * static_cast<std::int64_t>(element); }
-};
-
-bool same_collective(const comm::CollectiveCall& a, const comm::CollectiveCall& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.root == b.root;
-}
-
 // Member `rank` fetches `count` elements, at `offset` of every member's buffer, into its workspace and adds them in
 // rank order.
 void fetch_and_sum(Device& device, std::span<const GroupMember> members, std::size_t rank, std::int64_t offset,
                    std::int64_t count, void* out) {
   const GroupMember& own = members[rank];
-  const Bytes bytes{size_of(own.call.dtype)};
-  const bool in_place = own.call.kind == comm::CollectiveKind::all_reduce;
+  const std::int64_t bytes = own.call.bytes_of(count);
   std::vector<const void*> sources;
-  std::int64_t fetched = 0;
+  auto* to = static_cast<std::byte*>(own.call.workspace);
   for (std::size_t peer = 0; peer < members.size(); ++peer) {
-    const void* const buffer = in_place ? members[peer].call.out : members[peer].call.in;
-    const std::byte* const from = bytes.at(buffer, offset);
+    const std::byte* const from = members[peer].call.source_at(offset);
     if (peer == rank) {
       sources.push_back(from);
       continue;
     }
-    std::byte* const to = bytes.at(own.call.workspace, fetched);
-    fetched += count;
-    device.copy(own.stream, to, from, bytes.of(count));
+    device.copy(own.stream, to, from, bytes);
     sources.push_back(to);
+    to += bytes;
   }
   device.sum(own.stream, sources, out, count, own.call.dtype);
 }
@@ -69,10 +50,9 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
   const comm::CollectiveCall& first = members.front().call;
   if (members.size() != ready_.size()) throw std::logic_error("a collective of other members than its group's");
   for (const GroupMember& member : members) {
-    if (!same_collective(member.call, first)) throw std::logic_error("the members' collectives differ");
+    if (!member.call.matches(first)) throw std::logic_error("the members' collectives differ");
   }
   const auto size = static_cast<int>(members.size());
-  const Bytes bytes{size_of(first.dtype)};
   meet(device, members, ready_);
   switch (first.kind) {
     case comm::CollectiveKind::all_reduce: {
@@ -80,7 +60,7 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
       for (std::size_t r = 0; r < members.size(); ++r) {
         const comm::Slice slice = comm::slice_of(first, size, static_cast<int>(r));
         if (slice.count > 0) {
-          fetch_and_sum(device, members, r, slice.begin, slice.count, bytes.at(members[r].call.out, slice.begin));
+          fetch_and_sum(device, members, r, slice.begin, slice.count, members[r].call.out_at(slice.begin));
         }
       }
       meet(device, members, reduced_);
@@ -88,8 +68,8 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
         for (std::size_t peer = 0; peer < members.size(); ++peer) {
           const comm::Slice slice = comm::slice_of(first, size, static_cast<int>(peer));
           if (peer == r || slice.count == 0) continue;
-          device.copy(members[r].stream, bytes.at(members[r].call.out, slice.begin),
-                      bytes.at(static_cast<const void*>(members[peer].call.out), slice.begin), bytes.of(slice.count));
+          device.copy(members[r].stream, members[r].call.out_at(slice.begin), members[peer].call.out_at(slice.begin),
+                      first.bytes_of(slice.count));
         }
       }
       break;
@@ -102,9 +82,9 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
     case comm::CollectiveKind::all_gather:
       for (std::size_t r = 0; r < members.size(); ++r) {
         for (std::size_t peer = 0; peer < members.size(); ++peer) {
-          std::byte* const to = bytes.at(members[r].call.out, static_cast<std::int64_t>(peer) * first.count);
+          std::byte* const to = members[r].call.out_at(static_cast<std::int64_t>(peer) * first.count);
           if (to == members[peer].call.in) continue;  // it is already in place
-          device.copy(members[r].stream, to, members[peer].call.in, bytes.of(first.count));
+          device.copy(members[r].stream, to, members[peer].call.in, first.bytes_of(first.count));
         }
       }
       break;
@@ -112,7 +92,7 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
       for (std::size_t r = 0; r < members.size(); ++r) {
         if (static_cast<std::int64_t>(r) == first.root) continue;
         device.copy(members[r].stream, members[r].call.out, members[static_cast<std::size_t>(first.root)].call.out,
-                    bytes.of(first.count));
+                    first.bytes_of(first.count));
       }
       break;
   }

@@ -26,21 +26,14 @@ namespace {
 constexpr std::size_t kChannels = graph::kAxisChannels;
 constexpr std::int64_t kFlagBytes = 64;  // a cache line of its own for each number that streams wait for
 
-std::int64_t bytes_of(const comm::CollectiveCall& call) {
-  return call.count * static_cast<std::int64_t>(size_of(call.dtype));
-}
-
 // Of the whole vector: all ranks' slices.
 std::int64_t payload_bytes(const comm::CollectiveCall& call, int ranks) {
-  const bool count_is_total =
-      call.kind == comm::CollectiveKind::all_reduce || call.kind == comm::CollectiveKind::broadcast;
-  return bytes_of(call) * (count_is_total ? 1 : ranks);
+  return call.bytes_of(comm::full_length(call, ranks));
 }
 
+// Every other rank's contribution to the own slice.
 std::int64_t workspace_bytes(const comm::CollectiveCall& call, int ranks) {
-  const auto element = static_cast<std::int64_t>(size_of(call.dtype));
-  if (call.kind == comm::CollectiveKind::all_reduce) return graph::all_reduce_workspace(call.count, ranks) * element;
-  return call.kind == comm::CollectiveKind::reduce_scatter ? (ranks - 1) * call.count * element : 0;
+  return call.sums() ? call.bytes_of((ranks - 1) * comm::slice_length(call, ranks)) : 0;
 }
 
 // A collective that the progress thread has to do.
@@ -188,7 +181,7 @@ void StagedTransport::enqueue(Device& device, graph::Channel channel, DeviceStre
     throw std::logic_error(fmt::format("{}: not one of the calls prepared", comm::describe(call)));
   check();
   const int rank = lane.communicator->rank(), ranks = lane.communicator->size();
-  const std::int64_t bytes = bytes_of(call), whole = payload_bytes(call, ranks);
+  const std::int64_t bytes = call.bytes_of(call.count), whole = payload_bytes(call, ranks);
   std::byte* const own_slice = lane.payload + rank * bytes;  // of a vector of as many slices as ranks
   comm::CollectiveCall staged = call;
   staged.out = lane.payload;

@@ -53,14 +53,14 @@ TEST_F(AttentionEngines, TheFirstThatIsDeterministicAndFitsIsTaken) {
   cuda::CudnnHandle handle;
   set_attention_engines({{1024, false}, {8192}, {4096}, {2048}});
   const auto chosen = [&](std::int64_t most_workspace) {
-    const auto attention = cuda::CudnnAttention::backward(handle, layout, most_workspace);
+    const auto attention = cuda::CudnnAttention::make(handle, layout, true, most_workspace);
     return attention != nullptr ? attention->workspace_bytes() - kSums : -1;
   };
   EXPECT_EQ(chosen(8192), 8192);
   EXPECT_EQ(chosen(8191), 4096);
   EXPECT_EQ(chosen(2048), 2048);
   EXPECT_EQ(chosen(2047), -1);
-  EXPECT_EQ(cuda::CudnnAttention::forward(handle, layout, 8192), nullptr);
+  EXPECT_EQ(cuda::CudnnAttention::make(handle, layout, false, 8192), nullptr);
 }
 
 }  // namespace

@@ -96,11 +96,12 @@ DrawnStep step_of(const train::ResolvedRun& run, const GraphOptions& asked) {
     throw UserError(fmt::format("--kind {} with {} pipeline stages", asked.kind, classes.size()),
                     "train, the step that schedules of pipelines order", "leave --kind out, or pipe out of the grid");
   }
+  if (step.of_class > 0 && !stages) {
+    throw UserError("--pipe-rank without pipeline stages", "a grid with pipe above 1", "leave --pipe-rank out");
+  }
   if (step.of_class >= classes.size()) {
-    throw UserError(
-        fmt::format("--pipe-rank {} of a grid with pipe = {}", step.of_class, classes.size()),
-        stages ? fmt::format("from 0 to {}", classes.size() - 1) : "a grid with pipe above 1, or no --pipe-rank",
-        stages ? "choose one of them" : "leave --pipe-rank out");
+    throw UserError(fmt::format("--pipe-rank {} of a grid with pipe = {}", step.of_class, classes.size()),
+                    fmt::format("from 0 to {}", classes.size() - 1), "choose one of them");
   }
   if (asked.kind == "eval") classes = {ops::lower_eval(config.model, train::step_config(config))};
   if (asked.kind == "prefill") classes = {ops::lower_prefill(config.model, config.dtype, config.seq_len, config.grid)};

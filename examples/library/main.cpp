@@ -30,7 +30,9 @@ int main() {
   if (!plan::check_plan(*plan).empty()) return 1;
   simulate::SimulationOptions options;
   options.grid.data = 2;
-  const auto simulated = simulate::simulate(*plan, cost::default_cost_model().costs(*graph), {}, options);
+  const plan::Plan* const plans[] = {plan.get()};  // by rank class: here there is one
+  const cost::TaskCosts costs[] = {cost::default_cost_model().costs(*graph)};
+  const auto simulated = simulate::simulate(plans, costs, {}, options);
   std::printf("simulated %.2f ms\n", simulated.step_ns / 1e6);
   return comm::run_ranks(2, [&](comm::World& world) {
     const execute::State state(std::vector<const graph::Graph*>{graph.get()});

@@ -93,7 +93,7 @@ std::int64_t Report::memory_bytes() const {
 }
 
 std::string Report::order_for_memory() const {
-  if (classes.empty()) return "";
+  if (classes.empty() || first().plan == nullptr) return "";
   const plan::Plan& plan = *first().plan;
   const plan::Selection* selection = plan::selection_of(plan.reasons);
   return selection != nullptr && selection->keeps_limit && selection->order != plan.policy ? selection->order : "";
@@ -101,6 +101,7 @@ std::string Report::order_for_memory() const {
 
 std::string Report::rewrites_for_memory() const {
   for (const ClassReport& each : classes) {
+    if (each.plan == nullptr) continue;
     if (std::string rewrites = plan::rewrites_for_memory(*each.plan); !rewrites.empty()) return rewrites;
   }
   return "";

@@ -69,7 +69,8 @@ TEST(RecomputingPolicies, TrainWithTheBitsOfAnUnlimitedRun) {
 struct RandomStep {
   explicit RandomStep(std::uint64_t seed) {
     testing::Draws draws(seed);
-    const graph::Grid grid = graph::Grid{1, draws.between(1, 2), draws.between(1, 2), draws.between(1, 2)};
+    const std::int64_t data = draws.between(1, 2), z = draws.between(1, 2), y = draws.between(1, 2);
+    const graph::Grid grid{1, y, z, data};
     testing::GridRun run =
         small_run(draws.chance(50) ? ops::Family::gpt2 : ops::Family::llama, grid, draws.between(1, 4));
     run.step.seq_len = draws.between(2, 8);

@@ -30,6 +30,14 @@ def simulates(problem):
     return Order(order.sequence, order.streams, [text] * len(problem))
 
 
+def first_alone(problem):
+    return [0] * len(problem)
+
+
+def first_stream(problem):
+    return Order(range(len(problem)), [0] * len(problem))
+
+
 def between_classes(problem):
     return Order(range(len(problem)), None, None, [(0, len(problem) - 1)])
 

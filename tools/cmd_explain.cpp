@@ -37,6 +37,7 @@ struct ExplainCommand {
   std::optional<OpenSettings> open;  // in place of a configuration
   std::string apply, output;
   std::vector<cost::CostScale> scales;
+  int pipe_rank = -1;  // of a pipeline: whose collectives are explained; below 0: bubbles are
   bool json = false;
 };
 
@@ -84,7 +85,7 @@ ExplainInput explain_input_of(const OpenSettings& settings) {
 int explain_pipeline(const ExplainCommand& command) {
   if (!command.apply.empty() || !command.output.empty() || !command.options.only.empty()) {
     throw UserError("--apply, -o or --collective with a grid of pipeline stages",
-                    "the stages' bubbles alone, which have causes and no numbered remedies", "leave them out");
+                    "the stage whose collectives are meant: without one, bubbles are explained", "add --pipe-rank 0");
   }
   const PipelineStep step = simulate_pipeline(command.config, "", {command.scales, {}});
   if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
@@ -98,7 +99,7 @@ int explain_pipeline(const ExplainCommand& command) {
 }
 
 int explain_step(const ExplainCommand& command) {
-  if (!command.open && is_pipeline(command.config)) return explain_pipeline(command);
+  if (!command.open && is_pipeline(command.config) && command.pipe_rank < 0) return explain_pipeline(command);
   std::vector<int> numbers;
   if (!command.apply.empty()) numbers = remedy_numbers(command.apply);
   if (!command.output.empty()) {
@@ -111,14 +112,19 @@ int explain_step(const ExplainCommand& command) {
   ExplainInput input = command.open ? explain_input_of(*command.open) : explain_input_of(command.config);
   scale_costs(input.problem, command.scales);
   const simulate::Problem& problem = input.problem;
+  const auto of_class = static_cast<std::size_t>(std::max(0, command.pipe_rank));
+  if (of_class >= problem.classes.size()) {
+    throw UserError(fmt::format("--pipe-rank {} of a step of {} stages", of_class, problem.classes.size()),
+                    fmt::format("from 0 to {}", problem.classes.size() - 1), "choose one of them, or leave it out");
+  }
   simulate::Report report = simulate::report_plan(problem, input.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
   simulate::prove_windows(problem, {&report, 1});
-  const simulate::Explanation explanation = simulate::explain(problem, report, command.options);
-  ExplainedStep step{report, explanation, command.options.only};
+  const simulate::Explanation explanation = simulate::explain(problem, report, command.options, of_class);
+  ExplainedStep step{report, explanation, of_class, command.options.only};
   if (!numbers.empty()) {
-    step.applied = simulate::apply_remedies(problem, report, explanation, numbers);
-  } else if (command.options.only.empty() && input.run) {
+    step.applied = simulate::apply_remedies(problem, report, explanation, numbers, of_class);
+  } else if (command.options.only.empty() && input.run && problem.classes.size() == 1) {
     step.halved = halve(*input.run, command.scales, report);
   }
   if (!command.output.empty()) {
@@ -143,6 +149,9 @@ Command describe_explain() {
   options->options.most_remedied = 12;  // as many as have a paragraph
   command.add(word_option("--collective", &options->options.only, "NAME",
                           "explain this one alone, or this group: mb*.L*.mlp.up.fwd.all_gather_w"));
+  command.add(number_option("--pipe-rank", &options->pipe_rank,
+                            "of a pipeline: explain this rank's collectives; without it, the ranks' bubbles", 0,
+                            1000000));
   command.add(number_option("--most", &options->options.most_remedied,
                             "groups of collectives whose remedies are simulated, the most exposed first", 0));
   command.add(
@@ -162,7 +171,9 @@ Command describe_explain() {
                       {"weft explain run.toml --collective mb0.L3.mlp.up.bwd.all_reduce_dx --json"},
                       {"weft explain run.toml --collective 'mb*.L*.mlp.up.bwd.all_reduce_dx'", "all layers at once"},
                       {"weft explain run.toml --apply 1,3 -o plan.json; weft train run.toml --policy file:plan.json",
-                       "trains with the first and the third remedy"}};
+                       "trains with the first and the third remedy"},
+                      {"weft explain pipeline.toml --pipe-rank 1 --apply 1 -o plan.json",
+                       "of a pipeline: what would hide the second rank's collectives"}};
   command.run = [options, config] {
     options->open = config.open_graph();
     if (!options->open) {

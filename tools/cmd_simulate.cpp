@@ -269,11 +269,22 @@ int run_open(const SimulateOptions& options) {
   return 0;
 }
 
-int run_pipeline(const SimulateOptions& options) {
-  if (!options.trace.empty()) {
-    throw UserError("-o with a grid of pipeline stages", "one stage: a trace has one plan",
-                    "--svg FILE draws all stages");
+/// A trace for each stage, as runs have them: step.json, step.stage1.json, …
+void write_traces(const std::string& file, const PipelineStep& step) {
+  const graph::Grid& grid = step.problem.grid;
+  for (std::size_t k = 0; k < step.report.classes.size(); ++k) {
+    const auto rank = graph::rank_of(grid, {.pipe = static_cast<std::int64_t>(k)});
+    const plan::RankTrace trace{static_cast<int>(rank), {step.report.step(k)}};
+    const std::size_t ending = file.ends_with(".json.gz") ? file.size() - 8 : file.rfind('.');
+    const std::string name =
+        k == 0 ? file : fmt::format("{}.stage{}{}", file.substr(0, ending), k, file.substr(ending));
+    inspect::write_chrome_file(
+        name, plan::record(*step.report.classes[k].plan, {&trace, 1}, static_cast<int>(grid.ranks()), grid), {},
+        Named::by_person);
   }
+}
+
+int run_pipeline(const SimulateOptions& options) {
   PipelineQuestion question{.scales = options.scales};
   question.simulation.steps = options.steps;
   question.simulation.noise = options.noise;
@@ -281,6 +292,7 @@ int run_pipeline(const SimulateOptions& options) {
   const PipelineStep step = simulate_pipeline(options.config, "", question);
   if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
   if (!options.svg.empty()) write_durable(options.svg, picture_of({step}).svg(), Named::by_person);
+  if (!options.trace.empty()) write_traces(options.trace, step);
   if (options.json) {
     say("{}\n", pipeline_json(step).add("files", files_of(options)).text());
   } else {

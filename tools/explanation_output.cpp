@@ -76,7 +76,7 @@ std::vector<std::string> remedy_row(const simulate::Remedy& remedy, std::size_t 
 StyledText paragraph(const ExplainedStep& step, const simulate::ExposureGroup& group,
                      std::optional<std::size_t> width) {
   const simulate::ExposedCollective& worst = step.explanation.collectives[group.members.front()];
-  const graph::Graph& graph = step.report.first().graph();
+  const graph::Graph& graph = step.own().graph();
   const graph::Task& task = graph.task(worst.task);
   const std::string kind =
       fmt::format("{} on {}", graph::kind_name(task.operation), graph.channel_name(*graph::channel_of(task.operation)));
@@ -135,9 +135,9 @@ StyledText totals(const ExplainedStep& step, std::optional<std::size_t> width) {
       {"policy", report.policy.name},
       {"step", fmt::format("{:.3f} ms, {:.1f} % above the bound of {:.3f} ms", ms(report.step_ns()), 100 * report.gap(),
                            ms(report.bounds.best()))},
-      {"communication", fmt::format("{:.3f} ms of the step, {:.3f} ms of it exposed, by all {} collectives",
-                                    ms(static_cast<double>(report.first().overlap.communication)),
-                                    ms(static_cast<double>(report.first().overlap.exposed)), explanation.of_plan)}};
+      {"communication",
+       fmt::format("{:.3f} ms of the step, {:.3f} ms of it exposed, by all {} collectives",
+                   ms(step.own().times.communication), ms(step.own().times.exposed), explanation.of_plan)}};
   std::string shown =
       fmt::format("{} collectives, {} {}; each is exposed for {:.3f} ms or more", explanation.collectives.size(),
                   explanation.groups.size(), explanation.groups.size() == 1 ? "group" : "groups", ms(kLeastShown));
@@ -230,7 +230,7 @@ JsonArray groups_json(const ExplainedStep& step) {
   for (const simulate::ExposureGroup& group : step.explanation.groups) {
     JsonArray members;
     for (const std::size_t i : group.members) {
-      members.add(step.report.first().graph().task(step.explanation.collectives[i].task).name);
+      members.add(step.own().graph().task(step.explanation.collectives[i].task).name);
     }
     groups.add(JsonObject()
                    .add("name", group.name)
@@ -288,7 +288,7 @@ JsonObject explanation_json(const ExplainedStep& step) {
   const simulate::Report& report = step.report;
   JsonArray collectives, path;
   for (const simulate::ExposedCollective& exposed : step.explanation.collectives) {
-    collectives.add(collective_json(report.first().graph(), exposed));
+    collectives.add(collective_json(step.own().graph(), exposed));
   }
   for (const simulate::PathPiece& piece : step.explanation.path) {
     path.add(JsonObject()
@@ -305,8 +305,8 @@ JsonObject explanation_json(const ExplainedStep& step) {
       .add("rewrites_for_memory", report.rewrites_for_memory())
       .add("step_ms", ms(report.step_ns()))
       .add("bound_ms", ms(report.bounds.best()))
-      .add("communication_ms", ms(static_cast<double>(report.first().overlap.communication)))
-      .add("exposed_ms", ms(static_cast<double>(report.first().overlap.exposed)))
+      .add("communication_ms", ms(step.own().times.communication))
+      .add("exposed_ms", ms(step.own().times.exposed))
       .add("plan_collectives", step.explanation.of_plan)
       .add("explained_exposed_ms", ms(step.explanation.exposed_ns()))
       .add("collectives", collectives)

@@ -1,6 +1,7 @@
 // The output of `weft explain`: paragraphs as wide as the terminal, and the same as JSON.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,12 +23,15 @@ struct HalvedBatch {
 struct ExplainedStep {
   const simulate::Report& report;
   const simulate::Explanation& explanation;
-  std::string only = {};  // as the user asked for it; "": everything
+  std::size_t of_class = 0;  // that is explained
+  std::string only = {};     // as the user asked for it; "": everything
   std::optional<HalvedBatch> halved = {};
   std::optional<simulate::AppliedRemedies> applied = {};
   std::string output = {};               // the plan file that was written; "": none
   std::vector<std::string> unsure = {};  // numbers of the machine
   std::string summation_note = {};       // see train::summation_note()
+
+  const simulate::ClassReport& own() const { return report.classes[of_class]; }
 };
 
 StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width);

@@ -44,12 +44,13 @@ void Watchdog::watch(double timeout_seconds) {
   }
 }
 
+void exit_now(const std::string& text) {
+  Log(LogTopic::watchdog).error("{}", text);
+  std::_Exit(3);
+}
+
 Watchdog exit_after(double seconds, std::string text) {
-  return {seconds, [] { return std::uint64_t{0}; },
-          [text = std::move(text)] {
-            Log(LogTopic::watchdog).error("{}", text);
-            std::_Exit(3);
-          }};
+  return {seconds, [] { return std::uint64_t{0}; }, [text = std::move(text)] { exit_now(text); }};
 }
 
 std::function<void()> report_and_exit(std::function<std::string()> describe, comm::World& world, double grace_seconds) {

@@ -47,6 +47,9 @@ class Watchdog {
 ///   transport.stop();
 Watchdog exit_after(double seconds, std::string text);
 
+/// Prints `text` and ends the process with exit code 3: where a device may still use what its owner would free.
+[[noreturn]] void exit_now(const std::string& text);
+
 /// The usual `on_stuck`: prints the text of `describe` (one rank's streams, tasks and pending collectives) to stderr
 /// and to the log, lets `grace_seconds` pass if there are other ranks, so that those that are stuck as well can report
 /// too, and ends the process, with MPI all processes, with exit code 3.

@@ -63,8 +63,16 @@ void move_tasks(const Remedy& remedy, const graph::Graph& from, const graph::Gra
   }
 }
 
-void check(const Problem& problem, const plan::Plan& plan, const std::string& words) {
-  const std::vector<plan::Violation> violations = plan::check_plan(plan, 1);
+std::vector<const plan::Plan*> pointers_to(const std::vector<plan::Plan>& plans) {
+  std::vector<const plan::Plan*> pointers;
+  for (const plan::Plan& plan : plans) pointers.push_back(&plan);
+  return pointers;
+}
+
+void check(const Problem& problem, const std::vector<plan::Plan>& plans, std::size_t of_class,
+           const std::string& words) {
+  const plan::Plan& plan = plans[of_class];
+  const std::vector<plan::Violation> violations = plan::check(pointers_to(plans), 1);
   if (!violations.empty()) {
     throw UserError(fmt::format("the plan with {} isn't safe: {}", words, violations.front().message), "a safe plan",
                     kFewer);
@@ -79,7 +87,7 @@ void check(const Problem& problem, const plan::Plan& plan, const std::string& wo
 }  // namespace
 
 AppliedRemedies apply_remedies(const Problem& problem, const Report& report, const Explanation& explanation,
-                               std::span<const int> numbers) {
+                               std::span<const int> numbers, std::size_t of_class) {
   AppliedRemedies applied;
   applied.numbers = checked(explanation, numbers);
   const std::string words = in_words(applied.numbers);
@@ -92,26 +100,32 @@ AppliedRemedies apply_remedies(const Problem& problem, const Report& report, con
   Report base = report;
   if (rewritten.rewrites.size() > problem.rewrites.size()) base = report_plan(rewritten, report.policy);
   if (!base.planned()) throw UserError(base.refusal, "", "");
-  plan::Order order = order_of(*base.first().plan);
+  std::vector<plan::Order> orders;
+  for (const ClassReport& each : base.classes) orders.push_back(order_of(*each.plan));
   for (const int number : applied.numbers) {
     const Remedy& remedy = *explanation.remedy(number);
-    if (!remedy.moves.empty()) move_tasks(remedy, report.first().graph(), base.first().graph(), order);
+    if (remedy.moves.empty()) continue;
+    move_tasks(remedy, report.classes[of_class].graph(), base.classes[of_class].graph(), orders[of_class]);
   }
   const std::string policy = fmt::format("{} with {} of weft explain", report.first().plan->policy, words);
-  const plan::Plan plan = plan::make_plan(base.first().plan->graph, order, policy);
-  check(problem, plan, words);
-  applied.file = {plan::filed(plan, base.first().rewrites)};
+  std::vector<plan::Plan> plans, replayed;
+  for (std::size_t k = 0; k < orders.size(); ++k) {
+    plans.push_back(plan::make_plan(base.classes[k].plan->graph, orders[k], policy));
+    applied.file.push_back(plan::filed(plans[k], base.classes[k].rewrites));
+  }
+  check(problem, plans, of_class, words);
 
   // The plan that counts is the one that a reader of the file makes.
   const plan::PlanFile read = plan::parse_plan_file(plan::to_json(applied.file), "the plan");
-  const plan::Plan replayed = plan::make_plan(
-      base.first().plan->graph, plan::order_of(read.front(), base.first().graph(), "the plan", {}), policy);
-  const plan::Plan* const replayed_plan = &replayed;
+  for (std::size_t k = 0; k < read.size(); ++k) {
+    const auto& graph = base.classes[k].plan->graph;
+    replayed.push_back(plan::make_plan(graph, plan::order_of(read[k], *graph, "the plan", {}), policy));
+  }
   SimulationOptions options = simulation_options(problem);
   options.traced_ranks = 1;
-  applied.step_ns = simulate({&replayed_plan, 1}, base.costs, problem.machine, options).step_ns;
+  applied.step_ns = simulate(pointers_to(replayed), base.costs, problem.machine, options).step_ns;
+  applied.memory_bytes = plan::memory_report(replayed[of_class]).total();
   applied.gain_ns = report.step_ns() - applied.step_ns;
-  applied.memory_bytes = plan::memory_report(replayed).total();
   if (applied.gain_ns < kLeastGain) {
     throw UserError(fmt::format("with {} a step of {:.3f} ms gets {:.3f} ms {}", words, report.step_ns() * 1e-6,
                                 std::abs(applied.gain_ns) * 1e-6, applied.gain_ns > 0 ? "shorter" : "longer"),

@@ -1,6 +1,7 @@
 // Remedies that were chosen, applied together to the plan that they were found for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,14 +17,14 @@ struct AppliedRemedies {
   double step_ns = 0;             // simulated, of the plan that the file's text describes
   double gain_ns = 0;             // against the report's step
   double promised_ns = 0;         // sum of the remedies' own gains
-  std::int64_t memory_bytes = 0;  // state and scratch
+  std::int64_t memory_bytes = 0;  // state and scratch of the class
 };
 
-/// Of the explanation of a step of one class. Applies the rewrites first, since the policy orders the graph that they
-/// make, then the moves by their numbers. Throws UserError if a number is unknown or repeated, if the remedies
-/// contradict each other, if the plan isn't safe or takes too much memory, and if the plan read back from the file's
-/// text takes no less time than the report's.
+/// Of the explanation of one class; the other classes keep their orders. Applies the rewrites first, since the policy
+/// orders the graph that they make, then the moves by their numbers. Throws UserError if a number is unknown or
+/// repeated, if the remedies contradict each other, if the plan isn't safe or takes too much memory, and if the plan
+/// read back from the file's text takes no less time than the report's.
 AppliedRemedies apply_remedies(const Problem& problem, const Report& report, const Explanation& explanation,
-                               std::span<const int> numbers);
+                               std::span<const int> numbers, std::size_t of_class = 0);
 
 }  // namespace weft::simulate

@@ -144,6 +144,12 @@ bool find_late_input(const SimulatedStep& step, ExposedCollective& exposed) {
 void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
   // A delay far shorter than the exposed time isn't what to change first.
   const bool late = exposed.late_ns() > kTick;
+  const double waited = exposed.begin_ns - step.arrival(exposed.task);
+  if (waited > kTick && waited >= exposed.late_ns() / 2) {
+    exposed.cause = ExposureCause::members;
+    exposed.because = fmt::format("waited {} for other stages, which came later", milliseconds(waited));
+    return;
+  }
   if (late && exposed.late_ns() >= exposed.exposed_ns / 2 && find_delay(step, exposed)) return;
   if (find_held_up(step, first_exposed, exposed)) return;
   if ((late && find_delay(step, exposed)) || find_late_input(step, exposed)) return;
@@ -177,6 +183,8 @@ std::string_view to_string(ExposureCause cause) {
       return "memory limit";
     case ExposureCause::contention:
       return "contention";
+    case ExposureCause::members:
+      return "other stages";
   }
   return "?";
 }
@@ -197,6 +205,8 @@ std::string_view identifier_of(ExposureCause cause) {
       return "memory_limit";
     case ExposureCause::contention:
       return "contention";
+    case ExposureCause::members:
+      return "members";
   }
   return "?";
 }

@@ -20,6 +20,7 @@ enum class ExposureCause : std::uint8_t {
   chosen,             // an edge of the policy, or one by which tensors share memory, delayed it or what could hide it
   memory_limit,       // the policy delayed it to keep the memory limit
   contention,         // it took longer than alone, because other tasks shared its link or cores
+  members,            // other stages of a pipeline weren't ready for it
 };
 
 std::string_view to_string(ExposureCause cause);

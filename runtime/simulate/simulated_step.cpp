@@ -18,6 +18,13 @@ SimulatedStep::SimulatedStep(const Report& report, std::size_t of_class)
     begin_[i] = static_cast<double>(time.begin - trace.begin);
     end_[i] = static_cast<double>(time.end - trace.begin);
   }
+  arrival_ = begin_;
+  if (report.classes.size() == 1) return;
+  const PlayedClasses played = report.played();
+  for (std::size_t i = 0; i < begin_.size(); ++i) {
+    if (!collective(graph::TaskId(i))) continue;
+    begin_[i] = static_cast<double>(played.flight(of_class, plan.position[i]).begin - trace.begin);
+  }
 }
 
 const plan::Reason& SimulatedStep::reason(graph::TaskId task) const {

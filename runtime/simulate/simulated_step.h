@@ -17,7 +17,10 @@ class SimulatedStep {
  public:
   explicit SimulatedStep(const Report& report, std::size_t of_class = 0);
 
+  /// Of a message or a collective of several classes: when the last of its members had arrived.
   double begin(graph::TaskId task) const { return begin_[task.index()]; }
+  /// When the class itself was ready for the task.
+  double arrival(graph::TaskId task) const { return arrival_[task.index()]; }
   double end(graph::TaskId task) const { return end_[task.index()]; }
   const std::string& name(graph::TaskId task) const { return graph.task(task).name; }
   bool collective(graph::TaskId task) const { return graph::is_collective(graph.task(task).operation); }
@@ -40,7 +43,7 @@ class SimulatedStep {
   const Intervals computing;  // intervals in which a computation runs, on the trace's clock
 
  private:
-  std::vector<double> begin_, end_;
+  std::vector<double> arrival_, begin_, end_;
 };
 
 /// "gemm", "all_reduce on y".

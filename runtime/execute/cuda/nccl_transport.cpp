@@ -186,7 +186,13 @@ void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators, c
   // parent's call returns, no thread of NCCL writes a child any more.
   ncclGroupStart();
   for (NcclCommunicator* const each : communicators) {
-    if (each->communicator_ != nullptr) ncclCommAbort(std::exchange(each->communicator_, nullptr));
+    if (each->communicator_ == nullptr) continue;
+    ncclResult_t result = ncclCommAbort(each->communicator_);
+    if (result != ncclSuccess && result != ncclInProgress) result = ncclCommAbort(each->communicator_);
+    // Its thread may still launch work, so that nothing that the work uses may be freed.
+    if (result != ncclSuccess && result != ncclInProgress)
+      exit_now(fmt::format("NCCL: a communicator can't be aborted: {}", ncclGetErrorString(result)));
+    each->communicator_ = nullptr;
   }
   ncclGroupEnd();
 }

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/simulate/applied_remedies.h"
+#include "runtime/simulate/explain.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/simulate/unit_policy.h"
 #include "tests/runtime/toy_graph.h"
@@ -127,6 +129,38 @@ TEST(BubbleGaps, ASenderMayWaitForItsReceiver) {
   const std::vector<BubbleGap> gaps = bubble_gaps(report);
   EXPECT_EQ(told(gaps, 0), (Strings{"10-100 waits for a receiver", "100-120 a message is in motion"}));
   EXPECT_EQ(told(gaps, 1), Strings{"100-125 has no work left"});
+}
+
+// An exposed collective of a pipeline counts from when its last member came, and says so.
+TEST(ExposedCollective, OfAPipelineWaitsForOtherStages) {
+  const PipelineToy toy({.stages = 2, .micro_batches = 1, .message = 300, .collective = 50, .world = true});
+  const Report report = toy_report(toy);
+  const Explanation first = explain(joint_problem(toy), report, {.only = "", .least_ns = 1, .rewrites = false}),
+                    second = explain(joint_problem(toy), report, {.only = "", .least_ns = 1, .rewrites = false}, 1);
+  // Stage 0 sends from 1000 to 1300, gets the gradient from 3300 to 3600, and both sum at 5600.
+  ASSERT_EQ(first.collectives.size(), 3U);
+  for (const ExposedCollective& each : first.collectives) EXPECT_EQ(each.exposed_ns, each.duration_ns);
+  EXPECT_EQ(first.exposed_ns(), report.classes[0].times.exposed);
+  EXPECT_EQ(second.exposed_ns(), report.classes[1].times.exposed);
+  const auto sum = std::ranges::find(second.collectives, 50.0, &ExposedCollective::duration_ns);
+  ASSERT_NE(sum, second.collectives.end());
+  EXPECT_EQ(sum->cause, ExposureCause::members);
+}
+
+// Remedies move tasks of one class; the other classes keep their orders, and the plan file has all.
+TEST(AppliedRemedies, OfAStageKeepTheOthers) {
+  const PipelineToy toy({.stages = 2, .micro_batches = 4, .message = 400});
+  const Problem problem = joint_problem(toy);
+  const Report report = toy_report(toy);
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Explanation explanation = explain(problem, report, {.only = "", .least_ns = 1, .rewrites = false}, k);
+    for (int number = 1; number <= explanation.remedies(); ++number) {
+      const AppliedRemedies applied = apply_remedies(problem, report, explanation, std::vector<int>{number}, k);
+      ASSERT_EQ(applied.file.size(), 2U);
+      EXPECT_LT(applied.step_ns, report.step_ns());
+      EXPECT_EQ(applied.file[1 - k].sequence, plan::filed(*report.classes[1 - k].plan, {}).sequence);
+    }
+  }
 }
 
 }  // namespace

@@ -187,12 +187,11 @@ void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators, c
   ncclGroupStart();
   for (NcclCommunicator* const each : communicators) {
     if (each->communicator_ == nullptr) continue;
-    ncclResult_t result = ncclCommAbort(each->communicator_);
-    if (result != ncclSuccess && result != ncclInProgress) result = ncclCommAbort(each->communicator_);
-    // Its thread may still launch work, so that nothing that the work uses may be freed.
-    if (result != ncclSuccess && result != ncclInProgress)
+    const ncclResult_t result = ncclCommAbort(std::exchange(each->communicator_, nullptr));
+    // An error of CUDA is the failure that the run ends for. After any other the communicator's thread may still launch
+    // work, so that nothing that the work uses may be freed.
+    if (result != ncclSuccess && result != ncclInProgress && result != ncclUnhandledCudaError)
       exit_now(fmt::format("NCCL: a communicator can't be aborted: {}", ncclGetErrorString(result)));
-    each->communicator_ = nullptr;
   }
   ncclGroupEnd();
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <regex>
 #include <set>
 #include <utility>
@@ -91,10 +92,6 @@ void add_differences(inspect::ReportPage& page, const std::vector<inspect::Repor
   if (!differences.empty() && classes == 1) page.leading.push_back(inspect::gain_table(views, differences));
 }
 
-}  // namespace
-
-namespace {
-
 /// Keeps the step of one class. `measured`: the step that replaces the simulated one; nullptr: none.
 void keep_view(KeptComparison& kept, const simulate::Problem& problem, const simulate::Report& report,
                std::size_t of_class, const plan::StepTrace* measured) {
@@ -102,42 +99,47 @@ void keep_view(KeptComparison& kept, const simulate::Problem& problem, const sim
   const auto rank = graph::rank_of(problem.grid, {.pipe = static_cast<std::int64_t>(of_class)});
   const plan::RankTrace traced{static_cast<int>(rank), {measured != nullptr ? *measured : report.step(of_class)}};
   plan::Recording recording = plan::record(plan, {&traced, 1}, static_cast<int>(problem.grid.ranks()), problem.grid);
-  // Beside measured times only a model that is made of them means something.
-  simulate::Report own = report;
-  simulate::Problem costs = problem;
-  if (measured != nullptr) {
-    costs = with_traced_costs(problem, plan, recording);
-    simulate::simulate_again(own, costs);
-  }
   simulate::ExplainOptions options;
   options.rewrites = false;
-  kept.causes.push_back(inspect::causes_json(*plan.graph, simulate::explain(costs, own, options, of_class)).text());
+  simulate::Explanation why;
+  double bound_ns = report.bounds.best();
+  if (measured == nullptr) {
+    why = simulate::explain(problem, report, options, of_class);
+  } else {
+    // Beside measured times only a model that is made of them means something.
+    const simulate::Problem costs = with_traced_costs(problem, plan, recording);
+    simulate::Report own = report;
+    simulate::simulate_again(own, costs);
+    why = simulate::explain(costs, own, options, of_class);
+    bound_ns = own.bounds.best();
+  }
+  kept.causes.push_back(inspect::causes_json(*plan.graph, why).text());
   kept.views.push_back(
       {report.classes.size() == 1 ? report.policy.name : fmt::format("{}, stage {}", report.policy.name, of_class),
        std::move(recording),
-       {{"lower bound", own.bounds.best()}},
+       {{"lower bound", bound_ns}},
        inspect::links_of(*plan.graph, problem.machine, problem.grid)});
 }
 
 }  // namespace
 
-KeptComparison keep_comparison(const simulate::Problem& problem, const Comparison& comparison,
+KeptComparison keep_comparison(std::span<const simulate::Problem* const> problems, const Comparison& comparison,
                                const std::vector<plan::StepTrace>& measured) {
   KeptComparison kept;
   kept.comparison = comparison_json(comparison).text();
   std::set<std::string> names;
-  const simulate::Report* fastest = nullptr;
+  std::optional<std::size_t> fastest;  // a report's index
   for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
     const simulate::Report& report = comparison.reports[i];
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
     kept.classes = report.classes.size();
     for (std::size_t k = 0; k < report.classes.size(); ++k) {
       const bool is_measured = kept.classes == 1 && i < measured.size() && !measured[i].times.empty();
-      keep_view(kept, problem, report, k, is_measured ? &measured[i] : nullptr);
+      keep_view(kept, *problems[i], report, k, is_measured ? &measured[i] : nullptr);
     }
-    if (fastest == nullptr || report.step_ns() < fastest->step_ns()) fastest = &report;
+    if (!fastest || report.step_ns() < comparison.reports[*fastest].step_ns()) fastest = i;
   }
-  if (fastest != nullptr) draw_graph(kept, *fastest, problem.grid);
+  if (fastest) draw_graph(kept, comparison.reports[*fastest], problems[*fastest]->grid);
   return kept;
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -24,9 +25,9 @@ struct KeptComparison {
   std::string graph_note, graph_view;      // graph_view: the policy's view
 };
 
-/// Keeps the policies of `comparison` that have plans. `measured`: rank 0's steps by report, which replace the
-/// simulated steps unless they are empty. Explains each simulated step.
-KeptComparison keep_comparison(const simulate::Problem& problem, const Comparison& comparison,
+/// Keeps the policies of `comparison` that have plans. `problems`: by report. `measured`: rank 0's steps by report,
+/// which replace the simulated steps unless they are empty. Explains each simulated step.
+KeptComparison keep_comparison(std::span<const simulate::Problem* const> problems, const Comparison& comparison,
                                const std::vector<plan::StepTrace>& measured);
 
 /// Does the path name a folder: an existing one, or a name without an ending that isn't a device or a pipe?

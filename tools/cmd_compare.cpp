@@ -84,7 +84,8 @@ void print(const CompareOptions& options, const study::ComparedStep& step, const
   for (const std::string& output : options.outputs) {
     const study::ComparisonFile format = study::comparison_file_of(output);
     if (format == study::ComparisonFile::folder) {
-      study::write_comparison(output, step, study::keep_comparison(problem, comparison, measured));
+      const std::vector<const simulate::Problem*> problems(comparison.reports.size(), &problem);
+      study::write_comparison(output, step, study::keep_comparison(problems, comparison, measured));
     } else if (format == study::ComparisonFile::as_printed) {
       write_durable(output, shown.plain(), Named::by_person);
     } else {

@@ -48,14 +48,23 @@ inspect::ReportPage page_of_step(const ReportOptions& options, simulate::Problem
   if (policies.empty()) policies = {own};
   scale_costs(problem, options.scales);
   comparison.source = problem.options.cost_model->source();
+  std::vector<simulate::Problem> problems;
   for (const policy::NamedPolicy& policy : policies) {
-    // The policy decides how many stages a rank of a pipeline has.
-    if (config != nullptr) problem.classes = train::planning_problem(train::resolve_with(*config, policy.name)).classes;
-    comparison.reports.push_back(simulate::report_plan(problem, policy));
+    problems.push_back(problem);
+    try {
+      // The policy decides how many stages a rank of a pipeline has.
+      if (config != nullptr)
+        problems.back().classes = train::planning_problem(train::resolve_with(*config, policy.name)).classes;
+      comparison.reports.push_back(simulate::report_plan(problems.back(), policy));
+    } catch (const UserError& error) {  // more stages than layers
+      comparison.reports.push_back({.policy = policy, .refusal = error.what()});
+    }
   }
   simulate::prove_windows(problem, comparison.reports);
   comparison.tells_planning = false;  // which is another thing than what the configuration says
-  study::KeptComparison kept = study::keep_comparison(problem, comparison, {});
+  std::vector<const simulate::Problem*> by_report;
+  for (const simulate::Problem& each : problems) by_report.push_back(&each);
+  study::KeptComparison kept = study::keep_comparison(by_report, comparison, {});
   if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
   return study::comparison_page(std::move(kept));
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -269,22 +270,40 @@ int run_open(const SimulateOptions& options) {
   return 0;
 }
 
-/// A trace for each stage, as runs have them: step.json, step.stage1.json, …
-void write_traces(const std::string& file, const PipelineStep& step) {
+/// The traces of a pipeline's stages, named as in a run's folder: step.json, step.stage1.json, …
+std::vector<std::string> trace_files(const std::string& file, std::int64_t stages) {
+  const std::filesystem::path path = file;
+  const std::string name = path.filename().string();
+  const std::size_t ending = std::min(name.size(), name.ends_with(".json.gz") ? name.size() - 8 : name.rfind('.'));
+  std::vector<std::string> files = {file};
+  for (std::int64_t stage = 1; stage < stages; ++stage) {
+    files.push_back(path.parent_path() /
+                    fmt::format("{}.stage{}{}", name.substr(0, ending), stage, name.substr(ending)));
+  }
+  return files;
+}
+
+void write_traces(const std::vector<std::string>& files, const PipelineStep& step) {
   const graph::Grid& grid = step.problem.grid;
-  for (std::size_t k = 0; k < step.report.classes.size(); ++k) {
+  for (std::size_t k = 0; k < files.size(); ++k) {
     const auto rank = graph::rank_of(grid, {.pipe = static_cast<std::int64_t>(k)});
-    const plan::RankTrace trace{static_cast<int>(rank), {step.report.step(k)}};
-    const std::size_t ending = file.ends_with(".json.gz") ? file.size() - 8 : file.rfind('.');
-    const std::string name =
-        k == 0 ? file : fmt::format("{}.stage{}{}", file.substr(0, ending), k, file.substr(ending));
-    inspect::write_chrome_file(
-        name, plan::record(*step.report.classes[k].plan, {&trace, 1}, static_cast<int>(grid.ranks()), grid), {},
-        Named::by_person);
+    const plan::RankTrace trace{static_cast<int>(rank), step.report.rank(k).steps};
+    const plan::Recording recording =
+        plan::record(*step.report.classes[k].plan, {&trace, 1}, static_cast<int>(grid.ranks()), grid);
+    inspect::write_chrome_file(files[k], recording, {}, Named::by_person);
   }
 }
 
 int run_pipeline(const SimulateOptions& options) {
+  std::vector<std::string> traces;
+  if (!options.trace.empty()) {
+    if (written_at_once(options.trace)) {
+      throw UserError(fmt::format("-o {} with a grid of pipeline stages", options.trace),
+                      "a file's name, beside which each stage gets a trace of its own", "-o step.json");
+    }
+    traces = trace_files(options.trace, options.config.grid.pipe);
+    for (const std::string& file : traces) expect_writable(file);
+  }
   PipelineQuestion question{.scales = options.scales};
   question.simulation.steps = options.steps;
   question.simulation.noise = options.noise;
@@ -292,9 +311,10 @@ int run_pipeline(const SimulateOptions& options) {
   const PipelineStep step = simulate_pipeline(options.config, "", question);
   if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
   if (!options.svg.empty()) write_durable(options.svg, picture_of({step}).svg(), Named::by_person);
-  if (!options.trace.empty()) write_traces(options.trace, step);
+  write_traces(traces, step);
   if (options.json) {
-    say("{}\n", pipeline_json(step).add("files", files_of(options)).text());
+    if (!options.svg.empty()) traces.push_back(options.svg);
+    say("{}\n", pipeline_json(step).add("files", traces).text());
   } else {
     say("{}", pipeline_text(step, output_width()));
   }

@@ -192,7 +192,7 @@ py::dict Report::summary() const {
   row["compute_ns"] = times.compute;
   row["overlap"] = times.overlap_fraction();
   row["memory_bytes"] = report_.memory_bytes();
-  row["scratch_bytes"] = report_.first().plan->scratch_bytes;
+  row["scratch_bytes"] = report_.scratch_bytes();
   row["planning_ms"] = report_.planning_ms;
   row["rewrites"] = plan::to_string(std::span<const plan::Rewrite>(report_.first().rewrites));
   return row;

@@ -74,7 +74,6 @@ typedef struct weft2_task {
   double cpu_ns;        /* core time that a collective's transport takes from computations */
   double flops, bytes;  /* bytes of memory that it reads and writes */
   double network_bytes; /* that a rank sends */
-  uint32_t meeting;     /* tasks of several classes with equal numbers start at the same moment; WEFT2_NONE: alone */
 } weft2_task;
 
 /* `to` must come after `from`: in the same step, or of distance 1, after it in the step before. */
@@ -102,6 +101,8 @@ typedef struct weft2_class {
   const weft2_edge* edges;     /* sorted by `to` */
   const weft2_stream* streams; /* compute streams first */
   int64_t memory_limit;        /* bytes of scratch that the plan may take; 0: no limit */
+  const uint32_t* meetings;    /* by task: those of several classes with equal numbers start at the same moment;
+                                  WEFT2_NONE: alone */
 } weft2_class;
 
 /* A process group, messages in one direction, or a queue of the rank's own, such as a CPU thread (group_size 1). */

@@ -52,10 +52,10 @@ double Report::gap() const {
   return std::abs(gap) < 1e-9 ? 0 : gap;  // the two add the same times in different orders
 }
 
-const plan::StepTrace& Report::step(std::size_t of_class) const {
+const SimulatedRank& Report::rank(std::size_t of_class) const {
   const auto rank = static_cast<std::size_t>(graph::rank_of(grid, {.pipe = static_cast<std::int64_t>(of_class)}));
   const bool identical = simulation.ranks.size() == classes.size();
-  return simulation.ranks.at(identical ? of_class : rank).steps.back();
+  return simulation.ranks.at(identical ? of_class : rank);
 }
 
 std::vector<const plan::Plan*> Report::plans() const {
@@ -89,6 +89,12 @@ const ClassReport& Report::most_exposed() const {
 std::int64_t Report::memory_bytes() const {
   std::int64_t most = 0;
   for (const ClassReport& each : classes) most = std::max(most, each.memory.total());
+  return most;
+}
+
+std::int64_t Report::scratch_bytes() const {
+  std::int64_t most = 0;
+  for (const ClassReport& each : classes) most = std::max(most, each.plan->scratch_bytes);
   return most;
 }
 

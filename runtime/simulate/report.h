@@ -67,15 +67,17 @@ struct Report {
   double step_ns() const { return simulation.step_ns; }
   double gap() const;  // how much longer the step is than the best bound, as a share of it
   const ClassReport& first() const { return classes.front(); }
-  /// The last step of the rank that stands for a class: the class itself if all ranks of a class are identical, else
-  /// the rank whose coordinates but pipe are 0, which must have been traced.
-  const plan::StepTrace& step(std::size_t of_class = 0) const;
+  /// The rank that stands for a class: the class itself if all ranks of a class are identical, else the rank whose
+  /// coordinates but pipe are 0, which must have been traced.
+  const SimulatedRank& rank(std::size_t of_class = 0) const;
+  const plan::StepTrace& step(std::size_t of_class = 0) const { return rank(of_class).steps.back(); }
   std::vector<const plan::Plan*> plans() const;
   std::vector<std::shared_ptr<const graph::Graph>> graphs() const;  // of the plans
   PlayedClasses played() const;
   std::vector<ClassTimes> times() const;    // by class
   const ClassReport& most_exposed() const;  // the class with most exposed communication
   std::int64_t memory_bytes() const;        // state and scratch of the class that has most
+  std::int64_t scratch_bytes() const;       // of the class that has most
   /// The order that was taken because the policy's own takes too much memory: "list schedule in axonn's order"; "" if
   /// it is the policy's own (runtime/policy/builtin/fit_memory.h).
   std::string order_for_memory() const;

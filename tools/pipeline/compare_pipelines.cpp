@@ -46,36 +46,61 @@ void expect_pipeline_outputs(const CompareOptions& options) {
   }
 }
 
-/// With the figures of tables that steps of one class have too.
+/// The greatest of each over the stages.
+study::MeasuredSteps measured_steps(const PipelineStep& step) {
+  if (!step.measured) return {};
+  study::MeasuredSteps steps = step.measured->steps;
+  for (const simulate::ClassTimes& times : step.measured->times) {
+    steps.exposed_ns = std::max(steps.exposed_ns, times.exposed);
+    steps.communication_ns = std::max(steps.communication_ns, times.communication);
+  }
+  return steps;
+}
+
+/// With the figures that comparisons of one class have too.
 study::Comparison comparison_of(const std::vector<PipelineStep>& steps) {
   const PipelineStep& first = steps.front();
   study::Comparison comparison;
   comparison.title = fmt::format("{}, {} ranks ({}), on {}", first.run.config.model.name, first.run.config.grid.ranks(),
                                  graph::to_string(first.run.config.grid), first.problem.machine.name);
   comparison.source = first.problem.options.cost_model->source();
-  comparison.problem.bounds = first.report.bounds;
+  comparison.problem = simulate::bounds_of(first.problem);
+  simulate::prove_windows(first.problem, {}, &comparison.problem);
+  const bool measured = std::ranges::any_of(steps, [](const PipelineStep& step) { return step.measured.has_value(); });
   for (const PipelineStep& step : steps) {
     comparison.reports.push_back(step.report);
     if (step.disturbed) comparison.disturbed.push_back(*step.disturbed);
+    if (measured) comparison.measured.push_back(measured_steps(step));
   }
   return comparison;
 }
 
-void write_output(const std::string& output, const std::vector<PipelineStep>& steps, const std::string& json) {
-  const study::ComparisonFile format =
-      is_picture(output) ? study::ComparisonFile::as_printed : study::comparison_file_of(output);
-  if (format == study::ComparisonFile::folder) {
-    const study::Comparison comparison = comparison_of(steps);
-    study::write_comparison(output, std::cref(steps.front().run.config),
-                            study::keep_comparison(steps.front().problem, comparison, {}));
-    return;
+std::string file_of(study::ComparisonFile format, const std::vector<PipelineStep>& steps, const std::string& json,
+                    const std::string& printed) {
+  switch (format) {
+    case study::ComparisonFile::csv:
+      return study::comparison_csv(comparison_of(steps));
+    case study::ComparisonFile::markdown:
+      return pipeline_comparison_markdown(steps);
+    case study::ComparisonFile::json:
+      return json;
+    case study::ComparisonFile::folder:
+    case study::ComparisonFile::as_printed:
+      break;
   }
-  write_durable(output,
-                is_picture(output)                          ? picture_of(steps).svg()
-                : format == study::ComparisonFile::markdown ? pipeline_comparison_markdown(steps)
-                : format == study::ComparisonFile::csv      ? study::comparison_csv(comparison_of(steps))
-                                                            : json,
-                Named::by_person);
+  return printed;
+}
+
+void write_output(const std::string& output, const std::vector<PipelineStep>& steps, const std::string& json,
+                  const std::string& printed) {
+  const auto write = [&](const std::string& content) { write_durable(output, content, Named::by_person); };
+  if (is_picture(output)) return write(picture_of(steps).svg());
+  const study::ComparisonFile format = study::comparison_file_of(output);
+  if (format != study::ComparisonFile::folder) return write(file_of(format, steps, json, printed));
+  std::vector<const simulate::Problem*> problems;
+  for (const PipelineStep& step : steps) problems.push_back(&step.problem);
+  study::write_comparison(output, std::cref(steps.front().run.config),
+                          study::keep_comparison(problems, comparison_of(steps), {}));
 }
 
 /// Steps that were planned come first; there is at least one.
@@ -94,14 +119,12 @@ void print_steps(const CompareOptions& options, std::vector<PipelineStep>& steps
   JsonObject told = JsonObject().add("policies", policies);
   if (options.pareto) told.add("pareto", study::front_json(limited));
   const std::string json = told.text() + "\n";
-  for (const std::string& output : options.outputs) write_output(output, steps, json);
-  if (options.json) {
-    say("{}", json);
-  } else if (options.markdown) {
-    say("{}", pipeline_comparison_markdown(steps));
-  } else {
-    say(stdout, pipeline_comparison(steps, output_width()).add(study::front_text(limited, output_width())));
-  }
+  const StyledText shown =
+      options.json       ? StyledText(json)
+      : options.markdown ? StyledText(pipeline_comparison_markdown(steps))
+                         : pipeline_comparison(steps, output_width()).add(study::front_text(limited, output_width()));
+  for (const std::string& output : options.outputs) write_output(output, steps, json, shown.plain());
+  say(stdout, shown);
 }
 
 int simulate_pipelines(const CompareOptions& options) {
@@ -330,18 +353,13 @@ std::vector<std::string> compared_policies(const CompareOptions& options, bool r
 
 std::vector<study::LimitedPlan> front_of(const std::vector<ComparedPolicy>& compared, StatusLine& line) {
   constexpr int kLimits = 6;
-  const auto scratch_of = [](const simulate::Report& report) {
-    std::int64_t most = 0;
-    for (const plan::Plan* plan : report.plans()) most = std::max(most, plan->scratch_bytes);
-    return most;
-  };
   std::vector<study::LimitedPlan> plans;
   std::int64_t least = INT64_MAX, greatest = 0;
   for (const auto& [problem, report] : compared) {
     if (!report.planned()) continue;
     plans.push_back({report.policy.name, 0, report.memory_bytes(), report.step_ns()});
-    least = std::min(least, scratch_of(report));
-    greatest = std::max(greatest, scratch_of(report));
+    least = std::min(least, report.scratch_bytes());
+    greatest = std::max(greatest, report.scratch_bytes());
   }
   for (int i = 0; i <= kLimits && greatest > least; ++i) {
     const std::int64_t limit = least + (greatest - least) * i / kLimits;
@@ -351,7 +369,7 @@ std::vector<study::LimitedPlan> front_of(const std::vector<ComparedPolicy>& comp
       simulate::Problem tight = problem;
       tight.options.memory_limit = limit;
       const simulate::Report limited = simulate::report_plan(tight, report.policy);
-      if (!limited.planned() || scratch_of(limited) > limit) continue;
+      if (!limited.planned() || limited.scratch_bytes() > limit) continue;
       plans.push_back({report.policy.name, limit, limited.memory_bytes(), limited.step_ns()});
     }
   }

@@ -50,6 +50,7 @@ JoinedProblem::JoinedProblem(const std::string& path, const weft2_problem& probl
       tasks_.push_back(task);
       class_of_task_.push_back(k);
     }
+    meetings_.insert(meetings_.end(), one.meetings, one.meetings + one.task_count);
     for (weft2_edge edge : std::span(one.edges, one.edge_count)) {
       edge.from += first_task_[k];
       edge.to += first_task_[k];
@@ -69,6 +70,7 @@ JoinedProblem::JoinedProblem(const std::string& path, const weft2_problem& probl
   class_.tasks = tasks_.data();
   class_.edges = edges_.data();
   class_.streams = streams_.data();
+  class_.meetings = meetings_.data();
   class_.tensor_count = tensors_.size();
   class_.access_count = accesses_.size();
   class_.task_count = tasks_.size();

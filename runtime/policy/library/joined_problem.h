@@ -55,6 +55,7 @@ class JoinedProblem {
   std::vector<weft2_task> tasks_;
   std::vector<weft2_edge> edges_;
   std::vector<weft2_stream> streams_;
+  std::vector<std::uint32_t> meetings_;
   weft2_class class_ = {};
   weft2_problem joined_ = {};
   weft2_host host_ = {};

@@ -88,7 +88,8 @@ weft2_class LibraryProblem::Tables::described(const std::string& name, std::int6
           .tasks = tasks.data(),
           .edges = edges.data(),
           .streams = streams.data(),
-          .memory_limit = memory_limit};
+          .memory_limit = memory_limit,
+          .meetings = meetings.data()};
 }
 
 void LibraryProblem::Tables::add_tensors(const graph::Graph& graph) {
@@ -148,11 +149,12 @@ void LibraryProblem::add_links(const PolicyOptions& options) {
 
 void LibraryProblem::add_meetings(graph::Classes classes) {
   const graph::Meetings meetings(classes);
+  for (Tables& tables : tables_) tables.meetings.resize(tables.tasks.size(), WEFT2_NONE);
   for (std::uint32_t number = 0; number < meetings.all().size(); ++number) {
     const std::vector<graph::ClassTask>& members = meetings.all()[number].members;
     for (const graph::ClassTask& member : members) {
       weft2_task& task = tables_[member.of_class].tasks[member.task];
-      task.meeting = number;
+      tables_[member.of_class].meetings[member.task] = number;
       const graph::Channel* channel = graph::channel_of(classes[member.of_class]->tasks()[member.task].operation);
       if (channel == nullptr || !graph::is_message(*channel) || members.size() != 2) continue;
       const graph::ClassTask& peer = member == members[0] ? members[1] : members[0];
@@ -185,8 +187,7 @@ void LibraryProblem::add_tasks(const graph::Graph& graph, const cost::TaskCosts&
                             .cpu_ns = costs.cpu_ns.empty() ? 0 : costs.cpu_ns[i],
                             .flops = work.flops,
                             .bytes = work.bytes,
-                            .network_bytes = work.network_bytes,
-                            .meeting = WEFT2_NONE});
+                            .network_bytes = work.network_bytes});
     for (const graph::Access& access : task.accesses) {
       const auto width = static_cast<std::int64_t>(size_of(graph.tensor(access.view.tensor).dtype));
       tables.accesses.push_back(

@@ -36,6 +36,7 @@ class LibraryProblem {
     std::vector<weft2_task> tasks;
     std::vector<weft2_edge> edges;
     std::vector<weft2_stream> streams;
+    std::vector<std::uint32_t> meetings;
 
     void add_tensors(const graph::Graph& graph);
     void add_edges(const graph::Graph& graph);

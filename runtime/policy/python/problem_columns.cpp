@@ -57,9 +57,9 @@ std::vector<Column> columns_of(const JoinedProblem& joined) {
       .add("flops", &weft2_task::flops)
       .add("bytes", &weft2_task::bytes)
       .add("network_bytes", &weft2_task::network_bytes)
-      .add("peer_task", &weft2_task::peer_task)
-      .add("meeting", &weft2_task::meeting);
+      .add("peer_task", &weft2_task::peer_task);
   const auto classes = [](std::span<const std::uint32_t> of) { return std::vector(of.begin(), of.end()); };
+  columns.push_back({"tasks", "meeting", std::vector(graph.meetings, graph.meetings + graph.task_count)});
   columns.push_back({"tasks", "of_class", classes(joined.class_of_task())});
   table(columns, "accesses", graph.accesses, graph.access_count)
       .add("tensor", &weft2_access::tensor)

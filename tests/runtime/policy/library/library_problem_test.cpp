@@ -123,7 +123,8 @@ TEST(LibraryProblem, ClassesMeetInMessagesAndSharedCollectives) {
   std::size_t messages = 0, shared = 0;
   for (std::uint32_t t = 0; t < problem.classes[0].task_count; ++t) {
     const weft2_task& task = problem.classes[0].tasks[t];
-    if (task.meeting == WEFT2_NONE) continue;
+    const std::uint32_t meeting = problem.classes[0].meetings[t];
+    if (meeting == WEFT2_NONE) continue;
     if (task.peer_class == WEFT2_NONE) {
       ++shared;
       continue;
@@ -131,7 +132,7 @@ TEST(LibraryProblem, ClassesMeetInMessagesAndSharedCollectives) {
     ++messages;
     ASSERT_EQ(task.peer_class, 1U);
     const weft2_task& peer = problem.classes[1].tasks[task.peer_task];
-    EXPECT_EQ(peer.meeting, task.meeting);
+    EXPECT_EQ(problem.classes[1].meetings[task.peer_task], meeting);
     EXPECT_EQ(peer.peer_class, 0U);
     EXPECT_EQ(peer.peer_task, t);
   }

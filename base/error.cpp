@@ -46,6 +46,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 UserError::UserError(std::string_view found, std::string_view expected, std::string_view fix)
     : std::runtime_error(message(found, expected, fix)) {}
 
+std::string first_line(std::string_view message) {
+  const std::string line(message.substr(0, message.find('\n')));
+  return line.empty() ? "no reason is known" : line;
+}
+
 std::string nearest_name(std::string_view word, std::span<const std::string> known) {
   std::string best;
   if (word.size() > kLongestWord) return best;  // too long for a typo, and the edit distance would take long

@@ -23,6 +23,9 @@ class RuntimeFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The first line of a message: of a UserError what was found and expected, without the fix. Never empty.
+std::string first_line(std::string_view message);
+
 /// The entry of `known` that a user most likely meant by `word` (least edit distance), or "" if none is near.
 std::string nearest_name(std::string_view word, std::span<const std::string> known);
 

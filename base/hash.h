@@ -1,9 +1,10 @@
-// A 64-bit FNV-1a hash for fingerprints of graphs and plans: equal on every machine and run.
+// A 64-bit FNV-1a hash for fingerprints of graphs and plans, and a mixer of numbers: equal on every machine and run.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
-#include <cstring>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace weft {
@@ -28,5 +29,21 @@ class Fingerprint {
  private:
   std::uint64_t state_ = 0xcbf29ce484222325ULL;
 };
+
+inline constexpr std::string_view kHexFingerprint = "0x and 16 hex digits";
+
+/// As files write a fingerprint: 0x and 16 lower-case hexadecimal digits.
+std::string hex_fingerprint(std::uint64_t value);
+/// Nothing unless `text` has the form that hex_fingerprint() writes.
+std::optional<std::uint64_t> parse_hex_fingerprint(std::string_view text);
+
+/// SplitMix64's function of its state (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014):
+/// equal numbers give equal bits, and others give bits that look random. mixed_bits(0) is 0xe220a8397b1dcdaf.
+constexpr std::uint64_t mixed_bits(std::uint64_t number) {
+  number += 0x9e3779b97f4a7c15ULL;
+  number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  number = (number ^ (number >> 27)) * 0x94d049bb133111ebULL;
+  return number ^ (number >> 31);
+}
 
 }  // namespace weft

@@ -18,7 +18,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/styled_text.h"
 
 namespace weft {
 namespace {

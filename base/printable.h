@@ -1,12 +1,15 @@
-// Text made safe for a terminal: names from files and texts of models may contain terminal control sequences.
+// Text for people: made safe for a terminal, since names from files and texts of models may contain terminal control
+// sequences, and with emphasis, which becomes colour on a terminal that has colours and disappears everywhere else.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/status_line.h"
 
@@ -42,5 +45,34 @@ template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   say(stdout, format, std::forward<Arguments>(arguments)...);
 }
+
+enum class Emphasis : std::uint8_t { none, heading, good, bad, error, warning };
+
+///   StyledText text("policy lhs: ");
+///   text.add("0.31 ms exposed", Emphasis::bad);
+///   say(stdout, text);
+class StyledText {
+ public:
+  StyledText() = default;
+  explicit StyledText(std::string_view text) { add(text); }
+
+  StyledText& add(std::string_view text, Emphasis emphasis = Emphasis::none);
+  StyledText& add(const StyledText& text);
+
+  bool empty() const { return pieces_.empty(); }
+  std::string plain() const;
+  /// With control sequences for colours; everything else is printable().
+  std::string coloured() const;
+
+ private:
+  struct Piece {
+    std::string text;
+    Emphasis emphasis;
+  };
+  std::vector<Piece> pieces_;
+};
+
+/// In colours if `file` is a terminal that has them.
+void say(std::FILE* file, const StyledText& text);
 
 }  // namespace weft

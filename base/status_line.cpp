@@ -2,15 +2,15 @@
 #include "base/status_line.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 
 #include "base/printable.h"
-#include "base/terminal.h"
 #include "base/text_width.h"
 #include "base/units.h"
 
@@ -18,6 +18,11 @@ namespace weft {
 namespace {
 
 constexpr const char* kErase = "\r\x1b[K";  // clears the cursor's line
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
 
 /// The bottom line of this process's terminal. All threads share it, so it belongs to the process, as stderr does.
 struct BottomLine {
@@ -50,6 +55,16 @@ std::string bar_of(const Status& status, std::size_t places) {
 }
 
 }  // namespace
+
+Terminal terminal_of(std::FILE* file) {
+  Terminal terminal;
+  const int descriptor = ::fileno(file);
+  winsize size{};
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) terminal.columns = size.ws_col;
+  terminal.is_terminal = ::isatty(descriptor) != 0;
+  terminal.colours = terminal.is_terminal && environment("TERM") != "dumb" && environment("NO_COLOR").empty();
+  return terminal;
+}
 
 std::string status_text(const Status& status, std::optional<std::size_t> columns) {
   constexpr std::size_t kUsualBar = 20, kLeastBar = 8, kBrackets = 3;

@@ -1,5 +1,5 @@
-// The progress of a command: one line at the bottom of a terminal, replaced at each update, with a bar and the
-// remaining time.
+// The terminal that an output stream writes to, if it writes to one, and the progress of a command: one line at its
+// bottom, replaced at each update, with a bar and the remaining time.
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,16 @@
 #include <string_view>
 
 namespace weft {
+
+struct Terminal {
+  bool is_terminal = false;
+  int columns = 80;  // 80 where the width isn't known, as in a pipe
+  bool colours = false;
+};
+
+/// The state of now: people resize terminals. Colours are for terminals only, and neither for TERM=dumb nor where
+/// NO_COLOR is set and not empty (see no-color.org).
+Terminal terminal_of(std::FILE* file);
 
 /// The progress of some work.
 struct Status {

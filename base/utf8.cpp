@@ -1,56 +1,77 @@
 #include "base/utf8.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
+#include <cstring>
 
 namespace weft {
 namespace {
 
-unsigned byte_at(std::string_view text, std::size_t at) {
-  return static_cast<unsigned char>(text[at]);
-}
-
 /// Bytes of a character whose first byte is `first`; 0 if no character begins with it.
-std::size_t length_by(unsigned first) {
-  return first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+std::size_t length_by(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte < 0x80 ? 1 : byte < 0xC2 ? 0 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : byte < 0xF5 ? 4 : 0;
 }
 
-/// Whether the code has its shortest encoding, isn't half of a surrogate pair, and is within Unicode.
-bool is_character(std::uint32_t code, std::size_t length) {
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  return !overlong && (code < 0xD800 || code >= 0xE000) && code <= 0x10FFFF;
-}
-
-bool goes_on(unsigned byte) {
-  return (byte & 0xC0U) == 0x80;
+/// The first byte that isn't UTF-8, or the size.
+std::size_t valid_bytes(std::string_view text) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::uint64_t word = 0;
+    if (text.size() - at >= sizeof word) {
+      std::memcpy(&word, text.data() + at, sizeof word);
+      if ((word & kHighBits) == 0) {
+        at += sizeof word;
+        continue;
+      }
+    }
+    const std::size_t length = first_character(text.substr(at)).length;
+    if (length == 0) return at;
+    at += length;
+  }
+  return at;
 }
 
 }  // namespace
 
 Utf8Character first_character(std::string_view text) {
-  if (text.empty()) return {};
-  const unsigned first = byte_at(text, 0);
-  const std::size_t length = length_by(first);
-  if (length == 0 || length > text.size()) return {};
-  std::uint32_t code = length == 1 ? first : first & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!goes_on(byte_at(text, i))) return {};
-    code = code << 6 | (byte_at(text, i) & 0x3FU);
-  }
-  return is_character(code, length) ? Utf8Character{code, length} : Utf8Character{};
+  utf8proc_int32_t code = 0;
+  const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                       static_cast<utf8proc_ssize_t>(text.size()), &code);
+  if (length <= 0) return {};
+  return {static_cast<std::uint32_t>(code), static_cast<std::size_t>(length)};
 }
 
 bool breaks_off(std::string_view text) {
-  if (text.empty() || length_by(byte_at(text, 0)) <= text.size()) return false;
-  return std::all_of(text.begin() + 1, text.end(), [](char c) { return goes_on(static_cast<unsigned char>(c)); });
+  const std::size_t length = text.empty() ? 0 : length_by(text.front());
+  if (length <= text.size()) return false;
+  // Of the bytes that may follow, the least or the greatest makes a character if any does.
+  return std::ranges::any_of(std::string_view("\x80\xBF"), [&](char rest) {
+    return first_character(std::string(text) + std::string(length - text.size(), rest)).length > 0;
+  });
 }
 
 bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = first_character(text).length;
-    if (length == 0) return false;
-    text.remove_prefix(length);
+  return valid_bytes(text) == text.size();
+}
+
+std::string_view valid_utf8(std::string_view text, std::string& storage) {
+  std::size_t valid = valid_bytes(text);
+  if (valid == text.size()) return text;
+  storage.clear();
+  storage.reserve(text.size() + 64);
+  while (true) {
+    storage.append(text.substr(0, valid));
+    text.remove_prefix(valid);
+    if (text.empty()) return storage;
+    storage.append("\xEF\xBF\xBD");
+    std::size_t wrong = 1;
+    while (wrong < text.size() && breaks_off(text.substr(0, wrong + 1))) ++wrong;
+    text.remove_prefix(wrong);
+    valid = valid_bytes(text);
   }
-  return true;
 }
 
 std::string utf8_or_ascii(std::string text) {
@@ -66,16 +87,9 @@ std::string lower_ascii(std::string_view text) {
 }
 
 void append_character(std::string& text, std::uint32_t code) {
-  const auto put = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6), put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
-  }
+  utf8proc_uint8_t bytes[4];
+  const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes);
+  text.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(length));
 }
 
 }  // namespace weft

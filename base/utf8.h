@@ -21,6 +21,10 @@ bool breaks_off(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
+/// `text` if it is UTF-8. If not, its copy in `storage`, in which each incomplete or wrong sequence is U+FFFD: one for
+/// the longest beginning of a character, as Unicode recommends and as Python's errors="replace" does.
+std::string_view valid_utf8(std::string_view text, std::string& storage);
+
 /// `text`; if it isn't UTF-8, with '?' in place of each byte that isn't ASCII.
 std::string utf8_or_ascii(std::string text);
 

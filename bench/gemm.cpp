@@ -1,19 +1,15 @@
 // The speed of matrix products: GFLOP/s of every method, and its share of the rate of multiply-adds in registers,
 // measured on the same threads at the same time.
 //
-// All methods of a product and the peak take turns, so that changes of the machine's speed affect them alike: `of peak`
-// is the median, over the turns, of the ratio to the peaks measured right before and after.
+// All methods of a product and the peak take turns, so that changes of the machine's speed affect all of them: `of
+// peak` is the median, over the turns, of the ratio to the peaks measured right before and after.
 #include "kernels/cpu/gemm/gemm.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <functional>
-#include <memory>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -21,7 +17,7 @@
 #include <vector>
 
 #include "base/median.h"
-#include "bench/multiply_adds.h"
+#include "bench/cpu_limits.h"
 #include "bench/program.h"
 #include "kernels/cpu/parallel.h"
 
@@ -31,15 +27,6 @@ namespace {
 constexpr const char* kAbout =
     "GFLOP/s of matrix products C[M,N] = op(A)[M,K] op(B)[K,N] by every method, and their share of the fp32 FMA peak "
     "(bf16 may reach twice the peak with AVX512_BF16, and more with AMX)";
-
-// GFLOP/s of multiply-adds in registers on all workers, measured for about 4 ms.
-double fma_peak(Workers& workers) {
-  constexpr std::int64_t kRepeats = 100000;
-  const std::int64_t chunks = std::int64_t{16} * workers.threads();
-  const bench::Stopwatch watch;
-  workers.run(chunks, [&](std::int64_t) { bench::multiply_add(kRepeats); });
-  return static_cast<double>(chunks * kRepeats) * bench::kFlopsARepeat / watch.seconds() / 1e9;
-}
 
 struct Product {
   GemmShape shape;
@@ -72,35 +59,6 @@ const std::vector<std::string>& usual_products() {
   return names;
 }
 
-// A matrix of small numbers in large pages, like a program's tensors.
-class Data {
- public:
-  Data(DType dtype, std::int64_t rows, std::int64_t cols) : dtype_(dtype), rows_(rows), cols_(cols) {
-    constexpr std::size_t kLargePage = std::size_t{2} << 20;
-    const std::size_t bytes = static_cast<std::size_t>(rows * cols) * size_of(dtype);
-    const std::size_t whole = (bytes + kLargePage - 1) / kLargePage * kLargePage;
-    bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(kLargePage, whole)));
-    if (bytes_ == nullptr) throw std::bad_alloc();
-    madvise(bytes_.get(), whole, MADV_HUGEPAGE);
-    std::uint32_t state = 1;
-    for (std::int64_t i = 0; i < rows * cols; ++i) {
-      state = state * 1664525U + 1013904223U;
-      const float value = static_cast<float>(state >> 8) * 0x1p-24F - 0.5F;
-      if (dtype == DType::f32) view().f32()[i] = value;
-      if (dtype == DType::bf16) view().b16()[i] = bf16(value);
-    }
-  }
-  Matrix view() { return {bytes_.get(), rows_, cols_, cols_, dtype_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* bytes) const { std::free(bytes); }
-  };
-  std::unique_ptr<std::byte, Free> bytes_;
-  DType dtype_;
-  std::int64_t rows_, cols_;
-};
-
 struct Options {
   std::vector<int> threads = {1, 2};
   std::vector<std::string> dtypes = {"f32", "bf16"}, products;
@@ -124,24 +82,25 @@ std::vector<GemmMethod> methods_of(const Options& options, const GemmShape& shap
 
 void measure(const Options& options, const Product& product, DType dtype, int threads) {
   const GemmShape& s = product.shape;
-  Data a(dtype, s.trans_a ? s.k : s.m, s.trans_a ? s.m : s.k), b(dtype, s.trans_b ? s.n : s.k, s.trans_b ? s.k : s.n);
-  Data c(dtype, s.m, s.n);
+  CasePool pool(4 * (s.m * s.k + s.k * s.n + s.m * s.n) + (1 << 20));
+  const Matrix a = pool.floats(dtype, s.trans_a ? s.k : s.m, s.trans_a ? s.m : s.k);
+  const Matrix b = pool.floats(dtype, s.trans_b ? s.n : s.k, s.trans_b ? s.k : s.n), c = pool.floats(dtype, s.m, s.n);
   Workers workers(threads);
   const std::vector<GemmMethod> methods = methods_of(options, s, dtype);
   std::vector<PreparedGemm> products;
   for (const GemmMethod& method : methods) {
-    products.emplace_back(s, GemmArguments{a.view(), b.view(), c.view(), {}}, method, options.bf16);
+    products.emplace_back(s, GemmArguments{a, b, c, {}}, method, options.bf16);
     workers.reserve(products.back().scratch());
   }
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   std::vector<std::vector<double>> rates(methods.size()), shares(methods.size());
   std::vector<double> peaks;
   for (int turn = -1; turn < options.turns; ++turn) {
-    double before = fma_peak(workers);
+    double before = 1e-9 * fma_rate(workers);
     for (std::size_t i = 0; i < methods.size(); ++i) {
       const bench::Stopwatch watch;
       products[i].run(workers);
-      const double rate = flops / watch.seconds() / 1e9, after = fma_peak(workers);
+      const double rate = flops / watch.seconds() / 1e9, after = 1e-9 * fma_rate(workers);
       if (turn >= 0) {
         peaks.push_back(after);
         rates[i].push_back(rate);

@@ -17,7 +17,6 @@
 #include "bench/gpu_timing.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/cudnn_attention.h"
-#include "kernels/cuda/elementwise/activation.h"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/gemm/gemm.h"
 

@@ -6,8 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "base/buffer.h"
-#include "kernels/cpu/matrix.h"
+#include "bench/cpu_limits.h"
 #include "kernels/cpu/parallel.h"
 
 namespace weft::cpu {
@@ -23,24 +22,6 @@ struct KernelCase {
   KernelCost cost;
   Scratch scratch;
   std::function<void(Workers&)> run;
-};
-
-/// Memory for the arguments of one case at a time, in large pages like a program's tensors.
-class CasePool {
- public:
-  explicit CasePool(std::int64_t bytes) : memory_(bytes) {}
-
-  std::size_t used() const { return used_; }
-  void release(std::size_t used) { used_ = used; }
-  std::byte* take(std::int64_t bytes);
-
-  /// Random numbers between −3 and 3, or between 0 and 3 if `positive`.
-  Matrix floats(DType dtype, std::int64_t rows, std::int64_t cols, bool positive = false);
-  Matrix integers(std::int64_t count, std::int64_t below);
-
- private:
-  Buffer memory_;
-  std::size_t used_ = 0;
 };
 
 /// Calls visit(case) for the kernels of one element type whose names contain `filter`. A case's arguments are in the

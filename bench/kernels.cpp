@@ -53,22 +53,6 @@ struct Triad {
   }
 };
 
-constexpr std::int64_t kPeakRounds = 1 << 16, kChains = 12;  // few enough to stay in registers
-
-// Chains long enough to hide the latency; storing to `sink` keeps the compiler from dropping them.
-// NOLINTNEXTLINE(clang-diagnostic-unknown-attributes)
-[[gnu::noipa]] void multiply_adds(float* sink) {
-  Floats chains[kChains];
-  for (Floats& chain : chains) chain = load(sink);
-  const Floats factor = load(sink + kLanes);
-  for (std::int64_t round = 0; round < kPeakRounds; ++round) {
-    for (Floats& chain : chains) chain = chain * factor + factor;
-  }
-  Floats total{};
-  for (const Floats& chain : chains) total += chain;
-  store(sink, total);
-}
-
 double seconds(const std::function<void()>& work) {
   const bench::Stopwatch watch;
   work();
@@ -95,14 +79,12 @@ void measure(const KernelCase& one, int threads, const Options& options, CasePoo
   std::memset(triad.b, 0, static_cast<std::size_t>(elements) * 4);
   std::memset(triad.c, 0, static_cast<std::size_t>(elements) * 4);
   pool.release(used);
-  std::vector<float> sinks(static_cast<std::size_t>(threads) * 64, 0.5F);
 
   const auto kernel = [&] { one.run(workers); };
   const auto stream = [&] { triad.run(workers); };
-  const auto peak = [&] { workers.run(threads, [&](std::int64_t i) { multiply_adds(sinks.data() + i * 64); }); };
   kernel(), stream();
   const std::int64_t kernel_runs = inner_runs(seconds(kernel)), triad_runs = inner_runs(seconds(stream));
-  std::vector<double> kernel_times, triad_times, peak_times;
+  std::vector<double> kernel_times, triad_times, peak_rates;
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
     // Once untimed: the triad's data has pushed the kernel's data out of the cache, and vice versa.
     if (kernel_runs > 1) kernel();
@@ -115,7 +97,7 @@ void measure(const KernelCase& one, int threads, const Options& options, CasePoo
                             for (std::int64_t i = 0; i < triad_runs; ++i) stream();
                           }) /
                           static_cast<double>(triad_runs));
-    if (one.cost.flops > 0) peak_times.push_back(seconds(peak));
+    if (one.cost.flops > 0) peak_rates.push_back(1e-9 * fma_rate(workers));
   }
   const double time = median(kernel_times), triad_rate = 12e-9 * static_cast<double>(elements) / median(triad_times);
   const double rate = 1e-9 * static_cast<double>(moved) / time;
@@ -123,7 +105,7 @@ void measure(const KernelCase& one, int threads, const Options& options, CasePoo
   const double flop_rate = 1e-9 * static_cast<double>(one.cost.flops) / time;
   double peak_rate = 0, floor = bus_time;
   if (one.cost.flops > 0) {
-    peak_rate = 1e-9 * static_cast<double>(threads * kPeakRounds * kChains * kLanes * 2) / median(peak_times);
+    peak_rate = median(peak_rates);
     floor = std::max(floor, 1e-9 * static_cast<double>(one.cost.flops) / peak_rate);
   }
   if (options.json) {

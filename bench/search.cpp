@@ -2,7 +2,7 @@
 //
 // The space is that of an audit of AxoNN's 80-billion-parameter model on 1,024 GPUs of Perlmutter within 37.3 GiB: all
 // grids of powers of two, a micro-batch of a rank's share or of half of it, recomputation of every layer or of none.
-// Every choice is planned whole by the policies with which `weft search` plans its finalists, but for choices that
+// Every setup is planned whole by the policies with which `weft search` plans its finalists, but for choices that
 // can't win in any order: their state and kept activations alone exceed the memory, or the sum of their computations or
 // of their messages exceeds the best step found before.
 #include "study/search/search.h"
@@ -20,7 +20,7 @@
 
 #include "bench/program.h"
 #include "runtime/policy/catalog/policies.h"
-#include "study/search/step_needs.h"
+#include "study/search/step_estimate.h"
 #include "train/step/planning.h"
 
 namespace weft::bench {
@@ -40,22 +40,22 @@ train::ResolvedRun audited_run() {
   return run;
 }
 
-std::vector<study::Choice> audited_choices(const train::ResolvedRun& run) {
-  std::vector<study::Choice> choices =
-      study::choices_of(run.config, 1024, {"axis-order", "reshard-after-forward", "zero-1"});
-  std::erase_if(choices, [&](const study::Choice& choice) {
+std::vector<study::StepSetup> audited_choices(const train::ResolvedRun& run) {
+  std::vector<study::StepSetup> choices =
+      study::setups_of(run.config, 1024, {"axis-order", "reshard-after-forward", "zero-1"});
+  std::erase_if(choices, [&](const study::StepSetup& setup) {
     const auto is_even = [&](graph::Axis axis) {
-      return std::has_single_bit(static_cast<std::uint64_t>(choice.grid.on(axis)));
+      return std::has_single_bit(static_cast<std::uint64_t>(setup.grid.on(axis)));
     };
-    const std::int64_t share = run.config.global_batch / choice.grid.batch_ranks();
+    const std::int64_t share = run.config.global_batch / setup.grid.batch_ranks();
     return !std::ranges::all_of(graph::kAxes, is_even) ||
-           (choice.micro_batch != share && 2 * choice.micro_batch != share);
+           (setup.micro_batch != share && 2 * setup.micro_batch != share);
   });
   return choices;
 }
 
 struct Planned {
-  study::Choice choice;
+  study::StepSetup setup;
   study::StepNeeds needs;
   double step_ns = std::numeric_limits<double>::infinity();
   std::string policy = {};
@@ -63,7 +63,7 @@ struct Planned {
 
 void plan(const train::ResolvedRun& run, const std::vector<policy::NamedPolicy>& policies, Planned& planned) {
   train::ResolvedRun own = run;
-  own.config = study::with_choice(own.config, planned.choice);
+  own.config = study::with_setup(own.config, planned.setup);
   for (const policy::NamedPolicy& policy : policies) {
     const simulate::Report report = simulate::report_plan(train::planning_problem(own), policy);
     if (report.planned() && report.step_ns() < planned.step_ns) {
@@ -81,10 +81,10 @@ int run(int threads) {
   options.threads = threads;
   options.policies = {policy::named_policy("program"), policy::named_policy("lhs")};
   std::vector<Planned> plans;
-  for (const study::Choice& choice : audited_choices(run)) plans.push_back({choice, {}});
+  for (const study::StepSetup& setup : audited_choices(run)) plans.push_back({setup, {}});
   const std::size_t choices = plans.size();
   tbb::parallel_for(std::size_t{0}, choices, [&](std::size_t i) {
-    plans[i].needs = study::StepFamily(run, plans[i].choice).needs(plans[i].choice.grid.order);
+    plans[i].needs = study::StepBounds(run, plans[i].setup).needs(plans[i].setup.grid.order);
   });
   std::erase_if(plans, [&](const Planned& each) { return each.needs.least_bytes > *run.config.memory; });
   std::ranges::stable_sort(plans, {}, [](const Planned& each) { return each.needs.least_ns; });
@@ -96,7 +96,7 @@ int run(int threads) {
     tbb::parallel_for(done, done + count, [&](std::size_t i) { plan(run, options.policies, plans[i]); });
     for (const std::size_t end = done + count; done < end; ++done) {
       best = std::min(best, plans[done].step_ns);
-      fmt::print(stderr, "[{}/{}] {}: {:.3f} s, not below {:.3f} s\n", done + 1, may_fit, to_string(plans[done].choice),
+      fmt::print(stderr, "[{}/{}] {}: {:.3f} s, not below {:.3f} s\n", done + 1, may_fit, to_string(plans[done].setup),
                  plans[done].step_ns * 1e-9, plans[done].needs.least_ns * 1e-9);
     }
   }
@@ -104,9 +104,9 @@ int run(int threads) {
   const study::SearchResult found = study::search_configurations(run, options, [](const Status&) {});
   const study::Configuration& first = found.configurations.front();
   fmt::print("{} choices; {} may fit, {} of them were planned whole; the best takes {:.3f} s: {}, {}\n", choices,
-             may_fit, done, best * 1e-9, to_string(plans.front().choice), plans.front().policy);
+             may_fit, done, best * 1e-9, to_string(plans.front().setup), plans.front().policy);
   fmt::print("search over the whole space: {:.3f} s ({:.1f} %): {}, {}\n", first.step_ns * 1e-9,
-             100 * (first.step_ns / best - 1), to_string(first.choice), first.policy);
+             100 * (first.step_ns / best - 1), to_string(first.setup), first.policy);
   return first.step_ns <= 1.02 * best ? 0 : 1;
 }
 

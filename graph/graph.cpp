@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -10,7 +11,6 @@
 #include "base/assertions.h"
 #include "base/hash.h"
 #include "graph/argument_check.h"
-#include "graph/operation_fields.h"
 
 namespace weft::graph {
 
@@ -31,23 +31,11 @@ std::string_view to_string(EdgeKind kind) {
 }
 
 std::string_view to_string(EdgeReason reason) {
-  switch (reason) {
-    case EdgeReason::read_after_write:
-      return "read after write";
-    case EdgeReason::write_after_read:
-      return "write after read";
-    case EdgeReason::write_after_write:
-      return "write after write";
-    case EdgeReason::memory:
-      return "memory reuse";
-    case EdgeReason::policy:
-      return "policy";
-    case EdgeReason::given:
-      return "given";
-    case EdgeReason::recorded_order:
-      return "recorded order";
-  }
-  return "?";
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"read after write", "write after read", "write after write", "memory reuse",
+                                       "policy", "given", "recorded order"});
+  static_assert(kNames.size() == static_cast<std::size_t>(EdgeReason::recorded_order) + 1);
+  return kNames.at(static_cast<std::size_t>(reason));
 }
 
 std::span<const Edge> Graph::in_edges(TaskId id) const {
@@ -85,16 +73,16 @@ bool Graph::is_local(Channel channel) const {
   return info != nullptr && info->local;
 }
 
+Direction Graph::direction(Channel channel) const {
+  if (const ChannelInfo* info = channel_info(channel)) return info->direction;
+  if (!is_message(channel)) return Direction::both;
+  return channel == Channel::send_next || channel == Channel::send_previous ? Direction::out : Direction::in;
+}
+
 std::size_t Graph::channel_count() const {
   std::size_t count = kAxisChannels;
   for (const ChannelInfo& info : channels_) count = std::max(count, static_cast<std::size_t>(info.channel) + 1);
   return count;
-}
-
-Channel GraphBuilder::add_channel(ChannelInfo info) {
-  if (is_own(info.channel)) info.channel = static_cast<Channel>(graph_.channel_count());
-  graph_.channels_.push_back(std::move(info));
-  return graph_.channels_.back().channel;
 }
 
 TensorId GraphBuilder::add_tensor(Tensor tensor) {
@@ -230,6 +218,7 @@ std::uint64_t fingerprint_of(const std::vector<Tensor>& tensors, const std::vect
     }
     if (const auto* opaque = std::get_if<Opaque>(&task.operation)) {
       hash.add(opaque->queued).add(opaque->local).add(static_cast<int>(opaque->queue));
+      if (opaque->meeting >= 0) hash.add(opaque->meeting);
     }
     for (const TaskBefore& before : task.after) hash.add(before.task.value).add(before.only_issued);
   }

@@ -79,6 +79,16 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
+/// In which directions a channel uses its link: a send leaves, a receive arrives, a collective does both.
+enum class Direction : std::uint8_t { both, out, in };
+
+/// A channel of one of a step's rank classes.
+struct ClassChannel {
+  std::uint32_t of_class = 0;
+  Channel channel = Channel::world;
+  friend bool operator==(const ClassChannel&, const ClassChannel&) = default;
+};
+
 /// A channel that the graph itself describes: a process group of somebody else's step, or a queue of the rank's own.
 struct ChannelInfo {
   Channel channel = Channel::world;
@@ -86,6 +96,11 @@ struct ChannelInfo {
   std::int64_t group_size = 1;
   bool local = false;  // a CPU thread, or copies: nothing goes to other ranks
   std::string link;    // channels with equal texts share a link; "": a link of its own
+  Direction direction = Direction::both;
+  /// Channels of several classes whose tasks start together (channels_together()); empty: it meets no other class.
+  std::vector<ClassChannel> together = {};
+  /// By rank of the class: its group. Ranks of all classes of `together` with equal numbers start together.
+  std::vector<std::int64_t> groups = {};
 };
 
 /// Whether the builder checks a task's accesses against its operation's schema. Graphs that are planned, simulated and
@@ -131,6 +146,7 @@ class Graph {
   std::string_view channel_name(Channel channel) const;
   /// Whether the channel is a queue of the rank's own.
   bool is_local(Channel channel) const;
+  Direction direction(Channel channel) const;
   /// Names of the streams on which opaque tasks ran (Opaque::stream).
   std::span<const std::string> stream_names() const { return stream_names_; }
   /// Channels are numbered below it.
@@ -164,8 +180,7 @@ class GraphBuilder {
     graph_.arguments_ = arguments;
     graph_.conflicts_ = conflicts;
   }
-  /// Describes a channel. Its own number counts if it is one of the axes'; else it gets the next one.
-  Channel add_channel(ChannelInfo info);
+  void add_channel(ChannelInfo info) { graph_.channels_.push_back(std::move(info)); }
   void name_streams(std::vector<std::string> names) { graph_.stream_names_ = std::move(names); }
   TensorId add_tensor(Tensor tensor);
   TaskId add_task(Task task);

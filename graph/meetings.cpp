@@ -1,5 +1,6 @@
 #include "graph/meetings.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <variant>
@@ -8,15 +9,34 @@
 
 namespace weft::graph {
 
-bool is_shared_by_classes(Channel channel) {
-  return channel == Channel::world || channel == Channel::pipe || channel == Channel::embedding;
+std::vector<ClassChannel> channels_together(const Graph& graph, std::size_t of_class, std::size_t classes,
+                                            Channel channel) {
+  const ClassChannel own{static_cast<std::uint32_t>(of_class), channel};
+  if (classes == 1) return {own};
+  if (const ChannelInfo* info = graph.channel_info(channel)) {
+    return info->together.empty() ? std::vector{own} : info->together;
+  }
+  if (is_message(channel)) {
+    const std::int64_t peer = peer_stage(channel, own.of_class, static_cast<std::int64_t>(classes));
+    const ClassChannel other{static_cast<std::uint32_t>(peer), other_end(channel)};
+    return graph.direction(channel) == Direction::out ? std::vector{own, other} : std::vector{other, own};
+  }
+  std::vector<ClassChannel> together;
+  for (const std::size_t member : classes_of_channel(channel, classes)) {
+    together.push_back({static_cast<std::uint32_t>(member), channel});
+  }
+  return std::ranges::find(together, own) == together.end() ? std::vector{own} : together;
 }
 
 Meetings::Meetings(Classes classes) {
   for (const auto& graph : classes) meeting_of_.emplace_back(graph->tasks().size(), kNone);
   if (classes.size() < 2) return;
-  pair_messages(classes);
-  join_collectives(classes);
+  if (classes.front()->has_opaque_tasks()) {
+    join_opaque_tasks(classes);
+  } else {
+    pair_messages(classes);
+    join_collectives(classes);
+  }
 }
 
 void Meetings::add(std::uint32_t meeting, ClassTask member) {
@@ -51,16 +71,35 @@ void Meetings::pair_messages(Classes classes) {
   }
 }
 
+void Meetings::join_opaque_tasks(Classes classes) {
+  std::map<std::int64_t, std::uint32_t> known;
+  for (std::uint32_t k = 0; k < classes.size(); ++k) {
+    const auto tasks = classes[k]->tasks();
+    for (std::uint32_t i = 0; i < tasks.size(); ++i) {
+      const auto* opaque = std::get_if<Opaque>(&tasks[i].operation);
+      if (opaque == nullptr || opaque->meeting < 0) continue;
+      const std::uint32_t meeting =
+          known.try_emplace(opaque->meeting, static_cast<std::uint32_t>(all_.size())).first->second;
+      add(meeting, {k, i});
+      if (classes[k]->direction(opaque->queue) == Direction::out)
+        std::swap(all_[meeting].members.front(), all_[meeting].members.back());
+    }
+  }
+}
+
 void Meetings::join_collectives(Classes classes) {
   std::map<std::pair<Channel, std::uint32_t>, std::uint32_t> known;
   for (std::uint32_t k = 0; k < classes.size(); ++k) {
     const auto tasks = classes[k]->tasks();
-    std::map<Channel, std::uint32_t> count;
+    std::map<Channel, std::uint32_t> count;  // kNone for channels that lie within the class
     for (std::uint32_t i = 0; i < tasks.size(); ++i) {
       const Channel* channel = channel_of(tasks[i].operation);
-      if (channel == nullptr || !is_shared_by_classes(*channel)) continue;
+      if (channel == nullptr || is_message(*channel)) continue;
+      const auto [counted, first] = count.try_emplace(*channel, 0);
+      if (first && channels_together(*classes[k], k, classes.size(), *channel).size() < 2) counted->second = kNone;
+      if (counted->second == kNone) continue;
       const auto meeting = static_cast<std::uint32_t>(all_.size());
-      const std::uint32_t place = count[*channel]++;
+      const std::uint32_t place = counted->second++;
       const auto [found, is_new] = known.try_emplace({*channel, place}, meeting);
       add(found->second, {k, i});
       if (!is_new || place == 0) continue;

@@ -20,15 +20,18 @@ struct Meeting {
   bool has_previous = false;
 };
 
-/// Are the members of the channel's groups in several classes?
-bool is_shared_by_classes(Channel channel);
+/// The channels of the classes whose tasks start together with those of a class's channel, itself among them: of
+/// messages the sender's first, else by class. Itself alone if its groups lie within the class. `graph` is the class's.
+std::vector<ClassChannel> channels_together(const Graph& graph, std::size_t of_class, std::size_t classes,
+                                            Channel channel);
 
 class Meetings {
  public:
   static constexpr std::uint32_t kNone = Meeting::kNone;
 
-  /// Messages are paired by their numbers, and the n-th collectives of a shared channel with each other. A message
-  /// without its other end is a meeting alone; the checker refuses it. A step of one class has no meetings.
+  /// Messages are paired by their numbers, and the n-th collectives of a shared channel with each other; opaque tasks
+  /// say whom they meet (Opaque::meeting). A message without its other end is a meeting alone; the checker refuses it.
+  /// A step of one class has no meetings.
   explicit Meetings(Classes classes);
 
   std::span<const Meeting> all() const { return all_; }
@@ -39,6 +42,7 @@ class Meetings {
   void add(std::uint32_t meeting, ClassTask member);
   void pair_messages(Classes classes);
   void join_collectives(Classes classes);
+  void join_opaque_tasks(Classes classes);
 
   std::vector<Meeting> all_;
   std::vector<std::vector<std::uint32_t>> meeting_of_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -12,39 +13,17 @@
 namespace weft::graph {
 
 std::string_view to_string(OpenKind kind) {
-  switch (kind) {
-    case OpenKind::compute:
-      return "compute";
-    case OpenKind::collective:
-      return "collective";
-    case OpenKind::send:
-      return "send";
-    case OpenKind::receive:
-      return "receive";
-    case OpenKind::copy:
-      return "copy";
-    case OpenKind::host:
-      return "host";
-  }
-  return "?";
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"compute", "collective", "send", "receive", "copy", "host"});
+  static_assert(kNames.size() == static_cast<std::size_t>(OpenKind::host) + 1);
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 std::string_view to_string(EdgeSource source) {
-  switch (source) {
-    case EdgeSource::given:
-      return "given";
-    case EdgeSource::synchronisation:
-      return "synchronisation";
-    case EdgeSource::stream:
-      return "stream";
-    case EdgeSource::launch:
-      return "launch";
-    case EdgeSource::pairing:
-      return "pairing";
-    case EdgeSource::times:
-      return "times";
-  }
-  return "?";
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"given", "synchronisation", "stream", "launch", "pairing", "times"});
+  static_assert(kNames.size() == static_cast<std::size_t>(EdgeSource::times) + 1);
+  return kNames.at(static_cast<std::size_t>(source));
 }
 
 namespace {

@@ -33,7 +33,7 @@ struct OpenStream {
   std::int32_t channel = -1;  // of a communicator's queue: index into OpenGraph::channels
 };
 
-/// A set of process groups that communicate alike: Weft's axis, a trace's process group.
+/// A set of process groups with the same communication: Weft's axis, a trace's process group.
 struct OpenChannel {
   std::string name;                                    // "z", "default_pg", "tensor parallel (inferred)"
   std::int64_t group_size = 1;                         // members of a group

@@ -1,5 +1,6 @@
 #include "graph/operation.h"
 
+#include <array>
 #include <utility>
 
 namespace weft::graph {
@@ -12,87 +13,28 @@ Operation& Operation::operator=(Operation&& other) noexcept = default;
 Operation::~Operation() = default;
 
 template <class Op>
-requires is_alternative_of<Op, OperationVariant> Operation::Operation(Op op) : OperationVariant(std::move(op)) {}
+requires is_alternative_of<Op, OperationVariant>
+[[gnu::used]] Operation::Operation(Op op) : OperationVariant(std::move(op)) {}
 
-template Operation::Operation(Gemm);
-template Operation::Operation(PackWeight);
-template Operation::Operation(BiasGradient);
-template Operation::Operation(AddBias);
-template Operation::Operation(LayerNormForward);
-template Operation::Operation(LayerNormBackward);
-template Operation::Operation(RmsNormForward);
-template Operation::Operation(RmsNormBackward);
-template Operation::Operation(HeadNormForward);
-template Operation::Operation(HeadNormBackward);
-template Operation::Operation(NormStatistics);
-template Operation::Operation(NormForwardOfParts);
-template Operation::Operation(NormBackwardSums);
-template Operation::Operation(NormBackwardOfParts);
-template Operation::Operation(TakeColumns);
-template Operation::Operation(PutColumns);
-template Operation::Operation(EmbeddingForward);
-template Operation::Operation(EmbeddingBackward);
-template Operation::Operation(PositionBackward);
-template Operation::Operation(Rope);
-template Operation::Operation(AttentionForward);
-template Operation::Operation(AttentionBackward);
-template Operation::Operation(CacheStore);
-template Operation::Operation(AttentionDecode);
-template Operation::Operation(GeluForward);
-template Operation::Operation(GeluBackward);
-template Operation::Operation(SwiGluForward);
-template Operation::Operation(SwiGluBackward);
-template Operation::Operation(Add);
-template Operation::Operation(Scale);
-template Operation::Operation(Zero);
-template Operation::Operation(Cast);
-template Operation::Operation(Dropout);
-template Operation::Operation(CrossEntropy);
-template Operation::Operation(VocabStatistics);
-template Operation::Operation(VocabCrossEntropy);
-template Operation::Operation(LossSum);
-template Operation::Operation(SumSquares);
-template Operation::Operation(ClipFactor);
-template Operation::Operation(AdamW);
-template Operation::Operation(SelectRow);
-template Operation::Operation(AllReduce);
-template Operation::Operation(ReduceScatter);
-template Operation::Operation(AllGather);
-template Operation::Operation(Broadcast);
-template Operation::Operation(Send);
-template Operation::Operation(Receive);
-template Operation::Operation(Opaque);
+namespace {
+
+// Never called: it instantiates the constructor for every operation.
+template <class... Ops>
+void construct_each(const std::variant<Ops...>& /*of_all*/) {
+  (static_cast<void>(Operation(Ops{})), ...);
+}
+[[maybe_unused]] void instantiate_constructors() {
+  construct_each(OperationVariant());
+}
+
+}  // namespace
 
 std::string_view to_string(Channel channel) {
-  switch (channel) {
-    case Channel::x:
-      return "x";
-    case Channel::y:
-      return "y";
-    case Channel::z_gather:
-      return "z_gather";
-    case Channel::z_scatter:
-      return "z_scatter";
-    case Channel::data:
-      return "data";
-    case Channel::world:
-      return "world";
-    case Channel::pipe:
-      return "pipe";
-    case Channel::embedding:
-      return "embedding";
-    case Channel::stage:
-      return "stage";
-    case Channel::send_next:
-      return "send_next";
-    case Channel::receive_previous:
-      return "receive_previous";
-    case Channel::send_previous:
-      return "send_previous";
-    case Channel::receive_next:
-      return "receive_next";
-  }
-  return "own";
+  static constexpr auto kNames =
+      std::to_array<std::string_view>({"x", "y", "z_gather", "z_scatter", "data", "world", "pipe", "embedding", "stage",
+                                       "send_next", "receive_previous", "send_previous", "receive_next"});
+  static_assert(kNames.size() == kAxisChannels);
+  return is_own(channel) ? "own" : kNames.at(static_cast<std::size_t>(channel));
 }
 
 std::string_view kind_name(const Operation& operation) {

@@ -7,6 +7,7 @@
 
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <variant>
 
@@ -23,14 +24,20 @@
 
 namespace weft::graph {
 
-using OperationVariant =
-    std::variant<Gemm, PackWeight, BiasGradient, AddBias, LayerNormForward, LayerNormBackward, RmsNormForward,
-                 RmsNormBackward, HeadNormForward, HeadNormBackward, NormStatistics, NormForwardOfParts,
-                 NormBackwardSums, NormBackwardOfParts, TakeColumns, PutColumns, EmbeddingForward, EmbeddingBackward,
-                 PositionBackward, Rope, AttentionForward, AttentionBackward, CacheStore, AttentionDecode, GeluForward,
-                 GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Zero, Cast, Dropout, CrossEntropy,
-                 VocabStatistics, VocabCrossEntropy, LossSum, SumSquares, ClipFactor, AdamW, SelectRow, AllReduce,
-                 ReduceScatter, AllGather, Broadcast, Send, Receive, Opaque>;
+template <class... Lists>
+struct JoinedLists;
+template <class... Ops>
+struct JoinedLists<OperationList<Ops...>> {
+  using Variant = std::variant<Ops...>;
+};
+template <class... First, class... Second, class... Rest>
+struct JoinedLists<OperationList<First...>, OperationList<Second...>, Rest...>
+    : JoinedLists<OperationList<First..., Second...>, Rest...> {};
+
+/// All operations: the families' lists.
+using OperationVariant = JoinedLists<ProductOperations, NormOperations, ColumnOperations, EmbeddingOperations,
+                                     AttentionOperations, ElementwiseOperations, LossOperations, OptimizerOperations,
+                                     CollectiveOperations, OperationList<Opaque>>::Variant;
 
 template <class Op, class Variant>
 inline constexpr bool is_alternative_of = false;
@@ -70,6 +77,27 @@ Work work_of(const Operation& operation, double element_bytes);
 
 /// An error in the fields that no arguments could repair; "" if there is none.
 std::string_view contradiction_in(const Operation& operation);
+
+/// Calls f(row of the schema, value) for each field, except told_if_set() fields that aren't set. Values are integers,
+/// floats, bools, a Channel or an Epilogue. Names are for fingerprints, dumps and tooltips.
+template <class F>
+void for_each_field_schema(const Operation& operation, F&& f) {
+  std::visit(
+      [&]<class Op>(const Op& op) {
+        const auto tell = [&](const auto& row) {
+          const auto& value = op.*row.member;
+          if (!row.only_if_set || value != std::remove_cvref_t<decltype(value)>{}) f(row, value);
+        };
+        std::apply([&](const auto&... rows) { (tell(rows), ...); }, Op::fields());
+      },
+      operation);
+}
+
+/// Like for_each_field_schema(), but calls f(name, value).
+template <class F>
+void for_each_field(const Operation& operation, F&& f) {
+  for_each_field_schema(operation, [&](const auto& row, const auto& value) { f(row.name, value); });
+}
 
 /// Calls f with all rows of the operation's schema, present or not: a std::span<const ArgumentSchema>.
 template <class F>

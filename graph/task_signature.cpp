@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "graph/groups.h"
-#include "graph/operation_fields.h"
 
 namespace weft::graph {
 namespace {

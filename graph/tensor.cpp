@@ -1,32 +1,16 @@
 #include "graph/tensor.h"
 
+#include <array>
 #include <functional>
 #include <numeric>
 
 namespace weft::graph {
 
 std::string_view to_string(Role role) {
-  switch (role) {
-    case Role::parameter:
-      return "parameter";
-    case Role::gradient:
-      return "gradient";
-    case Role::optimizer_state:
-      return "optimizer_state";
-    case Role::scalar:
-      return "scalar";
-    case Role::input:
-      return "input";
-    case Role::cache:
-      return "cache";
-    case Role::activation:
-      return "activation";
-    case Role::gathered:
-      return "gathered";
-    case Role::workspace:
-      return "workspace";
-  }
-  return "?";
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"parameter", "gradient", "optimizer_state", "scalar", "input", "cache", "activation", "gathered", "workspace"});
+  static_assert(kNames.size() == kRoles);
+  return kNames.at(static_cast<std::size_t>(role));
 }
 
 std::int64_t Tensor::elements() const {

@@ -27,7 +27,7 @@ struct Adapter {
   std::int64_t width() const { return a->shard->rows; }
 };
 
-/// Of a matrix without one: not used.
+/// For a matrix without an adapter: one that is not used.
 Adapter adapter_of(Lowering& low, const Parameter& weight);
 
 /// Columns of the layer's output, or of its gradient, [rows, cols]. The rows of W's block from `row` on compute them.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ops/collectives.h"
-#include "ops/loss.h"
+#include "ops/layers.h"
 #include "ops/lowering.h"
 #include "ops/optimizer.h"
 #include "ops/transformer.h"

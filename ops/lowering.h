@@ -110,7 +110,7 @@ class Lowering {
   graph::Access read(graph::TensorId id) const { return {view(id), graph::AccessMode::read}; }
   graph::Access write(graph::TensorId id) const { return {view(id), graph::AccessMode::write}; }
   graph::Access read_write(graph::TensorId id) const { return {view(id), graph::AccessMode::read_write}; }
-  /// Of a task that writes the elements, or adds to them.
+  /// The access of a task that writes the elements, or adds to them.
   static graph::Access result(const graph::View& view, bool adds) {
     return adds ? graph::read_write(view) : graph::write(view);
   }
@@ -148,7 +148,7 @@ class Lowering {
   /// The rank's block of a parameter: its own tensor, or the result of an all-gather over z.
   graph::TensorId weight(Parameter& parameter);
   std::vector<std::unique_ptr<Parameter>>& parameters() { return parameters_; }
-  /// Of the whole model, in all stages.
+  /// The parameters of the whole model, in all stages.
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   /// The gradient tensor to add to, and whether it already holds a contribution. A frozen parameter's is scratch that
   /// nobody reads, so finish() drops tasks that write nothing else.

@@ -83,11 +83,12 @@ std::string shard_sum_name(const Parameter& parameter) {
 // Every rank has added its own heads' contributions: one sum over all ranks.
 ReducedGradient reduce_everywhere(Lowering& low, const StepConfig& step, Parameter& parameter) {
   const graph::Grid& grid = low.grid();
-  const bool narrow = grid.ranks() / grid.pipe > 1 && step.reduce_dtype == DType::bf16;
+  const std::int64_t of_stage = graph::group_size(grid, graph::Channel::stage);
+  const bool narrow = of_stage > 1 && step.reduce_dtype == DType::bf16;
   graph::TensorId sum = parameter.gradient;
   if (narrow) sum = cast(low, "cast", sum, DType::bf16, graph::Role::gradient);
   all_reduce(low, "all_reduce", sum, parameter.shard->elements(),
-             grid.pipe > 1            ? graph::Channel::stage
+             of_stage < grid.ranks()  ? graph::Channel::stage
              : grid.model_ranks() > 1 ? graph::Channel::world
                                       : graph::Channel::data);
   if (narrow) sum = cast(low, "cast_back", sum, DType::f32, graph::Role::gradient);

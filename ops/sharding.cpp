@@ -153,56 +153,48 @@ struct Piece {
   std::int64_t replica = 0;
 };
 
+// The axes that cut a parameter's rows and columns, besides z.
+struct Cuts {
+  std::optional<graph::Axis> rows, cols;
+};
+
+Cuts cuts_of(Sharding sharding) {
+  using graph::Axis;
+  switch (sharding) {
+    case Sharding::normal:
+      return {Axis::y, Axis::x};
+    case Sharding::transposed:
+      return {Axis::x, Axis::y};
+    case Sharding::columns:
+    case Sharding::lora_a:
+      return {{}, Axis::x};
+    case Sharding::lora_a_transposed:
+      return {{}, Axis::y};
+    case Sharding::over_x:
+    case Sharding::lora_b_transposed:
+      return {Axis::x, {}};
+    case Sharding::over_y:
+    case Sharding::lora_b:
+      return {Axis::y, {}};
+    case Sharding::everywhere:
+      break;
+  }
+  return {};
+}
+
 Piece piece_of(const ModelConfig& model, const ParameterSpec& spec, Sharding sharding, const graph::Grid& grid,
                const graph::Coordinates& at) {
   const std::int64_t total_rows = spec.matrix ? spec.rows : spec.cols, total_cols = spec.matrix ? spec.cols : 1;
-  Piece piece{total_rows, total_cols, {}, {0, total_cols}};
-  switch (sharding) {
-    case Sharding::normal:
-      piece.rows = normal_rows(model, spec, grid, at.y);
-      piece.cols = part(total_cols, grid.x, at.x);
-      piece.replica = at.data;
-      break;
-    case Sharding::transposed:
-      piece.rows = {part(total_rows, grid.x, at.x)};
-      piece.cols = part(total_cols, grid.y, at.y);
-      piece.replica = at.data;
-      break;
-    case Sharding::columns:
-      piece.rows = {{0, total_rows}};
-      piece.cols = part(total_cols, grid.x, at.x);
-      piece.replica = at.y + grid.y * at.data;
-      break;
-    case Sharding::over_x:
-      piece.rows = {part(total_rows, grid.x, at.x)};
-      piece.replica = at.y + grid.y * (at.z + grid.z * at.data);
-      break;
-    case Sharding::over_y:
-      piece.rows = normal_rows(model, spec, grid, at.y);
-      piece.replica = at.x + grid.x * (at.z + grid.z * at.data);
-      break;
-    case Sharding::lora_a:
-      piece.rows = {{0, total_rows}};
-      piece.cols = part(total_cols, grid.x, at.x);
-      piece.replica = at.y + grid.y * (at.z + grid.z * at.data);
-      break;
-    case Sharding::lora_a_transposed:
-      piece.rows = {{0, total_rows}};
-      piece.cols = part(total_cols, grid.y, at.y);
-      piece.replica = at.x + grid.x * (at.z + grid.z * at.data);
-      break;
-    case Sharding::lora_b:
-      piece.rows = normal_rows(model, spec, grid, at.y);
-      piece.replica = at.x + grid.x * (at.z + grid.z * at.data);
-      break;
-    case Sharding::lora_b_transposed:
-      piece.rows = {part(total_rows, grid.x, at.x)};
-      piece.replica = at.y + grid.y * (at.z + grid.z * at.data);
-      break;
-    case Sharding::everywhere:
-      piece.rows = {{0, total_rows}};
-      piece.replica = at.x + grid.x * (at.y + grid.y * (at.z + grid.z * at.data));
-      break;
+  const Cuts cuts = cuts_of(sharding);
+  Piece piece{total_rows, total_cols, {{0, total_rows}}, {0, total_cols}};
+  if (cuts.rows == graph::Axis::x) piece.rows = {part(total_rows, grid.x, at.x)};
+  if (cuts.rows == graph::Axis::y) piece.rows = normal_rows(model, spec, grid, at.y);
+  if (cuts.cols) piece.cols = part(total_cols, grid.on(*cuts.cols), at.on(*cuts.cols));
+  std::int64_t copies = 1;
+  for (const graph::Axis axis : graph::kAxes) {
+    if (axis == cuts.rows || axis == cuts.cols || (axis == graph::Axis::z && is_cut_over_z(sharding))) continue;
+    piece.replica += at.on(axis) * copies;
+    copies *= grid.on(axis);
   }
   return piece;
 }

@@ -4,10 +4,8 @@
 
 #include <vector>
 
-#include "ops/activation.h"
-#include "ops/embedding.h"
+#include "ops/layers.h"
 #include "ops/linear.h"
-#include "ops/norm.h"
 #include "ops/stage_messages.h"
 
 namespace weft::ops {

@@ -1,26 +1,19 @@
-// The output of `weft compare`: a comparison of policies, simulated and measured, as a table, Markdown or JSON.
+// The output of `weft compare`: a comparison of policies, simulated and measured, as a table, Markdown, JSON, CSV or a
+// picture; the ending of a file's name says which.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/styled_text.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
 #include "runtime/simulate/report.h"
-#include "runtime/simulate/robustness.h"
+#include "study/policy_step.h"
 
 namespace weft::study {
-
-/// Measured steps of one policy, in nanoseconds.
-struct MeasuredSteps {
-  std::vector<double> ns;
-  double exposed_ns = 0, communication_ns = 0;  // means over the steps, of rank 0
-
-  double median() const { return quantile(0.5); }
-  double quantile(double share) const;
-};
 
 /// A policy under a memory limit, a candidate for the front of time against memory.
 struct LimitedPlan {
@@ -36,14 +29,18 @@ struct Comparison {
       {};  // keys of the machine's numbers that are unverified or assumed, if costs rest on them
   std::string summation_note = {};  // see train::summation_note()
   simulate::ProblemBounds problem = {};
-  std::vector<simulate::Report> reports;
-  std::vector<MeasuredSteps> measured;          // by report, or empty
-  std::vector<LimitedPlan> limited;             // by rising memory; empty: not requested
-  std::vector<simulate::Robustness> disturbed;  // by report, or empty
-  bool tells_planning = true;                   // JSON says how long planning took
+  std::vector<PolicyStep> steps;     // as the policies were named
+  std::vector<LimitedPlan> limited;  // by rising memory; empty: not requested
+  bool tells_planning = true;        // JSON says how long planning took
 
-  const simulate::Report* serial() const;  // null: not among the policies
+  const PolicyStep* serial() const;  // null: not among the policies
+  bool measured() const;
+  bool disturbed() const;
+  bool has_stages() const;
   double bound_ns() const { return problem.bounds.best(); }
+
+  /// Sets the bounds of the first step's problem, and what windows prove for it and for all reports.
+  void prove();
 };
 
 /// The share of pairs of policies that the simulator ranks in the measured order, by their simulated and their measured
@@ -57,17 +54,30 @@ double ranked_alike(const Comparison& comparison, double least);
 /// Plans that no other plan beats in both time and memory, by rising memory.
 std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans);
 
-/// The front as a table with a title, and as JSON; "" of none.
-StyledText front_text(const std::vector<LimitedPlan>& front, std::optional<std::size_t> width);
-JsonArray front_json(const std::vector<LimitedPlan>& front);
-
 enum class TableStyle : std::uint8_t { terminal, markdown };
 
 std::string comparison_text(const Comparison& comparison, TableStyle style);
 /// The same for a terminal of `width` columns; without a width, tables are as wide as they come.
 StyledText styled_comparison(const Comparison& comparison, std::optional<std::size_t> width);
-/// By report, the members that comparison_json() has of it.
-std::vector<JsonObject> policies_json(const Comparison& comparison);
 JsonObject comparison_json(const Comparison& comparison);
+
+enum class ComparisonFile : std::uint8_t {
+  csv,
+  markdown,
+  json,
+  svg,
+  folder,     // for `weft report`, see comparison_folder.h
+  as_printed  // to a device or a pipe
+};
+
+/// Throws UserError, which lists the endings, if `output` has another one.
+ComparisonFile comparison_file_of(const std::string& output);
+
+/// A row a policy, with what comparison_json() has of it but its lists: its keys, joined by "_", are the headings.
+/// Fields with commas, quotes or new lines are quoted (RFC 4180).
+std::string comparison_csv(const Comparison& comparison);
+
+/// The content of a file of that format; not of a folder, nor of what is printed.
+std::string comparison_file(const Comparison& comparison, ComparisonFile format);
 
 }  // namespace weft::study

@@ -12,8 +12,7 @@
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
 #include "base/files/durable_folder.h"
-#include "base/files/json_file.h"
-#include "base/files/text_file.h"
+#include "base/files/input_file.h"
 #include "base/text/json_object.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
@@ -92,22 +91,26 @@ void add_differences(inspect::ReportPage& page, const std::vector<inspect::Repor
   if (!differences.empty() && classes == 1) page.leading.push_back(inspect::gain_table(views, differences));
 }
 
-/// Keeps the step of one class. `measured`: the step that replaces the simulated one; nullptr: none.
-void keep_view(KeptComparison& kept, const simulate::Problem& problem, const simulate::Report& report,
-               std::size_t of_class, const plan::StepTrace* measured) {
+/// Keeps what one class did.
+void keep_view(KeptComparison& kept, const PolicyStep& step, std::size_t of_class) {
+  const simulate::Problem& problem = step.problem;
+  const simulate::Report& report = step.report;
   const plan::Plan& plan = *report.classes[of_class].plan;
-  const auto rank = graph::rank_of(problem.grid, {.pipe = static_cast<std::int64_t>(of_class)});
-  const plan::RankTrace traced{static_cast<int>(rank), {measured != nullptr ? *measured : report.step(of_class)}};
-  plan::Recording recording = plan::record(plan, {&traced, 1}, static_cast<int>(problem.grid.ranks()), problem.grid);
+  const bool measured = !step.has_stages() && !step.measured.last.empty();
+  plan::Recording recording = recording_of(report, problem.grid, of_class);
+  if (measured) {
+    const plan::RankTrace traced{0, step.measured.last};
+    recording = plan::record(plan, {&traced, 1}, static_cast<int>(problem.grid.ranks()), problem.grid);
+  }
   simulate::ExplainOptions options;
   options.rewrites = false;
   simulate::Explanation why;
   double bound_ns = report.bounds.best();
-  if (measured == nullptr) {
+  if (!measured) {
     why = simulate::explain(problem, report, options, of_class);
   } else {
     // Beside measured times only a model that is made of them means something.
-    const simulate::Problem costs = with_traced_costs(problem, plan, recording);
+    const simulate::Problem costs = with_traced_costs(problem, report.plans(), {&recording, 1});
     simulate::Report own = report;
     simulate::simulate_again(own, costs);
     why = simulate::explain(costs, own, options, of_class);
@@ -123,23 +126,19 @@ void keep_view(KeptComparison& kept, const simulate::Problem& problem, const sim
 
 }  // namespace
 
-KeptComparison keep_comparison(std::span<const simulate::Problem* const> problems, const Comparison& comparison,
-                               const std::vector<plan::StepTrace>& measured) {
+KeptComparison keep_comparison(const Comparison& comparison) {
   KeptComparison kept;
   kept.comparison = comparison_json(comparison).text();
   std::set<std::string> names;
-  std::optional<std::size_t> fastest;  // a report's index
-  for (std::size_t i = 0; i < comparison.reports.size(); ++i) {
-    const simulate::Report& report = comparison.reports[i];
+  const PolicyStep* fastest = nullptr;
+  for (const PolicyStep& step : comparison.steps) {
+    const simulate::Report& report = step.report;
     if (!report.planned() || !names.insert(report.policy.name).second) continue;
     kept.classes = report.classes.size();
-    for (std::size_t k = 0; k < report.classes.size(); ++k) {
-      const bool is_measured = kept.classes == 1 && i < measured.size() && !measured[i].times.empty();
-      keep_view(kept, *problems[i], report, k, is_measured ? &measured[i] : nullptr);
-    }
-    if (!fastest || report.step_ns() < comparison.reports[*fastest].step_ns()) fastest = i;
+    for (std::size_t k = 0; k < kept.classes; ++k) keep_view(kept, step, k);
+    if (fastest == nullptr || report.step_ns() < fastest->report.step_ns()) fastest = &step;
   }
-  if (fastest) draw_graph(kept, comparison.reports[*fastest], problems[*fastest]->grid);
+  if (fastest != nullptr) draw_graph(kept, fastest->report, fastest->problem.grid);
   return kept;
 }
 

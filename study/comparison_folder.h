@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,10 +24,8 @@ struct KeptComparison {
   std::string graph_note, graph_view;      // graph_view: the policy's view
 };
 
-/// Keeps the policies of `comparison` that have plans. `problems`: by report. `measured`: rank 0's steps by report,
-/// which replace the simulated steps unless they are empty. Explains each simulated step.
-KeptComparison keep_comparison(std::span<const simulate::Problem* const> problems, const Comparison& comparison,
-                               const std::vector<plan::StepTrace>& measured);
+/// Keeps the policies of `comparison` that have plans. Explains each step, simulated or, of a single class, measured.
+KeptComparison keep_comparison(const Comparison& comparison);
 
 /// Does the path name a folder: an existing one, or a name without an ending that isn't a device or a pipe?
 bool names_folder(const std::filesystem::path& path);

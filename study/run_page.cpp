@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <optional>
+#include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/document.h"
-#include "base/text/hex.h"
+#include "base/files/input_file.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
@@ -19,12 +23,60 @@
 #include "inspect/report/report_tables.h"
 #include "inspect/report/step_shares.h"
 #include "runtime/simulate/explain.h"
-#include "study/run_metrics.h"
 #include "study/traced_costs.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 
 namespace weft::study {
+namespace {
+
+/// A number, unless the line has none: null stands for one that isn't finite.
+void read_point(const DocumentValue& line, const std::string& key, std::vector<inspect::StepPoint>& points) {
+  const auto value = line.find(key.c_str());
+  if (value && !value->is_null()) points.push_back({line["step"].integer(0, INT64_MAX), value->number()});
+}
+
+}  // namespace
+
+double MetricSeries::median() const {
+  if (points.empty()) return 0;
+  std::vector<double> values;
+  for (const inspect::StepPoint& point : points) values.push_back(point.value);
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+const MetricSeries& RunMetrics::of(const std::string& key) const {
+  const auto found = std::ranges::find(series, key, &MetricSeries::key);
+  if (found == series.end()) throw std::logic_error("no series of metrics is called " + key);
+  return *found;
+}
+
+RunMetrics read_metrics(const std::filesystem::path& file) {
+  RunMetrics metrics;
+  metrics.series = {{"loss", "loss", false},
+                    {"exposed_comm_ms", "exposed communication, ms"},
+                    {"tokens_per_s", "tokens/s"},
+                    {"grad_norm", "gradient norm"},
+                    {"lr", "learning rate"}};
+  metrics.step_ms = {"step_ms", "step, ms"};
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  constexpr const char* kFix = "give a run folder, with the metrics.jsonl that weft train wrote";
+  const std::string text = read_text_file(file, "the file", kMostBytes, "the metrics of a run", kFix);
+  std::size_t number = 0;
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const std::string name = fmt::format("{} line {}", file.string(), ++number);
+    const Document document = read_json(std::string_view(text).substr(at, end - at), name, {.fix = kFix});
+    const DocumentValue line = document.root();
+    for (const char* key : {"step", "loss", "step_ms"}) (void)line[key];  // each line has these
+    for (MetricSeries& series : metrics.series) read_point(line, series.key, series.points);
+    read_point(line, "val_loss", metrics.held_out);
+    metrics.step_ms.points.push_back({line["step"].integer(0, INT64_MAX), line["step_ms"].number()});
+  }
+  metrics.steps = number;
+  return metrics;
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -44,20 +96,23 @@ bool same_tasks(const plan::Plan& plan, const plan::Recording& recording) {
   return true;
 }
 
-Replanned replan(const train::RunConfig& config, const plan::Recording& recording) {
+Replanned replan(const train::RunConfig& config, const std::vector<plan::Recording>& recordings) {
   Replanned out;
   try {
     const train::ResolvedRun run = train::resolve(config, 0);
-    train::expect_one_stage(run.config);
     out.problem = train::planning_problem(run);
-    out.report = simulate::report_plan(out.problem, run.policy);
+    simulate::Problem planned = out.problem;
+    planned.options = train::policy_options(run);  // as the run had them
+    out.report = simulate::report_plan(planned, run.policy);
   } catch (const UserError& error) {  // a policy, a machine or a profile that isn't at hand any more
     out.why_not = error.what();
     return out;
   }
   if (!out.report.planned()) {
     out.why_not = out.report.refusal;
-  } else if (!same_tasks(*out.report.first().plan, recording)) {
+  } else if (!std::ranges::equal(out.report.plans(), recordings, [](const auto* plan, const auto& recording) {
+               return same_tasks(*plan, recording);
+             })) {
     out.why_not = "config.toml gives another plan now than the one that was traced";
   }
   return out;
@@ -118,16 +173,19 @@ std::vector<inspect::ReportFact> facts_of(const RunMetrics& metrics, const plan:
 struct ReadRun {
   train::RunConfig config;
   RunMetrics metrics;
-  inspect::ReportView view;
+  std::string name;
+  std::vector<inspect::ReportView> views;  // of each stage
   std::vector<inspect::ReportFact> facts;
-  std::vector<inspect::ReportTable> trailing;  // bandwidth, exposed communication, causes
-  std::string shortened;                       // what the view leaves out
+  std::vector<inspect::ReportTable> shares, trailing;  // trailing: bandwidth, exposed communication, causes
+  std::string shortened;                               // what the views leave out
   std::string graph_svg, graph_note;
+
+  const plan::Recording& first() const { return views.front().recording; }
 
   std::string grid() const { return fmt::format("{} ranks ({})", config.grid.ranks(), graph::to_string(config.grid)); }
   std::string subtitle() const {
     const std::string note = train::summation_note(config);
-    return fmt::format("{}, policy {}, {} sequences of {} tokens a step, {}{}{}", grid(), view.recording.policy,
+    return fmt::format("{}, policy {}, {} sequences of {} tokens a step, {}{}{}", grid(), first().policy,
                        config.global_batch, config.seq_len, to_string(config.dtype), note.empty() ? "" : "; ", note);
   }
 };
@@ -144,26 +202,65 @@ void draw_graph(ReadRun& run, const simulate::Report& report) {
   }
 }
 
-/// Adds the links and a lower bound. Returns why communication is exposed: simulated with what this run's tasks took.
-inspect::ReportTable add_plan(ReadRun& run, Replanned replanned) {
+/// Adds links and a lower bound to each view. Returns why communication is exposed, by view: simulated with what this
+/// run's tasks took in `recordings`.
+std::vector<inspect::ReportTable> add_plan(ReadRun& run, Replanned replanned,
+                                           const std::vector<plan::Recording>& recordings) {
   simulate::Report& report = replanned.report;
-  const plan::Recording& recording = run.view.recording;
-  run.view.links = inspect::links_of(report.first().graph(), replanned.problem.machine, run.config.grid);
-  const simulate::Problem problem = with_traced_costs(std::move(replanned.problem), *report.first().plan, recording);
+  const simulate::Problem problem = with_traced_costs(replanned.problem, report.plans(), recordings);
   simulate::simulate_again(report, problem);
   simulate::ExplainOptions options;
   options.rewrites = false;
-  const Document why = read_json(
-      inspect::causes_json(report.first().graph(), simulate::explain(problem, report, options)).text(), "the causes");
-  inspect::ReportTable causes = inspect::causes_table(why.root(), run.view.name);
-  const plan::RecordedStep& step = recording.ranks.front().steps.back();
-  causes.note += fmt::format(
-      "{}Simulated with the times that this run's tasks took: {:.2f} ms a step, {:.2f} ms at least. Step {} took "
-      "{:.2f} ms.",
-      causes.note.empty() ? "" : " ", report.step_ns() * 1e-6, report.bounds.best() * 1e-6, step.step,
-      static_cast<double>(step.end - step.begin) * 1e-6);
-  run.view.bounds.push_back({"least with these task times", report.bounds.best()});
-  return causes;
+  std::vector<inspect::ReportTable> tables;
+  for (std::size_t k = 0; k < run.views.size(); ++k) {
+    inspect::ReportView& view = run.views[k];
+    const graph::Graph& graph = report.classes[k].graph();
+    view.links = inspect::links_of(graph, replanned.problem.machine, run.config.grid);
+    const Document why =
+        read_json(inspect::causes_json(graph, simulate::explain(problem, report, options, k)).text(), "the causes");
+    inspect::ReportTable& causes = tables.emplace_back(inspect::causes_table(why.root(), view.name));
+    const plan::RecordedStep& step = view.recording.ranks.front().steps.back();
+    causes.note += fmt::format(
+        "{}Simulated with the times that this run's tasks took: {:.2f} ms a step, {:.2f} ms at least. Step {} took "
+        "{:.2f} ms.",
+        causes.note.empty() ? "" : " ", report.step_ns() * 1e-6, report.bounds.best() * 1e-6, step.step,
+        static_cast<double>(step.end - step.begin) * 1e-6);
+    view.bounds.push_back({"least with these task times", report.bounds.best()});
+  }
+  return tables;
+}
+
+/// The trace of the folder, and those of a pipeline's further stages.
+std::vector<plan::Recording> read_traces(const fs::path& folder) {
+  std::vector<plan::Recording> recordings = {inspect::read_recording(inspect::find_trace(folder))};
+  const auto next = [&] { return folder / fmt::format("trace.stage{}.json", recordings.size()); };
+  while (fs::exists(next())) recordings.push_back(inspect::read_recording(next()));
+  for (const plan::Recording& recording : recordings) {
+    if (!recording.ranks.empty() && !recording.ranks.front().steps.empty()) continue;
+    throw UserError(fmt::format("the trace in {} holds no step", folder.string()), "one at least",
+                    "weft train with --trace-steps 3");
+  }
+  const auto steps = [](const plan::Recording& of) {
+    return std::pair(of.ranks.size(), of.ranks.front().steps.size());
+  };
+  for (const plan::Recording& recording : recordings) {
+    if (steps(recording) == steps(recordings.front())) continue;
+    throw UserError(fmt::format("the traces in {} hold other ranks or steps of each stage", folder.string()),
+                    "those of one run", "weft train again");
+  }
+  return recordings;
+}
+
+/// Adds the tables of a view; one of several has its name before their titles.
+void add_tables(ReadRun& run, const inspect::ReportView& view, std::optional<inspect::ReportTable> causes) {
+  const auto add = [&](inspect::ReportTable table, std::vector<inspect::ReportTable>& to) {
+    if (run.views.size() > 1) table.title = fmt::format("{}: {}", view.name, table.title);
+    to.push_back(std::move(table));
+  };
+  add(inspect::shares_table(view.recording), run.shares);
+  add(inspect::bandwidth_table(view.recording, view.links), run.trailing);
+  add(inspect::exposed_table(view.recording, view.name), run.trailing);
+  if (causes) add(std::move(*causes), run.trailing);
 }
 
 /// `runs`: how many share the page. Only a run that is `drawn` gets its graph.
@@ -174,25 +271,27 @@ ReadRun read_run(const fs::path& folder, const std::vector<train::Setting>& over
   train::apply_command_line(run.config, overrides);
   train::fill_in(run.config, 0);
   run.metrics = read_metrics(folder / "metrics.jsonl");
-  plan::Recording& recording = run.view.recording = inspect::read_recording(inspect::find_trace(folder));
-  if (recording.ranks.empty() || recording.ranks.front().steps.empty()) {
-    throw UserError(fmt::format("the trace in {} holds no step", folder.string()), "one at least",
-                    "weft train with --trace-steps 3");
+  std::vector<plan::Recording> recordings = read_traces(folder);
+  run.name = name.empty() ? recordings.front().policy : std::move(name);
+  Replanned replanned = replan(run.config, recordings);
+  run.facts = facts_of(run.metrics, recordings.front());
+  for (std::size_t k = 0; k < recordings.size(); ++k) {
+    inspect::ReportView& view = run.views.emplace_back();
+    view.name = recordings.size() == 1 ? run.name : fmt::format("{}, stage {}", run.name, k);
+    view.recording = recordings[k];
+    const std::string shortened = shorten(view.recording, runs * recordings.size());
+    if (k == 0) run.shortened = shortened;
   }
-  run.view.name = name.empty() ? recording.policy : std::move(name);
-  Replanned replanned = replan(run.config, recording);
-  run.facts = facts_of(run.metrics, recording);
-  run.shortened = shorten(recording, runs);
-  std::optional<inspect::ReportTable> causes;
+  std::vector<inspect::ReportTable> causes;
   if (replanned.why_not.empty()) {
     if (drawn) draw_graph(run, replanned.report);
-    causes = add_plan(run, std::move(replanned));
+    causes = add_plan(run, std::move(replanned), recordings);
   } else {
     run.graph_note = "Neither graph nor causes: " + replanned.why_not;
   }
-  run.trailing.push_back(inspect::bandwidth_table(recording, run.view.links));
-  run.trailing.push_back(inspect::exposed_table(recording, run.view.name));
-  if (causes) run.trailing.push_back(std::move(*causes));
+  for (std::size_t k = 0; k < run.views.size(); ++k) {
+    add_tables(run, run.views[k], causes.empty() ? std::nullopt : std::optional(std::move(causes[k])));
+  }
   return run;
 }
 
@@ -211,11 +310,11 @@ inspect::ReportTable runs_table(const std::vector<ReadRun>& runs) {
                 "plan"}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const ReadRun& run = runs[i];
-    inspect::ReportCell name(run.view.name);
+    inspect::ReportCell name(run.name);
     name.run = i;
     table.rows.push_back({std::move(name),
                           {run.config.model.name},
-                          {run.view.recording.policy},
+                          {run.first().policy},
                           {run.grid()},
                           {fmt::format("{}", run.metrics.steps)},
                           {number_or_dash(run.metrics.of("loss").points, 4)},
@@ -223,7 +322,7 @@ inspect::ReportTable runs_table(const std::vector<ReadRun>& runs) {
                           {fmt::format("{:.2f}", run.metrics.step_ms.median())},
                           {human_count(run.metrics.of("tokens_per_s").median())},
                           {fmt::format("{:.2f}", run.metrics.of("exposed_comm_ms").median())},
-                          {hex_fingerprint(run.view.recording.plan_fingerprint)}});
+                          {hex_fingerprint(run.first().plan_fingerprint)}});
   }
   return table;
 }
@@ -233,7 +332,7 @@ std::vector<inspect::StepChart> charts_of(const std::vector<ReadRun>& runs) {
   const auto add = [&](const std::string& title, bool from_zero, const auto& points_of) {
     inspect::StepChart& chart = charts.emplace_back();
     chart.title = title, chart.from_zero = from_zero, chart.named_apart = true;
-    for (const ReadRun& run : runs) chart.curves.push_back({run.view.name, points_of(run.metrics)});
+    for (const ReadRun& run : runs) chart.curves.push_back({run.name, points_of(run.metrics)});
   };
   for (const MetricSeries& series : runs.front().metrics.series) {
     add(series.title, series.from_zero, [&](const RunMetrics& metrics) { return metrics.of(series.key).points; });
@@ -282,11 +381,11 @@ inspect::ReportPage run_page(const fs::path& folder, const std::vector<train::Se
   }
   page.charts.front().dots_name = "held out";
   page.charts.front().dots = std::move(run.metrics.held_out);
-  page.leading.push_back(inspect::shares_table(run.view.recording));
+  page.leading = std::move(run.shares);
   page.trailing = std::move(run.trailing);
   page.graph_svg = std::move(run.graph_svg);
   page.graph_note = std::move(run.graph_note);
-  page.views.push_back(std::move(run.view));
+  page.views = std::move(run.views);
   return page;
 }
 
@@ -303,17 +402,17 @@ inspect::ReportPage runs_page(const std::vector<std::string>& folders) {
   page.charts = charts_of(runs);
   page.timeline_note = "Each run's last steps from the same moment on.";
   page.graph_svg = std::move(runs.front().graph_svg);
-  page.graph_view = names.front();
+  page.graph_view = runs.front().views.front().name;
   page.graph_note = page.graph_svg.empty() ? runs.front().graph_note : fmt::format("Of {}.", names.front());
   for (ReadRun& run : runs) {
     inspect::ReportRun& part = page.runs.emplace_back();
-    part.name = run.view.name;
+    part.name = run.name;
     part.subtitle = fmt::format("{}, {}", run.config.model.name, run.subtitle());
     part.note = run.shortened + run.graph_note;
     part.facts = std::move(run.facts);
-    part.tables.push_back(inspect::shares_table(run.view.recording));
+    part.tables = std::move(run.shares);
     std::ranges::move(run.trailing, std::back_inserter(part.tables));
-    page.views.push_back(std::move(run.view));
+    std::ranges::move(run.views, std::back_inserter(page.views));
   }
   return page;
 }

@@ -30,7 +30,7 @@ double model_flops_share(const train::RunConfig& config, std::int64_t ranks, con
 
 void expect_noise(double noise, std::int64_t seeds) {
   if (seeds <= 1 || noise != 0) return;
-  throw UserError(fmt::format("--seeds {} without noise", seeds), "noise, without which all seeds are alike",
+  throw UserError(fmt::format("--seeds {} without noise", seeds), "noise, without which all seeds give the same times",
                   "add --noise 0.1, or leave --seeds out");
 }
 

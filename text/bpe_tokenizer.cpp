@@ -5,37 +5,10 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "text/bpe/byte_alphabet.h"
-#include "text/unicode/valid_utf8.h"
 
 namespace weft::text {
-
-/// A scratch that no other thread has; its words are known from the texts before.
-class BpeTokenizer::Lease {
- public:
-  explicit Lease(const BpeTokenizer& owner) : owner_(owner) {
-    {
-      const std::lock_guard guard(owner.lock_);
-      if (!owner.unused_.empty()) {
-        scratch_ = std::move(owner.unused_.back());
-        owner.unused_.pop_back();
-      }
-    }
-    if (!scratch_) scratch_ = std::make_unique<BpeModel::Scratch>();
-  }
-  ~Lease() {
-    const std::lock_guard guard(owner_.lock_);
-    owner_.unused_.push_back(std::move(scratch_));
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-
-  BpeModel::Scratch& scratch() { return *scratch_; }
-
- private:
-  const BpeTokenizer& owner_;
-  std::unique_ptr<BpeModel::Scratch> scratch_;
-};
 
 BpeTokenizer::BpeTokenizer(TokenizerFacts facts, BpeParts parts)
     : Tokenizer(std::move(facts)), parts_(std::move(parts)), lexer_(parts_.pre_tokenizer.only_lexer()) {
@@ -56,11 +29,11 @@ void BpeTokenizer::encode(std::string_view text, const EncodeOptions& options, s
   std::string storage;
   const std::string_view valid = valid_utf8(text, storage);
   const bool special = options.special_texts == SpecialTexts::tokens;
-  Lease lease(*this);
+  BpeModel::Scratch& scratch = scratch_.local();
   if (options.add_special) ids.insert(ids.end(), parts_.before.begin(), parts_.before.end());
   parts_.added.split(
       valid, false, special,
-      [&](std::string_view plain) { encode_plain(plain, plain.data() == valid.data(), special, lease.scratch(), ids); },
+      [&](std::string_view plain) { encode_plain(plain, plain.data() == valid.data(), special, scratch, ids); },
       [&](const AddedToken& token) { ids.push_back(token.id); });
   if (options.add_special) ids.insert(ids.end(), parts_.after.begin(), parts_.after.end());
 }
@@ -79,13 +52,8 @@ void BpeTokenizer::encode_words(std::string_view text, bool begins, BpeModel::Sc
                                 std::vector<std::int32_t>& ids) const {
   if (lexer_ == nullptr) {
     parts_.pre_tokenizer(text, begins, [&](std::string_view word) { parts_.model.encode_text(word, scratch, ids); });
-    return;
-  }
-  const char* end = text.data() + text.size();
-  for (const char* at = text.data(); at < end;) {
-    const char* stop = lexer_->next(at, end);
-    parts_.model.encode({at, static_cast<std::size_t>(stop - at)}, scratch, ids);
-    at = stop;
+  } else {
+    for_each_piece(*lexer_, text, [&](std::string_view word) { parts_.model.encode(word, scratch, ids); });
   }
 }
 

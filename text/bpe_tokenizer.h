@@ -1,10 +1,10 @@
 // A tokenizer of parts, as Hugging Face's tokenizer.json describes it: normalizer, splitter, BPE, decoder.
 #pragma once
 
+#include <tbb/enumerable_thread_specific.h>
+
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,11 +41,7 @@ class BpeTokenizer : public Tokenizer {
   bool is_special(std::int32_t id) const override;
   std::size_t cut_after(std::string_view text, std::size_t from) const override;
 
-  const BpeParts& parts() const { return parts_; }
-
  private:
-  class Lease;
-
   void encode_plain(std::string_view text, bool begins, bool special, BpeModel::Scratch& scratch,
                     std::vector<std::int32_t>& ids) const;
   void encode_words(std::string_view text, bool begins, BpeModel::Scratch& scratch,
@@ -55,8 +51,7 @@ class BpeTokenizer : public Tokenizer {
   const Lexer* lexer_;  // if it alone cuts the text
   bool may_cut_ = false;
   std::vector<std::string> decoded_;  // the bytes of each id, if they don't depend on its neighbours
-  mutable std::mutex lock_;           // of `unused_`
-  mutable std::vector<std::unique_ptr<BpeModel::Scratch>> unused_;
+  mutable tbb::enumerable_thread_specific<BpeModel::Scratch> scratch_;  // whose words are known from the texts before
 };
 
 }  // namespace weft::text

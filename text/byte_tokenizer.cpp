@@ -9,8 +9,6 @@
 namespace weft::text {
 namespace {
 
-constexpr std::string_view kEndOfTextName = "<|endoftext|>";
-
 TokenizerFacts facts_of_bytes() {
   TokenizerFacts facts;
   facts.kind = "bytes";
@@ -18,7 +16,7 @@ TokenizerFacts facts_of_bytes() {
   facts.begin = facts.end = ByteTokenizer::kEndOfText;
   facts.digest = Fingerprint().add(std::string_view("weft bytes 257")).value();
   facts.files = {{"tokenizer.json", tokenizer_json_of_bytes()},
-                 {"tokenizer_config.json", tokenizer_config_json(kEndOfTextName, kEndOfTextName)}};
+                 {"tokenizer_config.json", tokenizer_config_json(text::kEndOfText, text::kEndOfText)}};
   return facts;
 }
 
@@ -39,7 +37,7 @@ std::string ByteTokenizer::decode(std::span<const std::int32_t> ids, bool skip_s
     if (ids[i] != kEndOfText) {
       text.push_back(static_cast<char>(ids[i]));
     } else if (!skip_special) {
-      text.append(kEndOfTextName);
+      text.append(text::kEndOfText);
     }
   }
   return text;
@@ -47,13 +45,13 @@ std::string ByteTokenizer::decode(std::span<const std::int32_t> ids, bool skip_s
 
 std::optional<std::string> ByteTokenizer::token_text(std::int32_t id) const {
   if (id < 0 || id >= kVocabulary) return std::nullopt;
-  if (id == kEndOfText) return std::string(kEndOfTextName);
+  if (id == kEndOfText) return std::string(text::kEndOfText);
   const char byte = static_cast<char>(id);
   return in_byte_alphabet({&byte, 1});
 }
 
 std::optional<std::int32_t> ByteTokenizer::token_id(std::string_view text) const {
-  if (text == kEndOfTextName) return kEndOfText;
+  if (text == text::kEndOfText) return kEndOfText;
   const auto bytes = bytes_of_alphabet(text);
   if (!bytes || bytes->size() != 1) return std::nullopt;
   return static_cast<unsigned char>(bytes->front());

@@ -34,14 +34,12 @@ std::string TextStream::add(std::int32_t id) {
   const std::size_t complete = std::max(complete_bytes(text), std::min(shown_, text.size()));
   std::string fresh = text.substr(std::min(shown_, complete), complete - std::min(shown_, complete));
   shown_ = complete;
-  if (ids_.size() >= kMostIds && complete == text.size()) forget();
+  if (ids_.size() >= kMostIds && complete == text.size()) {
+    // The ids whose text is out are needed no more, but for those beside the next one.
+    ids_.erase(ids_.begin(), ids_.end() - static_cast<std::ptrdiff_t>(kKeptIds));
+    shown_ = tokenizer_.decode(ids_).size();
+  }
   return fresh;
-}
-
-/// The ids whose text is out are needed no more, but for those beside the next one.
-void TextStream::forget() {
-  ids_.erase(ids_.begin(), ids_.end() - static_cast<std::ptrdiff_t>(kKeptIds));
-  shown_ = tokenizer_.decode(ids_).size();
 }
 
 std::string TextStream::finish() {

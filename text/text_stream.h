@@ -27,8 +27,6 @@ class TextStream {
   std::string finish();
 
  private:
-  void forget();
-
   const Tokenizer& tokenizer_;
   std::vector<std::int32_t> ids_;  // the last ones
   std::size_t shown_ = 0;          // bytes of their text

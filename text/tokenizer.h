@@ -41,6 +41,12 @@ struct TokenizerFacts {
   std::vector<TokenizerFile> files;
 };
 
+/// A range [begin, end) of the ids of a text.
+struct IdRange {
+  std::uint64_t begin = 0, end = 0;
+  friend bool operator==(const IdRange&, const IdRange&) = default;
+};
+
 /// Immutable: any number of threads may encode and decode.
 ///
 /// Bytes that aren't UTF-8 are read as U+FFFD, one for each longest beginning of a character (what Python's

@@ -34,7 +34,7 @@ std::vector<JsonObject> moves_of(const std::vector<plan::PlanMove>& moves) {
 }
 
 /// All of the difference, whatever --most says.
-std::string json_of(const plan::PlanDifference& difference) {
+JsonObject json_of(const plan::PlanDifference& difference) {
   std::vector<plan::PlanMove> moved;
   for (const plan::StreamMoves& on : difference.moved) moved.insert(moved.end(), on.moves.begin(), on.moves.end());
   return JsonObject()
@@ -51,8 +51,7 @@ std::string json_of(const plan::PlanDifference& difference) {
       .add("other_stream", moves_of(difference.other_stream))
       .add("other_place", moves_of(moved))
       .add("added_edges_only_a", difference.edges_only_a)
-      .add("added_edges_only_b", difference.edges_only_b)
-      .text();
+      .add("added_edges_only_b", difference.edges_only_b);
 }
 
 int compare(const DiffOptions& options) {
@@ -60,18 +59,17 @@ int compare(const DiffOptions& options) {
   const plan::PlanDifference difference =
       plan::difference_of(plan::read_plan_file(options.first), plan::read_plan_file(options.second));
   const std::string text = plan::describe(difference, most);
-  say("{}", options.json ? json_of(difference) + "\n" : text.empty() ? "the plans are the same\n" : text);
-  return 0;
+  return print_result(options.json, json_of(difference), text.empty() ? "the plans are the same\n" : text);
 }
 
 }  // namespace
 
 Command describe_diff() {
-  Command command{"diff", "say what moved between two plans"};
+  Command command{"diff", "show what moved between two plans"};
   const auto options = std::make_shared<DiffOptions>();
   command.add(required(path_option("first", &options->first, "", "a file that `weft plan` wrote")));
   command.add(
-      {.names = "second", .target = &options->second, .help = "another one", .paths = Paths::files, .required = true});
+      {.names = "second", .target = &options->second, .help = "another file", .paths = Paths::files, .required = true});
   command.add(number_option("--most", &options->most, "tasks named for each kind of change; 0: all", 0));
   command.add({.names = "--json", .target = &options->json, .help = "print all differences as one JSON object"});
   command.examples = {{"weft diff serial.json program.json --most 0"}};

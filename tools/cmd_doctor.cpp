@@ -7,11 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/files/json_file.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
-#include "base/text/wrap.h"
 #include "base/text_width.h"
 #include "tools/command_line/commands.h"
 #include "tools/machine_checks.h"

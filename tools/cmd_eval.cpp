@@ -103,8 +103,8 @@ int evaluate_model(const EvalOptions& options) {
                               .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
     const std::vector<ops::ParameterSpec> specs = ops::model_parameters(config.model);
     const auto shards = train::shards_of(config, specs, at);
-    train::load_parameters(saved.path, config.model, train::weights_of(program.state(), shards, config.dtype), share,
-                           train::parameters_elsewhere(config, specs, at));
+    train::load_parameters(saved.path, config.model, train::training_arrays(program.state(), shards, config.dtype),
+                           share, train::parameters_elsewhere(config, specs, at));
     train::set_coordinates(program.state(), config.grid, at);
     const train::StopSignals signals;
     const train::Evaluation result = train::evaluate(program, batches, [] {
@@ -117,18 +117,15 @@ int evaluate_model(const EvalOptions& options) {
       return kNoLoss;
     }
     if (world.rank() != 0) return 0;
-    if (options.json) {
-      JsonObject json;
-      json.add("checkpoint", saved.path.string()).add("dtype", to_string(config.dtype));
-      json.add("perplexity", std::exp(result.loss)).add("seq_len", config.seq_len);
-      if (saved.checkpoint) json.add("step", saved.checkpoint->step);
-      say("{}\n", json.add("targets", result.targets).add("val_loss", result.loss).text());
-    } else {
-      say("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
-          train::name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),
-          to_string(config.dtype));
-    }
-    return 0;
+    JsonObject json;
+    json.add("checkpoint", saved.path.string()).add("dtype", to_string(config.dtype));
+    json.add("perplexity", std::exp(result.loss)).add("seq_len", config.seq_len);
+    if (saved.checkpoint) json.add("step", saved.checkpoint->step);
+    return print_result(
+        options.json, json.add("targets", result.targets).add("val_loss", result.loss),
+        fmt::format("{}: {:.4f} nats a token over {} held-out tokens in windows of {} (perplexity {:.3f}), {}\n",
+                    train::name_of(saved), result.loss, result.targets, config.seq_len, std::exp(result.loss),
+                    to_string(config.dtype)));
   };
   return train::run_on_ranks(config_of(saved, options), body, fit_batch);
 }

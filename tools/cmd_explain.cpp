@@ -16,27 +16,19 @@
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/plan_file.h"
-#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/explanation_output.h"
 #include "tools/input/config_options.h"
-#include "tools/input/scaled_problem.h"
-#include "tools/pipeline/pipeline_step.h"
-#include "train/config/resolved_run.h"
-#include "train/step/planning.h"
-#include "train/step/step_config.h"
+#include "tools/input/step_input.h"
 
 namespace weft::tools {
 namespace {
 
-struct ExplainCommand {
-  train::RunConfig config;  // not yet resolved
+struct ExplainCommand : StepSource {
   simulate::ExplainOptions options;
-  std::optional<OpenSettings> open;  // in place of a configuration
   std::string apply, output;
-  std::vector<cost::CostScale> scales;
   int pipe_rank = -1;  // of a pipeline: whose collectives are explained; below 0: bubbles are
   bool json = false;
 };
@@ -53,92 +45,64 @@ std::vector<int> remedy_numbers(const std::string& text) {
   return numbers;
 }
 
-std::optional<HalvedBatch> halve(train::ResolvedRun run, const std::vector<cost::CostScale>& scales,
-                                 const simulate::Report& report) {
+std::optional<HalvedBatch> halve(StepReader& reader, const study::PolicyStep& step) {
+  train::ResolvedRun run = *step.run;
   if (run.config.micro_batch % 2 != 0) return std::nullopt;
   run.config.micro_batch /= 2;
-  simulate::Problem problem = train::planning_problem(run);
-  scale_costs(problem, scales);
-  const simulate::Report other = simulate::report_plan(problem, run.policy);
-  if (!other.planned()) return std::nullopt;
-  return HalvedBatch{run.config.micro_batch, report.step_ns() - other.step_ns()};
+  study::PolicyStep other = reader.step_of(std::move(run));
+  plan_step(other);
+  if (!other.report.planned()) return std::nullopt;
+  return HalvedBatch{other.run->config.micro_batch, step.report.step_ns() - other.report.step_ns()};
 }
 
-struct ExplainInput {
-  simulate::Problem problem;
-  policy::NamedPolicy policy;
-  bool by_machine = false;                     // costs are the machine's
-  std::optional<train::ResolvedRun> run = {};  // nullopt: an open graph
-  std::string order_note = {};
-};
-
-ExplainInput explain_input_of(const train::RunConfig& config) {
-  train::ResolvedRun run = train::resolve(config, 0);
-  return {train::planning_problem(run), run.policy, run.profile == nullptr, std::move(run)};
-}
-
-ExplainInput explain_input_of(const OpenSettings& settings) {
-  OpenInput input = open_input(settings);
-  return {std::move(input.problem), std::move(input.policy), input.has_machine, std::nullopt, input.order_note};
-}
-
-int explain_pipeline(const ExplainCommand& command) {
+int explain_bubbles(const ExplainCommand& command, const study::PolicyStep& step) {
   if (!command.apply.empty() || !command.output.empty() || !command.options.only.empty()) {
     throw UserError("--apply, -o or --collective with a grid of pipeline stages",
                     "the stage whose collectives are meant: without one, bubbles are explained", "add --pipe-rank 0");
   }
-  const PipelineStep step = simulate_pipeline(command.config, "", {command.scales, {}});
-  if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
   const auto most = static_cast<std::size_t>(command.options.most_remedied);
-  if (command.json) {
-    say("{}\n", bubble_json(step, most).text());
-  } else {
-    say("{}", bubble_text(step, most, output_width()));
-  }
-  return 0;
+  return print_result(command.json, bubble_json(step, most), bubble_text(step, most, output_width()));
 }
 
 int explain_step(const ExplainCommand& command) {
-  if (!command.open && is_pipeline(command.config) && command.pipe_rank < 0) return explain_pipeline(command);
+  StepReader reader(command);
+  study::PolicyStep planned = reader.step();
+  const simulate::Problem& problem = planned.problem;
+  const bool bubbles = problem.classes.size() > 1 && command.pipe_rank < 0;
   std::vector<int> numbers;
-  if (!command.apply.empty()) numbers = remedy_numbers(command.apply);
-  if (!command.output.empty()) {
+  if (!command.apply.empty() && !bubbles) numbers = remedy_numbers(command.apply);
+  if (!command.output.empty() && !bubbles) {
     if (numbers.empty()) {
       throw UserError("-o without --apply", "the numbers of the remedies that the plan gets",
                       "add --apply 1, or leave -o out");
     }
     expect_writable(command.output);
   }
-  ExplainInput input = command.open ? explain_input_of(*command.open) : explain_input_of(command.config);
-  scale_costs(input.problem, command.scales);
-  const simulate::Problem& problem = input.problem;
   const auto of_class = static_cast<std::size_t>(std::max(0, command.pipe_rank));
   if (of_class >= problem.classes.size()) {
     throw UserError(fmt::format("--pipe-rank {} of a step of {} stages", of_class, problem.classes.size()),
                     fmt::format("from 0 to {}", problem.classes.size() - 1), "choose one of them, or leave it out");
   }
-  simulate::Report report = simulate::report_plan(problem, input.policy);
+  plan_step(planned);
+  const simulate::Report& report = planned.report;
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  simulate::prove_windows(problem, {&report, 1});
+  simulate::prove_windows(problem, {&planned.report, 1});
+  if (bubbles) return explain_bubbles(command, planned);
   const simulate::Explanation explanation = simulate::explain(problem, report, command.options, of_class);
   ExplainedStep step{report, explanation, of_class, command.options.only};
   if (!numbers.empty()) {
     step.applied = simulate::apply_remedies(problem, report, explanation, numbers, of_class);
-  } else if (command.options.only.empty() && input.run && problem.classes.size() == 1) {
-    step.halved = halve(*input.run, command.scales, report);
+  } else if (command.options.only.empty() && planned.run && problem.classes.size() == 1) {
+    step.halved = halve(reader, planned);
   }
   if (!command.output.empty()) {
     write_durable(command.output, plan::to_json(step.applied->file), Named::by_person);
     step.output = command.output;
   }
-  step.summation_note = input.run ? train::summation_note(input.run->config) : input.order_note;
-  if (input.by_machine) step.unsure = cost::unsure_numbers(problem.machine);
-  if (command.json) {
-    say("{}\n", explanation_json(step).text());
-  } else {
-    say(stdout, explanation_text(step, output_width()));
-  }
-  return 0;
+  step.summation_note = planned.note;
+  const bool by_machine = planned.run ? planned.run->profile == nullptr : reader.open()->has_machine;
+  if (by_machine) step.unsure = cost::unsure_numbers(problem.machine);
+  return print_result(command.json, explanation_json(step), explanation_text(step, output_width()));
 }
 
 }  // namespace
@@ -174,14 +138,7 @@ Command describe_explain() {
                        "trains with the first and the third remedy"},
                       {"weft explain pipeline.toml --pipe-rank 1 --apply 1 -o plan.json",
                        "of a pipeline: what would hide the second rank's collectives"}};
-  command.run = [options, config] {
-    options->open = config.open_graph();
-    if (!options->open) {
-      options->config = config.load();
-      if (config.dump()) return print_config(options->config);
-    }
-    return explain_step(*options);
-  };
+  command.run = [options, config] { return config.on_step(*options, [&] { return explain_step(*options); }); };
   return command;
 }
 

@@ -20,9 +20,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/files/durable_folder.h"
-#include "base/files/free_space.h"
-#include "base/files/made_folders.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/units.h"
@@ -113,7 +111,7 @@ void expect_room(const fs::path& folder, std::span<const train::ParameterState> 
   }
 }
 
-void print_exported(const ExportOptions& options, const train::SavedModel& model, const ExportedFiles& exported) {
+int print_exported(const ExportOptions& options, const train::SavedModel& model, const ExportedFiles& exported) {
   const fs::path folder = options.output;
   std::vector<std::string> names;
   std::uint64_t bytes = 0, weights_bytes = 0;
@@ -123,20 +121,18 @@ void print_exported(const ExportOptions& options, const train::SavedModel& model
     if (name.ends_with(".safetensors")) weights_bytes += summary.bytes;
   }
   const std::int64_t parameters = exported.adapters ? model.model.adapter_parameters() : model.model.parameters();
-  if (options.json) {
-    say("{}\n", JsonObject()
-                    .add("format", options.format)
-                    .add("files", names)
-                    .add("files_bytes", bytes)
-                    .add("model", train::name_of(model))
-                    .add("parameters", parameters)
-                    .add("dtype", to_string(model.dtype))
-                    .text());
-    return;
-  }
-  say("{}: {} {} parameters of {}{}, {}\n", (folder / exported.weights()).string(),
-      human_count(static_cast<double>(parameters)), to_string(model.dtype), exported.adapters ? "the adapters of " : "",
-      train::name_of(model), human_bytes(weights_bytes));
+  return print_result(
+      options.json,
+      JsonObject()
+          .add("format", options.format)
+          .add("files", names)
+          .add("files_bytes", bytes)
+          .add("model", train::name_of(model))
+          .add("parameters", parameters)
+          .add("dtype", to_string(model.dtype)),
+      fmt::format("{}: {} {} parameters of {}{}, {}\n", (folder / exported.weights()).string(),
+                  human_count(static_cast<double>(parameters)), to_string(model.dtype),
+                  exported.adapters ? "the adapters of " : "", train::name_of(model), human_bytes(weights_bytes)));
 }
 
 int export_model(const ExportOptions& options) {
@@ -154,7 +150,7 @@ int export_model(const ExportOptions& options) {
   }
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model.model);
   std::vector<Buffer> arrays;
-  std::vector<train::MutableParameterState> loaded;
+  std::vector<train::ParameterState> loaded;
   std::vector<train::ParameterState> saved;
   for (const ops::ParameterSpec& spec : specs) {
     arrays.emplace_back(spec.rows * spec.cols * static_cast<std::int64_t>(size_of(model.dtype)));
@@ -182,8 +178,7 @@ int export_model(const ExportOptions& options) {
       exported.files.emplace(file.name, write_durable(temporary / file.name, file.content));
     }
   });
-  print_exported(options, model, exported);
-  return 0;
+  return print_exported(options, model, exported);
 }
 
 /// Chakra traces of the step that a configuration describes, with the times that its profile or machine gives tasks.
@@ -204,11 +199,12 @@ int export_chakra(const ExportOptions& options) {
   if (fs::exists(folder, error) && (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
     throw UserError(in_quotes(folder) + " exists and is no empty folder", "a new folder", "-o with another name");
   }
-  train::expect_one_stage(run.config);
   const simulate::Problem problem = train::planning_problem(run);
   const simulate::Report report = simulate::report_plan(problem, run.policy);
   if (!report.planned()) throw UserError(report.refusal, "", "");
-  const inspect::ChakraTraces traces(*report.first().plan, grid, report.costs.front().ns);
+  std::vector<std::vector<double>> ns;
+  for (const cost::TaskCosts& costs : report.costs) ns.push_back(costs.ns);
+  const inspect::ChakraTraces traces(report.plans(), grid, std::move(ns));
   const std::int64_t written = options.ranks_written == 0 ? ranks : std::min(ranks, options.ranks_written);
   write_folder(folder, [&](const fs::path& temporary) {
     for (std::int64_t rank = 0; rank < written; ++rank) {
@@ -216,24 +212,21 @@ int export_chakra(const ExportOptions& options) {
     }
     write_durable(temporary / "groups.json", traces.groups());
   });
-  if (options.json) {
-    std::vector<std::string> names = {(folder / "groups.json").string()};
-    for (std::int64_t rank = 0; rank < written; ++rank) {
-      names.push_back((folder / fmt::format("step.{}.et", rank)).string());
-    }
-    say("{}\n", JsonObject()
-                    .add("format", options.format)
-                    .add("files", names)
-                    .add("ranks", ranks)
-                    .add("ranks_written", written)
-                    .add("nodes_per_rank", report.first().plan->sequence.size())
-                    .add("policy", report.policy.name)
-                    .text());
-    return 0;
+  std::vector<std::string> names = {(folder / "groups.json").string()};
+  for (std::int64_t rank = 0; rank < written; ++rank) {
+    names.push_back((folder / fmt::format("step.{}.et", rank)).string());
   }
-  say("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n", (folder / "step.*.et").string(), written,
-      ranks, report.first().plan->sequence.size(), report.policy.name);
-  return 0;
+  const std::size_t nodes = report.first().plan->sequence.size();
+  return print_result(options.json,
+                      JsonObject()
+                          .add("format", options.format)
+                          .add("files", names)
+                          .add("ranks", ranks)
+                          .add("ranks_written", written)
+                          .add("nodes_per_rank", nodes)
+                          .add("policy", report.policy.name),
+                      fmt::format("{}: {} of {} ranks, {} nodes each, and groups.json; policy {}\n",
+                                  (folder / "step.*.et").string(), written, ranks, nodes, report.policy.name));
 }
 
 }  // namespace
@@ -254,8 +247,7 @@ Command describe_export() {
                     "training step "
                     "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
                     {"hf", "chakra"}));
-  command.add(
-      number_option("--ranks-written", &options->ranks_written, "chakra: only the first so many ranks; 0: all", 0));
+  command.add(number_option("--ranks-written", &options->ranks_written, "chakra: only the first N ranks; 0: all", 0));
   command.add(
       {.names = "--shard-size",
        .target = &options->shard_size,

@@ -136,7 +136,7 @@ int generate(const GenerateOptions& options) {
         {.threads = threads, .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
     const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model);
     const auto shards = ops::shard_parameters(model, specs, {}, {});
-    train::load_parameters(saved.path, model, train::weights_of(program.state(), shards, saved.dtype));
+    train::load_parameters(saved.path, model, train::training_arrays(program.state(), shards, saved.dtype));
     train::Generator generator(program, model, prefill);
     std::vector<std::int32_t> made;
     const auto begin = std::chrono::steady_clock::now();

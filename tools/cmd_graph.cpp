@@ -22,22 +22,18 @@
 #include "inspect/formats/dump_json.h"
 #include "inspect/formats/graph_file.h"
 #include "ops/lower.h"
-#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/open_problem.h"
 #include "runtime/simulate/report.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
-#include "train/config/resolved_run.h"
-#include "train/step/planning.h"
+#include "tools/input/step_input.h"
 #include "train/step/step_config.h"
 
 namespace weft::tools {
 namespace {
 
-struct GraphOptions {
-  train::RunConfig config;           // not yet resolved
-  std::optional<OpenSettings> open;  // in place of a configuration
+struct GraphOptions : StepSource {
   std::string output = "graph.svg";
   std::string format;  // one of kFormats
   std::string kind = "train";
@@ -71,62 +67,66 @@ std::string output_format(const std::string& given, const std::string& output) {
 
 /// What is drawn: one class of a step.
 struct DrawnStep {
-  simulate::Problem problem = {};
-  simulate::Report report = {};
+  study::PolicyStep step = {};
   std::size_t of_class = 0;
-  std::string name = {}, title = {}, note = {};  // name: the model's
-  std::optional<graph::Grid> grid = {};          // of a configuration
-  std::optional<graph::OpenGraph> open = {};     // the file that was given
+  std::string name = {}, title = {};          // name: the model's
+  std::optional<graph::Grid> grid = {};       // of a configuration
+  std::optional<graph::OpenGraph> open = {};  // the file that was given
 
-  const plan::Plan& plan() const { return *report.classes[of_class].plan; }
+  const simulate::Report& report() const { return step.report; }
+  const plan::Plan& plan() const { return *report().classes[of_class].plan; }
 };
 
-simulate::Report planned(const simulate::Problem& problem, const policy::NamedPolicy& policy) {
-  simulate::Report report = simulate::report_plan(problem, policy);
-  if (!report.planned()) throw UserError(report.refusal, "", "");
-  return report;
-}
-
-DrawnStep step_of(const train::ResolvedRun& run, const GraphOptions& asked) {
-  const train::RunConfig& config = run.config;
-  DrawnStep step{.problem = train::planning_problem(run), .of_class = static_cast<std::size_t>(asked.pipe_rank)};
-  std::vector<std::shared_ptr<const graph::Graph>>& classes = step.problem.classes;
-  const bool stages = classes.size() > 1;
-  if (stages && asked.kind != "train") {
-    throw UserError(fmt::format("--kind {} with {} pipeline stages", asked.kind, classes.size()),
+/// Refuses a stage that the step hasn't, and passes that pipelines haven't.
+void expect_stage(const GraphOptions& asked, std::size_t stages) {
+  if (stages > 1 && asked.kind != "train") {
+    throw UserError(fmt::format("--kind {} with {} pipeline stages", asked.kind, stages),
                     "train, the step that schedules of pipelines order", "leave --kind out, or pipe out of the grid");
   }
-  if (step.of_class > 0 && !stages) {
+  if (asked.pipe_rank > 0 && stages == 1) {
     throw UserError("--pipe-rank without pipeline stages", "a grid with pipe above 1", "leave --pipe-rank out");
   }
-  if (step.of_class >= classes.size()) {
-    throw UserError(fmt::format("--pipe-rank {} of a grid with pipe = {}", step.of_class, classes.size()),
-                    fmt::format("from 0 to {}", classes.size() - 1), "choose one of them");
+  if (static_cast<std::size_t>(asked.pipe_rank) >= stages) {
+    throw UserError(fmt::format("--pipe-rank {} of a grid with pipe = {}", asked.pipe_rank, stages),
+                    fmt::format("from 0 to {}", stages - 1), "choose one of them");
   }
-  if (asked.kind == "eval") classes = {ops::lower_eval(config.model, train::step_config(config))};
-  if (asked.kind == "prefill") classes = {ops::lower_prefill(config.model, config.dtype, config.seq_len, config.grid)};
-  if (asked.kind == "decode") classes = {ops::lower_decode(config.model, config.dtype, config.grid)};
-  step.problem.simulation.traced_ranks = 1;
-  step.report = planned(step.problem, run.policy);
-  step.name = config.model.name;
-  step.title = fmt::format("{}: {} step of {} of {} ({}), policy {}", config.model.name, asked.kind,
-                           stages ? fmt::format("a rank with pipe = {}", step.of_class) : "one rank",
-                           config.grid.ranks(), graph::to_string(config.grid), step.report.policy.name);
-  if (asked.kind == "train") step.note = train::summation_note(config);
-  step.grid = config.grid;
-  return step;
 }
 
-DrawnStep step_of(const OpenSettings& settings, const std::string& kind) {
-  if (kind != "train") refuse_for_open_graph("--kind " + kind, "the one step that the file has");
-  OpenInput input = open_input(settings);
-  simulate::Report report = planned(input.problem, input.policy);
-  std::string title = fmt::format("{}, policy {}", input.title(), report.policy.name);
-  return {.problem = std::move(input.problem),
-          .report = std::move(report),
-          .name = input.graph.name,
-          .title = std::move(title),
-          .open = std::move(input.graph)};
+DrawnStep step_of(const GraphOptions& asked) {
+  if (asked.open && asked.pipe_rank > 0)
+    refuse_for_open_graph("--pipe-rank", "--class, which names a class of the file");
+  if (asked.open && asked.kind != "train")
+    refuse_for_open_graph("--kind " + asked.kind, "the one step that the file has");
+  StepReader reader(asked);
+  DrawnStep drawn{.step = reader.step(), .of_class = static_cast<std::size_t>(asked.pipe_rank)};
+  simulate::Problem& problem = drawn.step.problem;
+  if (drawn.step.run) {
+    const train::RunConfig& config = drawn.step.run->config;
+    auto& classes = problem.classes;
+    expect_stage(asked, classes.size());
+    if (asked.kind == "eval") classes = {ops::lower_eval(config.model, train::step_config(config))};
+    if (asked.kind == "prefill")
+      classes = {ops::lower_prefill(config.model, config.dtype, config.seq_len, config.grid)};
+    if (asked.kind == "decode") classes = {ops::lower_decode(config.model, config.dtype, config.grid)};
+    problem.simulation.traced_ranks = 1;
+  }
+  plan_step(drawn.step);
+  const simulate::Report& report = drawn.step.report;
+  if (!report.planned()) throw UserError(report.refusal, "", "");
+  if (asked.open || asked.kind != "train") drawn.step.note.clear();
+  if (const OpenInput* open = reader.open()) {
+    drawn.name = open->graph.name;
+    drawn.title = fmt::format("{}, policy {}", open->title(), report.policy.name);
+    drawn.open = open->graph;
+    return drawn;
+  }
+  const train::RunConfig& config = drawn.step.run->config;
+  drawn.name = config.model.name;
+  drawn.title = fmt::format("{}: {} step of {} of {} ({}), policy {}", config.model.name, asked.kind,
+                            drawn.step.has_stages() ? fmt::format("a rank with pipe = {}", drawn.of_class) : "one rank",
+                            config.grid.ranks(), graph::to_string(config.grid), report.policy.name);
+  drawn.grid = config.grid;
+  return drawn;
 }
 
 inspect::Collapse collapse_of(const std::string& name) {
@@ -165,20 +165,20 @@ std::string drawn(const inspect::Drawing& drawing, inspect::DrawingOptions& opti
 }
 
 void write_graph_file(const GraphOptions& asked, const DrawnStep& step) {
-  const simulate::Report& report = step.report;
+  const simulate::Report& report = step.report();
   if (step.open) return inspect::write_graph_file(asked.output, *step.open, Named::by_person);
   const std::string name = asked.kind == "train" ? step.name : fmt::format("{}, {}", step.name, asked.kind);
-  inspect::write_graph_file(asked.output, simulate::open_graph_of(report.graphs(), report.costs, step.problem, name),
-                            Named::by_person);
+  inspect::write_graph_file(
+      asked.output, simulate::open_graph_of(report.graphs(), report.costs, step.step.problem, name), Named::by_person);
 }
 
 /// The file's content, and `told`. Not of a graph file.
 std::string content_of(const GraphOptions& asked, const DrawnStep& step, std::string& told) {
-  const simulate::Report& report = step.report;
+  const simulate::Report& report = step.report();
   const graph::Graph& graph = *step.plan().graph;
   if (asked.format == "json") return inspect::dump_json(graph, step.grid);
   inspect::DrawingOptions options;
-  if (!step.note.empty()) options.remarks.push_back(step.note);
+  if (!step.step.note.empty()) options.remarks.push_back(step.step.note);
   options.title = step.title;
   options.grid = step.grid;
   options.collapse = collapse_of(asked.collapse);
@@ -206,12 +206,6 @@ std::uintmax_t written_bytes(const std::string& file) {
   return error ? 0 : bytes;
 }
 
-DrawnStep step_of(const GraphOptions& asked) {
-  if (!asked.open) return step_of(train::resolve(asked.config, 0), asked);
-  if (asked.pipe_rank > 0) refuse_for_open_graph("--pipe-rank", "--class, which names a class of the file");
-  return step_of(*asked.open, asked.kind);
-}
-
 int draw(const GraphOptions& asked) {
   if ((asked.format == "json" || asked.format == kGraphFile) && asked.narrowed()) {
     throw UserError("JSON holds the whole graph", "no option that narrows or collapses it",
@@ -219,7 +213,7 @@ int draw(const GraphOptions& asked) {
   }
   expect_writable(asked.output);
   const DrawnStep step = step_of(asked);
-  const simulate::Report& report = step.report;
+  const simulate::Report& report = step.report();
   const graph::Graph& graph = *step.plan().graph;
   std::string told;
   std::uintmax_t bytes = 0;
@@ -231,28 +225,26 @@ int draw(const GraphOptions& asked) {
     bytes = text.size();
     write_durable(asked.output, text, Named::by_person);
   }
-  if (asked.json) {
-    say("{}\n", JsonObject()
-                    .add("file", asked.output)
-                    .add("format", asked.format)
-                    .add("file_bytes", bytes)
-                    .add("kind", asked.kind)
-                    .add("policy", report.policy.name)
-                    .add("tasks", graph.tasks().size())
-                    .add("edges", graph.edges().size())
-                    .add("added_edges", step.plan().added_edges.size())
-                    .add("collectives", step.plan().collectives.size())
-                    .add("remark", told)
-                    .add("summation_note", step.note)
-                    .text());
-    return 0;
+  const std::size_t added = step.plan().added_edges.size(), collectives = step.plan().collectives.size();
+  std::string text = fmt::format("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(),
+                                 inspect::edges_text(graph.edges().size(), added), collectives);
+  for (const std::string& remark : {told, step.step.note}) {
+    if (!remark.empty()) text += remark + "\n";
   }
-  const std::string edges = inspect::edges_text(graph.edges().size(), step.plan().added_edges.size());
-  say("{}: {} tasks, {}, {} collectives\n", asked.output, graph.tasks().size(), edges, step.plan().collectives.size());
-  for (const std::string& remark : {told, step.note}) {
-    if (!remark.empty()) say("{}\n", remark);
-  }
-  return 0;
+  return print_result(asked.json,
+                      JsonObject()
+                          .add("file", asked.output)
+                          .add("format", asked.format)
+                          .add("file_bytes", bytes)
+                          .add("kind", asked.kind)
+                          .add("policy", report.policy.name)
+                          .add("tasks", graph.tasks().size())
+                          .add("edges", graph.edges().size())
+                          .add("added_edges", added)
+                          .add("collectives", collectives)
+                          .add("remark", told)
+                          .add("summation_note", step.step.note),
+                      text);
 }
 
 }  // namespace
@@ -298,13 +290,10 @@ Command describe_graph() {
                       {"weft graph --model gpt2-124m --grid data=2 -o step.graph.json",
                        "a graph file: the step with its costs, for policies to order"}};
   command.run = [options, config] {
-    options->open = config.open_graph();
-    if (!options->open) {
-      options->config = config.load();
-      if (config.dump()) return print_config(options->config);
-    }
-    options->format = output_format(options->format, options->output);
-    return draw(*options);
+    return config.on_step(*options, [&] {
+      options->format = output_format(options->format, options->output);
+      return draw(*options);
+    });
   };
   return command;
 }

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/styled_text.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
 #include "runtime/cost/machine_check.h"
@@ -56,25 +55,21 @@ int show(const MachineOptions& options) {
   const cost::Machine machine = find(options.machine);
   const std::vector<cost::MachineNumber> numbers = cost::machine_numbers(machine);
   const std::vector<std::string> unsure = cost::unsure_numbers(machine);
-  if (options.json) {
-    say("{}\n", JsonObject()
-                    .add("machine", machine.name)
-                    .add("source", machine.source)
-                    .add("numbers", number_columns().json(numbers))
-                    .add("gemm_points", machine.gemms.size())
-                    .add("attention_points", machine.attention.size())
-                    .add("calibration_points", machine.calibration.size())
-                    .add("unsure_numbers", unsure)
-                    .text());
-    return 0;
-  }
   StyledText text(machine.name + "\n");
   text.add(table_text(number_columns().table(numbers), output_width()));
   text.add(fmt::format("measured points: {} of products, {} of attention; {} of calibration\n", machine.gemms.size(),
                        machine.attention.size(), machine.calibration.size()));
   if (!unsure.empty()) text.add(cost::unsure_text(unsure) + "\n", Emphasis::warning);
-  say(stdout, text);
-  return 0;
+  return print_result(options.json,
+                      JsonObject()
+                          .add("machine", machine.name)
+                          .add("source", machine.source)
+                          .add("numbers", number_columns().json(numbers))
+                          .add("gemm_points", machine.gemms.size())
+                          .add("attention_points", machine.attention.size())
+                          .add("calibration_points", machine.calibration.size())
+                          .add("unsure_numbers", unsure),
+                      text);
 }
 
 std::string seconds_text(double seconds) {
@@ -211,7 +206,7 @@ CommandOption json_option(MachineOptions& options) {
 }
 
 Command show_command(const std::shared_ptr<MachineOptions>& options) {
-  Command command{"show", "all numbers of a machine, and what each rests on"};
+  Command command{"show", "all numbers of a machine, each with its source"};
   command.add(path_option("machine", &options->machine, "NAME|FILE", "a machine that comes with Weft, or a TOML file"));
   command.add(json_option(*options));
   command.description =
@@ -239,8 +234,11 @@ Command check_command(const std::shared_ptr<MachineOptions>& options) {
 Command diff_command(const std::shared_ptr<MachineOptions>& options) {
   Command command{"diff", "the numbers in which two machines differ"};
   command.add(required(path_option("first", &options->first, "", "a machine that comes with Weft, or a TOML file")));
-  command.add(
-      {.names = "second", .target = &options->second, .help = "another one", .paths = Paths::files, .required = true});
+  command.add({.names = "second",
+               .target = &options->second,
+               .help = "another machine",
+               .paths = Paths::files,
+               .required = true});
   command.add(json_option(*options));
   command.examples = {{"weft machine diff perlmutter alps"}, {"weft machine diff before.toml after.toml --json"}};
   command.run = [options] { return diff(*options); };

@@ -17,11 +17,11 @@
 #include "runtime/comm/mpi.h"
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_writer.h"
+#include "runtime/cost/machine_toml.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "train/measure/measure_machine.h"
-#include "train/run/rank_agreement.h"
+#include "train/run/launch_run.h"
 
 namespace weft::tools {
 namespace {
@@ -65,22 +65,21 @@ int on_ranks(const MeasureOptions& options, const comm::RankBody& body) {
 void tell_result(const MeasureOptions& options, const cost::Machine& machine, double seconds) {
   const std::vector<cost::CheckedPoint> points = cost::check_points(machine);
   const std::vector<std::string> unsure = cost::unsure_numbers(machine);
-  if (options.json) {
-    say("{}\n", JsonObject()
-                    .add("file", options.output)
-                    .add("machine", machine.name)
-                    .add("seconds", seconds)
-                    .add("gemm_points", machine.gemms.size())
-                    .add("attention_points", machine.attention.size())
-                    .add("calibration_points", machine.calibration.size())
-                    .add("unsure_numbers", unsure)
-                    .text());
-    return;
-  }
-  say("{}: {} points measured in {:.0f} s; simulate it by --machine {}\n", options.output, points.size(), seconds,
-      options.output);
-  say("`weft machine show` tells what each number rests on, `weft machine check` how far the model is off\n");
-  if (!unsure.empty()) say("{}\n", cost::unsure_text(unsure));
+  print_result(
+      options.json,
+      JsonObject()
+          .add("file", options.output)
+          .add("machine", machine.name)
+          .add("seconds", seconds)
+          .add("gemm_points", machine.gemms.size())
+          .add("attention_points", machine.attention.size())
+          .add("calibration_points", machine.calibration.size())
+          .add("unsure_numbers", unsure),
+      fmt::format(
+          "{}: {} points measured in {:.0f} s; simulate it by --machine {}\n`weft machine show` tells what each "
+          "number rests on, `weft machine check` how far the model is off\n{}{}",
+          options.output, points.size(), seconds, options.output, cost::unsure_text(unsure),
+          unsure.empty() ? "" : "\n"));
 }
 
 int measure(const MeasureOptions& options) {

@@ -15,7 +15,6 @@
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "ops/communication.h"
-#include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/execute/device/attention_workspace.h"
 #include "runtime/plan/memory_report.h"
@@ -68,12 +67,9 @@ GridRow examine(train::ResolvedRun run, const graph::Grid& grid) {
     row.refusal = text.substr(0, std::min(text.find(';'), text.find('\n')));
     return row;
   }
-  std::vector<std::shared_ptr<const graph::Graph>> stages;
-  for (std::int64_t pipe = 0; pipe < grid.pipe; ++pipe) {
-    stages.push_back(ops::lower_train(config.model, train::step_config(config), pipe));
-  }
+  const simulate::Problem problem = train::planning_problem(run);
   const std::vector<plan::Plan> plans =
-      policy::compile(stages, *run.policy, train::policy_options(run), train::chosen_rewrites(run));
+      policy::compile(problem.classes, *run.policy, train::policy_options(run), problem.rewrites);
   const auto attention = [&](const plan::Plan& each) {
     const bool on_gpu = config.device == train::DeviceKind::cuda;
     return on_gpu ? execute::attention_scratch_bytes(each, config.attention_workspace) : 0;
@@ -212,21 +208,20 @@ int compare(const MemoryOptions& options) {
   if (options.most > 0 && found > static_cast<std::size_t>(options.most)) {
     rows.resize(static_cast<std::size_t>(options.most));
   }
-  if (options.json) {
-    say("{}\n", JsonObject().add("grids", to_json(rows)).add("grids_found", found).text());
-    return 0;
-  }
-  say("Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
+  StyledText text(
+      "Of one rank: memory by role, each at its own peak, and together as planned; bytes sent a step, by process "
       "group.\n\n");
-  say(stdout, table_text(table(rows), output_width()));
+  text.add(table_text(table(rows), output_width()));
   for (const GridRow& row : rows) {
-    if (!row.rewrites_for_memory.empty())
-      say("{}: rewrites chosen to fit the memory: {}\n", graph::to_string(row.grid), row.rewrites_for_memory);
+    if (row.rewrites_for_memory.empty()) continue;
+    text.add(fmt::format("{}: rewrites chosen to fit the memory: {}\n", graph::to_string(row.grid),
+                         row.rewrites_for_memory));
   }
   const auto marked = std::ranges::find_if(rows, [](const GridRow& row) { return !row.summation_note.empty(); });
-  if (marked != rows.end()) say("Of grids with z above 1: {}.\n", marked->summation_note);
-  if (rows.size() < found) say("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size());
-  return 0;
+  if (marked != rows.end()) text.add(fmt::format("Of grids with z above 1: {}.\n", marked->summation_note));
+  if (rows.size() < found)
+    text.add(fmt::format("… and {} more, which need more memory: --most 0 shows all\n", found - rows.size()));
+  return print_result(options.json, JsonObject().add("grids", to_json(rows)).add("grids_found", found), text);
 }
 
 }  // namespace
@@ -242,11 +237,7 @@ Command describe_memory() {
   command.examples = {{"weft memory --model gpt2-124m --ranks 8"},
                       {"weft memory --model llama-8b --global-batch 64 --grids x=2,y=2,z=4 z=16 x=8,data=2"},
                       {"weft memory run.toml --ranks 1024 --most 0 --json"}};
-  command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config);
-    return compare(*options);
-  };
+  command.run = [options, config] { return config.on_config(options->config, [&] { return compare(*options); }); };
   return command;
 }
 

@@ -90,8 +90,8 @@ Command describe_profile() {
   const auto options = std::make_shared<ProfileOptions>();
   command.add(output_option(options->output, "FILE", "the file to write, for --profile"));
   command.add(number_option("--profile-steps", &options->steps, "steps measured, one task at a time", 1, 10000));
-  command.add(number_option("--rounds", &options->rounds, "in which each collective runs alone and beside computations",
-                            1, 1000));
+  command.add(number_option("--rounds", &options->rounds,
+                            "rounds in which collectives run, alone and with computations", 1, 1000));
   command.add({.names = "--json", .target = &options->json, .help = "print the profile as JSON"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
   const ConfigOptions config(command);
@@ -104,10 +104,10 @@ Command describe_profile() {
                       {"tools/netlab --pin 1gbit 2 -- build/weft profile run.toml -o slow.json"},
                       {"weft compare run.toml --profile slow.json"}};
   command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config);
-    train::leave_out_library(options->config);
-    return profile(*options);
+    return config.on_config(options->config, [&] {
+      train::leave_out_library(options->config);
+      return profile(*options);
+    });
   };
   return command;
 }

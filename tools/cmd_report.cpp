@@ -15,16 +15,12 @@
 #include "base/units.h"
 #include "inspect/formats/graph_file.h"
 #include "inspect/report/report_page.h"
-#include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/certify/window_bounds.h"
 #include "study/comparison_folder.h"
 #include "study/run_page.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
-#include "tools/input/scaled_problem.h"
-#include "tools/studies/search_flags.h"
-#include "train/step/planning.h"
+#include "tools/input/step_input.h"
 
 namespace weft::tools {
 namespace {
@@ -40,58 +36,37 @@ struct ReportOptions {
   std::vector<train::Setting> overrides;  // of the configuration: its policy
 };
 
-/// `comparison` says what the step is; `config` is that of a pipeline, else nullptr.
-inspect::ReportPage page_of_step(const ReportOptions& options, simulate::Problem problem, study::Comparison comparison,
-                                 const policy::TrustedLibraries& libraries, const policy::NamedPolicy& own,
-                                 const train::RunConfig* config) {
-  std::vector<policy::NamedPolicy> policies = named_policies(options.policies, libraries);
-  if (policies.empty()) policies = {own};
-  scale_costs(problem, options.scales);
-  comparison.source = problem.options.cost_model->source();
-  std::vector<simulate::Problem> problems;
-  for (const policy::NamedPolicy& policy : policies) {
-    problems.push_back(problem);
-    try {
-      // The policy decides how many stages a rank of a pipeline has.
-      if (config != nullptr)
-        problems.back().classes = train::planning_problem(train::resolve_with(*config, policy.name)).classes;
-      comparison.reports.push_back(simulate::report_plan(problems.back(), policy));
-    } catch (const UserError& error) {  // more stages than layers
-      comparison.reports.push_back({.policy = policy, .refusal = error.what()});
-    }
+/// Of a configuration or a graph file.
+inspect::ReportPage page_of_step(const ReportOptions& options) {
+  StepSource source{.scales = options.scales};
+  if (inspect::is_graph_file(options.inputs.front())) {
+    source.open = OpenSettings{options.inputs.front(), options.open, options.overrides};
+  } else {
+    train::load_toml(source.config, options.inputs.front());
+    train::apply_command_line(source.config, options.overrides);
   }
-  simulate::prove_windows(problem, comparison.reports);
+  source.trust(options.policies);
+  if (!options.policies.empty()) train::leave_out_library(source.config);
+  StepReader reader(source);
+  study::Comparison comparison;
+  comparison.steps = reader.steps(options.policies.empty() ? std::vector<std::string>{""} : options.policies);
+  for (study::PolicyStep& step : comparison.steps) {
+    if (step.report.planned()) plan_step(step);
+  }
+  const auto planned = std::ranges::find_if(comparison.steps, [](const auto& step) { return step.report.planned(); });
+  if (planned == comparison.steps.end()) throw UserError(comparison.steps.front().report.refusal, "", "");
+  const std::string& machine = planned->problem.machine.name;
+  if (const OpenInput* open = reader.open()) {
+    comparison.title = open->title() + (open->has_machine ? " on " + machine : "");
+    comparison.summation_note = open->order_note;
+  } else {
+    const train::RunConfig& config = planned->run->config;
+    comparison.title = fmt::format("{} on {} ranks of {}", config.model.name, config.grid.ranks(), machine);
+  }
+  comparison.source = planned->problem.options.cost_model->source();
+  comparison.prove();
   comparison.tells_planning = false;  // which is another thing than what the configuration says
-  std::vector<const simulate::Problem*> by_report;
-  for (const simulate::Problem& each : problems) by_report.push_back(&each);
-  study::KeptComparison kept = study::keep_comparison(by_report, comparison, {});
-  if (kept.views.empty()) throw UserError(comparison.reports.front().refusal, "", "");
-  return study::comparison_page(std::move(kept));
-}
-
-inspect::ReportPage page_of_config(const ReportOptions& options) {
-  train::RunConfig config;
-  train::load_toml(config, options.inputs.front());
-  train::apply_command_line(config, options.overrides);
-  for (const std::string& policy : options.policies) config.libraries.trust(policy);
-  if (!options.policies.empty()) train::leave_out_library(config);
-  const train::ResolvedRun run = train::resolve(config, 0);
-  const simulate::Problem problem = train::planning_problem(run);
-  study::Comparison comparison;
-  comparison.title =
-      fmt::format("{} on {} ranks of {}", run.config.model.name, run.config.grid.ranks(), problem.machine.name);
-  return page_of_step(options, problem, std::move(comparison), run.config.libraries, run.policy,
-                      problem.classes.size() > 1 ? &config : nullptr);
-}
-
-inspect::ReportPage page_of_open_graph(const ReportOptions& options) {
-  OpenSettings settings{options.inputs.front(), options.open, options.overrides};
-  for (const std::string& policy : options.policies) settings.config.libraries.trust(policy);
-  const OpenInput input = open_input(settings);
-  study::Comparison comparison;
-  comparison.title = input.title() + (input.has_machine ? " on " + input.problem.machine.name : "");
-  comparison.summation_note = input.order_note;
-  return page_of_step(options, input.problem, std::move(comparison), settings.config.libraries, input.policy, nullptr);
+  return study::comparison_page(study::keep_comparison(comparison));
 }
 
 /// Runs beside each other.
@@ -125,7 +100,7 @@ inspect::ReportPage page_of(const ReportOptions& options) {
     throw UserError("--machine with folders", "a configuration or graph file, whose step is simulated",
                     "leave --machine out: the folders keep what was run or simulated");
   }
-  if (open) return page_of_open_graph(options);
+  if (open) return page_of_step(options);
   if (options.inputs.size() > 1) return page_of_runs(options);
   const bool folder = fs::is_directory(input);
   if (!options.policies.empty() && folder) {
@@ -140,7 +115,7 @@ inspect::ReportPage page_of(const ReportOptions& options) {
   if (compared) return study::comparison_page(study::read_comparison(input));
   if (folder && fs::exists(input / "config.toml")) return study::run_page(input, options.overrides);
   if (!folder && fs::exists(input) && input.extension() == ".toml") {
-    return page_of_config(options);
+    return page_of_step(options);
   }
   throw UserError(fmt::format("{} {}", input.string(), fs::exists(input) ? "is no such input" : "doesn't exist"),
                   "run folders, a folder of weft compare, a configuration .toml, or a graph file .graph.json",
@@ -159,18 +134,14 @@ int write_report(const ReportOptions& options) {
     for (const plan::RecordedRank& rank : view.recording.ranks)
       slices += rank.steps.size() * view.recording.tasks.size();
   }
-  if (options.json) {
-    say("{}\n", JsonObject()
-                    .add("file", options.output)
-                    .add("file_bytes", html.size())
-                    .add("inputs", options.inputs)
-                    .add("views", views)
-                    .add("tasks_drawn", slices)
-                    .text());
-    return 0;
-  }
-  say("{}: {} tasks drawn, {}\n", options.output, slices, human_bytes(html.size()));
-  return 0;
+  return print_result(options.json,
+                      JsonObject()
+                          .add("file", options.output)
+                          .add("file_bytes", html.size())
+                          .add("inputs", options.inputs)
+                          .add("views", views)
+                          .add("tasks_drawn", slices),
+                      fmt::format("{}: {} tasks drawn, {}\n", options.output, slices, human_bytes(html.size())));
 }
 
 }  // namespace

@@ -15,59 +15,61 @@
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
 #include "base/units.h"
+#include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/trace_file.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/plan/memory_report.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/certify/window_bounds.h"
-#include "runtime/simulate/report.h"
+#include "study/policy_step.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
-#include "tools/input/scaled_problem.h"
-#include "tools/input/trace_input.h"
-#include "tools/pipeline/pipeline_step.h"
-#include "train/config/resolved_run.h"
-#include "train/step/planning.h"
-#include "train/step/step_config.h"
+#include "tools/input/step_input.h"
 
 namespace weft::tools {
 namespace {
 
-struct SimulateOptions {
-  train::RunConfig config;           // not yet resolved
-  std::optional<OpenSettings> open;  // in place of a configuration
+struct SimulateOptions : StepSource {
   int steps = 1;
   double noise = 0, slow_rank = 1;
   std::string trace, svg;
-  std::vector<cost::CostScale> scales;
   bool json = false;
 };
 
 // A rank more is a row more of every picture.
 constexpr std::int64_t kTracedRanks = 8;
 
-std::string bounds_text(const simulate::Report& planned) {
-  std::string text = fmt::format(
-      "bounds        critical path {}, work {}, one machine {}{}{}{}; the step is {:.1f} % above the greatest\n",
-      format_time(planned.bounds.critical_path), format_time(planned.bounds.work),
-      format_time(planned.bounds.one_machine),
-      planned.bounds.contention > 0 ? ", contention " + format_time(planned.bounds.contention) : "",
-      planned.bounds.energy > 0 ? ", cores " + format_time(planned.bounds.energy) : "",
-      planned.bounds.windows > 0 ? ", windows " + format_time(planned.bounds.windows) : "", 100 * planned.gap());
+/// Of the ranks; a graph file has none.
+std::optional<graph::Grid> grid_of(const study::PolicyStep& step) {
+  return step.run ? std::optional(step.problem.grid) : std::nullopt;
+}
+
+std::string times_text(const simulate::Report& planned) {
+  const simulate::ClassReport& own = planned.most_exposed();
+  std::string text =
+      fmt::format("bounds        {}; the step is {:.1f} % above the greatest\n",
+                  study::bounds_text(planned.bounds, [](double ns) { return format_time(ns); }), 100 * planned.gap());
   text += fmt::format("computing     {}, {} of it because of communication beside it\n",
-                      format_time(static_cast<double>(planned.first().overlap.compute)),
+                      format_time(static_cast<double>(own.overlap.compute)),
                       format_time(planned.simulation.ranks.front().contention_ns));
   text += fmt::format("communicating {}, {} exposed; {:.1f} % overlapped\n",
-                      format_time(static_cast<double>(planned.first().overlap.communication)),
-                      format_time(static_cast<double>(planned.first().overlap.exposed)),
-                      100 * planned.first().overlap.overlap_fraction());
-  for (const simulate::ChannelTimes& channel : planned.first().channels) {
+                      format_time(static_cast<double>(own.overlap.communication)),
+                      format_time(static_cast<double>(own.overlap.exposed)), 100 * own.overlap.overlap_fraction());
+  for (const simulate::ChannelTimes& channel : own.channels) {
     text += fmt::format("  {:<11} {}, {} exposed\n", channel.stream, format_time(channel.busy_ns),
                         format_time(channel.exposed_ns));
   }
   return text;
+}
+
+/// Of a graph file.
+std::vector<std::string> notes_of(const study::PolicyStep& step, const OpenInput* open) {
+  std::vector<std::string> notes;
+  if (open == nullptr) return notes;
+  notes = open->graph.notes;
+  if (!step.note.empty()) notes.push_back(step.note + ".");
+  return notes;
 }
 
 std::string order_text(const simulate::Report& planned) {
@@ -81,275 +83,195 @@ std::string order_text(const simulate::Report& planned) {
   return text;
 }
 
-/// As wide as a terminal, if it is one.
-std::string rows_of(const plan::Recording& recording) {
-  constexpr std::size_t kColumns = 100, kLeast = 40;
-  const std::size_t columns = std::clamp(output_width().value_or(kColumns), kLeast, kColumns);
+/// The step as rows, as wide as a terminal, if it is one: of stages with a table of them.
+std::string rows_of(const study::PolicyStep& step) {
+  constexpr std::size_t kColumns = 100, kLeast = 40, kLeastOfStages = 60;
+  const std::optional<std::size_t> width = output_width();
+  const std::size_t columns = std::clamp(width.value_or(kColumns), kLeast, kColumns);
+  if (step.has_stages()) {
+    return "\n" + table_text(study::stages_table(step), width).plain() + "\n" +
+           inspect::pipeline_text(inspect::pipeline_chart(step.report),
+                                  static_cast<int>(std::max(columns, kLeastOfStages)));
+  }
+  const plan::Recording recording = study::recording_of(step.report, grid_of(step));
   return "\n" + inspect::timeline_text(recording, recording.ranks.front().steps.back(), static_cast<int>(columns));
 }
 
-double in_seconds(double ns) {
-  return ns * 1e-9;
-}
-
 void add_times(JsonObject& json, const simulate::Report& planned) {
-  const simulate::Bounds& bounds = planned.bounds;
-  json.add("bounds_seconds", JsonObject()
-                                 .add("critical_path", in_seconds(bounds.critical_path))
-                                 .add("work", in_seconds(bounds.work))
-                                 .add("one_machine", in_seconds(bounds.one_machine))
-                                 .add("energy", in_seconds(bounds.energy))
-                                 .add("contention", in_seconds(bounds.contention))
-                                 .add("windows", in_seconds(bounds.windows))
-                                 .add("best", in_seconds(bounds.best())))
+  const simulate::ClassReport& own = planned.most_exposed();
+  JsonObject bounds = study::bounds_json(planned.bounds, 1e-9);
+  json.add("bounds_seconds", bounds.add("best", study::in_seconds(planned.bounds.best())))
       .add("gap", planned.gap())
-      .add("compute_seconds", in_seconds(static_cast<double>(planned.first().overlap.compute)))
-      .add("compute_alone_seconds", in_seconds(planned.first().alone.compute_ns))
-      .add("contention_seconds", in_seconds(planned.simulation.ranks.front().contention_ns))
-      .add("communication_seconds", in_seconds(static_cast<double>(planned.first().overlap.communication)))
-      .add("communication_alone_seconds", in_seconds(planned.first().alone.communication_ns))
-      .add("exposed_seconds", in_seconds(static_cast<double>(planned.first().overlap.exposed)))
-      .add("overlap_fraction", planned.first().overlap.overlap_fraction());
+      .add("compute_seconds", study::in_seconds(static_cast<double>(own.overlap.compute)))
+      .add("compute_alone_seconds", study::in_seconds(own.alone.compute_ns))
+      .add("contention_seconds", study::in_seconds(planned.simulation.ranks.front().contention_ns))
+      .add("communication_seconds", study::in_seconds(static_cast<double>(own.overlap.communication)))
+      .add("communication_alone_seconds", study::in_seconds(own.alone.communication_ns))
+      .add("exposed_seconds", study::in_seconds(static_cast<double>(own.overlap.exposed)))
+      .add("overlap_fraction", own.overlap.overlap_fraction());
 }
 
 JsonObject channels_of(const simulate::Report& planned) {
   JsonObject channels;
-  for (const simulate::ChannelTimes& channel : planned.first().channels) {
+  for (const simulate::ChannelTimes& channel : planned.most_exposed().channels) {
     channels.add(channel.stream, JsonObject()
-                                     .add("busy_seconds", in_seconds(channel.busy_ns))
-                                     .add("exposed_seconds", in_seconds(channel.exposed_ns)));
+                                     .add("busy_seconds", study::in_seconds(channel.busy_ns))
+                                     .add("exposed_seconds", study::in_seconds(channel.exposed_ns)));
   }
   return channels;
 }
 
-/// What the command tells, once computed.
-struct Report {
-  const train::RunConfig& config;
-  const cost::Machine& machine;
-  simulate::Report planned;
-  bool profiled = false;  // costs were measured, not modelled by the machine
-  plan::MemoryReport memory{};
+/// Of the model's arithmetic (recompute isn't counted), by device.
+double flops_a_device(const study::PolicyStep& step) {
+  const train::RunConfig& config = step.run->config;
+  return config.model.train_flops_per_token(config.seq_len) *
+         static_cast<double>(config.global_batch * config.seq_len) / study::in_seconds(step.report.step_ns()) /
+         static_cast<double>(config.grid.ranks());
+}
 
-  double seconds() const { return planned.step_ns() * 1e-9; }
-  double tokens() const { return static_cast<double>(config.global_batch * config.seq_len); }
-  /// Of the model's arithmetic (recompute isn't counted), by device.
-  double flops_a_device() const {
-    return config.model.train_flops_per_token(config.seq_len) * tokens() / seconds() /
-           static_cast<double>(config.grid.ranks());
+double flops_share(const study::PolicyStep& step) {
+  return flops_a_device(step) / step.problem.machine.flops(step.run->config.dtype);
+}
+
+/// The first lines: what was simulated, and how long it takes.
+std::string head_of(const study::PolicyStep& step, const OpenInput* open) {
+  const simulate::Report& planned = step.report;
+  const std::string& machine = step.problem.machine.name;
+  const std::size_t tasks = planned.first().plan->sequence.size();
+  if (open != nullptr) {
+    const double recorded = open->recorded_ns();
+    return fmt::format(
+        "{}{}, policy {}: {} tasks\nstep          {}{}\n", open->title(), open->has_machine ? " on " + machine : "",
+        planned.policy.name, tasks, format_time(planned.step_ns()),
+        recorded > 0
+            ? fmt::format("; recorded {}, {:+.1f} %", format_time(recorded), 100 * (planned.step_ns() / recorded - 1))
+            : "");
   }
-  double flops_share() const { return flops_a_device() / machine.flops(config.dtype); }
-  bool fits() const { return static_cast<double>(memory.total()) <= machine.memory_bytes; }
-};
+  const train::RunConfig& config = step.run->config;
+  std::string text =
+      fmt::format("{} on {} ranks ({}) of {}, policy {}: {} tasks a rank", config.model.name, config.grid.ranks(),
+                  graph::to_string(config.grid), machine, planned.policy.name, tasks);
+  if (step.has_stages()) {
+    text += fmt::format(", {} micro-batches through {} stages", train::accumulation(config), config.pipeline.stages());
+  }
+  return text +
+         fmt::format("\nstep          {}, {} tokens/s\n", format_time(planned.step_ns()),
+                     human_count(step.tokens_per_second())) +
+         fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
+                     human_count(flops_a_device(step)), 100 * flops_share(step));
+}
 
-std::string text_of(const Report& report) {
-  const simulate::Report& planned = report.planned;
-  std::string text = fmt::format("{} on {} ranks ({}) of {}, policy {}: {} tasks a rank\n", report.config.model.name,
-                                 report.config.grid.ranks(), graph::to_string(report.config.grid), report.machine.name,
-                                 planned.policy.name, planned.first().plan->sequence.size());
-  text += fmt::format("step          {}, {} tokens/s\n", format_time(planned.step_ns()),
-                      human_count(report.tokens() / report.seconds()));
-  text += fmt::format("arithmetic    {} operations/s a device, {:.1f} % of what its products reach\n",
-                      human_count(report.flops_a_device()), 100 * report.flops_share());
-  text += bounds_text(planned);
-  text += fmt::format("memory        {} of {}{}\n", human_bytes(static_cast<std::uint64_t>(report.memory.total())),
-                      human_bytes(static_cast<std::uint64_t>(report.machine.memory_bytes)),
-                      report.fits() ? "" : ": DOESN'T FIT");
-  text += order_text(planned);
-  if (const std::string note = train::summation_note(report.config); !note.empty())
-    text += fmt::format("summation     {}\n", note);
-  const std::string unsure = report.profiled ? "" : cost::unsure_text(cost::unsure_numbers(report.machine));
+bool fits(const study::PolicyStep& step) {
+  return static_cast<double>(step.report.memory_bytes()) <= step.problem.machine.memory_bytes;
+}
+
+std::string text_of(const study::PolicyStep& step, const OpenInput* open) {
+  const simulate::Report& planned = step.report;
+  std::string text = head_of(step, open) + times_text(planned);
+  if (step.has_stages()) {
+    text += fmt::format("bubble        {:.1f} % of the ranks' time is without a computation\n",
+                        100 * simulate::bubble_share(planned.times()));
+  }
+  text += fmt::format("memory        {}", human_bytes(static_cast<std::uint64_t>(planned.memory_bytes())));
+  if (step.run) {
+    text += fmt::format(" of {}{}", human_bytes(static_cast<std::uint64_t>(step.problem.machine.memory_bytes)),
+                        fits(step) ? "" : ": DOESN'T FIT");
+  }
+  text += "\n" + order_text(planned);
+  if (step.run && !step.note.empty()) text += fmt::format("summation     {}\n", step.note);
+  for (const std::string& note : notes_of(step, open)) text += fmt::format("note          {}\n", note);
+  const bool by_machine = step.run && step.run->profile == nullptr;
+  const std::string unsure = by_machine ? cost::unsure_text(cost::unsure_numbers(step.problem.machine)) : "";
   if (!unsure.empty()) text += fmt::format("machine       {}\n", unsure);
-  return text + rows_of(recording_of(planned, report.config.grid));
+  return text + rows_of(step);
 }
 
-JsonObject json_of(const Report& report, const std::vector<std::string>& files) {
-  const simulate::Report& planned = report.planned;
+JsonObject json_of(const study::PolicyStep& step, const OpenInput* open, const std::vector<std::string>& files) {
+  const simulate::Report& planned = step.report;
   JsonObject json;
-  json.add("model", report.config.model.name)
-      .add("machine", report.machine.name)
-      .add("grid", graph::to_string(report.config.grid))
-      .add("ranks", report.config.grid.ranks())
+  if (open != nullptr) {
+    const double recorded = open->recorded_ns();
+    json.add("graph", open->graph.name)
+        .add("class", step.has_stages() ? "" : open->graph.classes[open->class_index].name)
+        .add("world", open->graph.world)
+        .add("recorded_seconds", recorded > 0 ? JsonValue(study::in_seconds(recorded)) : nullptr)
+        .add("notes", notes_of(step, open));
+  }
+  if (step.run) {
+    const train::RunConfig& config = step.run->config;
+    json.add("model", config.model.name).add("grid", graph::to_string(config.grid));
+    if (!step.has_stages()) json.add("ranks", config.grid.ranks());  // of stages, `ranks` lists their times
+    json.add("tokens_per_second", step.tokens_per_second())
+        .add("flops_per_device", flops_a_device(step))
+        .add("flops_share", flops_share(step))
+        .add("fits", fits(step))
+        .add("messages", planned.first().messages)
+        .add("rewrites_for_memory", planned.rewrites_for_memory())
+        .add("summation_note", step.note)
+        .add("unsure_numbers", cost::unsure_numbers(step.problem.machine));
+  }
+  json.add("machine", step.problem.machine.name)
       .add("policy", planned.policy.name)
       .add("tasks", planned.first().plan->sequence.size())
       .add("events", planned.simulation.events)
-      .add("step_seconds", report.seconds())
-      .add("tokens_per_second", report.tokens() / report.seconds())
-      .add("flops_per_device", report.flops_a_device())
-      .add("flops_share", report.flops_share());
+      .add("step_seconds", study::in_seconds(planned.step_ns()))
+      .add("memory_bytes", planned.memory_bytes())
+      .add("order_for_memory", planned.order_for_memory());
   add_times(json, planned);
-  return json.add("memory_bytes", report.memory.total())
-      .add("fits", report.fits())
-      .add("order_for_memory", planned.order_for_memory())
-      .add("messages", planned.first().messages)
-      .add("rewrites_for_memory", planned.rewrites_for_memory())
-      .add("summation_note", train::summation_note(report.config))
-      .add("unsure_numbers", cost::unsure_numbers(report.machine))
-      .add("channels", channels_of(planned))
-      .add("files", files);
+  if (step.has_stages()) study::add_stages(json, step);
+  return json.add("channels", channels_of(planned)).add("files", files);
 }
 
-void write_pictures(const SimulateOptions& options, const simulate::Report& planned,
-                    const std::optional<graph::Grid>& grid) {
-  if (!options.trace.empty()) {
-    std::vector<plan::RankTrace> ranks;
-    for (const simulate::SimulatedRank& rank : planned.simulation.ranks) ranks.push_back({rank.rank, rank.steps});
-    const int all = planned.simulation.ranks.size() == 1 || !grid ? 1 : static_cast<int>(grid->ranks());
-    inspect::write_chrome_file(options.trace, plan::record(*planned.first().plan, ranks, all, grid), {},
-                               Named::by_person);
-  }
-  if (!options.svg.empty()) {
-    const plan::Recording recording = recording_of(planned, grid);
-    const inspect::TimelinePart part{"Simulated step, policy " + planned.policy.name, &recording,
-                                     planned.bounds.best()};
-    write_durable(options.svg, inspect::timeline_picture({&part, 1}).svg(), Named::by_person);
-  }
-}
-
-std::vector<std::string> files_of(const SimulateOptions& options) {
-  std::vector<std::string> files;
-  for (const std::string& file : {options.trace, options.svg}) {
-    if (!file.empty()) files.push_back(file);
-  }
-  return files;
-}
-
-std::string text_of(const OpenInput& input, const simulate::Report& planned, std::int64_t memory) {
-  const double recorded = input.graph.classes[input.class_index].recorded_ns;
-  std::string text = fmt::format("{}{}, policy {}: {} tasks\n", input.title(),
-                                 input.has_machine ? " on " + input.problem.machine.name : "", planned.policy.name,
-                                 planned.first().plan->sequence.size());
-  text += fmt::format("step          {}", format_time(planned.step_ns()));
-  if (recorded > 0) {
-    text += fmt::format("; recorded {}, {:+.1f} %", format_time(recorded), 100 * (planned.step_ns() / recorded - 1));
-  }
-  text += "\n" + bounds_text(planned);
-  text += fmt::format("memory        {}\n", human_bytes(static_cast<std::uint64_t>(memory)));
-  text += order_text(planned);
-  for (const std::string& note : input.graph.notes) text += fmt::format("note          {}\n", note);
-  return text + rows_of(recording_of(planned, std::nullopt));
-}
-
-JsonObject json_of(const OpenInput& input, const simulate::Report& planned, std::int64_t memory,
-                   const std::vector<std::string>& files) {
-  const graph::OpenClass& one = input.graph.classes[input.class_index];
-  JsonObject json;
-  json.add("graph", input.graph.name)
-      .add("class", one.name)
-      .add("machine", input.problem.machine.name)
-      .add("world", input.graph.world)
-      .add("policy", planned.policy.name)
-      .add("tasks", planned.first().plan->sequence.size())
-      .add("events", planned.simulation.events)
-      .add("step_seconds", in_seconds(planned.step_ns()))
-      .add("recorded_seconds", one.recorded_ns > 0 ? JsonValue(in_seconds(one.recorded_ns)) : nullptr);
-  add_times(json, planned);
-  return json.add("memory_bytes", memory)
-      .add("order_for_memory", planned.order_for_memory())
-      .add("notes", input.graph.notes)
-      .add("channels", channels_of(planned))
-      .add("files", files);
-}
-
-int run_open(const SimulateOptions& options) {
-  if (options.noise > 0) refuse_for_open_graph("--noise", "the step of one rank, without the others");
-  if (options.slow_rank != 1) refuse_for_open_graph("--slow-rank", "the step of one rank, without the others");
-  OpenInput input = open_input(*options.open);
-  input.problem.simulation.steps = options.steps;
-  scale_costs(input.problem, options.scales);
-  simulate::Report planned = simulate::report_plan(input.problem, input.policy);
-  if (!planned.planned()) throw UserError(planned.refusal, "", "");
-  simulate::prove_windows(input.problem, {&planned, 1});
-  const std::int64_t memory = planned.memory_bytes();
-  if (!input.order_note.empty()) input.graph.notes.push_back(input.order_note + ".");
-  write_pictures(options, planned, std::nullopt);
-  if (options.json) {
-    say("{}\n", json_of(input, planned, memory, files_of(options)).text());
-  } else {
-    say("{}", text_of(input, planned, memory));
-  }
-  return 0;
-}
-
-/// The traces of a pipeline's stages, named as in a run's folder: step.json, step.stage1.json, …
-std::vector<std::string> trace_files(const std::string& file, std::int64_t stages) {
+/// The traces of all classes, named as in a run's folder: step.json, step.stage1.json, …
+std::vector<std::string> trace_files(const std::string& file, std::size_t classes) {
   const std::filesystem::path path = file;
   const std::string name = path.filename().string();
   const std::size_t ending = std::min(name.size(), name.ends_with(".json.gz") ? name.size() - 8 : name.rfind('.'));
   std::vector<std::string> files = {file};
-  for (std::int64_t stage = 1; stage < stages; ++stage) {
-    files.push_back(path.parent_path() /
-                    fmt::format("{}.stage{}{}", name.substr(0, ending), stage, name.substr(ending)));
+  for (std::size_t k = 1; k < classes; ++k) {
+    files.push_back(path.parent_path() / fmt::format("{}.stage{}{}", name.substr(0, ending), k, name.substr(ending)));
   }
   return files;
 }
 
-void write_traces(const std::vector<std::string>& files, const PipelineStep& step) {
-  const graph::Grid& grid = step.problem.grid;
+void write_traces(const std::vector<std::string>& files, const study::PolicyStep& step) {
   for (std::size_t k = 0; k < files.size(); ++k) {
-    const auto rank = graph::rank_of(grid, {.pipe = static_cast<std::int64_t>(k)});
-    const plan::RankTrace trace{static_cast<int>(rank), step.report.rank(k).steps};
-    const plan::Recording recording =
-        plan::record(*step.report.classes[k].plan, {&trace, 1}, static_cast<int>(grid.ranks()), grid);
+    plan::Recording recording = study::recording_of(step.report, grid_of(step), k);
+    if (step.report.simulation.ranks.size() == 1) recording.world = 1;  // a rank that stands for all
     inspect::write_chrome_file(files[k], recording, {}, Named::by_person);
   }
 }
 
-int run_pipeline(const SimulateOptions& options) {
-  std::vector<std::string> traces;
-  if (!options.trace.empty()) {
-    if (written_at_once(options.trace)) {
-      throw UserError(fmt::format("-o {} with a grid of pipeline stages", options.trace),
-                      "a file's name, beside which each stage gets a trace of its own", "-o step.json");
-    }
-    traces = trace_files(options.trace, options.config.grid.pipe);
-    for (const std::string& file : traces) expect_writable(file);
-  }
-  PipelineQuestion question{.scales = options.scales};
-  question.simulation.steps = options.steps;
-  question.simulation.noise = options.noise;
-  question.simulation.slow_rank = options.slow_rank;
-  const PipelineStep step = simulate_pipeline(options.config, "", question);
-  if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
-  if (!options.svg.empty()) write_durable(options.svg, picture_of({step}).svg(), Named::by_person);
-  write_traces(traces, step);
-  if (options.json) {
-    if (!options.svg.empty()) traces.push_back(options.svg);
-    say("{}\n", pipeline_json(step).add("files", traces).text());
-  } else {
-    say("{}", pipeline_text(step, output_width()));
-  }
-  return 0;
-}
-
 int run(const SimulateOptions& options) {
+  std::vector<std::string> files;
   for (const std::string& file : {options.trace, options.svg}) {
     if (!file.empty()) expect_writable(file);
   }
-  if (options.open) return run_open(options);
-  if (is_pipeline(options.config)) return run_pipeline(options);
-  const train::ResolvedRun run = train::resolve(options.config, 0);
-  const train::RunConfig& config = run.config;
-  simulate::Problem problem = train::planning_problem(run);
-  scale_costs(problem, options.scales);
-  problem.simulation.steps = options.steps;
-  problem.simulation.noise = options.noise;
-  problem.simulation.slow_rank = options.slow_rank;
-  problem.simulation.seed = config.seed;
-  problem.simulation.traced_ranks = kTracedRanks;
-  Report report{.config = config,
-                .machine = problem.machine,
-                .planned = simulate::report_plan(problem, run.policy),
-                .profiled = run.profile != nullptr};
-  if (!report.planned.planned()) throw UserError(report.planned.refusal, "", "");
-  simulate::prove_windows(problem, {&report.planned, 1});
-  report.memory = report.planned.first().memory;
-  write_pictures(options, report.planned, config.grid);
-  if (options.json) {
-    say("{}\n", json_of(report, files_of(options)).text());
-  } else {
-    say("{}", text_of(report));
+  StepReader reader(options);
+  study::PolicyStep step = reader.step();
+  if (!options.trace.empty()) {
+    files = trace_files(options.trace, step.problem.classes.size());
+    if (files.size() > 1 && written_at_once(options.trace)) {
+      throw UserError(fmt::format("-o {} with a grid of pipeline stages", options.trace),
+                      "a file's name, beside which each stage gets a trace of its own", "-o step.json");
+    }
+    for (const std::string& file : files) expect_writable(file);
   }
-  return 0;
+  simulate::SimulationOptions& simulation = step.problem.simulation;
+  simulation.steps = options.steps;
+  simulation.noise = options.noise;
+  simulation.slow_rank = options.slow_rank;
+  simulation.seed = step.run ? step.run->config.seed : step.problem.options.seed;
+  if (step.run) simulation.traced_ranks = kTracedRanks;
+  plan_step(step);
+  if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
+  simulate::prove_windows(step.problem, {&step.report, 1});
+  write_traces(files, step);
+  if (!options.svg.empty()) {
+    write_durable(options.svg, study::picture_of({&step, 1}).svg(), Named::by_person);
+    files.push_back(options.svg);
+  }
+  return print_result(options.json, json_of(step, reader.open(), files), text_of(step, reader.open()));
 }
 
 }  // namespace
@@ -374,14 +296,7 @@ Command describe_simulate() {
                       {"weft simulate --model gpt2-124m --grid pipe=4 --global-batch 32 --policy zb-h1 --svg step.svg",
                        "a pipeline: each rank's bubbles, as papers draw them"},
                       {"weft simulate run.toml --machine my-cluster.toml --slow-rank 1.3 --json"}};
-  command.run = [options, config] {
-    options->open = config.open_graph();
-    if (!options->open) {
-      options->config = config.load();
-      if (config.dump()) return print_config(options->config);
-    }
-    return run(*options);
-  };
+  command.run = [options, config] { return config.on_step(*options, [&] { return run(*options); }); };
   return command;
 }
 

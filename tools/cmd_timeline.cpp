@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,24 +14,27 @@
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
+#include "base/units.h"
 #include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
+#include "inspect/formats/graph_file.h"
+#include "inspect/formats/recorded_file.h"
+#include "inspect/formats/trace_file.h"
 #include "inspect/report/trace_summary.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/simulate/certify/window_bounds.h"
+#include "runtime/simulate/open_problem.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
-#include "tools/input/trace_input.h"
-#include "tools/pipeline/pipeline_step.h"
+#include "tools/input/step_input.h"
 
 namespace weft::tools {
 namespace {
 
-struct TimelineOptions {
-  std::string trace;                 // a file or a folder; "": the configuration is simulated
-  train::RunConfig config;           // not yet resolved
-  std::optional<OpenSettings> open;  // in place of a configuration
+struct TimelineOptions : StepSource {
+  std::string trace;  // a file or a folder; "": the configuration is simulated
   std::vector<std::string> compare;
   std::vector<int> ranks;
   std::string output;
@@ -40,6 +44,34 @@ struct TimelineOptions {
 
 // A rank more is a row more of every picture.
 constexpr int kMostDrawnRanks = 8;
+
+/// Steps to draw: those of a trace, or one that was simulated.
+struct TimelineInput {
+  std::string title;
+  plan::Recording recording = {};              // empty: of several stages, which are drawn together
+  double bound_ns = 0;                         // of a simulated step; 0: not known
+  std::optional<study::PolicyStep> step = {};  // that was simulated
+
+  bool has_stages() const { return step && step->has_stages(); }
+};
+
+/// Is it a trace file (FILE.json, FILE.json.gz) or a folder, rather than a configuration or a policy?
+bool names_a_trace(const std::string& name) {
+  std::error_code error;
+  if (inspect::is_graph_file(name)) return false;
+  return name.ends_with(".json") || name.ends_with(".json.gz") || std::filesystem::is_directory(name, error);
+}
+
+/// Of a file that weft wrote, or a run folder's trace.json.
+TimelineInput read_trace(const std::string& name) {
+  TimelineInput input{.title = {}, .recording = inspect::read_recording(inspect::find_trace(name))};
+  const std::vector<plan::RecordedRank>& ranks = input.recording.ranks;
+  if (ranks.empty() || ranks.front().steps.empty()) {
+    throw UserError(name + " holds no step", "a trace of at least one", "--trace-steps 1 or more when it is made");
+  }
+  input.title = fmt::format("{}: step {}, policy {}", name, ranks.front().steps.back().step, input.recording.policy);
+  return input;
+}
 
 /// The ranks that were asked for, else the first ones.
 void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
@@ -54,56 +86,57 @@ void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
     if (std::any_of(kept.begin(), kept.end(), [&](const plan::RecordedRank& one) { return one.rank == rank; }))
       continue;
     throw UserError(fmt::format("--rank {}: there is no trace of that rank", rank),
-                    "a rank that was traced: " + join(known) + " (where all behave alike, rank 0 stands for them)",
+                    "a rank that was traced: " + join(known) + " (where all are identical, rank 0 stands for them)",
                     "--rank " + (known.empty() ? "0" : known.front()));
   }
   recording.ranks = std::move(kept);
 }
 
-/// The words that name a trace or a policy to simulate, in the order of the command line.
-std::vector<TraceInput> compared(const TimelineOptions& options, int most) {
-  std::vector<std::optional<policy::NamedPolicy>> policies;  // null: a trace
-  for (const std::string& name : options.compare) {
-    policies.push_back(names_a_trace(name) ? std::nullopt
-                                           : std::optional(policy::named_policy(name, options.config.libraries)));
-  }
-  std::optional<train::ResolvedRun> run;  // made if a policy is simulated
-  std::optional<OpenInput> open;
-  std::vector<TraceInput> inputs;
-  for (std::size_t i = 0; i < policies.size(); ++i) {
-    if (policies[i] && options.open) {
-      if (!open) open = open_input(*options.open);
-      inputs.push_back(simulate_step(open->problem, *policies[i], most, std::nullopt));
-      inputs.back().summation_note = open->order_note;
-      continue;
-    }
-    if (policies[i] && !run) {
-      train::RunConfig config = options.config;
-      train::leave_out_library(config);
-      run = train::resolve(std::move(config), 0);
-    }
-    inputs.push_back(policies[i] ? simulate_step(*run, *policies[i], most) : read_trace(options.compare[i]));
-  }
-  return inputs;
+/// With the traces of the first `ranks` ranks where ranks differ.
+TimelineInput simulate_step(StepReader& reader, const std::string& policy, int ranks) {
+  study::PolicyStep step = reader.step(policy);
+  step.problem.simulation.traced_ranks = ranks;
+  plan_step(step);
+  const simulate::Report& report = step.report;
+  if (!report.planned()) throw UserError(report.refusal, "", "");
+  if (step.has_stages()) simulate::prove_windows(step.problem, {&step.report, 1});
+  const std::string& machine = step.problem.machine.name;
+  TimelineInput input{
+      .title = fmt::format("policy {}: step {}{}, simulated", report.policy.name, format_time(report.step_ns()),
+                           machine == simulate::kNoMachine ? "" : " on " + machine),
+      .bound_ns = report.bounds.best()};
+  if (!step.has_stages())
+    input.recording = study::recording_of(report, step.run ? std::optional(step.problem.grid) : std::nullopt);
+  input.step = std::move(step);
+  return input;
 }
 
-std::vector<TraceInput> inputs_of(const TimelineOptions& options) {
+/// What the words name, in their order; without words, the trace or the configuration's own policy.
+std::vector<TimelineInput> inputs_of(const TimelineOptions& options) {
   const int most =
       options.ranks.empty() ? kMostDrawnRanks : *std::max_element(options.ranks.begin(), options.ranks.end()) + 1;
-  std::vector<TraceInput> inputs;
-  if (!options.compare.empty()) {
-    inputs = compared(options, most);
-  } else if (!options.trace.empty()) {
-    inputs.push_back(read_trace(options.trace));
-  } else if (options.open) {
-    const OpenInput open = open_input(*options.open);
-    inputs.push_back(simulate_step(open.problem, open.policy, most, std::nullopt));
-    inputs.back().summation_note = open.order_note;
-  } else {
-    const train::ResolvedRun run = train::resolve(options.config, 0);
-    inputs.push_back(simulate_step(run, run.policy, most));
+  std::vector<std::string> names = options.compare;
+  if (names.empty()) names.push_back(options.trace);
+  std::optional<StepReader> reader;  // made if a policy is simulated
+  std::vector<TimelineInput> inputs;
+  for (const std::string& name : names) {
+    if (names_a_trace(name)) {
+      inputs.push_back(read_trace(name));
+    } else {
+      if (!reader) reader.emplace(options);
+      inputs.push_back(simulate_step(*reader, name, most));
+    }
+    TimelineInput& input = inputs.back();
+    if (input.has_stages() != inputs.front().has_stages()) {
+      throw UserError(fmt::format("--compare {} with a grid of pipeline stages", name), "policies",
+                      "weft timeline TRACE draws the ranks of one stage");
+    }
+    if (input.has_stages() && !options.ranks.empty()) {
+      throw UserError("--rank with a grid of pipeline stages", "all stages, each by one of its ranks",
+                      "leave --rank out");
+    }
+    if (!input.has_stages()) narrow(input.recording, options.ranks);
   }
-  for (TraceInput& input : inputs) narrow(input.recording, options.ranks);
   return inputs;
 }
 
@@ -114,9 +147,15 @@ int text_columns(int asked) {
   return width ? std::min(asked, std::max(kLeast, static_cast<int>(*width))) : asked;
 }
 
-void print_text(const std::vector<TraceInput>& inputs, int columns) {
-  for (const TraceInput& input : inputs) {
-    say("{}\n", input.title);
+void print_text(const std::vector<TimelineInput>& inputs, int columns) {
+  for (const TimelineInput& input : inputs) {
+    if (input.has_stages()) {
+      const simulate::Report& report = input.step->report;
+      say("{}, bubble {:.1f} %\n{}", input.title, 100 * simulate::bubble_share(report.times()),
+          inspect::pipeline_text(inspect::pipeline_chart(report), columns));
+    } else {
+      say("{}\n", input.title);
+    }
     for (const plan::RecordedRank& rank : input.recording.ranks) {
       if (input.recording.ranks.size() > 1) say("rank {}\n", rank.rank);
       if (!rank.steps.empty()) say("{}", inspect::timeline_text(input.recording, rank.steps.back(), columns));
@@ -124,7 +163,7 @@ void print_text(const std::vector<TraceInput>& inputs, int columns) {
     if (input.bound_ns > 0) {
       say("lower bound {:.2f} ms: no policy is faster on this graph\n", input.bound_ns * 1e-6);
     }
-    if (!input.summation_note.empty()) say("note: {}\n", input.summation_note);
+    if (input.step && !input.step->note.empty()) say("note: {}\n", input.step->note);
   }
 }
 
@@ -134,32 +173,44 @@ JsonValue brief(double number) {
 }
 
 /// The sums of each rank's last step.
-std::string json_of(const std::vector<TraceInput>& inputs, const std::string& file) {
+std::vector<JsonObject> ranks_json(const plan::Recording& recording) {
+  std::vector<JsonObject> ranks;
+  for (const plan::RecordedRank& rank : recording.ranks) {
+    if (rank.steps.empty()) continue;
+    const inspect::StepSummary of = inspect::summarize_step(recording, rank, rank.steps.back(), 0);
+    JsonObject busy;
+    for (std::size_t i = 0; i < of.stream_busy.size(); ++i)
+      busy.add(recording.streams[i].name, brief(of.stream_busy[i]));
+    ranks.push_back(JsonObject()
+                        .add("rank", of.rank)
+                        .add("step", of.number)
+                        .add("step_ns", of.overlap.step)
+                        .add("compute_ns", of.overlap.compute)
+                        .add("communication_ns", of.overlap.communication)
+                        .add("exposed_ns", of.overlap.exposed)
+                        .add("idle_ns", of.idle)
+                        .add("overlap_fraction", brief(of.overlap.overlap_fraction()))
+                        .add("stream_busy_fraction", busy));
+  }
+  return ranks;
+}
+
+std::string json_of(const std::vector<TimelineInput>& inputs, const std::string& file) {
   std::vector<JsonObject> parts;
-  for (const TraceInput& input : inputs) {
-    std::vector<JsonObject> ranks;
-    for (const plan::RecordedRank& rank : input.recording.ranks) {
-      if (rank.steps.empty()) continue;
-      const inspect::StepSummary of = inspect::summarize_step(input.recording, rank, rank.steps.back(), 0);
-      JsonObject busy;
-      for (std::size_t i = 0; i < of.stream_busy.size(); ++i) {
-        busy.add(input.recording.streams[i].name, brief(of.stream_busy[i]));
-      }
-      ranks.push_back(JsonObject()
-                          .add("rank", of.rank)
-                          .add("step", of.number)
-                          .add("step_ns", of.overlap.step)
-                          .add("compute_ns", of.overlap.compute)
-                          .add("communication_ns", of.overlap.communication)
-                          .add("exposed_ns", of.overlap.exposed)
-                          .add("idle_ns", of.idle)
-                          .add("overlap_fraction", brief(of.overlap.overlap_fraction()))
-                          .add("stream_busy_fraction", busy));
-    }
+  for (const TimelineInput& input : inputs) {
     JsonObject part;
-    part.add("title", input.title).add("policy", input.recording.policy).add("tasks", input.recording.tasks.size());
+    part.add("title", input.title);
     if (input.bound_ns > 0) part.add("bound_ns", brief(input.bound_ns));
-    parts.push_back(part.add("ranks", ranks).add("summation_note", input.summation_note));
+    if (input.has_stages()) {
+      const simulate::Report& report = input.step->report;
+      part.add("policy", report.policy.name).add("gap", report.gap()).add("memory_bytes", report.memory_bytes());
+      study::add_step(part, *input.step);
+    } else {
+      part.add("policy", input.recording.policy)
+          .add("tasks", input.recording.tasks.size())
+          .add("ranks", ranks_json(input.recording));
+    }
+    parts.push_back(part.add("summation_note", input.step ? input.step->note : ""));
   }
   JsonObject json;
   if (!file.empty()) json.add("file", file);
@@ -167,42 +218,14 @@ std::string json_of(const std::vector<TraceInput>& inputs, const std::string& fi
 }
 
 /// Pipelines are drawn as papers do: a row a stage, a box a micro-batch.
-int draw_pipelines(const TimelineOptions& options) {
-  if (!options.ranks.empty()) {
-    throw UserError("--rank with a grid of pipeline stages", "all stages, each by one of its ranks",
-                    "leave --rank out");
+inspect::Picture picture_of(const std::vector<TimelineInput>& inputs) {
+  std::vector<inspect::PipelineChart> charts;
+  std::vector<inspect::TimelinePart> parts;
+  for (const TimelineInput& input : inputs) {
+    if (input.has_stages()) charts.push_back(inspect::pipeline_chart(input.step->report));
+    parts.push_back({input.title, &input.recording, input.bound_ns});
   }
-  std::vector<PipelineStep> steps;
-  for (const std::string& name : options.compare.empty() ? std::vector<std::string>{""} : options.compare) {
-    if (names_a_trace(name)) {
-      throw UserError(fmt::format("--compare {} with a grid of pipeline stages", name), "policies",
-                      "weft timeline TRACE draws the ranks of one stage");
-    }
-    steps.push_back(simulate_pipeline(options.config, name, {}));
-    if (!steps.back().report.planned()) throw UserError(steps.back().report.refusal, "", "");
-  }
-  std::vector<JsonObject> parts;
-  for (const PipelineStep& step : steps) {
-    parts.push_back(pipeline_json(step));
-    if (!options.json && (options.text || options.output.empty())) {
-      say("{}: step {:.2f} ms, bubble {:.1f} %\n{}", step.report.policy.name, step.report.step_ns() * 1e-6,
-          100 * simulate::bubble_share(step.report.times()),
-          inspect::pipeline_text(inspect::pipeline_chart(step.report), text_columns(options.columns)));
-    }
-  }
-  if (!options.output.empty()) {
-    const inspect::Picture picture = picture_of(steps);
-    const bool png = options.output.ends_with(".png");
-    write_durable(options.output, png ? inspect::render_png(picture) : picture.svg(), Named::by_person);
-  }
-  JsonObject json;
-  if (!options.output.empty()) json.add("file", options.output);
-  if (options.json) {
-    say("{}\n", json.add("parts", parts).text());
-  } else if (!options.output.empty() && !options.text) {
-    say("{}\n", options.output);
-  }
-  return 0;
+  return charts.empty() ? inspect::timeline_picture(parts) : inspect::pipeline_picture(charts);
 }
 
 int run(const TimelineOptions& options) {
@@ -217,16 +240,18 @@ int run(const TimelineOptions& options) {
     }
     expect_writable(options.output);
   }
-  if (options.trace.empty() && !options.open && is_pipeline(options.config)) return draw_pipelines(options);
-  const std::vector<TraceInput> inputs = inputs_of(options);
-  if (!options.json && (options.text || options.output.empty())) print_text(inputs, text_columns(options.columns));
-  if (options.json && options.output.empty()) say("{}\n", json_of(inputs, ""));
-  if (options.output.empty()) return 0;
-  std::vector<inspect::TimelinePart> parts;
-  for (const TraceInput& input : inputs) parts.push_back({input.title, &input.recording, input.bound_ns});
-  const inspect::Picture picture = inspect::timeline_picture(parts);
-  write_durable(options.output, png ? inspect::render_png(picture) : picture.svg(), Named::by_person);
-  if (!options.text) say("{}\n", options.json ? json_of(inputs, options.output) : options.output);
+  const std::vector<TimelineInput> inputs = inputs_of(options);
+  const bool draws = !options.output.empty();
+  if (!options.json && (options.text || !draws)) print_text(inputs, text_columns(options.columns));
+  if (draws) {
+    const inspect::Picture picture = picture_of(inputs);
+    write_durable(options.output, png ? inspect::render_png(picture) : picture.svg(), Named::by_person);
+  }
+  if (options.json) {
+    say("{}\n", json_of(inputs, options.output));
+  } else if (draws && !options.text) {
+    say("{}\n", options.output);
+  }
   return 0;
 }
 
@@ -263,15 +288,14 @@ Command describe_timeline() {
       {"weft timeline --model gpt2-124m --grid y=2,z=2 --machine dgx-h100 --text"},
       {"weft timeline --model gpt2-124m --ranks 4 --compare serial program critical-path -o policies.png"}};
   command.run = [options, config] {
-    if (names_a_trace(config.file())) {
-      options->trace = config.file();
-    } else if (options->open = config.open_graph(); !options->open) {
-      options->config = config.load();
-      if (config.dump()) return print_config(options->config);
-    }
-    for (const std::string& name : options->compare) options->config.libraries.trust(name);
-    if (options->open) options->open->config.libraries = options->config.libraries;
-    return run(*options);
+    const auto draw = [&] {
+      options->trust(options->compare);
+      if (!options->compare.empty()) train::leave_out_library(options->config);
+      return run(*options);
+    };
+    if (!names_a_trace(config.file())) return config.on_step(*options, draw);
+    options->trace = config.file();
+    return draw();
   };
   return command;
 }

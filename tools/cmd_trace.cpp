@@ -11,9 +11,8 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "base/printable.h"
-#include "base/styled_text.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
 #include "inspect/formats/pytorch_trace.h"
@@ -25,7 +24,6 @@
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
-#include "tools/trace_import.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -54,16 +52,14 @@ plan::Recording load(const std::string& trace_or_run) {
 int summarize(const TraceOptions& options) {
   const plan::Recording recording = load(options.trace);
   const inspect::TraceSummary summary = inspect::summarize_trace(recording, options.all_steps, limit(options.most));
-  say(stdout, options.json ? StyledText(inspect::summary_json(recording, summary).text() + "\n")
-                           : inspect::styled_summary(recording, summary, output_width()));
-  return 0;
+  return print_result(options.json, inspect::summary_json(recording, summary),
+                      inspect::styled_summary(recording, summary, output_width()));
 }
 
 int compare(const TraceOptions& options) {
   const inspect::TraceDifference difference = inspect::compare_recordings(load(options.trace), load(options.other));
-  say(stdout, options.json ? StyledText(inspect::difference_json(difference).text() + "\n")
-                           : inspect::styled_difference(difference, limit(options.most), output_width()));
-  return 0;
+  return print_result(options.json, inspect::difference_json(difference),
+                      inspect::styled_difference(difference, limit(options.most), output_width()));
 }
 
 /// What a run folder's configuration compiles to today, against what ran: "" if nothing is known of it.
@@ -171,18 +167,14 @@ int export_trace(const TraceOptions& options) {
   } else {
     inspect::write_chrome_file(options.output, recording, {}, Named::by_person);
   }
-  if (options.json) {
-    say("{}\n", JsonObject()
-                    .add("format", options.format)
-                    .add("files", files)
-                    .add("policy", recording.policy)
-                    .add("ranks", recording.ranks.size())
-                    .add("tasks", recording.tasks.size())
-                    .text());
-    return 0;
-  }
-  for (const std::string& file : files) say("{}\n", file);
-  return 0;
+  return print_result(options.json,
+                      JsonObject()
+                          .add("format", options.format)
+                          .add("files", files)
+                          .add("policy", recording.policy)
+                          .add("ranks", recording.ranks.size())
+                          .add("tasks", recording.tasks.size()),
+                      join(files, "\n") + "\n");
 }
 
 CommandOption trace_argument(TraceOptions& options) {

@@ -17,6 +17,7 @@
 #include "base/text/text_table.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
+#include "study/columns.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
@@ -41,86 +42,78 @@ struct TunedProduct {
 
 std::vector<TunedProduct> measure(const train::ResolvedRun& run, const TuneOptions& options) {
   const std::vector<train::RunProduct> of_run = train::products_of_run(run);
-  train::RunGemmTrials trials(run.config, options.rounds);
+  const train::TryGemm trial = train::gemm_trials(run.config, options.rounds);
   std::vector<TunedProduct> products;
   StatusLine line(!options.quiet && !options.json);
   for (const train::RunProduct& product : of_run) {
     line.show({execute::to_string(product.problem), std::ssize(products), std::ssize(of_run)});
-    products.push_back({trials.run(product.problem), product});
+    products.push_back({trial(product.problem), product});
     line.print(fmt::format("[{}/{}] {}", products.size(), of_run.size(), execute::to_string(products.back().trial)));
   }
   return products;
 }
 
-// Of all products of a training step, or of an evaluation, together.
-double milliseconds(const std::vector<TunedProduct>& products, double execute::GemmTrial::*seconds,
-                    std::int64_t train::RunProduct::*tasks) {
-  double sum = 0;
-  for (const auto& [trial, of_run] : products) sum += 1e3 * trial.*seconds * static_cast<double>(of_run.*tasks);
-  return sum;
+study::Columns<TunedProduct> product_columns() {
+  const auto in_ms = [](double ms) { return fmt::format("{:.3f}", ms); };
+  study::Columns<TunedProduct> columns;
+  columns.add("candidates", [](const TunedProduct& p) { return p.trial.candidates; });
+  columns.add("product", [](const TunedProduct& p) { return execute::to_string(p.trial.problem); },
+              {.head = "product", .words = true});
+  columns.add("tasks", [](const TunedProduct& p) { return p.of_run.step_tasks; }, {.head = "step", .rank = 2});
+  columns.add("evaluation_tasks", [](const TunedProduct& p) { return p.of_run.evaluation_tasks; },
+              {.head = "eval", .rank = 2});
+  columns.add("default", [](const TunedProduct& p) { return execute::to_string(p.trial.usual); })
+      .shown({.head = "default", .words = true, .least = 8, .rank = 1},
+             [](const TunedProduct& p) { return execute::brief(p.trial.usual); });
+  columns.add(
+      "default_ms", [](const TunedProduct& p) { return 1e3 * p.trial.usual_seconds; }, {.head = "ms"}, in_ms);
+  columns.add("chosen", [](const TunedProduct& p) { return execute::to_string(p.trial.chosen); })
+      .shown({.head = "chosen", .words = true, .least = 8}, [](const TunedProduct& p) {
+        return p.trial.chosen == p.trial.usual ? "=" : execute::brief(p.trial.chosen);
+      });
+  columns.add(
+      "chosen_ms", [](const TunedProduct& p) { return 1e3 * p.trial.chosen_seconds; }, {.head = "ms"}, in_ms);
+  columns.add(
+      "gain", [](const TunedProduct& p) { return p.trial.gain; }, {.head = "gain"},
+      [](double gain) { return fmt::format("{:.2f}", gain); });
+  return columns;
 }
 
-void print_table(const std::vector<TunedProduct>& products, const TuneOptions& options, double seconds) {
-  TextTable table{.columns = {{.head = "product", .words = true},
-                              {.head = "step", .rank = 2},
-                              {.head = "eval", .rank = 2},
-                              {.head = "default", .words = true, .least = 8, .rank = 1},
-                              {.head = "ms"},
-                              {.head = "chosen", .words = true, .least = 8},
-                              {.head = "ms"},
-                              {.head = "gain"}}};
-  for (const auto& [trial, of_run] : products) {
-    const bool same = trial.chosen == trial.usual;
-    table.rows.push_back({execute::to_string(trial.problem), fmt::format("{}", of_run.step_tasks),
-                          fmt::format("{}", of_run.evaluation_tasks), execute::brief(trial.usual),
-                          fmt::format("{:.3f}", 1e3 * trial.usual_seconds), same ? "=" : execute::brief(trial.chosen),
-                          fmt::format("{:.3f}", 1e3 * trial.chosen_seconds), fmt::format("{:.2f}", trial.gain)});
+/// Milliseconds of all products of a training step, or of an evaluation.
+struct Totals {
+  double usual = 0, chosen = 0;
+
+  Totals(const std::vector<TunedProduct>& products, std::int64_t train::RunProduct::*tasks) {
+    for (const auto& [trial, of_run] : products) {
+      usual += 1e3 * trial.usual_seconds * static_cast<double>(of_run.*tasks);
+      chosen += 1e3 * trial.chosen_seconds * static_cast<double>(of_run.*tasks);
+    }
   }
+  JsonObject json() const { return JsonObject().add("chosen_ms", chosen).add("default_ms", usual); }
+  std::string text() const { return fmt::format("{:.1f} ms by default, {:.1f} ms as chosen", usual, chosen); }
+};
+
+void print_products(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,
+                    const TuneOptions& options, double seconds) {
   const auto changed =
       std::ranges::count_if(products, [](const TunedProduct& p) { return p.trial.chosen != p.trial.usual; });
-  StyledText text = table_text(table, output_width());
+  const Totals step(products, &train::RunProduct::step_tasks),
+      evaluation(products, &train::RunProduct::evaluation_tasks);
+  StyledText text = table_text(product_columns().table(products), output_width());
   text.add(fmt::format("{} of {} products get another method\n", changed, products.size()));
-  const auto of = [&](std::int64_t train::RunProduct::*tasks) {
-    return fmt::format("{:.1f} ms by default, {:.1f} ms as chosen",
-                       milliseconds(products, &execute::GemmTrial::usual_seconds, tasks),
-                       milliseconds(products, &execute::GemmTrial::chosen_seconds, tasks));
-  };
-  text.add(fmt::format("a training step's take {}; an evaluation's {}\n", of(&train::RunProduct::step_tasks),
-                       of(&train::RunProduct::evaluation_tasks)));
+  text.add(fmt::format("a training step's take {}; an evaluation's {}\n", step.text(), evaluation.text()));
   text.add(fmt::format("measured in {:.0f} s; use it with --gemm-tuning {}\n", seconds, options.output));
-  say(stdout, text);
-}
-
-std::string to_json(const std::vector<TunedProduct>& products, const execute::TunedGemms& tuned,
-                    const std::string& output) {
-  JsonArray list;
-  for (const auto& [trial, of_run] : products) {
-    list.add(JsonObject()
-                 .add("candidates", trial.candidates)
-                 .add("chosen", execute::to_string(trial.chosen))
-                 .add("chosen_ms", 1e3 * trial.chosen_seconds)
-                 .add("default", execute::to_string(trial.usual))
-                 .add("default_ms", 1e3 * trial.usual_seconds)
-                 .add("evaluation_tasks", of_run.evaluation_tasks)
-                 .add("gain", trial.gain)
-                 .add("product", execute::to_string(trial.problem))
-                 .add("tasks", of_run.step_tasks));
-  }
-  const auto of = [&](std::int64_t train::RunProduct::*tasks) {
-    return JsonObject()
-        .add("chosen_ms", milliseconds(products, &execute::GemmTrial::chosen_seconds, tasks))
-        .add("default_ms", milliseconds(products, &execute::GemmTrial::usual_seconds, tasks));
-  };
-  return JsonObject()
-      .add("evaluation", of(&train::RunProduct::evaluation_tasks))
-      .add("file", output)
-      .add("fingerprint", fmt::format("{:016x}", tuned.table.fingerprint()))
-      .add("isa", tuned.machine.isa)
-      .add("library", tuned.machine.library)
-      .add("products", list)
-      .add("step", of(&train::RunProduct::step_tasks))
-      .add("threads", tuned.threads)
-      .text();
+  print_result(options.json,
+               JsonObject()
+                   .add("evaluation", evaluation.json())
+                   .add("file", options.output)
+                   .add("fingerprint", fmt::format("{:016x}", tuned.table.fingerprint()))
+                   .add("isa", tuned.machine.isa)
+                   .add("library", tuned.machine.library)
+                   .add("products", product_columns().json(products))
+                   .add("step", step.json())
+                   .add("threads", tuned.threads),
+               text);
 }
 
 int tune(const TuneOptions& options) {
@@ -137,11 +130,7 @@ int tune(const TuneOptions& options) {
                                       execute::GemmTuning(std::move(choices))};
       write_durable(options.output, weft::execute::to_json(tuned), Named::by_person);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      if (options.json) {
-        say("{}\n", to_json(products, tuned, options.output));
-      } else {
-        print_table(products, options, seconds);
-      }
+      print_products(products, tuned, options, seconds);
     }
     world.barrier();
     return 0;
@@ -154,12 +143,12 @@ Command describe_tune() {
   Command command{"tune", "find the fastest way to compute each matrix product here"};
   const auto options = std::make_shared<TuneOptions>();
   command.add(output_option(options->output, "FILE", "the file to write, for --gemm-tuning"));
-  command.add(number_option("--rounds", &options->rounds, "in which the best methods meet", 1, 1000));
+  command.add(number_option("--rounds", &options->rounds, "rounds in which the best methods are compared", 1, 1000));
   command.add({.names = "--json", .target = &options->json, .help = "print the result as one JSON object"});
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the table and errors"});
   const ConfigOptions config(command);
   command.description =
-      "A method replaces the default only where it is more than 3 % faster, and is so again in a second meeting. A "
+      "A method replaces the default only where it is more than 3 % faster, and is so again when measured once more. A "
       "method that ends with nn, nt or tn first copies operands transposed: the library sees that layout.";
   command.examples = {
       {"weft tune --model gpt2-124m --global-batch 4 --seq-len 256 -o gpt2.json"},
@@ -168,10 +157,10 @@ Command describe_tune() {
       {"weft tune run.toml --device cuda -o h100.json"},
       {"weft train run.toml --gemm-tuning auto", "the same at the start of a run, kept for the next one"}};
   command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config);
-    train::leave_out_library(options->config);
-    return tune(*options);
+    return config.on_config(options->config, [&] {
+      train::leave_out_library(options->config);
+      return tune(*options);
+    });
   };
   return command;
 }

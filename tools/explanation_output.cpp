@@ -10,6 +10,7 @@
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "runtime/cost/machine_numbers.h"
+#include "runtime/simulate/bubbles.h"
 
 namespace weft::tools {
 namespace {
@@ -242,6 +243,21 @@ JsonArray groups_json(const ExplainedStep& step) {
   return groups;
 }
 
+/// Gaps in order of length, at most so many.
+std::vector<simulate::BubbleGap> longest(std::vector<simulate::BubbleGap> gaps, std::size_t most) {
+  std::ranges::stable_sort(gaps, std::ranges::greater(), &simulate::BubbleGap::ns);
+  if (gaps.size() > most) gaps.resize(most);
+  return gaps;
+}
+
+std::string title_of(const study::PolicyStep& step) {
+  if (!step.run) return fmt::format("{} classes, policy {}", step.report.classes.size(), step.report.policy.name);
+  const train::RunConfig& config = step.run->config;
+  return fmt::format("{} on {} ranks ({}) of {}, policy {}: {} micro-batches through {} stages", config.model.name,
+                     config.grid.ranks(), graph::to_string(config.grid), step.problem.machine.name,
+                     step.report.policy.name, train::accumulation(config), config.pipeline.stages());
+}
+
 }  // namespace
 
 StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width) {
@@ -328,6 +344,56 @@ JsonObject explanation_json(const ExplainedStep& step) {
   }
   json.add("files", step.output.empty() ? std::vector<std::string>() : std::vector<std::string>{step.output});
   return json.add("summation_note", step.summation_note).add("unsure_numbers", step.unsure);
+}
+
+std::string bubble_text(const study::PolicyStep& step, std::size_t most, std::optional<std::size_t> width) {
+  const simulate::Report& report = step.report;
+  const std::vector<simulate::BubbleGap> gaps = simulate::bubble_gaps(report);
+  TextTable table{.columns = {{.head = "rank"}, {.head = "idle"}}};
+  for (std::size_t cause = 0; cause < simulate::kBubbleCauses; ++cause) {
+    table.columns.push_back(
+        {.head = std::string(to_string(static_cast<simulate::BubbleCause>(cause))), .rank = static_cast<int>(cause)});
+  }
+  table.columns.push_back({.head = "could be filled"});
+  const std::vector<simulate::BubbleSums> sums = simulate::bubble_sums(gaps, report.classes.size());
+  for (std::size_t k = 0; k < sums.size(); ++k) {
+    std::vector<std::string>& cells = table.rows.emplace_back();
+    cells = {fmt::format("{}", k), format_time(report.classes[k].times.idle())};
+    for (const double ns : sums[k].ns) cells.push_back(format_time(ns));
+    cells.push_back(format_time(sums[k].fill_ns));
+  }
+  std::string text =
+      fmt::format("{}\nstep {}, bubble {:.1f} %: for what a rank waits while it doesn't compute\n\n", title_of(step),
+                  format_time(report.step_ns()), 100 * simulate::bubble_share(report.times()));
+  text += table_text(table, width).plain() + "\nThe longest gaps:\n";
+  for (const simulate::BubbleGap& gap : longest(gaps, most)) text += "  " + simulate::to_string(gap, report) + "\n";
+  return text;
+}
+
+JsonObject bubble_json(const study::PolicyStep& step, std::size_t most) {
+  const simulate::Report& report = step.report;
+  const std::vector<simulate::BubbleGap> gaps = simulate::bubble_gaps(report);
+  std::vector<JsonObject> ranks, told;
+  for (const simulate::BubbleSums& sums : simulate::bubble_sums(gaps, report.classes.size())) {
+    JsonObject causes;
+    for (std::size_t cause = 0; cause < simulate::kBubbleCauses; ++cause) {
+      causes.add(json_key(static_cast<simulate::BubbleCause>(cause)), study::in_seconds(sums.ns.at(cause)));
+    }
+    ranks.push_back(JsonObject().add("idle_seconds", causes).add("fill_seconds", study::in_seconds(sums.fill_ns)));
+  }
+  for (const simulate::BubbleGap& gap : longest(gaps, most)) {
+    told.push_back(JsonObject()
+                       .add("rank", gap.stage)
+                       .add("begin_seconds", study::in_seconds(gap.begin_ns))
+                       .add("seconds", study::in_seconds(gap.ns()))
+                       .add("cause", to_string(gap.cause))
+                       .add("fill_seconds", study::in_seconds(gap.fill_ns))
+                       .add("text", simulate::to_string(gap, report)));
+  }
+  JsonObject json;
+  json.add("policy", report.policy.name).add("gap", report.gap()).add("memory_bytes", report.memory_bytes());
+  study::add_step(json, step);
+  return json.add("bubbles", ranks).add("longest_gaps", told);
 }
 
 }  // namespace weft::tools

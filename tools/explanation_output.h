@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "base/styled_text.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
 #include "runtime/simulate/applied_remedies.h"
 #include "runtime/simulate/explain.h"
+#include "study/policy_step.h"
 
 namespace weft::tools {
 
@@ -36,5 +37,9 @@ struct ExplainedStep {
 
 StyledText explanation_text(const ExplainedStep& step, std::optional<std::size_t> width);
 JsonObject explanation_json(const ExplainedStep& step);
+
+/// For what the stages of a pipeline wait while they don't compute, and the longest gaps.
+std::string bubble_text(const study::PolicyStep& step, std::size_t most, std::optional<std::size_t> width);
+JsonObject bubble_json(const study::PolicyStep& step, std::size_t most);
 
 }  // namespace weft::tools

@@ -23,7 +23,7 @@
 
 #include "base/error.h"
 #include "base/shared_library.h"
-#include "kernels/cpu/gemm/pair_speed.h"
+#include "kernels/cpu/gemm/packed_unit.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/mpi.h"
 #include "runtime/execute/device/devices.h"

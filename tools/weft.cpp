@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/terminal.h"
+#include "base/status_line.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/mpi.h"
 #include "tools/command_line/commands.h"

@@ -1,4 +1,5 @@
-// The loss on held-out tokens.
+// The loss on held-out tokens, and the agreement of ranks to stop: each rank adds its vote to a number that is summed
+// over ranks in any case, so no extra message is needed.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,30 @@
 
 #include "runtime/execute/program/program.h"
 #include "train/data/batches.h"
-#include "train/stop_votes.h"
 
 namespace weft::train {
+
+/// The reasons for which a rank, or any rank, wants to stop.
+struct StopReasons {
+  bool signal = false, time = false;
+
+  bool any() const { return signal || time; }
+  void add(const StopReasons& more) {
+    signal = signal || more.signal;
+    time = time || more.time;
+  }
+};
+
+/// One rank's vote. Sums are exact in fp32 to 4096 ranks.
+inline float stop_vote(const StopReasons& reasons) {
+  return (reasons.signal ? 1.0F : 0.0F) + (reasons.time ? 4096.0F : 0.0F);
+}
+
+/// The reasons in a sum of votes.
+inline StopReasons stop_reasons(float votes) {
+  const auto sum = static_cast<std::int64_t>(votes);
+  return {sum % 4096 != 0, sum >= 4096};
+}
 
 struct Evaluation {
   double loss = 0;            // mean nats a token over all targets of all ranks; a NaN if it isn't complete

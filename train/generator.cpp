@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "ops/lower.h"
-#include "runtime/policy/catalog/policies.h"
 
 namespace weft::train {
 
@@ -24,7 +23,8 @@ ops::ModelConfig with_short_context(ops::ModelConfig model, std::int64_t tokens)
 
 std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& model, DType dtype,
                                                      std::int64_t prefill_tokens, const graph::Grid& grid,
-                                                     const ops::PipelinePart& part) {
+                                                     const ops::PipelinePart& part,
+                                                     const std::shared_ptr<const policy::Policy>& policy) {
   const auto at = [layout = part.layout](std::int64_t pipe) { return ops::PipelinePart{layout, pipe}; };
   const execute::GraphOfStage prefill = [=](std::int64_t pipe) {
     return ops::lower_prefill(model, dtype, prefill_tokens, grid, at(pipe));
@@ -32,7 +32,6 @@ std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& mod
   const execute::GraphOfStage decode = [=](std::int64_t pipe) {
     return ops::lower_decode(model, dtype, grid, at(pipe));
   };
-  const std::shared_ptr<const policy::Policy> policy = grid.pipe > 1 ? policy::default_policy() : nullptr;
   return {{"prefill", prefill(part.pipe), policy, prefill}, {"decode", decode(part.pipe), policy, decode}};
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,10 +22,11 @@ std::int64_t prefill_length(std::int64_t prompt, std::int64_t max_tokens, std::i
 /// their table is a parameter.
 ops::ModelConfig with_short_context(ops::ModelConfig model, std::int64_t tokens);
 
-/// The graphs "prefill" and "decode" of a model, for Program.
+/// The graphs "prefill" and "decode" of a model, for Program. `policy`: see ProgramGraph.
 std::vector<execute::ProgramGraph> generation_graphs(const ops::ModelConfig& model, DType dtype,
                                                      std::int64_t prefill_tokens, const graph::Grid& grid = {},
-                                                     const ops::PipelinePart& part = {});
+                                                     const ops::PipelinePart& part = {},
+                                                     const std::shared_ptr<const policy::Policy>& policy = nullptr);
 
 /// Generates with the program's parameters as they are. On a grid whose ranks share a model all of them generate, the
 /// same text with the same sampler. When a text reaches the context, it continues after a new prefill of its last

@@ -10,6 +10,7 @@
 #include "runtime/comm/agreement.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_files.h"
+#include "train/step/step_graphs.h"
 
 namespace weft::train {
 
@@ -26,7 +27,8 @@ TrainingCheckpoints::TrainingCheckpoints(const TrainingSetup& setup, std::functi
       show_(std::move(show)),
       writer_(setup.world, setup.config().run_dir,
               Retention{setup.config().keep_last, setup.config().keep_every, setup.config().keep_best},
-              setup.config().grid.pipe > 1 ? RankHolds::own_stage : RankHolds::every_parameter) {}
+              parameters_elsewhere(setup.config(), setup.specs, setup.at).empty() ? RankHolds::every_parameter
+                                                                                  : RankHolds::own_stage) {}
 
 CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   const RunConfig& config = setup_.config();
@@ -44,16 +46,8 @@ CheckpointInfo TrainingCheckpoints::info(std::int64_t steps_done) const {
   return info;
 }
 
-std::vector<ParameterState> TrainingCheckpoints::arrays() const {
-  std::vector<ParameterState> parameters;
-  for (const MutableParameterState& p : setup_.parameters()) {
-    parameters.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master, p.shard});
-  }
-  return parameters;
-}
-
 void TrainingCheckpoints::expect_space() {
-  const SpaceCheck space = writer_.space(info(setup_.inputs.first_step + 1), arrays());
+  const SpaceCheck space = writer_.space(info(setup_.inputs.first_step + 1), setup_.parameters());
   Log(LogTopic::checkpoint, setup_.world.rank())
       .debug("a checkpoint takes {} of {} free bytes", space.needed, space.free);
   if (space.fits()) return;
@@ -75,7 +69,7 @@ void TrainingCheckpoints::save(const RunPosition& at, bool last) {
   CheckpointInfo saved = info(at.steps_done);
   if (setup_.config().keep_best) saved.val_loss = at.val_loss;
   saved.decay_seconds = comm::number_of_rank_0(setup_.world, at.decay_seconds);
-  last ? writer_.save_now(saved, arrays()) : writer_.save(saved, arrays());
+  last ? writer_.save_now(saved, setup_.parameters()) : writer_.save(saved, setup_.parameters());
   report();
   if (last) setup_.world.barrier();  // no rank ends before the checkpoint is complete
 }

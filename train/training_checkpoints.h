@@ -43,7 +43,6 @@ class TrainingCheckpoints {
 
  private:
   CheckpointInfo info(std::int64_t steps_done) const;
-  std::vector<ParameterState> arrays() const;
 
   const TrainingSetup& setup_;
   const std::function<void(const std::string& text)> show_;

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "runtime/comm/agreement.h"
-#include "train/evaluation.h"
 #include "train/step/step_config.h"
 #include "train/step/training_state.h"
 #include "train/stop_signals.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "train/data/batches.h"
-#include "train/stop_votes.h"
+#include "train/evaluation.h"
 #include "train/time_limit.h"
 #include "train/training_checkpoints.h"
 #include "train/training_report.h"

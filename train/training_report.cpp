@@ -15,13 +15,6 @@
 #include "train/training_checkpoints.h"
 
 namespace weft::train {
-namespace {
-
-std::uint64_t peak_memory_of_process() {
-  return static_cast<std::uint64_t>(peak_resident_bytes());
-}
-
-}  // namespace
 
 StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, double lr) {
   const execute::Program& program = *setup.program;
@@ -41,7 +34,7 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   result.tokens_per_s = tokens / result.step_ms * 1e3;
   result.model_tflops = config.model.train_flops_per_token(config.seq_len) * result.tokens_per_s * 1e-12;
   result.exposed_comm_ms = static_cast<double>(plan::summarize(program.plan("train"), trace).exposed) * 1e-6;
-  result.peak_memory_bytes = peak_memory_of_process();
+  result.peak_memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   return result;
 }
 
@@ -136,7 +129,7 @@ void TrainingReport::close(TrainResult& result) {
   write_traces(result);
   const bool samples = setup_.world.rank() == 0 || setup_.config().grid.model_ranks() > 1;
   if (samples && setup_.sample_prefill > 0 && !result.stopped_by_signal) result.sample = sample();
-  result.peak_memory_bytes = peak_memory_of_process();
+  result.peak_memory_bytes = static_cast<std::uint64_t>(peak_resident_bytes());
   const std::int64_t ranks_here = setup_.world.name() == "mpi" ? 1 : setup_.world.size();
   result.planned_memory_bytes = ranks_here * setup_.program->memory_bytes();
   result.program_memory_bytes = static_cast<std::int64_t>(result.peak_memory_bytes) - setup_.resident_before;

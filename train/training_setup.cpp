@@ -18,7 +18,6 @@
 #include "train/run/memory_check.h"
 #include "train/run/run_files.h"
 #include "train/step/device_choice.h"
-#include "train/step/initial_weights.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
 #include "train/step/step_graphs.h"
@@ -45,8 +44,9 @@ std::vector<execute::ProgramGraph> graphs_of(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
   std::vector<execute::ProgramGraph> graphs = {train_graph(config, setup.at.pipe), eval_graph(config, setup.at.pipe)};
   if (setup.sample_prefill == 0) return graphs;
-  for (execute::ProgramGraph& graph : generation_graphs(setup.sample_model, config.dtype, setup.sample_prefill,
-                                                        config.grid, {config.pipeline, setup.at.pipe})) {
+  for (execute::ProgramGraph& graph :
+       generation_graphs(setup.sample_model, config.dtype, setup.sample_prefill, config.grid,
+                         {config.pipeline, setup.at.pipe}, forward_policy(config))) {
     graphs.push_back(std::move(graph));
   }
   return graphs;
@@ -100,10 +100,10 @@ void warn_of_other_kernels(const TrainingSetup& setup, const std::filesystem::pa
 /// The weights of `from`, and initial adapters where it has none.
 void load_initial_weights(const TrainingSetup& setup, const std::filesystem::path& from) {
   const RunConfig& config = setup.config();
-  std::vector<MutableParameterState> saved = setup.parameters(), adapters;
+  std::vector<ParameterState> saved = setup.parameters(), adapters;
   const bool has_adapters = is_checkpoint(from) && read_checkpoint_info(from).model.lora.used();
   if (config.model.lora.used() && !has_adapters) {
-    const auto is_base = [](const MutableParameterState& parameter) { return parameter.spec->frozen; };
+    const auto is_base = [](const ParameterState& parameter) { return parameter.spec->frozen; };
     const auto first = std::stable_partition(saved.begin(), saved.end(), is_base);
     adapters.assign(first, saved.end());
     saved.erase(first, saved.end());
@@ -116,7 +116,7 @@ void load_initial_weights(const TrainingSetup& setup, const std::filesystem::pat
 void fill_parameters(const TrainingSetup& setup) {
   const RunConfig& config = setup.config();
   const RunInputs& inputs = setup.inputs;
-  const std::vector<MutableParameterState> parameters = setup.parameters();
+  const std::vector<ParameterState> parameters = setup.parameters();
   comm::act_together(setup.world, [&] {
     if (inputs.resume_from) {
       warn_of_other_kernels(setup, *inputs.resume_from);
@@ -137,7 +137,7 @@ void fill_parameters(const TrainingSetup& setup) {
 
 }  // namespace
 
-std::vector<MutableParameterState> TrainingSetup::parameters() const {
+std::vector<ParameterState> TrainingSetup::parameters() const {
   return training_arrays(program->state(), shards, run.config.dtype);
 }
 

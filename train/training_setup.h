@@ -52,7 +52,7 @@ struct TrainingSetup {
 
   const RunConfig& config() const { return run.config; }
   /// The program's arrays of parameters and optimizer state.
-  std::vector<MutableParameterState> parameters() const;
+  std::vector<ParameterState> parameters() const;
 };
 
 /// Reads the data, tunes if configured, lowers and plans the graphs, makes or loads the parameters. With `speaks`, rank

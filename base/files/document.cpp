@@ -54,6 +54,75 @@ std::string to_string(const NumberRange& range, std::string_view noun) {
               : fmt::format("{}{}", noun, to ? fmt::format(" of at most {}", range.most) : "");
 }
 
+/// Builds the document while the parser reads. nlohmann's own builder with a callback scans all members of an object
+/// whenever a value in it ends, which takes minutes for ten thousand members.
+class Builder {
+ public:
+  Builder(const std::string& name, const JsonLimits& limits, json& document)
+      : name_(name), limits_(limits), document_(document) {}
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(json::number_integer_t value) { return put(value); }
+  bool number_unsigned(json::number_unsigned_t value) { return put(value); }
+  bool number_float(json::number_float_t value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(json::binary_t& value) { return put(std::move(value)); }
+
+  bool start_object(std::size_t) { return open(json::value_t::object); }
+  bool start_array(std::size_t) { return open(json::value_t::array); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& key) {
+    const auto [member, fresh] = open_.back()->get_ref<json::object_t&>().emplace(std::move(key), nullptr);
+    if (!fresh) {
+      throw UserError(name_ + " has the key \"" + member->first + "\" twice", "each key once", limits_.fix);
+    }
+    member_ = &member->second;
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) {
+    throw UserError(name_ + " isn't valid JSON: " + error.what(), "", limits_.fix);
+  }
+
+ private:
+  bool put(json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(json::value_t type) {
+    if (open_.size() > static_cast<std::size_t>(limits_.deepest)) {
+      throw UserError(fmt::format("{} nests values more than {} deep", name_, limits_.deepest), "a file of few levels",
+                      limits_.fix);
+    }
+    open_.push_back(&place(json(type)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+  /// Puts a value in its place and returns it. The pointers in open_ stay valid: a list grows only while no value
+  /// inside of it is open.
+  json& place(json value) {
+    if (++values_ > limits_.most_values) {
+      throw UserError(fmt::format("{} holds more than {} values", name_, limits_.most_values), "a smaller file",
+                      limits_.fix);
+    }
+    if (open_.empty()) return document_ = std::move(value);
+    if (!open_.back()->is_array()) return *member_ = std::move(value);
+    return open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
+  }
+
+  const std::string& name_;
+  const JsonLimits& limits_;
+  json& document_;
+  std::vector<json*> open_;  // objects and lists, the outermost first
+  json* member_ = nullptr;   // of the innermost object: the member whose value comes next
+  std::size_t values_ = 0;
+};
+
 }  // namespace
 
 std::string expected_integer(std::int64_t least, std::int64_t most) {
@@ -119,32 +188,26 @@ double DocumentValue::any_number() const {
   return value_->get<double>();
 }
 
-bool DocumentValue::is_null() const {
-  return value_->is_null();
-}
-
-bool DocumentValue::is_boolean() const {
-  return value_->is_boolean();
-}
-
-bool DocumentValue::is_integer() const {
-  return value_->is_number_integer();
-}
-
-bool DocumentValue::is_number() const {
-  return value_->is_number();
-}
-
-bool DocumentValue::is_text() const {
-  return value_->is_string();
-}
-
-bool DocumentValue::is_list() const {
-  return value_->is_array();
-}
-
-bool DocumentValue::is_object() const {
-  return value_->is_object();
+DocumentValue::Kind DocumentValue::kind() const {
+  switch (value_->type()) {
+    case json::value_t::null:
+      return Kind::null;
+    case json::value_t::boolean:
+      return Kind::boolean;
+    case json::value_t::number_integer:
+    case json::value_t::number_unsigned:
+      return Kind::integer;
+    case json::value_t::number_float:
+      return Kind::real;
+    case json::value_t::string:
+      return Kind::text;
+    case json::value_t::array:
+      return Kind::list;
+    case json::value_t::object:
+      return Kind::object;
+    default:
+      return Kind::other;
+  }
 }
 
 std::vector<DocumentValue> DocumentValue::items(std::string_view expected) const {
@@ -184,6 +247,12 @@ std::optional<DocumentValue> DocumentValue::find(std::string_view key) const {
   const auto found = members.find(key);
   if (found == members.end()) return std::nullopt;
   return DocumentValue(*document_, found->second);
+}
+
+std::optional<DocumentValue> DocumentValue::given(std::string_view key) const {
+  auto value = find(key);
+  if (value && value->is_null()) value.reset();
+  return value;
 }
 
 void DocumentValue::only(const std::vector<std::string>& known) const {
@@ -247,8 +316,10 @@ DocumentValue Document::of_format(std::string_view what, std::string_view format
 }
 
 Document read_json(std::string_view text, std::string name, const JsonLimits& limits) {
-  auto root = std::make_shared<const nlohmann::json>(parse_json(text, name, limits));
-  return {std::move(root), std::move(name), limits.fix};
+  json root;
+  Builder builder(name, limits, root);
+  json::sax_parse(text.begin(), text.end(), &builder);
+  return {std::make_shared<const json>(std::move(root)), std::move(name), limits.fix};
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 //     fix: …
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -16,8 +17,6 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
-
-#include "base/files/json_file.h"
 
 namespace weft {
 
@@ -58,13 +57,13 @@ class DocumentValue {
   /// A number that may be infinite or none, as TOML has them.
   double any_number() const;
 
-  bool is_null() const;
-  bool is_boolean() const;
-  bool is_integer() const;
-  bool is_number() const;  // an integer or another one
-  bool is_text() const;
-  bool is_list() const;
-  bool is_object() const;
+  bool is_null() const { return kind() == Kind::null; }
+  bool is_boolean() const { return kind() == Kind::boolean; }
+  bool is_integer() const { return kind() == Kind::integer; }
+  bool is_number() const { return is_integer() || kind() == Kind::real; }
+  bool is_text() const { return kind() == Kind::text; }
+  bool is_list() const { return kind() == Kind::list; }
+  bool is_object() const { return kind() == Kind::object; }
   std::vector<DocumentValue> items(std::string_view expected = "a list") const;
   /// The items of a list that must have this length.
   std::vector<DocumentValue> items(std::size_t length, std::string_view expected) const;
@@ -73,6 +72,8 @@ class DocumentValue {
   DocumentValue operator[](std::string_view key) const;
   /// A member that may be absent.
   std::optional<DocumentValue> find(std::string_view key) const;
+  /// A member that may be absent or null.
+  std::optional<DocumentValue> given(std::string_view key) const;
   /// Refuses the members of an object that aren't in `known`, naming the nearest known key.
   void only(const std::vector<std::string>& known) const;
 
@@ -92,6 +93,8 @@ class DocumentValue {
 
  private:
   friend class Document;
+  enum class Kind : std::uint8_t { null, boolean, integer, real, text, list, object, other };
+  Kind kind() const;
   DocumentValue(const Document& document, const nlohmann::json& value) : document_(&document), value_(&value) {}
   std::size_t index_of_name(std::span<const std::string> known) const;
 
@@ -121,7 +124,15 @@ class Document {
   Lines lines_;
 };
 
-/// Throws UserError as parse_json() does.
+/// Limits of a document: code that walks it recurses, and a value takes far more memory than its text.
+struct JsonLimits {
+  int deepest = 64;
+  std::size_t most_values = 4'000'000;
+  std::string fix = "copy or make the file again";
+};
+
+/// `name` is the text's name in messages. Throws UserError on a syntax error, on a duplicate key in an object, whose
+/// meaning JSON leaves undefined, and on a document beyond the limits.
 Document read_json(std::string_view text, std::string name, const JsonLimits& limits = {});
 
 }  // namespace weft

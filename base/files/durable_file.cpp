@@ -2,8 +2,10 @@
 #include "base/files/durable_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +20,8 @@
 #include "base/error.h"
 #include "base/files/durable_folder.h"
 #include "base/files/input_file.h"
-#include "base/files/mapped_file.h"
 #include "base/text/parse_number.h"
+#include "base/units.h"
 
 namespace weft {
 namespace {
@@ -105,6 +107,13 @@ Place place_of(fs::path path) {
   return {std::move(path), std::nullopt, special};
 }
 
+fs::path nearest_existing(fs::path folder) {
+  folder = fs::absolute(folder);
+  std::error_code ignored;
+  while (folder.has_relative_path() && !fs::exists(folder, ignored)) folder = folder.parent_path();
+  return folder;
+}
+
 }  // namespace
 
 DurableFile::DurableFile(fs::path path, Named named) : path_(std::move(path)) {
@@ -153,24 +162,12 @@ void DurableFile::replace_begin(std::span<const std::byte> bytes) {
   replaced_ = true;
 }
 
-/// Of the file as it is now.
-std::string DurableFile::checksum_text() const {
-  if (!replaced_) return checksum_.text();
-  Crc32c checksum;
-  const InputFile file(temporary_);
-  read_in_pieces(file, 0, file.size(), [&](std::span<const std::byte> bytes) {
-    checksum.add(bytes);
-    return true;
-  });
-  return checksum.text();
-}
-
 FileSummary DurableFile::commit() {
   if (temporary_.empty()) {
     if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "written");
     return {bytes_, checksum_.text()};
   }
-  FileSummary summary{bytes_, checksum_text()};
+  FileSummary summary{bytes_, replaced_ ? "" : checksum_.text()};
   if (::fsync(fd_) != 0) fail(path_, "synced to disk");
   // Still locked, so that no other writer takes the file for an abandoned one.
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "put in place");
@@ -222,6 +219,26 @@ void sync_folder(const fs::path& folder) {
     errno = reason;
     fail(folder, "synced to disk");
   }
+}
+
+std::string SpaceCheck::text() const {
+  return fmt::format("needs {} bytes ({}), but {} has {} bytes ({}) free", needed, human_bytes(needed),
+                     in_quotes(where), free, human_bytes(free));
+}
+
+SpaceCheck check_space(const fs::path& folder, std::span<const std::uint64_t> file_sizes) {
+  constexpr std::uint64_t kBlocksOfFolder = 2;
+  SpaceCheck check{nearest_existing(folder), 0, 0};
+  struct statvfs status {};
+  if (::statvfs(check.where.c_str(), &status) != 0) {
+    throw RuntimeFault(
+        fmt::format("the free space of {} is unknown: {}", in_quotes(check.where), std::strerror(errno)));
+  }
+  const std::uint64_t block = status.f_frsize;
+  check.free = status.f_bavail * block;
+  check.needed = kBlocksOfFolder * block;
+  for (const std::uint64_t size : file_sizes) check.needed += (size + block - 1) / block * block;
+  return check;
 }
 
 }  // namespace weft

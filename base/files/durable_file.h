@@ -1,4 +1,5 @@
-// Files that are either complete or absent: written under a temporary name, synced to disk, then renamed.
+// Files that are either complete or absent: written under a temporary name, synced to disk, then renamed. And whether a
+// large write has the space.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace weft {
 /// The size and checksum of the bytes written, to be compared with the bytes read back.
 struct FileSummary {
   std::uint64_t bytes = 0;
-  std::string crc32c;  // eight hexadecimal digits, see Crc32c
+  std::string crc32c;  // eight hexadecimal digits, see Crc32c; "": of a file whose begin was replaced
   friend bool operator==(const FileSummary&, const FileSummary&) = default;
 };
 
@@ -50,13 +51,11 @@ class DurableFile {
   FileSummary commit();
 
  private:
-  std::string checksum_text() const;
-
   std::filesystem::path path_, temporary_;  // temporary_ is empty if bytes are written at once
   int fd_ = -1;
   std::uint64_t bytes_ = 0;
   Crc32c checksum_;
-  bool replaced_ = false;  // the checksum is another by now
+  bool replaced_ = false;  // the begin: the checksum is another by now
 };
 
 /// Writes a whole text file durably.
@@ -73,5 +72,20 @@ void expect_writable(const std::filesystem::path& file, std::string_view fix = "
 
 /// Makes renames inside `folder` survive a power failure.
 void sync_folder(const std::filesystem::path& folder);
+
+/// Bytes needed and bytes free at `where`, the nearest existing folder.
+struct SpaceCheck {
+  std::filesystem::path where;
+  std::uint64_t needed = 0, free = 0;
+
+  bool fits() const { return needed <= free; }
+  /// "needs 1240032 bytes (1.18 MiB), but '/data' has 4096 bytes (4.00 KiB) free".
+  std::string text() const;
+};
+
+/// Compares the space that files of these sizes (bytes) need below `folder`, which need not exist, with the space that
+/// this user may still write there. Files take whole blocks, and the folder itself two more. Throws RuntimeFault if the
+/// system doesn't tell.
+SpaceCheck check_space(const std::filesystem::path& folder, std::span<const std::uint64_t> file_sizes);
 
 }  // namespace weft

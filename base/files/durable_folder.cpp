@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 
 namespace weft {
 namespace {
@@ -104,6 +105,29 @@ void remove_leftovers(const fs::path& parent) {
     if (name.starts_with(kWritingPrefix) || name.starts_with(kRemovingPrefix)) leftovers.push_back(entry.path());
   }
   for (const fs::path& leftover : leftovers) fs::remove_all(leftover, ignored);
+}
+
+MadeFolders::~MadeFolders() {
+  for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
+    if (::rmdir(folder->c_str()) != 0) return;
+  }
+}
+
+bool MadeFolders::make(const fs::path& folder, std::error_code& error) {
+  error.clear();
+  std::vector<fs::path> missing;  // innermost first
+  for (fs::path at = fs::absolute(folder).lexically_normal(); !fs::exists(at, error); at = at.parent_path()) {
+    if (error) return false;
+    if (at.has_filename()) missing.push_back(at);
+  }
+  bool is_new = false;
+  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    is_new = fs::create_directory(*at, error);
+    if (error) return false;
+    if (is_new) made_.push_back(*at);
+  }
+  if (!fs::is_directory(folder, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
+  return is_new;
 }
 
 }  // namespace weft

@@ -1,8 +1,11 @@
-// Folders that are either complete or absent: filled under a temporary name, then renamed.
+// Folders that are either complete or absent: filled under a temporary name, then renamed; or made before it is known
+// whether they will hold anything.
 #pragma once
 
 #include <filesystem>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace weft {
 
@@ -47,5 +50,21 @@ bool remove_folder(const std::filesystem::path& path);
 
 /// Removes everything with a temporary name in `parent`, as far as possible. Nobody may be writing there.
 void remove_leftovers(const std::filesystem::path& parent);
+
+/// Remembers the folders that it made; its destructor removes the empty ones.
+class MadeFolders {
+ public:
+  MadeFolders() = default;
+  ~MadeFolders();
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+  /// Makes `folder` and its missing parents. Returns whether `folder` is new; if several processes make it at once,
+  /// exactly one gets true.
+  bool make(const std::filesystem::path& folder, std::error_code& error);
+
+ private:
+  std::vector<std::filesystem::path> made_;  // outermost first
+};
 
 }  // namespace weft

@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -84,6 +86,66 @@ void read_in_pieces(const InputFile& file, std::uint64_t begin, std::uint64_t en
     if (!look(piece)) return;
     begin += piece.size();
   }
+}
+
+MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
+  const InputFile file(path_);
+  size_ = file.size();
+  if (size_ == 0) return;
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (address == MAP_FAILED) {
+    throw UserError(in_quotes(path_) + " can't be mapped: " + std::strerror(errno), "a file on a file system with mmap",
+                    "copy it to another");
+  }
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  if (part.empty()) return;
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page * page;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());
+  // A failure costs memory alone.
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+std::string read_text_file(const std::filesystem::path& path, std::string_view what, std::size_t most_bytes,
+                           std::string_view expected, std::string_view fix) {
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  while (file && text.size() <= most_bytes) {
+    const std::size_t kept = text.size(), piece = std::min(most_bytes + 1 - kept, std::max(kept, kPiece));
+    text.resize(kept + piece);
+    file.read(text.data() + kept, static_cast<std::streamsize>(piece));
+    text.resize(kept + static_cast<std::size_t>(file.gcount()));
+  }
+  if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {
+    throw UserError(fmt::format("{} {} can't be read", what, path.string()), expected, fix);
+  }
+  if (text.size() > most_bytes) {
+    throw UserError(fmt::format("{} is larger than {} bytes", path.string(), most_bytes), expected, fix);
+  }
+  return text;
+}
+
+bool is_plain_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
 }
 
 }  // namespace weft

@@ -1,13 +1,15 @@
-// JSON that is printed or written, value by value, without the header of a JSON library.
+// JSON that is printed or written, value by value, without the header of a JSON library; and JSON as text.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace weft {
 
@@ -89,5 +91,28 @@ requires(!std::convertible_to<const Items&, std::string_view>) JsonValue::JsonVa
     text_ = array.text();
   }
 }
+
+/// The members of an object in their order, each value as JSON.
+std::vector<std::pair<std::string, std::string>> json_members(std::string_view object);
+
+/// An object with each member on a line of its own, and each item of a list member on a line of its own.
+std::string json_lines(std::string_view object);
+
+enum class JsonKeys : std::uint8_t { as_given, sorted };
+
+/// The same JSON with each value on a line of its own, indented by `blanks` a level.
+std::string indented_json(std::string_view text, int blanks = 2, JsonKeys keys = JsonKeys::as_given);
+
+/// How far a text reads as one JSON value.
+struct JsonOutline {
+  bool whole = false;         // it does to its end
+  int depth = 0;              // objects and lists that are open where the error is
+  std::size_t read_size = 0;  // bytes up to the end of what isn't JSON
+};
+
+JsonOutline outline_of_json(std::string_view text);
+
+/// A double that prints with the digits of the float, 1e-05, instead of its exact value, 9.999999747378752e-06.
+double shortest_double(float value);
 
 }  // namespace weft

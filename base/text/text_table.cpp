@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/terminal.h"
-#include "base/text/wrap.h"
+#include "base/status_line.h"
 #include "base/text_width.h"
 
 namespace weft {
@@ -27,17 +26,13 @@ std::size_t width_of(const std::vector<Shown>& shown) {
   return shown.empty() ? 0 : sum + kGap.size() * (shown.size() - 1);
 }
 
-/// Does the cell take the rest of its line?
-bool spans(const TextTable& table, const std::vector<std::string>& row, std::size_t column) {
-  return row.size() < table.columns.size() && column + 1 == row.size();
-}
-
 std::vector<Shown> all_columns(const TextTable& table) {
   std::vector<Shown> shown;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     std::size_t width = table.heads ? text_width(table.columns[i].head) : 0;
     for (const std::vector<std::string>& row : table.rows) {
-      if (i < row.size() && !spans(table, row, i)) width = std::max(width, text_width(row[i]));
+      const bool spans = row.size() < table.columns.size() && i + 1 == row.size();  // takes the rest of its line
+      if (i < row.size() && !spans) width = std::max(width, text_width(row[i]));
     }
     shown.push_back({i, width});
   }
@@ -102,18 +97,16 @@ class Lines {
   }
 
   void row(const std::vector<std::string>& cells, bool best) {
+    const bool spans = cells.size() < table_.columns.size();
     std::size_t begin = 0;
     for (std::size_t i = 0; i < shown_.size(); ++i) {
       const std::size_t column = shown_[i].column;
-      if (column + 1 >= cells.size() && cells.size() < table_.columns.size()) {
-        rest_of_line(cells.back(), i > 0 ? begin : 0);
-        return;
-      }
+      if (spans && column + 1 >= cells.size()) break;
       const TableColumn& of = table_.columns[column];
       cell(cells[column], i, of.words, best ? Emphasis::good : of.emphasis);
       begin += shown_[i].width + kGap.size();
     }
-    if (cells.size() < table_.columns.size()) {  // its column isn't shown
+    if (spans) {
       rest_of_line(cells.back(), begin);
     } else {
       text_.add("\n");

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/styled_text.h"
+#include "base/printable.h"
 
 namespace weft {
 

@@ -22,22 +22,25 @@ constexpr double causal_pairs(std::int64_t batch, std::int64_t seq, std::int64_t
 /// With `documents` it sees no key before its document: document_starts holds, for each query, the position in its
 /// sequence of the first token that it may see. Positions don't decrease along a sequence. Work is counted without
 /// documents, whose lengths a graph doesn't know.
-struct AttentionForward {
+struct AttentionSize {
   std::int64_t batch, seq, heads, kv_heads, head_dim;
   std::int64_t window = 0;
   bool documents = false;
 
+  static constexpr auto fields() {
+    return std::tuple{field("batch", &AttentionSize::batch),
+                      field("seq", &AttentionSize::seq),
+                      field("heads", &AttentionSize::heads),
+                      field("kv_heads", &AttentionSize::kv_heads),
+                      field("head_dim", &AttentionSize::head_dim),
+                      field("window", &AttentionSize::window).told_if_set(),
+                      field("documents", &AttentionSize::documents).told_if_set()};
+  }
+};
+
+struct AttentionForward : AttentionSize {
   static constexpr std::string_view kind = "attention";
   static constexpr KindClass kind_class = KindClass::attention;
-  static constexpr auto fields() {
-    return std::tuple{field("batch", &AttentionForward::batch),
-                      field("seq", &AttentionForward::seq),
-                      field("heads", &AttentionForward::heads),
-                      field("kv_heads", &AttentionForward::kv_heads),
-                      field("head_dim", &AttentionForward::head_dim),
-                      field("window", &AttentionForward::window).told_if_set(),
-                      field("documents", &AttentionForward::documents).told_if_set()};
-  }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
     return std::array{
@@ -52,22 +55,9 @@ struct AttentionForward {
   }
 };
 
-struct AttentionBackward {
-  std::int64_t batch, seq, heads, kv_heads, head_dim;
-  std::int64_t window = 0;
-  bool documents = false;
-
+struct AttentionBackward : AttentionSize {
   static constexpr std::string_view kind = "attention_backward";
   static constexpr KindClass kind_class = KindClass::attention;
-  static constexpr auto fields() {
-    return std::tuple{field("batch", &AttentionBackward::batch),
-                      field("seq", &AttentionBackward::seq),
-                      field("heads", &AttentionBackward::heads),
-                      field("kv_heads", &AttentionBackward::kv_heads),
-                      field("head_dim", &AttentionBackward::head_dim),
-                      field("window", &AttentionBackward::window).told_if_set(),
-                      field("documents", &AttentionBackward::documents).told_if_set()};
-  }
   constexpr auto arguments() const {
     const ArgumentShape queries{batch * seq, heads * head_dim}, keys{batch * seq, kv_heads * head_dim};
     return std::array{
@@ -136,5 +126,7 @@ struct AttentionDecode {
             2 * element_bytes * as_double(batch * kv_heads * keys * head_dim)};
   }
 };
+
+using AttentionOperations = OperationList<AttentionForward, AttentionBackward, CacheStore, AttentionDecode>;
 
 }  // namespace weft::graph

@@ -76,16 +76,20 @@ constexpr double ring_bytes(std::int64_t ranks, double elements, double element_
   return elements * element_bytes * as_double(ranks - 1) / as_double(ranks);
 }
 
-struct AllReduce {
+/// What a collective moves.
+struct GroupMessage {
   Channel channel;
   std::int64_t ranks, count;
 
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &GroupMessage::channel), field("ranks", &GroupMessage::ranks),
+                      field("count", &GroupMessage::count)};
+  }
+};
+
+struct AllReduce : GroupMessage {
   static constexpr std::string_view kind = "all_reduce";
   static constexpr KindClass kind_class = KindClass::all_reduce;
-  static constexpr auto fields() {
-    return std::tuple{field("channel", &AllReduce::channel), field("ranks", &AllReduce::ranks),
-                      field("count", &AllReduce::count)};
-  }
   constexpr auto arguments() const {
     return std::array{
         updates("buffer", {count}, kFloat),
@@ -99,16 +103,9 @@ struct AllReduce {
 };
 
 /// Rank r gets the sum of elements [r·count, (r+1)·count) of all ranks' inputs.
-struct ReduceScatter {
-  Channel channel;
-  std::int64_t ranks, count;
-
+struct ReduceScatter : GroupMessage {
   static constexpr std::string_view kind = "reduce_scatter";
   static constexpr KindClass kind_class = KindClass::reduce_scatter;
-  static constexpr auto fields() {
-    return std::tuple{field("channel", &ReduceScatter::channel), field("ranks", &ReduceScatter::ranks),
-                      field("count", &ReduceScatter::count)};
-  }
   constexpr auto arguments() const {
     return std::array{
         reads("in", {ranks * count}, kFloat),
@@ -122,16 +119,9 @@ struct ReduceScatter {
   }
 };
 
-struct AllGather {
-  Channel channel;
-  std::int64_t ranks, count;
-
+struct AllGather : GroupMessage {
   static constexpr std::string_view kind = "all_gather";
   static constexpr KindClass kind_class = KindClass::all_gather;
-  static constexpr auto fields() {
-    return std::tuple{field("channel", &AllGather::channel), field("ranks", &AllGather::ranks),
-                      field("count", &AllGather::count)};
-  }
   constexpr auto arguments() const {
     return std::array{reads("in", {count}, kAnyDType), writes("out", {ranks * count}, same_as("in"))};
   }
@@ -157,18 +147,21 @@ struct Broadcast {
   }
 };
 
-/// Sends `count` elements to the neighbour that the channel names. The k-th send of a channel meets the k-th receive at
-/// its other end; `message` numbers the messages of a step, so that a mix-up is seen before it runs.
-struct Send {
+/// `count` elements from or to the neighbour that the channel names. The k-th send of a channel meets the k-th receive
+/// at its other end; `message` numbers the messages of a step, so that a mix-up is seen before it runs.
+struct StageMessage {
   Channel channel;
   std::int64_t message, count;
 
+  static constexpr auto fields() {
+    return std::tuple{field("channel", &StageMessage::channel), field("message", &StageMessage::message).free_of_cost(),
+                      field("count", &StageMessage::count)};
+  }
+};
+
+struct Send : StageMessage {
   static constexpr std::string_view kind = "send";
   static constexpr KindClass kind_class = KindClass::copy;
-  static constexpr auto fields() {
-    return std::tuple{field("channel", &Send::channel), field("message", &Send::message).free_of_cost(),
-                      field("count", &Send::count)};
-  }
   constexpr auto arguments() const { return std::array{reads("buffer", {count}, kAnyDType)}; }
   constexpr Work work(double element_bytes) const {
     return {0, element_bytes * as_double(count), element_bytes * as_double(count)};
@@ -176,18 +169,13 @@ struct Send {
 };
 
 /// Receives the neighbour's message. Its bytes on the network are its Send's.
-struct Receive {
-  Channel channel;
-  std::int64_t message, count;
-
+struct Receive : StageMessage {
   static constexpr std::string_view kind = "receive";
   static constexpr KindClass kind_class = KindClass::copy;
-  static constexpr auto fields() {
-    return std::tuple{field("channel", &Receive::channel), field("message", &Receive::message).free_of_cost(),
-                      field("count", &Receive::count)};
-  }
   constexpr auto arguments() const { return std::array{writes("buffer", {count}, kAnyDType)}; }
   constexpr Work work(double element_bytes) const { return {0, element_bytes * as_double(count), 0}; }
 };
+
+using CollectiveOperations = OperationList<AllReduce, ReduceScatter, AllGather, Broadcast, Send, Receive>;
 
 }  // namespace weft::graph

@@ -10,17 +10,20 @@
 
 namespace weft::graph {
 
-/// Takes window ⌊coordinate / ranks_per_window⌋ of x, which consists of `windows` windows of `cols` columns.
-struct TakeColumns {
+struct ColumnWindows {
   std::int64_t rows, cols, windows, ranks_per_window;
 
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &ColumnWindows::rows), field("cols", &ColumnWindows::cols),
+                      field("windows", &ColumnWindows::windows),
+                      field("ranks_per_window", &ColumnWindows::ranks_per_window)};
+  }
+};
+
+/// Takes window ⌊coordinate / ranks_per_window⌋ of x, which consists of `windows` windows of `cols` columns.
+struct TakeColumns : ColumnWindows {
   static constexpr std::string_view kind = "take_columns";
   static constexpr KindClass kind_class = KindClass::copy;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &TakeColumns::rows), field("cols", &TakeColumns::cols),
-                      field("windows", &TakeColumns::windows),
-                      field("ranks_per_window", &TakeColumns::ranks_per_window)};
-  }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, windows * cols}, kFloat),
@@ -32,15 +35,9 @@ struct TakeColumns {
 };
 
 /// The adjoint of TakeColumns: x in its window of out, zero in the other windows.
-struct PutColumns {
-  std::int64_t rows, cols, windows, ranks_per_window;
-
+struct PutColumns : ColumnWindows {
   static constexpr std::string_view kind = "put_columns";
   static constexpr KindClass kind_class = KindClass::copy;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &PutColumns::rows), field("cols", &PutColumns::cols),
-                      field("windows", &PutColumns::windows), field("ranks_per_window", &PutColumns::ranks_per_window)};
-  }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, cols}, kFloat),
@@ -54,14 +51,9 @@ struct PutColumns {
 };
 
 /// Takes row `index mod rows` of x.
-struct SelectRow {
-  std::int64_t rows, cols;
-
+struct SelectRow : MatrixSize {
   static constexpr std::string_view kind = "select_row";
   static constexpr KindClass kind_class = KindClass::copy;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &SelectRow::rows), field("cols", &SelectRow::cols)};
-  }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, cols}, kFloat),
@@ -71,5 +63,7 @@ struct SelectRow {
   }
   constexpr Work work(double element_bytes) const { return {0, 2 * element_bytes * as_double(cols)}; }
 };
+
+using ColumnOperations = OperationList<TakeColumns, PutColumns, SelectRow>;
 
 }  // namespace weft::graph

@@ -13,12 +13,9 @@ namespace weft::graph {
 inline constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;  // for each element
 
 /// tanh-approximated GELU.
-struct GeluForward {
-  std::int64_t n;
-
+struct GeluForward : ElementCount {
   static constexpr std::string_view kind = "gelu";
   static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() { return std::tuple{field("n", &GeluForward::n)}; }
   constexpr auto arguments() const {
     return std::array{reads("x", any_shape(n), kFloat), writes("y", any_shape(n), same_as("x"))};
   }
@@ -27,12 +24,9 @@ struct GeluForward {
   }
 };
 
-struct GeluBackward {
-  std::int64_t n;
-
+struct GeluBackward : ElementCount {
   static constexpr std::string_view kind = "gelu_backward";
   static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() { return std::tuple{field("n", &GeluBackward::n)}; }
   constexpr auto arguments() const {
     return std::array{
         reads("x", any_shape(n), kFloat),
@@ -46,14 +40,9 @@ struct GeluBackward {
 };
 
 /// y = silu(gate)·up; a row of the input is [gate | up].
-struct SwiGluForward {
-  std::int64_t rows, cols;
-
+struct SwiGluForward : MatrixSize {
   static constexpr std::string_view kind = "swiglu";
   static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &SwiGluForward::rows), field("cols", &SwiGluForward::cols)};
-  }
   constexpr auto arguments() const {
     return std::array{reads("x", {rows, 2 * cols}, kFloat), writes("y", {rows, cols}, same_as("x"))};
   }
@@ -62,14 +51,9 @@ struct SwiGluForward {
   }
 };
 
-struct SwiGluBackward {
-  std::int64_t rows, cols;
-
+struct SwiGluBackward : MatrixSize {
   static constexpr std::string_view kind = "swiglu_backward";
   static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &SwiGluBackward::rows), field("cols", &SwiGluBackward::cols)};
-  }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, 2 * cols}, kFloat),
@@ -83,12 +67,9 @@ struct SwiGluBackward {
 };
 
 /// out = a + b.
-struct Add {
-  std::int64_t n;
-
+struct Add : ElementCount {
   static constexpr std::string_view kind = "add";
   static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() { return std::tuple{field("n", &Add::n)}; }
   constexpr auto arguments() const {
     return std::array{
         reads("a", any_shape(n), kFloat),
@@ -114,23 +95,17 @@ struct Scale {
 };
 
 /// out = 0.
-struct Zero {
-  std::int64_t n;
-
+struct Zero : ElementCount {
   static constexpr std::string_view kind = "zero";
   static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() { return std::tuple{field("n", &Zero::n)}; }
   constexpr auto arguments() const { return std::array{writes("out", any_shape(n), kFloat)}; }
   constexpr Work work(double element_bytes) const { return {0, element_bytes * as_double(n)}; }
 };
 
 /// out = x converted to the other dtype, rounded to nearest even.
-struct Cast {
-  std::int64_t n;
-
+struct Cast : ElementCount {
   static constexpr std::string_view kind = "cast";
   static constexpr KindClass kind_class = KindClass::copy;
-  static constexpr auto fields() { return std::tuple{field("n", &Cast::n)}; }
   constexpr auto arguments() const {
     return std::array{reads("x", any_shape(n), kFloat), writes("out", any_shape(n), kFloat)};
   }
@@ -171,5 +146,8 @@ struct Dropout {
     return {30 * as_double(rows * cols), (residual ? 3 : 2) * element_bytes * as_double(rows * cols)};
   }
 };
+
+using ElementwiseOperations =
+    OperationList<GeluForward, GeluBackward, SwiGluForward, SwiGluBackward, Add, Scale, Zero, Cast, Dropout>;
 
 }  // namespace weft::graph

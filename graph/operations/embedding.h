@@ -147,4 +147,6 @@ struct Rope {
   }
 };
 
+using EmbeddingOperations = OperationList<EmbeddingForward, EmbeddingBackward, PositionBackward, Rope>;
+
 }  // namespace weft::graph

@@ -113,4 +113,6 @@ struct LossSum {
   constexpr Work work(double /*element_bytes*/) const { return {as_double(rows), 8 * as_double(rows)}; }
 };
 
+using LossOperations = OperationList<CrossEntropy, VocabStatistics, VocabCrossEntropy, LossSum>;
+
 }  // namespace weft::graph

@@ -10,113 +10,69 @@
 
 namespace weft::graph {
 
-/// For each row: y = (x − mean)·rstd·weight + bias, with the biased variance.
-struct LayerNormForward {
+/// For each row: y = (x − mean)·rstd·weight + bias, with the biased variance (LayerNorm: centered), or y = x·rsqrt(mean
+/// x² + eps)·weight (RMSNorm).
+template <bool kCentered>
+struct NormForward {
   std::int64_t rows, cols;
   float eps;
 
-  static constexpr std::string_view kind = "layer_norm";
+  static constexpr std::string_view kind = kCentered ? "layer_norm" : "rms_norm";
   static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
-    return std::tuple{field("rows", &LayerNormForward::rows), field("cols", &LayerNormForward::cols),
-                      field("eps", &LayerNormForward::eps)};
+    return std::tuple{field("rows", &NormForward::rows), field("cols", &NormForward::cols),
+                      field("eps", &NormForward::eps)};
   }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, cols}, kFloat),
         reads("weight", {cols}, same_as("x")),
-        reads("bias", {cols}, same_as("x")),
+        reads("bias", {cols}, same_as("x")).when(kCentered),
         writes("y", {rows, cols}, same_as("x")),
         // For each row:
-        writes("mean", {rows}, DType::f32),
+        writes("mean", {rows}, DType::f32).when(kCentered),
         writes("rstd", {rows}, DType::f32),
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {8 * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
+    return {(kCentered ? 8 : 5) * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
   }
 };
+using LayerNormForward = NormForward<true>;
+using RmsNormForward = NormForward<false>;
 
 /// `residual`: dresidual is added to dx. `accumulate` applies to dweight and dbias.
-struct LayerNormBackward {
+template <bool kCentered>
+struct NormBackward {
   std::int64_t rows, cols;
   bool residual = false, accumulate = false;
 
-  static constexpr std::string_view kind = "layer_norm_backward";
+  static constexpr std::string_view kind = kCentered ? "layer_norm_backward" : "rms_norm_backward";
   static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
-    return std::tuple{field("rows", &LayerNormBackward::rows), field("cols", &LayerNormBackward::cols),
-                      field("residual", &LayerNormBackward::residual),
-                      field("accumulate", &LayerNormBackward::accumulate)};
+    return std::tuple{field("rows", &NormBackward::rows), field("cols", &NormBackward::cols),
+                      field("residual", &NormBackward::residual), field("accumulate", &NormBackward::accumulate)};
   }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, cols}, kFloat),
         reads("weight", {cols}, same_as("x")),
-        reads("mean", {rows}, DType::f32),
+        reads("mean", {rows}, DType::f32).when(kCentered),
         reads("rstd", {rows}, DType::f32),
         reads("dy", {rows, cols}, same_as("x")),
         writes("dx", {rows, cols}, same_as("x")),
         writes("dweight", {cols}, DType::f32).updated_when(accumulate),
-        writes("dbias", {cols}, DType::f32).updated_when(accumulate),
+        writes("dbias", {cols}, DType::f32).updated_when(accumulate).when(kCentered),
         reads("dresidual", {rows, cols}, same_as("x")).when(residual),
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {14 * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
+    return {(kCentered ? 14 : 10) * as_double(rows * cols),
+            (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
   }
 };
-
-/// For each row: y = x·rsqrt(mean x² + eps)·weight.
-struct RmsNormForward {
-  std::int64_t rows, cols;
-  float eps;
-
-  static constexpr std::string_view kind = "rms_norm";
-  static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &RmsNormForward::rows), field("cols", &RmsNormForward::cols),
-                      field("eps", &RmsNormForward::eps)};
-  }
-  constexpr auto arguments() const {
-    return std::array{
-        reads("x", {rows, cols}, kFloat),
-        reads("weight", {cols}, same_as("x")),
-        writes("y", {rows, cols}, same_as("x")),
-        writes("rstd", {rows}, DType::f32),
-    };
-  }
-  constexpr Work work(double element_bytes) const {
-    return {5 * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
-  }
-};
-
-/// `residual` and `accumulate` as in LayerNormBackward.
-struct RmsNormBackward {
-  std::int64_t rows, cols;
-  bool residual = false, accumulate = false;
-
-  static constexpr std::string_view kind = "rms_norm_backward";
-  static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &RmsNormBackward::rows), field("cols", &RmsNormBackward::cols),
-                      field("residual", &RmsNormBackward::residual), field("accumulate", &RmsNormBackward::accumulate)};
-  }
-  constexpr auto arguments() const {
-    return std::array{
-        reads("x", {rows, cols}, kFloat),
-        reads("weight", {cols}, same_as("x")),
-        reads("rstd", {rows}, DType::f32),
-        reads("dy", {rows, cols}, same_as("x")),
-        writes("dx", {rows, cols}, same_as("x")),
-        writes("dweight", {cols}, DType::f32).updated_when(accumulate),
-        reads("dresidual", {rows, cols}, same_as("x")).when(residual),
-    };
-  }
-  constexpr Work work(double element_bytes) const {
-    return {10 * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
-  }
-};
+using LayerNormBackward = NormBackward<true>;
+using RmsNormBackward = NormBackward<false>;
 
 /// RMSNorm of each head: for each row and head, y = x·rsqrt(mean x² + eps)·weight over the head's columns. All heads
 /// have the same weight.
@@ -250,7 +206,7 @@ struct NormBackwardSums {
 };
 
 /// The backward pass of NormForwardOfParts, given the sums of all parts. `residual` and `accumulate` as in
-/// LayerNormBackward.
+/// NormBackward.
 struct NormBackwardOfParts {
   std::int64_t rows, cols, parts;
   bool centered, residual = false, accumulate = false;
@@ -281,5 +237,9 @@ struct NormBackwardOfParts {
     return {(centered ? 10 : 7) * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
   }
 };
+
+using NormOperations =
+    OperationList<LayerNormForward, LayerNormBackward, RmsNormForward, RmsNormBackward, HeadNormForward,
+                  HeadNormBackward, NormStatistics, NormForwardOfParts, NormBackwardSums, NormBackwardOfParts>;
 
 }  // namespace weft::graph

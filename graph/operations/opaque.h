@@ -19,6 +19,7 @@ struct Opaque {
   bool queued = false;  // on the stream of `queue`, not on a compute stream
   bool local = false;   // that queue is the rank's own, such as a CPU thread's: nothing goes to other ranks
   Channel queue = Channel::world;
+  std::int64_t meeting = -1;  // equal for tasks of several classes that start together; -1: it starts alone
   double flops = 0, bytes = 0, network_bytes = 0;
   /// Costs in nanoseconds, as in cost::TaskCosts; negative: unknown. They aren't part of the mathematics, so neither
   /// fields nor fingerprints have them.

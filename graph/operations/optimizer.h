@@ -78,4 +78,6 @@ struct AdamW {
   }
 };
 
+using OptimizerOperations = OperationList<SumSquares, ClipFactor, AdamW>;
+
 }  // namespace weft::graph

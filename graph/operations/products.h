@@ -106,12 +106,9 @@ struct BiasGradient {
 };
 
 /// y += bias on every row, only on the rank with coordinate 0: the sum over ranks must have the bias once.
-struct AddBias {
-  std::int64_t rows, cols;
-
+struct AddBias : MatrixSize {
   static constexpr std::string_view kind = "add_bias";
   static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() { return std::tuple{field("rows", &AddBias::rows), field("cols", &AddBias::cols)}; }
   constexpr auto arguments() const {
     return std::array{
         updates("y", {rows, cols}, kFloat),
@@ -123,5 +120,7 @@ struct AddBias {
     return {as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
   }
 };
+
+using ProductOperations = OperationList<Gemm, PackWeight, BiasGradient, AddBias>;
 
 }  // namespace weft::graph

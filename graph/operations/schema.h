@@ -201,6 +201,24 @@ constexpr FieldSchema<Op, T> field(std::string_view name, T Op::*member) {
   return {name, member};
 }
 
+/// Operations that share their data derive from one of these, which has the fields, too.
+struct ElementCount {
+  std::int64_t n;
+
+  static constexpr auto fields() { return std::tuple{field("n", &ElementCount::n)}; }
+};
+struct MatrixSize {
+  std::int64_t rows, cols;
+
+  static constexpr auto fields() {
+    return std::tuple{field("rows", &MatrixSize::rows), field("cols", &MatrixSize::cols)};
+  }
+};
+
+/// The operations of a file below graph/operations/; graph/operation.h makes one type of all.
+template <class... Ops>
+struct OperationList {};
+
 /// The rows of an operation's schema, present or not.
 template <class Op>
 inline constexpr std::size_t argument_count = std::tuple_size_v<decltype(Op{}.arguments())>;

@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 #include "graph/groups.h"
-#include "graph/operation_fields.h"
+#include "graph/operation.h"
 #include "inspect/drawing/drawing.h"
 
 namespace weft::inspect {

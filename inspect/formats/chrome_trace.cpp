@@ -98,9 +98,9 @@ class TableWriter {
   }
 
   void put_grid(const graph::Grid& grid) {
-    out_.put("\"grid\": {{\"x\": {}, \"y\": {}, \"z\": {}, \"data\": {}, ", grid.x, grid.y, grid.z, grid.data);
-    if (grid.pipe > 1) out_.put("\"pipe\": {}, ", grid.pipe);
-    out_.put("\"order\": [");
+    std::string sizes;  // of the axes that the grid has: "x": 2, "y": 1, …
+    for (const char c : graph::to_string(grid)) sizes += c == '=' ? "\": " : c == ',' ? ", \"" : std::string(1, c);
+    out_.put("\"grid\": {{\"{}, \"order\": [", sizes);
     for (std::size_t i = 0; i < grid.order.size(); ++i) {
       out_.put("{}\"{}\"", i == 0 ? "" : ", ", graph::to_string(grid.order[i]));
     }

@@ -9,7 +9,7 @@
 
 #include "base/text/json_object.h"
 #include "graph/groups.h"
-#include "graph/operation_fields.h"
+#include "graph/operation.h"
 
 namespace weft::inspect {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "base/files/byte_source.h"
 #include "base/text/json_object.h"
-#include "inspect/formats/json_members.h"
 #include "inspect/formats/json_pull.h"
 #include "inspect/formats/trace_file.h"
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/files/byte_source.h"
 #include "runtime/plan/recording.h"
 
 namespace weft::inspect {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/byte_source.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "inspect/formats/perfetto_trace.h"
 
 namespace weft::inspect {

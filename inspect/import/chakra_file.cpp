@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/text/parse_number.h"
 #include "base/utf8.h"
-#include "inspect/formats/protobuf_fields.h"
+#include "inspect/formats/protobuf.h"
 
 namespace weft::inspect {
 namespace {

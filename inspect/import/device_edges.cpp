@@ -109,7 +109,7 @@ class EdgeSearch {
       if (call == kNone) continue;
       explained[i] = trace_.calls[call].begin + timeline_.launch_delay[static_cast<std::size_t>(op(i).work)];
     }
-    for (const OpEdge& edge : out_.edges) {
+    for (const FoundEdge& edge : out_.edges) {
       const std::int64_t ready = edge.after_begin ? op(edge.from).begin + *edge.after_begin : op(edge.from).end;
       explained[edge.to] = std::max(explained[edge.to], ready);
     }

@@ -10,17 +10,18 @@
 
 namespace weft::inspect {
 
-/// Between ops of a timeline, by index.
-struct OpEdge {
+/// Between ops of a timeline and tasks of the host, by index.
+struct FoundEdge {
   std::uint32_t from = 0, to = 0;
   graph::EdgeSource source = graph::EdgeSource::stream;
   double confidence = 1;
-  /// Set of ops that overlap on one stream: `to` began this long after `from` began.
+  /// Of launches, and of ops that overlap on one stream: `to` can begin this long after `from` began. Absent: when
+  /// `from` is done.
   std::optional<std::int64_t> after_begin = {};
 };
 
 struct DeviceEdges {
-  std::vector<OpEdge> edges;
+  std::vector<FoundEdge> edges;
   std::int64_t contradicted = 0;  // records of waits that the times deny: left out
   bool recorded_waits = false;    // the trace has records of waits between streams, so nothing was guessed
 };

@@ -67,7 +67,7 @@ class HostSearch {
     if (thread == timeline_.main_thread && out_.tasks[first].begin > timeline_.origin) {
       out_.tasks.insert(out_.tasks.begin() + static_cast<std::ptrdiff_t>(first),
                         {HostTaskKind::lead, timeline_.origin, out_.tasks[first].begin, thread, kNone});
-      for (HostEdge& edge : out_.waits) edge.to += edge.to >= first ? 1 : 0;
+      for (FoundEdge& edge : out_.waits) edge.to += edge.to >= first ? 1 : 0;
     }
   }
 
@@ -198,9 +198,10 @@ class HostSearch {
 
   /// What a host that ran ahead did before the step was counted takes none of its time.
   void clip_before_origin() {
-    for (HostEdge& edge : out_.launches) edge.after_begin = clipped(edge.from, edge.after_begin);
-    for (HostEdge& edge : out_.between) {
-      if (edge.after_begin >= 0) edge.after_begin = clipped(edge.from, edge.after_begin);
+    for (std::vector<FoundEdge>* edges : {&out_.launches, &out_.between}) {
+      for (FoundEdge& edge : *edges) {
+        if (edge.after_begin) edge.after_begin = clipped(edge.from, *edge.after_begin);
+      }
     }
     for (HostTask& task : out_.tasks) {
       task.begin = std::max(task.begin, timeline_.origin);

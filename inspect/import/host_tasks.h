@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/open_graph.h"
-#include "inspect/import/step_timeline.h"
+#include "inspect/import/device_edges.h"
 
 namespace weft::inspect {
 
@@ -20,19 +19,11 @@ struct HostTask {
   std::uint32_t call = kNone;  // index into DeviceTrace::calls
 };
 
-/// What ties a host's task to others.
-struct HostEdge {
-  std::uint32_t from = 0, to = 0;
-  graph::EdgeSource source = graph::EdgeSource::stream;
-  double confidence = 1;
-  std::int64_t after_begin = -1;  // -1: after `from` is done
-};
-
 struct HostWork {
-  std::vector<HostTask> tasks;     // by thread, then in order
-  std::vector<HostEdge> between;   // host → host: a thread's order, and guesses of who woke whom
-  std::vector<HostEdge> launches;  // host → op
-  std::vector<HostEdge> waits;     // op → host
+  std::vector<HostTask> tasks;      // by thread, then in order
+  std::vector<FoundEdge> between;   // host → host: a thread's order, and guesses of who woke whom
+  std::vector<FoundEdge> launches;  // host → op
+  std::vector<FoundEdge> waits;     // op → host
   std::int64_t guessed_wakes = 0;
 };
 

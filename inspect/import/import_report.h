@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "base/styled_text.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
 #include "inspect/import/trace_import.h"
 

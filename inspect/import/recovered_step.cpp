@@ -6,13 +6,29 @@
 #include <map>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "base/intervals.h"
 #include "inspect/import/device_edges.h"
 #include "inspect/import/host_tasks.h"
 #include "inspect/import/mark_words.h"
 #include "inspect/import/step_timeline.h"
 
 namespace weft::inspect {
+
+DeviceOverlap device_overlap(std::span<const DeviceOp> ops, const NameTable& names) {
+  std::vector<DeviceClass> classes;
+  for (std::uint32_t name = 0; name < names.size(); ++name) classes.push_back(device_class(names.text(name)));
+  Intervals compute, communication;
+  for (const DeviceOp& op : ops) {
+    if (classes[op.name] == DeviceClass::compute) compute.push_back({op.begin, op.end});
+    if (classes[op.name] == DeviceClass::communication) communication.push_back({op.begin, op.end});
+  }
+  compute = merged(std::move(compute));
+  communication = merged(std::move(communication));
+  return {total_length(compute), total_length(communication), total_length(intersection(compute, communication))};
+}
+
 namespace {
 
 using graph::EdgeSource;
@@ -73,7 +89,7 @@ class StepAssembly {
     std::vector<std::int64_t> key(op_count() + host_.tasks.size());
     for (std::size_t i = 0; i < host_.tasks.size(); ++i) key[op_count() + i] = host_.tasks[i].begin;
     for (std::size_t i = 0; i < op_count(); ++i) key[i] = timeline_.ops[i].begin;
-    for (const HostEdge& edge : host_.launches) key[edge.to] = std::max(key[edge.to], key[op_count() + edge.from]);
+    for (const FoundEdge& edge : host_.launches) key[edge.to] = std::max(key[edge.to], key[op_count() + edge.from]);
     for (const TimelineStream& stream : timeline_.streams) {
       for (std::size_t i = 1; i < stream.ops.size(); ++i) {
         key[stream.ops[i]] = std::max(key[stream.ops[i]], key[stream.ops[i - 1]]);
@@ -158,31 +174,28 @@ class StepAssembly {
 
   void add_edges() {
     const auto host = [&](std::uint32_t index) { return task_of_[op_count() + index]; };
-    for (const OpEdge& edge : device_.edges) {
-      std::optional<double> after;
-      if (edge.after_begin) after = static_cast<double>(*edge.after_begin);
-      add_edge({task_of_[edge.from], task_of_[edge.to], graph::EdgeKind::completes_before, edge.source, edge.confidence,
-                after});
-    }
-    const auto add = [&](const HostEdge& edge, std::uint32_t from, std::uint32_t to) {
-      std::optional<double> after;
-      if (edge.after_begin >= 0) after = static_cast<double>(edge.after_begin);
-      add_edge({from, to, graph::EdgeKind::completes_before, edge.source, edge.confidence, after});
-    };
-    for (const HostEdge& edge : host_.between) add(edge, host(edge.from), host(edge.to));
-    for (const HostEdge& edge : host_.launches) add(edge, host(edge.from), task_of_[edge.to]);
-    for (const HostEdge& edge : host_.waits) add(edge, task_of_[edge.from], host(edge.to));
+    for (const FoundEdge& edge : device_.edges) add_edge(edge, task_of_[edge.from], task_of_[edge.to]);
+    for (const FoundEdge& edge : host_.between) add_edge(edge, host(edge.from), host(edge.to));
+    for (const FoundEdge& edge : host_.launches) add_edge(edge, host(edge.from), task_of_[edge.to]);
+    for (const FoundEdge& edge : host_.waits) add_edge(edge, task_of_[edge.from], host(edge.to));
     std::ranges::sort(out_.graph.edges, {},
                       [](const graph::OpenEdge& e) { return std::tuple(e.to, e.from, e.source); });
   }
 
-  void add_edge(graph::OpenEdge edge) {
-    if (edge.from >= edge.to) {
+  void add_edge(const FoundEdge& found, std::uint32_t from, std::uint32_t to) {
+    if (from >= to) {
       ++backwards_;
       return;
     }
-    if (edge.after_begin_ns) edge.kind = graph::EdgeKind::issued_before;
-    out_.graph.edges.push_back(edge);
+    graph::OpenEdge& edge = out_.graph.edges.emplace_back();
+    edge.from = from;
+    edge.to = to;
+    edge.source = found.source;
+    edge.confidence = found.confidence;
+    if (found.after_begin) {
+      edge.kind = graph::EdgeKind::issued_before;
+      edge.after_begin_ns = static_cast<double>(*found.after_begin);
+    }
     ++out_.edges[static_cast<std::size_t>(edge.source)];
   }
 

@@ -4,176 +4,221 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/time/engine.h"
+
 namespace weft::inspect {
 namespace {
 
-constexpr std::uint32_t kAlone = 0xFFFFFFFF;
+constexpr std::uint32_t kNoTask = UINT32_MAX;
 
-/// Tasks of all classes under one number each.
+/// Tasks of all classes under one number each. A task has a slot of the engine of its own, and so has each delay: of an
+/// edge, and until a class begins.
 class JointReplay {
  public:
-  JointReplay(const graph::OpenGraph& graph, const MatchedCollectives& matched, const std::vector<double>& starts)
-      : graph_(graph), matched_(matched) {
+  JointReplay(const graph::OpenGraph& graph, const graph::OpenMeetings& meetings, const std::vector<double>& starts)
+      : graph_(graph), meetings_(meetings), starts_(starts) {
     first_.push_back(0);
     for (const graph::OpenClass& step : graph.classes) {
       first_.push_back(first_.back() + static_cast<std::uint32_t>(step.tasks.size()));
     }
     const std::size_t count = first_.back();
-    ready_.resize(count);
-    begin_.resize(count);
-    cause_.assign(count, {kAlone, false});
-    waiting_for_.resize(count);
-    meeting_.assign(count, kAlone);
-    for (std::size_t c = 0; c < graph.classes.size(); ++c) {
-      std::fill(ready_.begin() + first_[c], ready_.begin() + first_[c + 1], c < starts.size() ? starts[c] : 0.0);
-    }
+    starts_.resize(graph.classes.size(), 0.0);
+    tasks_.resize(count);
     index_edges();
-    for (std::uint32_t i = 0; i < matched.meetings.size(); ++i) {
-      missing_.push_back(matched.meetings[i].size());
-      for (const graph::ClassTask& one : matched.meetings[i]) meeting_[first_[one.of_class] + one.task] = i;
+    for (std::uint32_t i = 0; i < meetings.all.size(); ++i) {
+      missing_.push_back(meetings.all[i].size());
+      for (const graph::ClassTask& one : meetings.all[i]) tasks_[number(one)].meeting = i;
     }
   }
 
-  std::vector<ReplayedClass> run(const std::vector<double>& starts) && {
-    for (std::uint32_t task = 0; task < ready_.size(); ++task) {
-      if (waiting_for_[task] == 0) free_.push_back(task);
-    }
-    drain();
-    for (std::uint32_t i = 0; i < missing_.size(); ++i) {
-      if (missing_[i] == 0) continue;
-      give_up(i);
-      drain();
+  std::vector<ReplayedClass> run() {
+    const std::vector<time::ClassLoads> loads = {time::ClassLoads(tasks_.size() + delays_ + starts_.size())};
+    time::Engine engine(loads, nullptr);
+    for (std::size_t c = 0; c < starts_.size(); ++c) engine.start(slot_of_start(c), 0, starts_[c]);
+    while (!engine.empty()) {
+      engine.advance(engine.next());
+      const std::size_t slot = engine.first();
+      engine.end(slot);
+      if (slot < tasks_.size()) {
+        leave(static_cast<std::uint32_t>(slot), false, engine.now());
+      } else if (slot < tasks_.size() + delays_) {
+        const OutEdge& edge = edges_[edge_of_delay_[slot - tasks_.size()]];
+        arrive(edge.to, {edge.from, true}, engine.now());
+      } else {
+        begin_class(slot - tasks_.size() - delays_, engine.now());
+      }
+      for (; !open_.empty();) begin(engine);
     }
     std::vector<ReplayedClass> out;
-    for (std::size_t c = 0; c < graph_.classes.size(); ++c) {
-      ReplayedClass played{c < starts.size() ? starts[c] : 0.0, 0};
-      std::uint32_t last = kAlone;
-      for (std::uint32_t i = first_[c]; i < first_[c + 1]; ++i) {
-        const double end = begin_[i] + length_of(c, i);
-        if (end > played.end || last == kAlone) {
-          played.end = end;
-          last = i;
-        }
-      }
-      if (last != kAlone) played.path = path_to(c, last);
-      out.push_back(played);
-    }
+    for (std::size_t c = 0; c < graph_.classes.size(); ++c) out.push_back(class_of(c));
     return out;
   }
 
  private:
   struct OutEdge {
-    std::uint32_t to;
-    const graph::OpenEdge* edge;
+    std::uint32_t from, to;
+    bool by_begin;        // of `from`, rather than by its end
+    std::uint32_t delay;  // the number of its delay after that; kNoTask: none
+    double delay_ns;
   };
   /// What made a task ready.
   struct Cause {
-    std::uint32_t task;
-    bool by_begin;  // of the task, rather than by its end
+    std::uint32_t task = kNoTask;
+    bool by_begin = false;
+  };
+  struct Replayed {
+    std::uint32_t waits_for = 1;  // edges, and the begin of its class
+    std::uint32_t meeting = kNoTask;
+    double ready = 0, begin = 0;
+    Cause cause = {};
   };
 
-  double length_of(std::size_t of_class, std::uint32_t task) const {
+  std::uint32_t number(const graph::ClassTask& task) const { return first_[task.of_class] + task.task; }
+  std::size_t slot_of_start(std::size_t of_class) const { return tasks_.size() + delays_ + of_class; }
+
+  double length_of(std::uint32_t task) const {
+    const auto of_class = static_cast<std::size_t>(std::ranges::upper_bound(first_, task) - first_.begin() - 1);
     return graph_.classes[of_class].tasks[task - first_[of_class]].ns.value_or(0);
   }
 
-  ReplayedPath path_to(std::size_t of_class, std::uint32_t last) const {
-    ReplayedPath path;
-    bool whole = true;  // the task's length is on the path
-    for (std::uint32_t task = last; task != kAlone;) {
-      const graph::OpenTask& played = graph_.classes[of_class].tasks[task - first_[of_class]];
-      double& of_kind = played.kind == graph::OpenKind::host      ? path.host
-                        : played.kind == graph::OpenKind::compute ? path.computing
-                        : played.kind == graph::OpenKind::copy    ? path.copying
-                                                                  : path.communicating;
-      if (whole) of_kind += length_of(of_class, task);
-      path.waiting_for_ranks += begin_[task] - ready_[task];
-      const Cause& cause = cause_[task];
-      if (cause.task != kAlone && cause.by_begin) path.host += ready_[task] - begin_[cause.task];
-      whole = !cause.by_begin;
-      task = cause.task;
-    }
-    return path;
-  }
-
   void index_edges() {
-    edge_begin_.assign(ready_.size() + 1, 0);
+    edge_begin_.assign(tasks_.size() + 1, 0);
     for (std::size_t c = 0; c < graph_.classes.size(); ++c) {
-      for (const graph::OpenEdge& edge : graph_.classes[c].edges) {
-        ++edge_begin_[first_[c] + edge.from + 1];
-        ++waiting_for_[first_[c] + edge.to];
-      }
+      for (const graph::OpenEdge& edge : graph_.classes[c].edges) ++edge_begin_[first_[c] + edge.from + 1];
     }
     std::partial_sum(edge_begin_.begin(), edge_begin_.end(), edge_begin_.begin());
     edges_.resize(edge_begin_.back());
     std::vector<std::uint32_t> next(edge_begin_.begin(), edge_begin_.end() - 1);
     for (std::size_t c = 0; c < graph_.classes.size(); ++c) {
       for (const graph::OpenEdge& edge : graph_.classes[c].edges) {
-        edges_[next[first_[c] + edge.from]++] = {first_[c] + edge.to, &edge};
+        const std::uint32_t index = next[first_[c] + edge.from]++;
+        const bool by_begin = edge.after_begin_ns || edge.kind == graph::EdgeKind::issued_before;
+        const std::uint32_t delay = edge.after_begin_ns ? static_cast<std::uint32_t>(delays_++) : kNoTask;
+        if (delay != kNoTask) edge_of_delay_.push_back(index);
+        edges_[index] = {first_[c] + edge.from, first_[c] + edge.to, by_begin, delay, edge.after_begin_ns.value_or(0)};
+        ++tasks_[first_[c] + edge.to].waits_for;
       }
     }
   }
 
-  void drain() {
-    while (!free_.empty()) {
-      const std::uint32_t task = free_.back();
-      free_.pop_back();
-      const std::uint32_t meeting = meeting_[task];
-      if (meeting == kAlone) {
-        start(task, ready_[task]);
-      } else if (--missing_[meeting] == 0) {
-        double latest = 0;
-        for (const graph::ClassTask& one : matched_.meetings[meeting]) {
-          latest = std::max(latest, ready_[first_[one.of_class] + one.task]);
-        }
-        for (const graph::ClassTask& one : matched_.meetings[meeting]) start(first_[one.of_class] + one.task, latest);
-      }
+  void begin_class(std::size_t of_class, double now) {
+    for (std::uint32_t task = first_[of_class]; task < first_[of_class + 1]; ++task) arrive(task, {}, now);
+  }
+
+  void arrive(std::uint32_t task, const Cause& cause, double now) {
+    Replayed& at = tasks_[task];
+    if (now > at.ready || at.cause.task == kNoTask) at.cause = cause;
+    at.ready = now;
+    if (--at.waits_for > 0) return;
+    if (at.meeting == kNoTask) {
+      open_.push_back(task);
+    } else if (--missing_[at.meeting] == 0) {
+      for (const graph::ClassTask& one : meetings_.all[at.meeting]) open_.push_back(number(one));
     }
   }
 
-  /// Lets the members of a meeting begin by themselves: the ones that are there, and the others once they come.
-  void give_up(std::uint32_t meeting) {
-    missing_[meeting] = 0;
-    for (const graph::ClassTask& one : matched_.meetings[meeting]) {
-      const std::uint32_t task = first_[one.of_class] + one.task;
-      meeting_[task] = kAlone;
-      if (waiting_for_[task] == 0) free_.push_back(task);
-    }
-  }
-
-  void start(std::uint32_t task, double begin) {
-    begin_[task] = begin;
-    const auto of = std::ranges::upper_bound(first_, task) - first_.begin() - 1;
-    const double end =
-        begin +
-        graph_.classes[static_cast<std::size_t>(of)].tasks[task - first_[static_cast<std::size_t>(of)]].ns.value_or(0);
+  void begin(time::Engine& engine) {
+    const std::uint32_t task = open_.back();
+    open_.pop_back();
+    tasks_[task].begin = engine.now();
+    engine.start(task, 0, length_of(task));
     for (std::uint32_t i = edge_begin_[task]; i < edge_begin_[task + 1]; ++i) {
-      const auto& [to, edge] = edges_[i];
-      const bool issued = edge->kind == graph::EdgeKind::issued_before;
-      const double ready = edge->after_begin_ns ? begin + *edge->after_begin_ns : issued ? begin : end;
-      if (ready > ready_[to] || (ready == ready_[to] && cause_[to].task == kAlone)) {
-        ready_[to] = ready;
-        cause_[to] = {task, edge->after_begin_ns.has_value() || issued};
-      }
-      if (--waiting_for_[to] == 0) free_.push_back(to);
+      if (edges_[i].delay != kNoTask) engine.start(tasks_.size() + edges_[i].delay, 0, edges_[i].delay_ns);
     }
+    leave(task, true, engine.now());
+  }
+
+  /// Follows the edges that wait for a task's begin without a delay, or for its end.
+  void leave(std::uint32_t task, bool begins, double now) {
+    for (std::uint32_t i = edge_begin_[task]; i < edge_begin_[task + 1]; ++i) {
+      if (edges_[i].delay == kNoTask && edges_[i].by_begin == begins) arrive(edges_[i].to, {task, begins}, now);
+    }
+  }
+
+  ReplayedClass class_of(std::size_t of_class) const {
+    ReplayedClass played{starts_[of_class], 0};
+    std::uint32_t last = kNoTask;
+    for (std::uint32_t task = first_[of_class]; task < first_[of_class + 1]; ++task) {
+      const double end = tasks_[task].begin + length_of(task);
+      if (end <= played.end && last != kNoTask) continue;
+      played.end = end;
+      last = task;
+    }
+    if (last != kNoTask) played.path = path_to(of_class, last);
+    return played;
+  }
+
+  ReplayedPath path_to(std::size_t of_class, std::uint32_t last) const {
+    ReplayedPath path;
+    bool whole = true;  // the task's length is on the path
+    for (std::uint32_t task = last; task != kNoTask;) {
+      const graph::OpenTask& played = graph_.classes[of_class].tasks[task - first_[of_class]];
+      double& of_kind = played.kind == graph::OpenKind::host      ? path.host
+                        : played.kind == graph::OpenKind::compute ? path.computing
+                        : played.kind == graph::OpenKind::copy    ? path.copying
+                                                                  : path.communicating;
+      const Replayed& at = tasks_[task];
+      if (whole) of_kind += played.ns.value_or(0);
+      path.waiting_for_ranks += at.begin - at.ready;
+      if (at.cause.task != kNoTask && at.cause.by_begin) path.host += at.ready - tasks_[at.cause.task].begin;
+      whole = !at.cause.by_begin;
+      task = at.cause.task;
+    }
+    return path;
   }
 
   const graph::OpenGraph& graph_;
-  const MatchedCollectives& matched_;
+  const graph::OpenMeetings& meetings_;
+  std::vector<double> starts_;
   std::vector<std::uint32_t> first_;  // number of each class's first task
-  std::vector<double> ready_, begin_;
-  std::vector<Cause> cause_;
-  std::vector<std::uint32_t> waiting_for_, meeting_, edge_begin_;
+  std::vector<Replayed> tasks_;
+  std::size_t delays_ = 0;
+  std::vector<std::uint32_t> edge_begin_, edge_of_delay_;  // by task, by delay
   std::vector<OutEdge> edges_;
   std::vector<std::size_t> missing_;  // by meeting: members that aren't ready
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> open_;   // tasks that can begin
 };
 
 }  // namespace
 
-std::vector<ReplayedClass> replay_steps(const graph::OpenGraph& graph, const MatchedCollectives& matched,
+void set_net_times(graph::OpenGraph& graph, const graph::OpenMeetings& meetings) {
+  for (const std::vector<graph::ClassTask>& meeting : meetings.all) {
+    std::optional<double> least;
+    for (const graph::ClassTask& one : meeting) {
+      const std::optional<double>& ns = graph.classes[one.of_class].tasks[one.task].ns;
+      if (ns && (!least || *ns < *least)) least = ns;
+    }
+    for (const graph::ClassTask& one : meeting) graph.classes[one.of_class].tasks[one.task].ns = least;
+  }
+}
+
+std::vector<double> clock_offsets(const graph::OpenGraph& graph, const graph::OpenMeetings& meetings) {
+  std::vector<std::vector<double>> differences(graph.classes.size());
+  for (const std::vector<graph::ClassTask>& meeting : meetings.all) {
+    if (meeting[0].of_class != 0) continue;
+    const std::optional<double>& first = graph.classes[0].tasks[meeting[0].task].end_ns;
+    for (const graph::ClassTask& one : meeting) {
+      const std::optional<double>& end = graph.classes[one.of_class].tasks[one.task].end_ns;
+      if (first && end) differences[one.of_class].push_back(*end - *first);
+    }
+  }
+  std::vector<double> out;
+  for (std::vector<double>& some : differences) {
+    if (some.empty()) {
+      out.push_back(0);
+      continue;
+    }
+    const auto middle = some.begin() + static_cast<std::ptrdiff_t>(some.size() / 2);
+    std::ranges::nth_element(some, middle);
+    out.push_back(*middle);
+  }
+  return out;
+}
+
+std::vector<ReplayedClass> replay_steps(const graph::OpenGraph& graph, graph::OpenMeetings meetings,
                                         const std::vector<double>& starts) {
-  return JointReplay(graph, matched, starts).run(starts);
+  drop_impossible(graph, meetings);
+  return JointReplay(graph, meetings, starts).run();
 }
 
 }  // namespace weft::inspect

@@ -1,13 +1,21 @@
-// A step played again from nothing but its tasks' lengths and its edges: does that explain how long it took?
+// Steps of several ranks played again from nothing but their tasks' lengths, edges and meetings: does that explain how
+// long they took?
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "graph/open_graph.h"
-#include "inspect/import/collective_match.h"
+#include "graph/open_meetings.h"
 
 namespace weft::inspect {
+
+/// The rank that came last waited for nobody, so the shortest of the recorded times is the collective's own.
+void set_net_times(graph::OpenGraph& graph, const graph::OpenMeetings& meetings);
+
+/// How much later the clock of each class shows the ends of shared collectives than the first class's, as a median; 0
+/// without any. Since a collective ends at about the same time on all ranks, differences of begins follow.
+std::vector<double> clock_offsets(const graph::OpenGraph& graph, const graph::OpenMeetings& meetings);
 
 /// Where the length of a step comes from: nanoseconds on the chain of tasks and delays that it can't be shorter than.
 struct ReplayedPath {
@@ -24,9 +32,9 @@ struct ReplayedClass {
 };
 
 /// Each task begins as soon as its edges allow; tasks that meet begin together, when the last one is ready. `starts`:
-/// when each class begins, by index; empty: all at 0. Meetings that could never take place, since ranks reach them in
-/// contrary orders, are given up in the order of the first class.
-std::vector<ReplayedClass> replay_steps(const graph::OpenGraph& graph, const MatchedCollectives& matched,
+/// when each class begins, by index; empty: all at 0. Meetings that can't take place are left out
+/// (graph::drop_impossible()).
+std::vector<ReplayedClass> replay_steps(const graph::OpenGraph& graph, graph::OpenMeetings meetings = {},
                                         const std::vector<double>& starts = {});
 
 }  // namespace weft::inspect

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/files/byte_source.h"
-#include "inspect/import/collective_match.h"
 #include "inspect/import/trace_reader.h"
 
 namespace weft::inspect {
@@ -142,8 +141,8 @@ ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedR
   out.graph.world = std::max({world, highest + 1, static_cast<std::int64_t>(steps.size())});
   out.absent_ranks = out.graph.world - static_cast<std::int64_t>(steps.size());
   if (out.graph.source == kChakraReader.name) infer_members(out.graph);
-  const MatchedCollectives matched = match_collectives(out.graph);
-  out.matched = static_cast<std::int64_t>(matched.meetings.size());
+  const graph::OpenMeetings matched = graph::find_meetings(out.graph);
+  out.matched = std::ssize(matched.all);
   out.unmatched = matched.unmatched;
   // A rank whose clock shows the end of a shared collective later began its step earlier.
   std::vector<double> starts = clock_offsets(out.graph, matched);

@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "inspect/report/report_page.h"
+#include "runtime/plan/recording.h"
 
 namespace weft::inspect {
+
+/// By task, in nanoseconds: how long it communicates while nothing computes; 0 for computations.
+std::vector<std::int64_t> exposed_times(const plan::Recording& recording, const plan::RecordedStep& step);
 
 /// Collectives of one kind on one axis. Nanoseconds of a step.
 struct CollectiveGain {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/files/byte_source.h"
-#include "base/text/base64.h"
 #include "base/text/escape.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/report/report_assets.h"

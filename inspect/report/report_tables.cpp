@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "inspect/report/exposed_times.h"
+#include "inspect/report/policy_difference.h"
 
 namespace weft::inspect {
 namespace {

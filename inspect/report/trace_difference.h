@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/styled_text.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
 #include "runtime/plan/recording.h"
 

@@ -1,4 +1,4 @@
-// A summary of a recorded step: where its time went by kind and channel, where a compute stream stood still and for
+// A summary of a recorded step: where its time went by kind and channel, where a compute stream stalled and for
 // whom.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/styled_text.h"
+#include "base/printable.h"
 #include "base/text/json_object.h"
 #include "runtime/plan/recording.h"
 

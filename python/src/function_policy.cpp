@@ -19,18 +19,11 @@
 namespace weft::python {
 namespace {
 
-/// Ends a host with the call whose functions it uses, however the call ends.
-class HostOfCall {
- public:
-  explicit HostOfCall(const policy::JoinedProblem& joined) : host_(std::make_shared<Host>(joined, nullptr)) {}
-  ~HostOfCall() { host_->close(); }
-  HostOfCall(const HostOfCall&) = delete;
-  HostOfCall& operator=(const HostOfCall&) = delete;
-  const std::shared_ptr<Host>& host() const { return host_; }
-
- private:
-  std::shared_ptr<Host> host_;
+struct CloseHost {
+  void operator()(Host* host) const { host->close(); }
 };
+/// Ends a host with the call whose functions it uses, however the call ends.
+using OpenHost = std::unique_ptr<Host, CloseHost>;
 
 /// Calls Python while it plans, so whoever asks it must hold Python's lock. An exception of Python is kept, since
 /// planning makes a refusal of it.
@@ -48,31 +41,11 @@ class FunctionPolicy final : public policy::Policy {
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const policy::PolicyOptions& options) const override {
     if (rewrites_.is_none()) return {};
     failure_ = nullptr;
-    return ask_for_rewrites(graph, options);
-  }
-
-  std::vector<plan::Order> orders(graph::Classes classes, const policy::PolicyOptions& options) const override {
-    failure_ = nullptr;
-    return ask_for_orders(classes, options);
-  }
-
- private:
-  /// Calls Python, and keeps what it raises.
-  template <class Call>
-  py::object called(const Call& call) const {
-    try {
-      return call();
-    } catch (const py::error_already_set&) {
-      failure_ = std::current_exception();
-      throw;
-    }
-  }
-
-  std::vector<plan::Rewrite> ask_for_rewrites(const graph::Graph& graph, const policy::PolicyOptions& options) const {
     const auto ask = [&](const weft2_problem* problem, const weft2_host* host) {
       const policy::JoinedProblem joined(name_, *problem, *host);
-      const HostOfCall of_call(joined);
-      const py::object answer = called([&] { return rewrites_(problem_of(joined, of_call.host())); });
+      const auto for_python = std::make_shared<Host>(joined, nullptr);
+      const OpenHost open(for_python.get());
+      const py::object answer = called([&] { return rewrites_(problem_of(joined, for_python)); });
       if (answer.is_none()) return 0;
       for (const py::handle text : py::cast<py::iterable>(answer)) {
         if (host->add_rewrite(host->context, py::cast<std::string>(text).c_str()) == 0) continue;
@@ -84,12 +57,14 @@ class FunctionPolicy final : public policy::Policy {
     return policy::LibraryCall(name_, "", {&one, 1}, options).rewrites(ask);
   }
 
-  std::vector<plan::Order> ask_for_orders(graph::Classes classes, const policy::PolicyOptions& options) const {
+  std::vector<plan::Order> orders(graph::Classes classes, const policy::PolicyOptions& options) const override {
+    failure_ = nullptr;
     std::optional<policy::JoinedProblem> joined;  // the orders point to its edges
     std::vector<weft2_added_edge> edges;          // and that of one class to these
     const auto fill = [&](weft2_order& order) {
-      const HostOfCall of_call(*joined);
-      const py::object asked = problem_of(*joined, of_call.host());
+      const auto for_python = std::make_shared<Host>(*joined, nullptr);
+      const OpenHost open(for_python.get());
+      const py::object asked = problem_of(*joined, for_python);
       const py::object answer = called([&] { return function_(asked); });
       if (answer.is_none()) {
         policy::refuse_library(name_, "it returns None", "return the sequence of tasks, or a weft.Order");
@@ -109,6 +84,18 @@ class FunctionPolicy final : public policy::Policy {
       return 0;
     };
     return policy::LibraryCall(name_, "", classes, options).orders(ask);
+  }
+
+ private:
+  /// Calls Python, and keeps what it raises.
+  template <class Call>
+  py::object called(const Call& call) const {
+    try {
+      return call();
+    } catch (const py::error_already_set&) {
+      failure_ = std::current_exception();
+      throw;
+    }
   }
 
   void place_reasons(const py::iterable& reasons, const weft2_host& host, std::uint64_t count,

@@ -46,26 +46,19 @@ void bind_graphs(py::module_& module) {
                const inspect::StepChoice choice{.number = number, .whole = whole};
                return inspect::import_traces(paths, inspect::trace_format(paths.front()), choice).graph;
              });
+  using Names = std::vector<std::string>;
+  py::class_<GraphBuilder::Task>(module, "GraphTask")
+      .def(py::init<std::string, std::string, std::string, double, std::optional<std::string>, Names, Names, Names,
+                    std::int32_t, std::int32_t, std::string>());
   py::class_<GraphBuilder>(module, "GraphBuilder")
       .def(py::init<std::string>())
       .def("add_channel", &GraphBuilder::add_channel)
       .def("add_tensor", &GraphBuilder::add_tensor)
-      .def("add_task",
-           [](GraphBuilder& builder, std::string name, std::string kind, std::string operation, double cost_ns,
-              std::optional<std::string> channel, std::vector<std::string> after, std::vector<std::string> reads,
-              std::vector<std::string> writes, std::int32_t layer, std::int32_t micro_batch, std::string phase) {
-             builder.add_task({std::move(name), std::move(kind), std::move(operation), cost_ns, std::move(channel),
-                               std::move(after), std::move(reads), std::move(writes), layer, micro_batch,
-                               std::move(phase)});
-           })
+      .def("add_task", &GraphBuilder::add_task)
       .def("built", &GraphBuilder::built);
 }
 
 void bind_steps(py::module_& module) {
-  py::class_<OpenArguments>(module, "OpenArguments")
-      .def(py::init([](std::string class_name, std::string keep_order, std::vector<std::string> bandwidths) {
-        return OpenArguments{std::move(class_name), std::move(keep_order), std::move(bandwidths)};
-      }));
   py::class_<Step, std::shared_ptr<Step>>(module, "Step")
       .def_static("of_config", &Step::of_config)
       .def_static("of_open_graph", &Step::of_open_graph)

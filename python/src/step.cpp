@@ -22,8 +22,8 @@
 #include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/explain.h"
 #include "runtime/simulate/open_problem.h"
+#include "study/policy_step.h"
 #include "tools/input/open_input.h"
-#include "tools/input/trace_input.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
@@ -74,39 +74,16 @@ py::dict row_of(const simulate::Remedy& remedy, const std::string& of) {
   return row;
 }
 
-/// The graph with these costs in place of the times of a class, whose tasks they are of.
-graph::OpenGraph with_costs(graph::OpenGraph graph, std::size_t class_index, const cost::TaskCosts& costs) {
-  std::vector<graph::OpenTask>& tasks = graph.classes.at(class_index).tasks;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    graph::OpenTask& task = tasks[i];
+/// These costs in place of the times of a class, whose tasks they are of.
+void set_costs(graph::OpenClass& one, const cost::TaskCosts& costs) {
+  for (std::size_t i = 0; i < one.tasks.size(); ++i) {
+    graph::OpenTask& task = one.tasks[i];
     const double factor = task.ns && *task.ns > 0 ? costs.ns.at(i) / *task.ns : 1;
     task.ns = costs.ns.at(i);
     for (std::optional<double>* part : {&task.beside_ns, &task.link_ns, &task.cpu_ns}) {
       if (part->has_value()) **part *= factor;
     }
   }
-  return graph;
-}
-
-std::shared_ptr<Step> step_of(tools::OpenInput input) {
-  auto step = std::make_shared<Step>();
-  step->title = input.title();
-  step->default_policy = input.policy.name;
-  step->problem = std::move(input.problem);
-  step->class_index = input.class_index;
-  step->open = std::move(input.graph);
-  return step;
-}
-
-tools::OpenSettings open_settings(const OpenArguments& arguments, const Keys& keys) {
-  tools::OpenSettings settings;
-  settings.flags.wanted = arguments.class_name;
-  settings.flags.kept = arguments.keep_order;
-  for (const std::string& text : arguments.bandwidths) {
-    settings.flags.bandwidths.push_back(cost::parse_bandwidth_factor(text));
-  }
-  settings.settings = settings_of(keys);
-  return settings;
 }
 
 }  // namespace
@@ -124,8 +101,22 @@ std::shared_ptr<Step> Step::of_config(const std::string& file, const Keys& keys)
   return step;
 }
 
-std::shared_ptr<Step> Step::of_open_graph(graph::OpenGraph graph, const OpenArguments& arguments, const Keys& keys) {
-  return step_of(tools::open_input(std::move(graph), open_settings(arguments, keys)));
+std::shared_ptr<Step> Step::of_open_graph(graph::OpenGraph graph, const std::string& class_name,
+                                          const std::string& keep_order, const std::vector<std::string>& bandwidths,
+                                          const Keys& keys) {
+  tools::OpenSettings settings;
+  settings.flags.wanted = class_name;
+  settings.flags.kept = keep_order;
+  for (const std::string& text : bandwidths) settings.flags.bandwidths.push_back(cost::parse_bandwidth_factor(text));
+  settings.settings = settings_of(keys);
+  tools::OpenInput input = tools::open_input(std::move(graph), settings);
+  auto step = std::make_shared<Step>();
+  step->title = input.title();
+  step->default_policy = input.policy.name;
+  step->problem = std::move(input.problem);
+  step->class_index = input.class_index;
+  step->open = std::move(input.graph);
+  return step;
 }
 
 py::object Step::python_problem() {
@@ -166,7 +157,9 @@ void Step::write_graph(const std::string& path) const {
   std::vector<cost::TaskCosts> costs;
   for (const auto& graph : problem.classes) costs.push_back(policy::costs_of(*graph, problem.options));
   if (open) {
-    inspect::write_graph_file(path, with_costs(*open, class_index, costs.front()), Named::by_person);
+    graph::OpenGraph written = *open;
+    for (std::size_t k = 0; k < costs.size(); ++k) set_costs(written.classes.at(class_index + k), costs[k]);
+    inspect::write_graph_file(path, written, Named::by_person);
     return;
   }
   inspect::write_graph_file(path, simulate::open_graph_of(problem.classes, costs, problem, title), Named::by_person);
@@ -281,7 +274,7 @@ std::string Report::svg() const {
     const inspect::PipelineChart chart = inspect::pipeline_chart(report_);
     return inspect::pipeline_picture({&chart, 1}).svg();
   }
-  const plan::Recording recording = tools::recording_of(report_, step_->problem.grid);
+  const plan::Recording recording = study::recording_of(report_, step_->problem.grid);
   const std::vector<inspect::TimelinePart> parts = {{step_->title, &recording, report_.bounds.best()}};
   return inspect::timeline_picture(parts).svg();
 }

@@ -22,22 +22,19 @@ namespace py = pybind11;
 /// Keys of a configuration with their values, as texts.
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
-/// Flags of `weft` that are about graph files.
-struct OpenArguments {
-  std::string class_name, keep_order;
-  std::vector<std::string> bandwidths;
-};
-
 class Step {
  public:
   /// Of a configuration file ("": none) and keys that take precedence.
   static std::shared_ptr<Step> of_config(const std::string& file, const Keys& keys);
-  static std::shared_ptr<Step> of_open_graph(graph::OpenGraph graph, const OpenArguments& arguments, const Keys& keys);
+  /// The other arguments are those of `weft`'s flags about graph files.
+  static std::shared_ptr<Step> of_open_graph(graph::OpenGraph graph, const std::string& class_name,
+                                             const std::string& keep_order, const std::vector<std::string>& bandwidths,
+                                             const Keys& keys);
 
   std::string title, default_policy;
   simulate::Problem problem;
-  std::optional<graph::OpenGraph> open = {};  // that the step is a class of
-  std::size_t class_index = 0;
+  std::optional<graph::OpenGraph> open = {};  // that the step is of
+  std::size_t class_index = 0;                // of the first of its classes
 
   /// A Problem of Python, of the step's own graph.
   py::object python_problem();
@@ -53,7 +50,6 @@ class Report {
  public:
   Report(std::shared_ptr<Step> step, const py::object& policy);
 
-  const simulate::Report& report() const { return report_; }
   py::dict summary() const;
   /// What the checker finds; empty: the plan is safe.
   std::vector<std::string> violations() const;

@@ -98,17 +98,13 @@ class OpenGraph:
         policy: "all" (default), "computations" or "none". bandwidth: how many times as fast the network is, of all
         channels or by channel. keys: machine, policy, memory, streams, seed, dtype. Raises Refused.
         """
-        return Step(_core.Step.of_open_graph(self._core, _arguments(class_name, keep_order, bandwidth), _keys(keys)))
+        return Step(_core.Step.of_open_graph(self._core, str(class_name), keep_order, _factors(bandwidth), _keys(keys)))
 
 
-def _arguments(class_name: str, keep_order: str, bandwidth) -> _core.OpenArguments:
-    if bandwidth is None:
-        factors: list[str] = []
-    elif isinstance(bandwidth, Mapping):
-        factors = [f"{channel}={factor}" for channel, factor in bandwidth.items()]
-    else:
-        factors = [str(bandwidth)]
-    return _core.OpenArguments(str(class_name), keep_order, factors)
+def _factors(bandwidth: Union[float, Mapping[str, float], None]) -> list[str]:
+    if isinstance(bandwidth, Mapping):
+        return [f"{channel}={factor}" for channel, factor in bandwidth.items()]
+    return [] if bandwidth is None else [str(bandwidth)]
 
 
 def read_graph(path: str) -> OpenGraph:
@@ -167,19 +163,8 @@ class GraphBuilder:
         "receive". `after`: tasks before it; more follow from what it reads and writes. `operation` names its kind in
         drawings and for scaled(). Raises Refused on names that aren't there."""
         kind = kind or ("compute" if channel is None else "collective")
-        self._core.add_task(
-            name,
-            kind,
-            operation,
-            float(cost_ns),
-            channel,
-            list(after),
-            list(reads),
-            list(writes),
-            layer,
-            micro_batch,
-            phase,
-        )
+        places = (list(after), list(reads), list(writes), layer, micro_batch, phase)
+        self._core.add_task(_core.GraphTask(name, kind, operation, float(cost_ns), channel, *places))
         return self
 
     def build(self) -> OpenGraph:
@@ -229,7 +214,7 @@ class Step:
         return self._core.bounds()
 
     def scaled(self, factors: Mapping[str, float]) -> "Step":
-        """What if tasks took so many times as long: {"gemm*": 0.8}, by operation or name."""
+        """The times of tasks multiplied by factors: {"gemm*": 0.8}, by operation or name."""
         return Step(self._core.scaled(list(factors.items())))
 
     def with_memory(self, bytes: int) -> "Step":

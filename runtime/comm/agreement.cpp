@@ -38,8 +38,8 @@ void act_together(World& world, const std::function<void()>& act) {
   const std::vector<std::string> all = of_ranks(world, refusal);
   const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
   if (first == all.end()) return;
-  const bool alike = std::ranges::all_of(all, [&](const std::string& text) { return text == *first; });
-  throw UserError(alike ? *first : fmt::format("rank {}: {}", first - all.begin(), *first), "", "");
+  const bool equal = std::ranges::all_of(all, [&](const std::string& text) { return text == *first; });
+  throw UserError(equal ? *first : fmt::format("rank {}: {}", first - all.begin(), *first), "", "");
 }
 
 void expect_same_facts(World& world, const std::vector<Fact>& facts) {

@@ -64,6 +64,112 @@ std::shared_ptr<MpiSession> begin_session() {
   return std::make_shared<MpiSession>();
 }
 
+class WorldOverMpi final : public MpiWorld {
+ public:
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string name() const override { return "mpi"; }
+  int ranks_on_node() const override { return on_node_.ranks; }
+  int rank_on_node() const override { return on_node_.rank; }
+
+  std::unique_ptr<Communicator> split(int color) override {
+    // MPI refuses negative colours, so a group's colour is its first rank.
+    const auto colors = all_gather(static_cast<std::uint64_t>(static_cast<std::int64_t>(color)));
+    const auto own = colors[static_cast<std::size_t>(rank_)];
+    const auto first_of_group = std::ranges::find(colors, own) - colors.begin();
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(world_.get(), static_cast<int>(first_of_group), rank_, &comm), "split");
+    CommHandle group(session_, comm);
+    const std::vector<int>& nodes = on_node_.node_of_rank;
+    bool shared_memory = true;
+    for (std::size_t r = 0; r < nodes.size(); ++r) {
+      if (colors[r] == own && nodes[r] != nodes[static_cast<std::size_t>(rank_)]) shared_memory = false;
+    }
+    const MessageSizes sizes = message_sizes(group.size(), shared_memory);
+    return std::make_unique<MpiCommunicator>(std::move(group), sizes);
+  }
+
+  // Ranks that measure in turns wait here, on the cores of a rank that computes.
+  void barrier() override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Ibarrier(world_.get(), &request), "barrier");
+    wait(request, "barrier", Backoff(std::chrono::milliseconds(20)));
+  }
+
+  void broadcast(std::vector<std::byte>& bytes, int root) override {
+    std::uint64_t size = bytes.size();
+    send_from(root, reinterpret_cast<std::byte*>(&size), sizeof size);
+    bytes.resize(size);
+    send_from(root, bytes.data(), bytes.size());
+  }
+
+  std::vector<std::uint64_t> all_gather(std::uint64_t value) override {
+    std::vector<std::uint64_t> values(static_cast<std::size_t>(size_));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, world_.get(), &request),
+              "all_gather");
+    wait(request, "all_gather");
+    return values;
+  }
+
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
+    const auto sizes = all_gather(bytes.size());
+    std::vector<std::vector<std::byte>> all(sizes.size());
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      const bool own = static_cast<int>(r) == rank_;
+      all[r] = own ? std::vector<std::byte>(bytes.begin(), bytes.end()) : std::vector<std::byte>(sizes[r]);
+      send_from(static_cast<int>(r), all[r].data(), all[r].size());
+    }
+    return all;
+  }
+
+  void expect_peers() override {}  // a rank that gives up ends all processes
+
+  void abort(const std::string&, int exit_code) override {
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::_Exit(exit_code);  // in case MPI couldn't end this process
+  }
+
+  bool all_say(std::uint64_t value, double seconds) override {
+    // max(value) == min(value), and the minimum is the complement of the maximum of complements.
+    auto& own = said_;
+    auto& greatest = greatest_;
+    own = {value, ~value};
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Iallreduce(own.data(), greatest.data(), 2, MPI_UINT64_T, MPI_MAX, failures_.get(), &request) !=
+        MPI_SUCCESS) {
+      return false;
+    }
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    int complete = 0;
+    for (Backoff backoff; complete == 0; backoff.pause()) {
+      if (MPI_Test(&request, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+      if (complete == 0 && std::chrono::steady_clock::now() > deadline) return false;
+    }
+    return greatest[0] == ~greatest[1];
+  }
+
+ private:
+  void send_from(int root, std::byte* data, std::size_t size) const {
+    for (std::size_t first = 0; first < size; first += kBroadcastBytes) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      const auto count = static_cast<int>(std::min(kBroadcastBytes, size - first));
+      check_mpi(MPI_Ibcast(data + first, count, MPI_BYTE, root, world_.get(), &request), "broadcast");
+      wait(request, "broadcast");
+    }
+  }
+
+  std::shared_ptr<MpiSession> session_ = begin_session();
+  CommHandle world_{session_, duplicate_of_world()};
+  CommHandle failures_{
+      session_, duplicate_of_world()};  // separate, so that its messages can't match those of an interrupted exchange
+  int rank_ = world_.rank();
+  int size_ = world_.size();
+  PlaceOnNode on_node_ = place_on_node(session_, world_);
+  std::array<std::uint64_t, 2> said_{},
+      greatest_{};  // of all_say(): must outlive an exchange that other ranks never join
+};
+
 }  // namespace
 
 bool launched_by_mpi() {
@@ -87,123 +193,8 @@ bool launched_as_later_rank() {
   });
 }
 
-struct MpiWorld::Impl {
-  std::shared_ptr<MpiSession> session = begin_session();
-  CommHandle world{session, duplicate_of_world()};
-  CommHandle failures{
-      session, duplicate_of_world()};  // separate, so that its messages can't match those of an interrupted exchange
-  int rank = world.rank();
-  int size = world.size();
-  PlaceOnNode on_node = place_on_node(session, world);
-  std::array<std::uint64_t, 2> said{},
-      greatest{};  // of all_say(): must outlive an exchange that other ranks never join
-
-  void broadcast(std::byte* data, std::size_t size, int root) const {
-    for (std::size_t first = 0; first < size; first += kBroadcastBytes) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      const auto count = static_cast<int>(std::min(kBroadcastBytes, size - first));
-      check_mpi(MPI_Ibcast(data + first, count, MPI_BYTE, root, world.get(), &request), "broadcast");
-      wait(request, "broadcast");
-    }
-  }
-};
-
-MpiWorld::MpiWorld() : impl_(std::make_unique<Impl>()) {}
-MpiWorld::~MpiWorld() = default;
-
-int MpiWorld::rank() const {
-  return impl_->rank;
-}
-int MpiWorld::size() const {
-  return impl_->size;
-}
-std::string MpiWorld::name() const {
-  return "mpi";
-}
-int MpiWorld::ranks_on_node() const {
-  return impl_->on_node.ranks;
-}
-int MpiWorld::rank_on_node() const {
-  return impl_->on_node.rank;
-}
-
-std::unique_ptr<Communicator> MpiWorld::split(int color) {
-  // MPI refuses negative colours, so a group's colour is its first rank.
-  const auto colors = all_gather(static_cast<std::uint64_t>(static_cast<std::int64_t>(color)));
-  const auto own = colors[static_cast<std::size_t>(impl_->rank)];
-  const auto first_of_group = std::ranges::find(colors, own) - colors.begin();
-  MPI_Comm comm = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(impl_->world.get(), static_cast<int>(first_of_group), impl_->rank, &comm), "split");
-  CommHandle group(impl_->session, comm);
-  const std::vector<int>& nodes = impl_->on_node.node_of_rank;
-  bool shared_memory = true;
-  for (std::size_t r = 0; r < nodes.size(); ++r) {
-    if (colors[r] == own && nodes[r] != nodes[static_cast<std::size_t>(impl_->rank)]) shared_memory = false;
-  }
-  const MessageSizes sizes = message_sizes(group.size(), shared_memory);
-  return std::make_unique<MpiCommunicator>(std::move(group), sizes);
-}
-
-// Ranks that measure in turns wait here, on the cores of a rank that computes.
-void MpiWorld::barrier() {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibarrier(impl_->world.get(), &request), "barrier");
-  wait(request, "barrier", Backoff(std::chrono::milliseconds(20)));
-}
-
-void MpiWorld::broadcast(std::vector<std::byte>& bytes, int root) {
-  std::uint64_t size = bytes.size();
-  impl_->broadcast(reinterpret_cast<std::byte*>(&size), sizeof size, root);
-  bytes.resize(size);
-  impl_->broadcast(bytes.data(), bytes.size(), root);
-}
-
-std::vector<std::uint64_t> MpiWorld::all_gather(std::uint64_t value) {
-  std::vector<std::uint64_t> values(static_cast<std::size_t>(impl_->size));
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallgather(&value, 1, MPI_UINT64_T, values.data(), 1, MPI_UINT64_T, impl_->world.get(), &request),
-            "all_gather");
-  wait(request, "all_gather");
-  return values;
-}
-
-std::vector<std::vector<std::byte>> MpiWorld::all_gather_bytes(std::span<const std::byte> bytes) {
-  const auto sizes = all_gather(bytes.size());
-  std::vector<std::vector<std::byte>> all(sizes.size());
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    const bool own = static_cast<int>(r) == impl_->rank;
-    all[r] = own ? std::vector<std::byte>(bytes.begin(), bytes.end()) : std::vector<std::byte>(sizes[r]);
-    impl_->broadcast(all[r].data(), all[r].size(), static_cast<int>(r));
-  }
-  return all;
-}
-
-void MpiWorld::abort(const std::string&, int exit_code) {
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
-  std::_Exit(exit_code);  // in case MPI couldn't end this process
-}
-
-bool MpiWorld::all_say(std::uint64_t value, double seconds) {
-  // max(value) == min(value), and the minimum is the complement of the maximum of complements.
-  auto& own = impl_->said;
-  auto& greatest = impl_->greatest;
-  own = {value, ~value};
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallreduce(own.data(), greatest.data(), 2, MPI_UINT64_T, MPI_MAX, impl_->failures.get(), &request) !=
-      MPI_SUCCESS) {
-    return false;
-  }
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  int complete = 0;
-  for (Backoff backoff; complete == 0; backoff.pause()) {
-    if (MPI_Test(&request, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (complete == 0 && std::chrono::steady_clock::now() > deadline) return false;
-  }
-  return greatest[0] == ~greatest[1];
-}
-
 std::unique_ptr<MpiWorld> make_mpi_world() {
-  return std::make_unique<MpiWorld>();
+  return std::make_unique<WorldOverMpi>();
 }
 
 }  // namespace weft::comm

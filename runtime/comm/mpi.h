@@ -26,36 +26,14 @@ std::string mpi_version();
 ///
 /// MPI is initialised for MPI_THREAD_SERIALIZED: any thread may call, one at a time. Only abort() may be called at any
 /// time, as it ends the process.
-class MpiWorld final : public World {
+class MpiWorld : public World {
  public:
-  /// At most one may be made in the life of a process (a rule of MPI); a second throws std::logic_error.
-  MpiWorld();
-  ~MpiWorld() override;
-  MpiWorld(const MpiWorld&) = delete;
-  MpiWorld& operator=(const MpiWorld&) = delete;
-
-  int rank() const override;
-  int size() const override;
-  std::string name() const override;
-  int ranks_on_node() const override;
-  int rank_on_node() const override;
-  std::unique_ptr<Communicator> split(int color) override;
-  void barrier() override;
-  void broadcast(std::vector<std::byte>& bytes, int root) override;
-  std::vector<std::uint64_t> all_gather(std::uint64_t value) override;
-  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
-  void expect_peers() override {}  // a rank that gives up ends all processes
-  void abort(const std::string& reason, int exit_code) override;
-
   /// True when all ranks call this with the same `value` within about `seconds` of each other: ranks find out in this
   /// way that they all threw the same error. After false, only abort() may be called.
-  bool all_say(std::uint64_t value, double seconds);
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  virtual bool all_say(std::uint64_t value, double seconds) = 0;
 };
 
+/// At most one may be made in the life of a process (a rule of MPI); a second throws std::logic_error.
 std::unique_ptr<MpiWorld> make_mpi_world();
 
 }  // namespace weft::comm

@@ -13,7 +13,8 @@ namespace weft::cost {
 /// A table of Machine::slowdown() for the kinds that the graph has.
 class KindSlowdowns {
  public:
-  /// Without a machine, nothing is slowed down.
+  /// Without a graph or a machine, nothing is slowed down.
+  KindSlowdowns() = default;
   KindSlowdowns(const graph::Graph& graph, const Machine* machine);
 
   std::uint32_t kind(std::size_t task) const { return kind_[task]; }

@@ -72,12 +72,10 @@ std::span<const MachineKey> machine_keys() {
   return kKeys;
 }
 
-std::vector<std::string> names_in(std::string_view table) {
-  std::vector<std::string> names;
-  for (const MachineKey& key : kKeys) {
-    if (key.table == table) names.emplace_back(key.name);
-  }
-  return names;
+const Provenance* provenance_of(const Machine& machine, std::string_view key, std::size_t item) {
+  const auto found = std::ranges::find_if(machine.provenance,
+                                          [&](const Provenance& each) { return each.key == key && each.item == item; });
+  return found == machine.provenance.end() ? nullptr : &*found;
 }
 
 double value_of(const Machine& machine, const MachineKey& key) {

@@ -36,8 +36,8 @@ struct MachineKey {
 /// In the order of docs/machines.md.
 std::span<const MachineKey> machine_keys();
 
-/// The names of the keys of one table.
-std::vector<std::string> names_in(std::string_view table);
+/// What the file says of a number, an `item` of a list or the first; null: nothing.
+const Provenance* provenance_of(const Machine& machine, std::string_view key, std::size_t item);
 
 /// Calls `use` with the field, a double, std::int64_t or bool.
 template <class AnyMachine, class Use>

@@ -22,7 +22,7 @@ class NumberList {
   void add(const std::string& key, double value, MachineUnit unit, const std::optional<double>& usual) {
     add_item(key, key, 0, value, unit);
     MachineNumber& number = numbers_.back();
-    if (value != usual || find(key, 0) != nullptr) return;
+    if (value != usual || provenance_of(machine_, key, 0) != nullptr) return;
     number.status = "default";
     number.source = "";
   }
@@ -30,7 +30,7 @@ class NumberList {
   void add_item(std::string key, std::string_view in_file, std::size_t item, double value, MachineUnit unit) {
     MachineNumber& number = numbers_.emplace_back();
     number = {std::move(key), value, unit, "", machine_.source};
-    const Provenance* found = find(in_file, item);
+    const Provenance* found = provenance_of(machine_, in_file, item);
     if (found == nullptr) return;
     number.status = found->status;
     if (!found->source.empty()) number.source = found->source;
@@ -39,12 +39,6 @@ class NumberList {
   std::vector<MachineNumber> take() { return std::move(numbers_); }
 
  private:
-  const Provenance* find(std::string_view key, std::size_t item) const {
-    const auto found = std::ranges::find_if(
-        machine_.provenance, [&](const Provenance& each) { return each.key == key && each.item == item; });
-    return found == machine_.provenance.end() ? nullptr : &*found;
-  }
-
   const Machine& machine_;
   std::vector<MachineNumber> numbers_;
 };

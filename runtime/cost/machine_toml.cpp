@@ -1,20 +1,21 @@
-// Reading a machine from TOML.
+// Machines as TOML. Each table's members are named once, in fields(), which reads, writes or lists them.
+#include "runtime/cost/machine_toml.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "base/files/text_file.h"
+#include "base/files/input_file.h"
 #include "base/files/toml_document.h"
+#include "base/text/json_object.h"
 #include "graph/operation.h"
-#include "runtime/cost/machine.h"
 #include "runtime/cost/machine_keys.h"
 #include "runtime/cost/measured_rates.h"
 
@@ -22,59 +23,8 @@ namespace weft::cost {
 namespace {
 
 constexpr const char* kFix = "docs/machines.md describes every key, and the files under machines/ are examples";
-constexpr NumberRange kPositive{.least = 0, .above = true};
-
-/// One table of the file. The constructor refuses unknown keys, so the readers only fetch known ones.
-class TableReader {
- public:
-  TableReader(const DocumentValue& table, std::vector<Provenance>& provenance, const std::vector<std::string>& keys)
-      : table_(table), provenance_(provenance) {
-    if (!table.is_object()) table.refuse("a table");
-    table.only(keys);
-  }
-
-  void number(std::string_view key, double& value, const NumberRange& range = kPositive) const {
-    value = sourced(key).number(range, "a number (or a table with value, source and status)");
-  }
-  void count(std::string_view key, std::int64_t& value) const { value = sourced(key).integer(1, 1'000'000'000); }
-  std::string text(const char* key) const { return table_[key].text(); }
-  std::string name(const char* key, const std::vector<std::string>& known) const { return table_[key].name_of(known); }
-  std::optional<DocumentValue> find(std::string_view key) const { return table_.find(key); }
-
-  /// The tables under [[key]].
-  std::vector<DocumentValue> tables(const char* key) const {
-    const auto found = table_.find(key);
-    if (!found) return {};
-    return found->items(fmt::format("tables, each under a line [[{}]]", found->path()));
-  }
-  TableReader table(const char* key, const std::vector<std::string>& keys) const {
-    return {table_[key], provenance_, keys};
-  }
-  TableReader table(const DocumentValue& table, const std::vector<std::string>& keys) const {
-    return {table, provenance_, keys};
-  }
-
- private:
-  /// The number under `key`, which may be a table with value, source and status.
-  DocumentValue sourced(std::string_view key) const {
-    const DocumentValue found = table_[key];
-    if (!found.is_object()) return found;
-    found.only({"value", "source", "status"});
-    const auto text = [&](const char* of) { return found.find(of) ? found[of].text() : ""; };
-    std::string path = found.path();  // without indices: the same for all items of a list
-    std::size_t item = 0;
-    for (std::size_t at = 0; (at = path.find('[')) != std::string::npos;) {
-      const std::size_t end = path.find(']');
-      std::from_chars(path.data() + at + 1, path.data() + end, item);
-      path.erase(at, end - at + 1);
-    }
-    provenance_.push_back({path, text("source"), text("status"), item});
-    return found["value"];
-  }
-
-  DocumentValue table_;
-  std::vector<Provenance>& provenance_;
-};
+constexpr NumberRange kPositive{.least = 0, .above = true}, kError{.least = 0, .most = 10, .above = true},
+    kFactor{.least = 1, .most = 1000};
 
 template <std::size_t... Index>
 std::vector<std::string> kinds(bool collectives, std::index_sequence<Index...> /*all*/) {
@@ -92,102 +42,150 @@ std::vector<std::string> operation_kinds(bool collectives) {
   return kinds(collectives, std::make_index_sequence<std::variant_size_v<graph::OperationVariant>>{});
 }
 
-/// The values of machine_keys() in one table.
-void read_values(const TableReader& reader, std::string_view table, Machine& machine) {
-  for (const MachineKey& key : machine_keys()) {
-    if (key.table != table || (key.usual && !reader.find(key.name))) continue;
-    with_field(machine, key, [&](auto& field) {
-      using Field = std::remove_reference_t<decltype(field)>;
-      if constexpr (std::is_same_v<Field, bool>) {
-        field = reader.find(key.name)->boolean();
-      } else if constexpr (std::is_same_v<Field, std::int64_t>) {
-        reader.count(key.name, field);
-      } else {
-        reader.number(key.name, field, key.range);
-      }
-    });
-  }
+// ---- what a machine file holds: `In` is Names, Reader or Writer ----
+
+template <class In>
+void dtype_field(In& in, DType& dtype) {
+  std::string name(to_string(dtype));
+  in.name("dtype", name, {"f32", "bf16"});
+  dtype = name == "bf16" ? DType::bf16 : DType::f32;
 }
 
-/// The keys of a table: its single values, and `lists`.
-std::vector<std::string> keys_of(std::string_view table, std::initializer_list<const char*> lists = {}) {
-  std::vector<std::string> keys = names_in(table);
-  keys.insert(keys.end(), lists.begin(), lists.end());
-  return keys;
+template <class In>
+void sizes_of_product(In& in, std::int64_t& m, std::int64_t& n, std::int64_t& k) {
+  in.count("m", m);
+  in.count("n", n);
+  in.count("k", k);
 }
 
-DType read_dtype(const TableReader& table) {
-  return table.name("dtype", {"f32", "bf16"}) == "bf16" ? DType::bf16 : DType::f32;
+/// The members that all measured points have.
+template <class In, class Point>
+void measurement(In& in, Point& point) {
+  in.time("seconds", point.seconds);
+  in.optional_number("error", point.error, kError);
+  in.optional_text("source", point.source);
 }
 
-CalibrationPoint read_calibration(const TableReader& top, const DocumentValue& each) {
-  const auto kind = each.find("kind");
-  const bool product = kind && kind->shown() == "\"gemm\"";
-  const TableReader table = product ? top.table(each, {"kind", "m", "n", "k", "dtype", "seconds", "error", "source"})
-                                    : top.table(each, {"kind", "ranks", "bytes", "seconds", "error", "source"});
-  CalibrationPoint point;
-  point.kind = table.name("kind", {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "gemm"});
-  if (product) {
-    table.count("m", point.m);
-    table.count("n", point.n);
-    table.count("k", point.k);
-    point.dtype = read_dtype(table);
-  } else {
-    table.count("ranks", point.ranks);
-    table.number("bytes", point.bytes);
-  }
-  table.number("seconds", point.seconds);
-  table.number("error", point.error, {.least = 0, .most = 10, .above = true});
-  point.source = table.text("source");
-  return point;
+template <class In>
+void fields(In& in, NodeGroup& group) {
+  in.count("ranks", group.ranks);
+  in.count("stride", group.stride);
+  in.number("bandwidth", group.bandwidth);
 }
 
-// A point that claims more than this multiple of the device's rate has a slip in its sizes or in its unit.
-constexpr double kMostRate = 10;
-
-/// The members that all points have, of which `given` refuses the implausible.
-template <class Point>
-void read_measurement(const TableReader& table, const DocumentValue& given, const Machine& machine, Point& point) {
-  table.number("seconds", point.seconds);
-  if (table.find("error")) table.number("error", point.error, {.least = 0, .most = 10, .above = true});
-  if (table.find("source")) point.source = table.text("source");
-  const double rate = rate_of(point), usual = machine.flops(point.dtype);
-  // Measured device.flops count the start of a task. Where all products are shorter than that, each is far faster
-  // alone.
-  const double with_start = rate * point.seconds / (point.seconds + machine.task_overhead);
-  if (rate <= kMostRate * usual || with_start <= 1.01 * usual) return;
-  given["seconds"].refuse(fmt::format("means {:.3g} operations a second, {:.3g} times device.flops-{}", rate,
-                                      rate / usual, to_string(point.dtype)),
-                          fmt::format("at most {:.0f} times as many", kMostRate));
+template <class In>
+void fields(In& in, Congestion& congestion) {
+  in.count("nodes", congestion.nodes);
+  in.number("factor", congestion.factor, kFactor);
 }
 
-GemmPoint read_gemm(const TableReader& top, const DocumentValue& each, const Machine& machine) {
-  const TableReader table = top.table(each, {"m", "n", "k", "layout", "dtype", "seconds", "error", "source"});
-  GemmPoint point;
-  table.count("m", point.m);
-  table.count("n", point.n);
-  table.count("k", point.k);
-  const std::string layout = table.name("layout", {"nn", "nt", "tn"});
+template <class In>
+void fields(In& in, Slowdown& slowdown) {
+  in.optional_name("compute", slowdown.compute, operation_kinds(false));
+  in.optional_name("collective", slowdown.collective, operation_kinds(true));
+  in.number("factor", slowdown.factor, kFactor);
+}
+
+template <class In>
+void fields(In& in, GemmPoint& point) {
+  sizes_of_product(in, point.m, point.n, point.k);
+  std::string layout = point.trans_a ? "tn" : point.trans_b ? "nt" : "nn";
+  in.name("layout", layout, {"nn", "nt", "tn"});
   point.trans_a = layout == "tn";
   point.trans_b = layout == "nt";
-  point.dtype = read_dtype(table);
-  read_measurement(table, each, machine, point);
-  return point;
+  dtype_field(in, point.dtype);
+  measurement(in, point);
 }
 
-AttentionPoint read_attention(const TableReader& top, const DocumentValue& each, const Machine& machine) {
-  const TableReader table =
-      top.table(each, {"kind", "batch", "heads", "seq", "head-dim", "dtype", "seconds", "error", "source"});
-  AttentionPoint point;
-  point.backward = table.name("kind", {"forward", "backward"}) == "backward";
-  table.count("batch", point.batch);
-  table.count("heads", point.heads);
-  table.count("seq", point.seq);
-  table.count("head-dim", point.head_dim);
-  point.dtype = read_dtype(table);
-  read_measurement(table, each, machine, point);
-  return point;
+template <class In>
+void fields(In& in, AttentionPoint& point) {
+  std::string kind = point.backward ? "backward" : "forward";
+  in.name("kind", kind, {"forward", "backward"});
+  point.backward = kind == "backward";
+  in.count("batch", point.batch);
+  in.count("heads", point.heads);
+  in.count("seq", point.seq);
+  in.count("head-dim", point.head_dim);
+  dtype_field(in, point.dtype);
+  measurement(in, point);
 }
+
+/// Which members there are depends on the kind.
+template <class In>
+void fields(In& in, CalibrationPoint& point) {
+  in.name("kind", point.kind, {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "gemm"});
+  if (point.kind == "gemm") {
+    sizes_of_product(in, point.m, point.n, point.k);
+    dtype_field(in, point.dtype);
+  } else {
+    in.count("ranks", point.ranks);
+    in.number("bytes", point.bytes);
+  }
+  in.time("seconds", point.seconds);
+  in.number("error", point.error, kError);
+  in.text("source", point.source);
+}
+
+/// The values of machine_keys() in one table.
+template <class In>
+void values(In& in, std::string_view table, Machine& machine) {
+  for (const MachineKey& key : machine_keys()) {
+    if (key.table == table) with_field(machine, key, [&](auto& field) { in.value(key, field); });
+  }
+}
+
+template <class In>
+void fields(In& in, Machine& machine) {
+  in.text("name", machine.name);
+  in.optional_text("source", machine.source);
+  values(in, "", machine);
+  in.table("device", [&](auto& device) { values(device, "device", machine); });
+  in.table("node", [&](auto& node) {
+    values(node, "node", machine);
+    node.list("group", machine.node_groups);
+  });
+  in.table("network", [&](auto& network) {
+    values(network, "network", machine);
+    network.list("congestion", machine.congestion);
+  });
+  in.optional_table("transport", [&](auto& transport) { values(transport, "transport", machine); });
+  in.list("slowdown", machine.slowdowns);
+  in.list("gemm", machine.gemms);
+  in.list("attention", machine.attention);
+  in.list("calibration", machine.calibration);
+}
+
+// ---- the names of a table's members ----
+
+class Names {
+ public:
+  void value(const MachineKey& key, const auto& /*field*/) { names_.emplace_back(key.name); }
+  void number(const char* key, const auto&... /*how*/) { names_.emplace_back(key); }
+  void optional_number(const char* key, const auto&... /*how*/) { names_.emplace_back(key); }
+  void time(const char* key, double /*seconds*/) { names_.emplace_back(key); }
+  void count(const char* key, std::int64_t /*value*/) { names_.emplace_back(key); }
+  void text(const char* key, std::string_view /*value*/) { names_.emplace_back(key); }
+  void optional_text(const char* key, std::string_view /*value*/) { names_.emplace_back(key); }
+  void name(const char* key, std::string_view /*value*/, const std::vector<std::string>& /*known*/) {
+    names_.emplace_back(key);
+  }
+  void optional_name(const char* key, std::string_view /*value*/, const auto& /*known*/) { names_.emplace_back(key); }
+  void table(const char* key, const auto& /*body*/) { names_.emplace_back(key); }
+  void optional_table(const char* key, const auto& /*body*/) { names_.emplace_back(key); }
+  void list(const char* key, const auto& /*items*/) { names_.emplace_back(key); }
+
+  template <class Body>
+  static std::vector<std::string> of(const Body& body) {
+    Names names;
+    body(names);
+    return std::move(names.names_);
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+// ---- reading ----
 
 bool same_place(const GemmPoint& a, const GemmPoint& b) {
   return a.m == b.m && a.n == b.n && a.k == b.k && a.trans_a == b.trans_a && a.trans_b == b.trans_b &&
@@ -200,85 +198,239 @@ bool same_place(const AttentionPoint& a, const AttentionPoint& b) {
          a.head_dim == b.head_dim && a.dtype == b.dtype;
 }
 
-/// The points under [[key]], each of which `read` makes of its table.
+// A point that claims more than this multiple of the device's rate has a slip in its sizes or in its unit.
+constexpr double kMostRate = 10;
+
+/// Refuses a point that is implausible, or that measures what an earlier one does.
 template <class Point>
-std::vector<Point> read_points(const TableReader& top, const char* key, const Machine& machine,
-                               Point (*read)(const TableReader&, const DocumentValue&, const Machine&)) {
-  std::vector<Point> points;
-  for (const DocumentValue& each : top.tables(key)) {
-    const Point point = read(top, each, machine);
-    const auto before = std::ranges::find_if(points, [&](const Point& other) { return same_place(point, other); });
-    if (before != points.end()) {
-      each.refuse(fmt::format("measures what {}[{}] does", key, before - points.begin()), "each point once");
+void check_item(const DocumentValue& given, const char* key, const Machine& machine, const std::vector<Point>& before,
+                const Point& point) {
+  const double rate = rate_of(point), usual = machine.flops(point.dtype);
+  // Measured device.flops count the start of a task. Where all products are shorter than that, each is far faster
+  // alone.
+  const double with_start = rate * point.seconds / (point.seconds + machine.task_overhead);
+  if (rate > kMostRate * usual && with_start > 1.01 * usual) {
+    given["seconds"].refuse(fmt::format("means {:.3g} operations a second, {:.3g} times device.flops-{}", rate,
+                                        rate / usual, to_string(point.dtype)),
+                            fmt::format("at most {:.0f} times as many", kMostRate));
+  }
+  const auto same = std::ranges::find_if(before, [&](const Point& other) { return same_place(point, other); });
+  if (same != before.end()) {
+    given.refuse(fmt::format("measures what {}[{}] does", key, same - before.begin()), "each point once");
+  }
+}
+
+void check_item(const DocumentValue& given, const char* /*key*/, const Machine& /*machine*/,
+                const std::vector<Congestion>& before, const Congestion& congestion) {
+  const std::int64_t nodes = before.empty() ? 1 : before.back().nodes;
+  if (congestion.nodes > nodes) return;
+  given["nodes"].refuse(
+      fmt::format("more than {} nodes, since points are in ascending order and one node has no network", nodes));
+}
+
+template <class Item>
+requires std::is_same_v<Item, NodeGroup> || std::is_same_v<Item, Slowdown> || std::is_same_v<Item, CalibrationPoint>
+void check_item(const DocumentValue& /*given*/, const char* /*key*/, const Machine& /*machine*/,
+                const std::vector<Item>& /*before*/, const Item& /*item*/) {}
+
+/// One table of the file. The constructor refuses unknown keys, so that the others only fetch known ones.
+class Reader {
+ public:
+  Reader(const DocumentValue& table, Machine& machine, const std::vector<std::string>& keys)
+      : table_(table), machine_(machine) {
+    if (!table.is_object()) table.refuse("a table");
+    table.only(keys);
+  }
+
+  template <class Field>
+  void value(const MachineKey& key, Field& field) const {
+    if (key.usual && !table_.find(key.name)) return;
+    if constexpr (std::is_same_v<Field, bool>) {
+      field = table_[key.name].boolean();
+    } else if constexpr (std::is_same_v<Field, std::int64_t>) {
+      count(key.name, field);
+    } else {
+      number(key.name, field, key.range);
     }
-    points.push_back(point);
   }
-  return points;
-}
 
-void read_node(const TableReader& table, Machine& machine) {
-  read_values(table, "node", machine);
-  for (const DocumentValue& each : table.tables("group")) {
-    const TableReader group = table.table(each, {"ranks", "stride", "bandwidth"});
-    NodeGroup& measured = machine.node_groups.emplace_back();
-    group.count("ranks", measured.ranks);
-    group.count("stride", measured.stride);
-    group.number("bandwidth", measured.bandwidth);
+  void number(std::string_view key, double& value, const NumberRange& range = kPositive) const {
+    value = sourced(key).number(range, "a number (or a table with value, source and status)");
   }
-}
 
-void read_network(const TableReader& table, Machine& machine) {
-  read_values(table, "network", machine);
-  for (const DocumentValue& each : table.tables("congestion")) {
-    const TableReader point = table.table(each, {"nodes", "factor"});
-    Congestion congestion;
-    point.count("nodes", congestion.nodes);
-    point.number("factor", congestion.factor, {.least = 1, .most = 1000});
-    const std::int64_t before = machine.congestion.empty() ? 1 : machine.congestion.back().nodes;
-    if (congestion.nodes <= before) {
-      point.find("nodes")->refuse(
-          fmt::format("more than {} nodes, since points are in ascending order and one node has no network", before));
+  void optional_number(const char* key, double& value, const NumberRange& range) const {
+    if (table_.find(key)) number(key, value, range);
+  }
+
+  void time(const char* key, double& seconds) const { number(key, seconds); }
+  void count(std::string_view key, std::int64_t& value) const { value = sourced(key).integer(1, 1'000'000'000); }
+  void text(const char* key, std::string& value) const { value = table_[key].text(); }
+
+  void optional_text(const char* key, std::string& value) const {
+    if (table_.find(key)) text(key, value);
+  }
+
+  void name(const char* key, std::string& value, const std::vector<std::string>& known) const {
+    value = table_[key].name_of(known);
+  }
+
+  void optional_name(const char* key, std::string& value, const std::vector<std::string>& known) const {
+    if (table_.find(key)) name(key, value, known);
+  }
+
+  template <class Body>
+  void table(const char* key, const Body& body) const {
+    const Reader in(table_[key], machine_, Names::of(body));
+    body(in);
+  }
+
+  template <class Body>
+  void optional_table(const char* key, const Body& body) const {
+    if (table_.find(key)) table(key, body);
+  }
+
+  /// The tables under [[key]].
+  template <class Item>
+  void list(const char* key, std::vector<Item>& items) const {
+    const auto found = table_.find(key);
+    if (!found) return;
+    for (const DocumentValue& each : found->items(fmt::format("tables, each under a line [[{}]]", found->path()))) {
+      Item item;
+      if constexpr (std::is_same_v<Item, CalibrationPoint>) {
+        if (const auto kind = each.find("kind"); kind && kind->shown() == "\"gemm\"") item.kind = "gemm";
+      }
+      const Reader in(each, machine_, Names::of([&](Names& names) { fields(names, item); }));
+      fields(in, item);
+      check_item(each, key, machine_, items, item);
+      items.push_back(std::move(item));
     }
-    machine.congestion.push_back(congestion);
   }
-}
 
-Machine read_machine(const DocumentValue& root) {
-  Machine machine;
-  machine.cores = 1;
-  const TableReader top(root, machine.provenance,
-                        {"name", "source", "devices-per-node", "device", "node", "network", "transport", "slowdown",
-                         "gemm", "attention", "calibration"});
-  machine.name = top.text("name");
-  if (top.find("source")) machine.source = top.text("source");
-  read_values(top, "", machine);
-  read_values(top.table("device", keys_of("device")), "device", machine);
-  read_node(top.table("node", keys_of("node", {"group"})), machine);
-  read_network(top.table("network", keys_of("network", {"congestion"})), machine);
-  if (top.find("transport")) read_values(top.table("transport", keys_of("transport")), "transport", machine);
-  for (const DocumentValue& each : top.tables("slowdown")) {
-    const TableReader table = top.table(each, {"compute", "collective", "factor"});
-    Slowdown& slowdown = machine.slowdowns.emplace_back();
-    if (table.find("compute")) slowdown.compute = table.name("compute", operation_kinds(false));
-    if (table.find("collective")) slowdown.collective = table.name("collective", operation_kinds(true));
-    table.number("factor", slowdown.factor, {.least = 1, .most = 1000});
+ private:
+  /// The number under `key`, which may be a table with value, source and status.
+  DocumentValue sourced(std::string_view key) const {
+    const DocumentValue found = table_[key];
+    if (!found.is_object()) return found;
+    found.only({"value", "source", "status"});
+    const auto text = [&](const char* of) { return found.find(of) ? found[of].text() : ""; };
+    std::string path = found.path();  // without indices: the same for all items of a list
+    std::size_t item = 0;
+    for (std::size_t at = 0; (at = path.find('[')) != std::string::npos;) {
+      const std::size_t end = path.find(']');
+      std::from_chars(path.data() + at + 1, path.data() + end, item);
+      path.erase(at, end - at + 1);
+    }
+    machine_.provenance.push_back({path, text("source"), text("status"), item});
+    return found["value"];
   }
-  machine.gemms = read_points<GemmPoint>(top, "gemm", machine, read_gemm);
-  machine.attention = read_points<AttentionPoint>(top, "attention", machine, read_attention);
-  for (const DocumentValue& each : top.tables("calibration")) {
-    machine.calibration.push_back(read_calibration(top, each));
+
+  DocumentValue table_;
+  Machine& machine_;
+};
+
+// ---- writing ----
+
+/// One table of the text. TOML writes texts as JSON does.
+class Writer {
+ public:
+  Writer(const Machine& machine, std::string& text, std::string path = "", std::size_t item = 0)
+      : machine_(machine), text_(text), path_(std::move(path)), item_(item) {}
+
+  /// Usual values are left out, unless something is known of them.
+  template <class Field>
+  void value(const MachineKey& key, const Field& field) const {
+    if constexpr (std::is_same_v<Field, bool>) {
+      if (field) line(key.name, "true");
+    } else if (!key.usual || static_cast<double>(field) != *key.usual || known(key.name) != nullptr) {
+      sourced(key.name, fmt::format("{}", field));
+    }
   }
-  return machine;
-}
+
+  /// The shortest text that is read as the same number.
+  void number(const char* key, double value, const NumberRange& /*range*/ = kPositive) const {
+    sourced(key, fmt::format("{}", value));
+  }
+
+  void optional_number(const char* key, double value, const NumberRange& range) const { number(key, value, range); }
+  void time(const char* key, double seconds) const { sourced(key, fmt::format("{:.4g}", seconds)); }
+  void count(const char* key, std::int64_t value) const { sourced(key, fmt::format("{}", value)); }
+  void text(const char* key, std::string_view value) const { line(key, json_string(value)); }
+
+  void optional_text(const char* key, std::string_view value) const {
+    if (!value.empty()) text(key, value);
+  }
+
+  void name(const char* key, std::string_view value, const std::vector<std::string>& /*known*/) const {
+    text(key, value);
+  }
+
+  void optional_name(const char* key, std::string_view value, const std::vector<std::string>& /*known*/) const {
+    optional_text(key, value);
+  }
+
+  template <class Body>
+  void table(const char* key, const Body& body) const {
+    text_ += fmt::format("\n[{}]\n", key);
+    const Writer in(machine_, text_, fmt::format("{}.", key));
+    body(in);
+  }
+
+  template <class Body>
+  void optional_table(const char* key, const Body& body) const {
+    table(key, body);
+  }
+
+  template <class Item>
+  void list(const char* key, std::vector<Item>& items) const {
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      text_ += fmt::format("\n[[{}{}]]\n", path_, key);
+      const Writer in(machine_, text_, fmt::format("{}{}.", path_, key), i);
+      fields(in, items[i]);
+    }
+  }
+
+ private:
+  const Provenance* known(std::string_view key) const {
+    return provenance_of(machine_, path_ + std::string(key), item_);
+  }
+  void line(std::string_view key, std::string_view value) const { text_ += fmt::format("{} = {}\n", key, value); }
+
+  void sourced(std::string_view key, const std::string& value) const {
+    const Provenance* found = known(key);
+    if (found == nullptr) return line(key, value);
+    std::string table = "{ value = " + value;
+    if (!found->status.empty()) table += ", status = " + json_string(found->status);
+    if (!found->source.empty()) table += ", source = " + json_string(found->source);
+    line(key, table + " }");
+  }
+
+  const Machine& machine_;
+  std::string& text_;
+  const std::string path_;
+  const std::size_t item_;
+};
 
 }  // namespace
 
 Machine parse_machine(std::string_view toml, const std::string& name) {
-  return read_machine(read_toml(toml, name, kFix, TomlKeys::with_dashes).root());
+  const Document document = read_toml(toml, name, kFix, TomlKeys::with_dashes);
+  Machine machine;
+  machine.cores = 1;
+  const Reader in(document.root(), machine, Names::of([&](Names& names) { fields(names, machine); }));
+  fields(in, machine);
+  return machine;
 }
 
 Machine load_machine(const std::string& path) {
   return parse_machine(read_text_file(path, "the machine file", kLargestToml, "a TOML file", kFix), path);
+}
+
+std::string machine_toml(const Machine& machine) {
+  std::string text;
+  Machine described = machine;
+  const Writer out(machine, text);
+  fields(out, described);
+  return text;
 }
 
 }  // namespace weft::cost

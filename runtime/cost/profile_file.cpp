@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
-#include "base/files/json_file.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "base/text/json_object.h"
 
 namespace weft::cost {

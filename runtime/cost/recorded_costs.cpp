@@ -19,6 +19,20 @@ namespace {
 constexpr double kNanosecond = 1e-9;
 constexpr double kGreatestBandwidth = 1e6;
 
+/// The process group's name. Where its tasks meet several classes, it has several queues: "pp out", "tp (2)".
+std::string_view group_name(const graph::Graph& graph, graph::Channel channel) {
+  const graph::ChannelInfo* info = graph.channel_info(channel);
+  std::string_view name = info->name;
+  if (info->together.empty()) return name;
+  const std::size_t number = name.rfind(" (") + 2;
+  if (name.ends_with(')') && number < name.size() && name[number] >= '0' && name[number] <= '9')
+    name = name.substr(0, number - 2);
+  for (const std::string_view end : {" out", " in"}) {
+    if (info->direction != graph::Direction::both && name.ends_with(end)) name.remove_suffix(end.size());
+  }
+  return name;
+}
+
 class RecordedCosts final : public CostModel {
  public:
   RecordedCosts(std::optional<Machine> machine, DType dtype, std::vector<BandwidthFactor> bandwidths)
@@ -55,7 +69,7 @@ class RecordedCosts final : public CostModel {
       const auto& opaque = std::get<graph::Opaque>(graph.tasks()[i].operation);
       const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation);
       if (channel == nullptr || graph.is_local(*channel)) continue;
-      if (!matches_pattern(bandwidth.channel, graph.channel_name(*channel))) continue;
+      if (!matches_pattern(bandwidth.channel, group_name(graph, *channel))) continue;
       found = true;
       const double latency = machine_ ? latency_of(graph, opaque) / kNanosecond : 0;
       const double sending = opaque.link_ns >= 0 ? costs.link_ns[i] : std::max(0.0, costs.ns[i] - latency);

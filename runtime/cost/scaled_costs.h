@@ -22,8 +22,8 @@ CostScale parse_cost_scale(std::string_view text);
 /// Whether the whole of `name` matches; * stands for any text, "" too.
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
-/// The model's costs, scaled one after the other: all times of a task alike. costs() throws UserError on a pattern that
-/// matches no task of the graph.
+/// The model's costs, scaled one after the other: all times of a task equally. costs() throws UserError on a pattern
+/// that matches no task of the graph.
 std::shared_ptr<const CostModel> scaled_costs(std::shared_ptr<const CostModel> model, std::vector<CostScale> scales);
 
 }  // namespace weft::cost

@@ -1,8 +1,10 @@
 #include "runtime/execute/channel_groups.h"
 
-#include <cstddef>
 #include <set>
 #include <stdexcept>
+#include <utility>
+
+#include "base/log.h"
 
 namespace weft::execute {
 namespace {
@@ -56,6 +58,22 @@ std::vector<Channel> channels_of_all(comm::World& world, std::span<const Channel
     for (const std::byte channel : of_rank) all.insert(static_cast<Channel>(channel));
   }
   return {all.begin(), all.end()};
+}
+
+CommunicatorSet::CommunicatorSet(comm::World& world, std::span<const Channel> channels,
+                                 const std::optional<graph::Grid>& grid) {
+  for (const Channel channel : channels) join(world, grid, channel);
+}
+
+void CommunicatorSet::join(comm::World& world, const std::optional<graph::Grid>& grid, Channel channel) {
+  if (on(channel) != nullptr) return;
+  for (const GroupSplit& split : splits_of(grid, channel, world.rank())) {
+    auto group = world.split(split.color);
+    if (!split.channel) continue;
+    Log(LogTopic::comm, world.rank())
+        .debug("channel {}: rank {} of {}", graph::to_string(*split.channel), group->rank(), group->size());
+    communicators_[static_cast<std::size_t>(*split.channel)] = std::move(group);
+  }
 }
 
 }  // namespace weft::execute

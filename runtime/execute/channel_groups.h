@@ -1,8 +1,10 @@
-// The groups of ranks on each channel of a grid, as the splits of the world that make them: one arrangement for the
-// communicators of CPUs and the transports of devices.
+// The groups of ranks on each channel of a grid: the splits of the world that make them, and a rank's communicators.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,11 +31,6 @@ struct GroupSplit {
 /// groups are made in two or three rounds, in which no rank is in two of them. They give a rank both its group as
 /// sender and its group as receiver, whichever of the two ends is asked for. Throws std::logic_error for messages
 /// without a grid.
-///
-///   for (const GroupSplit& split : splits_of(grid, channel, world.rank())) {
-///     auto group = world.split(split.color);
-///     if (split.channel) communicators[*split.channel] = std::move(group);
-///   }
 std::vector<GroupSplit> splits_of(const std::optional<graph::Grid>& grid, graph::Channel channel, std::int64_t rank);
 
 /// The place of `rank` in its group of two on a message channel, whose members are ordered by their ranks.
@@ -42,5 +39,23 @@ int place_in_pair(const graph::Grid& grid, graph::Channel channel, std::int64_t 
 /// The channels that any rank uses, in one order. Ranks of different stages use different channels, and all take part
 /// in the splits for each. Collective over the world.
 std::vector<graph::Channel> channels_of_all(comm::World& world, std::span<const graph::Channel> own);
+
+/// The communicators of one rank, by channel; null where it has none.
+class CommunicatorSet {
+ public:
+  CommunicatorSet() = default;
+  /// Joins the channels: every rank the same ones in the same order.
+  CommunicatorSet(comm::World& world, std::span<const graph::Channel> channels,
+                  const std::optional<graph::Grid>& grid = std::nullopt);
+  /// Makes the channel's group of a grid; without one, every group is the world. Of a message channel both ends are
+  /// made. A second time, nothing. Collective over the world.
+  void join(comm::World& world, const std::optional<graph::Grid>& grid, graph::Channel channel);
+  comm::Communicator* on(graph::Channel channel) const {
+    return communicators_[static_cast<std::size_t>(channel)].get();
+  }
+
+ private:
+  std::array<std::unique_ptr<comm::Communicator>, graph::kAxisChannels> communicators_;
+};
 
 }  // namespace weft::execute

@@ -69,19 +69,14 @@ struct KernelCalls {
   static Scalar scalar(const Matrix* matrix) { return matrix != nullptr ? scalar(*matrix) : Scalar{}; }
 
   void operator()(Call<graph::BiasGradient> c) const { bias_gradient(where, c["dy"], c["db"], c->accumulate); }
-  void operator()(Call<graph::LayerNormForward> c) const {
-    norm_forward(where, c->eps, {c["x"], c["weight"], &c["mean"], c["rstd"]}, &c["bias"], c["y"]);
+  template <bool kCentered>
+  void operator()(Call<graph::NormForward<kCentered>> c) const {
+    norm_forward(where, c->eps, {c["x"], c["weight"], c.find("mean"), c["rstd"]}, c.find("bias"), c["y"]);
   }
-  void operator()(Call<graph::LayerNormBackward> c) const {
-    norm_backward(where, {c["x"], c["weight"], &c["mean"], c["rstd"]}, c["dy"],
-                  {c["dx"], c["dweight"], &c["dbias"], c.find("dresidual"), c->accumulate});
-  }
-  void operator()(Call<graph::RmsNormForward> c) const {
-    norm_forward(where, c->eps, {c["x"], c["weight"], nullptr, c["rstd"]}, nullptr, c["y"]);
-  }
-  void operator()(Call<graph::RmsNormBackward> c) const {
-    norm_backward(where, {c["x"], c["weight"], nullptr, c["rstd"]}, c["dy"],
-                  {c["dx"], c["dweight"], nullptr, c.find("dresidual"), c->accumulate});
+  template <bool kCentered>
+  void operator()(Call<graph::NormBackward<kCentered>> c) const {
+    norm_backward(where, {c["x"], c["weight"], c.find("mean"), c["rstd"]}, c["dy"],
+                  {c["dx"], c["dweight"], c.find("dbias"), c.find("dresidual"), c->accumulate});
   }
   void operator()(Call<graph::HeadNormForward> c) const {
     head_norm_forward(where, c->eps, c->heads, c["x"], c["weight"], c["y"], c["rstd"]);

@@ -68,6 +68,28 @@ class BetweenClasses {
     }
   }
 
+  /// Of somebody else's step: the tasks of channels that meet must have equal numbers (graph::Opaque::meeting).
+  void check_opaque_meetings() {
+    for (std::size_t k = 0; k < plans_.size(); ++k) {
+      for (const graph::ChannelInfo& info : plans_[k]->graph->channels()) {
+        if (info.together.empty()) continue;
+        const graph::ClassChannel& first = info.together.front();
+        const auto wanted = tasks_on(*plans_[first.of_class], first.channel),
+                   tasks = tasks_on(*plans_[k], info.channel);
+        for (std::size_t i = 0; i < std::max(wanted.size(), tasks.size()); ++i) {
+          if (i < wanted.size() && i < tasks.size() && meeting_of(k, tasks[i]) == meeting_of(first.of_class, wanted[i]))
+            continue;
+          const auto text = [&](std::size_t of_class, const std::vector<graph::TaskId>& list) {
+            return i < list.size() ? at(of_class, list[i]) : prefix_of_class(of_class, plans_.size()) + "nothing";
+          };
+          add(Violation::Kind::collective_order, fmt::format("{} meets {} on {} (position {})", text(k, tasks),
+                                                             text(first.of_class, wanted), info.name, i));
+          break;
+        }
+      }
+    }
+  }
+
   std::vector<Violation> take() && { return std::move(violations_); }
 
  private:
@@ -75,6 +97,9 @@ class BetweenClasses {
 
   std::string at(std::size_t k, graph::TaskId task) const {
     return prefix_of_class(k, plans_.size()) + plans_[k]->graph->task(task).name;
+  }
+  std::int64_t meeting_of(std::size_t k, graph::TaskId task) const {
+    return std::get<graph::Opaque>(plans_[k]->graph->task(task).operation).meeting;
   }
   std::string words(std::size_t k, graph::TaskId task) const {
     const graph::Graph& graph = *plans_[k]->graph;
@@ -140,8 +165,12 @@ std::string prefix_of_class(std::size_t of_class, std::size_t classes) {
 
 std::vector<Violation> check_between_classes(std::span<const Plan* const> plans) {
   BetweenClasses classes(plans);
-  classes.check_messages();
-  classes.check_shared_collectives();
+  if (plans.front()->graph->has_opaque_tasks()) {
+    classes.check_opaque_meetings();
+  } else {
+    classes.check_messages();
+    classes.check_shared_collectives();
+  }
   return std::move(classes).take();
 }
 

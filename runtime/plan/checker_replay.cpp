@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/grid.h"
+#include "graph/meetings.h"
 #include "runtime/plan/checker_classes.h"
 
 namespace weft::plan {
@@ -58,15 +58,10 @@ void Replay::find_members() {
   for (Slot& slot : slots_) {
     const Stream& stream = plans_[slot.of_class]->streams[slot.stream].stream;
     if (stream.compute || slot.length() == 0) continue;
-    if (graph::is_message(stream.channel)) {
-      const auto peer = static_cast<std::size_t>(graph::peer_stage(
-          stream.channel, static_cast<std::int64_t>(slot.of_class), static_cast<std::int64_t>(plans_.size())));
-      slot.members = {slot_of(slot.of_class, stream.channel), slot_of(peer, graph::other_end(stream.channel))};
-    } else {
-      const std::vector<std::size_t> classes = graph::classes_of_channel(stream.channel, plans_.size());
-      if (classes.size() < 2) continue;
-      for (const std::size_t k : classes) slot.members.push_back(slot_of(k, stream.channel));
-    }
+    const std::vector<graph::ClassChannel> together =
+        graph::channels_together(*plans_[slot.of_class]->graph, slot.of_class, plans_.size(), stream.channel);
+    if (together.size() < 2) continue;
+    for (const graph::ClassChannel& each : together) slot.members.push_back(slot_of(each.of_class, each.channel));
   }
 }
 

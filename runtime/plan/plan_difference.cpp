@@ -197,8 +197,4 @@ std::string describe(const PlanDifference& difference, std::size_t most) {
          listed(fmt::format("added edges only in the second plan: {}", d.edges_only_b.size()), d.edges_only_b, most);
 }
 
-std::string describe_difference(const PlanFile& a, const PlanFile& b, std::size_t most) {
-  return describe(difference_of(a, b), most);
-}
-
 }  // namespace weft::plan

@@ -62,6 +62,5 @@ PlanDifference difference_of(const PlanFile& a, const PlanFile& b);
 /// tasks on another stream, tasks whose position on their stream changed (the fewest that explain the new order), and
 /// added edges. Names at most `most` tasks of each kind. "" if both plans order the same tasks in the same way.
 std::string describe(const PlanDifference& difference, std::size_t most = 10);
-std::string describe_difference(const PlanFile& a, const PlanFile& b, std::size_t most = 10);
 
 }  // namespace weft::plan

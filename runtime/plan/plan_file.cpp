@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
-#include "base/files/text_file.h"
-#include "base/text/hex.h"
+#include "base/files/input_file.h"
+#include "base/hash.h"
 #include "base/text/json_object.h"
 #include "graph/analysis.h"
 #include "graph/groups.h"
@@ -21,7 +21,7 @@ namespace weft::plan {
 namespace {
 
 constexpr const char* kFormat = "weft-plan";
-// Of one class, and of several.
+// Of files of one rank class, and of files of several.
 constexpr std::int64_t kVersion = 1, kVersionOfClasses = 2;
 constexpr int kDeepest = 6;
 constexpr std::size_t kMostValues = 20'000'000;

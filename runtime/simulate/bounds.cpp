@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -121,10 +120,12 @@ void take_greatest(Bounds& of, const Bounds& other) {
 }
 
 /// The links of a class in which channels of one direction have links of their own.
-std::vector<int> without(std::initializer_list<graph::Channel> direction, std::vector<int> links) {
+std::vector<int> without(graph::Direction direction, const graph::Graph& graph, std::vector<int> links) {
   if (links.empty()) return links;
   int next = *std::ranges::max_element(links);
-  for (const graph::Channel channel : direction) links.at(static_cast<std::size_t>(channel)) = ++next;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    if (graph.direction(static_cast<graph::Channel>(i)) == direction) links[i] = ++next;
+  }
   return links;
 }
 
@@ -153,10 +154,8 @@ std::vector<Bounds> bounds_by_class(graph::Classes classes, std::span<const cost
       continue;
     }
     // A link carries both directions at once: messages of different directions don't share it.
-    bounds.push_back(
-        with_links(without({graph::Channel::receive_previous, graph::Channel::receive_next}, link_of_channel)));
-    take_greatest(bounds.back(),
-                  with_links(without({graph::Channel::send_next, graph::Channel::send_previous}, link_of_channel)));
+    bounds.push_back(with_links(without(graph::Direction::in, *classes[k], link_of_channel)));
+    take_greatest(bounds.back(), with_links(without(graph::Direction::out, *classes[k], link_of_channel)));
   }
   return bounds;
 }

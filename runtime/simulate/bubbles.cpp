@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "base/units.h"
-#include "graph/grid.h"
 
 namespace weft::simulate {
 namespace {
@@ -47,38 +45,17 @@ class PlayedStep {
   /// The member of another stage that comes last, of a message or of a collective of several stages: its stage and the
   /// task. The stage itself and an invalid task if there is none.
   std::pair<std::size_t, graph::TaskId> last_member(std::size_t stage, graph::TaskId id) const {
-    const plan::Position at = plan(stage).position[id.index()];
-    const graph::Channel channel = plan(stage).streams[at.stream.index()].stream.channel;
     std::pair<std::size_t, graph::TaskId> last = {stage, graph::TaskId()};
-    const auto offer = [&](std::size_t other, graph::Channel end) {
-      if (other == stage) return;
-      const plan::StreamId stream = stream_of(other, end);
-      if (!stream.valid()) return;
-      const std::vector<plan::Entry>& entries = plan(other).streams[stream.index()].entries;
-      if (at.entry >= entries.size()) return;
-      const graph::TaskId member = entries[at.entry].task;
+    for (const auto& [other, at] : played_.members(stage, plan(stage).position[id.index()])) {
+      if (other == stage) continue;
+      const graph::TaskId member = plan(other).streams[at.stream.index()].entries[at.entry].task;
       if (!last.second.valid() || time(other, member).begin > time(last.first, last.second).begin)
         last = {other, member};
-    };
-    if (graph::is_message(channel)) {
-      offer(static_cast<std::size_t>(
-                graph::peer_stage(channel, static_cast<std::int64_t>(stage), static_cast<std::int64_t>(stages()))),
-            graph::other_end(channel));
-    } else {
-      for (const std::size_t other : graph::classes_of_channel(channel, stages())) offer(other, channel);
     }
     return last;
   }
 
  private:
-  plan::StreamId stream_of(std::size_t stage, graph::Channel channel) const {
-    const std::vector<plan::StreamPlan>& streams = plan(stage).streams;
-    const auto found = std::ranges::find_if(
-        streams, [&](const plan::StreamPlan& s) { return !s.stream.compute && s.stream.channel == channel; });
-    return found == streams.end() ? plan::StreamId()
-                                  : plan::StreamId(static_cast<std::size_t>(found - streams.begin()));
-  }
-
   PlayedClasses played_;
 };
 
@@ -94,12 +71,12 @@ std::vector<graph::TaskId> computations_of(const PlayedStep& step, std::size_t s
 }
 
 /// Causes before and after a task's members have all arrived.
-std::pair<BubbleCause, BubbleCause> causes_of(const graph::Task& task) {
-  if (std::holds_alternative<graph::Receive>(task.operation)) {
+std::pair<BubbleCause, BubbleCause> causes_of(const graph::Task& task, graph::Direction direction) {
+  if (direction == graph::Direction::in) {
     return {task.phase == graph::Phase::backward ? BubbleCause::gradient : BubbleCause::activation,
             BubbleCause::message};
   }
-  if (std::holds_alternative<graph::Send>(task.operation)) return {BubbleCause::receiver, BubbleCause::message};
+  if (direction == graph::Direction::out) return {BubbleCause::receiver, BubbleCause::message};
   return {BubbleCause::members, BubbleCause::collective};
 }
 
@@ -132,7 +109,9 @@ void add_gap(const PlayedStep& step, std::size_t stage, Interval gap, graph::Tas
   const Interval flight = step.flight(stage, wait);
   const std::int64_t own = std::clamp(step.time(stage, wait).begin, gap.begin, gap.end),
                      moves = std::clamp(flight.begin, own, gap.end), ends = std::clamp(flight.end, moves, gap.end);
-  const auto [before, during] = causes_of(step.task(stage, wait));
+  const graph::Task& awaited = step.task(stage, wait);
+  const graph::Direction direction = step.plan(stage).graph->direction(*graph::channel_of(awaited.operation));
+  const auto [before, during] = causes_of(awaited, direction);
   add(gap.begin, own, BubbleCause::other);
   add(own, moves, before);
   add(moves, ends, during);
@@ -187,19 +166,24 @@ std::string_view to_string(BubbleCause cause) {
     case BubbleCause::gradient:
       return "waits for a gradient";
     case BubbleCause::message:
-      return "a message is in motion";
+      return "a message is in flight";
     case BubbleCause::receiver:
       return "waits for a receiver";
     case BubbleCause::members:
       return "waits for other stages' collectives";
     case BubbleCause::collective:
-      return "a collective is in motion";
+      return "a collective is in flight";
     case BubbleCause::step_end:
       return "has no work left";
     case BubbleCause::other:
       break;
   }
   return "other";
+}
+
+std::string_view json_key(BubbleCause cause) {
+  if (cause == BubbleCause::message) return "a message is in motion";
+  return cause == BubbleCause::collective ? "a collective is in motion" : to_string(cause);
 }
 
 std::vector<BubbleGap> bubble_gaps(const Report& report) {

@@ -27,6 +27,8 @@ enum class BubbleCause : std::uint8_t {
 inline constexpr std::size_t kBubbleCauses = 8;
 
 std::string_view to_string(BubbleCause cause);
+/// The key of JSON with its seconds, which keeps its first words.
+std::string_view json_key(BubbleCause cause);
 
 /// A time in which no computation of a stage runs, with one cause. Times are nanoseconds since the step's begin.
 struct BubbleGap {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "graph/grid.h"
+#include "graph/meetings.h"
 
 namespace weft::simulate {
 namespace {
@@ -66,23 +66,25 @@ double bubble_share(std::span<const ClassTimes> classes) {
   return all > 0 ? idle / all : 0;
 }
 
+std::vector<PlayedClasses::Member> PlayedClasses::members(std::size_t of_class, plan::Position at) const {
+  const plan::Plan& own = *plans[of_class];
+  const graph::Channel channel = own.streams[at.stream.index()].stream.channel;
+  std::vector<Member> found;
+  for (const auto& [other, end] : graph::channels_together(*own.graph, of_class, plans.size(), channel)) {
+    const std::vector<plan::StreamPlan>& streams = plans[other]->streams;
+    const auto stream = std::ranges::find_if(
+        streams, [&](const plan::StreamPlan& s) { return !s.stream.compute && s.stream.channel == end; });
+    if (stream == streams.end() || at.entry >= stream->entries.size()) continue;
+    found.push_back({other, {plan::StreamId(static_cast<std::size_t>(stream - streams.begin())), at.entry}});
+  }
+  return found;
+}
+
 Interval PlayedClasses::flight(std::size_t of_class, plan::Position at) const {
   const plan::TaskTime own = steps[of_class]->times[at.stream.index()][at.entry];
   Interval flight{own.begin, own.end};
-  const graph::Channel channel = plans[of_class]->streams[at.stream.index()].stream.channel;
-  const auto member = [&](std::size_t other, graph::Channel end) {
-    for (std::size_t s = 0; s < plans[other]->streams.size(); ++s) {
-      const plan::StreamPlan& stream = plans[other]->streams[s];
-      if (stream.stream.compute || stream.stream.channel != end || at.entry >= stream.entries.size()) continue;
-      flight.begin = std::max(flight.begin, steps[other]->times[s][at.entry].begin);
-    }
-  };
-  if (graph::is_message(channel)) {
-    const auto peer =
-        graph::peer_stage(channel, static_cast<std::int64_t>(of_class), static_cast<std::int64_t>(plans.size()));
-    member(static_cast<std::size_t>(peer), graph::other_end(channel));
-  } else {
-    for (const std::size_t other : graph::classes_of_channel(channel, plans.size())) member(other, channel);
+  for (const Member& member : members(of_class, at)) {
+    flight.begin = std::max(flight.begin, steps[member.of_class]->times[member.at.stream.index()][at.entry].begin);
   }
   flight.begin = std::min(flight.begin, flight.end);
   return flight;

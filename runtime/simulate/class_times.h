@@ -51,6 +51,12 @@ struct PlayedClasses {
   std::vector<const plan::Plan*> plans = {};
   std::vector<const plan::StepTrace*> steps = {};
 
+  /// Where the tasks are that start together with one of a communication stream, itself among them.
+  struct Member {
+    std::size_t of_class;
+    plan::Position at;
+  };
+  std::vector<Member> members(std::size_t of_class, plan::Position at) const;
   /// When a task of a communication stream was in flight: from the begin of the last of its members among the classes.
   Interval flight(std::size_t of_class, plan::Position at) const;
 };

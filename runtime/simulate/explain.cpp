@@ -3,16 +3,97 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "runtime/simulate/remedies.h"
 
 namespace weft::simulate {
+
+std::string group_name(const std::string& name) {
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  std::string text;
+  for (std::size_t at = 0; at < name.size();) {
+    const bool begins = at == 0 || !letter(name[at - 1]);
+    const std::string_view rest = std::string_view(name).substr(at);
+    const std::size_t prefix = !begins ? 0 : rest.starts_with("mb") ? 2 : rest.starts_with("L") ? 1 : 0;
+    std::size_t end = at + prefix;
+    while (prefix > 0 && end < name.size() && digit(name[end])) ++end;
+    if (prefix == 0 || end == at + prefix || (end < name.size() && letter(name[end]))) {
+      text += name[at++];
+      continue;
+    }
+    text += name.substr(at, prefix) + "*";
+    at = end;
+  }
+  return text;
+}
+
 namespace {
+
+/// `collectives` by falling exposed time.
+std::vector<ExposureGroup> exposure_groups(const SimulatedStep& step,
+                                           const std::vector<ExposedCollective>& collectives) {
+  std::map<std::tuple<std::string, std::string, ExposureCause>, std::size_t> known;
+  std::vector<ExposureGroup> groups;
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    const ExposedCollective& exposed = collectives[i];
+    const std::string name = group_name(step.name(exposed.task));
+    const auto [at, is_new] = known.emplace(
+        std::tuple(name, kind_of(step.graph, step.graph.task(exposed.task)), exposed.cause), groups.size());
+    if (is_new) groups.push_back({name, {}, 0, {}});
+    groups[at->second].members.push_back(i);
+    groups[at->second].exposed_ns += exposed.exposed_ns;
+  }
+  for (ExposureGroup& group : groups) {
+    if (group.members.size() == 1) group.name = step.name(collectives[group.members.front()].task);
+  }
+  std::ranges::stable_sort(groups, std::greater{}, &ExposureGroup::exposed_ns);
+  return groups;
+}
+
+std::vector<graph::TaskId> critical_tasks(const SimulatedStep& step) {
+  std::vector<graph::TaskId> chain;
+  graph::TaskId last;
+  for (std::size_t i = 0; i < step.graph.tasks().size(); ++i) {
+    if (!last.valid() || step.end(graph::TaskId(i)) > step.end(last)) last = graph::TaskId(i);
+  }
+  while (last.valid()) {
+    chain.push_back(last);
+    graph::TaskId latest;
+    for (const graph::TaskId other : {step.last_input(last), step.before_on_stream(last), step.last_added(last).from}) {
+      if (other.valid() && (!latest.valid() || step.end(other) > step.end(latest))) latest = other;
+    }
+    last = latest;
+  }
+  std::ranges::reverse(chain);
+  return chain;
+}
+
+std::vector<PathPiece> path_pieces(const SimulatedStep& step) {
+  std::vector<PathPiece> path;
+  double until = 0;
+  for (const graph::TaskId task : critical_tasks(step)) {
+    const std::string kind = kind_of(step.graph, step.graph.task(task));
+    const double ns = std::max(0.0, step.end(task) - std::max(until, 0.0));
+    until = std::max(until, step.end(task));
+    const graph::Phase phase = step.graph.task(task).phase;
+    if (path.empty() || path.back().kind != kind || path.back().phase != phase) {
+      path.push_back({kind, phase, step.name(task), "", 0, 0});
+    }
+    path.back().last = step.name(task);
+    path.back().ns += ns;
+    ++path.back().tasks;
+  }
+  return path;
+}
 
 /// The collectives of the plan that the options ask for: all, one by its name, or the members of a group.
 std::vector<graph::TaskId> asked_for(const SimulatedStep& step, const std::string& only) {

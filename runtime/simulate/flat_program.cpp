@@ -20,7 +20,8 @@ FlatProgram::FlatProgram(std::span<const plan::Plan* const> plans, std::span<con
     }
     loads_.emplace_back(*plans[k]->graph, streams, costs[k], &machine, link_of_channel, plans.size() > 1);
   }
-  if (plans.size() > 1) pair_messages(costs);
+  // Opaque tasks that meet have equal times already.
+  if (plans.size() > 1 && !plans.front()->graph->has_opaque_tasks()) pair_messages(costs);
 }
 
 std::size_t FlatProgram::stream_of(std::size_t class_index, graph::Channel channel) const {

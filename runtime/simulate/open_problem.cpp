@@ -2,20 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/analysis.h"
 #include "graph/groups.h"
+#include "graph/meetings.h"
 #include "graph/opaque_graph.h"
 #include "runtime/cost/recorded_costs.h"
 #include "runtime/policy/builtin/recorded.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/simulate/class_paths.h"
 
 namespace weft::simulate {
 namespace {
@@ -32,10 +38,19 @@ class ChannelWriter {
     graph::OpenChannel& written = out_.channels.emplace_back();
     written.name = graph.channel_name(channel);
     written.link = fmt::format("link {}", links_.at(static_cast<std::size_t>(channel)));
-    if (graph.has_opaque_tasks()) return found->second;  // its channels are no axes of the grid
+    if (graph.has_opaque_tasks()) {  // its channels are no axes of the grid
+      for (int i = 2; !names_.insert(written.name).second; ++i)
+        written.name = fmt::format("{} ({})", graph.channel_name(channel), i);
+      return found->second;
+    }
     written.group_size = graph::group_size(grid_, channel);
     written.groups = graph::groups_of(grid_, channel);
     return found->second;
+  }
+  /// The ranks that stand for the classes are a group.
+  void meet(std::int32_t number, std::vector<std::int64_t> ranks) {
+    auto& groups = out_.channels[static_cast<std::size_t>(number)].groups;
+    if (std::ranges::find(groups, ranks) == groups.end()) groups.push_back(std::move(ranks));
   }
   const graph::Grid& grid() const { return grid_; }
 
@@ -44,6 +59,7 @@ class ChannelWriter {
   const std::vector<int> links_;
   graph::OpenGraph& out_;
   std::map<graph::Channel, std::int32_t> numbers_;
+  std::set<std::string> names_;
 };
 
 /// The numbers that the two halves of messages share, by the stage and the channel of the sender.
@@ -135,11 +151,11 @@ class ClassWriter {
   std::map<graph::Channel, std::int32_t> local_;
 };
 
-graph::OpenGraph begun(std::string name, const graph::Grid& grid, const cost::CostModel* costs) {
+graph::OpenGraph begun(std::string name, std::int64_t world, const cost::CostModel* costs) {
   graph::OpenGraph out;
   out.name = std::move(name);
   out.source = "weft";
-  out.world = grid.ranks();
+  out.world = world;
   out.notes.push_back(
       fmt::format("Times are those of {}.", costs != nullptr ? costs->source() : "the default machine"));
   return out;
@@ -166,27 +182,96 @@ void leave_out_contention(cost::Machine& machine) {
   machine.shared_cores = false;
 }
 
+bool has_recorded_times(graph::Classes classes) {
+  return std::ranges::any_of(classes, [](const auto& graph) { return policy::has_recorded_times(*graph); });
+}
+
+/// Of the class that has most.
+int recorded_compute_streams(graph::Classes classes) {
+  int most = 1;
+  for (const auto& graph : classes) most = std::max(most, policy::recorded_compute_streams(*graph));
+  return most;
+}
+
+/// Meetings in contrary orders were given up, but accesses may order tasks as well.
+void refuse_cycle(graph::Classes classes, std::span<const cost::TaskCosts> costs) {
+  try {
+    (void)critical_paths(classes, graph::Meetings(classes), costs);
+  } catch (const std::logic_error&) {
+    throw UserError("the classes of the graph wait for each other in a cycle",
+                    "messages and collectives that every class reaches in an order that the others can keep",
+                    "correct \"message\", \"sequence\" or the order of tasks; --class NAME takes one class by itself");
+  }
+}
+
+/// The ranks of each class, which are numbered class by class where the grid doesn't arrange them.
+std::vector<std::vector<std::int64_t>> ranks_by_class(const Problem& problem) {
+  std::vector<std::vector<std::int64_t>> ranks(problem.classes.size());
+  std::int64_t next = 0;
+  for (std::size_t k = 0; k < problem.simulation.class_ranks.size(); ++k) {
+    for (std::size_t i = 0; i < problem.simulation.class_ranks[k]; ++i) ranks[k].push_back(next++);
+  }
+  for (; problem.simulation.class_ranks.empty() && next < problem.grid.ranks(); ++next)
+    ranks.at(static_cast<std::size_t>(graph::coordinates_of(problem.grid, next).pipe)).push_back(next);
+  return ranks;
+}
+
+/// Joins the tasks that meet, in a step whose tasks say whom they meet.
+void write_meetings(graph::Classes classes, ChannelWriter& channels, graph::OpenGraph& out) {
+  const graph::Meetings meetings(classes);
+  for (std::size_t i = 0; i < meetings.all().size(); ++i) {
+    const std::vector<graph::ClassTask>& members = meetings.all()[i].members;
+    std::vector<std::int64_t> ranks;
+    for (const graph::ClassTask& member : members) ranks.push_back(out.classes[member.of_class].ranks.front());
+    std::ranges::sort(ranks);
+    const std::string name =
+        fmt::format("{}, meeting {}", out.classes[members[0].of_class].tasks[members[0].task].name, i);
+    for (const graph::ClassTask& member : members) {
+      const graph::Graph& graph = *classes[member.of_class];
+      const graph::Direction direction = graph.direction(*graph::channel_of(graph.tasks()[member.task].operation));
+      graph::OpenTask& task = out.classes[member.of_class].tasks[member.task];
+      if (direction == graph::Direction::both) {
+        task.name = name;
+        channels.meet(task.channel, ranks);
+      } else {
+        task.kind = direction == graph::Direction::out ? graph::OpenKind::send : graph::OpenKind::receive;
+        task.message = static_cast<std::int64_t>(i);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Problem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
   Problem problem;
-  problem.classes = {
-      std::make_shared<const graph::Graph>(graph::opaque_graph(open, choices.class_index, choices.kept))};
+  if (choices.of_class) {
+    problem.classes = {
+        std::make_shared<const graph::Graph>(graph::opaque_graph(open, *choices.of_class, choices.kept))};
+  } else {
+    problem.classes = graph::opaque_graphs(open, choices.kept);
+  }
+  for (std::size_t k = 0; k < open.classes.size(); ++k) {
+    if (!choices.of_class || *choices.of_class == k)
+      problem.simulation.class_ranks.push_back(std::max<std::size_t>(1, open.classes[k].ranks.size()));
+  }
   if (choices.machine) {
     problem.machine = *choices.machine;
   } else {
     problem.machine.name = kNoMachine;
     if (open.contention) add_contention(problem.machine, *open.contention);
   }
-  if (policy::has_recorded_times(problem.first())) leave_out_contention(problem.machine);
+  if (has_recorded_times(problem.classes)) leave_out_contention(problem.machine);
   problem.options = choices.options;
   problem.options.compute_streams = choices.compute_streams > 0 ? choices.compute_streams
                                     : open.contention           ? open.contention->compute_streams
-                                                                : policy::recorded_compute_streams(problem.first());
+                                                                : recorded_compute_streams(problem.classes);
   problem.options.cost_model = cost::recorded_costs(choices.machine, choices.dtype, choices.bandwidths);
-  (void)problem.options.cost_model->costs(problem.first());  // refuses tasks without a cost by name
+  std::vector<cost::TaskCosts> costs;  // refuses tasks without a cost by name
+  for (const auto& graph : problem.classes) costs.push_back(problem.options.cost_model->costs(*graph));
+  refuse_cycle(problem.classes, costs);
   problem.options.machine = std::make_shared<const cost::Machine>(problem.machine);
-  problem.options.link_of_channel = links_of_channels(problem.first());
+  problem.options.link_of_channel = links_of_channels(problem.classes);
   return problem;
 }
 
@@ -196,20 +281,22 @@ policy::NamedPolicy default_open_policy(const graph::Graph& graph) {
 
 graph::OpenGraph open_graph_of(graph::Classes classes, std::span<const cost::TaskCosts> costs, const Problem& problem,
                                std::string name) {
-  graph::OpenGraph out = begun(std::move(name), problem.grid, problem.options.cost_model.get());
+  const std::vector<std::vector<std::int64_t>> ranks = ranks_by_class(problem);
+  std::int64_t world = 0;
+  for (const std::vector<std::int64_t>& each : ranks) world += std::ssize(each);
+  graph::OpenGraph out = begun(std::move(name), world, problem.options.cost_model.get());
   ChannelWriter channels(problem.grid, simulation_options(problem).link_of_channel, out);
   MessageNumbers messages;
   for (std::size_t k = 0; k < classes.size(); ++k) {
     graph::OpenClass& one = out.classes.emplace_back();
     if (classes.size() > 1) one.name = fmt::format("pipe {}", k);
-    for (std::int64_t rank = 0; rank < problem.grid.ranks(); ++rank) {
-      if (graph::coordinates_of(problem.grid, rank).pipe == static_cast<std::int64_t>(k)) one.ranks.push_back(rank);
-    }
+    one.ranks = ranks[k];
     const graph::Graph& graph = *classes[k];
     ClassWriter(graph, costs[k], channels, one).write();
     for (std::size_t i = 0; i < one.tasks.size(); ++i)
       one.tasks[i].message = messages.of(k, classes.size(), graph.tasks()[i].operation);
   }
+  if (classes.size() > 1 && classes.front()->has_opaque_tasks()) write_meetings(classes, channels, out);
   out.contention = contention_of(problem.machine, problem.options.compute_streams);
   return out;
 }

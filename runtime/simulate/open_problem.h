@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,9 +23,9 @@ inline constexpr std::string_view kNoMachine = "none";
 
 /// What a command line says about an open graph.
 struct OpenChoices {
-  std::size_t class_index = 0;
-  std::optional<cost::Machine> machine = {};      // its contention, and its rates for tasks without a time
-  DType dtype = DType::bf16;                      // whose rate counts for flops
+  std::optional<std::size_t> of_class = {};   // by itself, without the others; absent: all, which wait for each other
+  std::optional<cost::Machine> machine = {};  // its contention, and its rates for tasks without a time
+  DType dtype = DType::bf16;                  // whose rate counts for flops
   graph::KeptOrder kept = graph::KeptOrder::all;  // of recorded streams
   std::vector<cost::BandwidthFactor> bandwidths = {};
   /// Compute streams; 0: as many as computations ran on, at least 1.
@@ -34,10 +33,10 @@ struct OpenChoices {
   policy::PolicyOptions options = {};  // memory and seed
 };
 
-/// The class's step. Without a machine, tasks slow each other down as the graph says, and only collectives on one link
-/// do if it says nothing. Where the step was recorded, only collectives on one link do: times of tasks with begins hold
-/// contention already. Throws the exceptions of opaque_graph(), and
-/// UserError where a cost is missing (recorded_costs()).
+/// The step of all classes, or of the one that is chosen. Without a machine, tasks slow each other down as the graph
+/// says, and only collectives on one link do if it says nothing. Where the step was recorded, only collectives on one
+/// link do: times of tasks with begins hold contention already. Throws the exceptions of opaque_graph(), and UserError
+/// where a cost is missing (recorded_costs()) or the classes wait for each other in a cycle.
 Problem open_problem(const graph::OpenGraph& open, const OpenChoices& choices);
 
 /// The policy for an open graph if none is named: `recorded` if its tasks have begins, else `program`.
@@ -45,7 +44,8 @@ policy::NamedPolicy default_open_policy(const graph::Graph& graph);
 
 /// A compiled step as a graph whose edges are all listed: with costs, lifetimes of memory, channels, and the links that
 /// the problem's channels use. opaque_graph() of it has the same tasks, edges and bytes.
-/// With a pipeline it has a class for each coordinate on pipe; a Receive has no time of its own.
+/// It has a class for each of the step's; a Receive has no time of its own. Of an opaque step each queue is a channel,
+/// and the parts of a collective have one name.
 graph::OpenGraph open_graph_of(graph::Classes classes, std::span<const cost::TaskCosts> costs, const Problem& problem,
                                std::string name);
 

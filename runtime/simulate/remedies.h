@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/simulate/candidate_moves.h"
-#include "runtime/simulate/exposure_groups.h"
+#include "runtime/simulate/explain.h"
 
 namespace weft::simulate {
 

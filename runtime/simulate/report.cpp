@@ -53,9 +53,7 @@ double Report::gap() const {
 }
 
 const SimulatedRank& Report::rank(std::size_t of_class) const {
-  const auto rank = static_cast<std::size_t>(graph::rank_of(grid, {.pipe = static_cast<std::int64_t>(of_class)}));
-  const bool identical = simulation.ranks.size() == classes.size();
-  return simulation.ranks.at(identical ? of_class : rank);
+  return simulation.ranks.at(simulation.of_class.at(of_class));
 }
 
 std::vector<const plan::Plan*> Report::plans() const {
@@ -118,10 +116,11 @@ SimulationOptions simulation_options(const Problem& problem) {
   options.grid = problem.grid;
   if (options.link_of_channel.empty()) {
     options.link_of_channel = !problem.classes.empty() && problem.first().has_opaque_tasks()
-                                  ? links_of_channels(problem.first())
+                                  ? links_of_channels(problem.classes)
                                   : links_of_channels(problem.machine, problem.grid);
   }
   // Of every class the rank that stands for it is traced.
+  if (options.traced_ranks > 0 && !options.class_ranks.empty()) options.traced_ranks = 0;
   if (options.traced_ranks > 0) {
     options.traced_ranks =
         std::max(options.traced_ranks, graph::rank_of(problem.grid, {.pipe = problem.grid.pipe - 1}) + 1);
@@ -131,7 +130,6 @@ SimulationOptions simulation_options(const Problem& problem) {
 
 void simulate_again(Report& report, const Problem& problem) {
   const SimulationOptions options = simulation_options(problem);
-  report.grid = problem.grid;
   report.costs.clear();
   for (const ClassReport& each : report.classes) {
     report.costs.push_back(policy::costs_of(each.graph(), problem.options));

@@ -24,7 +24,7 @@ namespace weft::simulate {
 
 /// The graphs of a step's rank classes and the inputs of the policies that order them.
 struct Problem {
-  std::vector<std::shared_ptr<const graph::Graph>> classes;  // by pipeline rank; without a pipeline, one
+  std::vector<std::shared_ptr<const graph::Graph>> classes;  // of a pipeline by its rank; one without
   cost::Machine machine;
   graph::Grid grid;
   policy::PolicyOptions options;        // with a cost model
@@ -60,15 +60,13 @@ struct Report {
   std::vector<cost::TaskCosts> costs = {};  // of the plans' graphs, which may be rewritten
   Simulation simulation = {};
   Bounds bounds = {};  // of the plans' graphs
-  graph::Grid grid = {};
   double planning_ms = 0;
 
   bool planned() const { return refusal.empty(); }
   double step_ns() const { return simulation.step_ns; }
   double gap() const;  // how much longer the step is than the best bound, as a share of it
   const ClassReport& first() const { return classes.front(); }
-  /// The rank that stands for a class: the class itself if all ranks of a class are identical, else the rank whose
-  /// coordinates but pipe are 0, which must have been traced.
+  /// The rank that stands for a class (Simulation::of_class), which must have been traced.
   const SimulatedRank& rank(std::size_t of_class = 0) const;
   const plan::StepTrace& step(std::size_t of_class = 0) const { return rank(of_class).steps.back(); }
   std::vector<const plan::Plan*> plans() const;

@@ -6,13 +6,16 @@
 #include <cmath>
 #include <map>
 #include <numbers>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "graph/meetings.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/simulate/flat_program.h"
 #include "runtime/time/engine.h"
@@ -55,14 +58,20 @@ struct SlotState {
   std::uint32_t arrivals = 0;  // of a collective, at the first member
 };
 
+std::size_t ranks_of(const SimulationOptions& options) {
+  const std::vector<std::size_t>& ranks = options.class_ranks;
+  return ranks.empty() ? static_cast<std::size_t>(options.grid.ranks())
+                       : std::accumulate(ranks.begin(), ranks.end(), std::size_t{0});
+}
+
 class Simulator {
  public:
   /// `links` by channel.
   Simulator(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
             const cost::Machine& machine, const SimulationOptions& options, const std::vector<int>& links)
       : options_(options),
-        alike_(options.noise == 0 && options.slow_rank == 1 && options.core_pools.empty()),
-        ranks_(alike_ ? plans.size() : static_cast<std::size_t>(options.grid.ranks())),
+        identical_(options.noise == 0 && options.slow_rank == 1 && options.core_pools.empty()),
+        ranks_(identical_ ? plans.size() : ranks_of(options)),
         program_(plans, costs, machine, links),
         class_of_(classes_of_ranks()),
         engine_(program_.loads(), &machine, class_of_, options.core_pools),
@@ -76,7 +85,7 @@ class Simulator {
 
   Simulation run() {
     Simulation result;
-    const std::size_t traced = alike_ || options_.traced_ranks <= 0
+    const std::size_t traced = identical_ || options_.traced_ranks <= 0
                                    ? ranks_
                                    : std::min(ranks_, static_cast<std::size_t>(options_.traced_ranks));
     result.ranks.resize(traced);
@@ -92,6 +101,7 @@ class Simulator {
       }
     }
     result.events = events_;
+    for (std::uint32_t k = 0; k < program_.classes().size(); ++k) result.of_class.push_back(first_rank_of(k));
     return result;
   }
 
@@ -100,50 +110,78 @@ class Simulator {
 
   std::vector<std::uint32_t> classes_of_ranks() const {
     std::vector<std::uint32_t> classes(ranks_, 0);
+    if (!identical_ && !options_.class_ranks.empty()) {
+      for (std::uint32_t k = 1; k < options_.class_ranks.size(); ++k)
+        std::fill(classes.begin() + static_cast<std::ptrdiff_t>(first_rank_of(k)), classes.end(), k);
+      return classes;
+    }
     for (std::uint32_t rank = 0; program_.classes().size() > 1 && rank < ranks_; ++rank) {
-      classes[rank] = alike_ ? rank : static_cast<std::uint32_t>(graph::coordinates_of(options_.grid, rank).pipe);
+      classes[rank] = identical_ ? rank : static_cast<std::uint32_t>(graph::coordinates_of(options_.grid, rank).pipe);
     }
     return classes;
   }
 
+  std::size_t first_rank_of(std::size_t of_class) const {
+    if (identical_) return of_class;
+    const auto& ranks = options_.class_ranks;
+    if (ranks.empty())
+      return static_cast<std::size_t>(graph::rank_of(options_.grid, {.pipe = static_cast<std::int64_t>(of_class)}));
+    return std::accumulate(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(of_class), std::size_t{0});
+  }
+
   void make_groups() {
     group_of_.resize(slots_.size());
-    std::map<std::pair<graph::Channel, std::int64_t>, std::uint32_t> by_color;
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot)
+      streams_.push_back(&class_of(engine_.rank_of(slot)).streams[stream_of(slot)]);
+    std::map<std::tuple<std::uint32_t, graph::Channel, std::int64_t>, std::uint32_t> known;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      const time::StreamLoad& stream = engine_.stream(slot);
+      if (engine_.stream(slot).compute) continue;
       const std::size_t rank = engine_.rank_of(slot);
-      streams_.push_back(&class_of(rank).streams[stream_of(slot)]);
-      const graph::Channel channel = class_of(rank).plan->streams[stream_of(slot)].stream.channel;
-      if (stream.compute || (!stream.sends && stream.receives)) continue;  // a receive joins its send
-      if (stream.sends && !stream.receives) {
-        const std::size_t peer = peer_of(rank, channel);
-        const std::size_t other = engine_.slot(peer, program_.stream_of(class_of_[peer], graph::other_end(channel)));
-        group_of_[slot] = group_of_[other] = static_cast<std::uint32_t>(groups_.size());
-        groups_.push_back({static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(other)});
-        continue;
-      }
-      const auto [found, is_new] = by_color.emplace(std::pair(channel, color_of(rank, channel)), groups_.size());
+      const graph::Channel channel = channel_of(slot);
+      const std::vector<graph::ClassChannel> together =
+          graph::channels_together(*class_of(rank).plan->graph, class_of_[rank], program_.classes().size(), channel);
+      const graph::ClassChannel& first = together.front();
+      const auto [found, is_new] =
+          known.try_emplace({first.of_class, first.channel, color_of(rank, channel)}, groups_.size());
       if (is_new) groups_.emplace_back();
       group_of_[slot] = found->second;
-      groups_[found->second].push_back(static_cast<std::uint32_t>(slot));
+      std::vector<std::uint32_t>& members = groups_[found->second];
+      const bool leads = graph_of(rank).direction(channel) == graph::Direction::out;  // a message has its send's time
+      members.insert(leads ? members.begin() : members.end(), static_cast<std::uint32_t>(slot));
+    }
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (!engine_.stream(slot).compute) expect_both_ends(slot);
     }
   }
 
-  std::size_t peer_of(std::size_t rank, graph::Channel channel) const {
-    const auto number = static_cast<std::int64_t>(rank);
-    return static_cast<std::size_t>(alike_ ? graph::peer_stage(channel, number, static_cast<std::int64_t>(ranks_))
-                                           : graph::peer_rank(options_.grid, channel, number));
+  void expect_both_ends(std::size_t slot) const {
+    const std::size_t rank = engine_.rank_of(slot), members = members_of(slot).size();
+    const graph::ChannelInfo* info = graph_of(rank).channel_info(channel_of(slot));
+    if (info == nullptr || info->direction == graph::Direction::both || members == 2) return;
+    throw UserError(
+        fmt::format("on channel {}, rank {} exchanges messages with {} ranks", info->name, rank, members - 1),
+        "classes of equally many ranks, of which the n-th of one meets the n-th of the other",
+        "leave --noise and --slow-rank out: then one rank stands for each class");
   }
 
-  /// Ranks with equal colours form a group. Where all ranks of a class are alike, the one that is simulated stands for
-  /// its group's members in its class.
+  /// Ranks with equal colours of channels that start together form a group. Where all ranks of a class are alike, the
+  /// one that is simulated stands for its group's members in its class.
   std::int64_t color_of(std::size_t rank, graph::Channel channel) const {
     const auto number = static_cast<std::int64_t>(rank);
-    if (!alike_) return graph::group_color(options_.grid, channel, number);
-    const std::vector<std::size_t> stages = graph::classes_of_channel(channel, ranks_);
-    return std::ranges::find(stages, rank) == stages.end() ? number : 0;
+    if (identical_) return 0;
+    const std::uint32_t k = class_of_[rank];
+    if (const graph::ChannelInfo* info = graph_of(rank).channel_info(channel); info != nullptr && !info->groups.empty())
+      return info->groups.at(rank - first_rank_of(k));
+    if (graph_of(rank).direction(channel) == graph::Direction::out) return number;
+    if (graph_of(rank).direction(channel) == graph::Direction::in)
+      return graph::peer_rank(options_.grid, channel, number);
+    return graph::group_color(options_.grid, channel, number);
   }
 
+  const graph::Graph& graph_of(std::size_t rank) const { return *class_of(rank).plan->graph; }
+  graph::Channel channel_of(std::size_t slot) const {
+    return class_of(engine_.rank_of(slot)).plan->streams[stream_of(slot)].stream.channel;
+  }
   const FlatClass& class_of(std::size_t rank) const { return program_.classes()[class_of_[rank]]; }
   const FlatEntry& entry_of(std::size_t slot) const { return (*streams_[slot])[slots_[slot].next]; }
   const std::vector<std::uint32_t>& members_of(std::size_t slot) const { return groups_[group_of_[slot]]; }
@@ -173,7 +211,7 @@ class Simulator {
       engine_.advance(engine_.next());
       finish(engine_.first());
     }
-    if (left_ > 0) throw RuntimeFault(standstill());
+    if (left_ > 0) throw RuntimeFault(deadlock());
   }
 
   bool ready(std::size_t rank, const FlatEntry& entry) const {
@@ -267,10 +305,10 @@ class Simulator {
     return fmt::format("'{}' ({})", plan.graph->task(stream.entries[entry].task).name, stream.stream.name);
   }
 
-  /// "rank 3"; of a pipeline whose stages' ranks are alike, "stage 3".
-  std::string rank_name(std::size_t rank) const { return fmt::format("{} {}", alike_ ? "stage" : "rank", rank); }
+  /// "rank 3"; of a pipeline whose stages' ranks are identical, "stage 3".
+  std::string rank_name(std::size_t rank) const { return fmt::format("{} {}", identical_ ? "stage" : "rank", rank); }
 
-  std::string standstill() const {
+  std::string deadlock() const {
     const bool several = program_.classes().size() > 1;
     std::string text = fmt::format("the plan{} of policy '{}' deadlock{}:", several ? "s" : "",
                                    program_.classes().front().plan->policy, several ? "" : "s");
@@ -305,8 +343,8 @@ class Simulator {
   }
 
   const SimulationOptions& options_;
-  bool alike_;
-  std::size_t ranks_;  // simulated; if all ranks of a class are alike, one of each
+  bool identical_;
+  std::size_t ranks_;  // simulated; if all ranks of a class are identical, one of each
   FlatProgram program_;
   std::vector<std::uint32_t> class_of_;  // by rank
   time::Engine engine_;
@@ -332,13 +370,17 @@ std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Gr
   return links;
 }
 
-std::vector<int> links_of_channels(const graph::Graph& graph) {
-  std::vector<int> links(graph.channel_count());
-  for (std::size_t i = 0; i < links.size(); ++i) links[i] = static_cast<int>(i);
+std::vector<int> links_of_channels(graph::Classes classes) {
+  std::size_t count = 0;
+  for (const auto& graph : classes) count = std::max(count, graph->channel_count());
+  std::vector<int> links(count);
+  std::iota(links.begin(), links.end(), 0);
   std::map<std::string, int> by_name;
-  for (const graph::ChannelInfo& info : graph.channels()) {
-    int& link = links[static_cast<std::size_t>(info.channel)];
-    if (!info.link.empty()) link = by_name.emplace(info.link, link).first->second;
+  for (const auto& graph : classes) {
+    for (const graph::ChannelInfo& info : graph->channels()) {
+      const auto channel = static_cast<std::size_t>(info.channel);
+      if (!info.link.empty()) links[channel] = by_name.emplace(info.link, links[channel]).first->second;
+    }
   }
   return links;
 }
@@ -346,9 +388,11 @@ std::vector<int> links_of_channels(const graph::Graph& graph) {
 Simulation simulate(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
                     const cost::Machine& machine, const SimulationOptions& options) {
   check_options(options);
-  if (plans.empty() || plans.size() != costs.size() || static_cast<std::int64_t>(plans.size()) != options.grid.pipe) {
-    throw std::logic_error(fmt::format("{} plans and {} costs for a pipeline of {} stages", plans.size(), costs.size(),
-                                       options.grid.pipe));
+  const std::size_t classes = options.class_ranks.empty() ? static_cast<std::size_t>(options.grid.pipe)  // by stage
+                                                          : options.class_ranks.size();
+  if (plans.empty() || plans.size() != costs.size() || plans.size() != classes) {
+    throw std::logic_error(
+        fmt::format("{} plans and {} costs for {} rank classes", plans.size(), costs.size(), classes));
   }
   const std::vector<int> links =
       options.link_of_channel.empty() ? links_of_channels(machine, options.grid) : options.link_of_channel;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/grid.h"
+#include "graph/rank_classes.h"
 #include "runtime/cost/core_pool.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
@@ -16,11 +17,14 @@ namespace weft::simulate {
 
 struct SimulationOptions {
   graph::Grid grid;
+  /// Of an open graph: the number of ranks of each class, whose groups its channels tell (graph::ChannelInfo), in place
+  /// of the grid. Ranks are numbered class by class.
+  std::vector<std::size_t> class_ranks = {};
   /// By channel: the number of its physical link. Channels with equal numbers share a link's bandwidth. Empty: links
   /// follow from machine and grid (links_of_channels()).
   std::vector<int> link_of_channel;
   int steps = 1;         // number of steps; each begins when the previous one has ended on all ranks
-  double noise = 0;      // relative standard deviation of every task's time, log-normal, by rank; 0: all ranks alike
+  double noise = 0;      // relative standard deviation of every task's time, log-normal, by rank; 0: identical ranks
   double slow_rank = 1;  // factor on the computations of rank 0
   std::uint64_t seed = 0;
   std::int64_t traced_ranks = 0;                // number of ranks, from 0, whose traces are kept; 0: all
@@ -36,16 +40,18 @@ struct SimulatedRank {
 
 struct Simulation {
   double step_ns = 0;                // of the last step, over all ranks
-  std::vector<SimulatedRank> ranks;  // if all ranks of a class behave alike, one entry a class, whose `rank` is the
+  std::vector<SimulatedRank> ranks;  // if all ranks of a class are identical, one entry a class, whose `rank` is the
                                      // class's index; else one per traced rank
-  std::int64_t events = 0;           // number of ends of tasks, a collective once per member
+  /// By class: the index of the rank that stands for it, the first one of those that differ in class alone.
+  std::vector<std::size_t> of_class;
+  std::int64_t events = 0;  // number of ends of tasks, a collective once per member
 };
 
 /// By channel: the link that it uses on this machine, 0 within a node, 1 for the node's network.
 std::vector<int> links_of_channels(const cost::Machine& machine, const graph::Grid& grid);
 
-/// By channel: the link that the graph itself names (ChannelInfo::link).
-std::vector<int> links_of_channels(const graph::Graph& graph);
+/// By channel: the link that the graphs themselves name (ChannelInfo::link).
+std::vector<int> links_of_channels(graph::Classes classes);
 
 /// Streams are in order. A task starts when its stream is free and its waits hold; a collective, when this is true on
 /// all members of its group. Work proceeds at rates that change with every event:
@@ -59,12 +65,13 @@ std::vector<int> links_of_channels(const graph::Graph& graph);
 /// - ranks of a core pool whose computations and transports need more cores than it has get one share of their cores:
 ///   of the rate of their computations, and of that of collectives beside these.
 /// A task's noise only depends on seed, step, rank and task, so that plans of one graph are compared with equal noise.
-/// plans[k] is the plan of the ranks with pipe coordinate k, and the plans fit together (plan::check()). A message is a
+/// plans[k] is the plan of the ranks of class k, and the plans fit together (plan::check()). A message is a
 /// collective of two, a Send and its Receive: it begins when both have arrived, takes its Send's time, and ends for
 /// both at once. A Receive's own cost counts for nothing but cores. A link carries both directions at once: messages
 /// that leave a rank share it among themselves and with collectives, and so do messages that arrive. Throws UserError
-/// on options out of range, std::logic_error if the costs are of another graph or the number of plans isn't that of the
-/// grid's stages, and RuntimeFault naming the tasks when the plans can't be run to their end.
+/// on options out of range and where ranks that are told apart can't be paired for a message, std::logic_error if the
+/// costs are of another graph or the number of plans isn't that of the classes, and RuntimeFault naming the tasks when
+/// the plans can't be run to their end.
 Simulation simulate(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
                     const cost::Machine& machine, const SimulationOptions& options);
 

@@ -37,9 +37,10 @@ ClassLoads::ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> 
     const auto channel = static_cast<std::size_t>(stream.channel);
     const int link = link_of_channel.empty() ? static_cast<int>(channel) : link_of_channel.at(channel);
     load.link = dense.emplace(link, static_cast<std::uint32_t>(dense.size())).first->second;
-    if (!directions || !graph::is_message(stream.channel)) continue;
+    const graph::Direction direction = graph.direction(stream.channel);
+    if (!directions || direction == graph::Direction::both) continue;
     has_messages = true;
-    load.sends = stream.channel == graph::Channel::send_next || stream.channel == graph::Channel::send_previous;
+    load.sends = direction == graph::Direction::out;
     load.receives = !load.sends;
   }
   links = dense.size();

@@ -35,6 +35,8 @@ struct ClassLoads {
   /// links. With `directions`, messages use one direction of a link, and collectives both.
   ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> of_streams, const cost::TaskCosts& costs,
              const cost::Machine* machine, const std::vector<int>& link_of_channel, bool directions);
+  /// So many local queues, whose tasks have no effect on each other; each runs task 0, for as long as it is told.
+  explicit ClassLoads(std::size_t queues) : tasks(1), streams(queues, {.compute = false, .local = true}) {}
   /// A message takes its Send's time: its Receive has the Send's use of the link and rate beside computations.
   void receive(std::size_t task, const TaskLoad& send, double cpu_ns);
 

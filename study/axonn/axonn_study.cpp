@@ -13,12 +13,15 @@
 #include <optional>
 #include <utility>
 
+#include "base/units.h"
+#include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine_numbers.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/simulate/report.h"
 #include "study/search/closed_forms.h"
-#include "study/search/small_steps.h"
+#include "study/search/step_estimate.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -33,7 +36,7 @@ constexpr const char* kPolicy = "axonn:window=16";
 /// A configuration that axonn planned.
 struct PlannedGrid {
   train::ResolvedRun run;
-  Choice choice;
+  StepSetup setup;
   std::shared_ptr<const plan::Plan> plan = nullptr;  // null: it does not fit
   std::int64_t memory_bytes = 0;
   double step_ns = 0;  // with the machine's own numbers
@@ -64,20 +67,20 @@ train::ResolvedRun run_of(const PublishedPoint& point) {
   return run;
 }
 
-std::vector<Choice> choices_of_axonn(const train::ResolvedRun& run, const PublishedPoint& point) {
-  std::vector<Choice> choices =
-      choices_of(run.config, point.ranks, {"axis-order", "recompute", "reshard-after-forward", "zero-1"});
-  std::erase_if(choices, [](const Choice& choice) {
-    return !is_power_of_two(choice.micro_batch) ||
-           std::ranges::any_of(graph::kAxes, [&](auto axis) { return !is_of_axonns_kind(choice.grid.on(axis)); });
+std::vector<StepSetup> setups_of_axonn(const train::ResolvedRun& run, const PublishedPoint& point) {
+  std::vector<StepSetup> choices =
+      setups_of(run.config, point.ranks, {"axis-order", "recompute", "reshard-after-forward", "zero-1"});
+  std::erase_if(choices, [](const StepSetup& setup) {
+    return !is_power_of_two(setup.micro_batch) ||
+           std::ranges::any_of(graph::kAxes, [&](auto axis) { return !is_of_axonns_kind(setup.grid.on(axis)); });
   });
   return choices;
 }
 
 /// Plans one configuration; no plan if axonn's own order doesn't fit the memory.
-PlannedGrid planned_grid(const train::ResolvedRun& run, const Choice& choice) {
-  PlannedGrid candidate{.run = run, .choice = choice};
-  candidate.run.config = with_choice(run.config, choice);
+PlannedGrid planned_grid(const train::ResolvedRun& run, const StepSetup& setup) {
+  PlannedGrid candidate{.run = run, .setup = setup};
+  candidate.run.config = with_setup(run.config, setup);
   const simulate::Report report = simulate::report_plan(train::planning_problem(candidate.run), run.policy);
   if (!report.planned() || !report.order_for_memory().empty()) return candidate;
   candidate.plan = report.first().plan;
@@ -86,37 +89,24 @@ PlannedGrid planned_grid(const train::ResolvedRun& run, const Choice& choice) {
   return candidate;
 }
 
-/// A step under axonn, from small steps: its layers are alike and overlap with their neighbours alone.
+/// A step under axonn, from small steps: its layers overlap with their neighbours alone.
 struct Estimate {
-  Choice choice;
-  double step_ns = 0;
-  std::int64_t memory_bytes = 0;
+  StepSetup setup;
+  EstimatedStep step;
 };
 
-Estimate estimate_of(const train::ResolvedRun& run, const Choice& choice) {
+Estimate estimate_of(const train::ResolvedRun& run, const StepSetup& setup) {
   train::ResolvedRun own = run;
-  own.config = with_choice(run.config, choice);
-  const std::int64_t micro_batches = train::accumulation(own.config),
-                     sequences = own.config.global_batch / micro_batches;
-  const SmallSteps sizes(own.config.model.layers, micro_batches);
-  std::vector<double> step_ns, bytes;
-  for (const SmallSteps::Size& size : sizes.sizes()) {
-    own.config.model.layers = size.layers;
-    own.config.global_batch = sequences * size.micro_batches;
-    simulate::Problem problem = train::planning_problem(own);
-    problem.options.memory = problem.options.memory_limit = 0;
-    const simulate::Report report = simulate::report_plan(problem, run.policy);
-    step_ns.push_back(report.step_ns());
-    bytes.push_back(static_cast<double>(report.memory_bytes()));
-  }
-  return {choice, sizes.extrapolated(step_ns), static_cast<std::int64_t>(sizes.extrapolated(bytes))};
+  own.config = with_setup(run.config, setup);
+  const StepSizes sizes(own.config.model.layers, train::accumulation(own.config));
+  return {setup, step_by(run.policy, std::move(own), sizes).value()};
 }
 
 /// Estimates the grid's step with the largest micro-batch that fits. `choices`: of one grid, by falling micro-batch.
-std::optional<Estimate> largest_that_fits(const train::ResolvedRun& run, const std::vector<Choice>& choices) {
-  for (const Choice& choice : choices) {
-    const Estimate estimate = estimate_of(run, choice);
-    if (static_cast<double>(estimate.memory_bytes) <= run.machine->memory_bytes) return estimate;
+std::optional<Estimate> largest_that_fits(const train::ResolvedRun& run, const std::vector<StepSetup>& choices) {
+  for (const StepSetup& setup : choices) {
+    const Estimate estimate = estimate_of(run, setup);
+    if (static_cast<double>(estimate.step.bytes) <= run.machine->memory_bytes) return estimate;
   }
   return std::nullopt;
 }
@@ -124,21 +114,21 @@ std::optional<Estimate> largest_that_fits(const train::ResolvedRun& run, const s
 /// The choices of one grid that may fit, and a bound on their steps.
 struct OpenGrid {
   double least_ns = std::numeric_limits<double>::infinity();
-  std::vector<Choice> choices;  // by falling micro-batch
+  std::vector<StepSetup> choices;  // by falling micro-batch
 };
 
 std::vector<OpenGrid> open_grids(const train::ResolvedRun& run, const PublishedPoint& point) {
   ClosedForms forms(run.config, *run.machine, point.ranks);
   std::vector<OpenGrid> open;
-  std::vector<Choice> choices = choices_of_axonn(run, point);
+  std::vector<StepSetup> choices = setups_of_axonn(run, point);
   std::ranges::reverse(choices);  // choices of a grid are neighbours, by rising micro-batch
-  const Choice* last = nullptr;
-  for (const Choice& choice : choices) {
-    if (forms.least_bytes(choice) > run.machine->memory_bytes) continue;
-    if (last == nullptr || last->grid != choice.grid) open.emplace_back();
-    last = &choice;
-    open.back().choices.push_back(choice);
-    open.back().least_ns = std::min(open.back().least_ns, forms.least_ns(choice));
+  const StepSetup* last = nullptr;
+  for (const StepSetup& setup : choices) {
+    if (forms.least_bytes(setup) > run.machine->memory_bytes) continue;
+    if (last == nullptr || last->grid != setup.grid) open.emplace_back();
+    last = &setup;
+    open.back().choices.push_back(setup);
+    open.back().least_ns = std::min(open.back().least_ns, forms.least_ns(setup));
   }
   std::ranges::stable_sort(open, {}, &OpenGrid::least_ns);
   return open;
@@ -151,7 +141,7 @@ std::vector<PlannedGrid> candidates_of(const PublishedPoint& point, std::size_t 
   const std::vector<OpenGrid> open = open_grids(run, point);
   std::vector<Estimate> best;
   for (std::size_t begin = 0; begin < open.size(); begin += kAtOnce) {
-    if (best.size() == most && open[begin].least_ns > best.back().step_ns) break;
+    if (best.size() == most && open[begin].least_ns > best.back().step.ns) break;
     const std::size_t count = std::min(kAtOnce, open.size() - begin);
     std::vector<std::optional<Estimate>> found(count);
     tbb::parallel_for(std::size_t{0}, count,
@@ -159,12 +149,12 @@ std::vector<PlannedGrid> candidates_of(const PublishedPoint& point, std::size_t 
     for (const std::optional<Estimate>& estimate : found) {
       if (estimate) best.push_back(*estimate);
     }
-    std::ranges::stable_sort(best, {}, &Estimate::step_ns);
+    std::ranges::stable_sort(best, {}, [](const Estimate& each) { return each.step.ns; });
     if (best.size() > most) best.resize(most);
   }
   std::vector<PlannedGrid> candidates(best.size());
   tbb::parallel_for(std::size_t{0}, best.size(),
-                    [&](std::size_t i) { candidates[i] = planned_grid(run, best[i].choice); });
+                    [&](std::size_t i) { candidates[i] = planned_grid(run, best[i].setup); });
   std::erase_if(candidates, [](const PlannedGrid& candidate) { return candidate.plan == nullptr; });
   std::ranges::stable_sort(candidates, {}, &PlannedGrid::step_ns);
   return candidates;
@@ -269,7 +259,7 @@ class RunsOfMachine {
     const PublishedPoint& own = points_[i];
     const FittedConstants others = fit([&](const PublishedPoint& point) { return point.ranks != own.ranks; });
     return {.published = own,
-            .choice = best.choice,
+            .setup = best.setup,
             .step_ns = report.step_ns(),
             .unfitted_ns = candidates_[i].front().step_ns,
             .left_out_ns = fastest_ns(surfaces_[i], others),
@@ -294,6 +284,146 @@ std::pair<std::size_t, double> place_among(const std::array<double, 4>& values, 
   std::size_t i = 0;
   while (i + 2 < values.size() && values.at(i + 1) < value) ++i;
   return {i, (value - values.at(i)) / (values.at(i + 1) - values.at(i))};
+}
+
+std::string error_text(double error) {
+  return fmt::format("{:+.1f} %", 100 * error);
+}
+
+double rate_of_rank(const SimulatedPoint& point) {
+  return point.petaflops(point.step_ns) / static_cast<double>(point.published.ranks);
+}
+
+/// The hardware FLOPs utilization.
+double hardware_share(const SimulatedPoint& point) {
+  constexpr double kTerasOfPeta = 1000;
+  return rate_of_rank(point) * kTerasOfPeta / advertised_teraflops(point.published.machine);
+}
+
+std::string kind_text(const ComparedFigure& figure) {
+  if (figure.fitted) return "fitted";
+  return figure.verified ? "verified" : "cited";
+}
+
+/// Of JSON and the table.
+Columns<ComparedFigure> figure_columns() {
+  const auto shown = [](double ComparedFigure::*member) {
+    return [member](const ComparedFigure& figure) { return fmt::format("{:.1f} {}", figure.*member, figure.unit); };
+  };
+  Columns<ComparedFigure> columns;
+  columns.add("name", &ComparedFigure::name, {.head = "run", .words = true});
+  columns.add("unit", &ComparedFigure::unit);
+  columns.add("published", &ComparedFigure::published).shown({.head = "published"}, shown(&ComparedFigure::published));
+  columns.add("simulated", &ComparedFigure::simulated).shown({.head = "simulated"}, shown(&ComparedFigure::simulated));
+  columns.add("error", &ComparedFigure::error, {.head = "error"}, error_text);
+  columns.add("fitted", &ComparedFigure::fitted);
+  columns.add("verified", &ComparedFigure::verified);
+  columns.show({.head = "published figure", .words = true, .rank = 1}, kind_text);
+  const auto left_out = [](const ComparedFigure& figure) {
+    return figure.left_out > 0 ? std::optional(figure.left_out / figure.published - 1) : std::nullopt;
+  };
+  columns.add("left_out_error", left_out, {.head = "left out", .rank = 2},
+              [](const std::optional<double>& error) { return error ? error_text(*error) : ""; });
+  return columns;
+}
+
+/// Of JSON and the table.
+Columns<SimulatedPoint> run_columns() {
+  const auto in_seconds = [](double SimulatedPoint::*ns) {
+    return [ns](const SimulatedPoint& point) { return point.*ns * 1e-9; };
+  };
+  const auto time = [](double SimulatedPoint::*ns) {
+    return [ns](const SimulatedPoint& point) { return format_time(point.*ns); };
+  };
+  Columns<SimulatedPoint> columns;
+  columns.show({.head = "run", .words = true}, [](const SimulatedPoint& point) {
+    return fmt::format("{}, {}", point.published.model, point.published.ranks);
+  });
+  columns.add("model", [](const SimulatedPoint& point) { return point.published.model; });
+  columns.add("ranks", [](const SimulatedPoint& point) { return point.published.ranks; });
+  columns.add("grid", [](const SimulatedPoint& point) { return graph::to_string(point.setup.grid); },
+              {.head = "grid", .words = true});
+  columns.add("micro_batch", [](const SimulatedPoint& point) { return point.setup.micro_batch; },
+              {.head = "micro-batch", .rank = 3});
+  columns.add("step_seconds", in_seconds(&SimulatedPoint::step_ns))
+      .shown({.head = "step"}, time(&SimulatedPoint::step_ns));
+  columns.add("unfitted_seconds", in_seconds(&SimulatedPoint::unfitted_ns));
+  columns.add("hfu", hardware_share, {.head = "HFU", .rank = 1}, percent_text);
+  columns.add("compute_seconds", in_seconds(&SimulatedPoint::compute_ns));
+  columns.add("exposed_seconds", in_seconds(&SimulatedPoint::exposed_ns))
+      .shown({.head = "exposed", .rank = 2}, time(&SimulatedPoint::exposed_ns));
+  columns.add("memory_bytes", &SimulatedPoint::memory_bytes, {.head = "memory", .rank = 2}, bytes_text);
+  columns.add("step_seconds_by_policy", [](const SimulatedPoint& point) {
+    JsonObject switches;
+    for (const SwitchedStep& each : point.switches) switches.add(each.policy, each.step_ns * 1e-9);
+    return Cell("", switches);
+  });
+  constexpr std::array kSwitches = {"OAR", "ORS", "OAG", "all"};
+  for (std::size_t i = 0; i < kSwitches.size(); ++i) {
+    columns.show({.head = kSwitches[i]}, [i](const SimulatedPoint& point) {
+      return error_text(point.switches.at(i + 1).step_ns / point.switches.front().step_ns - 1);
+    });
+  }
+  return columns;
+}
+
+StyledText axonn_study_text(const AxonnStudy& study, std::optional<std::size_t> width) {
+  StyledText text = table_text(figure_columns().table(compared_figures(study)), width);
+  text.add("\n");
+  for (const AxonnStudy::OfMachine& of_machine : study.machines) {
+    text.add(fmt::format("{}: efficiency of computing {:.2f}, congestion {:.3f} a doubling of nodes\n",
+                         of_machine.machine.name, of_machine.constants.efficiency, of_machine.constants.congestion));
+    text.add(table_text(run_columns().table(of_machine.points), width));
+    text.add("\n");
+  }
+  text.add(
+      "fitted: the two constants of a machine are fitted to these runs; cited: read in a source that cites the paper.\n"
+      "left out: the error with constants fitted to the machine's other runs.\n"
+      "OAR, ORS, OAG, all: how each overlap alone, and all three, change the step without overlap.\n"
+      "HFU: with recomputation counted, as a share of the data sheet's rate.\n");
+  return text;
+}
+
+inspect::Picture axonn_picture(const AxonnStudy& study) {
+  constexpr double kPeta = 1e15;
+  inspect::SeriesChart chart{.title = "AxoNN's published runs and their simulation",
+                             .x = {.title = "ranks", .scale = inspect::ChartScale::logarithmic, .at_points = true},
+                             .y = {.title = "with recomputation",
+                                   .unit = inspect::ChartUnit::operations_a_second,
+                                   .scale = inspect::ChartScale::logarithmic}};
+  for (std::size_t i = 0; i < study.machines.size(); ++i) {
+    const AxonnStudy::OfMachine& of_machine = study.machines[i];
+    const std::string color(inspect::chart_color(i));
+    inspect::ChartSeries published{.name = of_machine.machine.name + ", published", .color = color, .line = false};
+    inspect::ChartSeries simulated{
+        .name = of_machine.machine.name + ", simulated", .color = color, .dashed = true, .radius = 0};
+    for (const SimulatedPoint& point : of_machine.points) {
+      const double ranks = static_cast<double>(point.published.ranks), rate = point.petaflops(point.step_ns);
+      const std::string tooltip =
+          fmt::format("{}: {:.1f} PFLOP/s published, {:.1f} simulated{}", to_string(point.published),
+                      point.published.petaflops, rate, point.published.fitted ? ", fitted" : "");
+      published.points.push_back({.x = ranks, .y = point.published.petaflops * kPeta, .tooltip = tooltip});
+      simulated.points.push_back({.x = ranks, .y = rate * kPeta, .tooltip = tooltip});
+    }
+    chart.series.push_back(std::move(published));
+    chart.series.push_back(std::move(simulated));
+  }
+  return inspect::chart_picture(chart);
+}
+
+JsonObject axonn_study_json(const AxonnStudy& study) {
+  JsonArray machines;
+  for (const AxonnStudy::OfMachine& of_machine : study.machines) {
+    machines.add(JsonObject()
+                     .add("name", of_machine.machine.name)
+                     .add("efficiency", of_machine.constants.efficiency)
+                     .add("congestion", of_machine.constants.congestion)
+                     .add("unsure_numbers", cost::unsure_numbers(of_machine.machine))
+                     .add("runs", run_columns().json(of_machine.points)));
+  }
+  return JsonObject()
+      .add("points", figure_columns().json(compared_figures(study), Absent::left_out))
+      .add("machines", machines);
 }
 
 }  // namespace
@@ -365,6 +495,36 @@ AxonnStudy study_axonn(const AxonnStudyOptions& options, const TellStatus& tell)
   AxonnStudy study;
   for (const std::string& name : names) study.machines.push_back(RunsOfMachine(name, options, tell).study());
   return study;
+}
+
+std::vector<ComparedFigure> compared_figures(const AxonnStudy& study) {
+  constexpr double kPercent = 100;
+  std::vector<ComparedFigure> figures;
+  for (const AxonnStudy::OfMachine& of_machine : study.machines) {
+    for (const SimulatedPoint& point : of_machine.points) {
+      const PublishedPoint& published = point.published;
+      figures.push_back({.name = to_string(published),
+                         .unit = "PFLOP/s",
+                         .published = published.petaflops,
+                         .simulated = point.petaflops(point.step_ns),
+                         .left_out = point.petaflops(point.left_out_ns),
+                         .fitted = published.fitted,
+                         .verified = published.verified});
+      if (published.efficiency <= 0) continue;
+      figures.push_back({.name = to_string(published) + ", efficiency",
+                         .unit = "%",
+                         .published = kPercent * published.efficiency,
+                         .simulated = kPercent * rate_of_rank(point) / rate_of_rank(of_machine.points.front()),
+                         .verified = true});
+    }
+  }
+  return figures;
+}
+
+Results results_of(const AxonnStudy& study) {
+  return {.text = [&study](std::optional<std::size_t> width) { return axonn_study_text(study, width); },
+          .json = [&study] { return axonn_study_json(study); },
+          .picture = [&study] { return axonn_picture(study); }};
 }
 
 }  // namespace weft::study

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/status_line.h"
 #include "runtime/cost/machine.h"
 #include "study/axonn/published_points.h"
-#include "study/search/choice.h"
+#include "study/experiment.h"
+#include "study/search/step_setup.h"
 
 namespace weft::study {
 
@@ -50,14 +50,14 @@ struct SwitchedStep {
 
 struct SimulatedPoint {
   PublishedPoint published;
-  Choice choice;              // the fastest under the fitted constants
+  StepSetup setup;            // the fastest under the fitted constants
   double step_ns = 0;         // simulated with them
-  double unfitted_ns = 0;     // of the fastest choice with the machine's own numbers
+  double unfitted_ns = 0;     // of the fastest setup with the machine's own numbers
   double left_out_ns = 0;     // with constants that were fitted to the machine's other points
   double hardware_flops = 0;  // of a step
   std::int64_t memory_bytes = 0;
   double compute_ns = 0, exposed_ns = 0;  // Σ of the computations; communication that nothing hides
-  std::vector<SwitchedStep> switches;     // of the same choice: none, each alone, all
+  std::vector<SwitchedStep> switches;     // of the same setup: none, each alone, all
 
   double petaflops(double ns) const { return hardware_flops / ns * 1e-6; }
   double published_ns() const { return hardware_flops / published.petaflops * 1e-6; }
@@ -87,5 +87,25 @@ struct AxonnStudyOptions {
 /// 2. Two constants a machine are fitted to the points at the small end of its series.
 /// 3. Of each point the fastest candidate under these constants is simulated.
 AxonnStudy study_axonn(const AxonnStudyOptions& options, const TellStatus& tell);
+
+/// One published figure beside the simulated one.
+struct ComparedFigure {
+  std::string name;  // "gpt-5b on 512 ranks of frontier", with ", efficiency" for a share of the smallest run's rate
+  std::string unit;  // "PFLOP/s" or "%"
+  double published = 0, simulated = 0;
+  double left_out = 0;  // simulated with constants fitted to the machine's other points; 0: an efficiency has none
+  bool fitted = false, verified = false;
+
+  double error() const { return simulated / published - 1; }
+};
+
+/// The rates of all points, and the efficiencies that are published. An efficiency counts as verified where its
+/// percentage stands in the paper.
+std::vector<ComparedFigure> compared_figures(const AxonnStudy& study);
+
+/// As text tables of the figures and of each machine's runs; as JSON {"points": [{"name", "published", "simulated",
+/// "error", "fitted", "verified", …}], "machines": […]}; as a picture rates over ranks, published and simulated. The
+/// study outlives them.
+Results results_of(const AxonnStudy& study);
 
 }  // namespace weft::study

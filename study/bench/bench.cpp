@@ -3,21 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/input_file.h"
 #include "base/hash.h"
-#include "base/text/first_line.h"
 #include "inspect/formats/graph_file.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/simulate/open_problem.h"
-#include "study/jobs.h"
 #include "study/step_figures.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
@@ -25,8 +23,40 @@
 namespace weft::study {
 namespace {
 
-/// Steps that differ by less than this share are equally good: simulated times are rounded to nanoseconds.
-constexpr double kSame = 1e-6;
+constexpr std::string_view kConfiguration = ".toml", kGraph = ".graph.json", kPackedGraph = ".graph.json.gz";
+
+/// "gpt2" of gpt2.toml or gpt2.graph.json.gz; "" of other files.
+std::string instance_name(const std::filesystem::path& file) {
+  std::string name = file.filename().string();
+  for (const std::string_view end : {kPackedGraph, kGraph, kConfiguration}) {
+    if (!name.ends_with(end)) continue;
+    name.resize(name.size() - end.size());
+    return name;
+  }
+  return "";
+}
+
+/// The comment in which a configuration begins, up to its first full stop.
+std::string first_comment(const std::filesystem::path& file) {
+  constexpr std::size_t kMost = 1 << 20;
+  const std::string text = read_text_file(file, "the instance", kMost, "a configuration", "see bench/overlap");
+  std::string about;
+  for (std::string_view rest = text; rest.starts_with('#');) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const std::size_t word = line.find_first_not_of("# ");
+    if (word == std::string_view::npos) break;
+    about += about.empty() ? "" : " ";
+    about += line.substr(word);
+    if (about.ends_with('.')) break;
+  }
+  return about;
+}
+
+/// "anneal" of "anneal:iterations=9".
+std::string name_of(const std::string& policy) {
+  return policy.substr(0, policy.find(':'));
+}
 
 train::RunConfig config_of(const BenchInstance& instance) {
   train::RunConfig config;
@@ -34,12 +64,13 @@ train::RunConfig config_of(const BenchInstance& instance) {
   return config;
 }
 
-bool is_pipeline(const BenchInstance& instance) {
-  return !instance.is_graph() && config_of(instance).grid.pipe > 1;
-}
-
-simulate::Problem problem_of(const BenchInstance& instance) {
-  if (!instance.is_graph()) return train::planning_problem(train::resolve(config_of(instance), 0));
+/// For a policy, which decides how many chunks a rank has, and on which a problem depends in nothing else; without one,
+/// for the configuration's.
+simulate::Problem problem_of(const BenchInstance& instance, const std::optional<std::string>& policy = std::nullopt) {
+  if (!instance.is_graph()) {
+    const train::RunConfig config = config_of(instance);
+    return train::planning_problem(policy ? train::resolve_with(config, *policy) : train::resolve(config, 0));
+  }
   // Collectives may change places, and computations keep their recorded order.
   const graph::OpenGraph graph = inspect::read_graph_file(instance.file);
   return simulate::open_problem(graph, {.kept = graph::KeptOrder::computations});
@@ -96,161 +127,123 @@ void enter_if_planned(BenchRow& row, const simulate::Report& report, const simul
   row.bound_ns = book.bound_ns(row.proof);
 }
 
-BenchRow solved(const BenchJob& job, CertificateBook& book) {
-  BenchRow row{.instance = job.instance.name, .policy = job.policy.name, .step = job.step.fingerprint};
-  try {
-    if (job.step.pipeline) {
-      const train::ResolvedRun run = train::resolve_with(config_of(job.instance), job.policy.name);
-      const simulate::Problem problem = train::planning_problem(run);
-      enter_if_planned(row, simulate::report_plan(problem, run.policy), problem, book);
-    } else {
-      const simulate::Problem problem = problem_of(job.instance);
-      enter_if_planned(row, simulate::report_plan(problem, job.policy), problem, book);
-    }
-  } catch (const UserError& error) {
-    row.reason = first_line(error.what());
-  }
-  return row;
-}
-
-bool is_built_in(const std::string& policy) {
-  const std::vector<std::string> names = policy::policy_names();
-  return std::ranges::find(names, policy.substr(0, policy.find(':'))) != names.end();
-}
-
 /// Whether a policy is about steps of this kind. Policies of users may be about any.
-bool concerns(const std::string& policy, bool pipeline) {
-  const std::string name = policy.substr(0, policy.find(':'));
-  const auto contains = [&](const std::vector<std::string>& names) {
-    return std::ranges::find(names, name) != names.end();
-  };
-  if (!contains(policy::policy_names())) return true;
-  return contains(pipeline ? policy::pipeline_policy_names() : policy::graph_policy_names());
+bool concerns(const std::string& policy, const BenchStep& step) {
+  if (!is_built_in(policy)) return true;
+  const std::vector<std::string> names =
+      step.classes > 1 ? policy::pipeline_policy_names() : policy::graph_policy_names();
+  return std::ranges::find(names, name_of(policy)) != names.end();
 }
 
 }  // namespace
 
-std::vector<BenchJob> bench_jobs(std::span<const BenchInstance> instances, std::span<const BenchStep> steps,
-                                 std::span<const policy::NamedPolicy> policies) {
-  std::vector<BenchJob> jobs;
-  for (std::size_t i = 0; i < instances.size(); ++i) {
-    for (const policy::NamedPolicy& policy : policies) {
-      if (concerns(policy.name, steps[i].pipeline)) jobs.push_back({instances[i], steps[i], policy});
-    }
-  }
-  return jobs;
+bool BenchInstance::is_graph() const {
+  return inspect::is_graph_file(file);
 }
 
-std::vector<BenchRow> run_bench(std::span<const BenchJob> jobs, int threads, CertificateBook& book,
-                                const std::function<void(const BenchRow&)>& found, const TellStatus& tell) {
-  std::vector<BenchRow> rows(jobs.size());
-  const auto name = [&](std::size_t job) { return jobs[job].instance.name + " " + jobs[job].policy.name; };
-  const auto weight = [&](std::size_t job) { return jobs[job].step.tasks; };
-  const auto work = [&](std::size_t job) -> Keep {
-    rows[job] = solved(jobs[job], book);
-    return [&found, &row = rows[job]] { found(row); };
-  };
-  do_jobs({jobs.size(), name, weight}, threads, work, tell);
-  return rows;
+std::vector<BenchInstance> bench_instances(const std::filesystem::path& folder, std::span<const std::string> wanted) {
+  if (!std::filesystem::is_directory(folder)) {
+    throw UserError(fmt::format("{} is no folder", folder.string()), "a folder of instances",
+                    "run it from Weft's folder, or name one with --instances");
+  }
+  std::vector<BenchInstance> instances;
+  std::vector<std::string> known;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (std::string name = instance_name(entry.path()); !name.empty()) {
+      known.push_back(name);
+      instances.push_back({std::move(name), entry.path()});
+    }
+  }
+  std::ranges::sort(known);
+  std::ranges::sort(instances, {}, [](const BenchInstance& each) { return std::pair(each.name, each.file); });
+  if (const auto twice = std::ranges::adjacent_find(known); twice != known.end()) {
+    throw UserError(fmt::format("{}: two instances are called {}", folder.string(), *twice), "one file each",
+                    "rename one of them");
+  }
+  if (known.empty()) {
+    throw UserError(fmt::format("{} has no instances", folder.string()), "files NAME.toml or NAME.graph.json",
+                    "name another folder with --instances");
+  }
+  for (const std::string& name : wanted) {
+    if (std::ranges::binary_search(known, name)) continue;
+    const std::string nearest = nearest_name(name, known);
+    throw UserError(fmt::format("no instance {} in {}", name, folder.string()), fmt::format("one of {}", join(known)),
+                    nearest.empty() ? "choose one of them" : fmt::format("write {}", nearest));
+  }
+  if (!wanted.empty()) {
+    std::erase_if(instances,
+                  [&](const BenchInstance& each) { return std::ranges::find(wanted, each.name) == wanted.end(); });
+  }
+  for (BenchInstance& each : instances) {
+    if (!each.is_graph()) each.about = first_comment(each.file);
+  }
+  return instances;
+}
+
+bool is_built_in(const std::string& policy) {
+  const std::vector<std::string> names = policy::policy_names();
+  return std::ranges::find(names, name_of(policy)) != names.end();
 }
 
 BenchStep step_of(const BenchInstance& instance) {
-  BenchStep step{.pipeline = is_pipeline(instance)};
   const simulate::Problem problem = problem_of(instance);
-  step.fingerprint = fingerprint_of(problem.classes, problem);
+  BenchStep step{.fingerprint = fingerprint_of(problem.classes, problem), .classes = problem.classes.size()};
   for (const auto& graph : problem.classes) step.tasks += std::ssize(graph->tasks());
   return step;
 }
 
-void refresh_bounds(const BenchInstance& instance, const BenchStep& step, std::span<BenchRow> rows,
-                    CertificateBook& book) {
-  std::map<std::uint64_t, std::uint64_t> proofs;  // by BenchRow::graph
-  const auto refresh = [&](BenchRow& row, const simulate::Problem& problem, const policy::Policy& policy) {
-    const Graphs own = rewritten(problem.classes, policy, problem.options, problem.rewrites);
-    if (fingerprint_of(own, problem) != row.graph) return;
-    row.proof = book.enter(row.instance, row.policy, open_graph(own, problem, row.instance), row.step_ns);
-    row.bound_ns = book.bound_ns(row.proof);
-    proofs.emplace(row.graph, row.proof);
+Experiment<BenchRow> experiment_of(std::span<const BenchInstance> instances,
+                                   std::span<const policy::NamedPolicy> policies, int threads, CertificateBook& book) {
+  Experiment<BenchRow> experiment{.threads = threads};
+  for (const BenchInstance& instance : instances) {
+    for (const policy::NamedPolicy& policy : policies) {
+      if (!concerns(policy.name, instance.step)) continue;
+      experiment.points.push_back(
+          {.instance = instance.name, .policy = policy.name, .step = instance.step.fingerprint});
+    }
+  }
+  const auto instance_of = [instances](const BenchRow& row) -> const BenchInstance& {
+    return *std::ranges::find(instances, row.instance, &BenchInstance::name);
   };
-  std::optional<simulate::Problem> problem;
-  if (!step.pipeline) problem = problem_of(instance);
+  experiment.name = [](const BenchRow& row) { return std::vector{row.instance, row.policy}; };
+  experiment.weight = [instance_of](const BenchRow& row) { return instance_of(row).step.tasks; };
+  experiment.compute = [instance_of, policies, &book](std::span<BenchRow> rows, const TellStatus&) {
+    BenchRow& row = rows.front();
+    try {
+      const simulate::Problem problem = problem_of(instance_of(row), row.policy);
+      const policy::NamedPolicy& policy = *std::ranges::find(policies, row.policy, &policy::NamedPolicy::name);
+      enter_if_planned(row, simulate::report_plan(problem, policy), problem, book);
+    } catch (const UserError& error) {
+      row.reason = first_line(error.what());
+    }
+    return true;
+  };
+  return experiment;
+}
+
+void refresh_bounds(const BenchInstance& instance, std::span<BenchRow> rows, CertificateBook& book) {
+  std::map<std::uint64_t, std::uint64_t> proofs;                                   // by BenchRow::graph
+  std::vector<std::pair<graph::PipelineChunks, simulate::Problem>> problems = {};  // of the chunks that were needed
   for (BenchRow& row : rows) {
-    if (row.instance != instance.name || row.step != step.fingerprint || !row.possible()) continue;
+    if (row.instance != instance.name || row.step != instance.step.fingerprint || !row.possible()) continue;
     if (const auto known = proofs.find(row.graph); known != proofs.end()) {
       row.proof = known->second;
       row.bound_ns = book.bound_ns(row.proof);
       book.enter(row.instance, row.policy, row.proof, row.step_ns);
       continue;
     }
-    const std::string name = is_built_in(row.policy) ? row.policy : policy::default_policy()->name();
-    if (problem) {
-      refresh(row, *problem, *policy::named_policy(name));
-    } else {
-      const train::ResolvedRun run = train::resolve_with(config_of(instance), name);
-      refresh(row, train::planning_problem(run), *run.policy);
-    }
+    const policy::NamedPolicy policy =
+        policy::named_policy(is_built_in(row.policy) ? row.policy : policy::default_policy()->name());
+    const graph::PipelineChunks chunks = policy->chunks();
+    auto known = std::ranges::find(problems, chunks, [](const auto& each) { return each.first; });
+    if (known == problems.end()) known = problems.insert(known, {chunks, problem_of(instance, policy.name)});
+    const simulate::Problem& problem = known->second;
+    const Graphs own = rewritten(problem.classes, *policy, problem.options, problem.rewrites);
+    if (fingerprint_of(own, problem) != row.graph) continue;
+    row.proof = book.enter(row.instance, row.policy, open_graph(own, problem, row.instance), row.step_ns);
+    row.bound_ns = book.bound_ns(row.proof);
+    proofs.emplace(row.graph, row.proof);
   }
-}
-
-std::vector<BestKnown> best_of(std::span<const BenchInstance> instances, std::span<const BenchStep> steps,
-                               std::span<const BenchRow> rows, std::vector<BestKnown> known) {
-  for (std::size_t i = 0; i < instances.size(); ++i) {
-    const std::string& name = instances[i].name;
-    const std::uint64_t step = steps[i].fingerprint;
-    std::map<std::uint64_t, double> bounds;  // by graph
-    std::optional<BestKnown> best;
-    const auto enter = [&](const BestKnown& other) {
-      double& bound = bounds[other.graph];
-      bound = std::max(bound, other.bound_ns);
-      if (!best || other.step_ns < best->step_ns * (1 - kSame)) best = other;
-    };
-    for (const BestKnown& each : known) {
-      if (each.instance == name && each.step == step) enter(each);
-    }
-    for (const BenchRow& row : rows) {
-      if (row.instance == name && row.step == step && row.possible())
-        enter({name, step, row.step_ns, row.policy, row.graph, row.bound_ns});
-    }
-    std::erase_if(known, [&](const BestKnown& each) { return each.instance == name; });
-    if (!best) continue;
-    std::tie(best->graph, best->bound_ns) =
-        *std::ranges::min_element(bounds, {}, [](const auto& each) { return each.second; });
-    known.push_back(*std::move(best));
-  }
-  std::ranges::sort(known, {}, &BestKnown::instance);
-  return known;
-}
-
-std::vector<PolicyScore> scores_of(std::span<const BenchRow> rows, std::span<const BestKnown> best) {
-  std::vector<PolicyScore> scores;
-  for (const BenchRow& row : rows) {
-    auto score = std::ranges::find(scores, row.policy, &PolicyScore::policy);
-    if (score == scores.end()) score = scores.insert(scores.end(), {.policy = row.policy});
-    ++score->instances;
-    const auto known = std::ranges::find(best, row.instance, &BestKnown::instance);
-    if (!row.possible() || known == best.end()) continue;
-    ++score->solved;
-    score->planning_ms += row.planning_ms;
-    const double ratio = std::max(1.0, row.step_ns / known->step_ns);
-    score->ratios.push_back(ratio);
-    if (ratio <= 1 + kSame) ++score->best;
-  }
-  for (PolicyScore& score : scores) {
-    std::ranges::sort(score.ratios);
-    double logarithms = 0;
-    for (const double ratio : score.ratios) logarithms += std::log(ratio);
-    if (score.ratios.empty()) continue;
-    score.mean_ratio = std::exp(logarithms / static_cast<double>(score.ratios.size()));
-    score.worst_ratio = score.ratios.back();
-  }
-  std::ranges::stable_sort(scores, [](const PolicyScore& a, const PolicyScore& b) {
-    const auto share = [](const PolicyScore& of) {
-      return static_cast<double>(of.solved) / static_cast<double>(std::max<std::int64_t>(1, of.instances));
-    };
-    if (share(a) != share(b)) return share(a) > share(b);
-    return a.mean_ratio < b.mean_ratio;
-  });
-  return scores;
 }
 
 }  // namespace weft::study

@@ -4,11 +4,10 @@
 #include <limits>
 #include <utility>
 
-#include "base/files/json_file.h"
-#include "base/text/hex.h"
+#include "base/hash.h"
 #include "base/text/json_object.h"
 #include "inspect/formats/graph_file.h"
-#include "runtime/simulate/certify/branch.h"
+#include "runtime/simulate/certify/case_splits.h"
 
 namespace weft::study {
 namespace {
@@ -125,24 +124,19 @@ void CertificateBook::branch(std::size_t splits) {
   const std::lock_guard lock(mutex_);
   for (auto& [print, proof] : proofs_) {
     if (proof.bound_ns >= steps_.at(print)) continue;
-    proof = simulate::branch(inspect::read_graph_file(graphs_ / graph_file_name(print)), std::move(proof),
-                             steps_.at(print), splits);
+    proof = simulate::split_into_cases(inspect::read_graph_file(graphs_ / graph_file_name(print)), std::move(proof),
+                                       steps_.at(print), splits);
   }
 }
 
-std::vector<InstanceCertificate> CertificateBook::certificates(std::span<const std::string> instances,
-                                                               std::span<const std::uint64_t> steps) const {
+std::optional<InstanceCertificate> CertificateBook::certificate_of(const std::string& instance,
+                                                                   std::uint64_t step) const {
   const std::lock_guard lock(mutex_);
-  std::vector<InstanceCertificate> result;
-  for (std::size_t i = 0; i < instances.size(); ++i) {
-    const auto found = instances_.find(instances[i]);
-    if (found == instances_.end()) continue;
-    InstanceCertificate& certificate = result.emplace_back();
-    certificate.instance = instances[i];
-    certificate.step = steps[i];
-    for (const auto& [print, policies] : found->second) certificate.graphs.push_back({proofs_.at(print), policies});
-  }
-  return result;
+  const auto found = instances_.find(instance);
+  if (found == instances_.end()) return std::nullopt;
+  InstanceCertificate certificate{.instance = instance, .step = step, .graphs = {}};
+  for (const auto& [print, policies] : found->second) certificate.graphs.push_back({proofs_.at(print), policies});
+  return certificate;
 }
 
 std::string graph_file_name(std::uint64_t graph) {

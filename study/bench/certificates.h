@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -43,13 +43,12 @@ class CertificateBook {
   void enter(const std::string& instance, const std::string& policy, std::uint64_t graph, double step_ns);
   double bound_ns(std::uint64_t graph) const;
 
-  /// Splits each graph into cases (simulate::branch), `splits` times at most, where its bound is below its best step.
-  /// Needs the folder of graphs.
+  /// Splits each graph into cases (simulate::split_into_cases), `splits` times at most, where its bound is below its
+  /// best step. Needs the folder of graphs.
   void branch(std::size_t splits);
 
-  /// Of instances that were entered; `steps` are the fingerprints of `instances`.
-  std::vector<InstanceCertificate> certificates(std::span<const std::string> instances,
-                                                std::span<const std::uint64_t> steps) const;
+  /// Of an instance and the fingerprint of its step; nullopt: none was entered.
+  std::optional<InstanceCertificate> certificate_of(const std::string& instance, std::uint64_t step) const;
 
  private:
   std::filesystem::path graphs_;

@@ -12,11 +12,23 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/files/document.h"
+#include "base/files/durable_file.h"
+#include "base/hash.h"
+#include "base/text/json_object.h"
+#include "ops/lower.h"
+#include "ops/sharding.h"
 #include "runtime/comm/launch.h"
-#include "study/jobs.h"
-#include "study/memorisation/question_model.h"
+#include "runtime/execute/program/program.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/resolved_run.h"
+#include "train/data/token_source.h"
+#include "train/evaluation.h"
+#include "train/generator.h"
+#include "train/sampler.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
 #include "train/trainer.h"
 
 namespace weft::study {
@@ -43,6 +55,11 @@ const StudyModel& model_named(std::string_view name) {
   throw UserError(fmt::format("model {}", in_quotes(name)), join(names), "--models 1m 5m");
 }
 
+/// Background documents of each training: the study's, less those that would not fill the last step.
+std::int64_t background_of(const MemorisationStudy& study) {
+  return study.counts.background - study.counts.trained() % study.batch;
+}
+
 /// Steps of one pass over the documents.
 std::int64_t steps_of(const MemorisationStudy& study) {
   DocumentCounts counts = study.counts;
@@ -65,10 +82,6 @@ std::int64_t weight_of(const MemorisationStudy& study, const StudyRun& run) {
   return std::llround(parameters * (run.loss == StudyLoss::standard_short ? learnt_part(study.goldfish) : 1));
 }
 
-std::string name_of(const StudyRun& run) {
-  return fmt::format("{} {} seed {}", run.model, to_string(run.loss), run.seed);
-}
-
 /// A folder that is removed with its content.
 class ScratchFolder {
  public:
@@ -86,6 +99,13 @@ class ScratchFolder {
 
  private:
   fs::path path_;
+};
+
+/// The documents that a training sees equally often, as texts and as a token file.
+struct QuestionBucket {
+  std::int64_t seen = 0;
+  std::vector<DocumentIds> documents;
+  fs::path file;
 };
 
 std::vector<QuestionBucket> write_documents(const MemorisationStudy& study, const StudyTexts& texts, std::uint64_t seed,
@@ -106,10 +126,101 @@ std::vector<QuestionBucket> write_documents(const MemorisationStudy& study, cons
   return buckets;
 }
 
+double loss_on(execute::Program& program, const train::RunConfig& config, const std::filesystem::path& file) {
+  const train::TokenSource source = train::TokenSource::open({.data = {file.string()},
+                                                              .val_data = {file.string()},
+                                                              .vocab = config.model.vocab,
+                                                              .seq_len = config.seq_len,
+                                                              .held_out_only = true,
+                                                              .documents = true});
+  const train::EvalBatches batches = train::eval_batches(config, source.held_out(), train::share_of(config, {}));
+  return train::evaluate(program, batches).loss;
+}
+
+/// Loads the newest checkpoint of the training and asks it: the loss on each bucket's documents, and greedy
+/// continuations of the documents without their last `tail` tokens. On one rank.
+std::vector<BucketResult> question_model(comm::World& world, const train::RunConfig& training,
+                                         std::span<const QuestionBucket> buckets, std::int64_t tail) {
+  train::RunConfig config = training;
+  config.grid = {};
+  config.ranks = 1;
+  config.global_batch = config.micro_batch = 1;
+  const std::int64_t prompt = config.seq_len - tail;
+  std::vector<execute::ProgramGraph> graphs = train::generation_graphs(config.model, config.dtype, prompt);
+  graphs.push_back({"eval", ops::lower_eval(config.model, train::step_config(config))});
+  execute::Program program(world, std::move(graphs), {.threads = static_cast<int>(config.threads)});
+  const std::vector<ops::ParameterSpec> specs = ops::model_parameters(config.model);
+  const auto shards = ops::shard_parameters(config.model, specs, {}, {});
+  const fs::path checkpoint = *train::latest_checkpoint(config.run_dir);
+  train::load_parameters(checkpoint, config.model, train::training_arrays(program.state(), shards, config.dtype));
+  train::set_coordinates(program.state(), {}, {});
+
+  train::Generator generator(program, config.model, prompt);
+  train::Sampler greedy({.temperature = 0});
+  std::vector<BucketResult> results;
+  for (const QuestionBucket& bucket : buckets) {
+    BucketResult& result = results.emplace_back();
+    result.seen = bucket.seen;
+    result.loss = loss_on(program, config, bucket.file);
+    for (const DocumentIds& document : bucket.documents) {
+      const std::span<const std::int32_t> ids(document);
+      std::vector<std::int32_t> written;
+      generator.generate(ids.first(static_cast<std::size_t>(prompt)), tail, greedy, [&](std::int32_t token) {
+        written.push_back(token);
+        return true;
+      });
+      result.documents.push_back(recall_of(ids.last(static_cast<std::size_t>(tail)), written));
+    }
+  }
+  return results;
+}
+
 /// Runs on ranks that are threads. Throws RuntimeFault with their report if they fail.
 void run_here(std::int64_t ranks, const comm::RankBody& body) {
   std::ostringstream errors;
   if (comm::run_ranks(static_cast<int>(ranks), body, errors) != 0) throw RuntimeFault(errors.str());
+}
+
+/// The configuration of a training whose files are in `folder`. Not resolved.
+train::RunConfig training_config(const MemorisationStudy& study, const StudyRun& run, const text::Tokenizer& tokenizer,
+                                 const fs::path& folder) {
+  const StudyModel& model = model_named(run.model);
+  const std::int64_t all = steps_of(study);
+  const bool is_short = run.loss == StudyLoss::standard_short;
+  const auto part = static_cast<std::int64_t>(std::llround(static_cast<double>(all) * learnt_part(study.goldfish)));
+  const std::int64_t steps = std::max<std::int64_t>(1, is_short ? part : all);
+  const double lr = study.lr > 0 ? study.lr : study_learning_rate(model);
+  std::vector<train::Setting> settings;
+  const auto set = [&](const char* key, const auto& value) {
+    settings.push_back({key, fmt::format("{}", value), kOrigin});
+  };
+  set("model", "llama-tiny");
+  set("model.layers", model.layers);
+  set("model.hidden", model.hidden);
+  set("model.heads", model.heads);
+  set("model.kv-heads", model.heads);
+  set("model.ffn", model.ffn);
+  set("model.vocab", tokenizer.vocabulary());
+  set("model.context", study.text.length);
+  set("model.tied", true);
+  set("data", (folder / kTrainFile).string());
+  set("val-data", (folder / kHeldOutFile).string());
+  set("packing", "documents");
+  set("seq-len", study.text.length);
+  set("global-batch", study.batch);
+  set("steps", steps);
+  set("warmup", std::max<std::int64_t>(1, steps / 20));
+  set("lr", lr);
+  set("min-lr", lr / 10);
+  set("seed", run.seed);
+  set("threads", study.threads);
+  set("trace-steps", 0);
+  set("run-dir", (folder / kRunFolder).string());
+  if (run.loss == StudyLoss::goldfish) set("goldfish", train::to_text(study.goldfish));
+  train::RunConfig config;
+  train::apply_settings(config, std::move(settings));
+  train::apply_settings(config, study.settings);
+  return config;
 }
 
 /// nullopt: a signal stopped it.
@@ -137,6 +248,33 @@ std::optional<StudyResult> train_and_question(const MemorisationStudy& study, co
     result.buckets = question_model(world, resolved.config, buckets, study.tail);
     return 0;
   });
+  return result;
+}
+
+constexpr const char* kResults = "results";
+/// "1m-goldfish-1": in names of files.
+std::string file_name(const StudyRun& run) {
+  return fmt::format("{}-{}-{}", run.model, to_string(run.loss), run.seed);
+}
+
+StudyResult result_of(const DocumentValue& in) {
+  constexpr std::int64_t kMost = INT64_MAX;
+  StudyResult result;
+  const auto loss = in["loss"].one_of({StudyLoss::standard, StudyLoss::goldfish, StudyLoss::standard_short});
+  result.run = {in["model"].text(), loss, in["seed"].count()};
+  result.parameters = in["parameters"].integer(0, kMost);
+  result.steps = in["steps"].integer(0, kMost);
+  result.held_out_loss = in["held_out_loss"].number();
+  result.seconds = in["seconds"].number();
+  for (const DocumentValue& bucket : in["buckets"].items()) {
+    BucketResult& made = result.buckets.emplace_back();
+    made.seen = bucket["seen"].integer(0, kMost);
+    made.loss = bucket["loss"].number();
+    for (const DocumentValue& document : bucket["documents"].items()) {
+      made.documents.push_back(
+          {document["exact"].boolean(), document["prefix"].integer(0, kMost), document["rouge_l"].number()});
+    }
+  }
   return result;
 }
 
@@ -194,91 +332,85 @@ void expect_enough(const MemorisationStudy& study, const StudyTexts& texts) {
          "more --data, or a smaller --background");
 }
 
-std::int64_t background_of(const MemorisationStudy& study) {
-  return study.counts.background - study.counts.trained() % study.batch;
-}
-
-std::vector<StudyRun> study_runs(const MemorisationStudy& study) {
-  std::vector<StudyRun> runs;
+Experiment<StudyResult> experiment_of(const MemorisationStudy& study, const StudyTexts& texts, const fs::path& folder) {
+  Experiment<StudyResult> experiment{.threads = study.jobs};
   for (std::int64_t i = 0; i < study.seeds; ++i) {
     for (const std::string& model : study.models) {
-      for (const StudyLoss loss : {StudyLoss::standard, StudyLoss::goldfish, StudyLoss::standard_short}) {
-        runs.push_back({model, loss, study.seed + static_cast<std::uint64_t>(i)});
-      }
+      for (const StudyLoss loss : {StudyLoss::standard, StudyLoss::goldfish, StudyLoss::standard_short})
+        experiment.points.push_back({.run = {model, loss, study.seed + static_cast<std::uint64_t>(i)}});
     }
   }
-  return runs;
-}
-
-train::RunConfig training_config(const MemorisationStudy& study, const StudyRun& run, const text::Tokenizer& tokenizer,
-                                 const fs::path& folder) {
-  const StudyModel& model = model_named(run.model);
-  const std::int64_t all = steps_of(study);
-  const bool is_short = run.loss == StudyLoss::standard_short;
-  const auto part = static_cast<std::int64_t>(std::llround(static_cast<double>(all) * learnt_part(study.goldfish)));
-  const std::int64_t steps = std::max<std::int64_t>(1, is_short ? part : all);
-  const double lr = study.lr > 0 ? study.lr : study_learning_rate(model);
-  std::vector<train::Setting> settings;
-  const auto set = [&](const char* key, const auto& value) {
-    settings.push_back({key, fmt::format("{}", value), kOrigin});
+  experiment.name = [](const StudyResult& point) {
+    return std::vector{point.run.model, std::string(to_string(point.run.loss)), fmt::format("seed {}", point.run.seed)};
   };
-  set("model", "llama-tiny");
-  set("model.layers", model.layers);
-  set("model.hidden", model.hidden);
-  set("model.heads", model.heads);
-  set("model.kv-heads", model.heads);
-  set("model.ffn", model.ffn);
-  set("model.vocab", tokenizer.vocabulary());
-  set("model.context", study.text.length);
-  set("model.tied", true);
-  set("data", (folder / kTrainFile).string());
-  set("val-data", (folder / kHeldOutFile).string());
-  set("packing", "documents");
-  set("seq-len", study.text.length);
-  set("global-batch", study.batch);
-  set("steps", steps);
-  set("warmup", std::max<std::int64_t>(1, steps / 20));
-  set("lr", lr);
-  set("min-lr", lr / 10);
-  set("seed", run.seed);
-  set("threads", study.threads);
-  set("trace-steps", 0);
-  set("run-dir", (folder / kRunFolder).string());
-  if (run.loss == StudyLoss::goldfish) set("goldfish", train::to_text(study.goldfish));
-  train::RunConfig config;
-  train::apply_settings(config, std::move(settings));
-  train::apply_settings(config, study.settings);
-  return config;
+  experiment.weight = [&study](const StudyResult& point) { return weight_of(study, point.run); };
+  experiment.compute = [&study, &texts, folder](std::span<StudyResult> results, const TellStatus&) {
+    const StudyRun& run = results.front().run;
+    auto result = train_and_question(study, texts, run, folder / ("training-" + file_name(run)));
+    if (!result) return false;
+    results.front() = *std::move(result);
+    return true;
+  };
+  return experiment;
 }
 
-std::vector<StudyResult> run_memorisation(const MemorisationStudy& study, const StudyTexts& texts,
-                                          std::span<const StudyResult> known, const fs::path& folder,
-                                          const KeepResult& keep, const TellStatus& tell) {
-  const std::vector<StudyRun> runs = study_runs(study);
-  std::vector<std::optional<StudyResult>> found(runs.size());
-  std::vector<std::size_t> missing;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto same = std::ranges::find(known, runs[i], &StudyResult::run);
-    if (same != known.end()) found[i] = *same;
-    if (same == known.end()) missing.push_back(i);
+std::int64_t count_trainings(const MemorisationStudy& study) {
+  return study.seeds * std::ssize(study.models) * 3;
+}
+
+ResultFolder memorisation_folder(fs::path path) {
+  ResultFolder folder(std::move(path), "study.json", "weft study memorisation");
+  fs::create_directories(folder.path() / kResults);
+  return folder;
+}
+
+FolderDescription description_of(const MemorisationStudy& study, const StudyTexts& texts) {
+  std::vector<std::string> settings;
+  for (const train::Setting& setting : study.settings) settings.push_back(setting.key + " = " + setting.value);
+  JsonObject json;
+  json.add("texts", hex_fingerprint(texts.digest())).add("length", study.text.length).add("tail", study.tail);
+  json.add("seen", study.counts.seen).add("documents", study.counts.documents);
+  json.add("background", study.counts.background).add("held_out", study.counts.held_out);
+  json.add("goldfish", train::to_text(study.goldfish)).add("lr", study.lr).add("batch", study.batch);
+  json.add("set", settings);
+  return {.head = json_lines(json.text()) + "\n"};
+}
+
+std::vector<StudyResult> kept_results(const ResultFolder& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder.path() / kResults)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
   }
-  const auto name = [&](std::size_t job) { return name_of(runs[missing[job]]); };
-  const auto weight = [&](std::size_t job) { return weight_of(study, runs[missing[job]]); };
-  const auto work = [&](std::size_t job) -> Keep {
-    const std::size_t i = missing[job];
-    const auto result = train_and_question(study, texts, runs[i], folder / fmt::format("training-{}", i));
-    if (!result) return nullptr;
-    return [&found, &keep, i, result] {
-      keep(*result);
-      found[i] = result;
-    };
-  };
-  do_jobs({missing.size(), name, weight}, study.jobs, work, tell);
+  std::ranges::sort(files);
   std::vector<StudyResult> results;
-  for (std::optional<StudyResult>& result : found) {
-    if (result) results.push_back(std::move(*result));
+  for (const fs::path& file : files) {
+    const std::string text = folder.read(fs::path(kResults) / file.filename());
+    results.push_back(
+        result_of(read_json(text, file.string(), {.fix = "remove it, to have it computed again"}).root()));
   }
   return results;
+}
+
+void keep(const ResultFolder& folder, const StudyResult& result) {
+  write_durable(folder.path() / kResults / (file_name(result.run) + ".json"),
+                json_lines(result_json(result).text()) + "\n");
+}
+
+JsonObject result_json(const StudyResult& result) {
+  JsonArray buckets;
+  for (const BucketResult& bucket : result.buckets) {
+    JsonArray documents;
+    for (const Recall& recall : bucket.documents) {
+      documents.add(
+          JsonObject().add("exact", recall.exact).add("prefix", recall.prefix).add("rouge_l", recall.rouge_l));
+    }
+    buckets.add(JsonObject().add("seen", bucket.seen).add("loss", bucket.loss).add("documents", documents));
+  }
+  JsonObject json;
+  json.add("model", result.run.model).add("loss", to_string(result.run.loss)).add("seed", result.run.seed);
+  json.add("parameters", result.parameters).add("steps", result.steps).add("seconds", result.seconds);
+  json.add("held_out_loss", result.held_out_loss).add("buckets", buckets);
+  return json;
 }
 
 }  // namespace weft::study

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/status_line.h"
+#include "base/text/json_object.h"
+#include "study/experiment.h"
 #include "study/memorisation/recall.h"
 #include "study/memorisation/study_documents.h"
 #include "train/config/config.h"
@@ -68,9 +68,9 @@ struct BucketResult {
 struct StudyResult {
   StudyRun run;
   std::int64_t parameters = 0, steps = 0;
-  double held_out_loss = 0;           // nats a token, of all targets
-  double seconds = 0;                 // of training
-  std::vector<BucketResult> buckets;  // by the times that they are seen; none of standard_short
+  double held_out_loss = 0;                // nats a token, of all targets
+  double seconds = 0;                      // of training
+  std::vector<BucketResult> buckets = {};  // by the times that they are seen; none of standard_short
 };
 
 /// Throws UserError on what no training could be: unknown models, a tail as long as a document, buckets that come
@@ -80,23 +80,23 @@ void check_memorisation(const MemorisationStudy& study);
 /// Throws UserError if the texts have too few documents.
 void expect_enough(const MemorisationStudy& study, const StudyTexts& texts);
 
-/// All trainings: by seed, then by model, then by loss, so that a study that is stopped has whole seeds.
-std::vector<StudyRun> study_runs(const MemorisationStudy& study);
+/// All trainings: by seed, then by model, then by loss, so that a study that is stopped has whole seeds. A training and
+/// its questions take place in `folder`, where nothing of them stays. A signal ends them. The arguments outlive the
+/// experiment.
+Experiment<StudyResult> experiment_of(const MemorisationStudy& study, const StudyTexts& texts,
+                                      const std::filesystem::path& folder);
 
-/// Background documents of each training: the study's, less those that would not fill the last step.
-std::int64_t background_of(const MemorisationStudy& study);
+std::int64_t count_trainings(const MemorisationStudy& study);
 
-/// The configuration of a training whose files are in `folder`: train.bin and held-out.bin. Not resolved.
-train::RunConfig training_config(const MemorisationStudy& study, const StudyRun& run, const text::Tokenizer& tokenizer,
-                                 const std::filesystem::path& folder);
-
-/// Is called after each training, by one thread at a time.
-using KeepResult = std::function<void(const StudyResult& result)>;
-
-/// Trains and questions the models of all runs that aren't in `known`, in `folder`, where nothing of it stays. Returns
-/// all results in the order of study_runs(). A signal ends it: then there are fewer.
-std::vector<StudyResult> run_memorisation(const MemorisationStudy& study, const StudyTexts& texts,
-                                          std::span<const StudyResult> known, const std::filesystem::path& folder,
-                                          const KeepResult& keep, const TellStatus& tell);
+/// Makes the folder of a study, or opens one that such a study left. tokenizer.json is what the study learnt; results/
+/// has a file for each training that is done, so that a study that was stopped goes on. Throws the exceptions of
+/// ResultFolder.
+ResultFolder memorisation_folder(std::filesystem::path path);
+/// study.json: what all trainings have in common.
+FolderDescription description_of(const MemorisationStudy& study, const StudyTexts& texts);
+/// The results of trainings that are done. Throws UserError, naming the file, if one can't be read.
+std::vector<StudyResult> kept_results(const ResultFolder& folder);
+void keep(const ResultFolder& folder, const StudyResult& result);
+JsonObject result_json(const StudyResult& result);
 
 }  // namespace weft::study

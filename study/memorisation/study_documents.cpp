@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "text/bpe/bpe_trainer.h"
 #include "text/corpus/text_files.h"
-#include "text/corpus/text_pieces.h"
 #include "text/corpus/token_file_writer.h"
 #include "text/split/lexer.h"
 #include "train/data/batches.h"
@@ -37,7 +36,7 @@ text::TokenizerPointer learnt_tokenizer(const StudyTextOptions& options, const f
     const auto next = [&]() -> std::optional<std::string> {
       auto part = files.next();
       if (!part) return std::nullopt;
-      return text::part_text(*part, files.files(), "text");
+      return files.text(*part);
     };
     const text::WordCounts words = text::count_words(next, lexer, options.threads);
     const text::TrainedBpe trained =
@@ -65,8 +64,7 @@ StudyTexts::StudyTexts(const StudyTextOptions& options, const fs::path& folder)
   text::TextFiles files = text_files_of(
       options, [&](std::string_view whole, std::size_t from) { return tokenizer_->cut_after(whole, from); });
   while (const auto part = files.next()) {
-    tokenizer_->encode(text::part_text(*part, files.files(), "text"),
-                       {.add_special = false, .special_texts = text::SpecialTexts::plain}, ids_);
+    tokenizer_->encode(files.text(*part), {.add_special = false, .special_texts = text::SpecialTexts::plain}, ids_);
   }
 }
 

@@ -9,8 +9,9 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "base/text/first_line.h"
 #include "base/text/parse_number.h"
+#include "base/units.h"
+#include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/report.h"
@@ -73,7 +74,7 @@ std::int64_t batch_of(const ScalingStudy& study, std::int64_t batch, const Scali
 /// A step that was planned and simulated once.
 struct PlannedStep {
   train::ResolvedRun run;
-  Choice choice = {};
+  StepSetup setup = {};
   simulate::Report report = {};
 };
 
@@ -96,7 +97,7 @@ PlannedStep searched_step(const ScalingStudy& study, const Series& series, const
                     "a plan that fits", "more --finalists, or more --memory");
   }
   step.run.config = study::config_of(result, best);
-  step.choice = best.choice;
+  step.setup = best.setup;
   step.report = *best.report;
   return step;
 }
@@ -105,7 +106,7 @@ PlannedStep given_step(const ScalingStudy& study, const Series& series, const Sc
   PlannedStep step{.run = train::resolve(config_of(study, series, point), 0)};
   if (series.policy != nullptr) step.run.policy = *series.policy;
   const train::RunConfig& config = step.run.config;
-  step.choice = {config.grid, config.micro_batch, config.recompute, config.reshard_after_forward, config.zero1};
+  step.setup = {config.grid, config.micro_batch, config.recompute, config.reshard_after_forward, config.zero1};
   step.report = simulate::report_plan(train::planning_problem(step.run), step.run.policy);
   if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
   return step;
@@ -131,7 +132,7 @@ void enter(const ScalingStudy& study, const PlannedStep& step, ScalingRow& row) 
     exposed[i] = static_cast<double>(again.first().overlap.exposed) * 1e-6;
   });
   row.policy = report.policy.name;
-  row.choice = step.choice;
+  row.setup = step.setup;
   row.global_batch = config.global_batch;
   row.step_ms = quantile(steps, 0.5);
   row.low_ms = quantile(steps, 0.05);
@@ -143,20 +144,13 @@ void enter(const ScalingStudy& study, const PlannedStep& step, ScalingRow& row) 
   row.mfu = row.flops / static_cast<double>(row.ranks) / problem.machine.flops(config.dtype);
 }
 
-ScalingRow row_of(const ScalingStudy& study, const Series& series, const ScalingPoint& point, const TellStatus& tell) {
-  ScalingRow row;
-  row.ranks = point.ranks;
+/// Of a series, which it belongs to.
+ScalingRow unplanned_row(const ScalingStudy& study, const Series& series, const ScalingPoint& point) {
   const train::RunConfig config = config_of(study, series, point);
-  row.model = config.model_name;
-  row.machine = config.machine.empty() ? "laptop" : config.machine;
-  row.policy = series.policy == nullptr ? "" : series.policy->name;
-  try {
-    enter(study, point.file.empty() ? searched_step(study, series, point, tell) : given_step(study, series, point),
-          row);
-  } catch (const UserError& error) {
-    row.reason = first_line(error.what());
-  }
-  return row;
+  return {.ranks = point.ranks,
+          .model = config.model_name,
+          .machine = config.machine.empty() ? "laptop" : config.machine,
+          .policy = series.policy == nullptr ? "" : series.policy->name};
 }
 
 /// Against the first point with a step.
@@ -183,6 +177,117 @@ void check_point(const ScalingStudy& study, const Series& series, const ScalingP
   throw UserError(fmt::format("--points {}:{}, whose grid {} has {} ranks", point.ranks, point.file,
                               graph::to_string(config.grid), ranks),
                   "the ranks of the file", fmt::format("{}:{}", ranks, point.file));
+}
+
+const char* kind_name(const ScalingStudy& study) {
+  return study.kind == ScalingKind::strong ? "strong" : "weak";
+}
+
+/// What differs between rows, and so has a column or stands in names of series.
+struct Differences {
+  bool models = false, machines = false;
+};
+
+Differences differences_of(std::span<const ScalingRow> rows) {
+  const auto differ = [&](std::string ScalingRow::*member) {
+    return std::ranges::any_of(rows, [&](const ScalingRow& row) { return row.*member != rows.front().*member; });
+  };
+  return {differ(&ScalingRow::model), differ(&ScalingRow::machine)};
+}
+
+/// A text in CSV, null in JSON where it is empty.
+auto text_of(std::string ScalingRow::*member) {
+  return [member](const ScalingRow& row) { return (row.*member).empty() ? Cell() : Cell(row.*member); };
+}
+
+/// Of files and tables.
+Columns<ScalingRow> columns_of(const ScalingStudy& study, std::span<const ScalingRow> rows) {
+  const Differences differ = differences_of(rows);
+  const bool noisy = study.seeds > 1;
+  Columns<ScalingRow> columns;
+  if (differ.models) columns.show({.head = "model", .words = true}, &ScalingRow::model, false);
+  if (differ.machines) columns.show({.head = "machine", .words = true}, &ScalingRow::machine, false);
+  columns.add("ranks", &ScalingRow::ranks, {.head = "ranks"});
+  columns.add("model", text_of(&ScalingRow::model));
+  columns.add("machine", text_of(&ScalingRow::machine));
+  columns.add("policy", text_of(&ScalingRow::policy));
+  add_setup(
+      columns, &ScalingRow::setup, [](const StepSetup& setup) { return Cell(join(axis_order(setup), ",")); }, 2);
+  columns.show({.head = "with", .words = true, .rank = 1},
+               [](const ScalingRow& row) { return options_text(row.setup); });
+  columns.show({.head = "policy", .words = true, .rank = 3}, &ScalingRow::policy);
+  columns.figure("global_batch", &ScalingRow::global_batch, {.head = "batch", .rank = 4});
+  columns.figure("step_ms", &ScalingRow::step_ms, {.head = noisy ? "median step" : "step"}, ms_text);
+  columns.figure("step_low_ms", &ScalingRow::low_ms);
+  columns.figure("step_high_ms", &ScalingRow::high_ms);
+  if (noisy) {
+    columns.show({.head = "5 to 95 %", .rank = 2},
+                 [](const ScalingRow& row) { return ms_range_text(row.low_ms, row.high_ms); });
+  }
+  columns.figure("flops_per_s", &ScalingRow::flops, {.head = "total"},
+                 [](double flops) { return with_prefix(flops, "flop/s"); });
+  columns.figure("efficiency", &ScalingRow::efficiency, {.head = "efficiency"}, percent_text);
+  columns.figure("mfu", &ScalingRow::mfu, {.head = "MFU", .rank = 3}, percent_text);
+  columns.figure("memory_bytes", &ScalingRow::memory_bytes, {.head = "memory", .rank = 2}, bytes_text);
+  columns.figure("exposed_ms", &ScalingRow::exposed_ms, {.head = "exposed", .rank = 3}, ms_text);
+  columns.add("reason", &ScalingRow::reason);
+  return columns;
+}
+
+/// "perlmutter, gpt-5b, axonn": of the words, those that differ between series.
+std::string series_name(const ScalingStudy& study, const ScalingRow& row, const Differences& differ) {
+  std::vector<std::string> words;
+  if (differ.machines) words.push_back(row.machine);
+  if (study.models.size() > 1) words.push_back(row.model);
+  if (!study.policies.empty()) words.push_back(row.policy);
+  return words.empty() ? row.machine : join(words);
+}
+
+inspect::ChartPoint chart_point(const ScalingRow& row, bool noisy) {
+  const double arithmetic = row.flops * row.step_ms;
+  inspect::ChartPoint point{.x = static_cast<double>(row.ranks), .y = row.flops};
+  point.tooltip = fmt::format("{} on {} ranks of {}: {}, {:.1f} % efficient; {}, {}, {}", row.model, row.ranks,
+                              row.machine, with_prefix(row.flops, "flop/s"), 100 * row.efficiency, to_string(row.setup),
+                              row.policy, ms_text(row.step_ms));
+  if (noisy) point.low = arithmetic / row.high_ms, point.high = arithmetic / row.low_ms;
+  return point;
+}
+
+inspect::Picture scaling_picture(const ScalingStudy& study, std::span<const ScalingRow> rows) {
+  constexpr const char* kIdealColor = "#808080";
+  constexpr auto kLogarithmic = inspect::ChartScale::logarithmic;
+  const Differences differ = differences_of(rows);
+  inspect::SeriesChart chart{.title = fmt::format("{} scaling", kind_name(study)),
+                             .x = {.title = "ranks", .scale = kLogarithmic, .at_points = true},
+                             .y = {.title = "model flop/s of all ranks",
+                                   .unit = inspect::ChartUnit::operations_a_second,
+                                   .scale = kLogarithmic}};
+  if (!differ.models) chart.title += " of " + rows.front().model;
+  if (!differ.machines) chart.title += " on " + rows.front().machine;
+  std::vector<inspect::ChartSeries> ideal;
+  const std::size_t points = study.points.size();
+  for (std::size_t begin = 0; begin + points <= rows.size(); begin += points) {
+    const std::span<const ScalingRow> series = rows.subspan(begin, points);
+    const std::string color(inspect::chart_color(begin / points));
+    inspect::ChartSeries line{.name = series_name(study, series.front(), differ), .color = color};
+    for (const ScalingRow& row : series) {
+      if (row.possible()) line.points.push_back(chart_point(row, study.seeds > 1));
+    }
+    if (!line.points.empty()) {
+      const inspect::ChartPoint first = line.points.front();
+      std::ranges::stable_sort(line.points, {}, &inspect::ChartPoint::x);
+      inspect::ChartSeries from_first{.color = color, .dashed = true, .radius = 0};
+      for (const inspect::ChartPoint& point : {line.points.front(), line.points.back()}) {
+        from_first.points.push_back({.x = point.x, .y = first.y * point.x / first.x});
+      }
+      ideal.push_back(std::move(from_first));
+    }
+    chart.series.push_back(std::move(line));
+  }
+  chart.series.insert(chart.series.begin(), ideal.begin(), ideal.end());
+  chart.series.push_back(
+      {.name = "ideal: each rank as fast as at the first point", .color = kIdealColor, .dashed = true, .radius = 0});
+  return inspect::chart_picture(chart);
 }
 
 }  // namespace
@@ -236,23 +341,48 @@ void check_scaling(const ScalingStudy& study) {
 }
 
 std::vector<ScalingRow> run_scaling(const ScalingStudy& study, const TellStatus& tell) {
-  std::vector<ScalingRow> rows;
+  Experiment<ScalingRow> experiment;
   const std::vector<Series> all = series_of(study);
-  const auto total = static_cast<std::int64_t>(all.size() * study.points.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (const ScalingPoint& point : study.points) {
-      const auto done = std::ssize(rows);
-      const std::string where = fmt::format("[{}/{}] {} ranks", done + 1, total, point.ranks);
-      tell({where, done, total});
-      // The search's own shares would begin the bar anew with each point.
-      rows.push_back(row_of(study, all[i], point, [&](const Status& status) {
-        tell({fmt::format("{}: {}", where, status.text), done, total});
-      }));
-      rows.back().series = i;
-    }
-    set_efficiency(std::span(rows).last(study.points.size()));
+  const std::size_t points = study.points.size();
+  for (std::size_t i = 0; i < all.size() * points; ++i) {
+    experiment.points.push_back(unplanned_row(study, all[i / points], study.points[i % points]));
+    experiment.points.back().series = i / points;
+    experiment.points.back().point = i % points;
   }
+  experiment.name = [](const ScalingRow& row) {
+    return std::vector{fmt::format("{} ranks", row.ranks),
+                       fmt::format("(series {}, point {})", row.series + 1, row.point + 1)};
+  };
+  experiment.compute = [&](std::span<ScalingRow> rows, const TellStatus& tell_row) {
+    ScalingRow& row = rows.front();
+    const ScalingPoint& point = study.points[row.point];
+    try {
+      enter(study,
+            point.file.empty() ? searched_step(study, all[row.series], point, tell_row)
+                               : given_step(study, all[row.series], point),
+            row);
+    } catch (const UserError& error) {
+      row.reason = first_line(error.what());
+    }
+    return true;
+  };
+  std::vector<ScalingRow> rows = run(
+      experiment, {}, [](std::span<const ScalingRow>) {}, tell);
+  for (std::size_t begin = 0; begin < rows.size(); begin += points)
+    set_efficiency(std::span(rows).subspan(begin, points));
   return rows;
+}
+
+Results results_of(const ScalingStudy& study, std::span<const ScalingRow> rows) {
+  return {
+      .text = [&study, rows](
+                  std::optional<std::size_t> width) { return table_text(columns_of(study, rows).table(rows), width); },
+      .json =
+          [&study, rows] {
+            return JsonObject().add("kind", kind_name(study)).add("rows", columns_of(study, rows).json(rows));
+          },
+      .csv = [&study, rows] { return columns_of(study, rows).csv(rows); },
+      .picture = [&study, rows] { return scaling_picture(study, rows); }};
 }
 
 }  // namespace weft::study

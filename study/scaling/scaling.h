@@ -8,9 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status_line.h"
 #include "runtime/policy/catalog/policies.h"
-#include "study/search/choice.h"
+#include "study/experiment.h"
 #include "study/search/search.h"
 #include "train/config/config.h"
 
@@ -44,18 +43,18 @@ struct ScalingStudy {
 
 /// One point of one series. Without a step it has ranks, model, machine and the reason alone.
 struct ScalingRow {
-  std::size_t series = 0;
+  std::size_t series = 0, point = 0;  // of the study
   std::int64_t ranks = 1;
-  std::string model, machine, policy;  // the policy that made the plan
-  Choice choice;
+  std::string model = {}, machine = {}, policy = {};  // the policy that made the plan
+  StepSetup setup = {};
   std::int64_t global_batch = 1;
   double step_ms = 0, low_ms = 0, high_ms = 0;  // median over the seeds, 5th and 95th percentile
   double flops = 0;                             // of all ranks, a second: the model's arithmetic without recomputation
   double efficiency = 0;                        // flops a rank, as a share of that of the first point with a step
   double mfu = 0;
   std::int64_t memory_bytes = 0;
-  double exposed_ms = 0;  // median
-  std::string reason;     // "": the step was simulated
+  double exposed_ms = 0;    // median
+  std::string reason = {};  // "": the step was simulated
 
   bool possible() const { return reason.empty(); }
 };
@@ -70,5 +69,11 @@ void check_scaling(const ScalingStudy& study);
 /// By series, then by point. A point that no configuration fits becomes a row with the reason. `study` has passed
 /// check_scaling().
 std::vector<ScalingRow> run_scaling(const ScalingStudy& study, const TellStatus& tell);
+
+/// As CSV a line for each point, without a step with empty figures. As JSON {"kind":"strong","rows":[…]} with the
+/// columns of CSV as members, null without a step. As a picture the total arithmetic a second over ranks, both in
+/// logarithms: a line for each series, the ideal line from its first point, and intervals over the seeds. Both
+/// arguments outlive the results.
+Results results_of(const ScalingStudy& study, std::span<const ScalingRow> rows);
 
 }  // namespace weft::study

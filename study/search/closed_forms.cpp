@@ -1,8 +1,11 @@
 #include "study/search/closed_forms.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
 
 #include "graph/operations/schema.h"
+#include "ops/pipeline_layout.h"
 #include "runtime/cost/measured_rates.h"
 
 namespace weft::study {
@@ -19,39 +22,53 @@ double common_slowdown(const cost::Machine& machine) {
   return common ? machine.slowdowns.front().factor : 1;
 }
 
-}  // namespace
-
-ClosedForms::ClosedForms(const train::RunConfig& config, const cost::Machine& machine, std::int64_t ranks)
-    : config_(config), machine_(machine), ranks_(ranks) {
-  const ops::ModelConfig& model = config.model;
-  const double hidden = graph::as_double(model.hidden), q = graph::as_double(model.query_cols()),
-               kv = graph::as_double(model.key_cols());
-  const double up = graph::as_double(model.ffn) * (model.family == ops::Family::llama ? 2 : 1);
-  const ops::LoraConfig& lora = model.lora;
-  const auto trained = [&](bool has_adapter) { return !lora.used() || has_adapter; };
-  products_ = {Product{hidden, q + 2 * kv, false, true, trained(lora.qkv)},
-               Product{q, hidden, true, true, trained(lora.out)}, Product{hidden, up, false, true, trained(lora.mlp)},
-               // Its result is the layer's own, which no backward pass needs again.
-               Product{graph::as_double(model.ffn), hidden, true, false, trained(lora.mlp)}};
+/// Whether the policy runs gradients of weights, a third of the work, where a rank would be idle.
+bool fills_idle_time(const policy::Policy& policy) {
+  const std::string name = policy.name();
+  return name != "gpipe" && name != "1f1b" && name != "interleaved";
 }
 
-double ClosedForms::least_bytes(const Choice& choice) const {
+bool one_by_one(const policy::Policy& policy) {
+  return policy.name() == "program" || policy.name() == "serial" || policy.name() == "random";
+}
+
+/// The share of an array that a ring of n ranks sends.
+double ring(double n) {
+  return (n - 1) / n;
+}
+
+}  // namespace
+
+std::array<LayerProduct, 4> layer_products(const ops::ModelConfig& model) {
+  const double hidden = graph::as_double(model.hidden), q = graph::as_double(model.query_cols()),
+               kv = graph::as_double(model.key_cols()), ffn = graph::as_double(model.ffn);
+  const double up = ffn * (model.family == ops::Family::llama ? 2 : 1);
+  const ops::LoraConfig& lora = model.lora;
+  const auto trained = [&](bool has_adapter) { return !lora.used() || has_adapter; };
+  return {LayerProduct{hidden, q + 2 * kv, false, true, trained(lora.qkv)},
+          LayerProduct{q, hidden, true, true, trained(lora.out)},
+          LayerProduct{hidden, up, false, true, trained(lora.mlp)},
+          // Its result is the layer's own, which no backward pass needs again.
+          LayerProduct{ffn, hidden, true, false, trained(lora.mlp)}};
+}
+
+double ClosedForms::least_bytes(const StepSetup& setup) const {
   const ops::ModelConfig& model = config_.model;
-  const double adam = config_.dtype == DType::f32 && !choice.zero1 ? 8 : 12;  // moments, and a master copy
-  const double sharers = choice.zero1 ? graph::as_double(choice.grid.data) : 1;
+  const double adam = config_.dtype == DType::f32 && !setup.zero1 ? 8 : 12;  // moments, and a master copy
+  const double sharers = setup.zero1 ? graph::as_double(setup.grid.data) : 1;
   const double weights = graph::as_double(model.parameters()), element = element_bytes(config_.dtype);
   const double frozen = model.lora.used() ? weights : 0;
   const double trained = model.lora.used() ? graph::as_double(model.adapter_parameters()) : weights;
   const double state =
-      (frozen * element + trained * (element + adam / sharers)) / graph::as_double(choice.grid.model_ranks());
+      (frozen * element + trained * (element + adam / sharers)) / graph::as_double(setup.grid.model_ranks());
   double columns = graph::as_double(model.hidden);
-  if (choice.recompute == train::Recompute::none) {
+  if (setup.recompute == train::Recompute::none) {
     columns = 0;
-    for (const Product& product : products_) columns += product.trained ? product.in : 0;
+    for (const LayerProduct& product : products_) columns += product.trained ? product.in : 0;
   }
-  const double rows = graph::as_double(choice.micro_batch * config_.seq_len);
+  const double rows = graph::as_double(setup.micro_batch * config_.seq_len);
   return state +
-         graph::as_double(model.layers) * rows * columns * element / graph::as_double(choice.grid.x * choice.grid.y);
+         graph::as_double(model.layers) * rows * columns * element / graph::as_double(setup.grid.x * setup.grid.y);
 }
 
 double ClosedForms::highest_rate() const {
@@ -77,23 +94,23 @@ const cost::GroupSpan& ClosedForms::span(const graph::Grid& grid, graph::Axis ax
   return found->second;
 }
 
-double ClosedForms::least_ns(const Choice& choice) {
+double ClosedForms::least_ns(const StepSetup& setup) {
   const ops::ModelConfig& model = config_.model;
-  const graph::Grid& grid = choice.grid;
-  const bool recompute = choice.recompute == train::Recompute::block;
+  const graph::Grid& grid = setup.grid;
+  const bool recompute = setup.recompute == train::Recompute::block;
   const double x = graph::as_double(grid.x), y = graph::as_double(grid.y), z = graph::as_double(grid.z),
                layers = graph::as_double(model.layers);
   // Under frozen weights the first layer needs no gradient of its input.
   const bool frozen = model.lora.used();
   const double differentiated = frozen ? layers - 1 : layers;
   const double tokens = graph::as_double(config_.global_batch * config_.seq_len);
-  const double micro_batches = graph::as_double(config_.global_batch / (grid.batch_ranks() * choice.micro_batch));
+  const double micro_batches = graph::as_double(config_.global_batch / (grid.batch_ranks() * setup.micro_batch));
   const double rows = tokens / graph::as_double(grid.batch_ranks());  // of all micro-batches
   const double element = element_bytes(config_.dtype), reduced = element_bytes(config_.reduce_dtype);
 
   double flops = (frozen ? 4 : 6) * tokens * graph::as_double(model.hidden * model.vocab);
   double weights = 0, over_x = 0, over_y = 0;  // elements of a rank, summed over layers
-  for (const Product& product : products_) {
+  for (const LayerProduct& product : products_) {
     const bool again = recompute && product.recomputed;
     const double times = 2 * layers + (again ? 4 : 2) * differentiated + (frozen ? 0 : 2 * layers);
     flops += times * tokens * product.in * product.out;
@@ -122,13 +139,13 @@ double ClosedForms::least_ns(const Choice& choice) {
   };
   send(graph::Axis::x, true, over_x * element);
   send(graph::Axis::y, true, over_y * element);
-  const double gathers = choice.reshard_after_forward ? 2 * micro_batches : 1;
+  const double gathers = setup.reshard_after_forward ? 2 * micro_batches : 1;
   send(graph::Axis::z, false, gathers * weights * element);
   if (!frozen) send(graph::Axis::z, false, weights * reduced);
   // With ZeRO-1 gradients are scattered over data and weights gathered: no less than one way of an all-reduce.
   if (frozen) {
     // Gradients of adapters alone, which are small.
-  } else if (choice.zero1) {
+  } else if (setup.zero1) {
     send(graph::Axis::data, false, weights / z * std::min(element, reduced));
   } else {
     send(graph::Axis::data, true, weights / z * reduced);
@@ -137,6 +154,53 @@ double ClosedForms::least_ns(const Choice& choice) {
   const double link = std::max(links[0], links[1]);
   const double streams = graph::as_double(config_.streams);
   return 1e9 * std::max({compute / streams, link, channel, streams > 1 ? 0 : compute + link * lost});
+}
+
+double share_of_stages(const train::RunConfig& config, const StepSetup& setup,
+                       std::span<const policy::NamedPolicy> policies) {
+  const std::int64_t pipe = setup.grid.pipe;
+  const double stages = graph::as_double(pipe);
+  const double micro_batches = graph::as_double(config.global_batch / (setup.grid.batch_ranks() * setup.micro_batch));
+  double least = std::numeric_limits<double>::infinity();
+  for (const policy::NamedPolicy& policy : policies) {
+    const graph::PipelineChunks chunks = policy->chunks();
+    if (chunks.stages(pipe) > config.model.layers) continue;
+    const ops::PipelineLayout layout = ops::balanced_layout(config.model, config.seq_len, pipe, chunks);
+    double idle = (stages - 1) / graph::as_double(chunks.chunks);
+    if (one_by_one(*policy)) {
+      idle = (stages - 1) * micro_batches;
+    } else if (fills_idle_time(*policy)) {
+      idle /= 3;
+    }
+    least = std::min(least, ops::imbalance(config.model, config.seq_len, layout) * (1 + idle / micro_batches));
+  }
+  return least / stages;
+}
+
+double axonn_seconds(const AxonnStep& step, const AxisBandwidth& bandwidth) {
+  constexpr double kWeight = 2, kGradient = 4;  // bytes of an element
+  const ops::ModelConfig& model = step.model;
+  const graph::Grid& grid = step.grid;
+  const double x = graph::as_double(grid.x), y = graph::as_double(grid.y), z = graph::as_double(grid.z),
+               data = graph::as_double(grid.data);
+  const double rows = graph::as_double(step.sequences * step.seq_len) / (data * z);
+  const double again = step.recompute ? 2 : 1, micro_batches = graph::as_double(step.micro_batches);
+  double over_z = 0, over_x = 0, over_y = 0, over_data = 0;
+  for (const LayerProduct& product : layer_products(model)) {
+    const double weights = product.in * product.out / (x * y);
+    over_z += (again + 1) * micro_batches * ring(z) * weights * kWeight;
+    over_data += 2 * ring(data) * weights / z * kGradient;
+    const double inner = product.transposed ? y : x, outer = product.transposed ? x : y;
+    const double outputs = again * 2 * ring(inner) * rows * product.out / outer * kWeight;
+    const double inputs = 2 * ring(outer) * rows * product.in / inner * kWeight;
+    (product.transposed ? over_y : over_x) += outputs;
+    (product.transposed ? over_x : over_y) += inputs;
+  }
+  const auto seconds = [&](double bytes, graph::Axis axis) {
+    return bytes > 0 ? graph::as_double(model.layers) * bytes / bandwidth(axis) : 0;
+  };
+  return seconds(over_x, graph::Axis::x) + seconds(over_y, graph::Axis::y) + seconds(over_z, graph::Axis::z) +
+         seconds(over_data, graph::Axis::data);
 }
 
 }  // namespace weft::study

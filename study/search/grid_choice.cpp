@@ -19,7 +19,7 @@
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "study/search/search.h"
-#include "study/search/search_output.h"
+#include "study/search/search_results.h"
 #include "train/config/saved_model.h"
 #include "train/run/memory_check.h"
 #include "train/step/planning.h"
@@ -41,7 +41,7 @@ Keys set_keys(const train::RunConfig& config) {
 }
 
 /// What the run had that goes on, unless it had other ranks, another batch or other values of the `kept` keys.
-std::optional<Choice> choice_to_resume(const train::RunConfig& config, const Keys& kept, std::int64_t ranks) {
+std::optional<StepSetup> setup_to_resume(const train::RunConfig& config, const Keys& kept, std::int64_t ranks) {
   const std::optional<std::filesystem::path> checkpoint = train::checkpoint_to_resume(config);
   if (!checkpoint) return std::nullopt;
   // Keys of older builds don't matter here.
@@ -50,15 +50,15 @@ std::optional<Choice> choice_to_resume(const train::RunConfig& config, const Key
   train::load_toml_text(stored, train::read_manifest(*checkpoint).info.config_toml,
                         fmt::format("the configuration in {}", in_quotes(*checkpoint)), over);
   if (stored.grid.ranks() != ranks || stored.global_batch != config.global_batch) return std::nullopt;
-  const std::vector<train::Setting> had = settings_of(choice_of(stored), kSource);
-  const std::vector<train::Setting> asked = settings_of(choice_of(config), kSource);
+  const std::vector<train::Setting> had = settings_of(setup_of(stored), kSource);
+  const std::vector<train::Setting> asked = settings_of(setup_of(config), kSource);
   for (std::size_t i = 0; i < had.size(); ++i) {
     if (kept.contains(had[i].key) && had[i].value != asked[i].value) return std::nullopt;
   }
-  return choice_of(stored);
+  return setup_of(stored);
 }
 
-/// Refuses what is bound to one grid, and a choice by numbers of another device.
+/// Refuses what is bound to one grid, and a setup by numbers of another device.
 void expect_choosable(const train::RunConfig& config) {
   if (config.policy.starts_with("file:")) {
     throw UserError(fmt::format("grid = auto with policy = {}", config.policy),
@@ -105,7 +105,7 @@ void tell_choice(Verbosity verbosity, const StyledText& text, const StyledText& 
 std::vector<train::Setting> choose_grid(const train::RunConfig& config, const train::RankCount& ranks,
                                         Verbosity verbosity) {
   const Keys kept = set_keys(config);
-  if (const std::optional<Choice> had = choice_to_resume(config, kept, ranks.all)) {
+  if (const std::optional<StepSetup> had = setup_to_resume(config, kept, ranks.all)) {
     const StyledText text(fmt::format("{:<10} {}, as the run has it that goes on\n", "grid", to_string(*had)));
     tell_choice(verbosity, text, text);
     return settings_of(*had, kSource);
@@ -123,9 +123,9 @@ std::vector<train::Setting> choose_grid(const train::RunConfig& config, const tr
     StatusLine line(verbosity == Verbosity::choice);
     return search_configurations(run, options, [&](const Status& status) { line.show(status); });
   }();
-  std::vector<train::Setting> chosen = settings_of(result.configurations.front().choice, kSource);
-  StyledText text = choice_text(result, kept, told_width());
-  StyledText records = choice_text(result, kept, std::nullopt);
+  std::vector<train::Setting> chosen = settings_of(result.configurations.front().setup, kSource);
+  StyledText text = setup_text(result, kept, told_width());
+  StyledText records = setup_text(result, kept, std::nullopt);
   if (own_limit) {
     if (const std::optional<train::Setting> limit = memory_setting_of(config, chosen, *run.config.memory)) {
       const std::string note =

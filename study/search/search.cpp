@@ -17,8 +17,7 @@
 #include "runtime/cost/machine_files.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/search/closed_forms.h"
-#include "study/search/stage_estimate.h"
-#include "study/search/stage_steps.h"
+#include "study/search/step_estimate.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -31,15 +30,16 @@ constexpr std::int64_t kTasksOfFinalists = 40'000, kTasksOfSearching = 10'000;  
 constexpr double kEstimateError = 1.03;  // a step takes at most this many times its estimate
 constexpr double kMemoryError = 0.02;    // an estimate of memory is at most this share too large
 
-/// A choice with the bounds that are known of it.
+/// A setup with the bounds that are known of it.
 struct Candidate {
-  Choice choice;
+  StepSetup setup;
   std::size_t number = 0;  // in the space: of equal bounds the lower comes first
   double least_ns = std::numeric_limits<double>::infinity();
   bool counted = false;  // the bounds are of the step's graph, not of closed forms
   std::int64_t least_bytes = 0;
   bool refused = false;
-  std::vector<std::pair<StepNeeds, std::array<graph::Axis, 4>>> orders = {};  // by rising communication
+  double share = 1;  // of the time of a step with all layers in one rank class, by share_of_stages()
+  std::vector<std::pair<StepNeeds, AxisOrder>> orders = {};  // by rising communication
 
   bool operator<(const Candidate& other) const {
     return std::tuple(least_ns, number) > std::tuple(other.least_ns, other.number);  // a heap has its least in front
@@ -58,7 +58,7 @@ class Search {
   SearchResult search() {
     result_.config = run_.config;
     result_.machine = *run_.machine;
-    open_ = all_choices();
+    open_ = all_setups();
     const std::int64_t all = std::ssize(open_);
     while (!open_.empty() && open_.front().least_ns <= kEstimateError * best_) {
       tell_({std::isfinite(best_) ? fmt::format("bounds and estimates, best {}", format_time(best_))
@@ -67,7 +67,7 @@ class Search {
       step();
     }
     for (const Candidate& candidate : open_) {
-      result_.too_slow += std::ssize(orders_of(candidate.choice));
+      result_.too_slow += std::ssize(orders_of(candidate.setup));
     }
     if (result_.configurations.empty()) refuse_memory();
     std::ranges::stable_sort(result_.configurations, {}, &Configuration::step_ns);
@@ -82,23 +82,23 @@ class Search {
   }
 
   /// Choices that closed forms leave, as a heap.
-  std::vector<Candidate> all_choices() {
+  std::vector<Candidate> all_setups() {
     std::vector<Candidate> candidates;
     ClosedForms forms(run_.config, *run_.machine, options_.ranks);
-    for (Choice& choice : choices_of(run_.config, options_.ranks, options_.kept, options_.pipes)) {
-      const auto orders = orders_of(choice);
+    for (StepSetup& setup : setups_of(run_.config, options_.ranks, options_.kept, options_.pipes)) {
+      const auto orders = orders_of(setup);
       result_.choices += std::ssize(orders);
-      const auto bytes = static_cast<std::int64_t>(forms.least_bytes(choice));
+      const auto bytes = static_cast<std::int64_t>(forms.least_bytes(setup));
       if (memory_ > 0 && bytes > memory_) {
-        drop(choice, bytes);
+        drop(setup, bytes);
         continue;
       }
       Candidate& candidate = candidates.emplace_back();
-      candidate.choice = choice;
+      candidate.setup = setup;
       candidate.number = candidates.size();
       for (const auto& order : orders) {
-        choice.grid.order = order;
-        candidate.least_ns = std::min(candidate.least_ns, forms.least_ns(choice));
+        setup.grid.order = order;
+        candidate.least_ns = std::min(candidate.least_ns, forms.least_ns(setup));
       }
     }
     if (result_.choices == 0) refuse_ranks();
@@ -106,9 +106,9 @@ class Search {
     return candidates;
   }
 
-  void drop(const Choice& choice, std::int64_t bytes) {
+  void drop(const StepSetup& setup, std::int64_t bytes) {
     least_bytes_ = std::min(least_bytes_, bytes);
-    result_.too_large += std::ssize(orders_of(choice));
+    result_.too_large += std::ssize(orders_of(setup));
   }
 
   /// Takes the candidates with the least bounds: bounds by closed forms are replaced by bounds of graphs, and
@@ -134,14 +134,14 @@ class Search {
         taken[i].counted = true;
         if (taken[i].refused) continue;
         if (memory_ > 0 && taken[i].least_bytes > memory_) {
-          drop(taken[i].choice, taken[i].least_bytes);
+          drop(taken[i].setup, taken[i].least_bytes);
           continue;
         }
         open_.push_back(std::move(taken[i]));
         std::push_heap(open_.begin(), open_.end());
         continue;
       }
-      if (found[i].empty() && least[i] > 0) drop(taken[i].choice, least[i]);
+      if (found[i].empty() && least[i] > 0) drop(taken[i].setup, least[i]);
       for (Configuration& configuration : found[i]) {
         // An estimate a little beyond the memory may fit as a plan, but nothing is dropped because of it.
         if (memory_ <= 0 || configuration.memory_bytes <= memory_) best_ = std::min(best_, configuration.step_ns);
@@ -151,28 +151,28 @@ class Search {
     }
   }
 
-  std::vector<std::array<graph::Axis, 4>> orders_of(const Choice& choice) const {
-    if (options_.kept.contains("axis-order")) return {choice.grid.order};
-    return axis_orders(choice.grid);
+  std::vector<AxisOrder> orders_of(const StepSetup& setup) const {
+    if (options_.kept.contains("axis-order")) return {setup.grid.order};
+    return axis_orders(setup.grid);
   }
 
   void bound(Candidate& candidate) const {
     try {
-      train::RunConfig config = with_choice(run_.config, candidate.choice);
+      train::RunConfig config = with_setup(run_.config, candidate.setup);
       train::fill_in(config, 0);
     } catch (const UserError&) {
       candidate.refused = true;
       return;
     }
-    const StageEstimate stages(run_.config, candidate.choice, options_.schedules);
-    candidate.refused = !stages.possible();
-    if (candidate.refused) return;
+    if (has_stages(candidate.setup)) {
+      candidate.share = share_of_stages(run_.config, candidate.setup, options_.schedules);
+      candidate.refused = !std::isfinite(candidate.share);
+      if (candidate.refused) return;
+    }
     candidate.least_ns = std::numeric_limits<double>::infinity();
-    const StepFamily family(run_, candidate.choice);
-    for (const auto& order : orders_of(candidate.choice)) {
-      StepNeeds needs = family.needs(order);
-      needs.least_ns = stages.least_ns(needs.least_ns);
-      needs.least_bytes /= candidate.choice.grid.pipe;
+    const StepBounds bounds(run_, candidate.setup);
+    for (const auto& order : orders_of(candidate.setup)) {
+      const StepNeeds needs = bounds.needs(order);
       const bool known = std::ranges::any_of(candidate.orders, [&](const auto& other) {
         return other.first.sent_ns == needs.sent_ns && other.first.least_ns == needs.least_ns;
       });
@@ -191,45 +191,32 @@ class Search {
 
   std::vector<Configuration> estimates_of(const Candidate& candidate, std::int64_t& least_bytes) const {
     const auto limit = static_cast<std::int64_t>(static_cast<double>(memory_) * (1 + kMemoryError));
-    if (candidate.choice.grid.pipe > 1) return estimates_of_stages(candidate, limit, least_bytes);
-    const StepFamily family(run_, candidate.choice);
-    const StepEstimate estimate(family, limit);
+    std::span<const policy::NamedPolicy> schedules;
+    if (has_stages(candidate.setup)) schedules = options_.schedules;
+    const StepEstimate estimate(run_, candidate.setup, schedules, limit);
+    const double share = candidate.share * static_cast<double>(candidate.setup.grid.pipe);
     std::vector<Configuration> found;
-    least_bytes = estimate.estimated_peak_bytes();
-    if (memory_ > 0 && least_bytes > limit) return found;
+    least_bytes = estimate.least_bytes();
     for (const auto& [needs, order] : candidate.orders) {
-      if (needs.least_ns > kEstimateError * best_) continue;
-      found.push_back(estimated(candidate, needs, order, estimate.step_ns(order), least_bytes));
-    }
-    return found;
-  }
-
-  std::vector<Configuration> estimates_of_stages(const Candidate& candidate, std::int64_t limit,
-                                                 std::int64_t& least_bytes) const {
-    const StageEstimate formula(run_.config, candidate.choice, options_.schedules);
-    const StageSteps steps(run_, candidate.choice, options_.schedules);
-    std::vector<Configuration> found;
-    for (const auto& [needs, order] : candidate.orders) {
-      // What the formula leaves out makes steps longer: messages, and communication that isn't hidden.
-      if (formula.step_ns(needs.least_ns * static_cast<double>(candidate.choice.grid.pipe)) > kEstimateError * best_)
-        continue;
-      const std::optional<StageSteps::Step> step = steps.best(order, limit);
+      // What the share leaves out makes steps longer: messages, and communication that isn't hidden.
+      if (needs.least_ns * share > kEstimateError * best_) continue;
+      const std::optional<EstimatedStep> step = estimate.best(order);
       if (!step) continue;
       least_bytes = least_bytes == 0 ? step->bytes : std::min(least_bytes, step->bytes);
       if (memory_ > 0 && step->bytes > limit) continue;
-      found.push_back(estimated(candidate, needs, order, step->ns, step->bytes));
+      found.push_back(estimated(candidate, needs, order, *step));
     }
     return found;
   }
 
-  static Configuration estimated(const Candidate& candidate, const StepNeeds& needs,
-                                 const std::array<graph::Axis, 4>& order, double ns, std::int64_t bytes) {
-    Configuration configuration{.choice = candidate.choice};
-    configuration.choice.grid.order = order;
+  static Configuration estimated(const Candidate& candidate, const StepNeeds& needs, const AxisOrder& order,
+                                 const EstimatedStep& step) {
+    Configuration configuration{.setup = candidate.setup};
+    configuration.setup.grid.order = order;
     configuration.least_ns = needs.least_ns;
     configuration.tasks = needs.tasks;
-    configuration.step_ns = std::max(ns, needs.least_ns);  // it may be extrapolated below its own bound
-    configuration.memory_bytes = bytes;
+    configuration.step_ns = std::max(step.ns, needs.least_ns);  // it may be extrapolated below its own bound
+    configuration.memory_bytes = step.bytes;
     return configuration;
   }
 
@@ -253,40 +240,43 @@ class Search {
     return chosen;
   }
 
-  bool has_stages(const Configuration& configuration) const { return configuration.choice.grid.pipe > 1; }
+  static bool has_stages(const StepSetup& setup) { return setup.grid.pipe > 1; }
+
+  /// That plan a setup's step whole.
+  const std::vector<policy::NamedPolicy>& planners_of(const StepSetup& setup) const {
+    return has_stages(setup) ? options_.schedules : options_.policies;
+  }
 
   void plan_finalists() {
     const std::size_t finalists = choose_finalists();
     std::vector<std::pair<std::size_t, const policy::NamedPolicy*>> plans;
     for (std::size_t i = 0; i < finalists; ++i) {
-      for (const policy::NamedPolicy& each :
-           has_stages(result_.configurations[i]) ? options_.schedules : options_.policies)
-        plans.emplace_back(i, &each);
+      for (const policy::NamedPolicy& each : planners_of(result_.configurations[i].setup)) plans.emplace_back(i, &each);
     }
     const std::int64_t all = std::ssize(plans) + (options_.searching ? 1 : 0);
     tell_({fmt::format("planning the best {} whole", finalists), 0, all});
     std::vector<Configuration> planned(plans.size());
     in_parallel(plans.size(), [&](std::size_t i) {
-      planned[i].choice = result_.configurations[plans[i].first].choice;
+      planned[i].setup = result_.configurations[plans[i].first].setup;
       plan_whole(planned[i], *plans[i].second);
     });
     for (std::size_t i = 0; i < plans.size(); ++i) enter(result_.configurations[plans[i].first], planned[i]);
     sort_finalists(finalists);
     Configuration& first = result_.configurations.front();
-    if (options_.searching && first.exact && first.tasks <= kTasksOfSearching && !has_stages(first)) {
+    if (options_.searching && first.exact && first.tasks <= kTasksOfSearching && !has_stages(first.setup)) {
       tell_({fmt::format("planning the best by {}", options_.searching->name), all - 1, all});
-      Configuration searched{.choice = first.choice};
+      Configuration searched{.setup = first.setup};
       plan_whole(searched, *options_.searching);
       enter(first, searched);
     }
   }
 
-  /// Plans the configuration's choice by a policy, if that can.
+  /// Plans the configuration's setup by a policy, if that can.
   void plan_whole(Configuration& configuration, const policy::NamedPolicy& policy) const {
     train::ResolvedRun run = run_;
-    run.config = with_choice(std::move(run.config), configuration.choice);
+    run.config = with_setup(std::move(run.config), configuration.setup);
     run.policy = policy;
-    if (has_stages(configuration)) {
+    if (has_stages(configuration.setup)) {
       run.config.policy = policy.name;
       run.config.policy_chunks = policy->chunks();
       try {
@@ -397,7 +387,7 @@ SearchResult search_configurations(const train::ResolvedRun& run, const SearchOp
 }
 
 train::RunConfig config_of(const SearchResult& result, const Configuration& configuration) {
-  train::RunConfig config = with_choice(result.config, configuration.choice);
+  train::RunConfig config = with_setup(result.config, configuration.setup);
   config.policy = configuration.policy;
   return config;
 }

@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/first_line.h"
+#include "base/files/input_file.h"
+#include "base/median.h"
+#include "base/text/parse_number.h"
+#include "base/units.h"
+#include "inspect/drawing/chart.h"
 #include "runtime/cost/machine_files.h"
 #include "runtime/cost/machine_keys.h"
+#include "runtime/cost/machine_toml.h"
 #include "runtime/policy/catalog/policies.h"
-#include "study/jobs.h"
 #include "study/step_figures.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
@@ -72,11 +76,12 @@ train::ResolvedRun resolve(const Sweep& sweep, const std::vector<std::string>& v
   train::RunConfig config = sweep.base;
   train::apply_command_line(config, std::move(settings.keys));
   train::leave_out_library(config);
-  if (config.grid.pipe > 1) config.policy = policy.name;  // which decides how many stages a rank has
   train::ResolvedRun run = train::read_texts(std::move(config));
   set_machine_numbers(run, settings.numbers);
-  train::fill_in(run.config, 0);
   run.policy = policy;
+  run.config.policy = policy.name;
+  run.config.policy_chunks = policy->chunks();
+  train::fill_in(run.config, 0);
   return run;
 }
 
@@ -122,25 +127,6 @@ void simulate_rows(const Sweep& sweep, const policy::NamedPolicy& policy, std::s
   for (SweepRow& row : rows) row.reason = first_line(reason);  // its fix is about one combination
 }
 
-/// What tells a row from the others.
-using RowName = std::tuple<std::vector<std::string>, std::string, std::uint64_t>;
-
-RowName name_of(const SweepRow& row) {
-  return {row.values, row.policy, row.seed};
-}
-
-std::string label_of(const Sweep& sweep, const SweepRow& row) {
-  std::string text;
-  for (std::size_t i = 0; i < row.values.size(); ++i) text += fmt::format("{}={} ", sweep.keys[i].key, row.values[i]);
-  return text + row.policy;
-}
-
-/// Rows of one combination and one policy that have to be simulated, with their places in the result.
-struct Job {
-  std::size_t policy = 0;
-  std::vector<std::size_t> places = {};
-};
-
 /// Reads a value alone, over what holds for every combination.
 void check_value(train::ResolvedRun read, train::RunConfig config, const std::string& key, const std::string& value) {
   try {
@@ -161,6 +147,174 @@ void check_value(train::ResolvedRun read, train::RunConfig config, const std::st
     throw UserError(fmt::format("--over {}: neither a value of {} nor a key", value, key), "",
                     fmt::format("did you mean {}?", nearest));
   }
+}
+
+std::optional<double> number_of(std::string_view text) {
+  return number_in<double>(text);
+}
+
+/// A value of a key, in JSON a number where it is one.
+Cell key_cell(const std::string& value) {
+  if (const auto whole = number_in<std::int64_t>(value)) return {value, *whole};
+  if (const auto number = number_of(value)) return {value, *number};
+  return value;
+}
+
+/// The rows of each combination and policy as one: medians over its seeds.
+std::vector<SweepRow> summaries_of(const Sweep& sweep, std::span<const SweepRow> rows) {
+  std::vector<SweepRow> summaries;
+  const auto seeds = static_cast<std::size_t>(sweep.seeds);
+  for (; rows.size() >= seeds; rows = rows.subspan(seeds)) {
+    SweepRow& summary = summaries.emplace_back(rows.front());
+    if (!summary.possible()) continue;
+    const auto over_seeds = [&](double SweepRow::*figure, double share) {
+      std::vector<double> values;
+      for (const SweepRow& row : rows.first(seeds)) values.push_back(row.*figure);
+      return quantile(std::move(values), share);
+    };
+    for (double SweepRow::*figure : {&SweepRow::tokens_per_s, &SweepRow::mfu, &SweepRow::exposed_ms,
+                                     &SweepRow::communication_ms, &SweepRow::step_ms, &SweepRow::bound_ms}) {
+      summary.*figure = over_seeds(figure, 0.5);
+    }
+    summary.low_ms = over_seeds(&SweepRow::step_ms, 0.05);
+    summary.high_ms = over_seeds(&SweepRow::step_ms, 0.95);
+  }
+  return summaries;
+}
+
+/// The first key with several values; 0 if none has.
+std::size_t key_over(const Sweep& sweep) {
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    if (sweep.keys[i].values.size() > 1) return i;
+  }
+  return 0;
+}
+
+/// Whether an axis whose values span this range reads better in logarithms.
+inspect::ChartScale scale_of(double least, double most) {
+  constexpr double kWide = 20;
+  return least > 0 && most / least >= kWide ? inspect::ChartScale::logarithmic : inspect::ChartScale::linear;
+}
+
+/// The unit of a number of the machine.
+inspect::ChartUnit unit_of(const std::string& key) {
+  using cost::MachineUnit, inspect::ChartUnit;
+  static const std::map<MachineUnit, ChartUnit> units = {
+      {MachineUnit::seconds, ChartUnit::seconds},
+      {MachineUnit::bytes, ChartUnit::bytes},
+      {MachineUnit::bytes_a_second, ChartUnit::bytes_a_second},
+      {MachineUnit::operations_a_second, ChartUnit::operations_a_second}};
+  for (const cost::MachineKey& each : cost::machine_keys()) {
+    const auto unit = units.find(each.unit);
+    if (unit != units.end() && key == std::string(kMachinePrefix) + each.key()) return unit->second;
+  }
+  return ChartUnit::number;
+}
+
+inspect::ChartAxis axis_over(const SweptKey& key) {
+  inspect::ChartAxis axis{.title = key.key, .at_points = true};
+  std::vector<double> numbers;
+  for (const std::string& value : key.values) {
+    if (const auto number = number_of(value)) numbers.push_back(*number);
+  }
+  if (numbers.size() == key.values.size()) {
+    axis.unit = unit_of(key.key);
+    axis.scale = scale_of(*std::ranges::min_element(numbers), *std::ranges::max_element(numbers));
+  } else {
+    axis.places = key.values;
+  }
+  return axis;
+}
+
+/// "micro-batch=2, program": what tells a series from the others.
+std::string series_name(const Sweep& sweep, const SweepRow& row, std::size_t over) {
+  std::string name;
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    if (i != over && sweep.keys[i].values.size() > 1) name += fmt::format("{}={}, ", sweep.keys[i].key, row.values[i]);
+  }
+  return name + row.policy;
+}
+
+inspect::ChartPoint point_of(const Sweep& sweep, const SweepRow& row, const inspect::ChartAxis& axis, std::size_t over,
+                             const std::string& name) {
+  inspect::ChartPoint point{.y = row.step_ms * 1e-3};
+  const std::string& value = row.values[over];
+  point.x = axis.places.empty() ? number_of(value).value_or(0)
+                                : static_cast<double>(std::ranges::find(axis.places, value) - axis.places.begin());
+  point.tooltip = fmt::format("{}={}, {}: {}", axis.title, value, name, format_time(point.y * 1e9));
+  if (sweep.seeds > 1) {
+    point.low = row.low_ms * 1e-3, point.high = row.high_ms * 1e-3;
+    point.tooltip += fmt::format(" ({} to {})", format_time(*point.low * 1e9), format_time(*point.high * 1e9));
+  }
+  return point;
+}
+
+/// Moves the points of series at one place beside each other.
+void stand_apart(std::vector<inspect::ChartSeries>& series) {
+  constexpr double kRoom = 0.5;  // of the distance between places
+  const auto count = static_cast<double>(series.size());
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    const double shift = ((static_cast<double>(i) + 0.5) / count - 0.5) * kRoom;
+    for (inspect::ChartPoint& point : series[i].points) point.x += shift;
+  }
+}
+
+StyledText sweep_text(const Sweep& sweep, std::span<const SweepRow> rows, std::optional<std::size_t> width) {
+  const std::vector<SweepRow> summaries = summaries_of(sweep, rows);
+  TextTable table = sweep_columns(sweep).table(summaries);
+  for (std::size_t i = 0; i < summaries.size() && summaries.size() > 1; ++i) {
+    if (!summaries[i].possible()) continue;
+    if (!table.best || summaries[i].step_ms < summaries[*table.best].step_ms) table.best = i;
+  }
+  return table_text(table, width);
+}
+
+inspect::Picture sweep_picture(const Sweep& sweep, std::span<const SweepRow> rows) {
+  constexpr std::size_t kNamed = 16;  // series with a line in the legend
+  const std::size_t over = key_over(sweep);
+  inspect::SeriesChart chart{.title = fmt::format("step over {}", sweep.keys[over].key),
+                             .x = axis_over(sweep.keys[over]),
+                             .y = {.title = "step", .unit = inspect::ChartUnit::seconds}};
+  double least = 0, most = 0;
+  for (const SweepRow& row : summaries_of(sweep, rows)) {
+    if (!row.possible()) continue;
+    const std::string name = series_name(sweep, row, over);
+    auto series = std::ranges::find(chart.series, name, &inspect::ChartSeries::name);
+    if (series == chart.series.end()) {
+      chart.series.push_back({.name = name, .line = chart.x.places.empty()});
+      series = std::prev(chart.series.end());
+    }
+    series->points.push_back(point_of(sweep, row, chart.x, over, name));
+    const double step = series->points.back().y;
+    least = most == 0 ? step : std::min(least, step), most = std::max(most, step);
+  }
+  chart.y.scale = scale_of(least, most);
+  chart.y.from_zero = least < most / 2;  // else the differences would be small
+  if (!chart.x.places.empty()) stand_apart(chart.series);
+  for (std::size_t i = 0; i < chart.series.size(); ++i) {
+    std::ranges::stable_sort(chart.series[i].points, {}, &inspect::ChartPoint::x);
+    if (i >= kNamed) chart.series[i].name.clear();
+  }
+  if (chart.series.size() > kNamed) {
+    chart.series.push_back({.name = fmt::format("and {} more", chart.series.size() - kNamed),
+                            .color = "#ffffff",
+                            .line = false,
+                            .radius = 0});
+  }
+  return inspect::chart_picture(chart);
+}
+
+constexpr int kColumnsVersion = 1;  // of results.csv: another one means other figures under the same names
+constexpr const char* kBase = "base.toml";
+constexpr std::size_t kMostRead = std::size_t{1} << 30;
+
+/// The values that a key has in a sweep, without empty ones.
+std::vector<std::string> all_values(const Sweep& sweep, const std::string& key, const std::string& configured) {
+  const auto swept = std::ranges::find(sweep.keys, key, &SweptKey::key);
+  std::vector<std::string> values = {configured};
+  if (swept != sweep.keys.end()) values = swept->values;
+  std::erase(values, "");
+  return values;
 }
 
 }  // namespace
@@ -205,42 +359,97 @@ std::int64_t row_count(const Sweep& sweep) {
   return count;
 }
 
-std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> known, const KeepRows& keep,
-                                const TellStatus& tell) {
-  std::map<RowName, const SweepRow*> kept;
-  for (const SweepRow& row : known) kept.emplace(name_of(row), &row);
-  std::vector<SweepRow> rows(static_cast<std::size_t>(row_count(sweep)));
-  std::vector<Job> jobs;
+Experiment<SweepRow> experiment_of(const Sweep& sweep) {
+  Experiment<SweepRow> experiment{.together = static_cast<std::size_t>(sweep.seeds), .threads = sweep.threads};
+  experiment.points.resize(static_cast<std::size_t>(row_count(sweep)));
   const std::uint64_t seed = shared_config(sweep).seed;
-  const auto seeds = static_cast<std::size_t>(sweep.seeds);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t job = i / seeds, policy = job % sweep.policies.size();
-    SweepRow& row = rows[i];
-    row.values = values_of(sweep, job / sweep.policies.size());
-    row.policy = sweep.policies[policy].name;
-    row.seed = seed + i % seeds;
-    if (i % seeds == 0) jobs.push_back({.policy = policy});
-    if (const auto before = kept.find(name_of(row)); before != kept.end()) {
-      row = *before->second;
-    } else {
-      jobs.back().places.push_back(i);
-    }
+  for (std::size_t i = 0; i < experiment.points.size(); ++i) {
+    const std::size_t plan = i / experiment.together;
+    SweepRow& row = experiment.points[i];
+    row.values = values_of(sweep, plan / sweep.policies.size());
+    row.policy = sweep.policies[plan % sweep.policies.size()].name;
+    row.seed = seed + i % experiment.together;
   }
-  std::erase_if(jobs, [](const Job& job) { return job.places.empty(); });
-  const auto name = [&](std::size_t job) { return label_of(sweep, rows[jobs[job].places.front()]); };
-  const auto weight = [&](std::size_t job) { return std::ssize(jobs[job].places); };
-  const auto work = [&](std::size_t number) -> Keep {
-    const Job& job = jobs[number];
-    std::vector<SweepRow> found;
-    for (const std::size_t place : job.places) found.push_back(rows[place]);
-    simulate_rows(sweep, sweep.policies[job.policy], found);
-    return [&rows, &keep, &job, found = std::move(found)] {
-      keep(found);
-      for (std::size_t i = 0; i < found.size(); ++i) rows[job.places[i]] = found[i];
-    };
+  experiment.name = [&sweep](const SweepRow& row) {
+    std::vector<std::string> words;
+    for (std::size_t i = 0; i < row.values.size(); ++i)
+      words.push_back(fmt::format("{}={}", sweep.keys[i].key, row.values[i]));
+    words.push_back(row.policy);
+    words.push_back(fmt::format("seed {}", row.seed));
+    return words;
   };
-  do_jobs({jobs.size(), name, weight}, sweep.threads, work, tell);
-  return rows;
+  experiment.compute = [&sweep](std::span<SweepRow> rows, const TellStatus&) {
+    simulate_rows(sweep, *std::ranges::find(sweep.policies, rows.front().policy, &policy::NamedPolicy::name), rows);
+    return true;
+  };
+  return experiment;
+}
+
+Columns<SweepRow> sweep_columns(const Sweep& sweep) {
+  const bool noisy = sweep.seeds > 1;
+  Columns<SweepRow> columns;
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    const SweptKey& key = sweep.keys[i];
+    const bool words = !std::ranges::all_of(key.values, [](const auto& value) { return number_of(value).has_value(); });
+    columns
+        .add(key.key, [i](const SweepRow& row) { return key_cell(row.values.at(i)); },
+             {.head = key.key, .words = words})
+        .read = [](const std::string& value, SweepRow& row) {
+      row.values.push_back(value);
+      return true;
+    };
+  }
+  columns.add("policy", &SweepRow::policy, {.head = "policy", .words = true});
+  columns.add("seed", &SweepRow::seed);
+  columns.figure("step_ms", &SweepRow::step_ms, {.head = noisy ? "median step" : "step"}, ms_text);
+  if (noisy) {
+    columns.show({.head = "5 to 95 %", .rank = 1},
+                 [](const SweepRow& row) { return ms_range_text(row.low_ms, row.high_ms); });
+  }
+  columns.figure("tokens_per_s", &SweepRow::tokens_per_s, {.head = "tokens/s", .rank = 2}, human_count);
+  columns.figure("mfu", &SweepRow::mfu, {.head = "MFU", .rank = 2}, percent_text);
+  columns.figure("exposed_ms", &SweepRow::exposed_ms, {.head = "exposed", .rank = 3}, ms_text);
+  columns.figure("communication_ms", &SweepRow::communication_ms, {.head = "communication", .rank = 4}, ms_text);
+  columns.figure("memory_bytes", &SweepRow::memory_bytes).shown({.head = "memory", .rank = 1}, [](const SweepRow& row) {
+    return bytes_text(row.memory_bytes) + (row.fits ? "" : ", doesn't fit");
+  });
+  columns.add("fits", &SweepRow::fits);
+  columns.figure("bound_ms", &SweepRow::bound_ms, {.head = "bound", .rank = 5}, ms_text);
+  columns.add("reason", &SweepRow::reason);
+  return columns;
+}
+
+Results results_of(const Sweep& sweep, std::span<const SweepRow> rows) {
+  return {.text = [&sweep, rows](std::optional<std::size_t> width) { return sweep_text(sweep, rows, width); },
+          .json = [&sweep, rows] { return JsonObject().add("rows", sweep_columns(sweep).json(rows)); },
+          .csv = [&sweep, rows] { return sweep_columns(sweep).csv(rows); },
+          .picture = [&sweep, rows] { return sweep_picture(sweep, rows); }};
+}
+
+FolderDescription sweep_base(const Sweep& sweep) {
+  const train::RunConfig config = shared_config(sweep);
+  FolderDescription base{.tail = train::dump_toml(config)};
+  base.head = fmt::format(
+      "# The base of a sweep of Weft: its rows differ from it in the columns of results.csv.\n"
+      "# columns: version {}\n# noise: {}\n",
+      kColumnsVersion, sweep.noise);
+  for (const train::Setting& setting : sweep.settings) {
+    if (!setting.key.starts_with(kMachinePrefix)) continue;
+    base.head += fmt::format("# fixed: {} = {}\n", setting.key, setting.value);
+  }
+  for (const std::string& name : all_values(sweep, "machine", config.machine)) {
+    const std::string text = cost::machine_toml(cost::find_machine(name, cost::machine_folders()));
+    base.files.push_back(file_line("machine " + name, text));
+  }
+  for (const std::string& name : all_values(sweep, "profile", config.profile)) {
+    const std::string text = read_text_file(name, "the profile", kMostRead, "a profile", "--profile with its path");
+    base.files.push_back(file_line("profile " + name, text));
+  }
+  return base;
+}
+
+RowFolder<SweepRow> sweep_folder(const std::filesystem::path& path, const Sweep& sweep) {
+  return {ResultFolder(path, kBase, "weft sweep"), sweep_base(sweep), sweep_columns(sweep)};
 }
 
 }  // namespace weft::study

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/status_line.h"
 #include "runtime/policy/catalog/policies.h"
+#include "study/experiment.h"
 #include "study/sweep/swept_keys.h"
 #include "train/config/config.h"
 
@@ -51,13 +51,25 @@ void check_sweep(const Sweep& sweep);
 /// Combinations of the keys' values × policies × seeds.
 std::int64_t row_count(const Sweep& sweep);
 
-/// Keeps rows as they are computed, in any order.
-using KeepRows = std::function<void(std::span<const SweepRow> rows)>;
+/// All rows: the last key's values change first, then policies, then seeds. A plan is made once for all draws. What
+/// can't be planned becomes a row with the reason. `sweep` has passed check_sweep(), and outlives the experiment.
+Experiment<SweepRow> experiment_of(const Sweep& sweep);
 
-/// All rows: the last key's values change first, then policies, then seeds. Rows with the values, policy and draw of
-/// one in `known` are taken from there. A plan is made once for all draws. What can't be planned becomes a row with the
-/// reason. The result doesn't depend on the number of threads. `sweep` has passed check_sweep().
-std::vector<SweepRow> run_sweep(const Sweep& sweep, std::span<const SweepRow> known, const KeepRows& keep,
-                                const TellStatus& tell);
+/// Of files and tables. Without a step the figures are empty.
+Columns<SweepRow> sweep_columns(const Sweep& sweep);
+
+/// As text a line for each combination and policy: over several seeds the median, and the 5th to 95th percentile of the
+/// step. Further lines have reasons. The fastest stands out. As JSON {"rows":[…]}, in which numbers of keys are
+/// numbers. As a picture the steps over the first key with several values, a series for each combination of the others
+/// and each policy, with intervals over seeds. Both arguments outlive the results.
+Results results_of(const Sweep& sweep, std::span<const SweepRow> rows);
+
+/// base.toml: the configuration, which simulates, and in its comments the noise, the numbers of the machine that --set
+/// gave, and checksums of the machines and the profiles.
+FolderDescription sweep_base(const Sweep& sweep);
+
+/// Makes the folder, or opens one that an equal sweep left. Throws UserError on a folder with other files, of another
+/// sweep, or in which a sweep is running.
+RowFolder<SweepRow> sweep_folder(const std::filesystem::path& path, const Sweep& sweep);
 
 }  // namespace weft::study

@@ -38,5 +38,11 @@ TEST(Join, SeparatesWithCommas) {
   EXPECT_EQ(join(std::vector<std::string>{"a", "b"}), "a, b");
 }
 
+TEST(FirstLine, LeavesOutTheFix) {
+  EXPECT_EQ(first_line(UserError("2 ranks", "3", "--ranks 3").what()), "2 ranks; expected 3");
+  EXPECT_EQ(first_line("one line"), "one line");
+  EXPECT_EQ(first_line(""), "no reason is known");
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,4 +1,5 @@
-// The status on a terminal: as wide as the terminal, never mixed with other output, and absent from a pipe.
+// The terminal behind a stream, and its status: as wide as the terminal, never mixed with other output, and absent from
+// a pipe.
 #include "base/status_line.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +7,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "base/log.h"
 #include "base/printable.h"
@@ -169,6 +172,39 @@ TEST(StatusLine, AnotherStreamThanItsTerminalLeavesItAlone) {
   terminal.shown();
   say(file.get(), "a result\n");
   EXPECT_EQ(terminal.shown(), "");
+}
+
+TEST(Terminal, HasTheWidthOfNow) {
+  const PseudoTerminal terminal(40);
+  EXPECT_TRUE(terminal_of(terminal.screen()).is_terminal);
+  EXPECT_EQ(terminal_of(terminal.screen()).columns, 40);
+  terminal.resize(132);
+  EXPECT_EQ(terminal_of(terminal.screen()).columns, 132);
+  terminal.resize(0);  // some terminals that don't know their width say so
+  EXPECT_EQ(terminal_of(terminal.screen()).columns, 80);
+}
+
+TEST(Terminal, IsNoFile) {
+  const testing::EnvironmentVariable term("TERM", "xterm"), no_color("NO_COLOR", std::nullopt);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  const Terminal none = terminal_of(file.get());
+  EXPECT_FALSE(none.is_terminal);
+  EXPECT_FALSE(none.colours);
+  EXPECT_EQ(none.columns, 80);
+}
+
+TEST(Terminal, IsColouredUnlessItsOwnerForbidsIt) {
+  const PseudoTerminal terminal(80);
+  const auto coloured = [&](const std::optional<std::string>& term, const std::optional<std::string>& no_color) {
+    const testing::EnvironmentVariable a("TERM", term), b("NO_COLOR", no_color);
+    return terminal_of(terminal.screen()).colours;
+  };
+  EXPECT_TRUE(coloured("xterm-256color", std::nullopt));
+  EXPECT_TRUE(coloured("xterm-256color", ""));
+  EXPECT_TRUE(coloured(std::nullopt, std::nullopt));
+  EXPECT_FALSE(coloured("xterm-256color", "1"));
+  EXPECT_FALSE(coloured("xterm-256color", "0"));
+  EXPECT_FALSE(coloured("dumb", std::nullopt));
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ TEST(Utf8, OtherBytesAreNone) {
 TEST(Utf8, WhatMayBecomeACharacterBreaksOff) {
   for (const char* text : {"\xc3", "\xe2", "\xe2\x82", "\xf0\x9f\x99"}) EXPECT_TRUE(breaks_off(text)) << text;
   for (const char* text : {"", "a", "\x80", "\xff", "\xe2z", "\xc3\xa9"}) EXPECT_FALSE(breaks_off(text)) << text;
+  for (const char* text : {"\xe0\x80", "\xed\xa0", "\xf4\x90"}) EXPECT_FALSE(breaks_off(text)) << text;
 }
 
 TEST(Utf8, CharactersAreWrittenAsTheyAreRead) {
@@ -41,6 +42,35 @@ TEST(Utf8, CharactersAreWrittenAsTheyAreRead) {
     EXPECT_EQ(first_character(text).code, code);
     EXPECT_EQ(first_character(text).length, text.size());
   }
+}
+
+std::string made_valid(std::string_view text) {
+  std::string storage;
+  return std::string(valid_utf8(text, storage));
+}
+
+TEST(ValidUtf8, KeepsTextAsItIs) {
+  std::string storage;
+  const std::string_view text = "a \xC3\xA9 \xE4\xB8\xAD \xF0\x9F\x98\x80 and more than eight plain letters";
+  EXPECT_EQ(valid_utf8(text, storage).data(), text.data());
+  EXPECT_EQ(made_valid(""), "");
+}
+
+// The numbers of U+FFFD are those of Python's bytes.decode("utf-8", "replace").
+TEST(ValidUtf8, ReplacesTheLongestBeginningOfACharacter) {
+  const std::string r = "\xEF\xBF\xBD";
+  EXPECT_EQ(made_valid("a\xFF"
+                       "b"),
+            "a" + r + "b");
+  EXPECT_EQ(made_valid("\xE4\xB8"), r);
+  EXPECT_EQ(made_valid("\xE4\xB8x"), r + "x");
+  EXPECT_EQ(made_valid("\xF0\x9F\x98x"), r + "x");
+  EXPECT_EQ(made_valid("\xC3(\x80\x80"), r + "(" + r + r);
+  EXPECT_EQ(made_valid("\xED\xA0\x80"), r + r + r);          // half of a surrogate pair
+  EXPECT_EQ(made_valid("\xE0\x80\x80"), r + r + r);          // an overlong form
+  EXPECT_EQ(made_valid("\xF4\x90\x80\x80"), r + r + r + r);  // beyond U+10FFFF
+  EXPECT_EQ(made_valid("\xC0\xAF"), r + r);
+  EXPECT_EQ(made_valid("\xF0\x9F\xE4\xB8\xAD"), r + "\xE4\xB8\xAD");
 }
 
 }  // namespace

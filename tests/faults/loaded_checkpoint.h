@@ -20,12 +20,12 @@ class LoadedModel {
       states_.push_back({&specs_[i], DType::f32, data_[i].data(), m_[i].data(), v_[i].data(), nullptr});
     }
   }
-  const std::vector<train::MutableParameterState>& states() const { return states_; }
+  const std::vector<train::ParameterState>& states() const { return states_; }
 
  private:
   std::vector<ops::ParameterSpec> specs_;
   std::vector<std::vector<float>> data_, m_, v_;
-  std::vector<train::MutableParameterState> states_;
+  std::vector<train::ParameterState> states_;
 };
 
 /// Loads the latest complete checkpoint with all checks and returns its step.

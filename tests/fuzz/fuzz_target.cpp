@@ -1,8 +1,6 @@
 #include "tests/fuzz/fuzz_target.h"
 
-#include <stdlib.h>
-
-#include <fstream>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
@@ -22,26 +20,11 @@ void check_refusal(const UserError& error) {
   require(printable(message) == message, "control characters in: " + std::string(message));
 }
 
-InputFolder::InputFolder() {
+testing::TemporaryFolder input_folder() {
   std::error_code none;
   const std::filesystem::path memory = "/dev/shm";
-  const auto parent = std::filesystem::is_directory(memory, none) ? memory : std::filesystem::temp_directory_path();
-  std::string name = (parent / "weft_fuzz_XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for input files below " + parent.string());
-  path_ = name;
-}
-
-InputFolder::~InputFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::filesystem::path InputFolder::write(std::string_view name, std::string_view content) const {
-  std::filesystem::path file = path_ / name;
-  std::ofstream stream(file, std::ios::binary | std::ios::trunc);
-  stream.write(content.data(), static_cast<std::streamsize>(content.size()));
-  if (!stream.flush()) throw std::runtime_error("can't write " + file.string());
-  return file;
+  return testing::TemporaryFolder(std::filesystem::is_directory(memory, none) ? memory
+                                                                              : std::filesystem::temp_directory_path());
 }
 
 }  // namespace weft::fuzz

@@ -7,12 +7,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "tests/base/temporary_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -40,20 +40,7 @@ bool accepted(Read read) {
   }
 }
 
-/// A folder of this process, in memory if possible (/dev/shm), removed with the object.
-class InputFolder {
- public:
-  InputFolder();
-  ~InputFolder();
-  InputFolder(const InputFolder&) = delete;
-  InputFolder& operator=(const InputFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  /// Writes a new file and returns its path.
-  std::filesystem::path write(std::string_view name, std::string_view content) const;
-
- private:
-  std::filesystem::path path_;
-};
+/// A folder in memory if possible (/dev/shm).
+testing::TemporaryFolder input_folder();
 
 }  // namespace weft::fuzz

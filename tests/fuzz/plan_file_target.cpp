@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const plan::PlanFile again = plan::parse_plan_file(plan::to_json(file), "written.json");
   fuzz::require(again == file && plan::to_json(again) == plan::to_json(file),
                 "a plan that differs when it is read back");
-  fuzz::require(plan::describe_difference(file, again).empty(), "a plan that differs from itself");
+  fuzz::require(plan::describe(plan::difference_of(file, again)).empty(), "a plan that differs from itself");
   plan::Order order;
   if (!fuzz::accepted([&] { order = plan::order_of(file.front(), *graph, "plan.json", policy::reason_tables()); }))
     return 0;

@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
-  static const fuzz::InputFolder folder;
+  static const testing::TemporaryFolder folder = fuzz::input_folder();
   const auto path = folder.write("model.safetensors", fuzz::text_of(data, size));
   fuzz::accepted([&] {
     const train::SafetensorsFile file(path);

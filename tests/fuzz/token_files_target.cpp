@@ -22,7 +22,8 @@ void check_ids(const weft::train::TokenStream& stream, std::int64_t vocab) {
 }
 
 /// A folder with a file to train on and a held-out file, as its name says.
-std::string write_folder(const weft::fuzz::InputFolder& folder, const std::string& ending, std::string_view bytes) {
+std::string write_folder(const weft::testing::TemporaryFolder& folder, const std::string& ending,
+                         std::string_view bytes) {
   static const bool made = std::filesystem::create_directory(folder.path() / "set");
   weft::fuzz::require(made, "no folder for two files");
   // A file of the folder must not remain from a call with another ending.
@@ -40,7 +41,7 @@ std::string write_folder(const weft::fuzz::InputFolder& folder, const std::strin
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
   if (size == 0) return 0;
-  static const fuzz::InputFolder folder;
+  static const testing::TemporaryFolder folder = fuzz::input_folder();
   constexpr std::array kWidths = {train::TokenWidth::automatic, train::TokenWidth::u16, train::TokenWidth::u32,
                                   train::TokenWidth::automatic};
   const unsigned choice = data[0];
@@ -48,7 +49,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes = fuzz::text_of(data + 1, size - 1);
   const bool in_folder = (choice & 64U) != 0;
   train::TokenSourceOptions options;
-  options.data = in_folder ? write_folder(folder, ending, bytes) : folder.write("data" + ending, bytes).string();
+  options.data = in_folder ? write_folder(folder, ending, bytes) : folder.write("data" + ending, bytes);
   options.vocab = (choice & 128U) != 0 ? 128256 : (choice & 2U) != 0 ? 50257 : 257;
   options.seq_len = (choice & 4U) != 0 ? 1 : 16;
   options.width = kWidths.at((choice >> 4U) & 3U);

@@ -18,7 +18,7 @@ namespace weft::fuzz {
 namespace {
 
 inspect::RecoveredStep step_of_database(std::string_view bytes, inspect::TraceChannels& channels) {
-  static const InputFolder folder;
+  static const testing::TemporaryFolder folder = input_folder();
   const std::filesystem::path file = folder.write("t.sqlite", bytes);
   const std::vector<inspect::TraceOutline> outlines = inspect::read_nsight_outlines(file);
   if (outlines.empty()) throw UserError("no kernels", "some", "none: this is a fuzz target");
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fits = false;
   }
   fuzz::require(fits, "an accepted trace that is no step");
-  const inspect::ReplayedClass played = inspect::replay_steps(graph, {}).at(0);
+  const inspect::ReplayedClass played = inspect::replay_steps(graph).at(0);
   fuzz::require(played.length() >= 0, "a step of negative length");
   return 0;
 }

@@ -8,7 +8,7 @@ namespace {
 
 struct Weights {
   Weights() { weft::train::write_safetensors(folder.path() / "inside.safetensors", {}); }
-  weft::fuzz::InputFolder folder;
+  weft::testing::TemporaryFolder folder = weft::fuzz::input_folder();
 };
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/transpose.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
-#include "runtime/execute/tuning/device_gemm_layouts.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/operation_case.h"

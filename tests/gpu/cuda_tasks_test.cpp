@@ -15,14 +15,15 @@ namespace {
 using cpu::Matrix;
 using cpu::testing::Tensor;
 using testing::check;
-using testing::Fill;
-using testing::in;
-using testing::in_out;
 using testing::integer;
 using testing::kFloats;
-using testing::named;
-using testing::out;
+using testing::of_dtype;
+using testing::padded;
+using testing::positive;
+using testing::small;
 using testing::tokens;
+
+constexpr cpu::testing::Tolerance kExact{0, 0}, kClose{1e-6, 1e-6}, kOfSums{1e-4, 1e-3};
 
 class CudaTasks : public testing::GpuTest {};
 
@@ -32,17 +33,9 @@ TEST_F(CudaTasks, Gemm) {
          {std::array<std::int64_t, 3>{64, 96, 128}, {33, 65, 17}, {1, 512, 64}, {256, 8, 40}, {128, 128, 8192}}) {
       for (int bits = 0; bits < 16; ++bits) {
         const graph::Gemm op{m, n, k, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0};
-        const bool to_f32 = op.accumulate || dtype == DType::f32;
         if (op.has_bias && op.accumulate) continue;
-        testing::OperationCase c{
-            named("gemm", dtype, m, n) + "x" + std::to_string(k) + " flags " + std::to_string(bits),
-            op,
-            {op.trans_a ? in(dtype, k, m) : in(dtype, m, k), op.trans_b ? in(dtype, n, k) : in(dtype, k, n),
-             out(to_f32 ? DType::f32 : dtype, m, n, op.accumulate)},
-            1e-4,
-            1e-4 * std::max(1.0, static_cast<double>(k) / 256)};
-        if (op.has_bias) c.arguments.push_back(in(dtype, 1, n));
-        check(c);
+        check(op, dtype, {1e-4, 1e-4 * std::max(1.0, static_cast<double>(k) / 256)},
+              {{"C", of_dtype(op.accumulate ? DType::f32 : dtype)}});
       }
     }
   }
@@ -50,11 +43,8 @@ TEST_F(CudaTasks, Gemm) {
 
 TEST_F(CudaTasks, GemmOnWindows) {
   for (const DType dtype : kFloats) {
-    check({named("gemm", dtype, 64, 32),
-           graph::Gemm{64, 32, 48, false, true, false, true},
-           {in(dtype, 64, 48, Fill::random, 16), in(dtype, 32, 48), out(dtype, 64, 32, false, 64), in(dtype, 1, 32)},
-           1e-4,
-           1e-4});
+    check(graph::Gemm{64, 32, 48, false, true, false, true}, dtype, {1e-4, 1e-4},
+          {{"A", padded(16)}, {"C", padded(64)}});
   }
 }
 
@@ -68,16 +58,9 @@ TEST_F(CudaTasks, GemmWithGelu) {
       for (int bits = 0; bits < 8; ++bits) {
         const bool forward = (bits & 1) != 0, bias = (bits & 2) != 0;
         const std::int64_t padding = (bits & 4) != 0 ? 64 : 0;
-        testing::OperationCase c{
-            named("gemm", dtype, m, n) + "x" + std::to_string(k) + " gelu flags " + std::to_string(bits),
-            graph::Gemm{m, n, k, false, forward, false, bias, false,
-                        forward ? Epilogue::gelu : Epilogue::gelu_gradient},
-            {in(dtype, m, k, Fill::small), forward ? in(dtype, n, k) : in(dtype, k, n), out(dtype, m, n)},
-            tolerance,
-            tolerance};
-        if (bias) c.arguments.push_back(in(dtype, 1, n));
-        c.arguments.push_back(forward ? out(dtype, m, n, false, padding) : in(dtype, m, n, Fill::random, padding));
-        check(c);
+        const Epilogue epilogue = forward ? Epilogue::gelu : Epilogue::gelu_gradient;
+        check(graph::Gemm{m, n, k, false, forward, false, bias, false, epilogue}, dtype, {tolerance, tolerance},
+              {{"A", small()}, {"gelu", padded(padding)}, {"x", padded(padding)}});
       }
     }
   }
@@ -86,66 +69,39 @@ TEST_F(CudaTasks, GemmWithGelu) {
 TEST_F(CudaTasks, BiasGradient) {
   for (const DType dtype : kFloats) {
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{1000, 768}, {7, 3}, {513, 2304}, {4096, 50}}) {
-      for (const bool accumulate : {false, true}) {
-        check({named("bias", dtype, rows, cols),
-               graph::BiasGradient{rows, cols, accumulate},
-               {in(dtype, rows, cols), out(DType::f32, 1, cols, accumulate)},
-               1e-4,
-               1e-3});
+      for (const bool accumulate : {false, true}) check(graph::BiasGradient{rows, cols, accumulate}, dtype, kOfSums);
+    }
+  }
+}
+
+template <bool kCentered>
+void check_norm() {
+  for (const DType dtype : kFloats) {
+    for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{70, 768},
+                                     {5, 1},
+                                     {33, 129},
+                                     {300, 64},
+                                     {9, 4096},
+                                     {17, 1600},
+                                     {3, 10000},
+                                     {40, 1280},
+                                     {20, 1536},
+                                     {5000, 768}}) {
+      if (kCentered && cols == 1) continue;  // everything is 0/0 except for eps
+      check(graph::NormForward<kCentered>{rows, cols, 1e-5F}, dtype, {2e-5, 2e-5});
+      for (const bool residual : {false, true}) {
+        check(graph::NormBackward<kCentered>{rows, cols, residual, residual}, dtype, kOfSums, {{"rstd", positive()}});
       }
     }
   }
 }
 
-constexpr std::array<std::int64_t, 2> kNormShapes[] = {{70, 768},  {5, 1},     {33, 129},  {300, 64},  {9, 4096},
-                                                       {17, 1600}, {3, 10000}, {40, 1280}, {20, 1536}, {5000, 768}};
-
 TEST_F(CudaTasks, LayerNorm) {
-  for (const DType dtype : kFloats) {
-    for (const auto& [rows, cols] : kNormShapes) {
-      if (cols == 1) continue;  // everything is 0/0 except for eps
-      check({named("ln", dtype, rows, cols),
-             graph::LayerNormForward{rows, cols, 1e-5F},
-             {in(dtype, rows, cols), in(dtype, 1, cols), in(dtype, 1, cols), out(dtype, rows, cols),
-              out(DType::f32, 1, rows), out(DType::f32, 1, rows)},
-             2e-5,
-             2e-5});
-      for (const bool residual : {false, true}) {
-        testing::OperationCase c{
-            named("ln.bwd", dtype, rows, cols),
-            graph::LayerNormBackward{rows, cols, residual, residual},
-            {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows),
-             in(DType::f32, 1, rows, Fill::positive), in(dtype, rows, cols), out(dtype, rows, cols),
-             out(DType::f32, 1, cols, residual), out(DType::f32, 1, cols, residual)},
-            1e-4,
-            1e-3};
-        if (residual) c.arguments.push_back(in(dtype, rows, cols));
-        check(c);
-      }
-    }
-  }
+  check_norm<true>();
 }
 
 TEST_F(CudaTasks, RmsNorm) {
-  for (const DType dtype : kFloats) {
-    for (const auto& [rows, cols] : kNormShapes) {
-      check({named("rms", dtype, rows, cols),
-             graph::RmsNormForward{rows, cols, 1e-5F},
-             {in(dtype, rows, cols), in(dtype, 1, cols), out(dtype, rows, cols), out(DType::f32, 1, rows)},
-             2e-5,
-             2e-5});
-      for (const bool residual : {false, true}) {
-        testing::OperationCase c{named("rms.bwd", dtype, rows, cols),
-                                 graph::RmsNormBackward{rows, cols, residual, residual},
-                                 {in(dtype, rows, cols), in(dtype, 1, cols), in(DType::f32, 1, rows, Fill::positive),
-                                  in(dtype, rows, cols), out(dtype, rows, cols), out(DType::f32, 1, cols, residual)},
-                                 1e-4,
-                                 1e-3};
-        if (residual) c.arguments.push_back(in(dtype, rows, cols));
-        check(c);
-      }
-    }
-  }
+  check_norm<false>();
 }
 
 TEST_F(CudaTasks, HeadNorm) {
@@ -154,20 +110,9 @@ TEST_F(CudaTasks, HeadNorm) {
   };
   for (const DType dtype : kFloats) {
     for (const Shape s : {Shape{70, 3, 64}, Shape{5, 1, 2}, Shape{33, 2, 130}, Shape{600, 4, 22}}) {
-      const std::int64_t cols = s.heads * s.head_dim;
-      check({named("head norm", dtype, s.rows, cols),
-             graph::HeadNormForward{s.rows, s.heads, s.head_dim, 1e-5F},
-             {in(dtype, s.rows, cols, Fill::random, 16), in(dtype, 1, s.head_dim), out(dtype, s.rows, cols),
-              out(DType::f32, 1, s.rows * s.heads)},
-             2e-5,
-             2e-5});
+      check(graph::HeadNormForward{s.rows, s.heads, s.head_dim, 1e-5F}, dtype, {2e-5, 2e-5}, {{"x", padded(16)}});
       for (const bool accumulate : {false, true}) {
-        check({named("head norm.bwd", dtype, s.rows, cols),
-               graph::HeadNormBackward{s.rows, s.heads, s.head_dim, accumulate},
-               {in(dtype, s.rows, cols), in(dtype, 1, s.head_dim), in(DType::f32, 1, s.rows * s.heads, Fill::positive),
-                in(dtype, s.rows, cols), out(dtype, s.rows, cols), out(DType::f32, 1, s.head_dim, accumulate)},
-               1e-4,
-               1e-3});
+        check(graph::HeadNormBackward{s.rows, s.heads, s.head_dim, accumulate}, dtype, kOfSums, {{"rstd", positive()}});
       }
     }
   }
@@ -177,44 +122,13 @@ TEST_F(CudaTasks, NormsOfParts) {
   constexpr std::int64_t rows = 37, cols = 96, parts = 3;
   for (const DType dtype : kFloats) {
     for (const bool centered : {false, true}) {
-      const std::int64_t per_row = centered ? 2 : 1;
-      check({named("norm.statistics", dtype, rows, cols),
-             graph::NormStatistics{rows, cols, centered},
-             {in(dtype, rows, cols), out(DType::f32, 1, rows * per_row)},
-             1e-5,
-             1e-5});
-      testing::OperationCase forward{named("norm.parts", dtype, rows, cols),
-                                     graph::NormForwardOfParts{rows, cols, parts, 1e-5F, centered},
-                                     {in(dtype, rows, cols), in(dtype, 1, cols)},
-                                     1e-4,
-                                     1e-4};
-      if (centered) forward.arguments.push_back(in(dtype, 1, cols));
-      forward.arguments.push_back(in(DType::f32, 1, parts * rows * per_row, Fill::positive));
-      forward.arguments.push_back(out(dtype, rows, cols));
-      if (centered) forward.arguments.push_back(out(DType::f32, 1, rows));
-      forward.arguments.push_back(out(DType::f32, 1, rows));
-      check(forward);
-      const auto saved = [&] {
-        std::vector<testing::Argument> all = {in(dtype, rows, cols), in(dtype, 1, cols)};
-        if (centered) all.push_back(in(DType::f32, 1, rows));
-        all.push_back(in(DType::f32, 1, rows, Fill::positive));
-        all.push_back(in(dtype, rows, cols));
-        return all;
-      };
-      testing::OperationCase sums{named("norm.sums", dtype, rows, cols), graph::NormBackwardSums{rows, cols, centered},
-                                  saved(), 1e-4, 1e-3};
-      sums.arguments.push_back(out(DType::f32, 1, rows * per_row));
-      check(sums);
+      check(graph::NormStatistics{rows, cols, centered}, dtype, {1e-5, 1e-5});
+      check(graph::NormForwardOfParts{rows, cols, parts, 1e-5F, centered}, dtype, {1e-4, 1e-4},
+            {{"statistics", positive()}});
+      check(graph::NormBackwardSums{rows, cols, centered}, dtype, kOfSums, {{"rstd", positive()}});
       for (const bool residual : {false, true}) {
-        testing::OperationCase backward{named("norm.backward", dtype, rows, cols),
-                                        graph::NormBackwardOfParts{rows, cols, parts, centered, residual, residual},
-                                        saved(), 1e-4, 1e-3};
-        backward.arguments.push_back(in(DType::f32, 1, rows * per_row));
-        backward.arguments.push_back(out(dtype, rows, cols));
-        backward.arguments.push_back(out(DType::f32, 1, cols, residual));
-        if (centered) backward.arguments.push_back(out(DType::f32, 1, cols, residual));
-        if (residual) backward.arguments.push_back(in(dtype, rows, cols));
-        check(backward);
+        check(graph::NormBackwardOfParts{rows, cols, parts, centered, residual, residual}, dtype, kOfSums,
+              {{"rstd", positive()}});
       }
     }
   }
@@ -223,21 +137,9 @@ TEST_F(CudaTasks, NormsOfParts) {
 TEST_F(CudaTasks, Columns) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t coordinate : {0, 3}) {
-      check({"add_bias",
-             graph::AddBias{19, 40},
-             {in_out(dtype, 19, 40), in(dtype, 1, 40), integer(coordinate)},
-             1e-6,
-             1e-6});
-      check({"take_columns",
-             graph::TakeColumns{19, 40, 2, 2},
-             {in(dtype, 19, 80), integer(coordinate), out(dtype, 19, 40)},
-             0,
-             0});
-      check({"put_columns",
-             graph::PutColumns{19, 40, 2, 2},
-             {in(dtype, 19, 40), integer(coordinate), out(dtype, 19, 80)},
-             0,
-             0});
+      check(graph::AddBias{19, 40}, dtype, kClose, {{"coordinate", integer(coordinate)}});
+      check(graph::TakeColumns{19, 40, 2, 2}, dtype, kExact, {{"coordinate", integer(coordinate)}});
+      check(graph::PutColumns{19, 40, 2, 2}, dtype, kExact, {{"coordinate", integer(coordinate)}});
     }
   }
 }
@@ -246,39 +148,17 @@ TEST_F(CudaTasks, Embedding) {
   for (const DType dtype : kFloats) {
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{64, 96}, {300, 33}, {2048, 64}}) {
       constexpr std::int64_t vocab = 100, context = 64;
-      check({named("embedding", dtype, rows, cols),
-             graph::EmbeddingForward{rows, cols, vocab, 32},
-             {tokens(rows, vocab), in(dtype, vocab, cols), out(dtype, rows, cols)},
-             0,
-             0});
-      check(
-          {named("embedding with positions", dtype, rows, cols),
-           graph::EmbeddingForward{rows, cols, vocab, 32, true, true},
-           {tokens(rows, vocab), in(dtype, vocab, cols), in(dtype, context, cols), out(dtype, rows, cols), integer(5)},
-           1e-6,
-           1e-6});
-      check({named("sharded embedding", dtype, rows, cols),
-             graph::EmbeddingForward{rows, cols, vocab / 2, 32, false, false, true},
-             {tokens(rows, vocab), in(dtype, vocab / 2, cols), out(dtype, rows, cols), integer(1)},
-             0,
-             0});
+      check(graph::EmbeddingForward{rows, cols, vocab, 32}, dtype, kExact, {{"tokens", tokens(vocab)}});
+      check(graph::EmbeddingForward{rows, cols, vocab, 32, true, true}, dtype, kClose,
+            {{"tokens", tokens(vocab)}, {"wpe", {.rows = context}}, {"position", integer(5)}});
+      check(graph::EmbeddingForward{rows, cols, vocab / 2, 32, false, false, true}, dtype, kExact,
+            {{"tokens", tokens(vocab)}, {"coordinate", integer(1)}});
       for (const bool accumulate : {false, true}) {
-        check({named("embedding.bwd", dtype, rows, cols),
-               graph::EmbeddingBackward{rows, cols, vocab, accumulate},
-               {tokens(rows, vocab), in(dtype, rows, cols), out(DType::f32, vocab, cols, accumulate)},
-               1e-4,
-               1e-3});
-        check({named("sharded embedding.bwd", dtype, rows, cols),
-               graph::EmbeddingBackward{rows, cols, vocab / 2, accumulate, true},
-               {tokens(rows, vocab), in(dtype, rows, cols), out(DType::f32, vocab / 2, cols, accumulate), integer(1)},
-               1e-4,
-               1e-3});
+        check(graph::EmbeddingBackward{rows, cols, vocab, accumulate}, dtype, kOfSums, {{"tokens", tokens(vocab)}});
+        check(graph::EmbeddingBackward{rows, cols, vocab / 2, accumulate, true}, dtype, kOfSums,
+              {{"tokens", tokens(vocab)}, {"coordinate", integer(1)}});
         const std::int64_t seq = rows % 32 == 0 ? 32 : rows / 10;
-        check({named("position.bwd", dtype, rows, cols),
-               graph::PositionBackward{rows, cols, seq, context, accumulate},
-               {in(dtype, rows, cols), out(DType::f32, context, cols, accumulate)},
-               1e-5,
-               1e-4});
+        check(graph::PositionBackward{rows, cols, seq, context, accumulate}, dtype, {1e-5, 1e-4});
       }
     }
   }
@@ -289,14 +169,14 @@ TEST_F(CudaTasks, Rope) {
     for (const bool inverse : {false, true}) {
       graph::Rope op{128, 3, 64, 32};
       op.inverse = inverse;
-      check({named("rope", dtype, 128, 192), op, {in_out(dtype, 128, 192)}, 2e-5, 2e-5});
+      check(op, dtype, {2e-5, 2e-5});
       op.has_offset = true;
       op.scaling_factor = 8;
-      check({named("rope at", dtype, 128, 192), op, {in_out(dtype, 128, 192), integer(1000)}, 2e-4, 2e-4});
+      check(op, dtype, {2e-4, 2e-4}, {{"position", integer(1000)}});
       op.scaling = graph::RopeKind::yarn;
       op.high_freq_factor = 32;
       op.attention_factor = 1.25F;
-      check({named("yarn at", dtype, 128, 192), op, {in_out(dtype, 128, 192), integer(1000)}, 3e-4, 3e-4});
+      check(op, dtype, {3e-4, 3e-4}, {{"position", integer(1000)}});
     }
   }
 }
@@ -325,20 +205,11 @@ const std::vector<AttentionCase> kAttentionCases = {{2, 64, 3, 3, 64},
 TEST_F(CudaTasks, Attention) {
   for (const DType dtype : kFloats) {
     for (const AttentionCase& s : kAttentionCases) {
-      const std::int64_t rows = s.batch * s.seq, q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
-      const std::string name = named("attention", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) +
-                               "/" + std::to_string(s.kv_heads);
-      const double absolute = dtype == DType::bf16 ? 2e-2 : 1e-4;
-      std::vector<testing::Argument> arguments = {in(dtype, rows, q, Fill::random, 16), in(dtype, rows, kv),
-                                                  in(dtype, rows, kv)};
-      if (const auto starts = s.starts(); !starts.empty()) {
-        arguments.push_back({Fill::integers, DType::i32, 1, rows, false, 0, {starts.begin(), starts.end()}});
-      }
-      arguments.push_back(out(dtype, rows, q));
-      arguments.push_back(out(DType::f32, 1, s.batch * s.heads * s.seq));
-      const bool documents = !s.documents.empty();
-      check({name, graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, documents},
-             arguments, 1e-3, absolute});
+      const auto starts = s.starts();
+      check(graph::AttentionForward{s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, !starts.empty()}, dtype,
+            {1e-3, dtype == DType::bf16 ? 2e-2 : 1e-4},
+            {{"q", padded(16)},
+             {"document_starts", {.fill = testing::Fill::integers, .integers = {starts.begin(), starts.end()}}}});
     }
   }
 }
@@ -347,8 +218,8 @@ TEST_F(CudaTasks, Attention) {
 TEST_F(CudaTasks, AttentionBackward) {
   for (const DType dtype : kFloats) {
     for (const AttentionCase& s : kAttentionCases) {
-      SCOPED_TRACE(named("attention.bwd", dtype, s.seq, s.head_dim) + " heads " + std::to_string(s.heads) + "/" +
-                   std::to_string(s.kv_heads));
+      SCOPED_TRACE(::testing::Message() << to_string(dtype) << " seq " << s.seq << " heads " << s.heads << "/"
+                                        << s.kv_heads << " of " << s.head_dim);
       const std::int64_t rows = s.batch * s.seq, qc = s.heads * s.head_dim, kvc = s.kv_heads * s.head_dim;
       const auto random = [&](std::int64_t cols) { return Tensor::random(dtype, rows, cols, std::random_device{}()); };
       Tensor q = random(qc), k = random(kvc), v = random(kvc), dout = random(qc);
@@ -410,19 +281,10 @@ TEST_F(CudaTasks, AttentionBackward) {
 TEST_F(CudaTasks, Decode) {
   for (const DType dtype : kFloats) {
     constexpr std::int64_t batch = 2, heads = 4, kv_heads = 2, dim = 64, context = 96, seq = 40;
-    check({named("cache_store", dtype, seq, 128),
-           graph::CacheStore{batch, seq, kv_heads * dim, context},
-           {in(dtype, batch * seq, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim)},
-           0,
-           0});
+    check(graph::CacheStore{batch, seq, kv_heads * dim, context}, dtype, kExact);
     for (const std::int64_t window : {0, 20, 60}) {
-      check({named("decode", dtype, heads, dim),
-             graph::AttentionDecode{batch, heads, kv_heads, dim, context, window},
-             {in(dtype, batch, heads * dim), in(dtype, batch, kv_heads * dim), in(dtype, batch, kv_heads * dim),
-              in_out(dtype, batch * context, kv_heads * dim), in_out(dtype, batch * context, kv_heads * dim),
-              integer(50), out(dtype, batch, heads * dim)},
-             1e-3,
-             dtype == DType::bf16 ? 1e-2 : 1e-4});
+      check(graph::AttentionDecode{batch, heads, kv_heads, dim, context, window}, dtype,
+            {1e-3, dtype == DType::bf16 ? 1e-2 : 1e-4}, {{"position", integer(50)}});
     }
   }
 }
@@ -430,31 +292,16 @@ TEST_F(CudaTasks, Decode) {
 TEST_F(CudaTasks, Activations) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t n : {1, 1000, 8192, 100003}) {
-      check({named("gelu", dtype, 1, n), graph::GeluForward{n}, {in(dtype, 1, n), out(dtype, 1, n)}, 1e-5, 1e-6});
-      check({named("gelu.bwd", dtype, 1, n),
-             graph::GeluBackward{n},
-             {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)},
-             1e-5,
-             1e-5});
-      check(
-          {named("add", dtype, 1, n), graph::Add{n}, {in(dtype, 1, n), in(dtype, 1, n), out(dtype, 1, n)}, 1e-6, 1e-6});
-      check({named("zero", dtype, 1, n), graph::Zero{n}, {out(dtype, 1, n)}, 0, 0});
-      check({named("scale", dtype, 1, n), graph::Scale{n, 0.75F}, {in(dtype, 1, n), out(dtype, 1, n)}, 0, 0});
-      for (const DType to : kFloats) {
-        check({named("cast", dtype, 1, n), graph::Cast{n}, {in(dtype, 1, n), out(to, 1, n)}, 0, 0});
-      }
+      check(graph::GeluForward{n}, dtype, {1e-5, 1e-6});
+      check(graph::GeluBackward{n}, dtype, {1e-5, 1e-5});
+      check(graph::Add{n}, dtype, kClose);
+      check(graph::Zero{n}, dtype, kExact);
+      check(graph::Scale{n, 0.75F}, dtype, kExact);
+      for (const DType to : kFloats) check(graph::Cast{n}, dtype, kExact, {{"out", of_dtype(to)}});
     }
     for (const auto& [rows, cols] : {std::array<std::int64_t, 2>{40, 256}, {11, 13}}) {
-      check({named("swiglu", dtype, rows, cols),
-             graph::SwiGluForward{rows, cols},
-             {in(dtype, rows, 2 * cols), out(dtype, rows, cols)},
-             1e-5,
-             1e-6});
-      check({named("swiglu.bwd", dtype, rows, cols),
-             graph::SwiGluBackward{rows, cols},
-             {in(dtype, rows, 2 * cols), in(dtype, rows, cols), out(dtype, rows, 2 * cols)},
-             1e-5,
-             1e-5});
+      check(graph::SwiGluForward{rows, cols}, dtype, {1e-5, 1e-6});
+      check(graph::SwiGluBackward{rows, cols}, dtype, {1e-5, 1e-5});
     }
   }
 }
@@ -463,17 +310,9 @@ TEST_F(CudaTasks, Dropout) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t parts : {1, 3}) {
       for (const bool residual : {false, true}) {
-        graph::Dropout op{50, 72, 7, 0.3F, 11, residual, parts};
-        testing::OperationCase c{named("dropout", dtype, 50, 72),
-                                 op,
-                                 {in(dtype, 50, 72),
-                                  {Fill::integers, DType::i64, 1, 3, false, 0, {1234567890123, 5, 17}},
-                                  out(dtype, 50, 72)},
-                                 1e-6,
-                                 1e-6};
-        if (residual) c.arguments.push_back(in(dtype, 50, 72));
-        if (parts > 1) c.arguments.push_back(integer(2));
-        check(c);
+        check(graph::Dropout{50, 72, 7, 0.3F, 11, residual, parts}, dtype, kClose,
+              {{"random", {.fill = testing::Fill::integers, .integers = {1234567890123, 5, 17}}},
+               {"coordinate", integer(2)}});
       }
     }
   }
@@ -482,73 +321,41 @@ TEST_F(CudaTasks, Dropout) {
 TEST_F(CudaTasks, CrossEntropy) {
   for (const DType dtype : kFloats) {
     for (const auto& [rows, vocab] : {std::array<std::int64_t, 2>{33, 257}, {9, 50257}, {64, 64}}) {
-      const std::int64_t padded = vocab == 50257 ? 50304 : vocab;
       for (const bool gradient : {true, false}) {
-        testing::OperationCase c{named("cross_entropy", dtype, rows, vocab),
-                                 graph::CrossEntropy{rows, vocab, padded, gradient},
-                                 {in_out(dtype, rows, padded), tokens(rows, vocab, true), out(DType::f32, 1, rows)},
-                                 2e-5,
-                                 1e-5};
-        c.arguments[0].written = gradient;
-        if (gradient) c.arguments.push_back(in(DType::f32, 1, 1, Fill::positive));
-        check(c);
+        check(graph::CrossEntropy{rows, vocab, vocab == 50257 ? 50304 : vocab, gradient}, dtype, {2e-5, 1e-5},
+              {{"targets", tokens(vocab, true)}, {"grad_scale", positive()}});
       }
     }
-    check({"vocab_statistics",
-           graph::VocabStatistics{21, 96, 90},
-           {in(dtype, 21, 96), tokens(21, 90), integer(0), out(DType::f32, 1, 63)},
-           2e-5,
-           1e-5});
-    check({"loss_sum",
-           graph::LossSum{1000, false, true},
-           {in(DType::f32, 1, 1000), tokens(1000, 10, true), out(DType::f32, 1, 2), integer(0)},
-           1e-6,
-           1e-6});
-    check({"loss_sum of a replica",
-           graph::LossSum{1000, true, true},
-           {in(DType::f32, 1, 1000), tokens(1000, 10, true), in_out(DType::f32, 1, 2), integer(1)},
-           1e-6,
-           1e-6});
+    check(graph::VocabStatistics{21, 96, 90}, dtype, {2e-5, 1e-5},
+          {{"targets", tokens(90)}, {"coordinate", integer(0)}});
+    for (const bool accumulate : {false, true}) {  // the second one of a replica
+      check(graph::LossSum{1000, accumulate, true}, dtype, kClose,
+            {{"targets", tokens(10, true)}, {"replica", integer(accumulate ? 1 : 0)}});
+    }
   }
 }
 
 TEST_F(CudaTasks, Optimizer) {
   for (const std::int64_t n : {1, 5, 768, 1000003}) {
-    check({named("sum_squares", DType::f32, 1, n),
-           graph::SumSquares{n},
-           {in(DType::f32, 1, n), out(DType::f32, 1, 1)},
-           1e-6,
-           1e-6});
+    check(graph::SumSquares{n}, DType::f32, kClose);
     for (const DType dtype : kFloats) {
-      const bool master = dtype == DType::bf16;
-      testing::OperationCase c{named("adamw", dtype, 1, n),
-                               graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, master},
-                               {in_out(dtype, 1, n), in(DType::f32, 1, n, Fill::small),
-                                in_out(DType::f32, 1, n, Fill::small), in_out(DType::f32, 1, n, Fill::positive),
-                                in(DType::f32, 1, 4, Fill::positive), in(DType::f32, 1, 2, Fill::positive)},
-                               1e-5,
-                               1e-6};
-      if (master) c.arguments.push_back(in_out(DType::f32, 1, n));
-      check(c);
+      check(graph::AdamW{n, 0.9F, 0.95F, 1e-8F, 0.1F, dtype == DType::bf16}, dtype, {1e-5, 1e-6},
+            {{"grad", small()},
+             {"m", small()},
+             {"v", positive()},
+             {"scalars", positive()},
+             {"norm_and_factor", positive()}});
     }
   }
-  check({"sum_squares of a replica",
-         graph::SumSquares{100, true},
-         {in(DType::f32, 1, 100), out(DType::f32, 1, 1), integer(2)},
-         0,
-         0});
+  check(graph::SumSquares{100, true}, DType::f32, kExact, {{"replica", integer(2)}});
   for (const float max_norm : {0.0F, 1.0F}) {
-    check({"clip_factor",
-           graph::ClipFactor{300, max_norm},
-           {in(DType::f32, 1, 300, Fill::positive), out(DType::f32, 1, 2)},
-           1e-6,
-           1e-6});
+    check(graph::ClipFactor{300, max_norm}, DType::f32, kClose, {{"partials", positive()}});
   }
 }
 
 TEST_F(CudaTasks, SelectRow) {
   for (const DType dtype : kFloats) {
-    check({"select_row", graph::SelectRow{10, 33}, {in(dtype, 10, 33), integer(23), out(DType::f32, 1, 33)}, 0, 0});
+    check(graph::SelectRow{10, 33}, dtype, kExact, {{"index", integer(23)}, {"out", of_dtype(DType::f32)}});
   }
 }
 

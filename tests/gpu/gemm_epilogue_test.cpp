@@ -1,6 +1,4 @@
 // The products whose epilogue is fused in the library's product. CudaTasks.GemmWithGelu compares their results.
-#include "kernels/cuda/gemm/gemm_epilogue.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,8 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/cuda/elementwise/activation.h"
 #include "kernels/cuda/elementwise/elementwise.h"
+#include "kernels/cuda/gemm/gemm.h"
 #include "tests/gpu/gpu_test.h"
 
 namespace weft {

@@ -46,7 +46,7 @@ inline GridRun on_gpu_staged(GridRun run) {
   run.make_executor = [grid = run.step.grid](comm::World& world, const execute::State& state) {
     const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4};
     auto team = std::make_shared<execute::DeviceTeam>(execute::make_cuda_device(0), 1, grid, options,
-                                                      std::make_unique<execute::StagedTransport>(world, grid));
+                                                      execute::make_staged_transport(world, grid));
     return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;

@@ -10,7 +10,7 @@
 
 #include "runtime/comm/launch.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_writer.h"
+#include "runtime/cost/machine_toml.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/ranks_on_nodes.h"

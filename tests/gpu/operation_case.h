@@ -4,10 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/execute/cpu/cpu_kernels.h"
@@ -17,38 +22,67 @@
 
 namespace weft::testing {
 
-// The beginning of an argument, and whether the kernel writes it.
-struct Argument {
-  enum class Fill : std::uint8_t { random, positive, small, tokens, targets, integers, poison } fill;
-  DType dtype;
-  std::int64_t rows, cols;
-  bool written = false;
+// How an argument begins.
+enum class Fill : std::uint8_t { random, positive, small, tokens, targets, integers, poison };
+
+/// What the schema doesn't tell of an argument: how it begins, if random numbers don't do; the elements after each row;
+/// the dtype or the number of rows, where the schema allows several.
+struct Special {
+  Fill fill = Fill::random;
   std::int64_t padding = 0;
   std::vector<std::int64_t> integers = {};
   std::int64_t below = 0;  // upper bound of tokens and targets
+  std::optional<DType> dtype = {};
+  std::int64_t rows = 0;
 };
 
-using Fill = Argument::Fill;
+inline Special positive() {
+  return {.fill = Fill::positive};
+}
+inline Special small() {
+  return {.fill = Fill::small};
+}
+inline Special padded(std::int64_t padding) {
+  return {.padding = padding};
+}
+inline Special integer(std::int64_t value) {
+  return {.fill = Fill::integers, .integers = {value}};
+}
+inline Special tokens(std::int64_t below, bool targets = false) {
+  return {.fill = targets ? Fill::targets : Fill::tokens, .below = below};
+}
+inline Special of_dtype(DType dtype) {
+  return {.dtype = dtype};
+}
+
+// An argument, and whether the kernel writes it.
+struct Argument {
+  Fill fill;
+  DType dtype;
+  std::int64_t rows, cols;
+  bool written;
+  Special special;
+};
 
 struct OperationCase {
   std::string name;
   graph::Operation operation;
   std::vector<Argument> arguments;
-  double relative, absolute;  // for fp32 results; bf16 results may also differ by two units in the last place
+  cpu::testing::Tolerance tolerance;  // for fp32 results; bf16 results may also differ by two units in the last place
 };
 
 inline cpu::testing::Tensor make(const Argument& a, std::mt19937& random) {
-  if (a.fill == Fill::integers) return cpu::testing::Tensor::integers(a.dtype, a.integers);
+  if (a.fill == Fill::integers) return cpu::testing::Tensor::integers(a.dtype, a.special.integers);
   if (a.fill == Fill::tokens || a.fill == Fill::targets) {
     std::vector<std::int64_t> values;
     for (std::int64_t i = 0; i < a.rows * a.cols; ++i) {
       // Few distinct tokens, so that several rows share a token.
-      const auto token = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(a.below));
-      values.push_back(a.fill == Fill::targets && i % 5 == 3 ? -1 : random() % 3 == 0 ? 1 % a.below : token);
+      const auto token = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(a.special.below));
+      values.push_back(a.fill == Fill::targets && i % 5 == 3 ? -1 : random() % 3 == 0 ? 1 % a.special.below : token);
     }
     return cpu::testing::Tensor::integers(a.dtype, values);
   }
-  cpu::testing::Tensor tensor(a.dtype, a.rows, a.cols, a.padding);
+  cpu::testing::Tensor tensor(a.dtype, a.rows, a.cols, a.special.padding);
   if (a.fill == Fill::poison) return tensor;
   std::normal_distribution<double> normal(0.0, a.fill == Fill::small ? 0.05 : 1.0);
   cpu::testing::Values values(static_cast<std::size_t>(a.rows * a.cols));
@@ -57,7 +91,7 @@ inline cpu::testing::Tensor make(const Argument& a, std::mt19937& random) {
   return tensor;
 }
 
-inline void check(const OperationCase& c) {
+inline void check_case(const OperationCase& c) {
   SCOPED_TRACE(c.name);
   std::mt19937 random(std::random_device{}());
   const auto seed = random();
@@ -110,34 +144,43 @@ inline void check(const OperationCase& c) {
     }
     std::copy(first[i].begin(), first[i].end(), host[i].bytes().begin());
     EXPECT_TRUE(host[i].padding_untouched()) << what;
-    const double relative = c.relative + (host[i].dtype() == DType::bf16 ? 0x1p-7 : 0);
+    const double relative = c.tolerance.relative + (host[i].dtype() == DType::bf16 ? 0x1p-7 : 0);
     // With bf16 inputs, sums of many rounded terms differ by the precision of bf16, relative to the largest.
-    cpu::testing::expect_close(host[i].values(), expected[i].values(), {relative, c.absolute}, what);
+    cpu::testing::expect_close(host[i].values(), expected[i].values(), {relative, c.tolerance.absolute}, what);
   }
 }
 
 inline constexpr DType kFloats[] = {DType::f32, DType::bf16};
 
-inline std::string named(const std::string& name, DType dtype, std::int64_t a, std::int64_t b) {
-  return name + " " + std::string(to_string(dtype)) + " " + std::to_string(a) + "x" + std::to_string(b);
-}
+template <class Op>
+struct NamedSpecial {
+  graph::ArgumentName<Op> argument;
+  Special special;
+};
 
-inline Argument in(DType dtype, std::int64_t rows, std::int64_t cols, Fill fill = Fill::random,
-                   std::int64_t padding = 0) {
-  return {fill, dtype, rows, cols, false, padding};
-}
-inline Argument out(DType dtype, std::int64_t rows, std::int64_t cols, bool accumulate = false,
-                    std::int64_t padding = 0) {
-  return {accumulate ? Fill::random : Fill::poison, dtype, rows, cols, true, padding};
-}
-inline Argument in_out(DType dtype, std::int64_t rows, std::int64_t cols, Fill fill = Fill::random) {
-  return {fill, dtype, rows, cols, true};
-}
-inline Argument integer(std::int64_t value) {
-  return {Fill::integers, DType::i64, 1, 1, false, 0, {value}};
-}
-inline Argument tokens(std::int64_t count, std::int64_t below, bool targets = false) {
-  return {targets ? Fill::targets : Fill::tokens, DType::i32, 1, count, false, 0, {}, below};
+/// An operation whose arguments are as its schema has them, floats of `dtype`.
+template <class Op>
+void check(const Op& operation, DType dtype, const cpu::testing::Tolerance& tolerance,
+           std::initializer_list<NamedSpecial<Op>> specials = {}) {
+  std::array<Special, graph::argument_count<Op>> special;
+  for (const NamedSpecial<Op>& named : specials) special[named.argument.index()] = named.special;
+  OperationCase c{std::string(Op::kind) + " " + std::string(to_string(dtype)), operation, {}, tolerance};
+  graph::for_each_field(operation, [&](std::string_view name, const auto& value) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
+      c.name += " " + std::string(name) + "=" + std::to_string(value);
+    }
+  });
+  const auto rows = operation.arguments();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const graph::ArgumentSchema& row = rows[i];
+    if (!row.present) continue;
+    const bool one_dtype = row.elements.rule == graph::ArgumentElements::Rule::one_dtype;
+    c.arguments.push_back({row.mode == graph::AccessMode::write ? Fill::poison : special[i].fill,
+                           special[i].dtype.value_or(one_dtype ? row.elements.dtype : dtype),
+                           special[i].rows > 0 ? special[i].rows : row.shape.rows, row.shape.cols,
+                           row.mode != graph::AccessMode::read, special[i]});
+  }
+  check_case(c);
 }
 
 }  // namespace weft::testing

@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "graph/operation_fields.h"
-
 namespace weft::graph {
 namespace {
 

@@ -98,34 +98,24 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(g.z) + "data" + std::to_string(g.data);
     });
 
+// Weights are counted once a step, activations once a micro-batch, and scatters as the user asks.
 TEST_P(LinearVolume, IsTheClosedForm) {
+  struct Variant {
+    std::int64_t micro_batches = 1;
+    bool gathers_twice = false;  // weights are dropped after the forward pass
+    GradientReduction reduction = GradientReduction::step;
+  };
   const ModelConfig model = wide_model(GetParam().first);
-  const StepConfig step = one_step(GetParam().second);
-  expect_equal(measured(*lower_train(model, step)), closed_form(model, step, 1));
-}
-
-TEST_P(LinearVolume, GathersTwiceWhenWeightsAreDroppedAfterForward) {
-  const ModelConfig model = wide_model(GetParam().first);
-  StepConfig step = one_step(GetParam().second);
-  step.reshard_after_forward = true;
-  expect_equal(measured(*lower_train(model, step)), closed_form(model, step, 2));
-}
-
-TEST_P(LinearVolume, IsCountedOnceAStepForWeightsAndOnceAMicroBatchForActivations) {
-  const ModelConfig model = wide_model(GetParam().first);
-  StepConfig step = one_step(GetParam().second);
-  step.micro_batches = 3;
-  expect_equal(measured(*lower_train(model, step)), closed_form(model, step, 1));
-}
-
-TEST_P(LinearVolume, IsCountedOnceAMicroBatchForScattersIfTheUserAsks) {
-  const ModelConfig model = wide_model(GetParam().first);
-  StepConfig step = one_step(GetParam().second);
-  step.micro_batches = 3;
-  step.gradient_reduction = GradientReduction::micro_batch;
-  auto expected = closed_form(model, step, 1);
-  if (expected.contains(graph::Channel::z_scatter)) expected[graph::Channel::z_scatter] *= 3;
-  expect_equal(measured(*lower_train(model, step)), expected);
+  for (const Variant& variant :
+       {Variant{}, Variant{1, true}, Variant{3}, Variant{3, false, GradientReduction::micro_batch}}) {
+    StepConfig step = one_step(GetParam().second);
+    step.micro_batches = variant.micro_batches;
+    step.reshard_after_forward = variant.gathers_twice;
+    step.gradient_reduction = variant.reduction;
+    auto expected = closed_form(model, step, variant.gathers_twice ? 2 : 1);
+    if (step.scatters_each_micro_batch()) expected[graph::Channel::z_scatter] *= 3;
+    expect_equal(measured(*lower_train(model, step)), expected);
+  }
 }
 
 TEST(Communication, OtherPartsAreListedApart) {

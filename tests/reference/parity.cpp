@@ -55,7 +55,7 @@ class LoadedProgram {
       : specs_(ops::model_parameters(c.model)),
         worlds_(comm::make_local_worlds(1)),
         program_(*worlds_[0], {{name, std::move(graph)}}, execute::ProgramOptions{.threads = variant.threads}) {
-    std::vector<train::MutableParameterState> parameters;
+    std::vector<train::ParameterState> parameters;
     for (const ops::ParameterSpec& spec : specs_) {
       const std::string master = spec.name + ".master";
       parameters.push_back({&spec, variant.dtype, state().data(spec.name), nullptr, nullptr,

@@ -51,7 +51,7 @@ std::unique_ptr<execute::Executor> staged_executor(comm::World& world, const exe
   const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 2};
   auto device = make_fake_device({.seed = static_cast<std::uint64_t>(world.rank()) + 1});
   auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, std::nullopt, options,
-                                                    std::make_unique<execute::StagedTransport>(world, std::nullopt));
+                                                    execute::make_staged_transport(world, std::nullopt));
   return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/policy.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::testing {
 
@@ -22,6 +23,18 @@ inline plan::Order order_within_memory(const policy::Policy& policy, const graph
                                        const policy::PolicyOptions& options) {
   const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
   return policy::orders_within_memory(policy, {&borrowed, 1}, options).front();
+}
+
+inline policy::ClassTasks class_tasks(const graph::Graph& graph, const cost::TaskCosts& costs,
+                                      const policy::PolicyOptions& options) {
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  return {{&borrowed, 1}, {&costs, 1}, options.compute_streams};
+}
+
+inline policy::Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
+                                      const policy::PolicyOptions& options) {
+  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
+  return policy::timetable_of({&borrowed, 1}, {&order, 1}, {&costs, 1}, options);
 }
 
 struct DecisionOfOne {

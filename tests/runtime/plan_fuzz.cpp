@@ -72,7 +72,7 @@ class Watch {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (beats_.exchange(0) != 0) quiet = 0;
       if (quiet < 1200) continue;
-      fmt::print(stderr, "FAILED, a standstill: {}\n", what());
+      fmt::print(stderr, "FAILED, a deadlock: {}\n", what());
       std::_Exit(3);
     }
   }
@@ -227,7 +227,7 @@ class Fuzzer {
         return 1;
       }
     }
-    fmt::print("{}: all plans are safe, none came to a standstill, all bits are equal\n", counts());
+    fmt::print("{}: all plans are safe, none deadlocked, all bits are equal\n", counts());
     return 0;
   }
 

@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/policy.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 #include "tests/runtime/order_of.h"
 
 namespace weft::testing {

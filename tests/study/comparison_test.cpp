@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text/csv.h"
+#include "tests/base/messages.h"
 
 namespace weft::study {
 namespace {
@@ -37,26 +42,32 @@ simulate::Report refused(const std::string& policy) {
   return report;
 }
 
+std::vector<PolicyStep> steps(std::vector<simulate::Report> reports) {
+  std::vector<PolicyStep> steps;
+  for (simulate::Report& report : reports) steps.push_back({.report = std::move(report)});
+  return steps;
+}
+
 Comparison comparison() {
   Comparison comparison;
   comparison.title = "A model";
   comparison.source = "thin air";
-  comparison.reports = {report("serial", 20, 8, 12), refused("broken"), report("program", 10, 8, 3)};
-  comparison.problem = {comparison.reports[0].bounds, comparison.reports[0].first().alone};
+  comparison.steps = steps({report("serial", 20, 8, 12), refused("broken"), report("program", 10, 8, 3)});
+  comparison.problem = {comparison.steps[0].report.bounds, comparison.steps[0].report.first().alone};
   return comparison;
 }
 
 MeasuredSteps measured(const std::vector<double>& ms) {
   MeasuredSteps steps;
   for (const double value : ms) steps.ns.push_back(value * kMs);
-  steps.exposed_ns = 2 * kMs;
-  steps.communication_ns = 6 * kMs;
+  steps.times = {{.communication = 6 * kMs, .exposed = 2 * kMs}};
   return steps;
 }
 
 Comparison measured_comparison() {
   Comparison all = comparison();
-  all.measured = {measured({22, 18, 20, 21, 19}), {}, measured({8, 16, 12})};
+  all.steps[0].measured = measured({22, 18, 20, 21, 19});
+  all.steps[2].measured = measured({8, 16, 12});
   return all;
 }
 
@@ -76,21 +87,21 @@ TEST(MeasuredSteps, QuantilesLieBetweenSamples) {
 
 TEST(RankedAlike, CountsPairsThatDifferEnough) {
   Comparison three;
-  three.reports = {report("a", 10, 1, 0), report("b", 20, 1, 0), report("c", 30, 1, 0)};
-  three.measured = {measured({11}), measured({25}), measured({24})};
+  three.steps = steps({report("a", 10, 1, 0), report("b", 20, 1, 0), report("c", 30, 1, 0)});
+  for (std::size_t i = 0; i < 3; ++i) three.steps[i].measured = measured({std::vector<double>{11, 25, 24}[i]});
   EXPECT_NEAR(ranked_alike(three, 0.03), 2.0 / 3, 1e-12);  // b and c are measured the other way round
   EXPECT_EQ(ranked_alike(three, 0.05), 1);                 // which differ by 4.2 %
   EXPECT_EQ(ranked_alike(three, 10), 1);                   // no pair is left
-  three.reports[1] = refused("b");
+  three.steps[1].report = refused("b");
   EXPECT_EQ(ranked_alike(three, 0.03), 1);
 }
 
 TEST(RankedAlike, EqualSimulatedTimesRankNothing) {
   Comparison two;
-  two.reports = {report("a", 10, 1, 0), report("b", 10, 1, 0)};
-  two.measured = {measured({11}), measured({25})};
+  two.steps = steps({report("a", 10, 1, 0), report("b", 10, 1, 0)});
+  two.steps[0].measured = measured({11}), two.steps[1].measured = measured({25});
   EXPECT_EQ(ranked_alike(two, 0.03), 0);
-  std::swap(two.measured[0], two.measured[1]);
+  std::swap(two.steps[0].measured, two.steps[1].measured);
   EXPECT_EQ(ranked_alike(two, 0.03), 0);
 }
 
@@ -127,9 +138,9 @@ TEST(Comparison, TheTerminalsTable) {
 
 TEST(Comparison, TheMarkdownTable) {
   Comparison small = comparison();
-  small.reports.erase(small.reports.begin() + 1);
-  for (simulate::Report& report : small.reports)
-    report.classes.front().channels.pop_back();  // with one channel, its column would equal "exposed ms"
+  small.steps.erase(small.steps.begin() + 1);
+  for (PolicyStep& step : small.steps)
+    step.report.classes.front().channels.pop_back();  // with one channel, its column would equal "exposed ms"
   small.problem.bounds.energy = 7 * kMs;
   const std::string text = comparison_text(small, TableStyle::markdown);
   EXPECT_TRUE(
@@ -159,7 +170,7 @@ TEST(Comparison, MeasuredColumns) {
 // past.
 TEST(Comparison, MeasuredBelowTheBoundMeansAStaleProfile) {
   Comparison stale = measured_comparison();
-  stale.measured[2] = measured({7.5});
+  stale.steps[2].measured = measured({7.5});
   const std::string text = comparison_text(stale, TableStyle::terminal);
   EXPECT_TRUE(has(text, "profile stale: program was measured 7.50 ms, below its bound of 8.00 ms\n")) << text;
   EXPECT_FALSE(has(text, "stale: serial"));
@@ -167,17 +178,17 @@ TEST(Comparison, MeasuredBelowTheBoundMeansAStaleProfile) {
 
 TEST(Comparison, WithoutSerialThereIsNoSpeedUp) {
   Comparison alone;
-  alone.reports = {report("program", 10, 8, 3)};
+  alone.steps = steps({report("program", 10, 8, 3)});
   EXPECT_EQ(alone.serial(), nullptr);
   EXPECT_TRUE(has(comparison_text(alone, TableStyle::terminal), "10.00         -   25.0         -"));
   EXPECT_FALSE(nlohmann::json::parse(comparison_json(alone).text()).at("policies").at(0).contains("speed_up"));
-  alone.reports[0].policy.name = "serial";
-  EXPECT_EQ(alone.serial(), &alone.reports[0]);
+  alone.steps[0].report.policy.name = "serial";
+  EXPECT_EQ(alone.serial(), &alone.steps[0]);
 }
 
 TEST(Comparison, NothingPlannedIsNoTableOfNonsense) {
   Comparison none;
-  none.reports = {refused("serial")};
+  none.steps = steps({refused("serial")});
   EXPECT_EQ(none.serial(), nullptr);
   const std::string text = comparison_text(none, TableStyle::terminal);
   EXPECT_FALSE(has(text, "No order")) << text;
@@ -186,7 +197,7 @@ TEST(Comparison, NothingPlannedIsNoTableOfNonsense) {
 
 TEST(Comparison, TheBoundIsThatOfTheConfiguredGraph) {
   Comparison rewritten = comparison();
-  rewritten.reports.push_back(report("rewriter", 7, 5, 1));
+  rewritten.steps.push_back({.report = report("rewriter", 7, 5, 1)});
   EXPECT_EQ(rewritten.bound_ns(), 8 * kMs);
   const auto json = nlohmann::json::parse(comparison_json(rewritten).text());
   EXPECT_NEAR(json.at("policies").at(2).at("hidden").get<double>(), 10.0 / 12, 1e-12);
@@ -241,6 +252,55 @@ TEST(Comparison, AsJson) {
                   "\nTime against memory: plans that no other plan beats in both.\n\n"
                   "policy     memory  step ms\n"
                   "program  2.00 MiB    15.00\n"));
+}
+
+TEST(ComparisonOutput, TheEndingDecides) {
+  EXPECT_EQ(comparison_file_of("a.csv"), ComparisonFile::csv);
+  EXPECT_EQ(comparison_file_of("no/such/a.md"), ComparisonFile::markdown);
+  EXPECT_EQ(comparison_file_of("a.b.json"), ComparisonFile::json);
+  EXPECT_EQ(comparison_file_of("a.svg"), ComparisonFile::svg);
+  EXPECT_EQ(comparison_file_of("policies"), ComparisonFile::folder);
+  EXPECT_EQ(comparison_file_of("/dev/null"), ComparisonFile::as_printed);
+  for (const char* other : {"a.txt", "a.html", "a.csv.gz", "a.CSV"}) {
+    const std::string text = testing::message_of<UserError>([&] { comparison_file_of(other); });
+    EXPECT_TRUE(testing::has_parts(text, {".csv", ".md", ".json", ".svg"})) << other;
+  }
+}
+
+TEST(ComparisonOutput, CsvHasTheNumbersOfJson) {
+  Comparison all = comparison();
+  all.steps[1].report.refusal = "it says \"no\",\nand why";
+  all.steps[2].report.policy.name = "axonn:oar=off,ors=on";
+  const auto rows = read_csv(comparison_csv(all)).value();
+  ASSERT_EQ(rows.size(), 4U);
+  const auto cell = [&](std::size_t row, const std::string& heading) {
+    const auto at = std::ranges::find(rows[0], heading);
+    EXPECT_NE(at, rows[0].end()) << heading;
+    return at == rows[0].end() ? "" : rows[row].at(static_cast<std::size_t>(at - rows[0].begin()));
+  };
+  for (const auto& row : rows) EXPECT_EQ(row.size(), rows[0].size());
+  EXPECT_EQ(rows[0][0], "policy");
+  EXPECT_EQ(cell(2, "refused"), all.steps[1].report.refusal);
+  EXPECT_EQ(cell(2, "step_ms"), "");
+  EXPECT_EQ(cell(3, "policy"), "axonn:oar=off,ors=on");
+  const auto json = nlohmann::json::parse(comparison_json(all).text());
+  for (const std::size_t i : {0U, 2U}) {
+    const auto& entry = json.at("policies").at(i);
+    EXPECT_EQ(std::stod(cell(i + 1, "step_ms")), entry.at("step_ms").get<double>());
+    EXPECT_EQ(std::stod(cell(i + 1, "gap_fraction")), entry.at("gap").get<double>());
+    EXPECT_EQ(std::stod(cell(i + 1, "speed_up")), entry.at("speed_up").get<double>());
+    EXPECT_EQ(std::stod(cell(i + 1, "work_bound_ms")), 2);
+    EXPECT_EQ(std::stod(cell(i + 1, "x_exposed_ms")), entry.at("channels").at("x").at("exposed_ms").get<double>());
+    EXPECT_EQ(cell(i + 1, "memory_bytes"), std::to_string(3 << 20));
+  }
+}
+
+TEST(ComparisonOutput, OtherFilesAreWhatIsPrinted) {
+  const Comparison all = comparison();
+  EXPECT_EQ(comparison_file(all, ComparisonFile::markdown), comparison_text(all, TableStyle::markdown));
+  EXPECT_EQ(nlohmann::json::parse(comparison_file(all, ComparisonFile::json)),
+            nlohmann::json::parse(comparison_json(all).text()));
+  EXPECT_EQ(comparison_file(all, ComparisonFile::csv), comparison_csv(all));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "study/run_metrics.h"
 #include "tests/base/temporary_folder.h"
 
 namespace weft::study {

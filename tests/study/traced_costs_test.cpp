@@ -31,7 +31,7 @@ TEST(TracedCosts, SimulateTheStepThatWasTraced) {
   const simulate::Problem other = train::planning_problem(run_on("laptop"));
   simulate::simulate_again(report, other);
   EXPECT_GT(report.step_ns(), 10 * traced);  // another machine knows nothing of this one
-  const simulate::Problem own = with_traced_costs(other, *report.first().plan, recording);
+  const simulate::Problem own = with_traced_costs(other, report.plans(), {&recording, 1});
   simulate::simulate_again(report, own);
   EXPECT_NEAR(report.step_ns(), traced, 0.02 * traced);
   EXPECT_LE(report.bounds.best(), 1.02 * traced);

@@ -138,9 +138,9 @@ TEST_F(CompareCommand, AFileIsWhatItsNameSays) {
   EXPECT_TRUE(has(csv, "\nprogram," + printed.at("policies").at(1).at("step_ms").dump() + ",")) << csv;
   EXPECT_TRUE(has(read("a.md"), "\n\n| policy "));
   EXPECT_TRUE(exists("kept/comparison.json"));
-  expect_refused("compare", {"--policies", "serial", "-o", "a.txt"}, {"a.txt", ".csv, .md or .json"});
+  expect_refused("compare", {"--policies", "serial", "-o", "a.txt"}, {"a.txt", ".csv, .md, .json or .svg"});
   expect_refused("compare", {"--policies", "serial", "--ranks", "2", "--measure", "-o", "new.csv", "-o", "a.txt"},
-                 {"a.txt", ".csv, .md or .json"});
+                 {"a.txt", ".csv, .md, .json or .svg"});
   EXPECT_FALSE(exists("new.csv"));
 }
 
@@ -233,7 +233,7 @@ TEST_F(CompareCommand, MeasuresPipelines) {
   const testing::CommandResult by_file =
       testing::succeeded(weft("compare", testing::joined(words, {"--profile", "p.json", "--policies", "1f1b"})));
   EXPECT_EQ(by_file.errors.find("step 1 of"), std::string::npos) << by_file.errors;
-  EXPECT_TRUE(has_parts(by_file.output, {"measured", "off", "ranked alike"}));
+  EXPECT_TRUE(has_parts(by_file.output, {"measured ms", "error %", "ranked alike"}));
 }
 
 TEST_F(CompareCommand, AProfileOfAFileAndAPolicyWithoutAPlan) {

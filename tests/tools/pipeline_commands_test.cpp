@@ -50,6 +50,32 @@ TEST_F(PipelineCommands, ComparisonsGoToFilesAndPages) {
   EXPECT_EQ(views({"report", "folder", "-o", "a.html"}), expected);
   EXPECT_EQ(views(of_step("report", testing::joined(policies, {"-o", "b.html"}))), expected);
   expect_refusal(of_step("compare", {"-o", "t.txt"}), {"t.txt"});
+  (void)output(of_step("compare", testing::joined(policies, {"-o", "steps.svg"})));
+  EXPECT_TRUE(has(read("steps.svg"), "1f1b"));
+}
+
+// A run's page has each stage with its plan, and simulators get a trace of each rank.
+TEST_F(PipelineCommands, ARunIsShownWithItsPlan) {
+  const std::string config = std::string(WEFT_SOURCE_DIR) + "/examples/pipeline.toml";
+  (void)output({"train", config, "--steps", "3", "--run-dir", "run", "--quiet"});
+  const nlohmann::json stages = {"1f1b, stage 0", "1f1b, stage 1"};
+  EXPECT_EQ(object_of({"report", "run", "-o", "run.html"}).at("views"), stages);
+  const std::string html = read("run.html");
+  for (const std::string stage : stages) {
+    EXPECT_TRUE(has(html, stage + ": Why communication is exposed")) << stage;
+  }
+  EXPECT_TRUE(has_parts(html, {"least with these task times", "class=\"node"}));
+  const auto told = object_of({"export", "run", "--format", "chakra", "-o", "et"});
+  EXPECT_EQ(told.at("files").size(), 5U);
+  EXPECT_EQ(told.at("ranks"), 4);
+  for (const std::string file : told.at("files")) EXPECT_TRUE(exists(file)) << file;
+  const auto imported = object_of(
+      {"trace", "import", "et/step.0.et", "et/step.1.et", "et/step.2.et", "et/step.3.et", "-o", "step.graph.json"});
+  EXPECT_EQ(imported.at("ranks").size(), 4U);
+  // Traces of another run: the stages' steps don't fit together.
+  folder_.write("run/trace.stage1.json", read("run/trace.json"));
+  (void)output({"report", "run", "-o", "other.html"});
+  EXPECT_TRUE(has(read("other.html"), "another plan now"));
 }
 
 TEST_F(PipelineCommands, AStageIsExplainedAndMended) {

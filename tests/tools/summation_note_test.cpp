@@ -38,32 +38,28 @@ class SummationNotes : public testing::SmallStep {
   }
 };
 
-TEST_F(SummationNotes, StandInTexts) {
-  expect_marked("train", {"--dry-run"});
-  expect_marked("simulate", {});
-  expect_marked("compare", {"--policies", "program", "serial"});
-  expect_marked("explain", {});
-  expect_marked("memory", {"--grids", "z=2"});
-  expect_marked("plan", {"-o", "plan.json"});
-  expect_marked("graph", {"-o", "graph.dot"});
-  EXPECT_FALSE(has(read("graph.dot"), kNote));  // of the plain step
-  weft("graph", words({"-o", "graph.dot"}));
-  EXPECT_TRUE(has(read("graph.dot"), kNote));
-  expect_marked("timeline", {});
-}
-
-TEST_F(SummationNotes, StandInJson) {
+TEST_F(SummationNotes, StandInTextsAndJson) {
   const std::string note = figures("simulate", words()).at("summation_note");
   EXPECT_TRUE(has(note, kNote)) << note;
-  EXPECT_EQ(figures("train", words({"--dry-run"})).at("summation_note"), note);
-  EXPECT_EQ(figures("compare", words({"--policies", "program"})).at("summation_note"), note);
-  EXPECT_EQ(figures("explain", words()).at("summation_note"), note);
-  EXPECT_EQ(figures("plan", words({"-o", "plan.json"})).at("summation_note"), note);
-  EXPECT_EQ(figures("graph", words({"-o", "graph.dot"})).at("summation_note"), note);
-  EXPECT_EQ(figures("timeline", words()).at("parts").at(0).at("summation_note"), note);
-  const nlohmann::json grids = figures("memory", words({"--grids", "z=2", "data=2"})).at("grids");
-  EXPECT_EQ(grids.at(0).at("summation_note"), note);
-  EXPECT_EQ(grids.at(1).at("summation_note"), "");
+  for (const auto& [command, more] : std::vector<std::pair<std::string, Words>>{{"train", {"--dry-run"}},
+                                                                                {"simulate", {}},
+                                                                                {"compare", {"--policies", "serial"}},
+                                                                                {"explain", {}},
+                                                                                {"memory", {"--grids", "z=2"}},
+                                                                                {"plan", {"-o", "plan.json"}},
+                                                                                {"timeline", {}},
+                                                                                {"graph", {"-o", "graph.dot"}}}) {
+    expect_marked(command, more);
+    const nlohmann::json told = figures(command, words(more));
+    const nlohmann::json& of_step = command == "memory"     ? told.at("grids").at(0)
+                                    : command == "timeline" ? told.at("parts").at(0)
+                                                            : told;
+    EXPECT_EQ(of_step.at("summation_note"), note) << command;
+  }
+  EXPECT_TRUE(has(read("graph.dot"), kNote));
+  testing::succeeded(weft("graph", {"--grid", "z=2", "--micro-batch", "1", "-o", "graph.dot"}));
+  EXPECT_FALSE(has(read("graph.dot"), kNote));
+  EXPECT_EQ(figures("memory", words({"--grids", "data=2"})).at("grids").at(0).at("summation_note"), "");
   EXPECT_EQ(figures("simulate", {"--grid", "z=2", "--micro-batch", "1"}).at("summation_note"), "");
 }
 

@@ -19,8 +19,8 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/explain.h"
 #include "runtime/simulate/open_problem.h"
+#include "study/policy_step.h"
 #include "tests/tools/small_step.h"
-#include "tools/input/trace_input.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -128,7 +128,7 @@ NativeStep native_step(const std::string& model, const std::string& grid, const 
   const simulate::Problem problem = train::planning_problem(run);
   const simulate::Report report = simulate::report_plan(problem, run.policy);
   EXPECT_TRUE(report.planned()) << report.refusal;
-  NativeStep out{recording_of(report, run.config.grid), problem.machine, report.step_ns(), {}};
+  NativeStep out{study::recording_of(report, run.config.grid), problem.machine, report.step_ns(), {}};
   std::map<std::string, std::size_t> by_name;
   for (std::size_t i = 0; i < out.recording.tasks.size(); ++i) by_name[out.recording.tasks[i].name] = i;
   for (const simulate::ExposedCollective& each :

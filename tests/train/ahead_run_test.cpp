@@ -9,9 +9,8 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/execute/device/device_executor.h"
 #include "tests/runtime/comm/ranks.h"
-#include "tests/runtime/execute/device/fake_device.h"
+#include "tests/train/device_run.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -68,17 +67,10 @@ class AheadRun : public ::testing::TestWithParam<std::int64_t> {
 
   // The hooks are rank 0's.
   static execute::MakeExecutor on_fake(const Hooks& hooks = {}) {
-    return [hooks](comm::World& world, const execute::State& state) {
-      graph::Grid grid;
-      grid.data = world.size();
-      const execute::DeviceExecutorOptions options{
-          .kept_steps = 1, .trace_every = 6, .long_step_ns = std::int64_t{1} << 60};
-      auto team = execute::make_team(world, [&] {
-        return std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.seed = 5}), world.size(), grid,
-                                                     options);
-      });
-      auto executor = std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-      return std::make_unique<Observed>(std::move(executor), state, world.rank() == 0 ? hooks : Hooks());
+    const execute::MakeExecutor make = testing::sharing_a_fake(
+        {.data = GetParam()}, 5, {.kept_steps = 1, .trace_every = 6, .long_step_ns = std::int64_t{1} << 60});
+    return [hooks, make](comm::World& world, const execute::State& state) {
+      return std::make_unique<Observed>(make(world, state), state, world.rank() == 0 ? hooks : Hooks());
     };
   }
 

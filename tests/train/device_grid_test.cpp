@@ -88,28 +88,10 @@ TEST(DevicesThatTalkThroughTheHost, ALostRankEndsTheRun) {
   testing::expect_a_lost_rank_ends(testing::on_own_fakes(tiny_run(graph::Grid{2, 1, 1, 2}, 1), 1));
 }
 
-// The calls of the device by a run of this many steps.
-testing::FakeDeviceCounts counts_of(const graph::Grid& grid, std::int64_t steps, bool graphs) {
-  std::shared_ptr<execute::DeviceTeam> kept;  // outlives the run
-  testing::GridRun run = tiny_run(grid, steps);
-  run.make_executor = [&](comm::World& world, const execute::State& state) {
-    const execute::DeviceExecutorOptions options{
-        .kept_steps = 1, .trace_every = 4, .graphs = graphs, .long_step_ns = std::int64_t{1} << 60};
-    auto team = execute::make_team(world, [&] {
-      return std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.seed = 11}), world.size(), grid,
-                                                   options);
-    });
-    if (world.rank() == 0) kept = team;
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-  };
-  const testing::GridOutcome outcome = testing::run_grid(run);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  return dynamic_cast<testing::FakeDevice&>(kept->device()).counts();
-}
-
 TEST_P(DeviceGrid, TheSteadyStateAllocatesNothingAndKeepsTheDeviceBusy) {
   for (const bool graphs : {false, true}) {
-    const testing::FakeDeviceCounts few = counts_of(GetParam(), 8, graphs), many = counts_of(GetParam(), 16, graphs);
+    const testing::FakeDeviceCounts few = testing::counts_of(tiny_run(GetParam(), 8), graphs),
+                                    many = testing::counts_of(tiny_run(GetParam(), 16), graphs);
     EXPECT_EQ(many.allocations, few.allocations);
     EXPECT_EQ(many.events, few.events);
     EXPECT_EQ(many.synchronizations - few.synchronizations, 8);

@@ -73,20 +73,7 @@ TEST(DevicePipelineFlags, RunAhead) {
   const auto drains_of = [](std::int64_t steps) {
     testing::GridRun run = testing::pipeline_run(ops::Family::llama, {.pipe = 2}, "1f1b");
     run.steps = steps;
-    const testing::GridOutcome cpu = testing::run_grid(run);
-    std::shared_ptr<execute::DeviceTeam> kept;  // outlives the run
-    run.make_executor = [&](comm::World& world, const execute::State& state) {
-      const execute::DeviceExecutorOptions options{
-          .kept_steps = 1, .trace_every = 4, .long_step_ns = std::int64_t{1} << 60};
-      auto team = execute::make_team(world, [&] {
-        return std::make_shared<execute::DeviceTeam>(testing::make_fake_device({.seed = 8}), world.size(),
-                                                     run.step.grid, options);
-      });
-      if (world.rank() == 0) kept = team;
-      return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-    };
-    testing::expect_equal(testing::run_grid(run), cpu);
-    return dynamic_cast<testing::FakeDevice&>(kept->device()).counts().drains;
+    return testing::counts_of(run).drains;
   };
   EXPECT_EQ(drains_of(12) - drains_of(8), 2);
 }

@@ -82,8 +82,7 @@ class HeldTransport final : public execute::DeviceTransport {
   HeldTransport(comm::World& world, std::atomic<std::uint32_t>& go) : world_(world), go_(go) {}
 
   std::string_view name() const override { return "held"; }
-  bool can_be_captured() const override { return false; }
-  bool can_run_ahead() const override { return false; }
+  bool needs_host() const override { return true; }
   void join(graph::Channel /*channel*/) override {}
   void prepare(execute::Device& /*device*/, std::span<const execute::ChannelCalls> /*plans*/) override {}
   void begin_step(bool /*loads*/) override {}
@@ -111,7 +110,7 @@ testing::GridRun held(std::vector<std::atomic<std::uint32_t>>& go) {
 }
 
 // Until the executor has stopped moving with some tasks done.
-void wait_for_standstill(const execute::Executor& executor) {
+void wait_for_stall(const execute::Executor& executor) {
   std::uint64_t last = 0;
   for (int same = 0; same < 20;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -128,7 +127,7 @@ TEST(DeviceRun, ALongStepIsSeenMovingAndWhereItStands) {
     const execute::Executor& executor = program.executor();
     EXPECT_NE(executor.describe().find("between steps"), std::string::npos);
     std::thread watcher([&] {
-      wait_for_standstill(executor);
+      wait_for_stall(executor);
       const plan::Plan& plan = program.plan("train");
       const std::string text = executor.describe(), collective = plan.graph->task(plan.collectives.front()).name;
       EXPECT_NE(text.find("data has not yet passed '" + collective + "'"), std::string::npos) << text;
@@ -155,7 +154,7 @@ TEST(DeviceRun, ALostPeerEndsAStepAtOnce) {
   const auto body = [&](comm::World& world, execute::Program& program) {
     if (world.rank() == 1) {
       while (first == nullptr) std::this_thread::yield();
-      wait_for_standstill(*first);
+      wait_for_stall(*first);
       lost = Clock::now();
       left = true;
       throw std::runtime_error("gone");

@@ -14,7 +14,6 @@
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/reference_transformer.h"
 #include "tests/train/written_tokens.h"
-#include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {

@@ -13,7 +13,7 @@
 #include "runtime/comm/local.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/reference_transformer.h"
-#include "train/step/initial_weights.h"
+#include "train/step/training_state.h"
 
 namespace weft::train {
 namespace {

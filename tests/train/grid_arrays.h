@@ -47,21 +47,14 @@ class GridArrays {
   GridArrays(const GridArrays&) = delete;
   GridArrays& operator=(const GridArrays&) = delete;
 
-  std::vector<train::ParameterState> states() const {
-    std::vector<train::ParameterState> states;
-    for (const train::MutableParameterState& p : states_) {
-      states.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master, p.shard});
-    }
-    return states;
-  }
-  const std::vector<train::MutableParameterState>& mutable_states() const { return states_; }
+  const std::vector<train::ParameterState>& states() const { return states_; }
 
   /// The first element with a wrong value; "" if there is none. Without the optimizer, m and v aren't checked and a
   /// master must have the parameter's value.
   std::string difference(bool with_optimizer = true) {
     std::string found;
     for (std::size_t i = 0; i < states_.size(); ++i) {
-      const train::MutableParameterState& state = states_[i];
+      const train::ParameterState& state = states_[i];
       for_each_element(
           *state.shard, arrays_[i], state.dtype,
           [&](auto& element, float value) {
@@ -115,7 +108,7 @@ class GridArrays {
   std::vector<ops::ParameterSpec> specs_;
   std::vector<ops::ParameterShard> shards_;
   std::deque<Arrays> arrays_;
-  std::vector<train::MutableParameterState> states_;
+  std::vector<train::ParameterState> states_;
   std::uint64_t seed_;
 };
 

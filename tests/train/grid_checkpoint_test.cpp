@@ -95,7 +95,7 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
     for (std::int64_t rank = 0; rank < layout.grid.ranks() && result.empty(); ++rank) {
       testing::GridArrays arrays(model_, layout.grid, rank, dtype_, layout.zero1, testing::GridArrays::Fill::rubbish,
                                  seed);
-      result = testing::message_of<UserError>([&] { load_checkpoint(path, arrays.mutable_states()); });
+      result = testing::message_of<UserError>([&] { load_checkpoint(path, arrays.states()); });
       if (result.empty()) result = arrays.difference();
     }
     return result;
@@ -151,7 +151,7 @@ TEST_P(GridCheckpoint, ItsWeightsLoadAloneInEitherType) {
     for (const Layout& to : {layouts()[0], layouts()[6], layouts()[7]}) {
       for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
         testing::GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, testing::GridArrays::Fill::rubbish);
-        load_parameters(folder_.path(), model_, arrays.mutable_states());
+        load_parameters(folder_.path(), model_, arrays.states());
         EXPECT_EQ(arrays.difference(false), "") << name_of(from) << " on " << name_of(to);
       }
     }
@@ -165,7 +165,7 @@ TEST_P(GridCheckpoint, WeightsOfHuggingFaceLoadOnEveryGrid) {
   for (const Layout& to : layouts()) {
     for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
       testing::GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, testing::GridArrays::Fill::rubbish);
-      load_parameters(folder_.path(), model_, arrays.mutable_states());
+      load_parameters(folder_.path(), model_, arrays.states());
       EXPECT_EQ(arrays.difference(false), "") << name_of(to);
     }
   }
@@ -262,7 +262,7 @@ TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
   const auto poisoned = [&](bool now) {
     return on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays& arrays) {
       if (world.rank() == 3) {
-        const MutableParameterState& embedding = arrays.mutable_states().at(0);
+        const ParameterState& embedding = arrays.states().at(0);
         embedding.v[0] = std::numeric_limits<float>::infinity();
       }
       CheckpointWriter writer(world, folder_.path(), {});
@@ -376,7 +376,7 @@ TEST_P(GridDamage, IsFoundByOneOfTheRanksThatLoad) {
   for (int rank = 0; rank < 3; ++rank) {
     const testing::GridArrays arrays(model_, layout.grid, rank, dtype_, false, testing::GridArrays::Fill::rubbish);
     const std::string text = testing::message_of<UserError>([&] {
-      load_checkpoint(path_, arrays.mutable_states(), {rank, 3});
+      load_checkpoint(path_, arrays.states(), {rank, 3});
     });
     found += text.find("it was damaged") != std::string::npos ? 1 : 0;
   }
@@ -387,7 +387,7 @@ TEST_P(GridDamage, AnotherModelIsRefusedByTensor) {
   ops::ModelConfig other = model_;
   other.vocab = 12;
   const testing::GridArrays arrays(other, {}, 0, dtype_, false, testing::GridArrays::Fill::rubbish);
-  EXPECT_TRUE(refuses([&] { load_checkpoint(path_, arrays.mutable_states()); },
+  EXPECT_TRUE(refuses([&] { load_checkpoint(path_, arrays.states()); },
                       {"tensor 'wte.weight' has shape [11, 24] (out, in)", "[12, 24]"}));
 }
 

@@ -24,7 +24,6 @@
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/near_numbers.h"
-#include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
 
 namespace weft::testing {

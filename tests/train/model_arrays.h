@@ -38,13 +38,6 @@ class ModelArrays {
 
   std::vector<train::ParameterState> states() const {
     std::vector<train::ParameterState> states;
-    for (const train::MutableParameterState& p : const_cast<ModelArrays&>(*this).mutable_states()) {
-      states.push_back({p.spec, p.dtype, p.data, p.m, p.v, p.master});
-    }
-    return states;
-  }
-  std::vector<train::MutableParameterState> mutable_states() {
-    std::vector<train::MutableParameterState> states;
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       Arrays& a = arrays_[i];
       const bool half = dtype_ == DType::bf16;
@@ -67,7 +60,7 @@ class ModelArrays {
   };
   std::vector<ops::ParameterSpec> specs_;
   DType dtype_;
-  std::vector<Arrays> arrays_;
+  mutable std::vector<Arrays> arrays_;  // to be loaded into
 };
 
 /// The name of the first parameter whose arrays differ in any bit; "" if none does.

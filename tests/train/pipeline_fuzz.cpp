@@ -34,7 +34,6 @@
 #include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/random_graph.h"
-#include "train/step/initial_weights.h"
 #include "train/step/training_state.h"
 
 namespace weft::testing {
@@ -119,7 +118,7 @@ std::unique_ptr<execute::Executor> executor_on(Place place, comm::World& world, 
                                                                                       world.size(), grid, options);
                                        })
                   : std::make_shared<execute::DeviceTeam>(make_fake_device(device), 1, grid, options,
-                                                          std::make_unique<execute::StagedTransport>(world, grid));
+                                                          execute::make_staged_transport(world, grid));
   return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
 }
 
@@ -182,6 +181,7 @@ Pipeline make_pipeline(std::uint64_t seed) {
   } while (made.policy == "serial");
   if (made.policy == "anneal") made.policy += ":iterations=20";
   if (made.policy == "portfolio") made.policy += ":budget=20";
+  if (made.policy == "exact") made.policy += ":budget=20,nodes=1000";
   const auto policy = policy::make_policy(made.policy);
   const std::int64_t stages = draws.between(2, 3);
   made.step.grid.pipe = stages;

@@ -50,6 +50,7 @@ TEST_P(Pipelines, SchedulesGiveTheSameBits) {
     SCOPED_TRACE(policy);
     if (policy == "anneal") policy += ":iterations=20";
     if (policy == "portfolio") policy += ":budget=20";
+    if (policy == "exact") policy += ":budget=20,nodes=1000";
     const testing::GridRun run = testing::pipeline_run(family(), grid(), policy);
     // Two chunks a rank need two layers.
     if (run.step.pipeline.stages() > run.model.layers) continue;

@@ -86,7 +86,7 @@ struct RandomStep {
     options.seed = seed;
   }
   double makespan(const graph::Graph& graph, const plan::Order& order) const {
-    return policy::timetable_of(graph, order, policy::costs_of(graph, options), options).makespan;
+    return testing::timetable_of(graph, order, policy::costs_of(graph, options), options).makespan;
   }
 
   std::vector<plan::Rewrite> chosen;

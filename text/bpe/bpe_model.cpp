@@ -23,6 +23,12 @@ std::uint64_t key_of(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
 }
 
+/// Whether "▁" stands behind another character.
+bool crosses_blank(std::string_view text) {
+  while (text.starts_with(kBlank)) text.remove_prefix(kBlank.size());
+  return text.find(kBlank) != std::string_view::npos;
+}
+
 std::size_t slot_of(std::uint64_t key, std::size_t mask) {
   const std::uint64_t mixed = key * 0x9E3779B97F4A7C15ULL;
   return static_cast<std::size_t>(mixed >> 29) & mask;
@@ -57,6 +63,7 @@ BpeModel::BpeModel(std::vector<BpeToken> tokens, const std::vector<std::pair<std
   std::vector<std::pair<std::uint64_t, Merge>> pairs;
   pairs.reserve(merges.size());
   std::string joined;
+  cuts_at_blanks_ = !options_.bytes && find(kBlank);
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
     joined.assign(left).append(right);
@@ -67,6 +74,7 @@ BpeModel::BpeModel(std::vector<BpeToken> tokens, const std::vector<std::pair<std
                       "merges of tokens to tokens", "copy or make the file again");
     }
     pairs.push_back({key_of(*left_id, *right_id), {static_cast<std::int32_t>(rank), *id}});
+    cuts_at_blanks_ = cuts_at_blanks_ && !crosses_blank(joined);
   }
   make_pairs(pairs);
 }
@@ -89,7 +97,6 @@ BpeModel BpeModel::of_ranks(std::vector<BpeToken> tokens, BpeOptions options) {
 }
 
 void BpeModel::make_pairs(const std::vector<std::pair<std::uint64_t, Merge>>& pairs) {
-  merges_ = pairs.size();
   const std::size_t size = std::bit_ceil(std::max<std::size_t>(16, pairs.size() * 2));
   keys_.assign(size, kNoPair);
   values_.resize(size);
@@ -99,20 +106,6 @@ void BpeModel::make_pairs(const std::vector<std::pair<std::uint64_t, Merge>>& pa
     keys_[slot] = key;  // of a merge that is there twice, the later one counts
     values_[slot] = merge;
   }
-  cuts_at_blanks_ = !options_.bytes && find(kBlank) && !merges_across_blank();
-}
-
-/// Whether a merge makes a token that has "▁" behind another character.
-bool BpeModel::merges_across_blank() const {
-  std::unordered_map<std::int32_t, std::string_view> texts;
-  for (const BpeToken& token : tokens_) texts.emplace(token.id, token.text);
-  for (std::size_t slot = 0; slot < keys_.size(); ++slot) {
-    if (keys_[slot] == kNoPair) continue;
-    std::string_view text = texts.at(values_[slot].id);
-    while (text.starts_with(kBlank)) text.remove_prefix(kBlank.size());
-    if (text.find(kBlank) != std::string_view::npos) return true;
-  }
-  return false;
 }
 
 const BpeModel::Merge* BpeModel::merge_of(std::int32_t left, std::int32_t right) const {
@@ -140,7 +133,7 @@ void BpeModel::encode(std::string_view word, Scratch& scratch, std::vector<std::
     encode_uncached(word, scratch, out);
     return;
   }
-  const std::uint64_t hash = hash_of_word(word);
+  const std::uint64_t hash = std::hash<std::string_view>()(word);
   if (const auto known = scratch.cache.find(word, hash); !known.empty()) {
     out.insert(out.end(), known.begin(), known.end());
     return;

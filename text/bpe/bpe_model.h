@@ -36,9 +36,6 @@ class BpeModel {
   struct Merge {
     std::int32_t rank = 0, id = 0;
   };
-  struct Pair {
-    std::int32_t left = 0, right = 0;
-  };
   /// What encoding a word needs beside the model, kept for the next word.
   struct Scratch {
     WordCache cache;
@@ -60,9 +57,7 @@ class BpeModel {
   void encode_text(std::string_view text, Scratch& scratch, std::vector<std::int32_t>& out) const;
 
   std::optional<std::int32_t> find(std::string_view text) const;
-  const std::vector<BpeToken>& tokens() const { return tokens_; }
   const BpeOptions& options() const { return options_; }
-  std::size_t merges() const { return merges_; }
 
  private:
   BpeModel(std::vector<BpeToken> tokens, BpeOptions options);
@@ -70,7 +65,6 @@ class BpeModel {
   void make_pairs(const std::vector<std::pair<std::uint64_t, Merge>>& pairs);
   const Merge* merge_of(std::int32_t left, std::int32_t right) const;
   std::int32_t rank_of(std::int32_t left, std::int32_t right) const;
-  bool merges_across_blank() const;
   void encode_uncached(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& out) const;
   void begin_word(std::string_view word, std::vector<std::int32_t>& ids) const;
   void begin_characters(std::string_view word, std::vector<std::int32_t>& ids) const;
@@ -80,7 +74,7 @@ class BpeModel {
   std::vector<BpeToken> tokens_;
   BpeOptions options_;
   std::unordered_map<std::string_view, std::int32_t> ids_;  // of views into tokens_
-  std::size_t longest_ = 0, merges_ = 0;                    // bytes of the longest token
+  std::size_t longest_ = 0;                                 // bytes of the longest token
   std::array<std::int32_t, 256> byte_ids_{};                // −1: no token
   std::optional<std::int32_t> unknown_id_;
   bool cuts_at_blanks_ = false;

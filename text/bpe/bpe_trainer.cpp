@@ -1,5 +1,6 @@
 #include "text/bpe/bpe_trainer.h"
 
+#include <fmt/format.h>
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_pipeline.h>
@@ -8,18 +9,17 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <numeric>
 #include <queue>
 #include <unordered_map>
 #include <utility>
 
 #include "base/text/json_object.h"
+#include "base/utf8.h"
 #include "text/bpe/byte_alphabet.h"
-#include "text/unicode/valid_utf8.h"
 
 namespace weft::text {
 namespace {
-
-constexpr std::string_view kEndOfText = "<|endoftext|>";
 
 struct TextHash {
   using is_transparent = void;
@@ -28,17 +28,13 @@ struct TextHash {
 using WordTable = std::unordered_map<std::string, std::uint64_t, TextHash, std::equal_to<>>;
 
 void count_into(WordTable& table, std::string_view text, const Lexer& lexer) {
-  const char* end = text.data() + text.size();
-  for (const char* at = text.data(); at < end;) {
-    const char* stop = lexer.next(at, end);
-    const std::string_view word(at, static_cast<std::size_t>(stop - at));
+  for_each_piece(lexer, text, [&](std::string_view word) {
     if (const auto found = table.find(word); found != table.end()) {
       ++found->second;
     } else {
       table.emplace(word, 1);
     }
-    at = stop;
-  }
+  });
 }
 
 using Id = std::int32_t;
@@ -52,28 +48,19 @@ PairKey pair_key(Id first, Id second) {
 class Merging {
  public:
   explicit Merging(const WordCounts& words) {
-    for (const std::uint16_t code : byte_alphabet()) order_.push_back(code);
-    std::ranges::sort(order_);
+    std::array<std::size_t, 256> bytes{};  // by id: in the order of their characters in the alphabet
+    std::iota(bytes.begin(), bytes.end(), std::size_t{0});
+    std::ranges::sort(bytes, {}, [](std::size_t byte) { return byte_alphabet()[byte]; });
     std::array<Id, 256> ids{};
-    for (std::size_t byte = 0; byte < ids.size(); ++byte) {
-      const auto place = std::ranges::lower_bound(order_, byte_alphabet()[byte]);
-      ids[byte] = static_cast<Id>(place - order_.begin());
+    for (std::size_t id = 0; id < bytes.size(); ++id) {
+      ids[bytes[id]] = static_cast<Id>(id);
+      trained_.tokens.emplace_back(1, static_cast<char>(bytes[id]));
+      known_.emplace(trained_.tokens.back(), static_cast<Id>(id));
     }
-    trained_.tokens.resize(ids.size());
-    for (std::size_t byte = 0; byte < ids.size(); ++byte) {
-      trained_.tokens[static_cast<std::size_t>(ids[byte])] = std::string(1, static_cast<char>(byte));
-    }
-    for (std::size_t id = 0; id < trained_.tokens.size(); ++id) {
-      known_.emplace(trained_.tokens[id], static_cast<Id>(id));
-    }
-    for (const auto& [word, count] : words) {
-      Word made{{}, static_cast<std::int64_t>(count)};
-      for (const char c : word) made.ids.push_back(ids[static_cast<unsigned char>(c)]);
-      words_.push_back(std::move(made));
-    }
-    for (std::size_t word = 0; word < words_.size(); ++word) {
-      const std::vector<Id>& all = words_[word].ids;
-      for (std::size_t i = 0; i + 1 < all.size(); ++i) change(all[i], all[i + 1], 1, word);
+    for (const auto& [text, count] : words) {
+      Word& word = words_.emplace_back(Word{{}, static_cast<std::int64_t>(count)});
+      for (const char c : text) word.ids.push_back(ids[static_cast<unsigned char>(c)]);
+      for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) change(word.ids[i], word.ids[i + 1], 1, words_.size() - 1);
     }
     push_changed();
   }
@@ -150,7 +137,6 @@ class Merging {
     }
   }
 
-  std::vector<std::uint16_t> order_;  // the alphabet's characters
   TrainedBpe trained_;
   std::unordered_map<std::string, Id> known_;
   std::vector<Word> words_;
@@ -159,57 +145,33 @@ class Merging {
   std::priority_queue<std::pair<std::int64_t, PairKey>> queue_;  // with ~key, so that low ids come first
 };
 
-JsonObject byte_level(bool use_regex) {
-  return JsonObject()
-      .add("type", "ByteLevel")
-      .add("add_prefix_space", false)
-      .add("trim_offsets", true)
-      .add("use_regex", use_regex);
+std::string byte_level(bool use_regex) {
+  return fmt::format(R"({{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":{}}})",
+                     use_regex);
 }
 
-JsonObject pre_tokenizer_of(const Lexer& lexer) {
+std::string pre_tokenizer_of(const Lexer& lexer) {
   if (lexer.name == "gpt2") return byte_level(true);
-  const JsonObject split = JsonObject()
-                               .add("type", "Split")
-                               .add("pattern", JsonObject().add("Regex", lexer.expression))
-                               .add("behavior", "Isolated")
-                               .add("invert", false);
-  return JsonObject().add("type", "Sequence").add("pretokenizers", JsonArray{split, byte_level(false)});
+  return fmt::format(
+      R"({{"type":"Sequence","pretokenizers":[{{"type":"Split","pattern":{{"Regex":{}}},"behavior":"Isolated",)"
+      R"("invert":false}},{}]}})",
+      json_string(lexer.expression), byte_level(false));
 }
 
-std::string tokenizer_json(const JsonObject& vocabulary, const JsonArray& merges, std::int64_t end_of_text,
-                           const JsonObject& pre_tokenizer) {
-  const JsonObject added = JsonObject()
-                               .add("id", end_of_text)
-                               .add("content", kEndOfText)
-                               .add("single_word", false)
-                               .add("lstrip", false)
-                               .add("rstrip", false)
-                               .add("normalized", false)
-                               .add("special", true);
-  const JsonObject model = JsonObject()
-                               .add("type", "BPE")
-                               .add("dropout", nullptr)
-                               .add("unk_token", nullptr)
-                               .add("continuing_subword_prefix", nullptr)
-                               .add("end_of_word_suffix", nullptr)
-                               .add("fuse_unk", false)
-                               .add("byte_fallback", false)
-                               .add("ignore_merges", false)
-                               .add("vocab", vocabulary)
-                               .add("merges", merges);
-  return JsonObject()
-             .add("version", "1.0")
-             .add("truncation", nullptr)
-             .add("padding", nullptr)
-             .add("added_tokens", JsonArray{added})
-             .add("normalizer", nullptr)
-             .add("pre_tokenizer", pre_tokenizer)
-             .add("post_processor", nullptr)
-             .add("decoder", byte_level(true))
-             .add("model", model)
-             .text() +
-         "\n";
+std::string tokenizer_json(const JsonObject& vocabulary, const JsonArray& merges, std::size_t end_of_text,
+                           const std::string& pre_tokenizer) {
+  const std::string added = fmt::format(
+      R"({{"id":{},"content":"{}","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}})",
+      end_of_text, kEndOfText);
+  const std::string model = fmt::format(
+      R"({{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,"end_of_word_suffix":null,)"
+      R"("fuse_unk":false,"byte_fallback":false,"ignore_merges":false,"vocab":{},"merges":{}}})",
+      vocabulary.text(), merges.text());
+  return fmt::format(
+      R"({{"version":"1.0","truncation":null,"padding":null,"added_tokens":[{}],"normalizer":null,"pre_tokenizer":{},)"
+      R"("post_processor":null,"decoder":{},"model":{}}})"
+      "\n",
+      added, pre_tokenizer, byte_level(true), model);
 }
 
 }  // namespace
@@ -250,13 +212,13 @@ std::string tokenizer_json_of(const TrainedBpe& trained, const Lexer& lexer) {
   vocabulary.add(kEndOfText, trained.tokens.size());
   JsonArray merges;
   for (const auto& [left, right] : trained.merges) merges.add(in_byte_alphabet(left) + " " + in_byte_alphabet(right));
-  return tokenizer_json(vocabulary, merges, static_cast<std::int64_t>(trained.tokens.size()), pre_tokenizer_of(lexer));
+  return tokenizer_json(vocabulary, merges, trained.tokens.size(), pre_tokenizer_of(lexer));
 }
 
 std::string tokenizer_json_of_bytes() {
-  constexpr std::int64_t kBytes = 256;
+  constexpr std::size_t kBytes = 256;
   JsonObject vocabulary;
-  for (std::int64_t byte = 0; byte < kBytes; ++byte) {
+  for (std::size_t byte = 0; byte < kBytes; ++byte) {
     const char text = static_cast<char>(byte);
     vocabulary.add(in_byte_alphabet({&text, 1}), byte);
   }

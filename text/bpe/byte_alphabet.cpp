@@ -7,30 +7,18 @@ namespace {
 
 constexpr std::uint32_t kCodes = 256 + 68;  // of the alphabet
 
-bool has_own_number(unsigned byte) {
-  return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-}
-
-std::array<std::uint16_t, 256> made_alphabet() {
-  std::array<std::uint16_t, 256> codes{};
-  std::uint16_t next = 256;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    codes[byte] = has_own_number(byte) ? static_cast<std::uint16_t>(byte) : next++;
-  }
-  return codes;
-}
-
-std::array<std::int16_t, kCodes> made_inverse() {
-  std::array<std::int16_t, kCodes> bytes{};
-  bytes.fill(-1);
-  for (std::size_t byte = 0; byte < 256; ++byte) bytes[byte_alphabet()[byte]] = static_cast<std::int16_t>(byte);
-  return bytes;
-}
-
 }  // namespace
 
 const std::array<std::uint16_t, 256>& byte_alphabet() {
-  static const std::array<std::uint16_t, 256> alphabet = made_alphabet();
+  static const std::array<std::uint16_t, 256> alphabet = [] {
+    std::array<std::uint16_t, 256> codes{};
+    std::uint16_t next = 256;
+    for (std::uint16_t byte = 0; byte < 256; ++byte) {
+      const bool own_number = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+      codes[byte] = own_number ? byte : next++;
+    }
+    return codes;
+  }();
   return alphabet;
 }
 
@@ -41,7 +29,12 @@ std::string in_byte_alphabet(std::string_view bytes) {
 }
 
 std::optional<std::string> bytes_of_alphabet(std::string_view text) {
-  static const std::array<std::int16_t, kCodes> bytes = made_inverse();
+  static const std::array<std::int16_t, kCodes> bytes = [] {
+    std::array<std::int16_t, kCodes> inverse{};
+    inverse.fill(-1);
+    for (std::size_t byte = 0; byte < 256; ++byte) inverse[byte_alphabet()[byte]] = static_cast<std::int16_t>(byte);
+    return inverse;
+  }();
   std::string out;
   while (!text.empty()) {
     const Utf8Character character = first_character(text);

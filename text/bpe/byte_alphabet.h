@@ -9,6 +9,9 @@
 
 namespace weft::text {
 
+/// GPT-2's special token between texts.
+inline constexpr std::string_view kEndOfText = "<|endoftext|>";
+
 /// The code point for each byte: bytes 33–126, 161–172 and 174–255 have their own number, the others follow from 256.
 const std::array<std::uint16_t, 256>& byte_alphabet();
 

@@ -47,33 +47,4 @@ class WordCache {
   std::vector<Entry> entries_;
 };
 
-/// A hash of up to WordCache::kMostBytes bytes, made of two words of 8 bytes at a time.
-inline std::uint64_t hash_of_word(std::string_view word) {
-  constexpr std::uint64_t kFirst = 0x9E3779B97F4A7C15ULL, kSecond = 0xD6E8FEB86659FD93ULL;
-  const auto load = [](const char* at) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  };
-  const auto mixed = [](std::uint64_t a, std::uint64_t b) {
-    __extension__ using Wide = unsigned __int128;
-    const Wide product = static_cast<Wide>(a) * b;
-    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-  };
-  const char* at = word.data();
-  std::size_t left = word.size();
-  std::uint64_t hash = kFirst ^ left;
-  for (; left >= 8; left -= 8, at += 8) hash = mixed(hash ^ load(at), kSecond);
-  std::uint64_t last = 0;
-  if (left >= 4) {
-    std::uint32_t low = 0, high = 0;
-    std::memcpy(&low, at, sizeof low), std::memcpy(&high, at + left - sizeof high, sizeof high);
-    last = static_cast<std::uint64_t>(high) << 32 | low;
-  } else if (left > 0) {
-    const auto byte = [at](std::size_t i) { return static_cast<std::uint64_t>(static_cast<unsigned char>(at[i])); };
-    last = byte(0) | byte(left / 2) << 8 | byte(left - 1) << 16;
-  }
-  return mixed(hash ^ last, kFirst);
-}
-
 }  // namespace weft::text

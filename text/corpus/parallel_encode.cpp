@@ -35,12 +35,7 @@ void encode_piece(const ParallelEncode& work, const TextPiece& piece, std::size_
 
 void encode(const ParallelEncode& work, Batch& batch) {
   for (TextPart& part : batch.parts) {
-    std::vector<TextPiece> pieces;
-    if (part.json) {
-      pieces = work.pieces(part);
-    } else {
-      pieces.push_back({.text = std::move(part.text)});
-    }
+    const std::vector<TextPiece> pieces = work.files.pieces(part);
     part.text.clear();
     EncodedPart& result = batch.results.emplace_back();
     const std::size_t begin = batch.ids.size();
@@ -52,7 +47,7 @@ void encode(const ParallelEncode& work, Batch& batch) {
 std::shared_ptr<Batch> next_batch(const ParallelEncode& work) {
   auto batch = std::make_shared<Batch>();
   for (std::size_t bytes = 0; bytes < kBatchBytes;) {
-    auto part = work.next();
+    auto part = work.files.next();
     if (!part) break;
     bytes += part->text.size();
     batch->parts.push_back(std::move(*part));

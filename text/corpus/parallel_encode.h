@@ -3,13 +3,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "text/corpus/id_range.h"
 #include "text/corpus/text_files.h"
-#include "text/corpus/text_pieces.h"
 #include "text/tokenizer.h"
 
 namespace weft::text {
@@ -26,15 +23,12 @@ struct ParallelEncode {
   EncodeOptions options;
   int threads = 1;
   bool verify = false;  // decodes the ids again
-  /// The next part; nothing at the end. Called by one thread at a time, as `take` is.
-  std::function<std::optional<TextPart>()> next;
-  /// The pieces of a line of JSON, each of which is encoded by itself. Called by several threads.
-  std::function<std::vector<TextPiece>(const TextPart&)> pieces;
-  /// Takes the result of a part, whose text is gone, in the order of next().
+  TextFiles& files;     // of which each piece of a part is encoded by itself
+  /// Takes the result of a part, whose text is gone, in the order of the files. Called by one thread at a time.
   std::function<void(const TextPart&, const EncodedPart&)> take;
 };
 
-/// Throws what a callback throws.
+/// Throws what the files and `take` throw.
 void encode_in_order(const ParallelEncode& work);
 
 }  // namespace weft::text

@@ -1,4 +1,5 @@
-// The texts of many files, one after the other: text files, JSON lines, either compressed.
+// The texts of many files, one after the other: text files, JSON lines, either compressed. And the pieces of a text:
+// those that a model is to write, and those that it only reads.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +21,17 @@ namespace weft::text {
 struct TextPart {
   std::string text;
   bool begins = true;      // a document
-  bool json = false;       // the text is a line of JSON, see part_pieces()
+  bool json = false;       // the text is a line of JSON, see TextFiles::pieces()
   std::uint32_t file = 0;  // by its index
   std::uint64_t line = 0;  // of the file, from 1; 0: not by lines
+};
+
+struct TextPiece {
+  std::string text;
+  bool learnt = true;  // a model is to write it
+  bool ends = false;   // the token for the end of a text follows, which is learnt with the piece
+
+  friend bool operator==(const TextPiece&, const TextPiece&) = default;
 };
 
 /// Where a long text may be cut behind an offset; its size: nowhere.
@@ -49,7 +58,15 @@ class TextFiles {
   /// The next part, nothing behind the last. Throws UserError, naming the file, if one can't be read.
   std::optional<TextPart> next();
 
-  const std::vector<std::filesystem::path>& files() const { return files_; }
+  /// The pieces of a part in order. A text is one. So is the text `field` of a line of JSON. A line without it may have
+  /// - the texts "prompt", which is only read, and "completion", which is learnt with its end;
+  /// - "messages", a list of objects with the texts "role" (system, user or assistant) and "content". A message is
+  ///   written as "<|ROLE|>\nCONTENT\n", in which the assistant's contents are learnt, each with its end.
+  /// Throws UserError, naming file and line, if the line is no JSON object of these. Any number of threads may call it.
+  std::vector<TextPiece> pieces(const TextPart& part) const;
+  /// The text of all pieces.
+  std::string text(const TextPart& part) const;
+
   /// The bytes of all files as they lie on the disk, and about how many of them were read, for a progress.
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t bytes_read() const { return before_ + std::min(read_, size_); }

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "base/text/hex.h"
+#include "base/hash.h"
 #include "base/text/json_object.h"
 
 namespace weft::text {
@@ -87,11 +87,7 @@ std::string TokenFileWriter::description() const {
   JsonObject json;
   json.add("format", "weft tokens").add("version", 1).add("width", summary_.width);
   json.add("tokens", summary_.tokens).add("vocabulary", facts_.vocabulary).add("tokenizer", tokenizer);
-  if (separator_) {
-    json.add("separator", *separator_);
-  } else {
-    json.add("separator", nullptr);
-  }
+  json.add("separator", separator_ ? JsonValue(*separator_) : JsonValue(nullptr));
   json.add("documents", summary_.documents).add("document_begins", begins_);
   if (!ignored_.empty()) {
     JsonArray ranges;

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/files/durable_file.h"
-#include "text/corpus/id_range.h"
 #include "text/tokenizer.h"
 
 namespace weft::text {

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <limits>
-#include <system_error>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "base/text/base64.h"
+#include "base/text/escape.h"
+#include "base/text/parse_number.h"
+#include "text/bpe/byte_alphabet.h"
 #include "text/formats/tokenizer_file.h"
 
 namespace weft::text {
@@ -74,18 +74,8 @@ std::optional<BpeToken> read_rank_line(std::string_view line) {
   if (blank == std::string_view::npos) return std::nullopt;
   auto bytes = base64_decoded(line.substr(0, blank));
   if (!bytes || bytes->empty()) return std::nullopt;
-  BpeToken read{std::move(*bytes), 0};
-  const char* end = line.data() + line.size();
-  const auto [stop, error] = std::from_chars(line.data() + blank + 1, end, read.id);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return read;
-}
-
-std::string_view next_line(std::string_view& text) {
-  std::string_view line = text.substr(0, text.find('\n'));
-  text.remove_prefix(std::min(line.size() + 1, text.size()));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
+  const auto rank = number_in<std::int32_t>(line.substr(blank + 1));
+  return rank ? std::optional(BpeToken{std::move(*bytes), *rank}) : std::nullopt;
 }
 
 /// Ranks ascend; a special token may stand between two of them.
@@ -107,57 +97,36 @@ std::vector<BpeToken> read_ranks(std::string_view text, const std::filesystem::p
 }
 
 /// The special tokens that tekken.json of the first version doesn't list.
-constexpr std::array<std::string_view, 20> kTekkenSpecials = {"<unk>",
-                                                              "<s>",
-                                                              "</s>",
-                                                              "[INST]",
-                                                              "[/INST]",
-                                                              "[AVAILABLE_TOOLS]",
-                                                              "[/AVAILABLE_TOOLS]",
-                                                              "[TOOL_RESULTS]",
-                                                              "[/TOOL_RESULTS]",
-                                                              "[TOOL_CALLS]",
-                                                              "[IMG]",
-                                                              "<pad>",
-                                                              "[IMG_BREAK]",
-                                                              "[IMG_END]",
-                                                              "[PREFIX]",
-                                                              "[MIDDLE]",
-                                                              "[SUFFIX]",
-                                                              "[SYSTEM_PROMPT]",
-                                                              "[/SYSTEM_PROMPT]",
-                                                              "[TOOL_CONTENT]"};
+constexpr std::string_view kTekkenSpecials =
+    "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] "
+    "[IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]";
 
 std::vector<AddedToken> tekken_specials(const DocumentValue& root, std::int32_t count) {
   std::vector<AddedToken> tokens;
   for (std::int32_t id = 0; id < count; ++id) {
     tokens.push_back(special_token(fmt::format("<SPECIAL_{}>", id), id));
   }
-  if (const auto listed = root.find("special_tokens"); listed && !listed->is_null()) {
+  if (const auto listed = root.given("special_tokens")) {
     for (const DocumentValue& item : listed->items()) {
       tokens[static_cast<std::size_t>(item["rank"].integer(0, count - 1))].text = item["token_str"].text();
     }
     return tokens;
   }
-  for (std::size_t id = 0; id < std::min(kTekkenSpecials.size(), tokens.size()); ++id) {
-    tokens[id].text = kTekkenSpecials[id];
-  }
+  std::istringstream names{std::string(kTekkenSpecials)};
+  std::string name;
+  for (std::size_t id = 0; id < tokens.size() && names >> name; ++id) tokens[id].text = name;
   return tokens;
 }
 
-TokenizerPointer ranked_tokenizer(const std::filesystem::path& path, std::string content, std::string kind,
-                                  BpeParts parts) {
-  TokenizerFacts facts;
-  facts.kind = std::move(kind);
-  facts.vocabulary = static_cast<std::int32_t>(parts.texts.size());
-  const TextEnds ends = find_ends(path.parent_path(), [&](std::string_view name) -> std::optional<std::int32_t> {
-    const AddedToken* token = parts.added.find(name);
-    return token == nullptr ? std::nullopt : std::optional(token->id);
-  });
-  facts.begin = ends.begin ? ends.begin : ends.end, facts.end = ends.end;
-  facts.digest = digest_of(content);
-  facts.files = with_files_beside(path, std::move(content));
-  return std::make_shared<BpeTokenizer>(std::move(facts), std::move(parts));
+/// tiktoken's rule for tokens of bytes in the order of their ranks, which `specials` follow or precede.
+ByteVocabulary ranked(std::vector<BpeToken> tokens, std::vector<AddedToken> specials, SplitStep split,
+                      const std::string& place) {
+  std::vector<std::string> texts;
+  for (const BpeToken& token : tokens) set_text(texts, token.id, in_byte_alphabet(token.text), place);
+  for (const AddedToken& special : specials) set_text(texts, special.id, special.text, place);
+  BpeModel model = BpeModel::of_ranks(std::move(tokens),
+                                      {.place = place, .bytes = true, .ignore_merges = true, .unknown = std::nullopt});
+  return {std::move(model), std::move(specials), std::move(split), std::move(texts)};
 }
 
 }  // namespace
@@ -168,25 +137,26 @@ bool is_tiktoken(std::string_view content) {
 }
 
 TokenizerPointer load_tiktoken(const std::filesystem::path& path, std::string content) {
-  RankedTokens tokens{
-      .tokens = read_ranks(content, path), .specials = {}, .split = SplitByLexer{nullptr}, .place = in_quotes(path)};
+  std::vector<BpeToken> tokens = read_ranks(content, path);
   const auto& all = known_ranks();
-  const auto known = std::ranges::find(all, tokens.tokens.size(), &KnownRanks::ranks);
+  const auto known = std::ranges::find(all, tokens.size(), &KnownRanks::ranks);
   if (known == all.end()) {
     std::vector<std::string> names;
     for (const KnownRanks& each : all) names.push_back(fmt::format("{} ({})", each.ranks, each.name));
-    throw UserError(fmt::format("{} has {} ranks", in_quotes(path), tokens.tokens.size()),
+    throw UserError(fmt::format("{} has {} ranks", in_quotes(path), tokens.size()),
                     "a file whose number of ranks tells its pattern and special tokens: " + join(names),
                     "use the tokenizer.json of this model");
   }
-  tokens.split = SplitByLexer{lexer_named(known->lexer)};
-  tokens.specials = known->specials.empty() ? llama3_specials() : std::vector<AddedToken>();
+  const bool llama3 = known->specials.empty();
+  std::vector<AddedToken> specials = llama3 ? llama3_specials() : std::vector<AddedToken>();
   for (const Special& special : known->specials) {
-    tokens.specials.push_back(special_token(std::string(special.text), special.id));
+    specials.push_back(special_token(std::string(special.text), special.id));
   }
-  BpeParts parts = ranked_parts(std::move(tokens));
-  if (known->specials.empty()) parts.before.push_back(static_cast<std::int32_t>(known->ranks));  // as Meta's code does
-  return ranked_tokenizer(path, std::move(content), fmt::format("tiktoken's BPE of {}", known->name), std::move(parts));
+  ByteVocabulary vocabulary =
+      ranked(std::move(tokens), std::move(specials), SplitByLexer{lexer_named(known->lexer)}, in_quotes(path));
+  if (llama3) vocabulary.before.push_back(static_cast<std::int32_t>(known->ranks));  // as Meta's code does
+  return byte_tokenizer(path, fmt::format("tiktoken's BPE of {}", known->name),
+                        {{path.filename().string(), std::move(content)}}, std::move(vocabulary));
 }
 
 TokenizerPointer load_tekken(const std::filesystem::path& path, std::string content, const Document& document) {
@@ -194,31 +164,28 @@ TokenizerPointer load_tekken(const std::filesystem::path& path, std::string cont
   const DocumentValue root = document.root(), config = root["config"];
   const std::int64_t size = config["default_vocab_size"].integer(1, kMostTokens);
   const std::int64_t specials = config["default_num_special_tokens"].integer(3, size);
-  const auto vocabulary = root["vocab"].items();
+  const auto listed = root["vocab"].items();
   const auto ranks = static_cast<std::size_t>(size - specials);
-  if (vocabulary.size() < ranks) root["vocab"].refuse(fmt::format("{} tokens", ranks));
-  RankedTokens tokens{.tokens = {},
-                      .specials = tekken_specials(root, static_cast<std::int32_t>(specials)),
-                      .split = SplitByLexer{nullptr},
-                      .place = in_quotes(path)};
+  if (listed.size() < ranks) root["vocab"].refuse(fmt::format("{} tokens", ranks));
+  std::vector<BpeToken> tokens;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const DocumentValue& token = vocabulary[rank];
+    const DocumentValue& token = listed[rank];
     const auto expected = static_cast<std::int64_t>(rank);
     token["rank"].integer(expected, expected);
     auto bytes = base64_decoded(token["token_bytes"].text());
     if (!bytes || bytes->empty()) token["token_bytes"].refuse("a token's bytes in base64");
-    tokens.tokens.push_back({std::move(*bytes), static_cast<std::int32_t>(specials + expected)});
+    tokens.push_back({std::move(*bytes), static_cast<std::int32_t>(specials + expected)});
   }
   const std::string expression = config["pattern"].text();
-  if (const Lexer* lexer = lexer_of(expression)) {
-    tokens.split = SplitByLexer{lexer};
-  } else {
-    tokens.split = SplitByPattern{Pattern(expression, RegexFlavour::rust, config.place()), Matches::removed, true};
+  SplitStep split = SplitByLexer{lexer_of(expression)};
+  if (lexer_of(expression) == nullptr) {
+    split = SplitByPattern{Pattern(expression, RegexFlavour::rust, config.place()), Matches::removed, true};
   }
-  const std::int32_t begin = 1;  // <s>, which Mistral's code puts before each text
-  BpeParts parts = ranked_parts(std::move(tokens));
-  parts.before.push_back(begin);
-  return ranked_tokenizer(path, std::move(content), "Mistral's BPE of a tekken.json", std::move(parts));
+  ByteVocabulary vocabulary = ranked(std::move(tokens), tekken_specials(root, static_cast<std::int32_t>(specials)),
+                                     std::move(split), in_quotes(path));
+  vocabulary.before.push_back(1);  // <s>, which Mistral's code puts before each text
+  return byte_tokenizer(path, "Mistral's BPE of a tekken.json", {{path.filename().string(), std::move(content)}},
+                        std::move(vocabulary));
 }
 
 }  // namespace weft::text

@@ -10,10 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "base/files/json_file.h"
-#include "base/files/text_file.h"
 #include "base/hash.h"
-#include "text/bpe/byte_alphabet.h"
 
 namespace weft::text {
 namespace {
@@ -24,24 +21,25 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 constexpr std::array kBeside = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
                                 "chat_template.jinja"};
 
+std::uint64_t digest_of(std::string_view content) {
+  return Fingerprint().add(content).value();
+}
+
 /// "bos_token" is a text, or an object with the text as its content.
 std::optional<std::string> token_name(const DocumentValue& config, std::string_view key) {
-  auto value = config.find(key);
-  if (value && value->is_object()) value = value->find("content");
-  if (!value || value->is_null()) return std::nullopt;
-  return value->text();
+  auto value = config.given(key);
+  if (value && value->is_object()) value = value->given("content");
+  return value ? std::optional(value->text()) : std::nullopt;
 }
 
 /// "eos_token_id" is an id, or a list of them.
 std::optional<std::int32_t> token_number(const DocumentValue& config, std::string_view key) {
-  auto value = config.find(key);
-  if (!value || value->is_null()) return std::nullopt;
-  if (value->is_list()) {
+  auto value = config.given(key);
+  if (value && value->is_list()) {
     const auto items = value->items();
-    if (items.empty()) return std::nullopt;
-    value = items.front();
+    value = items.empty() ? std::nullopt : std::optional(items.front());
   }
-  return static_cast<std::int32_t>(value->integer(0, std::numeric_limits<std::int32_t>::max()));
+  return value ? std::optional(id_of(*value)) : std::nullopt;
 }
 
 }  // namespace
@@ -59,46 +57,80 @@ Document read_tokenizer_json(std::string_view text, const fs::path& path) {
   return read_json(text, in_quotes(path), {.most_values = 32'000'000, .fix = kTokenizerFix});
 }
 
-std::vector<TokenizerFile> with_files_beside(const fs::path& path, std::string content) {
-  std::vector<TokenizerFile> files{{path.filename().string(), std::move(content)}};
+bool flag(const DocumentValue& object, std::string_view key, bool otherwise) {
+  const auto value = object.given(key);
+  return value ? value->boolean() : otherwise;
+}
+
+std::int32_t id_of(const DocumentValue& value) {
+  return static_cast<std::int32_t>(value.integer(0, std::numeric_limits<std::int32_t>::max()));
+}
+
+std::string_view next_line(std::string_view& text) {
+  std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+TokenizerFacts facts_of(const fs::path& path, std::string kind, std::size_t vocabulary,
+                        std::vector<TokenizerFile> own) {
+  std::vector<std::string> digests;
+  for (const TokenizerFile& file : own) digests.push_back(std::to_string(digest_of(file.content)));
+  TokenizerFacts facts;
+  facts.kind = std::move(kind);
+  facts.vocabulary = static_cast<std::int32_t>(vocabulary);
+  facts.digest = digests.size() == 1 ? digest_of(own.front().content) : digest_of(join(digests, ""));
+  facts.files = std::move(own);
   for (const char* name : kBeside) {
     const fs::path beside = path.parent_path() / name;
-    if (is_file(beside)) files.push_back({name, read_tokenizer_file(beside)});
+    if (is_file(beside)) facts.files.push_back({name, read_tokenizer_file(beside)});
   }
-  return files;
+  return facts;
 }
 
-std::uint64_t digest_of(std::string_view content) {
-  return Fingerprint().add(content).value();
-}
-
-TextEnds find_ends(const fs::path& folder, const std::function<std::optional<std::int32_t>(std::string_view)>& id_of) {
-  TextEnds ends;
-  if (const fs::path path = folder / "tokenizer_config.json"; is_file(path)) {
+void find_ends(const fs::path& folder, const std::function<std::optional<std::int32_t>(std::string_view)>& id_of,
+               TokenizerFacts& facts) {
+  const auto read = [&](const char* name, const auto& look) {
+    const fs::path path = folder / name;
+    if (!is_file(path)) return;
     const std::string content = read_tokenizer_file(path);
     const Document document = read_tokenizer_json(content, path);
-    if (const auto name = token_name(document.root(), "bos_token")) ends.begin = id_of(*name);
-    if (const auto name = token_name(document.root(), "eos_token")) ends.end = id_of(*name);
-  }
-  if (const fs::path path = folder / "config.json"; is_file(path)) {
-    const std::string content = read_tokenizer_file(path);
-    const Document document = read_tokenizer_json(content, path);
-    if (!ends.begin) ends.begin = token_number(document.root(), "bos_token_id");
-    if (!ends.end) ends.end = token_number(document.root(), "eos_token_id");
-  }
-  const auto first_of = [&](std::initializer_list<const char*> names) -> std::optional<std::int32_t> {
-    for (const char* name : names) {
-      if (const auto id = id_of(name)) return id;
-    }
-    return std::nullopt;
+    look(document.root());
   };
-  if (!ends.begin) {
-    ends.begin = first_of({"<s>", "<|begin_of_text|>", "<|startoftext|>", "<bos>", "<｜begin▁of▁sentence｜>"});
-  }
-  if (!ends.end) {
-    ends.end = first_of({"</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "<｜end▁of▁sentence｜>", "<EOT>"});
-  }
-  return ends;
+  read("tokenizer_config.json", [&](const DocumentValue& config) {
+    if (const auto name = token_name(config, "bos_token")) facts.begin = id_of(*name);
+    if (const auto name = token_name(config, "eos_token")) facts.end = id_of(*name);
+  });
+  read("config.json", [&](const DocumentValue& config) {
+    if (!facts.begin) facts.begin = token_number(config, "bos_token_id");
+    if (!facts.end) facts.end = token_number(config, "eos_token_id");
+  });
+  const auto find = [&](std::optional<std::int32_t>& id, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      if (!id) id = id_of(name);
+    }
+  };
+  find(facts.begin, {"<s>", "<|begin_of_text|>", "<|startoftext|>", "<bos>", "<｜begin▁of▁sentence｜>"});
+  find(facts.end, {"</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "<｜end▁of▁sentence｜>", "<EOT>"});
+}
+
+TokenizerPointer byte_tokenizer(const fs::path& path, std::string kind, std::vector<TokenizerFile> own,
+                                ByteVocabulary vocabulary) {
+  AddedTokens added(std::move(vocabulary.specials));
+  TokenizerFacts facts = facts_of(path, std::move(kind), vocabulary.texts.size(), std::move(own));
+  find_ends(
+      path.parent_path(), [&](std::string_view name) { return added.id_of(name); }, facts);
+  if (!facts.begin) facts.begin = facts.end;
+  return std::make_shared<BpeTokenizer>(
+      std::move(facts), BpeParts{.normalizer = {},
+                                 .pre_tokenizer = {.steps = {std::move(vocabulary.split)}, .bytes = true},
+                                 .model = std::move(vocabulary.model),
+                                 .added = std::move(added),
+                                 .before = std::move(vocabulary.before),
+                                 .after = {},
+                                 .decoder = {.steps = {DecodeByteLevel{}}, .separator = ""},
+                                 .texts = std::move(vocabulary.texts)});
 }
 
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place) {
@@ -114,26 +146,6 @@ void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view
                     kTokenizerFix);
   }
   texts[index] = text;
-}
-
-BpeParts ranked_parts(RankedTokens tokens) {
-  std::vector<std::string> texts;
-  for (const BpeToken& token : tokens.tokens) set_text(texts, token.id, in_byte_alphabet(token.text), tokens.place);
-  for (const AddedToken& special : tokens.specials) set_text(texts, special.id, special.text, tokens.place);
-  PreTokenizer pre_tokenizer;
-  pre_tokenizer.steps.push_back(std::move(tokens.split));
-  pre_tokenizer.bytes = true;
-  Decoder decoder;
-  decoder.steps.emplace_back(DecodeByteLevel{});
-  BpeOptions options{.place = tokens.place, .bytes = true, .ignore_merges = true, .unknown = std::nullopt};
-  return {.normalizer = {},
-          .pre_tokenizer = std::move(pre_tokenizer),
-          .model = BpeModel::of_ranks(std::move(tokens.tokens), std::move(options)),
-          .added = AddedTokens(std::move(tokens.specials), [](std::string_view text) { return std::string(text); }),
-          .before = {},
-          .after = {},
-          .decoder = std::move(decoder),
-          .texts = std::move(texts)};
 }
 
 }  // namespace weft::text

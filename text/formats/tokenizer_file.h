@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,30 +25,34 @@ bool is_file(const std::filesystem::path& path);
 std::string read_tokenizer_file(const std::filesystem::path& path);
 Document read_tokenizer_json(std::string_view text, const std::filesystem::path& path);
 
-/// The file itself and the settings beside it that belong to a tokenizer, as far as they are there.
-std::vector<TokenizerFile> with_files_beside(const std::filesystem::path& path, std::string content);
+/// A member that is true or false; `otherwise` if it is absent or null.
+bool flag(const DocumentValue& object, std::string_view key, bool otherwise = false);
+/// A token's id.
+std::int32_t id_of(const DocumentValue& value);
 
-/// The digest of a file's content.
-std::uint64_t digest_of(std::string_view content);
+/// The next line of a text, which it leaves out of it.
+std::string_view next_line(std::string_view& text);
 
-/// The most that an id or a count in a file may be.
-inline constexpr std::int64_t kMostIds = std::numeric_limits<std::int32_t>::max();
+/// What is known of a tokenizer but the ends of texts: `own` are the files that say how texts are encoded, and settings
+/// beside `path` that belong to a tokenizer are added.
+TokenizerFacts facts_of(const std::filesystem::path& path, std::string kind, std::size_t vocabulary,
+                        std::vector<TokenizerFile> own);
 
-/// The ids of begin and end of a text: by tokenizer_config.json or config.json in the folder, else by usual names.
-struct TextEnds {
-  std::optional<std::int32_t> begin, end;
-};
-TextEnds find_ends(const std::filesystem::path& folder,
-                   const std::function<std::optional<std::int32_t>(std::string_view)>& id_of);
+/// Sets the ids of begin and end of a text: by tokenizer_config.json or config.json in the folder, else by usual names.
+void find_ends(const std::filesystem::path& folder,
+               const std::function<std::optional<std::int32_t>(std::string_view)>& id_of, TokenizerFacts& facts);
 
-/// Tokens whose ids follow their ranks, as tiktoken has them.
-struct RankedTokens {
-  std::vector<BpeToken> tokens;  // their bytes
+/// A tokenizer of bytes, whose texts begin with their begin or else with the end of the one before. A splitter makes
+/// words of a text. `texts`: of each id.
+struct ByteVocabulary {
+  BpeModel model;
   std::vector<AddedToken> specials;
   SplitStep split;
-  std::string place;  // opens messages
+  std::vector<std::string> texts;
+  std::vector<std::int32_t> before = {};
 };
-BpeParts ranked_parts(RankedTokens tokens);
+TokenizerPointer byte_tokenizer(const std::filesystem::path& path, std::string kind, std::vector<TokenizerFile> own,
+                                ByteVocabulary vocabulary);
 
 /// Sets the text of an id; throws UserError if it has another.
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place);

@@ -1,9 +1,12 @@
 // Tokens that are found in a text before it is split: special tokens and those that a person added.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -24,44 +27,36 @@ struct AddedToken {
 /// Finds texts in a text: at each place the longest. Any number of threads may search.
 class AddedTokens {
  public:
+  using Normalize = std::function<std::string(std::string_view)>;
+
   AddedTokens() = default;
-  /// `normalize` is applied to the texts of tokens that are looked for in normalized text.
-  AddedTokens(std::vector<AddedToken> tokens, const std::function<std::string(std::string_view)>& normalize);
+  /// `normalize` is applied to the texts of tokens that are looked for in normalized text, if there are any.
+  explicit AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize = {});
 
   /// Calls `plain` for the pieces between tokens and `token` for tokens, in order; with `special` false, texts of
   /// special tokens are plain text. `normalized`: looks for the tokens of normalized text, else for the others.
   void split(std::string_view text, bool normalized, bool special, const std::function<void(std::string_view)>& plain,
              const std::function<void(const AddedToken&)>& token) const;
 
-  const std::vector<AddedToken>& all() const { return tokens_; }
   const AddedToken* find(std::int32_t id) const;
   const AddedToken* find(std::string_view text) const;
+  std::optional<std::int32_t> id_of(std::string_view text) const;
   /// Whether a token could lie across a place where cut_after() cuts.
   bool may_cross_lines() const { return crosses_lines_; }
 
  private:
-  /// A tree of the bytes of texts.
-  struct Tree {
-    struct Node {
-      std::int32_t token = -1;  // the index of the token that ends here
-      std::unordered_map<unsigned char, std::uint32_t> next;
-    };
-    std::vector<Node> nodes = std::vector<Node>(1);
-    bool begins[256] = {};
-    std::size_t tokens = 0;
-
-    void add(std::string_view text, std::int32_t token);
+  using Index = std::map<std::string, std::size_t, std::less<>>;  // of tokens_, by text
+  /// Texts that are looked for, and their first bytes.
+  struct Wanted {
+    Index tokens;
+    std::array<bool, 256> begins{};
   };
-  struct Match {
-    std::int32_t token = -1;
-    std::size_t size = 0;
-  };
-  Match longest_at(const Tree& tree, std::string_view text) const;
+  static Index::const_iterator longest_at_begin(const Wanted& wanted, std::string_view text);
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::int32_t, std::size_t> by_id_;
-  std::unordered_map<std::string, std::size_t> by_text_;
-  Tree raw_, normalized_;
+  Index by_text_;
+  Wanted raw_, normalized_;
   bool crosses_lines_ = false;
 };
 

@@ -11,17 +11,6 @@
 namespace weft::text {
 namespace {
 
-/// Of "<0x0A>".
-std::optional<char> byte_of_fallback(std::string_view token) {
-  constexpr std::size_t kSize = 6;
-  if (token.size() != kSize || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
-  unsigned value = 0;
-  const char *begin = token.data() + 3, *end = begin + 2;
-  const auto [stop, error] = std::from_chars(begin, end, value, 16);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return static_cast<char>(value);
-}
-
 void decode_step(const DecodeByteFallback&, std::vector<std::string>& tokens) {
   for (std::string& token : tokens) {
     if (const auto byte = byte_of_fallback(token)) token.assign(1, *byte);
@@ -66,6 +55,16 @@ void decode_step(const DecodeMetaspace& step, std::vector<std::string>& tokens) 
 }
 
 }  // namespace
+
+std::optional<char> byte_of_fallback(std::string_view token) {
+  constexpr std::size_t kSize = 6;
+  if (token.size() != kSize || !token.starts_with("<0x") || !token.ends_with('>')) return std::nullopt;
+  unsigned value = 0;
+  const char *begin = token.data() + 3, *end = begin + 2;
+  const auto [stop, error] = std::from_chars(begin, end, value, 16);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return static_cast<char>(value);
+}
 
 std::string Decoder::operator()(std::vector<std::string> tokens) const {
   for (const DecoderStep& step : steps) {

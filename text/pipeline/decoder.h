@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -32,6 +33,9 @@ struct DecodeMetaspace {
 
 using DecoderStep =
     std::variant<DecodeByteFallback, DecodeFuse, DecodeByteLevel, DecodeReplace, DecodeStrip, DecodeMetaspace>;
+
+/// The byte that a token such as "<0x0A>" stands for.
+std::optional<char> byte_of_fallback(std::string_view token);
 
 /// Steps, each on all tokens. Immutable.
 struct Decoder {

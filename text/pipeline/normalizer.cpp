@@ -6,24 +6,6 @@
 #include "text/unicode/char_class.h"
 
 namespace weft::text {
-namespace {
-
-bool is_blank(const Decoded& character) {
-  return (class_table()[character.code] & kSpace) != 0;
-}
-
-std::string without_space(std::string_view text, const StripSpace& ends) {
-  while (ends.left && !text.empty() && is_blank(decode_valid(text.data()))) {
-    text.remove_prefix(decode_valid(text.data()).length);
-  }
-  while (ends.right && !text.empty() && is_blank(decode_valid_before(text.data() + text.size()))) {
-    text.remove_suffix(decode_valid_before(text.data() + text.size()).length);
-  }
-  return std::string(text);
-}
-
-}  // namespace
-
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   std::size_t done = 0;
@@ -51,7 +33,10 @@ std::string Normalizer::operator()(std::string_view text) const {
                             });
                             out = std::move(made);
                           },
-                          [&](const StripSpace& ends) { out = without_space(out, ends); }},
+                          [&](const StripSpace& ends) {
+                            if (ends.right) out.erase(out.size() - space_at_end(out));
+                            if (ends.left) out.erase(0, space_at_begin(out));
+                          }},
                step);
   }
   return out;

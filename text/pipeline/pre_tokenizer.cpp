@@ -19,78 +19,60 @@ struct Part {
 
 /// The package `tokenizers`' treatment of matches, on parts that are the whole text.
 std::vector<Part> treated(std::vector<Part> parts, Matches matches) {
-  const auto joined = [](std::string_view first, std::string_view second) {
-    return std::string_view(first.data(), first.size() + second.size());
-  };
+  if (matches == Matches::isolated) return parts;
+  if (matches == Matches::removed) {
+    for (Part& part : parts) part.removed = part.match;
+    return parts;
+  }
+  const bool to_next = matches == Matches::merged_with_next;
+  if (to_next) std::ranges::reverse(parts);
   std::vector<Part> out;
   bool previous = false;
-  switch (matches) {
-    case Matches::isolated:
-      return parts;
-    case Matches::removed:
-      for (Part& part : parts) part.removed = part.match;
-      return parts;
-    case Matches::contiguous:
-      for (const Part& part : parts) {
-        if (part.match == previous && !out.empty()) {
-          out.back().text = joined(out.back().text, part.text);
-        } else {
-          out.push_back(part);
-        }
-        previous = part.match;
-      }
-      return out;
-    case Matches::merged_with_previous:
-      for (const Part& part : parts) {
-        if (part.match && !previous && !out.empty()) {
-          out.back().text = joined(out.back().text, part.text);
-        } else {
-          out.push_back(part);
-        }
-        previous = part.match;
-      }
-      return out;
-    case Matches::merged_with_next:
-      for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-        if (part->match && !previous && !out.empty()) {
-          out.back().text = joined(part->text, out.back().text);
-        } else {
-          out.push_back(*part);
-        }
-        previous = part->match;
-      }
-      std::ranges::reverse(out);
-      return out;
+  for (const Part& part : parts) {
+    const bool joins = matches == Matches::contiguous ? part.match == previous : part.match && !previous;
+    if (joins && !out.empty()) {
+      std::string_view& text = out.back().text;
+      text = {to_next ? part.text.data() : text.data(), text.size() + part.text.size()};
+    } else {
+      out.push_back(part);
+    }
+    previous = part.match;
   }
+  if (to_next) std::ranges::reverse(out);
   return out;
 }
 
-std::vector<Part> parts_of_text(std::string_view text, const SplitByText& by) {
+/// Matches and what lies between them. `find` gives the text of the next match from an offset on; empty: there is none.
+template <class Find>
+std::vector<Part> parts_of(std::string_view text, const Find& find) {
   std::vector<Part> parts;
   std::size_t done = 0;
-  for (std::size_t at = text.find(by.text); at != std::string_view::npos; at = text.find(by.text, done)) {
-    if (at > done) parts.push_back({text.substr(done, at - done), false});
-    parts.push_back({text.substr(at, by.text.size()), true});
-    done = at + by.text.size();
+  for (std::string_view match = find(done); !match.empty(); match = find(done)) {
+    const auto at = static_cast<std::size_t>(match.data() - text.data());
+    if (at > done) parts.push_back({text.substr(done, at - done)});
+    parts.push_back({match, true});
+    done = at + match.size();
   }
-  if (done < text.size()) parts.push_back({text.substr(done), false});
+  if (done < text.size()) parts.push_back({text.substr(done)});
   return parts;
 }
 
+std::vector<Part> parts_of_text(std::string_view text, const SplitByText& by) {
+  return parts_of(text, [&](std::size_t from) {
+    const std::size_t at = text.find(by.text, from);
+    return at == std::string_view::npos ? std::string_view() : text.substr(at, by.text.size());
+  });
+}
+
 std::vector<Part> parts_of_class(std::string_view text, std::uint8_t bits) {
-  std::vector<Part> parts;
-  std::size_t done = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const Decoded character = decode_valid(text.data() + at);
-    if ((class_table()[character.code] & bits) != 0) {
-      if (at > done) parts.push_back({text.substr(done, at - done), false});
-      parts.push_back({text.substr(at, character.length), true});
-      done = at + character.length;
+  return parts_of(text, [&](std::size_t from) {
+    while (from < text.size()) {
+      const Decoded character = decode_valid(text.data() + from);
+      if ((class_table()[character.code] & bits) != 0) return text.substr(from, character.length);
+      from += character.length;
     }
-    at += character.length;
-  }
-  if (done < text.size()) parts.push_back({text.substr(done), false});
-  return parts;
+    return std::string_view();
+  });
 }
 
 /// The pieces of a text while steps cut it, and the texts that steps made.
@@ -115,12 +97,7 @@ class Cutting {
 
  private:
   void cut(const Piece& piece, const SplitByLexer& by) {
-    const char* end = piece.text.data() + piece.text.size();
-    for (const char* at = piece.text.data(); at < end;) {
-      const char* stop = by.lexer->next(at, end);
-      add(piece, {at, static_cast<std::size_t>(stop - at)});
-      at = stop;
-    }
+    for_each_piece(*by.lexer, piece.text, [&](std::string_view text) { add(piece, text); });
   }
   void cut(const Piece& piece, const SplitByPattern& by) {
     std::vector<Part> parts;

@@ -1,6 +1,7 @@
 #include "text/split/lexer.h"
 
 #include <array>
+#include <climits>
 #include <cstdint>
 
 #include "text/unicode/char_class.h"
@@ -8,17 +9,13 @@
 namespace weft::text {
 namespace {
 
-/// A character and its class; behind the end of the text class kEnd.
+constexpr std::uint8_t kSymbols = kMark | kOther;  // neither L nor N nor white space
+
+/// A character and its class.
 struct Character {
-  std::uint32_t code = 0;
   std::uint32_t length = 0;
   std::uint8_t bits = 0;
 };
-
-/// Neither L nor N nor white space.
-bool is_other(std::uint8_t bits) {
-  return (bits & (kLetter | kNumber | kSpace)) == 0;
-}
 
 struct Reader {
   const std::uint8_t* table = class_table();
@@ -26,21 +23,13 @@ struct Reader {
 
   Character at(const char* place) const {
     const Decoded decoded = decode_valid(place);
-    return {decoded.code, decoded.length, table[decoded.code]};
+    return {decoded.length, table[decoded.code]};
   }
   /// Behind the characters from `place` on whose class is among `bits`, at most `most` of them.
-  const char* run(const char* place, std::uint8_t bits) const {
-    while (place < end) {
+  const char* run(const char* place, std::uint8_t bits, int most = INT_MAX) const {
+    for (; place < end && most > 0; --most) {
       const Character character = at(place);
       if ((character.bits & bits) == 0) break;
-      place += character.length;
-    }
-    return place;
-  }
-  const char* run_of_others(const char* place) const {
-    while (place < end) {
-      const Character character = at(place);
-      if (!is_other(character.bits)) break;
       place += character.length;
     }
     return place;
@@ -67,15 +56,19 @@ const char* contraction(const char* at, const char* end, bool any_case) {
   return is_one ? at + 3 : at;
 }
 
-/// \s+(?!\S)|\s+ from white space on: all of it but the last character, if something follows.
-const char* white_space(const Reader& reader, const char* at) {
-  const char *stop = at, *before = at;
+/// White space up to its last line end, if line ends count; else all of it but the last character, if something
+/// follows: \s*[\r\n]+|\s+(?!\S)|\s+
+const char* white_space(const Reader& reader, const char* at, bool line_ends, bool whole_end = false) {
+  const char *stop = at, *before = at, *behind_newline = nullptr;
   while (stop < reader.end) {
     const Character character = reader.at(stop);
     if ((character.bits & kSpace) == 0) break;
     before = stop;
     stop += character.length;
+    if (line_ends && is_newline(*before)) behind_newline = stop;
   }
+  if (whole_end && stop == reader.end) return stop;
+  if (behind_newline != nullptr) return behind_newline;
   return stop == reader.end || before == at ? stop : before;
 }
 
@@ -83,12 +76,11 @@ const char* next_gpt2(const char* at, const char* end) {
   const Reader reader{.end = end};
   if (const char* stop = contraction(at, end, false); stop != at) return stop;
   const char* begin = *at == ' ' && at + 1 < end ? at + 1 : at;
-  Character first = reader.at(begin);
-  if ((first.bits & kSpace) != 0) return white_space(reader, at);
-  const char* rest = begin + first.length;
-  if ((first.bits & kLetter) != 0) return reader.run(rest, kLetter);
-  if ((first.bits & kNumber) != 0) return reader.run(rest, kNumber);
-  return reader.run_of_others(rest);
+  const Character first = reader.at(begin);
+  if ((first.bits & kSpace) != 0) return white_space(reader, at, false);
+  if ((first.bits & kLetter) != 0) return reader.run(begin, kLetter);
+  if ((first.bits & kNumber) != 0) return reader.run(begin, kNumber);
+  return reader.run(begin, kSymbols);
 }
 
 /// The differences between the patterns that followed GPT-2's.
@@ -144,21 +136,6 @@ const char* cased_word(const Reader& reader, const char* at, const Character& fi
 }
 
 template <Rules rules>
-const char* spaces(const Reader& reader, const char* at) {
-  const char *stop = at, *before = at, *behind_newline = nullptr;
-  while (stop < reader.end) {
-    const Character character = reader.at(stop);
-    if ((character.bits & kSpace) == 0) break;
-    before = stop;
-    stop += character.length;
-    if (is_newline(*before)) behind_newline = stop;
-  }
-  if (rules.whole_end && stop == reader.end) return stop;
-  if (behind_newline != nullptr) return behind_newline;
-  return stop == reader.end || before == at ? stop : before;
-}
-
-template <Rules rules>
 const char* next_by(const char* at, const char* end) {
   const Reader reader{.end = end};
   if (rules.contractions && !rules.cased && *at == '\'') {
@@ -172,21 +149,13 @@ const char* next_by(const char* at, const char* end) {
   } else if (const char* stop = word(reader, at, first); stop != at) {
     return stop;
   }
-  if ((first.bits & kNumber) != 0) {
-    const char* stop = at + first.length;
-    for (int digits = 1; digits < rules.most_digits && stop < end; ++digits) {
-      const Character digit = reader.at(stop);
-      if ((digit.bits & kNumber) == 0) break;
-      stop += digit.length;
-    }
-    return stop;
-  }
+  if ((first.bits & kNumber) != 0) return reader.run(at, kNumber, rules.most_digits);
   const char* begin = *at == ' ' && at + 1 < end ? at + 1 : at;
-  if (const char* stop = reader.run_of_others(begin); stop != begin) {
+  if (const char* stop = reader.run(begin, kSymbols); stop != begin) {
     while (stop < end && (is_newline(*stop) || (rules.slashes && *stop == '/'))) ++stop;
     return stop;
   }
-  return spaces<rules>(reader, at);
+  return white_space(reader, at, true, rules.whole_end);
 }
 
 constexpr Rules kThreeDigits{.most_digits = 3}, kTwoDigits{.most_digits = 2}, kOneDigit{.most_digits = 1},

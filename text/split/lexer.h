@@ -1,8 +1,7 @@
 // The patterns of well-known models, cut by hand-written lexers: many times as fast as a regular expression.
 #pragma once
 
-#include <functional>
-#include <optional>
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -17,6 +16,17 @@ struct Lexer {
   std::string_view expression;  // the regular expression whose matches the pieces are
   NextPiece next;
 };
+
+/// Calls `take` for each piece of `text`, which is UTF-8.
+template <class Take>
+void for_each_piece(const Lexer& lexer, std::string_view text, Take take) {
+  const char* end = text.data() + text.size();
+  for (const char* at = text.data(); at < end;) {
+    const char* stop = lexer.next(at, end);
+    take(std::string_view(at, static_cast<std::size_t>(stop - at)));
+    at = stop;
+  }
+}
 
 /// All lexers. Several expressions may share a name: the first is the one to write.
 std::span<const Lexer> lexers();

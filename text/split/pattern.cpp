@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -26,54 +25,29 @@ std::string message_of(int error) {
 
 }  // namespace
 
-std::string in_pcre_syntax(std::string_view expression) {
+std::optional<std::string> in_pcre_syntax(std::string_view expression) {
   std::string out;
   bool in_class = false;
   for (std::size_t i = 0; i < expression.size(); ++i) {
-    const char c = expression[i];
-    if (c == '\\' && i + 1 < expression.size()) {
-      const char escaped = expression[++i];
-      if (escaped == 's') {
+    const std::string_view rest = expression.substr(i);
+    if (rest.front() == '\\' && rest.size() > 1) {
+      ++i;
+      if (rest[1] == 's') {
         out += in_class ? std::string(kSpaces) : fmt::format("[{}]", kSpaces);
-      } else if (escaped == 'S' && !in_class) {
+      } else if (rest[1] == 'S' && !in_class) {
         out += fmt::format("[^{}]", kSpaces);
       } else {
-        out += {c, escaped};
+        out += rest.substr(0, 2);
       }
       continue;
     }
-    if (c == '[') {
-      in_class = true;
-    } else if (c == ']') {
-      in_class = false;
-    }
-    out += c;
+    const bool set_in_set = in_class && ((rest.front() == '[' && !rest.starts_with("[:")) || rest.starts_with("&&"));
+    if (set_in_set) return std::nullopt;
+    in_class = rest.front() == '[' || (in_class && rest.front() != ']');
+    out += rest.front();
   }
   return out;
 }
-
-namespace {
-
-/// Oniguruma reads sets in sets and their intersections, which PCRE2 would take as characters.
-bool has_sets_in_sets(std::string_view expression) {
-  bool in_class = false;
-  for (std::size_t i = 0; i < expression.size(); ++i) {
-    const std::string_view rest = expression.substr(i);
-    if (rest.front() == '\\') {
-      ++i;
-    } else if (rest.front() == '[') {
-      if (in_class && !rest.starts_with("[:")) return true;
-      in_class = true;
-    } else if (rest.front() == ']') {
-      in_class = false;
-    } else if (in_class && rest.starts_with("&&")) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 struct Pattern::Compiled {
   std::unique_ptr<pcre2_code, decltype(&pcre2_code_free)> code{nullptr, &pcre2_code_free};
@@ -81,22 +55,20 @@ struct Pattern::Compiled {
 
 Pattern::Pattern(std::string expression, RegexFlavour flavour, std::string_view place)
     : expression_(std::move(expression)) {
-  if (has_sets_in_sets(expression_)) {
-    throw UserError(fmt::format("{}: the pattern '{}' has sets of characters in sets", place, expression_),
+  const auto refuse = [&](const std::string& why) {
+    throw UserError(fmt::format("{}: the pattern '{}' {}", place, expression_, why),
                     "a regular expression that PCRE2 reads", "use a tokenizer with another pattern");
-  }
-  const std::string translated = in_pcre_syntax(expression_);
+  };
+  const std::optional<std::string> translated = in_pcre_syntax(expression_);
+  if (!translated) refuse("has sets of characters in sets");
   const std::uint32_t options =
       PCRE2_UTF | PCRE2_UCP | (flavour == RegexFlavour::oniguruma ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY);
   int error = 0;
   PCRE2_SIZE at = 0;
   auto compiled = std::make_shared<Compiled>();
-  compiled->code.reset(
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), options, &error, &at, nullptr));
-  if (!compiled->code) {
-    throw UserError(fmt::format("{}: the pattern '{}' has an error: {}", place, expression_, message_of(error)),
-                    "a regular expression that PCRE2 reads", "use a tokenizer with another pattern");
-  }
+  compiled->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(), options,
+                                     &error, &at, nullptr));
+  if (!compiled->code) refuse("has an error: " + message_of(error));
   // Without a compiler for this machine the same matches are found by interpretation.
   pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);
   compiled_ = std::move(compiled);

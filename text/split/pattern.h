@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,8 +26,6 @@ class Pattern {
   /// nothing between two characters is an empty piece. Throws RuntimeFault if a search takes too long.
   void for_each_piece(std::string_view text, const std::function<void(std::string_view piece, bool match)>& take) const;
 
-  const std::string& expression() const { return expression_; }
-
  private:
   struct Compiled;
 
@@ -34,7 +33,8 @@ class Pattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// `expression` for PCRE2: \s has Unicode's White_Space, of which PCRE2 has one character more.
-std::string in_pcre_syntax(std::string_view expression);
+/// `expression` for PCRE2: \s has Unicode's White_Space, of which PCRE2 has one character more. Nothing if it has sets
+/// in sets or their intersections, which Oniguruma reads, and which PCRE2 would take as characters.
+std::optional<std::string> in_pcre_syntax(std::string_view expression);
 
 }  // namespace weft::text

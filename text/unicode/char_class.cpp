@@ -25,20 +25,12 @@ std::uint8_t class_of(utf8proc_category_t category) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO:
       return kNumber;
-    case UTF8PROC_CATEGORY_PC:
-    case UTF8PROC_CATEGORY_PD:
-    case UTF8PROC_CATEGORY_PS:
-    case UTF8PROC_CATEGORY_PE:
-    case UTF8PROC_CATEGORY_PI:
-    case UTF8PROC_CATEGORY_PF:
-    case UTF8PROC_CATEGORY_PO:
-      return kPunctuation;
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
       return kSpace;
     default:
-      return 0;
+      return kOther;
   }
 }
 
@@ -57,6 +49,26 @@ std::unique_ptr<std::uint8_t[]> made_table() {
 const std::uint8_t* class_table() {
   static const std::unique_ptr<std::uint8_t[]> table = made_table();
   return table.get();
+}
+
+std::size_t space_at_begin(std::string_view text) {
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const Decoded first = decode_valid(text.data() + size);
+    if ((class_table()[first.code] & kSpace) == 0) break;
+    size += first.length;
+  }
+  return size;
+}
+
+std::size_t space_at_end(std::string_view text) {
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const Decoded last = decode_valid_before(text.data() + text.size() - size);
+    if ((class_table()[last.code] & kSpace) == 0) break;
+    size += last.length;
+  }
+  return size;
 }
 
 bool is_word_character(std::uint32_t code) {

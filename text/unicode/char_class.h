@@ -7,15 +7,15 @@
 
 namespace weft::text {
 
-/// Bits of a character's class. A character has at most one of them, a space among separators included.
+/// Bits of a character's class. A character has one of them, a space among separators included.
 enum CharClass : std::uint8_t {
-  kUpper = 1,         // Lu, Lt
-  kLower = 2,         // Ll
-  kCaseless = 4,      // Lm, Lo
-  kMark = 8,          // Mn, Mc, Me
-  kNumber = 16,       // Nd, Nl, No
-  kSpace = 32,        // White_Space, as \s has it
-  kPunctuation = 64,  // Pc, Pd, Ps, Pe, Pi, Pf, Po
+  kUpper = 1,     // Lu, Lt
+  kLower = 2,     // Ll
+  kCaseless = 4,  // Lm, Lo
+  kMark = 8,      // Mn, Mc, Me
+  kNumber = 16,   // Nd, Nl, No
+  kSpace = 32,    // White_Space, as \s has it
+  kOther = 64,    // punctuation, symbols, controls, and what no character has
   kLetter = kUpper | kLower | kCaseless,
 };
 
@@ -23,6 +23,10 @@ inline constexpr std::uint32_t kCodePoints = 0x110000;
 
 /// One byte for each code point, from the tables of utf8proc. Made at the first call, in some milliseconds.
 const std::uint8_t* class_table();
+
+/// Bytes of white space at the begin and at the end of a text that is UTF-8.
+std::size_t space_at_begin(std::string_view text);
+std::size_t space_at_end(std::string_view text);
 
 /// Whether \w has the character: a letter, mark, decimal digit or connector, as Unicode's Alphabetic comes close to.
 bool is_word_character(std::uint32_t code);

@@ -2,11 +2,9 @@
 
 #include <utf8proc.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <vector>
 
 #include "base/error.h"
 #include "base/utf8.h"
@@ -39,80 +37,26 @@ void append_mapped(std::string& out, std::string_view text, NormalForm form) {
   out.append(reinterpret_cast<const char*>(made), static_cast<std::size_t>(size));
 }
 
-/// Whether a character stays as it is whatever stands beside it, and nothing changes across it.
-bool is_stable(std::uint32_t code, NormalForm form) {
-  const utf8proc_property_t* property = utf8proc_get_property(static_cast<utf8proc_int32_t>(code));
-  if (property->combining_class != 0 || (class_table()[code] & kMark) != 0) return false;
-  const bool vowel_or_final = (code >= 0x1161 && code <= 0x1175) || (code >= 0x11A8 && code <= 0x11C2);  // of Hangul
-  if (vowel_or_final) return false;
-  if (code >= 0xD800 && code < 0xE000) return true;  // no text has them
-  std::string character, mapped;
-  append_character(character, code);
-  append_mapped(mapped, character, form);
-  return mapped == character;
-}
-
-/// A byte for each character: 0 isn't known, 1 stable, 2 not.
-class StableTable {
- public:
-  explicit StableTable(NormalForm form) : stable_(kCodePoints) {
-    for (std::uint32_t code = 0; code < kCodePoints; ++code) stable_[code] = is_stable(code, form);
-  }
-  bool operator()(std::uint32_t code) const { return stable_[code]; }
-
- private:
-  std::vector<bool> stable_;
-};
-
-const StableTable& stable_table(NormalForm form) {
-  switch (form) {
-    case NormalForm::nfc: {
-      static const StableTable table(NormalForm::nfc);
-      return table;
-    }
-    case NormalForm::nfd: {
-      static const StableTable table(NormalForm::nfd);
-      return table;
-    }
-    case NormalForm::nfkc: {
-      static const StableTable table(NormalForm::nfkc);
-      return table;
-    }
-    default: {
-      static const StableTable table(NormalForm::nfkd);
-      return table;
-    }
-  }
-}
-
 }  // namespace
 
+/// ASCII changes in no form, and nothing changes across it but marks behind it.
 std::string normalized(std::string_view text, NormalForm form) {
-  const StableTable& stable = stable_table(form);
-  const char *const end = text.data() + text.size(), *last = text.data();  // of a stable character
-  const char* kept = text.data();                                          // what stands before is in `out`
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   std::string out;
-  for (const char* at = text.data(); at < end;) {
-    const Decoded character = decode_valid(at);
-    if (character.code < 0x80 || stable(character.code)) {
-      last = at;
-      at += character.length;
+  std::size_t kept = 0;  // what stands before is in `out`
+  for (std::size_t at = 0; at < text.size();) {
+    if (is_ascii(text[at])) {
+      ++at;
       continue;
     }
-    // From the stable character before up to the next one.
-    const char* stop = at + character.length;
-    while (stop < end) {
-      const Decoded next = decode_valid(stop);
-      if (next.code < 0x80 || stable(next.code)) break;
-      stop += next.length;
-    }
-    if (last < kept) last = kept;
-    out.append(kept, last);
-    append_mapped(out, {last, static_cast<std::size_t>(stop - last)}, form);
-    kept = last = at = stop;
+    // From the character before up to the next of ASCII.
+    const std::size_t begin = at > kept ? at - 1 : at;
+    while (at < text.size() && !is_ascii(text[at])) ++at;
+    out.append(text.substr(kept, begin - kept));
+    append_mapped(out, text.substr(begin, at - begin), form);
+    kept = at;
   }
-  if (kept == text.data()) return std::string(text);
-  return out.append(kept, end);
+  return out.append(text.substr(kept));
 }
 
 std::string lower_case(std::string_view text) {

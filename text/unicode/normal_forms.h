@@ -9,7 +9,7 @@ namespace weft::text {
 
 enum class NormalForm : std::uint8_t { nfc, nfd, nfkc, nfkd };
 
-/// `text`, which is UTF-8, in a normal form. Text of which nothing changes is recognised without being composed.
+/// `text`, which is UTF-8, in a normal form. ASCII is copied without being composed.
 std::string normalized(std::string_view text, NormalForm form);
 
 /// Each character in lower case by itself, as Rust's char::to_lowercase does: no rules for languages and endings.

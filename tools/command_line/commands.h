@@ -36,6 +36,7 @@ Command describe_study_axonn();
 Command describe_study_memorisation();
 Command describe_report();
 Command describe_trace();
+Command describe_trace_import();
 Command describe_machine();
 Command describe_machine_measure();
 Command describe_doctor();

@@ -15,6 +15,7 @@ struct Reader {
   std::string_view command;
   std::vector<KeyGroup> groups;
   std::vector<std::string_view> keys;  // single ones of other groups
+  bool graph_files = false;            // takes an open graph in place of a configuration
 };
 
 /// Of a step that is compiled and simulated.
@@ -49,16 +50,16 @@ const std::vector<Reader>& readers() {
        {KeyGroup::data},
        {"ranks", "grid", "threads", "micro-batch", "eval-sequences", "dtype", "seq-len", "gemm-tuning",
         "bf16-products"}},
-      {"graph", planning_groups(), written()},
-      {"timeline", planning_groups(), simulated()},
-      {"plan", planning_groups(), written()},
+      {"graph", planning_groups(), written(), true},
+      {"timeline", planning_groups(), simulated(), true},
+      {"plan", planning_groups(), written(), true},
       {"memory", planning_groups(), simulated({"attention-workspace"})},
-      {"simulate", planning_groups(), simulated()},
+      {"simulate", planning_groups(), simulated(), true},
       {"search", planning_groups(), simulated()},
       {"sweep", planning_groups(), simulated()},
       {"study scaling", planning_groups(), simulated()},
-      {"compare", planning_groups(), measured()},
-      {"explain", planning_groups(), simulated()},
+      {"compare", planning_groups(), measured(), true},
+      {"explain", planning_groups(), simulated(), true},
       {"profile", planning_groups(), measured()},
       {"tune", planning_groups(), measured()}};
   return list;
@@ -80,6 +81,11 @@ bool reads(const Reader& reader, const train::ConfigKey& key) {
 
 bool is_config_key(std::string_view key) {
   return find_key(key) != nullptr;
+}
+
+bool takes_graph_files(std::string_view command) {
+  const auto reader = std::ranges::find(readers(), command, &Reader::command);
+  return reader != readers().end() && reader->graph_files;
 }
 
 bool reads_key(std::string_view command, std::string_view key) {

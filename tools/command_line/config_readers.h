@@ -14,6 +14,9 @@ bool is_config_key(std::string_view key);
 
 bool reads_key(std::string_view command, std::string_view key);
 
+/// Whether a command plans or simulates, and executes nothing: then it takes graph files in place of a configuration.
+bool takes_graph_files(std::string_view command);
+
 /// The commands that read a key, in the order of the help.
 std::vector<std::string> readers_of(std::string_view key);
 

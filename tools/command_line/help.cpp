@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/wrap.h"
 #include "base/text_width.h"
 #include "tools/command_line/parse.h"
 

@@ -65,6 +65,15 @@ CommandOption seeds_option(std::int64_t& seeds) {
   return number_option("--seeds", &seeds, "draws of the noise; the first has the configuration's seed", 1, 100'000);
 }
 
+int print_result(bool as_json, const JsonObject& json, const StyledText& text) {
+  say(stdout, as_json ? StyledText(json.text() + "\n") : text);
+  return 0;
+}
+
+int print_result(bool as_json, const JsonObject& json, std::string_view text) {
+  return print_result(as_json, json, StyledText(text));
+}
+
 CommandOption jobs_option(int& jobs, int most) {
   return number_option("--jobs", &jobs, "threads; 0: all cores", 0, most);
 }

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/printable.h"
+#include "base/text/json_object.h"
 #include "tools/command_line/command.h"
 
 namespace weft::tools {
@@ -37,6 +40,10 @@ CommandOption svg_option(std::string& target, std::string help);
 /// --noise and --seeds of simulations.
 CommandOption noise_option(double& noise);
 CommandOption seeds_option(std::int64_t& seeds);
+
+/// Prints a command's result, as one JSON object if --json was given. Returns 0.
+int print_result(bool as_json, const JsonObject& json, const StyledText& text);
+int print_result(bool as_json, const JsonObject& json, std::string_view text);
 
 /// --jobs: threads that simulate or search.
 CommandOption jobs_option(int& jobs, int most = 4096);

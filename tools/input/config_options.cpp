@@ -13,10 +13,11 @@
 #include "inspect/formats/graph_file.h"
 #include "ops/model_config.h"
 #include "runtime/policy/catalog/policies.h"
-#include "study/search/choice.h"
 #include "study/search/search.h"
+#include "study/search/step_setup.h"
 #include "tools/command_line/config_readers.h"
 #include "tools/command_line/shared_options.h"
+#include "tools/input/step_input.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/saved_model.h"
 
@@ -98,12 +99,6 @@ CommandOption key_option(const train::ConfigKey& key, std::vector<train::Setting
   option.paths = described->paths;
   option.suggestions = described->suggestions;
   return option;
-}
-
-/// The commands that plan or simulate, and execute nothing.
-bool takes_open_graphs(std::string_view command) {
-  constexpr std::array<std::string_view, 6> kCommands = {"graph", "plan", "compare", "simulate", "explain", "timeline"};
-  return std::ranges::find(kCommands, command) != kCommands.end();
 }
 
 /// Whether `auto` means something as the grid of a command line.
@@ -211,14 +206,14 @@ struct ConfigOptions::Given {
 ConfigOptions::ConfigOptions(Command& command, std::string_view reader) : given_(std::make_shared<Given>()) {
   given_->command = reader.empty() ? command.name : reader;
   command.add(path_option("config", &given_->file, "",
-                          takes_open_graphs(given_->command)
+                          takes_graph_files(given_->command)
                               ? "a TOML file or a run folder: keys and values, which flags override; or a graph file "
                                 "(NAME.graph.json)"
                               : "a TOML file or a run folder: keys and values, which flags override"));
   command.add(repeated(word_option(
       "--set", [given = given_.get()](const std::string& value) { given->assignments.push_back(value); }, "KEY=VALUE",
       "set any key: --set model.layers=6; may be given again")));
-  if (takes_open_graphs(given_->command)) {
+  if (takes_graph_files(given_->command)) {
     for (CommandOption& option : open_options(given_->open)) command.add(std::move(option));
   }
   command.add({.names = "--dump-config",
@@ -240,8 +235,18 @@ std::pair<train::RunConfig, std::vector<train::Setting>> ConfigOptions::layers(M
   return {std::move(config), given_->settings(numbers)};
 }
 
+int ConfigOptions::on_config(train::RunConfig& config, const std::function<int()>& body) const {
+  config = load();
+  return dump() ? print_config(config) : body();
+}
+
+int ConfigOptions::on_step(StepSource& source, const std::function<int()>& body) const {
+  source.open = open_graph();
+  return source.open ? body() : on_config(source.config, body);
+}
+
 std::optional<OpenSettings> ConfigOptions::open_graph() const {
-  if (!takes_open_graphs(given_->command) || !inspect::is_graph_file(given_->file)) {
+  if (!takes_graph_files(given_->command) || !inspect::is_graph_file(given_->file)) {
     refuse_without_graph_file(given_->open);
     return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 #include "train/config/config.h"
 
 namespace weft::tools {
+
+struct StepSource;
 
 /// Adds a flag for each key that `reader` reads (tools/command_line/config_readers.h), which adds to `settings` when it
 /// is parsed; the last of several counts. `settings` outlives the parsing. `default_text`: in place of the keys' own
@@ -49,6 +52,10 @@ class ConfigOptions {
   /// The same in two parts, for commands that set keys in between: the file's keys, and the settings of --set and the
   /// flags.
   std::pair<train::RunConfig, std::vector<train::Setting>> layers(MachineNumbers numbers) const;
+  /// Loads the step that the command line names and runs `body`; with --dump-config prints the configuration instead.
+  int on_step(StepSource& source, const std::function<int()>& body) const;
+  /// The same of a command that takes no graph files.
+  int on_config(train::RunConfig& config, const std::function<int()>& body) const;
   /// What is said about an open graph, if the file is one; then load() isn't called. Throws UserError with
   /// --dump-config.
   std::optional<OpenSettings> open_graph() const;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kKeys = {"machine", "policy", "memory", "streams", "seed", "dtype"};
 
-std::size_t class_named(const graph::OpenGraph& graph, const std::string& wanted) {
-  if (wanted.empty()) return 0;
+std::optional<std::size_t> class_named(const graph::OpenGraph& graph, const std::string& wanted) {
+  if (wanted.empty()) return std::nullopt;
   const std::optional<std::int64_t> rank = number_in<std::int64_t>(wanted);
   std::vector<std::string> known;
   for (std::size_t i = 0; i < graph.classes.size(); ++i) {
@@ -28,7 +28,7 @@ std::size_t class_named(const graph::OpenGraph& graph, const std::string& wanted
     known.push_back(one.name.empty() ? std::string("the only one") : one.name);
   }
   throw UserError(fmt::format("--class {}: no class has that name or rank", wanted),
-                  fmt::format("one of {}, or a rank in one of them", join(known)), "leave --class out for the first");
+                  fmt::format("one of {}, or a rank in one of them", join(known)), "leave --class out for all of them");
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ std::vector<CommandOption> open_options(OpenFlags& flags) {
       {.names = "--class",
        .target = &flags.wanted,
        .value = "NAME|RANK",
-       .help = "the class of ranks to take; default: the first"},
+       .help = "the class of ranks to take, without the others; default: all, which wait for each other"},
       {.names = "--keep-order",
        .target = &flags.kept,
        .value = "ORDER",
@@ -68,7 +68,7 @@ std::vector<CommandOption> open_options(OpenFlags& flags) {
        .target =
            [&flags](const std::string& value) { flags.bandwidths.push_back(cost::parse_bandwidth_factor(value)); },
        .value = "[CHANNEL=]FACTOR",
-       .help = "what if the network were so many times as fast; may be repeated",
+       .help = "simulate a network that is FACTOR times as fast; may be repeated",
        .arity = Arity::each}};
   for (CommandOption& option : options) option.group = "Graph files";
   return options;
@@ -103,11 +103,26 @@ std::vector<std::string> OpenSettings::words() const {
 }
 
 std::string OpenInput::title() const {
-  const graph::OpenClass& one = graph.classes[class_index];
-  std::string text = one.name.empty() ? "step of a rank" : fmt::format("step of class '{}'", one.name);
+  std::string text = fmt::format("step of {} classes", graph.classes.size());
+  if (problem.classes.size() == 1) {
+    const std::string& name = graph.classes[class_index].name;
+    text = name.empty() ? "step of a rank" : fmt::format("step of class '{}'", name);
+  }
   if (!graph.name.empty()) text += " of " + graph.name;
-  if (!one.ranks.empty()) text += fmt::format(" ({} of {} ranks)", one.ranks.size(), graph.world);
+  std::size_t ranks = 0;
+  for (std::size_t k = 0; k < graph.classes.size(); ++k) {
+    if (has_class(k)) ranks += graph.classes[k].ranks.size();
+  }
+  if (ranks > 0) text += fmt::format(" ({} of {} ranks)", ranks, graph.world);
   return text;
+}
+
+double OpenInput::recorded_ns() const {
+  double longest = 0;
+  for (std::size_t k = 0; k < graph.classes.size(); ++k) {
+    if (has_class(k)) longest = std::max(longest, graph.classes[k].recorded_ns);
+  }
+  return longest;
 }
 
 OpenInput open_input(const OpenSettings& settings) {
@@ -127,9 +142,9 @@ OpenInput open_input(graph::OpenGraph graph, const OpenSettings& settings) {
   train::ResolvedRun run = train::read_texts(std::move(config));
   OpenInput input;
   input.graph = std::move(graph);
-  input.class_index = class_named(input.graph, settings.flags.wanted);
   simulate::OpenChoices choices;
-  choices.class_index = input.class_index;
+  choices.of_class = class_named(input.graph, settings.flags.wanted);
+  input.class_index = choices.of_class.value_or(0);
   choices.kept = graph::find_kept_order(settings.flags.kept).value_or(graph::KeptOrder::all);
   choices.bandwidths = settings.flags.bandwidths;
   if (run.machine) choices.machine = *run.machine;

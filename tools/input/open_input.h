@@ -16,7 +16,7 @@ namespace weft::tools {
 
 /// Flags that only graph files take.
 struct OpenFlags {
-  std::string wanted;  // a class by its name or by a rank in it; "": the first
+  std::string wanted;  // a class by its name or by a rank in it, without the others; "": all
   std::string kept;    // graph::KeptOrder; "": all
   std::vector<cost::BandwidthFactor> bandwidths;
 
@@ -40,7 +40,7 @@ struct OpenSettings {
 
 struct OpenInput {
   graph::OpenGraph graph;
-  std::size_t class_index = 0;
+  std::size_t class_index = 0;  // of the class that was named; else of the first of all
   simulate::Problem problem;
   policy::NamedPolicy policy;
   bool has_machine = false;  // --machine was given
@@ -48,6 +48,10 @@ struct OpenInput {
 
   /// "step of class 'stage0' of sample (2 of 8 ranks)".
   std::string title() const;
+  /// Whether the step has the class of this index.
+  bool has_class(std::size_t k) const { return problem.classes.size() == graph.classes.size() || k == class_index; }
+  /// The recorded length of the step, of several classes the greatest; 0: it was never recorded.
+  double recorded_ns() const;
 };
 
 /// Whether flag or key `key` means something for an open graph.

@@ -11,16 +11,15 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "base/files/text_file.h"
+#include "base/files/input_file.h"
 #include "base/printable.h"
-#include "base/status_line.h"
 #include "base/text/text_table.h"
 #include "runtime/policy/catalog/policies.h"
-#include "study/bench/bench_output.h"
-#include "study/bench/bench_rows.h"
+#include "study/bench/bench_figures.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/studies/result_flags.h"
 #include "tools/studies/search_flags.h"
 
 namespace weft::tools {
@@ -30,9 +29,10 @@ constexpr const char* kFolder = "bench/overlap";
 
 struct BenchCommand {
   std::vector<std::string> wanted, policies = {"all"};
-  std::string instances = kFolder, folder, certificates;
+  std::string instances = kFolder, certificates;
   int jobs = 1, splits = 0;
-  bool again = false, bounds = false, json = false, list = false, quiet = false;
+  bool again = false, bounds = false, list = false;
+  ResultFlags results;
 };
 
 /// "all" becomes every built-in policy.
@@ -55,16 +55,14 @@ class ResultsFolder {
     study::enter_planning(rows, read(study::planning_columns(), "planning.csv"));
   }
   /// Forgets what belongs to instances that are gone, and rows of other steps than the instances have now.
-  void keep_rows_of(const std::vector<study::BenchInstance>& all, const study::BenchResult& current,
-                    const std::vector<study::BenchStep>& steps) {
+  void keep_rows_of(const std::vector<study::BenchInstance>& all, const std::vector<study::BenchInstance>& current) {
     const auto is_gone = [&](const auto& of) {
       return std::ranges::find(all, of.instance, &study::BenchInstance::name) == all.end();
     };
     std::erase_if(best, is_gone);
     std::erase_if(rows, [&](const study::BenchRow& row) {
-      const auto at = std::ranges::find(current.instances, row.instance, &study::BenchInstance::name);
-      if (at == current.instances.end()) return is_gone(row);
-      return row.step != steps[static_cast<std::size_t>(at - current.instances.begin())].fingerprint;
+      const auto at = std::ranges::find(current, row.instance, &study::BenchInstance::name);
+      return at == current.end() ? is_gone(row) : row.step != at->step.fingerprint;
     });
   }
   void write_tables() const {
@@ -75,7 +73,7 @@ class ResultsFolder {
   void write_pages(const std::vector<study::BenchInstance>& all) const {
     const study::BenchResult result{all, rows, best};
     write_durable(folder_ / "results.md", study::bench_markdown(result));
-    write_durable(folder_ / "profile.svg", study::performance_profile(result).svg());
+    write_durable(folder_ / "profile.svg", study::results_of(result).picture().svg());
   }
 
   std::vector<study::BenchRow> rows;
@@ -104,100 +102,120 @@ int list_instances(const std::vector<study::BenchInstance>& instances) {
   return 0;
 }
 
-void write_certificates(const std::filesystem::path& folder, const study::BenchResult& result,
-                        const std::vector<study::BenchStep>& steps, const study::CertificateBook& book) {
-  std::vector<std::string> names;
-  for (const study::BenchInstance& each : result.instances) names.push_back(each.name);
-  std::vector<std::uint64_t> fingerprints;
-  for (const study::BenchStep& each : steps) fingerprints.push_back(each.fingerprint);
-  for (const study::InstanceCertificate& each : book.certificates(names, fingerprints))
-    write_durable(folder / (each.instance + ".json"), study::certificate_json(each));
-}
+/// A run of the command on the wanted instances.
+class BenchRun {
+ public:
+  explicit BenchRun(const BenchCommand& command)
+      : command_(command),
+        writes_(!command.results.folder.empty()),
+        certifies_(!command.certificates.empty()),
+        all_(study::bench_instances(command.instances)),
+        instances_(study::bench_instances(command.instances, command.wanted)),
+        // Steps that were found before count too: those of the folder that is written, else those beside the instances.
+        folder_(writes_ ? std::filesystem::path(command.results.folder)
+                        : std::filesystem::path(command.instances) / "results") {}
 
-void print_result(const BenchCommand& command, const study::BenchResult& result) {
-  if (command.json) {
-    say("{}\n", study::bench_json(result).text());
-    return;
+  const std::vector<study::BenchInstance>& instances() const { return instances_; }
+
+  study::BenchResult run(const std::vector<policy::NamedPolicy>& policies, const TellStatus& tell) {
+    open();
+    for (study::BenchInstance& each : instances_) {
+      tell({fmt::format("reading {}", each.name), &each - instances_.data(), std::ssize(instances_)});
+      each.step = study::step_of(each);
+    }
+    results_->keep_rows_of(all_, instances_);
+    if (certifies_ || command_.bounds) prove_again(tell);
+    if (!command_.bounds) solve(policies, tell);
+    if (certifies_) write_certificates();
+    take_stock();
+    if (writes_) results_->write_pages(all_);
+    study::BenchResult result{.instances = instances_, .rows = {}, .best = results_->best};
+    for (const study::BenchRow& row : results_->rows) {
+      if (std::ranges::find(instances_, row.instance, &study::BenchInstance::name) != instances_.end())
+        result.rows.push_back(row);
+    }
+    return result;
   }
-  say(stdout, study::bench_text(result, output_width()));
-  if (!command.folder.empty() && !command.quiet)
-    say("{}: results.csv, planning.csv, best.csv, results.md and profile.svg\n", command.folder);
-}
+
+ private:
+  void open() {
+    if (writes_) {
+      std::filesystem::create_directories(folder_);
+      expect_writable(folder_ / "results.csv");
+    }
+    results_.emplace(folder_);
+    if (writes_) results_->read_rows();
+    const std::filesystem::path graphs = std::filesystem::path(command_.certificates) / "graphs";
+    if (certifies_) std::filesystem::create_directories(graphs);
+    book_.emplace(certifies_ ? graphs : "");
+  }
+
+  void prove_again(const TellStatus& tell) {
+    for (const study::BenchInstance& each : instances_) {
+      tell({fmt::format("bounds of {}", each.name), &each - instances_.data(), std::ssize(instances_)});
+      study::refresh_bounds(each, results_->rows, *book_);
+    }
+  }
+
+  void solve(const std::vector<policy::NamedPolicy>& policies, const TellStatus& tell) {
+    study::Experiment<study::BenchRow> experiment =
+        study::experiment_of(instances_, policies, threads_of(command_.jobs), *book_);
+    // A proof needs the graph, which of some rows only their policy makes.
+    const auto is_done = [&](const study::BenchRow& point) {
+      if (!study::stands(results_->rows, point)) return false;
+      const study::BenchRow& row = *study::row_of(results_->rows, point);
+      return !certifies_ || !row.possible() || row.proof != 0;
+    };
+    if (writes_ && !command_.again) std::erase_if(experiment.points, is_done);
+    const auto enter = [&](std::span<const study::BenchRow> rows) {
+      study::enter_row(results_->rows, rows.front());
+      if (writes_) take_stock();  // a run that is interrupted loses no row
+    };
+    study::run(experiment, {}, enter, tell);
+  }
+
+  void write_certificates() {
+    book_->branch(static_cast<std::size_t>(command_.splits));
+    for (study::BenchRow& row : results_->rows) {
+      if (row.proof != 0) row.bound_ns = book_->bound_ns(row.proof);
+    }
+    for (const study::BenchInstance& each : instances_) {
+      if (const auto certificate = book_->certificate_of(each.name, each.step.fingerprint)) {
+        write_durable(std::filesystem::path(command_.certificates) / (each.name + ".json"),
+                      study::certificate_json(*certificate));
+      }
+    }
+  }
+
+  void take_stock() {
+    study::sort_rows(results_->rows);
+    results_->best = study::best_of(instances_, results_->rows, std::move(results_->best));
+    if (writes_) results_->write_tables();
+  }
+
+  const BenchCommand& command_;
+  const bool writes_, certifies_;
+  const std::vector<study::BenchInstance> all_;
+  std::vector<study::BenchInstance> instances_;
+  const std::filesystem::path folder_;
+  std::optional<ResultsFolder> results_;
+  std::optional<study::CertificateBook> book_;
+};
 
 int run_bench_command(const BenchCommand& command) {
   if (command.splits > 0 && command.certificates.empty())
     throw UserError("--branch without --certify", "a folder for the proofs, which the cases are part of",
                     "add --certify FOLDER");
   const std::vector<policy::NamedPolicy> policies = policies_of(command);
-  const std::vector<study::BenchInstance> all = study::bench_instances(command.instances);
-  study::BenchResult result;
-  result.instances = study::bench_instances(command.instances, command.wanted);
-  if (command.list) return list_instances(result.instances);
-  const bool writes = !command.folder.empty();
-  if (command.bounds && !writes) {
+  BenchRun bench(command);
+  if (command.list) return list_instances(bench.instances());
+  if (command.bounds && command.results.folder.empty()) {
     throw UserError("--bounds without a folder of results", "-o FOLDER, in which results.csv stands",
                     "add -o bench/overlap/results");
   }
-  // Steps that were found before count too: those of the folder that is written, else those beside the instances.
-  const std::filesystem::path given = command.folder;
-  const std::filesystem::path folder = writes ? given : std::filesystem::path(command.instances) / "results";
-  if (writes) {
-    std::filesystem::create_directories(folder);
-    expect_writable(folder / "results.csv");
-  }
-  ResultsFolder results(folder);
-  if (writes) results.read_rows();
-  StatusLine line(!command.json && !command.quiet);
-  std::vector<study::BenchStep> steps;
-  for (const study::BenchInstance& each : result.instances) {
-    line.show({fmt::format("reading {}", each.name), std::ssize(steps), std::ssize(result.instances)});
-    steps.push_back(study::step_of(each));
-  }
-  results.keep_rows_of(all, result, steps);
-  std::vector<study::BenchJob> jobs;
-  if (!command.bounds) jobs = study::bench_jobs(result.instances, steps, policies);
-  const auto take_stock = [&] {
-    study::sort_rows(results.rows);
-    results.best = study::best_of(result.instances, steps, results.rows, std::move(results.best));
-    if (writes) results.write_tables();
-  };
-  const std::filesystem::path certificates = command.certificates;
-  const bool certifies = !certificates.empty();
-  if (certifies) std::filesystem::create_directories(certificates / "graphs");
-  study::CertificateBook book(certifies ? certificates / "graphs" : "");
-  if (command.bounds || certifies) {
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      line.show(
-          {fmt::format("bounds of {}", result.instances[i].name), static_cast<std::int64_t>(i), std::ssize(steps)});
-      study::refresh_bounds(result.instances[i], steps[i], results.rows, book);
-    }
-  }
-  if (writes && !command.again) {
-    // A proof needs the graph, which of some rows only their policy makes.
-    std::erase_if(jobs, [&](const study::BenchJob& job) {
-      return study::stands(results.rows, job) && !(certifies && study::lacks_proof(results.rows, job));
-    });
-  }
-  const auto enter = [&](const study::BenchRow& row) {
-    study::enter_row(results.rows, row);
-    if (writes) take_stock();  // a run that is interrupted loses no row
-  };
-  study::run_bench(jobs, threads_of(command.jobs), book, enter, [&](const Status& status) { line.show(status); });
-  if (certifies) {
-    book.branch(static_cast<std::size_t>(command.splits));
-    for (study::BenchRow& row : results.rows) {
-      if (row.proof != 0) row.bound_ns = book.bound_ns(row.proof);
-    }
-    write_certificates(certificates, result, steps, book);
-  }
-  take_stock();
-  if (writes) results.write_pages(all);
-  result.best = results.best;
-  for (const study::BenchRow& row : results.rows) {
-    if (std::ranges::find(result.instances, row.instance, &study::BenchInstance::name) != result.instances.end())
-      result.rows.push_back(row);
-  }
-  print_result(command, result);
+  const study::BenchResult result =
+      command.results.with_status([&](const TellStatus& tell) { return bench.run(policies, tell); });
+  command.results.print(study::results_of(result), "results.csv, planning.csv, best.csv, results.md and profile.svg");
   return 0;
 }
 
@@ -217,7 +235,7 @@ Command describe_bench() {
                .default_text = kFolder,
                .paths = Paths::folders});
   command.add(number_option("--jobs", &options->jobs, "threads; 0: all cores", 0, 4096));
-  command.add(output_option(options->folder, "FOLDER",
+  command.add(output_option(options->results.folder, "FOLDER",
                             "write the results there as they come; what stands there isn't run again"));
   command.add({.names = "--again", .target = &options->again, .help = "run also what stands in the folder of -o"});
   command.add({.names = "--bounds",
@@ -230,8 +248,7 @@ Command describe_bench() {
       "--branch", &options->splits,
       "with --certify: try N splits of each graph into two cases to raise its bound to its best step", 0, 1000000));
   command.add({.names = "--list", .target = &options->list, .help = "print the instances and end"});
-  command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
-  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
+  add_result_flags(command, options->results, "rows");
   command.description =
       "An instance is a configuration or a graph file; adding one is adding a file. A policy of your own is compared "
       "by its file: ./mine.so or mine.py:NAME.";

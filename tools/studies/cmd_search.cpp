@@ -9,15 +9,13 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/printable.h"
-#include "base/status_line.h"
 #include "base/text/parse_number.h"
-#include "base/text/text_table.h"
 #include "runtime/cost/machine_numbers.h"
-#include "study/search/search.h"
-#include "study/search/search_output.h"
+#include "study/search/search_results.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/studies/result_flags.h"
 #include "tools/studies/search_flags.h"
 #include "train/config/resolved_run.h"
 
@@ -28,9 +26,9 @@ struct SearchCommand {
   train::RunConfig config;  // not yet resolved
   SearchFlags flags;
   std::vector<std::string> why;
-  std::string output, svg;
+  std::string output;
   std::int64_t top = 10;
-  bool json = false, quiet = false;
+  ResultFlags results;
 };
 
 /// The numbers of two rows; empty if none were asked for.
@@ -59,33 +57,23 @@ std::int64_t ranks_of(const SearchCommand& command) {
 }
 
 int search(const SearchCommand& command) {
-  for (const std::string& file : {command.output, command.svg}) {
-    if (!file.empty()) expect_writable(file);
-  }
+  if (!command.output.empty()) expect_writable(command.output);
+  command.results.check();
   const std::vector<std::size_t> why = rows_of_why(command);
   const train::ResolvedRun run = study::open_search(command.config);
   study::SearchOptions options = search_options(command.flags, command.config.libraries);
   options.ranks = ranks_of(command);
-  const study::SearchResult result = [&] {
-    StatusLine line(!command.json && !command.quiet);
-    return study::search_configurations(run, options, [&](const Status& status) { line.show(status); });
-  }();
-  const auto top = static_cast<std::size_t>(command.top);
-  const std::string reasons = why.empty() ? "" : study::why_text(result, why[0], why[1]);
+  const study::SearchResult result = command.results.with_status(
+      [&](const TellStatus& tell) { return study::search_configurations(run, options, tell); });
+  const study::Results results = study::results_of(result, static_cast<std::size_t>(command.top),
+                                                   why.empty() ? "" : study::why_text(result, why[0], why[1]));
   if (!command.output.empty()) {
     write_durable(command.output, train::dump_toml(study::config_of(result, result.configurations.front())),
                   Named::by_person);
   }
-  if (!command.svg.empty()) write_durable(command.svg, study::pareto_picture(result).svg(), Named::by_person);
-  if (command.json) {
-    say("{}\n", study::search_json(result, top)
-                    .add("unsure_numbers", cost::unsure_numbers(result.machine))
-                    .add("why", reasons)
-                    .text());
-    return 0;
-  }
-  say(stdout, study::search_text(result, top, output_width()));
-  if (!reasons.empty()) say("\n{}", reasons);
+  command.results.write(results);
+  command.results.print(results);
+  if (command.results.json) return 0;
   const std::vector<std::string> unsure = cost::unsure_numbers(result.machine);
   if (!run.profile && !unsure.empty()) say("{} {}\n", result.machine.name + ":", cost::unsure_text(unsure));
   if (!command.output.empty()) {
@@ -105,10 +93,9 @@ Command describe_search() {
   add_search_flags(command, options->flags);
   add_pipe_flag(command, options->flags);
   command.add(word_option("--why", &options->why, "N", "two rows of the table: say where their steps differ"));
-  command.add(
-      svg_option(options->svg, "draw step time against memory, with the front that no other configuration beats"));
-  command.add({.names = "--json", .target = &options->json, .help = "print the configurations as JSON"});
-  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
+  command.add(svg_option(options->results.svg,
+                         "draw step time against memory, with the front that no other configuration beats"));
+  add_result_flags(command, options->results, "configurations");
   const ConfigOptions config(command);
   command.description =
       "Tries every grid of x, y, z and data with --ranks ranks, the order of its axes, the micro-batch, recomputation, "

@@ -13,14 +13,11 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/log.h"
-#include "base/printable.h"
-#include "base/status_line.h"
-#include "base/text/text_table.h"
 #include "study/memorisation/memorisation.h"
-#include "study/memorisation/memorisation_folder.h"
-#include "study/memorisation/memorisation_output.h"
+#include "study/memorisation/memorisation_figures.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
+#include "tools/studies/result_flags.h"
 #include "train/config/goldfish.h"
 
 namespace weft::tools {
@@ -30,10 +27,10 @@ constexpr const char* kJargonFile = "/usr/share/doc/jargon-text/jargon.txt.gz";
 
 struct MemorisationCommand {
   study::MemorisationStudy study;
-  std::string folder = "runs/memorisation", goldfish = train::to_text(train::Goldfish());
+  std::string goldfish = train::to_text(train::Goldfish());
   std::vector<std::string> overrides;
   std::int64_t jobs = 0;
-  bool json = false, quiet = false;
+  ResultFlags results{.folder = "runs/memorisation"};
 };
 
 /// The texts of the command line, or the Jargon File, which is in the public domain.
@@ -61,7 +58,7 @@ study::MemorisationStudy study_of(const MemorisationCommand& command) {
   }
   const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
   const std::int64_t jobs = command.jobs > 0 ? command.jobs : cores;
-  study.jobs = static_cast<int>(std::min<std::int64_t>(jobs, static_cast<std::int64_t>(study_runs(study).size())));
+  study.jobs = static_cast<int>(std::min<std::int64_t>(jobs, study::count_trainings(study)));
   study.threads = static_cast<int>(std::max<std::int64_t>(1, cores / study.jobs));
   study.text.threads = static_cast<int>(cores);
   study::check_memorisation(study);
@@ -70,29 +67,24 @@ study::MemorisationStudy study_of(const MemorisationCommand& command) {
 
 int run(const MemorisationCommand& command) {
   const study::MemorisationStudy study = study_of(command);
-  study::MemorisationFolder folder(command.folder);
+  const study::ResultFolder folder = study::memorisation_folder(command.results.folder);
   const study::StudyTexts texts(study.text, folder.path());
   study::expect_enough(study, texts);
-  folder.begin(study, texts);
-  const std::vector<study::StudyResult> known = folder.results();
-  const std::size_t wanted = study_runs(study).size();
-  const std::vector<study::StudyResult> results = [&] {
-    StatusLine line(!command.json && !command.quiet);
-    return study::run_memorisation(
-        study, texts, known, folder.path(), [&](const study::StudyResult& result) { folder.keep(result); },
-        [&](const Status& status) { line.tell(status); });
-  }();
-  if (results.size() < wanted) {
-    tell(fmt::format("stopped after {} of {} trainings; the same command goes on from there", results.size(), wanted));
+  folder.describe(study::description_of(study, texts));
+  const study::Experiment<study::StudyResult> experiment = study::experiment_of(study, texts, folder.path());
+  const auto keep = [&](std::span<const study::StudyResult> found) {
+    for (const study::StudyResult& result : found) study::keep(folder, result);
+  };
+  const std::vector<study::StudyResult> found = command.results.with_status(
+      [&](const TellStatus& tell) { return study::run(experiment, study::kept_results(folder), keep, tell); }, true);
+  if (found.size() < experiment.points.size()) {
+    tell(fmt::format("stopped after {} of {} trainings; the same command goes on from there", found.size(),
+                     experiment.points.size()));
     return 130;
   }
-  folder.finish(study, results);
-  if (command.json) {
-    say("{}\n", study::memorisation_json(study, results).text());
-    return 0;
-  }
-  say(stdout, study::memorisation_text(study, results, output_width()));
-  if (!command.quiet) say("{}: results.csv, results.json and plot.svg\n", command.folder);
+  const study::Results results = study::results_of(study, found);
+  folder.finish(results);
+  command.results.print(results, "results.csv, results.json and plot.svg");
   return 0;
 }
 
@@ -144,11 +136,10 @@ Command describe_study_memorisation() {
   add_documents(command, *options);
   add_trainings(command, *options);
   command.add(
-      output_option(options->folder, "FOLDER",
+      output_option(options->results.folder, "FOLDER",
                     "where results are kept as trainings end, with results.csv, results.json and plot.svg; given "
                     "again, the command goes on where it was stopped"));
-  command.add({.names = "--json", .target = &options->json, .help = "print the results as JSON"});
-  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
+  add_result_flags(command, options->results, "results");
   command.description =
       "Texts become documents of equal length. Each seed draws which of them are trained on how often. Each model is "
       "trained three times a seed: with the standard loss, with Goldfish loss, and with the standard loss on as many "

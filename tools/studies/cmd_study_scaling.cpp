@@ -8,28 +8,24 @@
 #include <utility>
 #include <vector>
 
-#include "base/files/durable_file.h"
-#include "base/printable.h"
-#include "base/status_line.h"
-#include "base/text/text_table.h"
 #include "study/columns.h"
 #include "study/scaling/scaling.h"
-#include "study/scaling/scaling_output.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/studies/result_flags.h"
 #include "tools/studies/search_flags.h"
 
 namespace weft::tools {
 namespace {
 
 struct ScalingCommand {
-  std::vector<std::string> points, machines, models, outputs;
+  std::vector<std::string> points, machines, models;
   std::string kind;
   SearchFlags flags;
   double noise = 0;
   std::int64_t seeds = 1;
-  bool json = false, quiet = false;
+  ResultFlags results;
 };
 
 study::ScalingStudy study_of(const ScalingCommand& command, const ConfigOptions& config) {
@@ -49,24 +45,14 @@ study::ScalingStudy study_of(const ScalingCommand& command, const ConfigOptions&
 }
 
 int run(const ScalingCommand& command, const ConfigOptions& config) {
-  for (const std::string& output : command.outputs) {
-    study::expect_scaling_file(output);
-    expect_writable(output);
-  }
+  command.results.check();
   const study::ScalingStudy study = study_of(command, config);
-  const std::vector<study::ScalingRow> rows = [&] {
-    StatusLine line(!command.json && !command.quiet);
-    return study::run_scaling(study, [&](const Status& status) { line.show(status); });
-  }();
-  for (const std::string& output : command.outputs) {
-    write_durable(output, study::scaling_file(output, study, rows), Named::by_person);
-  }
+  const std::vector<study::ScalingRow> rows =
+      command.results.with_status([&](const TellStatus& tell) { return study::run_scaling(study, tell); });
+  const study::Results results = study::results_of(study, rows);
+  command.results.write(results);
   study::expect_possible(std::span(rows), "points", "other ranks, or more --memory");
-  if (command.json) {
-    say("{}\n", study::scaling_json(study, rows).text());
-  } else {
-    say(stdout, study::scaling_text(study, rows, output_width()));
-  }
+  command.results.print(results);
   return 0;
 }
 
@@ -92,16 +78,15 @@ void add_own_flags(Command& command, ScalingCommand& options) {
                    "a series for each policy; default: one of the fastest among program, lhs and portfolio:budget=0");
   command.add(noise_option(options.noise));
   command.add(seeds_option(options.seeds));
-  command.add(repeated(
-      path_option("-o,--output", &options.outputs, "FILE", "write a .csv, .json or .svg file; may be given again")));
-  command.add({.names = "--json", .target = &options.json, .help = "print the points as JSON"});
-  command.add({.names = "--quiet", .target = &options.quiet, .help = "print only the result and errors"});
+  command.add(repeated(path_option("-o,--output", &options.results.files, "FILE",
+                                   "write a .csv, .json or .svg file; may be given again")));
+  add_result_flags(command, options.results, "points");
 }
 
 }  // namespace
 
 Command describe_study_scaling() {
-  Command command{"scaling", "arithmetic a second over ranks, each point at its best"};
+  Command command{"scaling", "flop/s over the number of ranks, each point at its best"};
   const auto options = std::make_shared<ScalingCommand>();
   add_own_flags(command, *options);
   const ConfigOptions config(command, "study scaling");

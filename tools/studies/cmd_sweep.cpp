@@ -10,18 +10,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files/durable_file.h"
-#include "base/printable.h"
-#include "base/status_line.h"
-#include "base/text/text_table.h"
+#include "base/log.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/sweep/sweep.h"
-#include "study/sweep/sweep_folder.h"
-#include "study/sweep/sweep_output.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/config_readers.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
+#include "tools/studies/result_flags.h"
 #include "tools/studies/search_flags.h"
 #include "train/config/config.h"
 
@@ -30,11 +26,10 @@ namespace {
 
 struct SweepCommand {
   std::vector<std::string> over, policies;
-  std::string folder, svg;
+  ResultFlags results;
   double noise = 0;
   std::int64_t seeds = 1;
   int jobs = 0;
-  bool json = false, quiet = false;
 };
 
 std::vector<std::string> keys_of_simulate() {
@@ -60,30 +55,26 @@ study::Sweep sweep_of(const SweepCommand& command, const ConfigOptions& config) 
 }
 
 int run(const SweepCommand& command, const ConfigOptions& config) {
-  if (!command.svg.empty()) expect_writable(command.svg);
+  command.results.check();
   const study::Sweep sweep = sweep_of(command, config);
-  std::optional<study::SweepFolder> folder;
-  if (!command.folder.empty()) folder.emplace(command.folder, sweep);
+  std::optional<study::RowFolder<study::SweepRow>> folder;
+  if (!command.results.folder.empty()) folder.emplace(study::sweep_folder(command.results.folder, sweep));
   const std::vector<study::SweepRow> known = folder ? folder->rows() : std::vector<study::SweepRow>();
-  const std::vector<study::SweepRow> rows = [&] {
-    StatusLine line(!command.json && !command.quiet);
-    if (!known.empty()) line.print(fmt::format("{}: {} rows are there already", command.folder, known.size()));
-    return study::run_sweep(
-        sweep, known,
+  if (!known.empty() && !command.results.json && !command.results.quiet)
+    tell(fmt::format("{}: {} rows are there already", command.results.folder, known.size()));
+  const std::vector<study::SweepRow> rows = command.results.with_status([&](const TellStatus& tell) {
+    return study::run(
+        study::experiment_of(sweep), known,
         [&](std::span<const study::SweepRow> found) {
           if (folder) folder->keep(found);
         },
-        [&](const Status& status) { line.show(status); });
-  }();
-  if (folder) folder->finish(rows);
+        tell);
+  });
+  const study::Results results = study::results_of(sweep, rows);
+  if (folder) folder->finish(rows, results);
   study::expect_possible(std::span(rows), "rows", "change the values of --over, or the keys that it leaves alone");
-  if (!command.svg.empty()) write_durable(command.svg, study::sweep_picture(sweep, rows).svg(), Named::by_person);
-  if (command.json) {
-    say("{}\n", study::sweep_json(sweep, rows).text());
-    return 0;
-  }
-  say(stdout, study::sweep_text(sweep, rows, output_width()));
-  if (folder && !command.quiet) say("{}: results.csv, results.json, plot.svg and base.toml\n", command.folder);
+  command.results.write(results);
+  command.results.print(results, "results.csv, results.json, plot.svg and base.toml");
   return 0;
 }
 
@@ -102,12 +93,11 @@ Command describe_sweep() {
   command.add(seeds_option(options->seeds));
   command.add(jobs_option(options->jobs));
   command.add(
-      output_option(options->folder, "FOLDER",
+      output_option(options->results.folder, "FOLDER",
                     "write results.csv as rows are computed, results.json, plot.svg and base.toml; given again, the "
                     "command goes on where it was killed"));
-  command.add(svg_option(options->svg, "draw the steps over the first key with several values"));
-  command.add({.names = "--json", .target = &options->json, .help = "print the rows as JSON"});
-  command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
+  command.add(svg_option(options->results.svg, "draw the steps over the first key with several values"));
+  add_result_flags(command, options->results, "rows");
   const ConfigOptions config(command);
   command.description =
       "A combination that is impossible (a grid that doesn't divide the model, a plan that doesn't fit the memory) "

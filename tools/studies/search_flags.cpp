@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -43,8 +42,8 @@ bool orders_stages(const policy::NamedPolicy& policy) {
   return std::ranges::find(names, policy->name()) != names.end();
 }
 
-std::set<std::string, std::less<>> kept_keys(const SearchFlags& flags) {
-  std::set<std::string, std::less<>> kept;
+study::KeptKeys kept_keys(const SearchFlags& flags) {
+  study::KeptKeys kept;
   for (const std::string& key : flags.kept) {
     const std::vector<std::string>& known = study::searched_keys();
     if (std::ranges::find(known, key) == known.end()) {

@@ -20,9 +20,9 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/files/input_file.h"
+#include "base/hash.h"
 #include "base/printable.h"
 #include "base/status_line.h"
-#include "base/text/hex.h"
 #include "base/text/json_object.h"
 #include "base/text/parse_number.h"
 #include "base/text/text_table.h"
@@ -122,23 +122,22 @@ Status progress(std::string text, const text::TextFiles& files) {
 /// Parts of documents whose ids decode to another text, where that was looked for.
 using Different = std::optional<std::uint64_t>;
 
-void tell_written(const TokenizeOptions& options, const text::Tokenizer& tokenizer, const text::TokenFileSummary& made,
-                  Different different, double seconds) {
+int tell_written(const TokenizeOptions& options, const text::Tokenizer& tokenizer, const text::TokenFileSummary& made,
+                 Different different, double seconds) {
   const double per_second = seconds > 0 ? static_cast<double>(made.text_bytes) / seconds : 0;
-  if (options.json) {
-    JsonObject json;
-    json.add("file", options.output).add("description", text::description_path(options.output).string());
-    json.add("width", made.width).add("tokens", made.tokens).add("documents", made.documents);
-    json.add("bytes", made.bytes).add("text_bytes", made.text_bytes).add("vocabulary", tokenizer.vocabulary());
-    json.add("digest", hex_fingerprint(tokenizer.facts().digest)).add("bytes_per_s", per_second);
-    if (different) json.add("parts_that_differ", *different);
-    say("{}\n", json.text());
-    return;
-  }
-  if (different) say("{} parts of documents decode to another text\n", *different);
-  say("{}: {} tokens of {} documents ({}), {} of text, {} a second; {}, vocabulary {}\n", options.output, made.tokens,
-      made.documents, made.width, human_bytes(made.text_bytes), human_bytes(static_cast<std::uint64_t>(per_second)),
-      tokenizer.facts().kind, tokenizer.vocabulary());
+  JsonObject json;
+  json.add("file", options.output).add("description", text::description_path(options.output).string());
+  json.add("width", made.width).add("tokens", made.tokens).add("documents", made.documents);
+  json.add("bytes", made.bytes).add("text_bytes", made.text_bytes).add("vocabulary", tokenizer.vocabulary());
+  json.add("digest", hex_fingerprint(tokenizer.facts().digest)).add("bytes_per_s", per_second);
+  if (different) json.add("parts_that_differ", *different);
+  const std::string differ = different ? fmt::format("{} parts of documents decode to another text\n", *different) : "";
+  return print_result(
+      options.json, json,
+      differ + fmt::format("{}: {} tokens of {} documents ({}), {} of text, {} a second; {}, vocabulary {}\n",
+                           options.output, made.tokens, made.documents, made.width, human_bytes(made.text_bytes),
+                           human_bytes(static_cast<std::uint64_t>(per_second)), tokenizer.facts().kind,
+                           tokenizer.vocabulary()));
 }
 
 int write_tokens(const TokenizeOptions& options) {
@@ -151,7 +150,6 @@ int write_tokens(const TokenizeOptions& options) {
   const std::optional<std::int32_t> separator = separator_of(options, *tokenizer);
   text::TextFiles files =
       text_files(options, [&](std::string_view whole, std::size_t from) { return tokenizer->cut_after(whole, from); });
-  const text::TextFileOptions names{.field = options.field.empty() ? "text" : options.field};
   text::TokenFileWriter writer(options.output, *tokenizer, separator);
   StatusLine line(!options.quiet && !options.json);
   const auto begin = std::chrono::steady_clock::now();
@@ -162,20 +160,17 @@ int write_tokens(const TokenizeOptions& options) {
                    .special_texts = options.special ? text::SpecialTexts::tokens : text::SpecialTexts::plain},
        .threads = threads_of(options),
        .verify = options.verify,
-       .next = [&] { return files.next(); },
-       .pieces = [&](const text::TextPart& part) { return text::part_pieces(part, files.files(), names.field); },
-       .take =
-           [&](const text::TextPart& part, const text::EncodedPart& made) {
-             if (part.begins) writer.begin_document();
-             writer.add(made.ids, made.text_bytes, made.ignored);
-             tokens += made.ids.size();
-             different += made.differs ? 1 : 0;
-             line.show(progress(fmt::format("{} tokens", human_count(static_cast<double>(tokens))), files));
-           }});
+       .files = files,
+       .take = [&](const text::TextPart& part, const text::EncodedPart& made) {
+         if (part.begins) writer.begin_document();
+         writer.add(made.ids, made.text_bytes, made.ignored);
+         tokens += made.ids.size();
+         different += made.differs ? 1 : 0;
+         line.show(progress(fmt::format("{} tokens", human_count(static_cast<double>(tokens))), files));
+       }});
   if (tokens == 0) throw UserError("the texts are empty", "some text", "give other files");
-  tell_written(options, *tokenizer, writer.commit(), options.verify ? Different(different) : std::nullopt,
-               seconds_since(begin));
-  return 0;
+  return tell_written(options, *tokenizer, writer.commit(), options.verify ? Different(different) : std::nullopt,
+                      seconds_since(begin));
 }
 
 int show_tokens(const TokenizeOptions& options) {
@@ -187,26 +182,17 @@ int show_tokens(const TokenizeOptions& options) {
       {.add_special = true, .special_texts = options.special ? text::SpecialTexts::tokens : text::SpecialTexts::plain});
   std::vector<std::string> pieces;
   for (const std::int32_t id : ids) pieces.push_back(tokenizer->token_text(id).value_or(""));
-  if (options.json) {
-    say("{}\n",
-        JsonObject().add("ids", ids).add("pieces", pieces).add("tokens", ids.size()).add("bytes", all.size()).text());
-    return 0;
-  }
   TextTable table{.columns = {{.head = "id"}, {.head = "piece", .words = true}}};
   for (std::size_t i = 0; i < ids.size(); ++i) table.rows.push_back({std::to_string(ids[i]), pieces[i]});
-  say(stdout, table_text(table, output_width()));
-  say("{} tokens of {} bytes\n", ids.size(), all.size());
-  return 0;
+  return print_result(
+      options.json,
+      JsonObject().add("ids", ids).add("pieces", pieces).add("tokens", ids.size()).add("bytes", all.size()),
+      table_text(table, output_width()).add(fmt::format("{} tokens of {} bytes\n", ids.size(), all.size())));
 }
 
 int show_text(const TokenizeOptions& options) {
   const std::string all = tokenizer_of(options)->decode(options.ids);
-  if (options.json) {
-    say("{}\n", JsonObject().add("text", all).add("bytes", all.size()).text());
-  } else {
-    say("{}\n", all);
-  }
-  return 0;
+  return print_result(options.json, JsonObject().add("text", all).add("bytes", all.size()), all + "\n");
 }
 
 int train_vocabulary(const TokenizeOptions& options) {
@@ -221,14 +207,13 @@ int train_vocabulary(const TokenizeOptions& options) {
   }
   expect_writable(options.output);
   text::TextFiles files = text_files(options, &text::cut_after);
-  const std::string field = options.field.empty() ? "text" : options.field;
   StatusLine line(!options.quiet && !options.json);
   const text::WordCounts words = text::count_words(
       [&]() -> std::optional<std::string> {
         const auto part = files.next();
         if (!part) return std::nullopt;
         line.show(progress("counting words", files));
-        return text::part_text(*part, files.files(), field);
+        return files.text(*part);
       },
       lexer, threads_of(options));
   const auto wanted = static_cast<std::size_t>(options.vocabulary) - 1;
@@ -237,18 +222,15 @@ int train_vocabulary(const TokenizeOptions& options) {
   });
   write_durable(options.output, text::tokenizer_json_of(trained, lexer), Named::by_person);
   const std::size_t made = trained.tokens.size() + 1;
-  if (options.json) {
-    say("{}\n", JsonObject()
-                    .add("file", options.output)
-                    .add("vocabulary", made)
-                    .add("merges", trained.merges.size())
-                    .add("words", words.size())
-                    .text());
-    return 0;
-  }
-  say("{}: {} tokens, {} merges of {} different words{}\n", options.output, made, trained.merges.size(), words.size(),
-      made < wanted + 1 ? "; the texts have no more pairs to merge" : "");
-  return 0;
+  return print_result(
+      options.json,
+      JsonObject()
+          .add("file", options.output)
+          .add("vocabulary", made)
+          .add("merges", trained.merges.size())
+          .add("words", words.size()),
+      fmt::format("{}: {} tokens, {} merges of {} different words{}\n", options.output, made, trained.merges.size(),
+                  words.size(), made < wanted + 1 ? "; the texts have no more pairs to merge" : ""));
 }
 
 int tokenize(const TokenizeOptions& options) {
@@ -310,7 +292,7 @@ Command describe_tokenize() {
                .help = "texts such as <|endoftext|> are special tokens, not plain text"});
   command.add({.names = "--verify",
                .target = &options->verify,
-               .help = "decode the ids again and tell how many texts came out otherwise"});
+               .help = "decode the ids again and tell how many texts come out differently"});
   command.add(
       choice_option("--train", &options->train, "bpe", "learn a vocabulary of byte-level BPE from the texts", {"bpe"}));
   CommandOption vocabulary =

@@ -84,11 +84,11 @@ CheckpointInfo read_checkpoint_info(const fs::path& folder) {
   return manifest.info;
 }
 
-void load_checkpoint(const fs::path& folder, std::span<const MutableParameterState> parameters, const ReadShare& share,
+void load_checkpoint(const fs::path& folder, std::span<const ParameterState> parameters, const ReadShare& share,
                      std::span<const ops::ParameterSpec> elsewhere) {
   const Manifest manifest = read_manifest(folder);
   const DType dtype = manifest.info.dtype;
-  for (const MutableParameterState& parameter : parameters) {
+  for (const ParameterState& parameter : parameters) {
     if (parameter.dtype == dtype) continue;
     throw UserError(fmt::format("{} was trained in {}", in_quotes(folder), to_string(dtype)),
                     fmt::format("{}, this run's dtype", to_string(parameter.dtype)),
@@ -98,9 +98,8 @@ void load_checkpoint(const fs::path& folder, std::span<const MutableParameterSta
   load_shards(folder, manifest, parameters, LoadedArrays::all, elsewhere);
 }
 
-void load_parameters(const fs::path& path, const ops::ModelConfig& model,
-                     std::span<const MutableParameterState> parameters, const ReadShare& share,
-                     std::span<const ops::ParameterSpec> elsewhere) {
+void load_parameters(const fs::path& path, const ops::ModelConfig& model, std::span<const ParameterState> parameters,
+                     const ReadShare& share, std::span<const ops::ParameterSpec> elsewhere) {
   const fs::path found = inside_run(path);
   if (!is_checkpoint(found)) return load_weights(found, model, parameters, elsewhere);
   const Manifest manifest = read_manifest(found);

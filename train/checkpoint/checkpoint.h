@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "base/files/durable_file.h"
 #include "base/files/durable_folder.h"
-#include "base/files/free_space.h"
 #include "ops/model_config.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/checkpoint/manifest.h"
@@ -50,13 +50,13 @@ std::filesystem::path commit_checkpoint(DurableFolder& folder, const std::filesy
 /// UserError, naming file or tensor, on a wrong checksum and on other parameters, shapes or dtype than were saved, and
 /// on parts that don't make up a tensor. `elsewhere`: parameters of the model that other ranks hold, whose tensors may
 /// be there.
-void load_checkpoint(const std::filesystem::path& folder, std::span<const MutableParameterState> parameters,
+void load_checkpoint(const std::filesystem::path& folder, std::span<const ParameterState> parameters,
                      const ReadShare& share = {}, std::span<const ops::ParameterSpec> elsewhere = {});
 
 /// Loads weights only: from a checkpoint or run folder (with a comparison of checksums), or from a path for
 /// load_weights().
 void load_parameters(const std::filesystem::path& path, const ops::ModelConfig& model,
-                     std::span<const MutableParameterState> parameters, const ReadShare& share = {},
+                     std::span<const ParameterState> parameters, const ReadShare& share = {},
                      std::span<const ops::ParameterSpec> elsewhere = {});
 
 }  // namespace weft::train

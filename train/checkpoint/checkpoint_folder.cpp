@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_folder.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "base/log.h"
 #include "base/text/parse_number.h"
 #include "train/checkpoint/manifest.h"

@@ -11,7 +11,6 @@
 #include "runtime/execute/non_finite.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/hf_config.h"
-#include "train/checkpoint/weights.h"
 
 namespace weft::train {
 namespace {
@@ -38,20 +37,25 @@ std::string entry_of(const ops::StoredTensor& stored, std::string_view content) 
   return content == kParameterContent ? stored.name : fmt::format("{}.{}", stored.name, content);
 }
 
-/// One shard a tensor: every rank holds all of it, and one writes.
-StoredShard whole_shard(const ops::ParameterSpec& spec, const ops::StoredTensor& stored, const char* file,
-                        const std::string& content, StoredType type) {
+/// Adds all of a tensor's array to a file, in Hugging Face's layout: every rank holds it, and one writes.
+void add_whole(const ParameterState& parameter, const ops::StoredTensor& stored, const std::string& content,
+               DType dtype, const void* array, CheckpointPart::File& file, std::vector<StoredShard>& shards) {
+  const ops::ParameterSpec& spec = *parameter.spec;
   StoredShard shard;
-  shard.file = file;
+  shard.file = file.name;
   shard.entry = entry_of(stored, content);
   shard.tensor = stored.name;
   shard.content = content;
-  shard.dtype = to_string(type);
+  shard.dtype = to_string(stored_type(dtype));
   shard.layout = !spec.matrix ? "out" : stored.transposed ? "in, out" : "out, in";
   shard.global_shape = shard.block_end = stored_shape(spec, stored);
   shard.block_begin.assign(shard.global_shape.size(), 0);
   shard.range_end = static_cast<std::uint64_t>(whole_region(spec, stored).elements());
-  return shard;
+  file.tensors.push_back({shard.entry, stored_type(dtype), shard.global_shape,
+                          [&spec, &stored, dtype, array](std::vector<std::byte>& scratch) {
+                            return pack(spec, stored, dtype, array, scratch);
+                          }});
+  shards.push_back(std::move(shard));
 }
 
 StoredShard shard_of_piece(const ops::ParameterSpec& spec, const ParameterPiece& piece, const std::string& content,
@@ -80,16 +84,15 @@ std::vector<std::uint64_t> shape_of(const ops::ParameterSpec& spec, const Region
   return {static_cast<std::uint64_t>(region.row_end - region.row_begin), static_cast<std::uint64_t>(region.width())};
 }
 
-/// Adds the pieces of one array to a file of that name.
+/// Adds the pieces of one array to a file.
 void add_pieces(const ParameterState& parameter, const std::string& content, DType dtype, const void* array,
-                std::span<const ParameterPiece> pieces, const std::string& file_name, CheckpointPart::File& file,
-                std::vector<StoredShard>& shards) {
+                std::span<const ParameterPiece> pieces, CheckpointPart::File& file, std::vector<StoredShard>& shards) {
   std::map<const ops::StoredTensor*, int> pieces_of_tensor;
   const std::size_t size = size_of(dtype);
   for (const ParameterPiece& piece : pieces) {
     StoredShard shard = shard_of_piece(*parameter.spec, piece, content, dtype);
     const int number = ++pieces_of_tensor[piece.stored];
-    shard.file = file_name;
+    shard.file = file.name;
     shard.entry = entry_of(*piece.stored, content) + (number > 1 ? fmt::format("#{}", number) : "");
     const std::span<const std::byte> bytes(
         static_cast<const std::byte*>(array) + static_cast<std::size_t>(piece.local) * size,
@@ -98,37 +101,6 @@ void add_pieces(const ParameterState& parameter, const std::string& content, DTy
                             [bytes](std::vector<std::byte>&) { return bytes; }});
     shards.push_back(std::move(shard));
   }
-}
-
-/// Tensors of optimizer.safetensors, and the shards of a checkpoint that one rank writes alone: whole tensors in
-/// Hugging Face's layout. They refer to `parameters`.
-std::vector<TensorToWrite> whole_optimizer_tensors(std::span<const ParameterState> parameters) {
-  std::vector<TensorToWrite> tensors;
-  for (const ParameterState& parameter : parameters) {
-    for (const ops::StoredTensor& stored : parameter.spec->stored) {
-      for (const auto& [content, array] : optimizer_arrays(parameter)) {
-        tensors.push_back({entry_of(stored, content), StoredType::f32, stored_shape(*parameter.spec, stored),
-                           [&parameter, &stored, array = array](std::vector<std::byte>& scratch) {
-                             return pack(*parameter.spec, stored, DType::f32, array, scratch);
-                           }});
-      }
-    }
-  }
-  return tensors;
-}
-
-std::vector<StoredShard> whole_shards(std::span<const ParameterState> parameters) {
-  std::vector<StoredShard> shards;
-  for (const ParameterState& parameter : parameters) {
-    for (const ops::StoredTensor& stored : parameter.spec->stored) {
-      shards.push_back(
-          whole_shard(*parameter.spec, stored, kModelFile, kParameterContent, stored_type(parameter.dtype)));
-      for (const auto& [content, array] : optimizer_arrays(parameter)) {
-        shards.push_back(whole_shard(*parameter.spec, stored, kOptimizerFile, content, StoredType::f32));
-      }
-    }
-  }
-  return shards;
 }
 
 /// The small files of a checkpoint, by name.
@@ -168,9 +140,9 @@ bool holds_everything(std::span<const ParameterState> parameters) {
   return holds_whole_parameters(parameters) && holds_whole_optimizer(parameters);
 }
 
-std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter) {
+std::vector<std::pair<std::string, float*>> optimizer_arrays(const ParameterState& parameter) {
   if (parameter.spec->frozen) return {};
-  std::vector<std::pair<std::string, const float*>> arrays = {{"m", parameter.m}, {"v", parameter.v}};
+  std::vector<std::pair<std::string, float*>> arrays = {{"m", parameter.m}, {"v", parameter.v}};
   if (parameter.dtype == DType::bf16) arrays.emplace_back("master", parameter.master);
   for (const auto& [content, array] : arrays) {
     if (array == nullptr || parameter.data == nullptr) {
@@ -181,34 +153,32 @@ std::vector<std::pair<std::string, const float*>> optimizer_arrays(const Paramet
 }
 
 CheckpointPart checkpoint_part(int rank, std::span<const ParameterState> parameters, RankHolds holds) {
-  if (holds == RankHolds::everything) {
-    return {{{kOptimizerFile, whole_optimizer_tensors(parameters)}, {kModelFile, weight_tensors(parameters)}},
-            whole_shards(parameters)};
-  }
+  const bool alone = holds == RankHolds::everything;
+  const bool whole_model = alone || (holds == RankHolds::every_parameter && holds_whole_parameters(parameters));
   CheckpointPart part;
-  CheckpointPart::File model{fmt::format("model-{:05}.safetensors", rank), {}};
-  CheckpointPart::File optimizer{fmt::format("optimizer-{:05}.safetensors", rank), {}};
-  const bool whole_model = holds == RankHolds::every_parameter && holds_whole_parameters(parameters);
-  if (whole_model && rank == 0) {
-    model = {kModelFile, weight_tensors(parameters)};
-    for (const ParameterState& parameter : parameters) {
-      for (const ops::StoredTensor& stored : parameter.spec->stored) {
-        part.shards.push_back(
-            whole_shard(*parameter.spec, stored, kModelFile, kParameterContent, stored_type(parameter.dtype)));
+  CheckpointPart::File model{whole_model && rank == 0 ? kModelFile : fmt::format("model-{:05}.safetensors", rank), {}};
+  CheckpointPart::File optimizer{alone ? kOptimizerFile : fmt::format("optimizer-{:05}.safetensors", rank), {}};
+  for (const ParameterState& parameter : parameters) {
+    for (const ops::StoredTensor& stored : parameter.spec->stored) {
+      if (whole_model && rank == 0)
+        add_whole(parameter, stored, kParameterContent, parameter.dtype, parameter.data, model, part.shards);
+      if (!alone) continue;
+      for (const auto& [content, array] : optimizer_arrays(parameter)) {
+        add_whole(parameter, stored, content, DType::f32, array, optimizer, part.shards);
       }
     }
   }
   for (const ParameterState& parameter : parameters) {
+    if (alone) break;
     for_each_stored_array(parameter, [&](const char* content, DType dtype, const void* array,
                                          const std::vector<ParameterPiece>& pieces, std::int64_t) {
       const bool is_parameter = std::string_view(content) == kParameterContent;
       if (is_parameter && whole_model) return;
-      CheckpointPart::File& file = is_parameter ? model : optimizer;
-      add_pieces(parameter, content, dtype, array, pieces, file.name, file, part.shards);
+      add_pieces(parameter, content, dtype, array, pieces, is_parameter ? model : optimizer, part.shards);
     });
   }
   for (CheckpointPart::File* file : {&optimizer, &model}) {
-    if (!file->tensors.empty()) part.files.push_back(std::move(*file));
+    if (alone || !file->tensors.empty()) part.files.push_back(std::move(*file));
   }
   return part;
 }
@@ -239,9 +209,9 @@ Manifest write_checkpoint_part(const std::filesystem::path& folder, const Checkp
 
 void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t step) {
   for (const ParameterState& parameter : parameters) {
-    for_each_stored_array(parameter, [&](const std::string& content, DType dtype, const void* array,
+    for_each_stored_array(parameter, [&](const std::string& content, DType dtype, void* array,
                                          const std::vector<ParameterPiece>&, std::int64_t elements) {
-      const auto found = execute::first_non_finite({const_cast<void*>(array), 1, elements, elements, dtype});
+      const auto found = execute::first_non_finite({array, 1, elements, elements, dtype});
       if (!found) return;
       const bool is_parameter = content == kParameterContent;
       const ops::ParameterShard* shard = parameter.shard;

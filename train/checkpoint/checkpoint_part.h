@@ -28,18 +28,18 @@ DType dtype_of(std::span<const ParameterState> parameters);
 
 /// The optimizer's arrays by content; a frozen parameter has none. A checkpoint keeps the masters of bf16 parameters
 /// only; other masters equal the parameter. Throws std::invalid_argument if one is missing.
-std::vector<std::pair<std::string, const float*>> optimizer_arrays(const ParameterState& parameter);
+std::vector<std::pair<std::string, float*>> optimizer_arrays(const ParameterState& parameter);
 
 /// Calls visit(content, dtype, array, pieces, elements) for each array that this rank stores of a parameter.
 template <class Visit>
 void for_each_stored_array(const ParameterState& parameter, const Visit& visit) {
   if (parameter.shard == nullptr || parameter.shard->replica == 0) {
-    visit(kParameterContent, parameter.dtype, parameter.data, kept_pieces(parameter), kept_elements(parameter));
+    visit(kParameterContent, parameter.dtype, parameter.data, parameter.kept_pieces(), parameter.kept_elements());
   }
   if (parameter.shard != nullptr && parameter.shard->update_replica != 0) return;
   for (const auto& [content, array] : optimizer_arrays(parameter)) {
-    visit(content.c_str(), DType::f32, static_cast<const void*>(array), updated_pieces(parameter),
-          updated_elements(parameter));
+    visit(content.c_str(), DType::f32, static_cast<void*>(array), parameter.updated_pieces(),
+          parameter.updated_elements());
   }
 }
 

@@ -173,10 +173,10 @@ struct Target {
   std::vector<ParameterPiece> pieces;
 };
 
-std::vector<Target> targets_of(const MutableParameterState& parameter, LoadedArrays which, DType stored_dtype) {
-  std::vector<Target> targets = {{kParameterContent, parameter.dtype, parameter.data, kept_pieces(parameter)}};
+std::vector<Target> targets_of(const ParameterState& parameter, LoadedArrays which, DType stored_dtype) {
+  std::vector<Target> targets = {{kParameterContent, parameter.dtype, parameter.data, parameter.kept_pieces()}};
   const auto add = [&](const char* content, float* array) {
-    if (array != nullptr) targets.push_back({content, DType::f32, array, updated_pieces(parameter)});
+    if (array != nullptr) targets.push_back({content, DType::f32, array, parameter.updated_pieces()});
   };
   const bool all = which == LoadedArrays::all;
   if (all) add("m", parameter.m), add("v", parameter.v);
@@ -186,7 +186,7 @@ std::vector<Target> targets_of(const MutableParameterState& parameter, LoadedArr
 
 }  // namespace
 
-void load_shards(const fs::path& folder, const Manifest& manifest, std::span<const MutableParameterState> parameters,
+void load_shards(const fs::path& folder, const Manifest& manifest, std::span<const ParameterState> parameters,
                  LoadedArrays which, std::span<const ops::ParameterSpec> elsewhere) {
   const bool all = which == LoadedArrays::all;
   const DType dtype = manifest.info.dtype;
@@ -196,7 +196,7 @@ void load_shards(const fs::path& folder, const Manifest& manifest, std::span<con
 
   ShardIndex index(folder, manifest, !all);
   std::map<std::pair<const ops::StoredTensor*, std::string>, std::vector<PlacedShard>> placed;
-  for (const MutableParameterState& parameter : parameters) {
+  for (const ParameterState& parameter : parameters) {
     for (const ops::StoredTensor& stored : parameter.spec->stored) {
       for (const std::string& content : contents) {
         if (parameter.spec->frozen && content != kParameterContent) continue;
@@ -210,7 +210,7 @@ void load_shards(const fs::path& folder, const Manifest& manifest, std::span<con
   index.expect_empty();
 
   ShardFiles files(folder);
-  for (const MutableParameterState& parameter : parameters) {
+  for (const ParameterState& parameter : parameters) {
     clear_padding(parameter);
     for (const Target& target : targets_of(parameter, which, dtype)) {
       for (const ParameterPiece& piece : target.pieces) {

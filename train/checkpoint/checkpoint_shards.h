@@ -17,7 +17,7 @@ enum class LoadedArrays : std::uint8_t { all, parameters };
 /// and cover each tensor exactly once, and the files agree with the manifest. `elsewhere`: parameters that other ranks
 /// hold.
 void load_shards(const std::filesystem::path& folder, const Manifest& manifest,
-                 std::span<const MutableParameterState> parameters, LoadedArrays which,
+                 std::span<const ParameterState> parameters, LoadedArrays which,
                  std::span<const ops::ParameterSpec> elsewhere = {});
 
 }  // namespace weft::train

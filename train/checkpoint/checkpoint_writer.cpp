@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_folder.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "runtime/comm/of_ranks.h"
 #include "train/checkpoint/checkpoint_part.h"
 
@@ -25,13 +25,13 @@ void for_each_array(ParameterState& parameter, Visit visit) {
   if (parameter.spec->frozen) return;
   const ops::ParameterShard* shard = parameter.shard;
   if (shard == nullptr || shard->replica == 0) {
-    visit(parameter.data, static_cast<std::size_t>(kept_elements(parameter)) * size_of(parameter.dtype));
+    visit(parameter.data, static_cast<std::size_t>(parameter.kept_elements()) * size_of(parameter.dtype));
   }
   if (shard != nullptr && shard->update_replica != 0) return;
-  for (const float** array : {&parameter.m, &parameter.v, &parameter.master}) {
+  for (float** array : {&parameter.m, &parameter.v, &parameter.master}) {
     const bool stored = array != &parameter.master || parameter.dtype == DType::bf16;
     if (*array != nullptr && stored) {
-      visit(*array, static_cast<std::size_t>(updated_elements(parameter)) * sizeof(float));
+      visit(*array, static_cast<std::size_t>(parameter.updated_elements()) * sizeof(float));
     }
   }
 }
@@ -47,7 +47,7 @@ std::size_t padded(std::size_t bytes) {
 std::int64_t snapshot_bytes(std::span<const ParameterState> parameters) {
   std::size_t total = 0;
   for (ParameterState parameter : parameters) {
-    for_each_array(parameter, [&](const auto*, std::size_t bytes) { total += padded(bytes); });
+    for_each_array(parameter, [&](auto*, std::size_t bytes) { total += padded(bytes); });
   }
   return static_cast<std::int64_t>(total);
 }
@@ -109,7 +109,7 @@ void CheckpointWriter::copy(std::span<const ParameterState> parameters) {
   snapshot_.assign(parameters.begin(), parameters.end());
   std::byte* at = memory_.data();
   for (ParameterState& parameter : snapshot_) {
-    for_each_array(parameter, [&](const auto*& array, std::size_t size) {
+    for_each_array(parameter, [&](auto*& array, std::size_t size) {
       std::memcpy(at, array, size);
       array = reinterpret_cast<std::remove_reference_t<decltype(array)>>(at);
       at += padded(size);

@@ -9,11 +9,9 @@
 
 #include "base/error.h"
 #include "base/files/document.h"
-#include "base/files/json_file.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "base/text/json_object.h"
 #include "train/checkpoint/hf_keys.h"
-#include "train/checkpoint/hf_rope.h"
 
 namespace weft::train {
 namespace {

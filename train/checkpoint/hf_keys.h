@@ -1,4 +1,5 @@
-// An object of a config.json of Hugging Face, read key by key.
+// An object of a config.json of Hugging Face, read key by key; and the rotary embedding in it, in the shapes of
+// transformers 4 and 5.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include "base/files/document.h"
 #include "base/text/json_object.h"
+#include "ops/model_config.h"
 
 namespace weft::train {
 
@@ -59,5 +61,12 @@ class HfKeys {
 
   DocumentValue object_;
 };
+
+/// Reads rope_theta and rope_scaling (transformers 4) or rope_parameters (5) into the model, whose context is known.
+/// Types default, linear, llama3 and yarn; others are refused, and so are files that say both, differently.
+void read_hf_rope(const HfKeys& keys, ops::ModelConfig& model);
+
+/// Writes them for both.
+void write_hf_rope(const ops::ModelConfig& model, JsonObject& config);
 
 }  // namespace weft::train

@@ -1,12 +1,12 @@
 // One reader a type; the numbers mean what transformers' modeling_rope_utils.py makes of them.
-#include "train/checkpoint/hf_rope.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <tuple>
+
+#include "train/checkpoint/hf_keys.h"
 
 namespace weft::train {
 namespace {

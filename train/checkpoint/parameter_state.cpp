@@ -1,8 +1,12 @@
 // Row ranges and transpositions.
 #include "train/checkpoint/parameter_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <queue>
 #include <stdexcept>
 
 namespace weft::train {
@@ -42,9 +46,80 @@ void clear(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to,
   }
 }
 
+struct Rectangle {
+  std::int64_t row_begin, row_end, col_begin, col_end;
+};
+
+/// The first row of a range may lack its left part, the last one its right part.
+void add_rectangles(const Region& region, std::vector<Rectangle>& rectangles) {
+  if (region.elements() <= 0) return;
+  const std::int64_t width = region.width();
+  const std::int64_t first = region.row_begin + region.range_begin / width;
+  const std::int64_t last = region.row_begin + (region.range_end - 1) / width;
+  const auto add = [&](std::int64_t row_begin, std::int64_t row_end) {
+    const auto [col_begin, col_end] = region.columns_of(row_begin);
+    rectangles.push_back({row_begin, row_end, col_begin, col_end});
+  };
+  add(first, first + 1);
+  if (last > first + 1) add(first + 1, last);
+  if (last > first) add(last, last + 1);
+}
+
+const ops::StoredTensor& stored_at(const ops::ParameterSpec& spec, std::int64_t row) {
+  for (const ops::StoredTensor& stored : spec.stored) {
+    if (row >= stored.row_begin && row < stored.row_begin + stored.rows) return stored;
+  }
+  throw std::logic_error(spec.name + ": a row that no tensor stores");
+}
+
+/// Adds `count` elements from column `block_col` of a row of the block on, which are at (row, col) of the parameter.
+void add_to_row(const ops::ParameterShard& shard, std::int64_t row, std::int64_t col, std::int64_t block_col,
+                std::int64_t count, std::int64_t local, std::vector<ParameterPiece>& pieces) {
+  const ops::StoredTensor& stored = stored_at(*shard.spec, row);
+  const std::int64_t r = row - stored.row_begin, col_begin = col - block_col;
+  if (!pieces.empty() && block_col == 0) {
+    ParameterPiece& last = pieces.back();
+    Region& region = last.region;
+    const bool complete = region.range_end == (region.row_end - region.row_begin) * region.width();
+    if (last.stored == &stored && region.row_end == r && complete && last.local + region.elements() == local) {
+      ++region.row_end;
+      region.range_end += count;
+      return;
+    }
+  }
+  pieces.push_back({&stored, {r, r + 1, col_begin, col_begin + shard.cols, block_col, block_col + count}, local});
+}
+
+/// Adds the elements of a vector, which several tensors may store.
+void add_elements(const ops::ParameterSpec& spec, const ops::ElementRun& run, std::vector<ParameterPiece>& pieces) {
+  for (const ops::StoredTensor& stored : spec.stored) {
+    const std::int64_t first = std::max(run.global, stored.row_begin);
+    const std::int64_t last = std::min(run.global + run.count, stored.row_begin + stored.rows);
+    if (first >= last) continue;
+    const std::int64_t begin = first - stored.row_begin, end = last - stored.row_begin;
+    pieces.push_back({&stored, {0, 1, begin, end, 0, end - begin}, run.local + first - run.global});
+  }
+}
+
 }  // namespace
 
-void clear_padding(const MutableParameterState& parameter) {
+std::int64_t ParameterState::kept_elements() const {
+  return shard != nullptr ? shard->end - shard->begin : spec->rows * spec->cols;
+}
+
+std::int64_t ParameterState::updated_elements() const {
+  return shard != nullptr ? shard->update_end - shard->update_begin : spec->rows * spec->cols;
+}
+
+std::vector<ParameterPiece> ParameterState::kept_pieces() const {
+  return shard == nullptr ? pieces_of(*spec) : pieces_of(*shard, shard->begin, shard->end);
+}
+
+std::vector<ParameterPiece> ParameterState::updated_pieces() const {
+  return shard == nullptr ? pieces_of(*spec) : pieces_of(*shard, shard->update_begin, shard->update_end);
+}
+
+void clear_padding(const ParameterState& parameter) {
   if (parameter.shard == nullptr) return;
   const ops::ParameterShard& shard = *parameter.shard;
   clear(shard, shard.begin, shard.end, parameter.dtype, parameter.data);
@@ -64,6 +139,76 @@ std::span<const std::byte> pack(const ops::ParameterSpec& spec, const ops::Store
   if (dtype == DType::f32) return pack_elements<float>(spec, piece, data, scratch);
   if (dtype == DType::bf16) return pack_elements<bf16>(spec, piece, data, scratch);
   throw std::invalid_argument("pack: parameters are f32 or bf16");
+}
+
+std::pair<std::int64_t, std::int64_t> Region::columns_of(std::int64_t row) const {
+  if (row < row_begin || row >= row_end) return {0, 0};
+  const std::int64_t row_start = (row - row_begin) * width();
+  return {col_begin + std::clamp<std::int64_t>(range_begin - row_start, 0, width()),
+          col_begin + std::clamp<std::int64_t>(range_end - row_start, 0, width())};
+}
+
+Region whole_region(std::int64_t rows, std::int64_t cols) {
+  return {0, rows, 0, cols, 0, rows * cols};
+}
+
+Region whole_region(const ops::ParameterSpec& spec, const ops::StoredTensor& stored) {
+  return spec.matrix ? whole_region(stored.rows, spec.cols) : whole_region(1, stored.rows);
+}
+
+std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Region> regions) {
+  std::vector<Rectangle> rectangles;
+  for (const Region& region : regions) add_rectangles(region, rectangles);
+  std::sort(rectangles.begin(), rectangles.end(), [](const Rectangle& a, const Rectangle& b) {
+    return a.row_begin != b.row_begin ? a.row_begin < b.row_begin : a.col_begin < b.col_begin;
+  });
+  // From the first row down: the rectangles that cross the row, by column. Those before it have ended.
+  std::map<std::int64_t, const Rectangle*> open;
+  using End = std::pair<std::int64_t, std::int64_t>;  // row_end, col_begin
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends;
+  std::int64_t covered = 0;
+  for (const Rectangle& rectangle : rectangles) {
+    for (; !ends.empty() && ends.top().first <= rectangle.row_begin; ends.pop()) open.erase(ends.top().second);
+    const auto next = open.lower_bound(rectangle.col_begin);
+    const bool crosses_next = next != open.end() && next->first < rectangle.col_end;
+    const bool crosses_last = next != open.begin() && std::prev(next)->second->col_end > rectangle.col_begin;
+    if (crosses_next || crosses_last) {
+      return fmt::format("overlap at [{}, {}]", rectangle.row_begin, crosses_last ? rectangle.col_begin : next->first);
+    }
+    open.emplace_hint(next, rectangle.col_begin, &rectangle);
+    ends.emplace(rectangle.row_end, rectangle.col_begin);
+    covered += (rectangle.row_end - rectangle.row_begin) * (rectangle.col_end - rectangle.col_begin);
+  }
+  if (covered == rows * cols) return "";
+  return fmt::format("miss {} of its {} elements", rows * cols - covered, rows * cols);
+}
+
+std::vector<ParameterPiece> pieces_of(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to) {
+  const ops::ParameterSpec& spec = *shard.spec;
+  std::vector<ParameterPiece> pieces;
+  for (const ops::ElementRun& run : shard.runs_within(from, to)) {
+    if (run.global < 0) continue;
+    if (!spec.matrix) {
+      add_elements(spec, run, pieces);
+      continue;
+    }
+    for (std::int64_t done = 0; done < run.count;) {
+      const std::int64_t block_col = (from + run.local + done) % shard.cols;
+      const std::int64_t count = std::min(run.count - done, shard.cols - block_col);
+      add_to_row(shard, (run.global + done) / spec.cols, (run.global + done) % spec.cols, block_col, count,
+                 run.local + done, pieces);
+      done += count;
+    }
+  }
+  return pieces;
+}
+
+std::vector<ParameterPiece> pieces_of(const ops::ParameterSpec& spec) {
+  std::vector<ParameterPiece> pieces;
+  for (const ops::StoredTensor& stored : spec.stored) {
+    pieces.push_back({&stored, whole_region(spec, stored), stored.row_begin * (spec.matrix ? spec.cols : 1)});
+  }
+  return pieces;
 }
 
 }  // namespace weft::train

@@ -1,17 +1,64 @@
-// A parameter with its optimizer state as arrays of the host, and the conversion to stored tensors.
+// A parameter with its optimizer state as arrays of the host, the pieces of Hugging Face's tensors in them, which are
+// the units of sharded checkpoints, and the conversion to stored tensors.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
 #include "ops/model_config.h"
 #include "ops/sharding.h"
-#include "train/checkpoint/parameter_pieces.h"
 
 namespace weft::train {
+
+/// Elements [range_begin, range_end), counted row-major, of the block of rows [row_begin, row_end) and columns
+/// [col_begin, col_end) of a matrix [out, in]. A vector is a matrix of one row.
+struct Region {
+  std::int64_t row_begin = 0, row_end = 0, col_begin = 0, col_end = 0;
+  std::int64_t range_begin = 0, range_end = 0;
+
+  std::int64_t width() const { return col_end - col_begin; }
+  std::int64_t elements() const { return range_end - range_begin; }
+  /// The range is all of the block.
+  bool whole_block() const { return range_begin == 0 && range_end == (row_end - row_begin) * width(); }
+  /// The index within the range of the element at (row, col).
+  std::int64_t index(std::int64_t row, std::int64_t col) const {
+    return (row - row_begin) * width() + col - col_begin - range_begin;
+  }
+  /// Columns [first, last) of a row that lie in the range; first ≥ last: none.
+  std::pair<std::int64_t, std::int64_t> columns_of(std::int64_t row) const;
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+/// All of a matrix.
+Region whole_region(std::int64_t rows, std::int64_t cols);
+
+/// All of `stored`, one of spec.stored, rows counted from its own first; of a vector, its elements from its own first.
+Region whole_region(const ops::ParameterSpec& spec, const ops::StoredTensor& stored);
+
+/// The reason why regions within a matrix don't cover it exactly once: "miss 3 of its 48 elements", or "overlap at [2,
+/// 0]"; "" if they do.
+std::string cover_fault(std::int64_t rows, std::int64_t cols, std::span<const Region> regions);
+
+/// Elements that are contiguous in a rank's array and in a stored tensor.
+struct ParameterPiece {
+  const ops::StoredTensor* stored = nullptr;
+  Region region;           // rows (of a vector: elements) counted from stored->row_begin
+  std::int64_t local = 0;  // place of its first element in the array
+};
+
+/// The pieces, in their order, of an array that holds elements [from, to) of a rank's block; padding is in none of
+/// them.
+///
+///   L0.attn.qkv.weight of gpt2 [24, 8] on y=2 and x=2: c_attn.weight's rows 0–3, 8–11 and 16–19 are three pieces
+std::vector<ParameterPiece> pieces_of(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to);
+
+/// Of an array that holds the whole parameter.
+std::vector<ParameterPiece> pieces_of(const ops::ParameterSpec& spec);
 
 /// One rank's arrays of one parameter: rows × cols elements each, row-major, as Weft holds them, or what `shard` says:
 /// `data` its elements [begin, end), the others [update_begin, update_end). `data` is of `dtype` (f32 or bf16). `m` and
@@ -20,50 +67,22 @@ namespace weft::train {
 struct ParameterState {
   const ops::ParameterSpec* spec = nullptr;
   DType dtype = DType::f32;
-  const void* data = nullptr;
-  const float* m = nullptr;
-  const float* v = nullptr;
-  const float* master = nullptr;
-  const ops::ParameterShard* shard = nullptr;
-};
-
-/// The same arrays, to be filled.
-struct MutableParameterState {
-  const ops::ParameterSpec* spec = nullptr;
-  DType dtype = DType::f32;
   void* data = nullptr;
   float* m = nullptr;
   float* v = nullptr;
   float* master = nullptr;
   const ops::ParameterShard* shard = nullptr;
+
+  /// Elements of `data`, and of each of the other arrays.
+  std::int64_t kept_elements() const;
+  std::int64_t updated_elements() const;
+  /// The pieces of stored tensors in these arrays.
+  std::vector<ParameterPiece> kept_pieces() const;
+  std::vector<ParameterPiece> updated_pieces() const;
 };
 
-/// Elements of `data`, and of each of the other arrays.
-template <class State>
-std::int64_t kept_elements(const State& parameter) {
-  if (parameter.shard != nullptr) return parameter.shard->end - parameter.shard->begin;
-  return parameter.spec->rows * parameter.spec->cols;
-}
-template <class State>
-std::int64_t updated_elements(const State& parameter) {
-  if (parameter.shard != nullptr) return parameter.shard->update_end - parameter.shard->update_begin;
-  return parameter.spec->rows * parameter.spec->cols;
-}
-
-/// The pieces of stored tensors in these arrays.
-template <class State>
-std::vector<ParameterPiece> kept_pieces(const State& parameter) {
-  if (parameter.shard == nullptr) return pieces_of(*parameter.spec);
-  return pieces_of(*parameter.shard, parameter.shard->begin, parameter.shard->end);
-}
-template <class State>
-std::vector<ParameterPiece> updated_pieces(const State& parameter) {
-  if (parameter.shard == nullptr) return pieces_of(*parameter.spec);
-  return pieces_of(*parameter.shard, parameter.shard->update_begin, parameter.shard->update_end);
-}
-
 /// Sets the padding of a shard's arrays to zero.
-void clear_padding(const MutableParameterState& parameter);
+void clear_padding(const ParameterState& parameter);
 
 /// The shape of `piece`, one of spec.stored, in files: [rows, cols], or [cols, rows] when transposed; a vector's
 /// [rows].

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/files/json_file.h"
 #include "base/text/json_object.h"
 #include "train/checkpoint/safetensors.h"
 #include "train/checkpoint/weights.h"
@@ -27,16 +26,15 @@ std::string target_module(ops::Family family, std::string_view stored) {
   return std::string(module.substr(dot + 1));
 }
 
-const MutableParameterState& named(std::span<const MutableParameterState> parameters, std::string_view name) {
-  const auto found =
-      std::ranges::find_if(parameters, [&](const MutableParameterState& p) { return p.spec->name == name; });
+const ParameterState& named(std::span<const ParameterState> parameters, std::string_view name) {
+  const auto found = std::ranges::find_if(parameters, [&](const ParameterState& p) { return p.spec->name == name; });
   if (found == parameters.end()) throw std::logic_error("no parameter " + std::string(name));
   return *found;
 }
 
 template <class Element>
-void add_products(const ops::ModelConfig& model, const MutableParameterState& weight, const MutableParameterState& a,
-                  const MutableParameterState& b) {
+void add_products(const ops::ModelConfig& model, const ParameterState& weight, const ParameterState& a,
+                  const ParameterState& b) {
   const auto rank = static_cast<std::size_t>(model.lora.rank), cols = static_cast<std::size_t>(weight.spec->cols);
   std::vector<float> sum(cols);
   for (std::size_t part = 0; part < weight.spec->stored.size(); ++part) {
@@ -93,13 +91,13 @@ std::map<std::string, FileSummary> save_adapter(const std::filesystem::path& fol
   return files;
 }
 
-void merge_adapters(const ops::ModelConfig& model, std::span<const MutableParameterState> parameters) {
-  for (const MutableParameterState& parameter : parameters) {
+void merge_adapters(const ops::ModelConfig& model, std::span<const ParameterState> parameters) {
+  for (const ParameterState& parameter : parameters) {
     if (!parameter.spec->name.ends_with(ops::kLoraA)) continue;
-    const MutableParameterState& weight = named(parameters, ops::adapted_weight(*parameter.spec));
+    const ParameterState& weight = named(parameters, ops::adapted_weight(*parameter.spec));
     std::string other = parameter.spec->name;
     other.replace(other.rfind(ops::kLoraA), std::string_view(ops::kLoraA).size(), ops::kLoraB);
-    const MutableParameterState& b = named(parameters, other);
+    const ParameterState& b = named(parameters, other);
     weight.dtype == DType::bf16 ? add_products<bf16>(model, weight, parameter, b)
                                 : add_products<float>(model, weight, parameter, b);
   }

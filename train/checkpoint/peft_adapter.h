@@ -26,6 +26,6 @@ std::map<std::string, FileSummary> save_adapter(const std::filesystem::path& fol
 
 /// Adds alpha/rank · B·A to each matrix with an adapter, in fp32, rounded once to its dtype. All arrays are whole. The
 /// parameters of the model itself then compute what the model with adapters did.
-void merge_adapters(const ops::ModelConfig& model, std::span<const MutableParameterState> parameters);
+void merge_adapters(const ops::ModelConfig& model, std::span<const ParameterState> parameters);
 
 }  // namespace weft::train

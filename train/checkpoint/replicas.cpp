@@ -18,7 +18,7 @@ namespace weft::train {
 namespace {
 
 /// A hash of the elements of the whole parameter that an array holds, in order.
-std::uint64_t elements_of(const MutableParameterState& parameter) {
+std::uint64_t elements_of(const ParameterState& parameter) {
   if (parameter.shard == nullptr) return 0;
   Fingerprint elements;
   for (const ops::ElementRun& run : parameter.shard->runs_within(parameter.shard->begin, parameter.shard->end)) {
@@ -27,8 +27,8 @@ std::uint64_t elements_of(const MutableParameterState& parameter) {
   return elements.value();
 }
 
-std::uint64_t values_of(const MutableParameterState& parameter) {
-  const auto bytes = static_cast<std::size_t>(kept_elements(parameter)) * size_of(parameter.dtype);
+std::uint64_t values_of(const ParameterState& parameter) {
+  const auto bytes = static_cast<std::size_t>(parameter.kept_elements()) * size_of(parameter.dtype);
   return Crc32c().add({static_cast<const std::byte*>(parameter.data), bytes}).value();
 }
 
@@ -44,18 +44,18 @@ std::vector<std::vector<std::uint64_t>> gather(comm::World& world, const std::ve
   return all;
 }
 
-std::uint64_t& at_site(std::vector<std::uint64_t>& numbers, const MutableParameterState& parameter) {
+std::uint64_t& at_site(std::vector<std::uint64_t>& numbers, const ParameterState& parameter) {
   if (parameter.spec->site >= numbers.size()) numbers.resize(parameter.spec->site + 1, kNotHeld);
   return numbers[parameter.spec->site];
 }
 
 }  // namespace
 
-void expect_equal_replicas(comm::World& world, std::span<const MutableParameterState> parameters) {
+void expect_equal_replicas(comm::World& world, std::span<const ParameterState> parameters) {
   std::vector<std::uint64_t> own;
-  for (const MutableParameterState& parameter : parameters) at_site(own, parameter) = elements_of(parameter);
+  for (const ParameterState& parameter : parameters) at_site(own, parameter) = elements_of(parameter);
   const auto elements = gather(world, own);
-  for (const MutableParameterState& parameter : parameters) {
+  for (const ParameterState& parameter : parameters) {
     const std::size_t site = parameter.spec->site;
     std::size_t holders = 0;
     for (const auto& of_rank : elements) holders += of_rank[site] == own[site] ? 1U : 0U;
@@ -74,7 +74,7 @@ void expect_equal_replicas(comm::World& world, std::span<const MutableParameterS
                                   named == parameters.end() ? fmt::format("parameter {}", site) : named->spec->name,
                                   values[rank][site], other, values[other][site]),
                       "equal weights, because these ranks hold the same part of the model",
-                      "run all ranks on machines of one kind, or give --init-from, which all machines read alike");
+                      "run all ranks on machines of one kind, or give --init-from, which all machines read");
     }
   }
 }

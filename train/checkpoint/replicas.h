@@ -13,6 +13,6 @@ namespace weft::train {
 /// on all of them. Values from one seed or from equal files only differ if one machine's C library or processor
 /// computes other logarithms, or if memory is damaged. Costs one pass over the elements that other ranks hold too.
 /// Collective over the world.
-void expect_equal_replicas(comm::World& world, std::span<const MutableParameterState> parameters);
+void expect_equal_replicas(comm::World& world, std::span<const ParameterState> parameters);
 
 }  // namespace weft::train

@@ -14,7 +14,7 @@
 
 #include "base/dtype.h"
 #include "base/files/durable_file.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 
 namespace weft::train {
 

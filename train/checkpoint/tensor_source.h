@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/dtype.h"
-#include "train/checkpoint/parameter_pieces.h"
+#include "train/checkpoint/parameter_state.h"
 #include "train/checkpoint/safetensors.h"
 
 namespace weft::train {

@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/files/json_file.h"
-#include "base/files/text_file.h"
+#include "base/files/input_file.h"
 #include "base/text/json_object.h"
+#include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/tensor_source.h"
 
@@ -28,8 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHead = "lm_head.weight";
-constexpr const char* kConfig = "config.json";
-constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kWeightsIndex = "model.safetensors.index.json";
 
 std::uint64_t bytes_of(const TensorToWrite& tensor) {
@@ -148,7 +146,7 @@ std::vector<fs::path> weight_files(const fs::path& path) {
     throw UserError(in_quotes(path) + " doesn't exist", "a .safetensors file or a folder with one", "check the path");
   }
   if (!fs::is_directory(path, none)) return {path};
-  if (fs::exists(path / kWeights, none)) return {path / kWeights};
+  if (fs::exists(path / kModelFile, none)) return {path / kModelFile};
   if (fs::exists(path / kWeightsIndex, none)) return shard_paths(path / kWeightsIndex);
   throw UserError(in_quotes(path) + " holds no model.safetensors", "weights as safetensors",
                   fs::exists(path / "pytorch_model.bin", none) ? "convert pytorch_model.bin: save_pretrained(folder, "
@@ -156,13 +154,13 @@ std::vector<fs::path> weight_files(const fs::path& path) {
                                                                : "give the folder or file of a model");
 }
 
-void load_weights(const fs::path& path, const ops::ModelConfig& model,
-                  std::span<const MutableParameterState> parameters, std::span<const ops::ParameterSpec> elsewhere) {
+void load_weights(const fs::path& path, const ops::ModelConfig& model, std::span<const ParameterState> parameters,
+                  std::span<const ops::ParameterSpec> elsewhere) {
   WeightFiles files(path, model.family);
   const std::string embedding = model.family == ops::Family::gpt2 ? "wte.weight" : "model.embed_tokens.weight";
-  for (const MutableParameterState& parameter : parameters) {
+  for (const ParameterState& parameter : parameters) {
     clear_padding(parameter);
-    const auto kept = kept_pieces(parameter), updated = updated_pieces(parameter);
+    const auto kept = parameter.kept_pieces(), updated = parameter.updated_pieces();
     for (const ops::StoredTensor& piece : parameter.spec->stored) {
       const Located found = files.take(piece.name);
       const TensorSource source = whole_source(*found.file, *found.tensor, *parameter.spec, piece);
@@ -211,12 +209,11 @@ std::vector<std::vector<TensorToWrite>> weight_shards(std::span<const ParameterS
 std::map<std::string, FileSummary> save_weights(const fs::path& folder, const ops::ModelConfig& model,
                                                 std::span<const ParameterState> parameters, std::uint64_t shard_bytes,
                                                 const std::optional<TextEnds>& ends) {
-  const DType dtype = parameters.empty() ? DType::f32 : parameters.front().dtype;
   std::map<std::string, FileSummary> files;
-  files[kConfig] = write_durable(folder / kConfig, hf_config_json(model, dtype, ends));
+  files[kModelConfigFile] = write_durable(folder / kModelConfigFile, hf_config_json(model, dtype_of(parameters), ends));
   auto shards = weight_shards(parameters, shard_bytes);
   if (shards.size() == 1) {
-    files[kWeights] = write_safetensors(folder / kWeights, std::move(shards.front()));
+    files[kModelFile] = write_safetensors(folder / kModelFile, std::move(shards.front()));
     return files;
   }
   std::map<std::string, std::string> shard_of;

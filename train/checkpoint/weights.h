@@ -27,8 +27,7 @@ std::vector<std::filesystem::path> weight_files(const std::filesystem::path& pat
 /// naming the file and the first tensor that is missing, superfluous or of another shape. `elsewhere`: parameters of
 /// the model that other ranks hold.
 void load_weights(const std::filesystem::path& path, const ops::ModelConfig& model,
-                  std::span<const MutableParameterState> parameters,
-                  std::span<const ops::ParameterSpec> elsewhere = {});
+                  std::span<const ParameterState> parameters, std::span<const ops::ParameterSpec> elsewhere = {});
 
 /// The tensors of a file of weights. They refer to `parameters`, which must outlive them.
 std::vector<TensorToWrite> weight_tensors(std::span<const ParameterState> parameters);

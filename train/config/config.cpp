@@ -7,14 +7,16 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "train/config/config_table.h"
+#include "train/config/key_kinds.h"
 #include "train/config/path_list.h"
 
 namespace weft::train {
 
 namespace {
 
-std::string dump_line(std::string_view name, const ConfigEntry& entry, const RunConfig& config) {
+std::string dump_line(std::string_view name, const ConfigKey& entry, const RunConfig& config) {
   const std::string value = entry.get(config);
   const bool quoted = entry.kind == ValueKind::text || (entry.kind == ValueKind::paths && !is_path_list(value));
   return fmt::format("{} = {}\n", name, quoted ? toml_quoted(value) : value);
@@ -28,8 +30,41 @@ std::string table_name(std::string_view key) {
   return name == "model.name" ? "model" : name;
 }
 
-bool ConfigEntry::is_switch() const {
-  return std::ranges::find(words, kind == ValueKind::boolean ? "true" : "on") != words.end();
+void expect_plain_text(std::string_view value, std::string_view where) {
+  if (is_utf8(value) && value.find('\0') == std::string_view::npos) return;
+  throw UserError(fmt::format("{} = \"{}\" is not plain text", where, value), "UTF-8 without NUL",
+                  "rename the file, or give a link to it");
+}
+
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::vector<Member> members_of(std::string_view text, std::string_view where, const MemberForm& form) {
+  const std::string expected(form.expected), example = fmt::format("write it as in {}", form.example);
+  std::vector<Member> members;
+  if (text.empty()) return members;
+  for (const std::string_view part : parts_of(text, ',')) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos)
+      throw UserError(fmt::format("{}: \"{}\" is not {}", where, part, form.setting), expected, example);
+    const std::string_view name = part.substr(0, equals);
+    if (std::ranges::find(form.names, name) == form.names.end()) {
+      const std::string nearest = nearest_name(name, form.names);
+      throw UserError(fmt::format("{}: unknown {} \"{}\"", where, form.noun, name), expected,
+                      nearest.empty() ? example : fmt::format("did you mean \"{}\"?", nearest));
+    }
+    if (std::ranges::find(members, name, &Member::name) != members.end())
+      throw UserError(fmt::format("{}: {} {} is given twice", where, form.noun, name), expected, "leave one out");
+    members.push_back({name, part.substr(equals + 1)});
+  }
+  return members;
 }
 
 std::string key_in_place_of(std::string_view name) {
@@ -37,16 +72,16 @@ std::string key_in_place_of(std::string_view name) {
   return former == nullptr ? "" : std::string(former->now);
 }
 
-const ConfigEntry& find_entry(std::string_view key, std::string_view source) {
+const ConfigKey& find_key(std::string_view key, std::string_view source) {
   const std::string name = table_name(key);
-  const std::vector<ConfigEntry>& table = config_table();
-  const auto entry = std::find_if(table.begin(), table.end(), [&](const ConfigEntry& e) { return e.name == name; });
+  const std::vector<ConfigKey>& table = config_keys();
+  const auto entry = std::find_if(table.begin(), table.end(), [&](const ConfigKey& e) { return e.name == name; });
   if (entry != table.end()) return *entry;
   if (const FormerKey* former = former_key(name)) {
     throw UserError(fmt::format("{}: {} is no key any more: it {}", source, name, former->reason), "", former->fix);
   }
   std::vector<std::string> names;
-  for (const ConfigEntry& known : table) names.push_back(known.name);
+  for (const ConfigKey& known : table) names.push_back(known.name);
   const std::string nearest = nearest_name(name, names);
   throw UserError(fmt::format("{}: unknown key \"{}\"", source, key), "",
                   nearest.empty() ? "`weft train --help` lists the keys" : fmt::format("did you mean {}?", nearest));
@@ -78,28 +113,14 @@ std::string_view title_of(KeyGroup group) {
   return "?";
 }
 
-const std::vector<ConfigKey>& config_keys() {
-  static const std::vector<ConfigKey> keys = [] {
-    RunConfig defaults;
-    load_named_model(defaults);
-    std::vector<ConfigKey> list;
-    for (const ConfigEntry& entry : config_table()) {
-      list.push_back({entry.name, entry.type, entry.help, entry.get(defaults), entry.group, entry.words,
-                      entry.is_switch() && entry.words.size() == 2, entry.kind == ValueKind::paths});
-    }
-    return list;
-  }();
-  return keys;
-}
-
 void set_key(RunConfig& config, std::string_view key, std::string_view value, std::string_view source) {
-  const ConfigEntry& entry = find_entry(key, source);
+  const ConfigKey& entry = find_key(key, source);
   // A flag names its key already.
   const bool names_key = source == "--" + entry.name;
   entry.set(config, value, names_key ? std::string(source) : fmt::format("{}: {}", source, entry.name));
   config.given.insert(entry.name);
   if (entry.name != "model" || value == kCustomModel) return;
-  for (const ConfigEntry& size : config_table()) {
+  for (const ConfigKey& size : config_keys()) {
     if (size.name.starts_with(kModelPrefix)) config.given.insert(size.name);
   }
 }
@@ -142,8 +163,8 @@ void refuse_steps_with_epochs(const std::vector<Setting>& settings) {
 
 void apply_settings(RunConfig& config, std::vector<Setting> settings) {
   refuse_steps_with_epochs(settings);
-  const std::vector<ConfigEntry>& table = config_table();
-  const auto place = [&](const Setting& setting) { return &find_entry(setting.key, setting.source) - table.data(); };
+  const std::vector<ConfigKey>& table = config_keys();
+  const auto place = [&](const Setting& setting) { return &find_key(setting.key, setting.source) - table.data(); };
   std::stable_sort(settings.begin(), settings.end(),
                    [&](const Setting& a, const Setting& b) { return place(a) < place(b); });
   for (const Setting& setting : settings) set_key(config, setting.key, setting.value, setting.source);
@@ -161,7 +182,7 @@ std::string dump_toml(const RunConfig& config) {
   load_named_model(dumped);
   std::string top = "# A Weft configuration: `weft train` takes this file.\n";
   std::string model = "\n[model]\n";
-  for (const ConfigEntry& entry : config_table()) {
+  for (const ConfigKey& entry : config_keys()) {
     if (entry.name == "model") {
       model += dump_line("name", entry, dumped);
     } else if (entry.name.starts_with(kModelPrefix)) {

@@ -29,7 +29,7 @@ enum class Recompute : std::uint8_t { none, block };
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 /// Weights packed once a step for all products that read them: see chosen_rewrites() (train/step/planning.h).
 enum class WeightPacking : std::uint8_t { automatic, on, off };
-/// The communicator of ranks: see choose_communicator() (train/step/device_choice.h).
+/// The communicator of ranks: see check_communicator(), and choose_communicator() (train/step/device_choice.h).
 enum class CommunicatorKind : std::uint8_t { automatic, local, nccl, staged, mpi };
 /// The width of ids in token files without a header: see check_token_file() (train/data/token_file.h).
 enum class TokenWidth : std::uint8_t { automatic, u16, u32 };
@@ -128,6 +128,7 @@ struct RunConfig {
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings
   graph::PipelineChunks policy_chunks;       // what the policy wants: resolve() knows it
+  bool forward_in_order = false;             // evaluation and generation take no policy: fill_in() decides
   ops::PipelineLayout pipeline;              // of grid.pipe, stages and pipe_chunks: fill_in() makes it
   std::string model_folder;                  // of Hugging Face, whose sizes the key `model` gave; for messages
   std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
@@ -146,16 +147,25 @@ enum class KeyGroup : std::uint8_t { model, sizes, step, data, optimizer, grid, 
 /// The heading of a group: "Batch and precision".
 std::string_view title_of(KeyGroup group);
 
+/// `paths`: one path or a list of them, see PathList.
+enum class ValueKind : std::uint8_t { integer, number, boolean, text, paths };
+
 /// One key of the table.
 struct ConfigKey {
   std::string name;  // "seq-len", "model.hidden", "grid": the TOML key and, with "--", the flag
+  ValueKind kind = ValueKind::text;
   std::string type;  // "integer", "number", "text", "true or false", or the accepted words
   std::string help;
-  std::string default_value;
-  KeyGroup group = KeyGroup::run;
+  /// Parses and stores; `where` opens the messages ("config.toml line 3: seq-len"). Throws UserError.
+  std::function<void(RunConfig&, std::string_view value, std::string_view where)> set;
+  /// The field's value in the form that `set` takes back.
+  std::function<std::string(const RunConfig&)> get;
   std::vector<std::string> words = {};  // all that it may be; empty: anything of its type
-  bool is_switch = false;               // has no other values than true and false, which on and off mean too
-  bool is_list = false;                 // of paths: a flag may be given again and again, and all of its values count
+  // The table fills in the rest.
+  KeyGroup group = KeyGroup::run;
+  std::string default_value = {};
+  bool is_switch = false;  // has no other values than true and false, which on and off mean too
+  bool is_list = false;    // of paths: a flag may be given again and again, and all of its values count
 };
 
 /// The key that replaced a key of older builds: "eval-sequences" for "eval-batches"; "" for any other name.
@@ -191,22 +201,29 @@ void load_toml_text(RunConfig& config, std::string_view text, const std::string&
 /// The resolved configuration as TOML, which load_toml() reads back to the same RunConfig.
 std::string dump_toml(const RunConfig& config);
 
+/// Throws UserError if the grid has pipeline stages.
+void expect_one_stage(const RunConfig& config);
+
+/// Gives a pipeline whose policy nobody set the usual policy of pipelines.
+void choose_policy(RunConfig& config);
+
 /// Throws UserError if the grid is to be chosen (grid = "auto"): only callers that choose one know what that means.
 void expect_grid(const RunConfig& config);
 
 /// Fills in open values (grid from ranks, micro-batch, sequence length, threads, run-dir) for a world of `world_size`
 /// ranks (0: not started by mpirun) and refuses invalid ones: batches that don't divide (naming the nearest that do), a
 /// grid that is left to be chosen, doesn't match the ranks or doesn't fit the model (see validate_grid), sequences
-/// longer than the context, dtypes, numbers out of range, settings that the device doesn't support (see check_device).
+/// longer than the context, dtypes, numbers out of range, settings that the device doesn't support.
 /// A run that starts from saved weights takes their model (see take_saved_model). Throws UserError. The texts that name
 /// a policy, a machine or a profile stay unread: see resolve() (train/config/resolved_run.h).
 void fill_in(RunConfig& config, std::int64_t world_size);
 
-/// Throws UserError on settings that the configuration's device doesn't support: packed weights, check-nan,
-/// communicators, CUDA graphs with a communicator that can't be captured.
+/// Refuses settings that the device doesn't support.
 void check_device(const RunConfig& config);
 
-/// "auto", "local", "nccl", "staged", "mpi": the words of the key.
-std::string_view to_string(CommunicatorKind kind);
+/// Throws UserError if `communicator` is impossible, as far as known before ranks run: if the device doesn't have it,
+/// for threads under mpirun, for processes without mpirun, and for staged with pipeline stages on many threads of one
+/// process.
+void check_communicator(const RunConfig& config, bool launched_by_mpi);
 
 }  // namespace weft::train

@@ -126,6 +126,8 @@ void resolve_pipeline(RunConfig& config) {
                     "leave pipe-chunks out, or choose a policy with chunks: interleaved:chunks=2");
   }
   if (config.pipe_chunks > 0) chunks.chunks = config.pipe_chunks;
+  // Policies of pipelines are for training steps.
+  config.forward_in_order = config.grid.pipe > 1;
   if (config.grid.pipe == 1) {
     config.pipeline = {};
     if (!config.stages.empty() || config.pipe_chunks > 1) {
@@ -225,7 +227,74 @@ void check_optimizer(const RunConfig& config) {
   }
 }
 
+std::string communicator_text(const RunConfig& config) {
+  return "communicator = " + find_key("communicator", "").get(config);
+}
+
 }  // namespace
+
+void expect_one_stage(const RunConfig& config) {
+  if (config.grid.pipe == 1) return;
+  throw UserError(fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
+                  "one stage: this command orders and simulates the graph of one rank",
+                  "weft train, plan, simulate, compare, report, explain, timeline, memory, profile and graph take "
+                  "pipelines; or a grid "
+                  "without pipe");
+}
+
+void choose_policy(RunConfig& config) {
+  // The default policy would run one micro-batch after the other.
+  const bool chosen = config.given.contains("policy") || config.policy != RunConfig().policy;
+  if (config.grid.pipe > 1 && !chosen) config.policy = "1f1b";
+}
+
+void check_device(const RunConfig& config) {
+  const CommunicatorKind kind = config.communicator;
+  const std::string communicator = communicator_text(config);
+  if (config.device == DeviceKind::cpu) {
+    if (kind != CommunicatorKind::nccl && kind != CommunicatorKind::staged) return;
+    throw UserError(communicator + " with device cpu", "auto, local or mpi: it moves what lies on GPUs",
+                    "--communicator auto, or --device cuda");
+  }
+  if (config.pack_weights == WeightPacking::on || plan::packs_weights(config.rewrites)) {
+    throw UserError("pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
+                    "leave pack-weights out");
+  }
+  if (config.check_nan) {
+    throw UserError("check-nan with device cuda", "device cpu", "--device cpu: the same step, checked task by task");
+  }
+  if (kind == CommunicatorKind::mpi) {
+    throw UserError(communicator + " with device cuda", "auto, local, nccl, or staged, which is MPI for GPUs",
+                    "--communicator staged");
+  }
+  if (kind == CommunicatorKind::staged && config.cuda_graph) {
+    throw UserError(communicator + " with cuda-graph", "a communicator that graphs can hold: local or nccl",
+                    "leave --cuda-graph out");
+  }
+}
+
+void check_communicator(const RunConfig& config, bool launched_by_mpi) {
+  constexpr std::int64_t kMostStagedThreads = 3;  // with up to eleven streams each (staged_transport.h)
+  check_device(config);
+  const CommunicatorKind kind = config.communicator;
+  const std::string found = communicator_text(config);
+  if (kind == CommunicatorKind::local && launched_by_mpi && config.ranks > 1) {
+    throw UserError(fmt::format("{} under mpirun with {} processes", found, config.ranks),
+                    "ranks that are threads of one process",
+                    fmt::format("--communicator auto, or --ranks {} without mpirun", config.ranks));
+  }
+  if (kind == CommunicatorKind::mpi && !launched_by_mpi) {
+    throw UserError(found + " without mpirun", "a process for each rank",
+                    fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
+  }
+  if (kind == CommunicatorKind::staged && config.grid.pipe > 1 && !launched_by_mpi &&
+      config.grid.ranks() > kMostStagedThreads) {
+    throw UserError(fmt::format("communicator = staged with pipeline stages on {} threads", config.grid.ranks()),
+                    fmt::format("at most {} in one process, whose streams that wait for the host share 32 queues",
+                                kMostStagedThreads),
+                    "--communicator local, or mpirun with a process for each rank");
+  }
+}
 
 bool reads_documents(const RunConfig& config) {
   return config.document_mask || config.packing == Packing::documents;
@@ -247,7 +316,7 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
   check_start(config);
   take_saved_model(config);
   // A configuration built in code passes the same ranges as one from text.
-  for (const ConfigEntry& entry : config_table()) {
+  for (const ConfigKey& entry : config_keys()) {
     if (entry.kind == ValueKind::integer || entry.kind == ValueKind::number) {
       RunConfig probe = config;
       entry.set(probe, entry.get(config), entry.name);

@@ -9,11 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "train/config/key_grid.h"
 #include "train/config/key_kinds.h"
-#include "train/config/key_lora.h"
-#include "train/config/key_model.h"
-#include "train/config/key_rewrites.h"
 
 namespace weft::train {
 
@@ -21,16 +17,16 @@ namespace {
 
 constexpr std::int64_t kMany = 1'000'000'000;
 
-void add(std::vector<ConfigEntry>& all, KeyGroup group, std::vector<ConfigEntry> entries) {
-  for (ConfigEntry& entry : entries) {
+void add(std::vector<ConfigKey>& all, KeyGroup group, std::vector<ConfigKey> entries) {
+  for (ConfigKey& entry : entries) {
     entry.group = group;
     all.push_back(std::move(entry));
   }
 }
 
 /// The length of a run is given in steps or in epochs: the later of two layers counts.
-ConfigEntry steps_key() {
-  ConfigEntry key = integer_key("steps", "how many steps to train; 0: as epochs says", &RunConfig::steps, 0, kMany);
+ConfigKey steps_key() {
+  ConfigKey key = integer_key("steps", "how many steps to train; 0: as epochs says", &RunConfig::steps, 0, kMany);
   key.set = [set = key.set](RunConfig& config, std::string_view value, std::string_view where) {
     set(config, value, where);
     if (config.steps > 0) config.epochs = 0;
@@ -38,9 +34,9 @@ ConfigEntry steps_key() {
   return key;
 }
 
-ConfigEntry epochs_key() {
-  ConfigEntry key = number_key("epochs", "in place of steps: how many times to read the training data, as in 3 or 0.5",
-                               &RunConfig::epochs, 0, 1e6);
+ConfigKey epochs_key() {
+  ConfigKey key = number_key("epochs", "in place of steps: how many times to read the training data, as in 3 or 0.5",
+                             &RunConfig::epochs, 0, 1e6);
   key.set = [set = key.set](RunConfig& config, std::string_view value, std::string_view where) {
     set(config, value, where);
     if (config.epochs > 0) config.steps = 0;
@@ -48,7 +44,7 @@ ConfigEntry epochs_key() {
   return key;
 }
 
-void add_run(std::vector<ConfigEntry>& all) {
+void add_run(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::model, {model_key()});
   add(all, KeyGroup::run,
       {text_key("run-dir", "the folder for the run's files; empty: runs/<model>-<date>-<time>", &RunConfig::run_dir),
@@ -61,7 +57,7 @@ void add_run(std::vector<ConfigEntry>& all) {
                   &RunConfig::max_time, 0, 1e9)});
 }
 
-void add_grid(std::vector<ConfigEntry>& all) {
+void add_grid(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::grid,
       {ranks_key(), grid_key(), axis_order_key(), stages_key(), pipe_chunks_key(),
        boolean_key("zero-1", "cut the optimizer's state and work over data too (ZeRO stage 1)", &RunConfig::zero1),
@@ -72,7 +68,7 @@ void add_grid(std::vector<ConfigEntry>& all) {
                    &RunConfig::reshard_after_forward)});
 }
 
-ConfigEntry attention_workspace_key() {
+ConfigKey attention_workspace_key() {
   return {
       "attention-workspace",
       ValueKind::text,
@@ -85,7 +81,7 @@ ConfigEntry attention_workspace_key() {
       [](const RunConfig& config) { return exact_bytes(config.attention_workspace); }};
 }
 
-void add_device(std::vector<ConfigEntry>& all) {
+void add_device(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::device,
       {integer_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
                    &RunConfig::threads, 0, 4096),
@@ -93,8 +89,8 @@ void add_device(std::vector<ConfigEntry>& all) {
                              {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}, &RunConfig::device),
        words_key<CommunicatorKind>(
            "communicator",
-           "how ranks talk. local: threads of one process, with device cuda on its first GPU; mpi: processes, on "
-           "CPUs; nccl: a GPU for each rank; staged: GPUs through the host's memory; auto: the one that fits, nccl "
+           "how ranks communicate. local: threads of one process, with device cuda on its first GPU; mpi: processes, "
+           "on CPUs; nccl: a GPU for each rank; staged: GPUs through the host's memory; auto: the one that fits, nccl "
            "where there are as many GPUs as ranks",
            {{"auto", CommunicatorKind::automatic},
             {"local", CommunicatorKind::local},
@@ -109,7 +105,7 @@ void add_device(std::vector<ConfigEntry>& all) {
       {integer_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }
 
-ConfigEntry memory_key() {
+ConfigKey memory_key() {
   return {
       "memory",
       ValueKind::text,
@@ -129,7 +125,7 @@ ConfigEntry memory_key() {
       }};
 }
 
-void add_plan(std::vector<ConfigEntry>& all) {
+void add_plan(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::plan,
       {text_key("policy", "the scheduling policy; a library (./mine.so) is loaded only if the command line names it",
                 &RunConfig::policy),
@@ -157,7 +153,7 @@ void add_plan(std::vector<ConfigEntry>& all) {
        memory_key()});
 }
 
-void add_products(std::vector<ConfigEntry>& all) {
+void add_products(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::device,
       {text_key("gemm-tuning",
                 "how matrix products are computed: a file that `weft tune` wrote. auto: tune at the start, once for "
@@ -184,7 +180,7 @@ void add_products(std::vector<ConfigEntry>& all) {
                    &RunConfig::check_nan)});
 }
 
-void add_data(std::vector<ConfigEntry>& all) {
+void add_data(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::data,
       {paths_key("data",
                  "a text file, a .bin token file, a folder of either, or a pattern: 'texts/*.txt'; may be given again; "
@@ -196,7 +192,7 @@ void add_data(std::vector<ConfigEntry>& all) {
                  &RunConfig::val_data),
        words_key<ValSplit>(
            "val-split",
-           "which part of the data is held out where no file is. tail: the last 10 % of each file; documents: one "
+           "the part of the data that is held out if no file is. tail: the last 10 % of each file; documents: one "
            "document of ten",
            {{"tail", ValSplit::tail}, {"documents", ValSplit::documents}}, &RunConfig::val_split),
        text_key("tokenizer",
@@ -210,7 +206,7 @@ void add_data(std::vector<ConfigEntry>& all) {
            &RunConfig::data_dtype)});
 }
 
-void add_step(std::vector<ConfigEntry>& all) {
+void add_step(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::step,
       {words_key<DType>("dtype", "the type of weights and activations in the step; bf16 keeps fp32 master weights",
                         {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
@@ -240,7 +236,7 @@ void add_step(std::vector<ConfigEntry>& all) {
                           {{"wrapped", Packing::wrapped}, {"documents", Packing::documents}}, &RunConfig::packing)});
 }
 
-ConfigEntry goldfish_key() {
+ConfigKey goldfish_key() {
   return {"goldfish",
           ValueKind::text,
           "k=N,h=N,strategy=NAME",
@@ -252,7 +248,7 @@ ConfigEntry goldfish_key() {
           [](const RunConfig& config) { return to_text(config.goldfish); }};
 }
 
-void add_optimisation(std::vector<ConfigEntry>& all) {
+void add_optimisation(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::optimizer,
       {number_key("lr", "the peak of the learning rate", &RunConfig::lr, 0, 10),
        number_key("min-lr", "the learning rate at the end of its decay", &RunConfig::min_lr, 0, 10),
@@ -271,7 +267,7 @@ void add_optimisation(std::vector<ConfigEntry>& all) {
        goldfish_key()});
 }
 
-void add_records(std::vector<ConfigEntry>& all) {
+void add_records(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::run,
       {integer_key("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
        integer_key("eval-sequences",
@@ -312,15 +308,23 @@ const FormerKey* former_key(std::string_view name) {
   return found == kKeys.end() ? nullptr : &*found;
 }
 
-const std::vector<ConfigEntry>& config_table() {
-  static const std::vector<ConfigEntry> table = [] {
-    std::vector<ConfigEntry> entries;
+const std::vector<ConfigKey>& config_keys() {
+  static const std::vector<ConfigKey> table = [] {
+    std::vector<ConfigKey> keys;
     for (const auto add_some :
          {add_run, add_grid, add_device, add_plan, add_products, add_data, add_step, add_optimisation, add_records}) {
-      add_some(entries);
+      add_some(keys);
     }
-    add(entries, KeyGroup::sizes, model_size_keys());
-    return entries;
+    add(keys, KeyGroup::sizes, model_size_keys());
+    RunConfig defaults;
+    load_named_model(defaults);
+    for (ConfigKey& key : keys) {
+      key.default_value = key.get(defaults);
+      const bool truth = key.kind == ValueKind::boolean || std::ranges::find(key.words, "on") != key.words.end();
+      key.is_switch = truth && key.words.size() == 2;
+      key.is_list = key.kind == ValueKind::paths;
+    }
+    return keys;
   }();
   return table;
 }

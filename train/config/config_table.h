@@ -1,9 +1,7 @@
-// The one table of configuration keys: each key's name, type, help and range with how its field is read and written.
-// TOML files, flags, --set, help texts and dumps are all made from it. Internal to train/config/config*.cpp.
+// The table of configuration keys: each key's name, type, help and range with how its field is read and written. TOML
+// files, flags, --set, help texts and dumps are all made from it. Internal to train/config.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,26 +10,18 @@
 
 namespace weft::train {
 
-/// `paths`: one path or a list of them, see PathList.
-enum class ValueKind : std::uint8_t { integer, number, boolean, text, paths };
-
-struct ConfigEntry {
-  std::string name;  // as in ConfigKey
-  ValueKind kind = ValueKind::text;
-  std::string type;
-  std::string help;
-  /// Parses and stores; `where` opens the messages ("config.toml line 3: seq-len"). Throws UserError.
-  std::function<void(RunConfig&, std::string_view value, std::string_view where)> set;
-  /// The field's value in the form that `set` takes back.
-  std::function<std::string(const RunConfig&)> get;
-  std::vector<std::string> words = {};  // all that it may be; empty: anything of its type
-  KeyGroup group = KeyGroup::run;
-
-  /// On or off, true or false: both pairs of words are taken for either.
-  bool is_switch() const;
-};
-
-const std::vector<ConfigEntry>& config_table();
+// Keys that are more than a field. Setting `ranks` anew lets the data axis be filled in anew, so that a dumped
+// configuration runs with other --ranks.
+ConfigKey ranks_key();
+ConfigKey grid_key();
+ConfigKey axis_order_key();
+ConfigKey stages_key();
+ConfigKey pipe_chunks_key();
+ConfigKey lora_key();
+ConfigKey rewrites_key();
+ConfigKey model_key();
+/// Of the sizes: one that differs from the named model's makes the model a custom one.
+std::vector<ConfigKey> model_size_keys();
 
 /// A key that older builds had, and wrote into every configuration that they stored.
 struct FormerKey {
@@ -48,9 +38,9 @@ const FormerKey* former_key(std::string_view name);
 /// The name of a key written in any accepted way: underscores for dashes, "model.name" for "model".
 std::string table_name(std::string_view key);
 
-/// The entry of a key written in any accepted way.
+/// The key written in any accepted way.
 /// Throws UserError naming the nearest key, or the one in place of a former one.
-const ConfigEntry& find_entry(std::string_view key, std::string_view source);
+const ConfigKey& find_key(std::string_view key, std::string_view source);
 
 /// Of the keys of a model's sizes.
 inline constexpr std::string_view kModelPrefix = "model.";

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/files/text_file.h"
+#include "base/files/input_file.h"
 #include "base/files/toml_document.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
@@ -17,7 +17,7 @@ namespace weft::train {
 
 namespace {
 
-std::string example(const ConfigEntry& entry) {
+std::string example(const ConfigKey& entry) {
   static const RunConfig defaults;
   const std::string value = entry.get(defaults);
   if (entry.kind == ValueKind::paths)
@@ -41,12 +41,13 @@ PathList list_of_paths(const DocumentValue& value) {
 }
 
 /// A value as set_key takes it; the TOML type must be the key's, so `steps = "100"` is refused.
-std::string value_text(const ConfigEntry& entry, const DocumentValue& value) {
+std::string value_text(const ConfigKey& entry, const DocumentValue& value) {
   const bool numeric = entry.kind == ValueKind::integer || entry.kind == ValueKind::number;
   if (numeric && value.is_integer()) return integer_text(value);
   if (entry.kind == ValueKind::number && value.is_number()) return fmt::format("{}", value.any_number());
-  if ((entry.kind == ValueKind::boolean || entry.is_switch()) && value.is_boolean())
-    return value.boolean() ? "true" : "false";
+  const bool takes_truth =
+      entry.kind == ValueKind::boolean || std::ranges::find(entry.words, "on") != entry.words.end();
+  if (takes_truth && value.is_boolean()) return value.boolean() ? "true" : "false";
   if (entry.kind == ValueKind::text && value.is_text()) return value.text();
   if (entry.kind == ValueKind::paths && (value.is_text() || value.is_list())) return to_text(list_of_paths(value));
   throw UserError(fmt::format("{} is {}", value.place(), value.shown()), entry.type,
@@ -75,7 +76,7 @@ class Reader {
  private:
   void add(const std::string& key, const DocumentValue& value) {
     if (means_nothing(key, value)) return;
-    const ConfigEntry& entry = find_entry(key, value.where());
+    const ConfigKey& entry = find_key(key, value.where());
     settings_.push_back({entry.name, value_text(entry, value), value.where()});
   }
 

@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <set>
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "train/config/key_kinds.h"
 
 namespace weft::train {
 namespace {
@@ -43,31 +41,16 @@ std::string to_text(const std::optional<Goldfish>& goldfish) {
 std::optional<Goldfish> goldfish_of(std::string_view text, std::string_view where) {
   if (text.empty()) return std::nullopt;
   Goldfish goldfish;
-  std::set<std::string, std::less<>> given;
-  for (bool more = true; more;) {
-    const std::string_view part = text.substr(0, text.find(','));
-    more = part.size() < text.size();
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-    const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos) {
-      throw UserError(fmt::format("{}: \"{}\" is not a member and its value", where, part), std::string(kForm),
-                      "write it as in k=4");
-    }
-    const std::string_view name = part.substr(0, equals), value = part.substr(equals + 1);
+  const MemberForm form{{"k", "h", "strategy"}, "member", "a member and its value", kForm, "k=4"};
+  bool gives_h = false;
+  for (const auto& [name, value] : members_of(text, where, form)) {
     const std::string place = fmt::format("{}: {}", where, name);
-    if (!given.emplace(name).second) throw UserError(place + " is given twice", std::string(kForm), "leave one out");
-    if (name == "k") {
-      goldfish.k = parse_number<std::int64_t>(value, place, 2, kMostK);
-    } else if (name == "h") {
-      goldfish.h = parse_number<std::int64_t>(value, place, 1, kMostH);
-    } else if (name == "strategy") {
-      goldfish.strategy = strategy_of(value, where);
-    } else {
-      throw UserError(fmt::format("{}: unknown member \"{}\"", where, name), std::string(kForm),
-                      "k, h and strategy are known");
-    }
+    if (name == "k") goldfish.k = parse_number<std::int64_t>(value, place, 2, kMostK);
+    if (name == "h") goldfish.h = parse_number<std::int64_t>(value, place, 1, kMostH);
+    if (name == "strategy") goldfish.strategy = strategy_of(value, where);
+    gives_h = gives_h || name == "h";
   }
-  if (given.contains("h") && !goldfish.reads_context()) {
+  if (gives_h && !goldfish.reads_context()) {
     throw UserError(fmt::format("{}: h = {} with a strategy that reads no context", where, goldfish.h),
                     "h with strategy hash or avalanche", "leave h out");
   }

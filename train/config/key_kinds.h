@@ -24,6 +24,23 @@ namespace weft::train {
 /// written.
 void expect_plain_text(std::string_view value, std::string_view where);
 
+/// What stands between separators, at least one part.
+std::vector<std::string_view> parts_of(std::string_view text, char separator);
+
+/// The form of a value such as "k=4,h=13".
+struct MemberForm {
+  std::vector<std::string> names;
+  std::string_view noun, setting;  // "axis" and "an axis and its size", for messages, as are the rest
+  std::string_view expected, example;
+};
+
+struct Member {
+  std::string_view name, value;
+};
+
+/// Members in their order, each of them once; an empty text has none. Throws UserError.
+std::vector<Member> members_of(std::string_view text, std::string_view where, const MemberForm& form);
+
 /// The words of a switch, for messages.
 inline constexpr const char* kSwitchWords = "true, false, on or off";
 
@@ -38,7 +55,7 @@ auto& field_of(Config& config, Value ops::ModelConfig::*field) {
 }
 
 template <class Field>
-ConfigEntry integer_key(std::string name, std::string help, Field field, double least, double most) {
+ConfigKey integer_key(std::string name, std::string help, Field field, double least, double most) {
   return {std::move(name),
           ValueKind::integer,
           "integer",
@@ -51,7 +68,7 @@ ConfigEntry integer_key(std::string name, std::string help, Field field, double 
 }
 
 template <class Field>
-ConfigEntry number_key(std::string name, std::string help, Field field, double least, double most) {
+ConfigKey number_key(std::string name, std::string help, Field field, double least, double most) {
   return {std::move(name), ValueKind::number, "number", std::move(help),
           [=](RunConfig& config, std::string_view value, std::string_view where) {
             using Value = std::remove_reference_t<decltype(field_of(config, field))>;
@@ -62,7 +79,7 @@ ConfigEntry number_key(std::string name, std::string help, Field field, double l
 }
 
 template <class Field>
-ConfigEntry text_key(std::string name, std::string help, Field field) {
+ConfigKey text_key(std::string name, std::string help, Field field) {
   return {std::move(name),
           ValueKind::text,
           "text",
@@ -75,7 +92,7 @@ ConfigEntry text_key(std::string name, std::string help, Field field) {
 }
 
 template <class Field>
-ConfigEntry paths_key(std::string name, std::string help, Field field) {
+ConfigKey paths_key(std::string name, std::string help, Field field) {
   return {std::move(name),
           ValueKind::paths,
           "text, or a list of texts",
@@ -87,7 +104,7 @@ ConfigEntry paths_key(std::string name, std::string help, Field field) {
 }
 
 template <class Field>
-ConfigEntry boolean_key(std::string name, std::string help, Field field) {
+ConfigKey boolean_key(std::string name, std::string help, Field field) {
   return {std::move(name),
           ValueKind::boolean,
           "true or false",
@@ -111,7 +128,7 @@ struct Word {
 };
 
 template <class Value, class Field>
-ConfigEntry words_key(std::string name, std::string help, std::vector<Word<Value>> accepted, Field field) {
+ConfigKey words_key(std::string name, std::string help, std::vector<Word<Value>> accepted, Field field) {
   std::vector<std::string> names;
   for (const Word<Value>& word : accepted) names.push_back(word.name);
   return {std::move(name),

@@ -1,5 +1,4 @@
-#include "train/config/key_model.h"
-
+// The keys of the model: its name, and its sizes one by one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +37,7 @@ void follow(const ops::ModelConfig& before, ops::ModelConfig& after) {
 }
 
 /// A size that differs from the named model's makes the model a custom one.
-ConfigEntry model_size(ConfigEntry entry) {
+ConfigKey model_size(ConfigKey entry) {
   entry.set = [set = entry.set, get = entry.get](RunConfig& config, std::string_view value, std::string_view where) {
     load_named_model(config);
     const ops::ModelConfig before = config.model;
@@ -98,7 +97,7 @@ void set_model(RunConfig& config, std::string_view value, std::string_view where
 
 }  // namespace
 
-ConfigEntry model_key() {
+ConfigKey model_key() {
   return {"model",
           ValueKind::text,
           "text",
@@ -109,8 +108,8 @@ ConfigEntry model_key() {
           [](const RunConfig& config) { return config.model_name; }};
 }
 
-std::vector<ConfigEntry> model_size_keys() {
-  std::vector<ConfigEntry> entries{
+std::vector<ConfigKey> model_size_keys() {
+  std::vector<ConfigKey> entries{
       words_key<ops::Family>(
           "model.family",
           "gpt2: LayerNorm, GELU, learned positions; llama: RMSNorm, SwiGLU, RoPE; also for Mistral and Qwen",
@@ -155,7 +154,7 @@ std::vector<ConfigEntry> model_size_keys() {
                   &ops::ModelConfig::window, 0, 1 << 24),
       integer_key("model.window-from", "the first layer with the window", &ops::ModelConfig::window_from, 0, 10000),
   };
-  for (ConfigEntry& entry : entries) entry = model_size(std::move(entry));
+  for (ConfigKey& entry : entries) entry = model_size(std::move(entry));
   return entries;
 }
 

@@ -1,9 +1,8 @@
-#include "train/config/key_rewrites.h"
-
+// The key of the rewrites, which are parsed when they are set: the graph's rewrites, and batch-split, which lowers
+// another graph.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,7 +11,8 @@
 #include "base/error.h"
 #include "base/text/parse_number.h"
 #include "runtime/plan/rewrite.h"
-#include "train/config/config.h"
+#include "train/config/config_table.h"
+#include "train/config/key_kinds.h"
 
 namespace weft::train {
 
@@ -38,10 +38,7 @@ void set_rewrites(RunConfig& config, std::string_view value, std::string_view wh
   try {
     std::vector<std::string_view> exact;
     std::int64_t pieces = 1;
-    for (bool more = true; more;) {
-      const std::string_view entry = value.substr(0, value.find(';'));
-      more = entry.size() < value.size();
-      value.remove_prefix(std::min(value.size(), entry.size() + 1));
+    for (const std::string_view entry : parts_of(value, ';')) {
       if (const std::int64_t split = batch_split_of(entry); split == 0) {
         exact.push_back(entry);
       } else if (pieces > 1) {
@@ -65,7 +62,7 @@ std::string rewrites_text(const RunConfig& config) {
 
 }  // namespace
 
-ConfigEntry rewrites_key() {
+ConfigKey rewrites_key() {
   return {
       "rewrites",
       ValueKind::text,

@@ -8,17 +8,18 @@
 #include "runtime/policy/catalog/policies.h"
 
 namespace weft::train {
-namespace {
 
-/// `program` would run one micro-batch after the other.
-constexpr const char* kUsualPipelinePolicy = "1f1b";
-
-}  // namespace
+TuningSetting tuning_setting(std::string_view text) {
+  using From = TuningSetting::From;
+  if (text.empty()) return {From::checkpoint};
+  if (text == "none") return {From::nothing};
+  if (text == "auto") return {From::trials};
+  return {From::file, std::string(text)};
+}
 
 ResolvedRun read_texts(RunConfig config) {
   ResolvedRun run;
-  if (config.grid.pipe > 1 && !config.given.contains("policy") && config.policy == RunConfig().policy)
-    config.policy = kUsualPipelinePolicy;
+  choose_policy(config);
   run.policy = policy::named_policy(config.policy, config.libraries);
   if (!config.machine.empty()) {
     run.machine = std::make_shared<const cost::Machine>(cost::find_machine(config.machine, cost::machine_folders()));

@@ -10,9 +10,25 @@
 #include "runtime/cost/profile.h"
 #include "runtime/policy/catalog/policies.h"
 #include "train/config/config.h"
-#include "train/config/tuning_setting.h"
 
 namespace weft::train {
+
+/// The value of the key gemm-tuning: the source of a run's tuned matrix products.
+struct TuningSetting {
+  enum class From : std::uint8_t {
+    checkpoint,  // "": the checkpoint's table, else none
+    nothing,     // "none": the default methods, whatever a checkpoint holds
+    trials,      // "auto": the checkpoint's table, else tuned at the start
+    file,        // a file that `weft tune` wrote
+  };
+  From from = From::checkpoint;
+  std::string file = {};
+
+  friend bool operator==(const TuningSetting&, const TuningSetting&) = default;
+};
+
+/// Any text other than these words names a file.
+TuningSetting tuning_setting(std::string_view text);
 
 struct ResolvedRun {
   /// The filled-in configuration, as in files of the run: model, grid, batch, schedule, data and the words of the

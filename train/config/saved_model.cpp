@@ -14,7 +14,6 @@
 #include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/config/config_table.h"
-#include "train/config/tuning_setting.h"
 
 namespace weft::train {
 namespace {
@@ -41,7 +40,7 @@ std::vector<Difference> differences(const RunConfig& config, const ops::ModelCon
   RunConfig other = config;
   other.model = saved;
   std::vector<Difference> found;
-  for (const ConfigEntry& entry : config_table()) {
+  for (const ConfigKey& entry : config_keys()) {
     if (!computes_with(saved.family, entry.name) || !is_given(config, entry.name)) continue;
     if (entry.get(config) != entry.get(other)) found.push_back({entry.name, entry.get(config), entry.get(other)});
   }
@@ -75,8 +74,8 @@ std::string named_or_custom(const ops::ModelConfig& model) {
   RunConfig named, saved;
   named.model = ops::model_by_name(model.name);
   saved.model = model;
-  const std::vector<ConfigEntry>& table = config_table();
-  const bool equal = std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
+  const std::vector<ConfigKey>& table = config_keys();
+  const bool equal = std::all_of(table.begin(), table.end(), [&](const ConfigKey& entry) {
     return !entry.name.starts_with(kModelPrefix) || entry.get(named) == entry.get(saved);
   });
   return equal ? model.name : kCustomModel;
@@ -84,8 +83,8 @@ std::string named_or_custom(const ops::ModelConfig& model) {
 
 /// Whether the configuration gives all sizes of the model that have no default in every family.
 bool gives_all_sizes(const RunConfig& config) {
-  const std::vector<ConfigEntry>& table = config_table();
-  return std::all_of(table.begin(), table.end(), [&](const ConfigEntry& entry) {
+  const std::vector<ConfigKey>& table = config_keys();
+  return std::all_of(table.begin(), table.end(), [&](const ConfigKey& entry) {
     return !computes_with(config.model.family, entry.name) || is_addition(entry.name) || is_given(config, entry.name);
   });
 }
@@ -203,10 +202,9 @@ RunConfig config_to_resume(const std::string& resume, std::span<const Setting> o
   config.resume = resume;
   config.init_from.clear();
   if (config.micro_batch > 0 && accumulation(config) == 1) config.micro_batch = 0;
-  config.ranks = 0;    // as many as the grid has, or mpirun's
-  config.threads = 0;  // as this machine has them
-  if (tuning_setting(config.gemm_tuning).from != TuningSetting::From::nothing)
-    config.gemm_tuning.clear();  // the checkpoint's
+  config.ranks = 0;                                              // as many as the grid has, or mpirun's
+  config.threads = 0;                                            // as this machine has them
+  if (config.gemm_tuning != "none") config.gemm_tuning.clear();  // the checkpoint's
   // <run>/checkpoints/step_00000200, wherever the run lies by now; a checkpoint by itself has no run.
   const fs::path folder = fs::absolute(checkpoint).lexically_normal().parent_path();
   const bool in_a_run = folder.filename() == checkpoints_of("").filename();

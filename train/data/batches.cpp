@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -232,6 +234,28 @@ void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::
     if (found.tokens == 0 || document_starts.empty()) continue;
     stream_.document_starts(found.begin, document_starts.subspan(at, seq_len_));
   }
+}
+
+std::vector<TokenWindow> document_windows(const TokenStream& stream, std::int64_t seq_len) {
+  const auto most = static_cast<std::uint64_t>(seq_len);
+  const std::span<const std::uint64_t> begins = stream.document_begins();
+  std::vector<TokenWindow> windows;
+  TokenWindow open;
+  const auto close = [&] {
+    if (open.tokens > 0) windows.push_back(open);
+    open = {open.begin + open.tokens, 0};
+  };
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    std::uint64_t left = (i + 1 < begins.size() ? begins[i + 1] : stream.size()) - begins[i];
+    if (open.tokens + left > most) close();
+    for (; left > most; left -= most) {
+      open.tokens = most;
+      close();
+    }
+    open.tokens += left;
+  }
+  close();
+  return windows;
 }
 
 }  // namespace weft::train

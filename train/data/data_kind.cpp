@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files/json_file.h"
+#include "base/text/json_object.h"
 
 namespace weft::train {
 namespace {

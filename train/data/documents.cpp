@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/input_file.h"
-#include "base/mixed_bits.h"
+#include "base/hash.h"
 #include "text/corpus/token_file_writer.h"
 
 namespace weft::train {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "base/mixed_bits.h"
+#include "base/hash.h"
 #include "base/philox.h"
 
 namespace weft::train {

@@ -11,7 +11,7 @@ namespace weft::train {
 
 /// Target t of a window of T + 1 ids is id t + 1. It is dropped
 /// - by `hash`: if mixed_bits(K) < ⌊(2⁶⁴ − 1) / k⌋, where K = Σ Cⁿ · mixed_bits(id t − n) mod 2⁶⁴ over n from 0 to
-///   h − 1 and C = 0x9e3779b97f4a7c15. So the h ids before the target decide, and equal contexts drop alike;
+///   h − 1 and C = 0x9e3779b97f4a7c15. So the h ids before the target decide, and equal contexts drop the same;
 /// - by `avalanche`: as the paper's code does under the name "hash-avalanche": by Thomas Wang's integer hash of the
 ///   product of the h ids that end with the target itself;
 /// - by `fixed`: if k divides t;

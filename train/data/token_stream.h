@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/files/input_file.h"
-#include "text/corpus/id_range.h"
+#include "text/tokenizer.h"
 
 namespace weft::train {
 

@@ -29,7 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kCacheVersion = 1;  // another one makes other files
-constexpr const char* kField = "text";      // of JSON lines
 
 bool is_token_file(const fs::path& path) {
   return path.extension() == ".bin";
@@ -121,20 +120,18 @@ std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text:
   text::TextFiles files({from}, {},
                         [&](std::string_view whole, std::size_t at) { return tokenizer.cut_after(whole, at); });
   text::TokenFileWriter writer(to, tokenizer, facts.begin ? facts.begin : facts.end);
-  text::encode_in_order(
-      {.tokenizer = tokenizer,
-       .options = {.add_special = false, .special_texts = text::SpecialTexts::plain},
-       .threads = cache.threads,
-       .next = [&] { return files.next(); },
-       .pieces = [&](const text::TextPart& part) { return text::part_pieces(part, files.files(), kField); },
-       .take =
-           [&](const text::TextPart& part, const text::EncodedPart& made) {
-             if (part.begins) writer.begin_document();
-             writer.add(made.ids, made.text_bytes, made.ignored);
-             if (!cache.tell) return;
-             cache.tell({"tokenizing " + from.filename().string(), static_cast<std::int64_t>(files.bytes_read()),
-                         static_cast<std::int64_t>(files.bytes())});
-           }});
+  text::encode_in_order({.tokenizer = tokenizer,
+                         .options = {.add_special = false, .special_texts = text::SpecialTexts::plain},
+                         .threads = cache.threads,
+                         .files = files,
+                         .take = [&](const text::TextPart& part, const text::EncodedPart& made) {
+                           if (part.begins) writer.begin_document();
+                           writer.add(made.ids, made.text_bytes, made.ignored);
+                           if (!cache.tell) return;
+                           cache.tell({"tokenizing " + from.filename().string(),
+                                       static_cast<std::int64_t>(files.bytes_read()),
+                                       static_cast<std::int64_t>(files.bytes())});
+                         }});
   return writer.commit().tokens;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/cpu/cpu_model.h"
-#include "kernels/cpu/gemm/pair_speed.h"
+#include "kernels/cpu/gemm/packed_unit.h"
 #include "runtime/comm/communicator.h"
 #include "train/config/resolved_run.h"
 

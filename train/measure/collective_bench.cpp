@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,8 +16,8 @@
 #include "graph/grid.h"
 #include "graph/task_signature.h"
 #include "runtime/comm/of_ranks.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cpu/collective_probe.h"
-#include "runtime/execute/cpu/communicator_set.h"
 
 namespace weft::train {
 namespace {
@@ -30,6 +29,16 @@ std::string_view kind_of_signature(std::string_view signature) {
   return signature.substr(0, signature.find(' '));
 }
 
+/// The tasks that make a call: a collective's one, a message's send and its receive, which the profile tells apart.
+std::vector<std::string> ends_of(const std::string& signature) {
+  const graph::SignedCollective call = *graph::collective_of_signature(signature);
+  const auto* send = std::get_if<graph::Send>(&call.operation);
+  if (send == nullptr) return {signature};
+  return {signature,
+          fmt::format("{} channel={} count={} {}", graph::Receive::kind,
+                      graph::to_string(graph::other_end(send->channel)), send->count, to_string(call.dtype))};
+}
+
 /// How many tasks of each signature each rank has in a step.
 class SignatureCounts {
  public:
@@ -38,11 +47,15 @@ class SignatureCounts {
     for (const graph::Task& task : graph.tasks()) ++own[graph::task_signature(graph, task)];
     std::string lines;
     for (const auto& [signature, count] : own) lines += fmt::format("{} {}\n", count, signature);
-    for (const std::string& of_rank : comm::of_ranks(world, lines)) by_rank_.push_back(parsed(of_rank));
-    for (const auto& counts : by_rank_) {
-      for (const auto& [signature, count] : counts) mean_[signature] += static_cast<double>(count);
+    for (const std::string& of_rank : comm::of_ranks(world, lines)) {
+      auto& counts = by_rank_.emplace_back();
+      std::istringstream in(of_rank);
+      std::int64_t count = 0;
+      for (std::string signature; in >> count && std::getline(in.ignore(), signature);) {
+        counts.emplace(signature, count);
+        mean_[signature] += static_cast<double>(count) / world.size();
+      }
     }
-    for (auto& [signature, count] : mean_) count /= static_cast<double>(by_rank_.size());
   }
 
   /// By signature, those of all ranks.
@@ -54,18 +67,6 @@ class SignatureCounts {
   }
 
  private:
-  static std::map<std::string, std::int64_t> parsed(std::string_view lines) {
-    std::map<std::string, std::int64_t> counts;
-    for (; !lines.empty(); lines.remove_prefix(lines.find('\n') + 1)) {
-      const std::string_view line = lines.substr(0, lines.find('\n'));
-      const std::size_t blank = line.find(' ');
-      std::int64_t count = 0;
-      std::from_chars(line.data(), line.data() + blank, count);
-      counts.emplace(line.substr(blank + 1), count);
-    }
-    return counts;
-  }
-
   std::vector<std::map<std::string, std::int64_t>> by_rank_;
   std::map<std::string, double> mean_;
 };
@@ -113,36 +114,26 @@ class CollectiveBench {
 
   void measure(int rounds) {
     execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
-    const std::vector<std::string> collectives = signatures(false), messages = sends();
-    const auto total = std::ssize(collectives) + std::ssize(messages);
-    std::int64_t done = 0;
-    const auto tell = [&](const std::string& signature) {
-      tell_({fmt::format("[{}/{}] {}", done + 1, total, signature), done, total});
-      ++done;
-    };
-    for (const std::string& signature : collectives) {
-      tell(signature);
-      const execute::CollectiveTimes times = probe(signature, product, rounds);
-      beside_product_.emplace(signature, times);
-      note(signature, times, times.slows_by, rounds);
+    std::vector<std::string> probed = signatures(false);
+    for (const std::string& message : signatures(true)) {
+      if (kind_of_signature(message) == graph::Send::kind) probed.push_back(message);
     }
-    for (const std::string& signature : messages) {
-      tell(signature);
-      measure_message(signature, product, rounds);
+    for (std::int64_t i = 0; i < std::ssize(probed); ++i) {
+      const std::string& signature = probed[static_cast<std::size_t>(i)];
+      tell_({fmt::format("[{}/{}] {}", i + 1, probed.size(), signature), i, std::ssize(probed)});
+      measure_call(signature, product, rounds);
     }
     std::ranges::sort(profile_.entries, {}, &cost::ProfileEntry::signature);
     measure_slowdowns(std::max(1, rounds / 2));
   }
 
  private:
-  /// An end of a message between neighbours, of which `sender` is one stage.
-  struct Pair {
-    std::int64_t sender = 0, receiver = 0;  // stages
-    comm::Communicator* group = nullptr;    // null: this rank is in another stage
-    bool sends = false;
+  /// Ranks that make a call while the others wait: all groups of a collective, or the ranks of two neighbouring stages.
+  struct Site {
+    comm::Communicator* group = nullptr;  // null: this rank waits
+    std::size_t end = 0;                  // of ends_of() that is this rank's
+    std::int64_t root = 0;
   };
-
-  std::int64_t pipe() const { return graph::coordinates_of(grid_, world_.rank()).pipe; }
 
   std::vector<std::string> signatures(bool messages) const {
     std::vector<std::string> found;
@@ -151,11 +142,6 @@ class CollectiveBench {
       if (collective && graph::is_message(*graph::channel_of(collective->operation)) == messages)
         found.push_back(signature);
     }
-    return found;
-  }
-  std::vector<std::string> sends() const {
-    std::vector<std::string> found = signatures(true);
-    std::erase_if(found, [](const std::string& each) { return kind_of_signature(each) != graph::Send::kind; });
     return found;
   }
 
@@ -178,17 +164,58 @@ class CollectiveBench {
     return static_cast<std::int64_t>(std::ranges::max(world_.all_gather(static_cast<std::uint64_t>(bytes))));
   }
 
-  comm::CollectiveCall call(const std::string& signature) const {
-    comm::CollectiveCall made = call_of(*graph::collective_of_signature(signature));
-    made.in = in_.data();
-    made.out = out_.data();
-    made.workspace = workspace_.data();
-    return made;
+  std::vector<Site> sites_of(const std::string& signature) const {
+    const graph::SignedCollective call = *graph::collective_of_signature(signature);
+    const graph::Channel channel = *graph::channel_of(call.operation);
+    if (!graph::is_message(channel)) return {{communicators_.on(channel), 0, call_of(call).root}};
+    const std::int64_t own = graph::coordinates_of(grid_, world_.rank()).pipe;
+    std::vector<Site> sites;
+    for (std::int64_t stage = 0; stage < grid_.pipe; ++stage) {
+      const auto rank = static_cast<int>(graph::rank_of(grid_, {.pipe = stage}));
+      if (counts_.of(rank, signature) == 0) continue;
+      Site site;
+      if (own == graph::peer_stage(channel, stage, grid_.pipe))
+        site = {communicators_.on(graph::other_end(channel)), 1, 0};
+      if (own == stage) site = {communicators_.on(channel), 0, 0};
+      if (site.group != nullptr) site.root = site.end == 0 ? site.group->rank() : 1 - site.group->rank();
+      sites.push_back(site);
+    }
+    return sites;
   }
 
-  execute::CollectiveTimes probe(const std::string& signature, execute::ProbeComputation& computation, int rounds) {
-    const graph::Channel channel = *graph::channel_of(graph::collective_of_signature(signature)->operation);
-    return execute::probe_collective(world_, communicators_.on(channel), call(signature), computation, rounds);
+  execute::CollectiveTimes probe(const std::string& signature, const Site& site, execute::ProbeComputation& computation,
+                                 int rounds) {
+    comm::CollectiveCall call = call_of(*graph::collective_of_signature(signature));
+    call.in = in_.data();
+    call.out = out_.data();
+    call.workspace = workspace_.data();
+    call.root = site.root;
+    return execute::probe_collective(world_, site.group, call, computation, rounds);
+  }
+
+  /// The greatest value on the ranks that have an end of the site.
+  double greatest(const Site& site, std::size_t end, double value, double otherwise) const {
+    const bool counts = site.group != nullptr && site.end == end;
+    return std::ranges::max(comm::of_ranks(world_, counts ? value : otherwise));
+  }
+
+  /// The mean over the sites, which make the call one after the other.
+  void measure_call(const std::string& signature, execute::ProbeComputation& product, int rounds) {
+    const std::vector<Site> sites = sites_of(signature);
+    const std::vector<std::string> ends = ends_of(signature);
+    const auto count = static_cast<double>(sites.size());
+    execute::CollectiveTimes mean;
+    std::vector<double> slows_by(ends.size());
+    for (const Site& site : sites) {
+      const execute::CollectiveTimes times = probe(signature, site, product, rounds);
+      mean.alone += times.alone / count;
+      mean.beside += times.beside / count;
+      for (std::size_t end = 0; end < ends.size(); ++end) {
+        slows_by[end] += greatest(site, end, times.own_slows_by, 0) / count;
+      }
+      beside_product_.emplace(signature, times);  // of the first site
+    }
+    for (std::size_t end = 0; end < ends.size(); ++end) note(ends[end], mean, slows_by[end], rounds);
   }
 
   void note(const std::string& signature, const execute::CollectiveTimes& times, double slows_by, int rounds) {
@@ -202,72 +229,16 @@ class CollectiveBench {
     entry->beside_ns = times.beside;
   }
 
-  // ---- messages
-
-  std::vector<Pair> pairs_of(const std::string& signature) const {
-    const graph::Channel channel = *graph::channel_of(graph::collective_of_signature(signature)->operation);
-    std::vector<Pair> pairs;
-    for (std::int64_t stage = 0; stage < grid_.pipe; ++stage) {
-      const auto rank = static_cast<int>(graph::rank_of(grid_, {.pipe = stage}));
-      if (counts_.of(rank, signature) == 0) continue;
-      Pair pair{.sender = stage, .receiver = graph::peer_stage(channel, stage, grid_.pipe)};
-      pair.sends = pipe() == pair.sender;
-      if (pair.sends) pair.group = communicators_.on(channel);
-      if (pipe() == pair.receiver) pair.group = communicators_.on(graph::other_end(channel));
-      pairs.push_back(pair);
-    }
-    return pairs;
-  }
-
-  execute::CollectiveTimes probe(const std::string& signature, const Pair& pair, execute::ProbeComputation& computation,
-                                 int rounds) {
-    comm::CollectiveCall made = call(signature);
-    if (pair.group != nullptr) made.root = pair.sends ? pair.group->rank() : 1 - pair.group->rank();
-    return execute::probe_collective(world_, pair.group, made, computation, rounds);
-  }
-
-  /// The greatest value on the ranks of a stage.
-  double greatest_on(std::int64_t stage, double value) const {
-    double greatest = 0;
-    const std::vector<double> all = comm::of_ranks(world_, value);
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (graph::coordinates_of(grid_, static_cast<std::int64_t>(rank)).pipe == stage)
-        greatest = std::max(greatest, all[rank]);
-    }
-    return greatest;
-  }
-
-  void measure_message(const std::string& signature, execute::ProbeComputation& product, int rounds) {
-    const std::vector<Pair> pairs = pairs_of(signature);
-    const auto count = static_cast<double>(pairs.size());
-    execute::CollectiveTimes mean;
-    double sender = 0, receiver = 0;  // by which a product of theirs gets longer
-    for (const Pair& pair : pairs) {
-      const execute::CollectiveTimes times = probe(signature, pair, product, rounds);
-      mean.alone += times.alone / count;
-      mean.beside += times.beside / count;
-      sender += greatest_on(pair.sender, times.own_slows_by) / count;
-      receiver += greatest_on(pair.receiver, times.own_slows_by) / count;
-      if (&pair == &pairs.front()) of_first_pair_.emplace(signature, times);
-    }
-    note(signature, mean, sender, rounds);
-    const graph::SignedCollective sent = *graph::collective_of_signature(signature);
-    const auto& send = std::get<graph::Send>(sent.operation);
-    note(fmt::format("{} channel={} count={} {}", graph::Receive::kind,
-                     graph::to_string(graph::other_end(send.channel)), send.count, to_string(sent.dtype)),
-         mean, receiver, rounds);
-  }
-
   // ---- slowdowns
 
-  std::map<std::string_view, KindTimes> kinds(bool collectives) const {
+  /// Of computations or of calls. A message counts once, as its send.
+  std::map<std::string_view, KindTimes> kinds(bool calls) const {
     std::map<std::string_view, KindTimes> kinds;
     for (const auto& [signature, count] : counts_.mean()) {
-      const auto collective = graph::collective_of_signature(signature);
-      if (collective.has_value() != collectives) continue;
-      if (collective && graph::is_message(*graph::channel_of(collective->operation))) continue;
+      const std::string_view name = kind_of_signature(signature);
+      if (graph::collective_of_signature(signature).has_value() != calls || name == graph::Receive::kind) continue;
       const double ns = count * ns_.at(signature);
-      KindTimes& kind = kinds[kind_of_signature(signature)];
+      KindTimes& kind = kinds[name];
       kind.ns += ns;
       if (!kind.heaviest.empty() && ns <= kind.heaviest_ns) continue;
       kind.heaviest = signature;
@@ -292,66 +263,39 @@ class CollectiveBench {
   }
 
   void measure_slowdowns(int rounds) {
-    const auto computations = kinds(false), collectives = kinds(true);
-    const std::optional<std::string> message = longest_message();
+    const auto computations = kinds(false), calls = kinds(true);
     double computing = 0;
     for (const auto& [name, kind] : computations) computing += kind.ns;
     const auto matters = [&](const auto& named) { return named.second.ns >= kMatters * computing; };
-    const auto total = std::ranges::count_if(computations, matters) * (std::ssize(collectives) + (message ? 1 : 0));
+    const auto total = std::ranges::count_if(computations, matters) * std::ssize(calls);
     std::int64_t done = 0;
     for (const auto& [name, kind] : computations) {
       if (total == 0 || kind.ns < kMatters * computing) continue;
       const graph::Task* const task = heaviest_task(name);
-      // A rank of a stage without such tasks computes something else beside the others.
+      // A rank without such tasks computes something else beside the others.
       execute::ProbeComputation computation = task != nullptr ? execute::ProbeComputation(graph_, *task, threads_)
                                                               : execute::ProbeComputation::product(threads_);
-      for (const auto& [collective, longest] : collectives) {
-        tell_({fmt::format("{} beside {}", name, collective), done++, total});
-        const execute::CollectiveTimes &known = beside_product_.at(longest.heaviest),
-                                       found = probe(longest.heaviest, computation, rounds);
-        add_slowdown(
-            name, collective,
-            grid_.pipe == 1 ? execute::slowdown_factor(known, found) : greatest_factor(task != nullptr, known, found));
+      for (const auto& [call, times] : calls) {
+        tell_({fmt::format("{} beside {}", name, call), done++, total});
+        measure_slowdown(name, task != nullptr, times.heaviest, computation, rounds);
       }
-      if (!message) continue;
-      tell_({fmt::format("{} beside a message", name), done++, total});
-      measure_slowdown(name, task != nullptr, *message, computation, rounds);
     }
   }
 
-  /// The message of all that takes most time in a step.
-  std::optional<std::string> longest_message() const {
-    std::optional<std::string> longest;
-    double most = -1;
-    for (const std::string& signature : sends()) {
-      const double ns = counts_.mean().at(signature) * ns_.at(signature);
-      if (ns > most) most = ns, longest = signature;
-    }
-    return longest;
-  }
-
-  /// Of a kind of computations beside a message of the first stages that send it.
-  void measure_slowdown(std::string_view name, bool has_kind, const std::string& message,
+  /// Of a kind of computations beside a call: on the rank with the greatest factor, of those that compute and call.
+  void measure_slowdown(std::string_view name, bool has_kind, const std::string& signature,
                         execute::ProbeComputation& computation, int rounds) {
-    const Pair pair = pairs_of(message).front();
-    const execute::CollectiveTimes &known = of_first_pair_.at(message),
-                                   found = probe(message, pair, computation, rounds);
-    const bool takes_part = has_kind && pair.group != nullptr;
-    add_slowdown(name, graph::Send::kind, greatest_factor(takes_part && pair.sends, known, found));
-    add_slowdown(name, graph::Receive::kind, greatest_factor(takes_part && !pair.sends, known, found));
-  }
-
-  void add_slowdown(std::string_view computation, std::string_view collective, double factor) {
-    if (factor > 1) profile_.slowdowns.push_back({std::string(computation), std::string(collective), factor});
-  }
-
-  /// Over the ranks that count, by how much each of them is slowed down.
-  double greatest_factor(bool counts, const execute::CollectiveTimes& known,
-                         const execute::CollectiveTimes& found) const {
-    execute::CollectiveTimes own_known = known, own_found = found;
-    own_known.slows_by = known.own_slows_by;
-    own_found.slows_by = found.own_slows_by;
-    return std::ranges::max(comm::of_ranks(world_, counts ? execute::slowdown_factor(own_known, own_found) : 1.0));
+    const Site site = sites_of(signature).front();
+    execute::CollectiveTimes known = beside_product_.at(signature), found = probe(signature, site, computation, rounds);
+    known.slows_by = known.own_slows_by;
+    found.slows_by = found.own_slows_by;
+    const double own = has_kind ? execute::slowdown_factor(known, found) : 1;
+    const std::vector<std::string> ends = ends_of(signature);
+    for (std::size_t end = 0; end < ends.size(); ++end) {
+      const double factor = greatest(site, end, own, 1);
+      if (factor > 1)
+        profile_.slowdowns.push_back({std::string(name), std::string(kind_of_signature(ends[end])), factor});
+    }
   }
 
   comm::World& world_;
@@ -364,8 +308,7 @@ class CollectiveBench {
   const execute::CommunicatorSet communicators_;
   const Buffer in_, out_, workspace_;
   std::map<std::string, double> ns_;                                // by signature, of the profile
-  std::map<std::string, execute::CollectiveTimes> beside_product_;  // of collectives
-  std::map<std::string, execute::CollectiveTimes> of_first_pair_;   // of messages beside a product
+  std::map<std::string, execute::CollectiveTimes> beside_product_;  // of a call at its first site
 };
 
 }  // namespace

@@ -9,11 +9,11 @@
 
 namespace weft::train {
 
-/// Of all ranks' plans; `plan` is this rank's. The profile has an entry for each computation of any rank, and, with one
-/// stage, for each collective. These receive their core times and their times beside computations. With pipeline stages
-/// entries of collectives and messages are added: a collective's time is that of members that begin at once, a
-/// message's that of two ends that are ready, one pair of stages after the other. Slowdowns are measured for kinds of
-/// computations that matter. Every rank gets the same profile. Collective over the world.
+/// Of all ranks' plans; `plan` is this rank's. The profile has an entry for each computation of any rank. Collectives
+/// and messages get their core times and their times beside computations, and an entry where they have none: a
+/// collective's time is that of members that begin at once, a message's that of two ends that are ready, one pair of
+/// stages after the other. Slowdowns are measured for kinds of computations that matter. Every rank gets the same
+/// profile. Collective over the world.
 void measure_collectives(comm::World& world, const RunConfig& config, const plan::Plan& plan, int rounds,
                          const TellStatus& tell, cost::Profile& profile);
 

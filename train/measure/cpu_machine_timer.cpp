@@ -14,7 +14,6 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "train/measure/machine_timer.h"
-#include "train/measure/measured_graph.h"
 #include "train/measure/measured_task.h"
 #include "train/measure/rank_clock.h"
 

@@ -14,11 +14,11 @@
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
-#include "runtime/execute/tuning/small_numbers.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "train/measure/machine_timer.h"
-#include "train/measure/measured_graph.h"
+#include "train/measure/measured_task.h"
 #include "train/measure/rank_clock.h"
 #include "train/step/device_choice.h"
 

@@ -16,7 +16,7 @@
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_writer.h"
+#include "runtime/cost/machine_toml.h"
 #include "runtime/cost/measured_rates.h"
 #include "runtime/cost/rank_groups.h"
 

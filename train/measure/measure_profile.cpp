@@ -9,12 +9,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "graph/analysis.h"
 #include "graph/task_signature.h"
 #include "runtime/comm/of_ranks.h"
 #include "runtime/cost/profile_file.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
 #include "train/measure/collective_bench.h"
+#include "train/step/step_graphs.h"
 
 namespace weft::train {
 namespace {
@@ -56,15 +58,20 @@ double mean_over_ranks(comm::World& world, double value) {
   return std::accumulate(all.begin(), all.end(), 0.0) / world.size();
 }
 
-// The factor on computations by which a serial step of these costs takes as long as the measured step.
-double computing_factor(const graph::Graph& graph, const cost::Profile& profile, double step_ns) {
-  const auto ns = times_of(profile);
-  double computing = 0, communicating = 0;
-  for (const graph::Task& task : graph.tasks()) {
-    const auto found = ns.find(graph::task_signature(graph, task));
-    if (found != ns.end()) (graph::is_collective(task.operation) ? communicating : computing) += found->second;
+bool has_messages(const graph::Graph& graph) {
+  return std::ranges::any_of(graph.tasks(), [](const graph::Task& task) {
+    const graph::Channel* channel = graph::channel_of(task.operation);
+    return channel != nullptr && graph::is_message(*channel);
+  });
+}
+
+/// Runs steps of which the first one warms up; `run(counts)` returns a step's nanoseconds.
+template <class Run>
+void run_steps(int steps, const TellStatus& tell, const Run& run) {
+  for (int step = -1; step < steps; ++step) {
+    const double ns = run(step >= 0);
+    tell({fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6), step + 1, steps});
   }
-  return computing > 0 ? std::max(1.0, (step_ns - communicating) / computing) : 1;
 }
 
 }  // namespace
@@ -76,61 +83,41 @@ double SerialSamples::run(PolicyBenchmark& benchmark, std::size_t policy) {
   return ns;
 }
 
-void SerialSamples::write(const plan::Plan& plan, cost::Profile& profile) const {
-  const std::vector<cost::ProfileEntry> before = std::exchange(profile.entries, merged(world_, samples_.entries()));
-  for (cost::ProfileEntry& entry : profile.entries) {
-    const auto known = std::ranges::find(before, entry.signature, &cost::ProfileEntry::signature);
-    if (known == before.end()) continue;
-    entry.cpu_ns = known->cpu_ns;
-    entry.beside_ns = known->beside_ns;
-  }
-  profile.computing_factor = computing_factor(*plan.graph, profile, cost::middle_mean(step_ns_));
-}
-
-double StageSamples::run(StageComputations& stage) {
+double SerialSamples::run(StageComputations& stage) {
+  communicates_ = false;
   step_ns_.push_back(stage.run());
   samples_.add(stage.plan(), stage.last_trace());
   return mean_over_ranks(world_, step_ns_.back());
 }
 
-void StageSamples::write(const plan::Plan& plan, cost::Profile& profile) const {
+void SerialSamples::write(const plan::Plan& plan, cost::Profile& profile) const {
   std::vector<cost::ProfileEntry> own = samples_.entries();
-  std::erase_if(own, is_collective);
-  std::erase_if(profile.entries, [](const cost::ProfileEntry& entry) { return !is_collective(entry); });
-  for (cost::ProfileEntry& entry : merged(world_, own)) profile.entries.push_back(std::move(entry));
+  if (!communicates_) std::erase_if(own, is_collective);
+  const std::vector<cost::ProfileEntry> before = std::exchange(profile.entries, merged(world_, own));
+  for (const cost::ProfileEntry& known : before) {
+    if (!is_collective(known)) continue;
+    const auto sampled = std::ranges::find(profile.entries, known.signature, &cost::ProfileEntry::signature);
+    if (sampled == profile.entries.end()) {
+      profile.entries.push_back(known);
+    } else {
+      sampled->cpu_ns = known.cpu_ns;
+      sampled->beside_ns = known.beside_ns;
+    }
+  }
   std::ranges::sort(profile.entries, {}, &cost::ProfileEntry::signature);
   const auto ns = times_of(profile);
-  double computing = 0;
+  double computing = 0, communicating = 0;
   for (const graph::Task& task : plan.graph->tasks()) {
-    if (!graph::is_collective(task.operation)) computing += ns.at(graph::task_signature(*plan.graph, task));
+    const auto found = ns.find(graph::task_signature(*plan.graph, task));
+    if (found == ns.end()) continue;
+    if (!graph::is_collective(task.operation)) computing += found->second;
+    if (graph::is_collective(task.operation) && communicates_) communicating += found->second;
   }
+  // The factor on computations by which a serial step of these costs takes as long as the measured step.
+  const double rest = mean_over_ranks(world_, cost::middle_mean(step_ns_) - communicating);
   computing = mean_over_ranks(world_, computing);
-  const double step = mean_over_ranks(world_, cost::middle_mean(step_ns_));
-  profile.computing_factor = computing > 0 ? std::max(1.0, step / computing) : 1;
+  profile.computing_factor = computing > 0 ? std::max(1.0, rest / computing) : 1;
 }
-
-namespace {
-
-/// Runs steps of which the first one warms up; `run(counts)` returns a step's nanoseconds.
-template <class Run>
-void run_steps(int steps, const TellStatus& tell, const Run& run) {
-  for (int step = -1; step < steps; ++step) {
-    const double ns = run(step >= 0);
-    tell({fmt::format("step {} of {}: {:.1f} ms", step + 1, steps, ns * 1e-6), step + 1, steps});
-  }
-}
-
-void profile_stages(comm::World& world, const ResolvedRun& run, int steps, int rounds, const TellStatus& tell,
-                    cost::Profile& profile) {
-  StageComputations stage(world, run);
-  StageSamples samples(world);
-  run_steps(steps, tell, [&](bool counts) { return counts ? samples.run(stage) : stage.run(); });
-  profile.core_pools = stage.core_pools();
-  samples.write(stage.plan(), profile);
-  measure_collectives(world, run.config, stage.plan(), rounds, tell, profile);
-}
-
-}  // namespace
 
 cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int steps, int rounds,
                               const TellStatus& tell) {
@@ -143,12 +130,16 @@ cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int st
   profile.machine = on_device ? execute::device_tuning_machine().isa : cost::cpu_name();
   profile.grid = config.grid;
   profile.threads = config.threads;
-  if (config.grid.pipe > 1) {
-    profile_stages(world, run, steps, rounds, tell_once, profile);
+  SerialSamples samples(world);
+  if (has_messages(*train_graph(config, graph::coordinates_of(config.grid, world.rank()).pipe).graph)) {
+    StageComputations stage(world, run);
+    run_steps(steps, tell_once, [&](bool counts) { return counts ? samples.run(stage) : stage.run(); });
+    profile.core_pools = stage.core_pools();
+    samples.write(stage.plan(), profile);
+    measure_collectives(world, config, stage.plan(), rounds, tell_once, profile);
     return profile;
   }
   PolicyBenchmark benchmark(world, run, {policy::named_policy("serial")});
-  SerialSamples samples(world);
   run_steps(steps, tell_once, [&](bool counts) { return counts ? samples.run(benchmark, 0) : benchmark.run(0); });
   samples.write(benchmark.plan(0), profile);
   // The remaining measurements are about the host's computing time, which collectives on a GPU don't use.

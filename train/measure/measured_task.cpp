@@ -1,11 +1,23 @@
 #include "train/measure/measured_task.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
 #include "graph/graph.h"
 #include "runtime/execute/task_arguments.h"
-#include "runtime/execute/tuning/small_numbers.h"
-#include "train/measure/measured_graph.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 
 namespace weft::train {
+namespace {
+
+DType dtype_of(const graph::ArgumentSchema& row, DType open) {
+  return row.elements.rule == graph::ArgumentElements::Rule::one_dtype ? row.elements.dtype : open;
+}
+
+}  // namespace
 
 MeasuredTask::MeasuredTask(const graph::Operation& operation, DType dtype, cpu::Workers& workers)
     : task_(prepared(operation, dtype)), workers_(workers) {
@@ -21,6 +33,32 @@ execute::PreparedTask MeasuredTask::prepared(const graph::Operation& operation, 
     execute::fill_with_small_numbers(arguments.back());
   }
   return {operation, arguments};
+}
+
+void add_equal_tasks(graph::GraphBuilder& builder, const EqualTasks& tasks) {
+  std::vector<graph::Access> accesses;
+  const auto add_operand = [&](const graph::ArgumentSchema& row) {
+    if (!row.present) return;
+    const std::int64_t rows = row.shape.rows, cols = row.shape.cols;
+    const std::int64_t elements = tasks.elements > 0 ? tasks.elements : rows * cols;
+    const graph::TensorId tensor = builder.add_tensor(
+        {fmt::format("{}.{}", tasks.name, row.name), dtype_of(row, tasks.dtype), {elements}, graph::Role::parameter});
+    accesses.push_back({{tensor, 0, rows, cols, cols}, row.mode});
+  };
+  std::visit(
+      [&](const auto& operation) {
+        for (const graph::ArgumentSchema& row : operation.arguments()) add_operand(row);
+      },
+      tasks.operation);
+  for (std::int64_t i = 0; i < tasks.count; ++i) {
+    builder.add_task({fmt::format("{}{}", tasks.name, i), tasks.operation, accesses});
+  }
+}
+
+graph::Graph graph_of(const EqualTasks& tasks) {
+  graph::GraphBuilder builder;
+  add_equal_tasks(builder, tasks);
+  return std::move(builder).build();
 }
 
 }  // namespace weft::train

@@ -1,10 +1,14 @@
-// A computation on the CPU with operands of its own.
+// Computations with operands of their own: graphs of equal tasks, for steps whose time is that of the tasks, and one
+// task on the CPU.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/dtype.h"
+#include "graph/graph.h"
 #include "graph/operation.h"
 #include "kernels/cpu/parallel.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
@@ -29,5 +33,19 @@ class MeasuredTask {
   execute::PreparedTask task_;
   cpu::Workers& workers_;
 };
+
+/// Equal tasks on the same operands, which are state: they keep their values between steps, and no task fills them.
+struct EqualTasks {
+  graph::Operation operation;
+  DType dtype = DType::f32;  // of the arguments to which the schema leaves the choice
+  std::int64_t count = 1;
+  std::string name = "task";  // of the tasks and their operands, unique in a graph
+  std::int64_t elements = 0;  // of each operand's memory, of which the tasks use the beginning; 0: what they use
+};
+
+/// The tasks follow those that the builder has.
+void add_equal_tasks(graph::GraphBuilder& builder, const EqualTasks& tasks);
+
+graph::Graph graph_of(const EqualTasks& tasks);
 
 }  // namespace weft::train

@@ -111,30 +111,21 @@ std::vector<RunProduct> products_of_run(const ResolvedRun& run) {
   return products;
 }
 
-struct RunGemmTrials::Impl {
-  explicit Impl(int threads) : workers(threads) {}
-
-  cpu::Workers workers;
-  std::optional<execute::GemmTrials> on_cpu;
-  std::unique_ptr<execute::DeviceGemmTrials> on_device;
-};
-
-RunGemmTrials::RunGemmTrials(const RunConfig& config, int rounds)
-    : impl_(std::make_unique<Impl>(static_cast<int>(config.threads))) {
+TryGemm gemm_trials(const RunConfig& config, int rounds) {
   const execute::GemmTrialOptions options{.rounds = rounds,
                                           .cache_bytes = bytes_beyond_caches(),
                                           .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit())};
   if (config.device == DeviceKind::cuda) {
-    impl_->on_device = execute::make_device_gemm_trials(options);
-  } else {
-    impl_->on_cpu.emplace(impl_->workers, options);
+    const std::shared_ptr<execute::DeviceGemmTrials> trials = execute::make_device_gemm_trials(options);
+    return [trials](const execute::GemmProblem& problem) { return trials->run(problem); };
   }
-}
-
-RunGemmTrials::~RunGemmTrials() = default;
-
-execute::GemmTrial RunGemmTrials::run(const execute::GemmProblem& problem) {
-  return impl_->on_device ? impl_->on_device->run(problem) : impl_->on_cpu->run(problem);
+  struct OnCpu {
+    cpu::Workers workers;
+    execute::GemmTrials trials;
+    OnCpu(int threads, const execute::GemmTrialOptions& of) : workers(threads), trials(workers, of) {}
+  };
+  const auto on_cpu = std::make_shared<OnCpu>(static_cast<int>(config.threads), options);
+  return [on_cpu](const execute::GemmProblem& problem) { return on_cpu->trials.run(problem); };
 }
 
 execute::TuningMachine tuning_machine(const RunConfig& config) {
@@ -145,10 +136,10 @@ execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell)
   const RunConfig& config = run.config;
   const execute::GemmTuningCache cache{execute::tuning_folder(config.run_dir), tuning_machine(config),
                                        config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
-  std::optional<RunGemmTrials> trials;  // made at the first measurement
+  TryGemm trial;  // made at the first measurement
   const auto measure = [&](const execute::GemmProblem& problem) {
-    if (!trials) trials.emplace(config, execute::GemmTrialOptions{}.rounds);
-    return trials->run(problem);
+    if (!trial) trial = gemm_trials(config, execute::GemmTrialOptions{}.rounds);
+    return trial(problem);
   };
   std::vector<execute::GemmProblem> problems;
   for (const RunProduct& product : products_of_run(run)) problems.push_back(product.problem);

@@ -38,24 +38,13 @@ struct RunProduct {
 /// The distinct products of a run: first those of training steps.
 std::vector<RunProduct> products_of_run(const ResolvedRun& run);
 
-/// Tries products on the device of a filled-in configuration, with its threads.
+/// Tries products on the device of a filled-in configuration, with its threads. `rounds`: number of rounds that compare
+/// the best methods. Throws UserError if the device is missing.
 ///
-///   RunGemmTrials trials(run.config, 11);
-///   for (const RunProduct& product : products_of_run(run)) trials.run(product.problem);
-class RunGemmTrials {
- public:
-  /// `rounds`: number of rounds that compare the best methods. Throws UserError if the device is missing.
-  RunGemmTrials(const RunConfig& config, int rounds);
-  ~RunGemmTrials();
-  RunGemmTrials(const RunGemmTrials&) = delete;
-  RunGemmTrials& operator=(const RunGemmTrials&) = delete;
-
-  execute::GemmTrial run(const execute::GemmProblem& problem);
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
+///   const TryGemm trial = gemm_trials(run.config, 11);
+///   for (const RunProduct& product : products_of_run(run)) trial(product.problem);
+using TryGemm = std::function<execute::GemmTrial(const execute::GemmProblem&)>;
+TryGemm gemm_trials(const RunConfig& config, int rounds);
 
 /// The machine for which trials on the configuration's device are valid.
 execute::TuningMachine tuning_machine(const RunConfig& config);

@@ -1,4 +1,5 @@
-// The description of a run: model, batch, ranks, data, plans and memory, as text and as JSON.
+// The description of a run: model, batch, ranks, data, plans and memory, as text, as JSON, and as the first records of
+// its log.
 #pragma once
 
 #include <array>
@@ -7,8 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/styled_text.h"
+#include "base/printable.h"
 #include "base/text/text_table.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/execute/program/program.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/config/config.h"
@@ -50,5 +52,8 @@ std::vector<std::string> notes_of(const RunDescription& run);
 /// sum_of_tensor_bytes, fingerprint}}, communication [{part, group, kind, count, sent_bytes}] and memory_bytes {role:
 /// bytes, scratch, checkpoint_snapshot, total}, sizes of rank 0.
 std::string describe_run_json(const RunDescription& run);
+
+/// Logs the description of a run; rank 0 writes the records that are the same on all ranks. Collective over the world.
+void log_run(comm::World& world, const RunDescription& run);
 
 }  // namespace weft::train

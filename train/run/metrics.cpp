@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 
 namespace weft::train {
 namespace {

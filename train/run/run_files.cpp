@@ -7,21 +7,20 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/files/durable_folder.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/drawing.h"
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
 #include "inspect/formats/trace_file.h"
 #include "kernels/cpu/isa/kernel_choice.h"
+#include "runtime/comm/of_ranks.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "runtime/plan/recording.h"
 #include "train/checkpoint/checkpoint_folder.h"
@@ -60,7 +59,7 @@ std::vector<fs::path> entries_of(const fs::path& run_dir) {
   return entries;
 }
 
-std::vector<std::byte> encode_traces(const std::vector<plan::StepTrace>& traces) {
+std::vector<std::int64_t> words_of(const std::vector<plan::StepTrace>& traces) {
   std::vector<std::int64_t> words;
   for (const plan::StepTrace& trace : traces) {
     words.insert(words.end(), {trace.step, trace.begin, trace.end});
@@ -68,22 +67,17 @@ std::vector<std::byte> encode_traces(const std::vector<plan::StepTrace>& traces)
       for (const plan::TaskTime& time : stream) words.insert(words.end(), {time.begin, time.end});
     }
   }
-  const auto bytes = std::as_bytes(std::span(words));
-  return {bytes.begin(), bytes.end()};
+  return words;
 }
 
 // The shape is that of `like`: all ranks run the same plan for the same number of steps.
-std::vector<plan::StepTrace> decode_traces(std::span<const std::byte> bytes, std::vector<plan::StepTrace> like) {
-  std::size_t at = 0;
-  const auto next = [&](std::int64_t& word) {
-    if (at + sizeof word > bytes.size()) throw RuntimeFault("a rank sent a trace of another length");
-    std::memcpy(&word, bytes.data() + at, sizeof word);
-    at += sizeof word;
-  };
+std::vector<plan::StepTrace> traces_of(const std::vector<std::int64_t>& words, std::vector<plan::StepTrace> like) {
+  if (words.size() != words_of(like).size()) throw RuntimeFault("a rank sent a trace of another length");
+  auto word = words.begin();
   for (plan::StepTrace& trace : like) {
-    next(trace.step), next(trace.begin), next(trace.end);
+    trace.step = *word++, trace.begin = *word++, trace.end = *word++;
     for (auto& stream : trace.times) {
-      for (plan::TaskTime& time : stream) next(time.begin), next(time.end);
+      for (plan::TaskTime& time : stream) time.begin = *word++, time.end = *word++;
     }
   }
   return like;
@@ -191,7 +185,7 @@ std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path
 std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, comm::World& world,
                                                      const plan::Plan& plan, const graph::Grid& grid,
                                                      const std::vector<plan::StepTrace>& traces, const Say& say) {
-  const auto all = world.all_gather_bytes(encode_traces(shifted(traces, clock_offset(world))));
+  const auto all = comm::of_ranks(world, words_of(shifted(traces, clock_offset(world))));
   // Ranks of one pipeline stage have one plan; its first rank writes their traces.
   const std::int64_t stage = graph::coordinates_of(grid, world.rank()).pipe;
   std::error_code hidden;
@@ -202,7 +196,7 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
   std::vector<plan::RankTrace> ranks;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (graph::coordinates_of(grid, static_cast<std::int64_t>(rank)).pipe != stage) continue;
-    ranks.push_back({static_cast<int>(rank), decode_traces(all[rank], traces)});
+    ranks.push_back({static_cast<int>(rank), traces_of(all[rank], traces)});
   }
   const plan::Recording recording = plan::record(plan, ranks, world.size(), grid);
   if (stage > 0) {

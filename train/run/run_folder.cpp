@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "runtime/comm/agreement.h"
 #include "train/checkpoint/checkpoint_folder.h"
 #include "train/run/run_files.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/files/made_folders.h"
+#include "base/files/durable_folder.h"
 #include "runtime/comm/communicator.h"
 #include "train/config/config.h"
 

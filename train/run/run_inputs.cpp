@@ -9,11 +9,10 @@
 
 #include "base/error.h"
 #include "base/files/checksum.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status_line.h"
-#include "base/text/first_line.h"
 #include "runtime/comm/of_ranks.h"
 #include "text/byte_tokenizer.h"
 #include "train/checkpoint/checkpoint.h"

@@ -17,8 +17,6 @@
 namespace weft::train {
 namespace {
 
-constexpr int kMostStagedThreads = 3;  // with up to eleven streams each (staged_transport.h)
-
 // No rank allocates before all have read the free memory.
 std::int64_t share_of_memory(comm::World& world, const execute::Device& device) {
   const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
@@ -49,7 +47,7 @@ std::shared_ptr<execute::DeviceTeam> team_of(comm::World& world, const RunConfig
   if (kind == CommunicatorKind::nccl) {
     transport = execute::make_nccl_transport(world, config.grid, *device, {.peers_come = config.peer_timeout});
   } else {
-    transport = std::make_unique<execute::StagedTransport>(world, config.grid);
+    transport = execute::make_staged_transport(world, config.grid);
   }
   return std::make_shared<execute::DeviceTeam>(std::move(device), 1, config.grid, own, std::move(transport));
 }
@@ -67,21 +65,6 @@ Surroundings surroundings_of(comm::World& world) {
   return {world.name() == "mpi", world.size(), static_cast<int>(devices.size())};
 }
 
-void check_communicator(const RunConfig& config, bool launched_by_mpi) {
-  check_device(config);
-  const CommunicatorKind kind = config.communicator;
-  const std::string found = fmt::format("communicator = {}", to_string(kind));
-  if (kind == CommunicatorKind::local && launched_by_mpi && config.ranks > 1) {
-    throw UserError(fmt::format("{} under mpirun with {} processes", found, config.ranks),
-                    "ranks that are threads of one process",
-                    fmt::format("--communicator auto, or --ranks {} without mpirun", config.ranks));
-  }
-  if (kind == CommunicatorKind::mpi && !launched_by_mpi) {
-    throw UserError(found + " without mpirun", "a process for each rank",
-                    fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
-  }
-}
-
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings) {
   check_communicator(config, surroundings.mpi);
   CommunicatorKind kind = config.communicator;
@@ -97,13 +80,6 @@ CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings
     throw UserError(found, "a GPU for each rank: NCCL refuses two on one",
                     surroundings.mpi ? fmt::format("mpirun -np {}, or --communicator staged", devices)
                                      : fmt::format("--ranks {}, or --communicator local", devices));
-  }
-  if (kind == CommunicatorKind::staged && config.grid.pipe > 1 && !surroundings.mpi &&
-      surroundings.ranks > kMostStagedThreads) {
-    throw UserError(fmt::format("communicator = staged with pipeline stages on {} threads", surroundings.ranks),
-                    fmt::format("at most {} in one process, whose streams that wait for the host share 32 queues",
-                                kMostStagedThreads),
-                    "--communicator local, or mpirun with a process for each rank");
   }
   if (kind == CommunicatorKind::staged && config.cuda_graph) {
     throw UserError(fmt::format("cuda-graph with {} processes that share GPUs", surroundings.ranks),

@@ -26,14 +26,9 @@ int device_of(const comm::World& world);
 /// Collective over the world.
 Surroundings surroundings_of(comm::World& world);
 
-/// Throws UserError if `communicator` is impossible, as far as known before ranks run: if check_device() refuses it,
-/// for threads under mpirun, and for processes without mpirun.
-void check_communicator(const RunConfig& config, bool launched_by_mpi);
-
 /// The communicator of a run on GPUs: `auto` is nccl for several ranks with a GPU each. If they share GPUs, it is local
 /// for ranks of one process, which then all take the first one, and staged for processes. Throws UserError if the
-/// configured communicator is impossible, and for staged with CUDA graphs, or with pipeline stages on many threads of
-/// one process.
+/// configured communicator is impossible (see check_communicator()), and for staged with CUDA graphs.
 CommunicatorKind choose_communicator(const RunConfig& config, const Surroundings& surroundings);
 
 /// Throws UserError early where executor_of()'s function would: without a GPU, or by choose_communicator(). Collective

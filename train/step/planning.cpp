@@ -1,13 +1,10 @@
 #include "train/step/planning.h"
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-#include "base/error.h"
 #include "ops/lower.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_files.h"
@@ -55,6 +52,15 @@ void contend(policy::PolicyOptions& options, const cost::Machine& machine, const
   options.link_of_channel = simulate::links_of_channels(machine, grid);
 }
 
+/// The graphs of a training step.
+std::vector<std::shared_ptr<const graph::Graph>> classes_of(const RunConfig& config) {
+  std::vector<std::shared_ptr<const graph::Graph>> classes;
+  for (std::int64_t pipe = 0; pipe < config.grid.pipe; ++pipe) {
+    classes.push_back(ops::lower_train(config.model, step_config(config), pipe));
+  }
+  return classes;
+}
+
 }  // namespace
 
 policy::PolicyOptions policy_options(const ResolvedRun& run) {
@@ -86,9 +92,8 @@ std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run) {
 
 std::uint64_t compiled_fingerprint(RunConfig config) {
   const ResolvedRun run = resolve(std::move(config), 0);
-  expect_one_stage(run.config);
-  const plan::Plan plan = policy::compile_plan(ops::lower_train(run.config.model, step_config(run.config)), *run.policy,
-                                               policy_options(run), chosen_rewrites(run));
+  const plan::Plan plan =
+      policy::compile(classes_of(run.config), *run.policy, policy_options(run), chosen_rewrites(run)).front();
   std::shared_ptr<const execute::TunedGemms> tuned;
   if (const TuningSetting& tuning = run.gemm_tuning; tuning.from == TuningSetting::From::file) {
     tuned = std::make_shared<const execute::TunedGemms>(
@@ -98,21 +103,8 @@ std::uint64_t compiled_fingerprint(RunConfig config) {
   return products ? execute::with_products(plan.fingerprint, *products) : plan.fingerprint;
 }
 
-void expect_one_stage(const RunConfig& config) {
-  if (config.grid.pipe == 1) return;
-  throw UserError(fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
-                  "one stage: this command orders and simulates the graph of one rank",
-                  "weft train, plan, simulate, compare, report, explain, timeline, memory, profile and graph take "
-                  "pipelines; or a grid "
-                  "without pipe");
-}
-
 simulate::Problem planning_problem(const ResolvedRun& run) {
-  std::vector<std::shared_ptr<const graph::Graph>> classes;
-  for (std::int64_t pipe = 0; pipe < run.config.grid.pipe; ++pipe) {
-    classes.push_back(ops::lower_train(run.config.model, step_config(run.config), pipe));
-  }
-  return planning_problem(run, std::move(classes));
+  return planning_problem(run, classes_of(run.config));
 }
 
 simulate::Problem planning_problem(const ResolvedRun& run, std::vector<std::shared_ptr<const graph::Graph>> classes) {

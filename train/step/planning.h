@@ -21,12 +21,9 @@ policy::PolicyOptions policy_options(const ResolvedRun& run);
 /// packing.
 std::vector<plan::Rewrite> chosen_rewrites(const ResolvedRun& run);
 
-/// The plan fingerprint of the training step in a run of an unresolved configuration. Throws UserError if a file that
-/// it names can't be read or may not be loaded.
+/// The fingerprint of rank 0's plan of the training step in a run of an unresolved configuration. Throws UserError if a
+/// file that it names can't be read or may not be loaded.
 std::uint64_t compiled_fingerprint(RunConfig config);
-
-/// Throws UserError if the grid has pipeline stages.
-void expect_one_stage(const RunConfig& config);
 
 /// The training step of a run, to be planned, simulated and compared: the graphs of all its stages. Costs come from the
 /// profile for the tasks that it has, else from the machine (by default a laptop), which also describes the resources

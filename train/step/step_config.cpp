@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/gemm/pair_speed.h"
+#include "kernels/cpu/gemm/packed_unit.h"
 
 namespace weft::train {
 

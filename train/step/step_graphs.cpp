@@ -22,7 +22,11 @@ execute::ProgramGraph eval_graph(const RunConfig& config, std::int64_t pipe) {
   const execute::GraphOfStage lower = [model = config.model, step = step_config(config)](std::int64_t stage) {
     return ops::lower_eval(model, step, stage);
   };
-  return {"eval", lower(pipe), config.grid.pipe > 1 ? policy::default_policy() : nullptr, lower};
+  return {"eval", lower(pipe), forward_policy(config), lower};
+}
+
+std::shared_ptr<const policy::Policy> forward_policy(const RunConfig& config) {
+  return config.forward_in_order ? policy::default_policy() : nullptr;
 }
 
 std::vector<ops::ParameterShard> shards_of(const RunConfig& config, const std::vector<ops::ParameterSpec>& specs,

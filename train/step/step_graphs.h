@@ -2,16 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "runtime/execute/program/program.h"
+#include "runtime/policy/policy.h"
 #include "train/config/config.h"
 
 namespace weft::train {
 
-/// "train" and "eval" of a resolved configuration, for the ranks at `pipe`. With several stages, everything but
-/// training runs in program order.
+/// "train" and "eval" of a resolved configuration, for the ranks at `pipe`.
 execute::ProgramGraph train_graph(const RunConfig& config, std::int64_t pipe);
 execute::ProgramGraph eval_graph(const RunConfig& config, std::int64_t pipe);
+
+/// The policy of graphs without a backward pass; null: the run's.
+std::shared_ptr<const policy::Policy> forward_policy(const RunConfig& config);
 
 /// The parameters that the rank at `at` has. `specs` must outlive the result.
 std::vector<ops::ParameterShard> shards_of(const RunConfig& config, const std::vector<ops::ParameterSpec>& specs,

@@ -1,4 +1,5 @@
-// The state of the training graph: its parameters, and the values that the loop writes before each step.
+// The state of the training graph: its parameters with their initial values, and the values that the loop writes before
+// each step.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "base/dtype.h"
+#include "ops/model_config.h"
 #include "ops/sharding.h"
 #include "runtime/execute/state.h"
 #include "train/checkpoint/parameter_state.h"
@@ -13,16 +16,22 @@
 
 namespace weft::train {
 
-/// The parameters of a program with their optimizer state. `shards` must outlive the result.
-std::vector<MutableParameterState> training_arrays(const execute::State& state,
-                                                   const std::vector<ops::ParameterShard>& shards, DType dtype);
+/// Fills a rank's part of a parameter: `data` with the elements [begin, end) of its block, and `master`, unless it is
+/// null, with the elements [update_begin, update_end) in fp32, before rounding. Padding becomes zero.
+void initialize_parameter(const ops::ParameterShard& shard, std::uint64_t seed, DType dtype, void* data, float* master);
 
-/// The parameters without optimizer state, to be loaded. `shards` must outlive the result.
-std::vector<MutableParameterState> weights_of(const execute::State& state,
-                                              const std::vector<ops::ParameterShard>& shards, DType dtype);
+/// Fills a whole parameter (rows × cols, row-major) with its specification's initial values: N(0, std²), uniform in
+/// [-std, std), zeros or ones. Element i of parameter site s draws Philox(seed, s, i), normal ones through Box and
+/// Muller's transform, so the values are the same on any grid. `master`, the fp32 copy of a bf16 parameter, may be
+/// null; it gets the values before rounding.
+void initialize_parameter(const ops::ParameterSpec& spec, std::uint64_t seed, DType dtype, void* data, float* master);
+
+/// The parameters of a program with their optimizer state, if it has any. `shards` must outlive the result.
+std::vector<ParameterState> training_arrays(const execute::State& state, const std::vector<ops::ParameterShard>& shards,
+                                            DType dtype);
 
 /// Initial values of parameters, by the configuration's seed.
-void initialize_parameters(const std::vector<MutableParameterState>& parameters, std::uint64_t seed);
+void initialize_parameters(const std::vector<ParameterState>& parameters, std::uint64_t seed);
 
 /// Writes a rank's coordinates into its state, as far as its graphs read them.
 void set_coordinates(const execute::State& state, const graph::Grid& grid, const graph::Coordinates& at);

@@ -24,7 +24,7 @@ int distance_class(std::uint32_t from, std::uint32_t to) {
   return to > from ? std::bit_width(to - from) - 1 : 0;
 }
 
-bool marked_alike(const WaitWork& from, const WaitWork& to) {
+bool equally_marked(const WaitWork& from, const WaitWork& to) {
   if (to.phase == graph::Phase::update) {
     return from.phase == graph::Phase::backward && (to.layer < 0 || from.layer == to.layer);
   }
@@ -60,7 +60,7 @@ double WaitModel::prior(std::uint32_t from, std::uint32_t to, bool recent_first)
   const WaitWork &a = problem_.work[from], &b = problem_.work[to];
   double weight = recent_first ? 1 / (1 + 0.25 * distance_class(from, to)) : 1;
   if (a.communicates != b.communicates) weight *= 3;
-  if (marked_alike(a, b)) {
+  if (equally_marked(a, b)) {
     weight *= 4;
   } else if (a.micro_batch != b.micro_batch && a.micro_batch >= 0 && b.micro_batch >= 0) {
     weight /= 2;

@@ -231,7 +231,7 @@ class Timeline {
       entry.sum += length / bin;
       if (!pale) ++entry.bright;
     }
-    // Neighbours that look alike become one rectangle.
+    // Neighbours that look the same become one rectangle.
     let run = null;
     const flush = () => {
       if (!run) return;

@@ -57,7 +57,7 @@ std::vector<GemmMethod> gemm_methods(const GemmShape& shape, DType inputs, DType
 /// other than the product's own needs layout_fits() and an engine other than packed.
 bool can_run(const GemmMethod& method, const GemmShape& shape, DType inputs, DType output);
 
-/// Whether the CPU can multiply pairs of bf16 (AVX512_BF16) and has no AMX. pair_speed.h tells whether pairs are
+/// Whether the CPU can multiply pairs of bf16 (AVX512_BF16) and has no AMX. pairs_gain() tells whether pairs are
 /// faster.
 bool bf16_in_pairs();
 

@@ -8,8 +8,6 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_decode.h"
 #include "kernels/cpu/attention/rope.h"
-#include "kernels/cpu/elementwise/activation.h"
-#include "kernels/cpu/elementwise/columns.h"
 #include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/elementwise/embedding.h"
@@ -19,33 +17,34 @@
 #include "kernels/cpu/gemm/gemm_method.h"
 #include "kernels/cpu/gemm/packed_b.h"
 #include "kernels/cpu/gemm/packed_unit.h"
-#include "kernels/cpu/gemm/pair_speed.h"
 #include "kernels/cpu/gemm/transpose.h"
 #include "kernels/cpu/isa/compiled_level.h"
 #include "kernels/cpu/loss/cross_entropy.h"
-#include "kernels/cpu/loss/vocab_parallel.h"
-#include "kernels/cpu/norm/head_norm.h"
 #include "kernels/cpu/norm/norm.h"
-#include "kernels/cpu/norm/norm_parts.h"
 
-/// Calls each(name) for every function of the table, all of weft::cpu.
+/// Calls each(name, number of parameters) for every function of weft::cpu that forwarded.cpp makes callable.
 // clang-format off
 #define WEFT_KERNELS(each) \
-  each(compiled_level) each(attention_forward) each(attention_forward_scratch) each(attention_backward) \
-  each(attention_backward_scratch) each(cache_store) each(attention_decode) each(attention_decode_scratch) \
-  each(rope_frequencies) each(rope) each(rope_scratch) each(gelu_forward) each(gelu_backward) each(swiglu_forward) each(swiglu_backward) \
-  each(cast) each(add_bias) each(take_columns) each(put_columns) each(dropout) each(add) each(scale) each(zero) each(bias_gradient) \
-  each(bias_gradient_scratch) each(select_row) each(embedding_forward) each(embedding_backward) \
-  each(position_backward) each(sum_squares) each(sum_squares_scratch) each(clip_factor) each(adamw) \
-  each(sum_in_rank_order) each(packed_b_dtype) each(packed_b_elements) each(pack_gemm_b) each(gemm_slices) \
-  each(to_string_of_method) each(parse_gemm_method) each(default_gemm_method) each(gemm_methods) each(can_run) \
-  each(bf16_in_pairs) each(bf16_in_amx) each(has_unit) each(widest_bf16_unit) each(packed_unit) \
-  each(measure_pairs_gain) each(pairs_gain) each(transpose) each(cross_entropy) each(cross_entropy_scratch) \
-  each(loss_sum) each(vocab_statistics) each(vocab_cross_entropy) each(norm_forward) each(norm_backward) \
-  each(norm_backward_scratch) each(head_norm_forward) each(head_norm_backward) each(head_norm_backward_scratch) \
-  each(norm_statistics) each(norm_forward_of_parts) each(norm_backward_sums) each(norm_backward_of_parts) \
-  each(fastest_unit_for) each(fastest_unit_here) \
-  each(prepare_gemm) each(release_gemm) each(scratch_of_gemm) each(run_gemm)
+  each(compiled_level, 0) each(attention_forward, 4) each(attention_forward_scratch, 3) each(attention_backward, 5) \
+  each(attention_backward_scratch, 3) each(cache_store, 6) each(attention_decode, 4) \
+  each(attention_decode_scratch, 1) each(rope_frequencies, 3) each(rope, 8) each(rope_scratch, 1) \
+  each(gelu_forward, 3) each(gelu_backward, 4) each(swiglu_forward, 3) each(swiglu_backward, 4) each(cast, 3) \
+  each(add_bias, 3) each(take_columns, 4) each(put_columns, 4) each(dropout, 5) each(add, 4) each(scale, 4) \
+  each(zero, 2) each(bias_gradient, 4) each(bias_gradient_scratch, 2) each(select_row, 4) each(embedding_forward, 8) \
+  each(embedding_backward, 6) each(position_backward, 5) each(sum_squares, 4) each(sum_squares_scratch, 1) \
+  each(clip_factor, 4) each(adamw, 8) each(sum_in_rank_order, 4) each(packed_b_dtype, 1) each(packed_b_elements, 1) \
+  each(pack_gemm_b, 5) each(gemm_slices, 3) each(parse_gemm_method, 1) each(default_gemm_method, 4) \
+  each(gemm_methods, 4) each(can_run, 4) each(bf16_in_pairs, 0) each(bf16_in_amx, 0) each(has_unit, 1) \
+  each(widest_bf16_unit, 0) each(packed_unit, 2) each(measure_pairs_gain, 0) each(pairs_gain, 0) each(transpose, 3) \
+  each(cross_entropy, 6) each(cross_entropy_scratch, 3) each(loss_sum, 6) each(vocab_statistics, 5) \
+  each(vocab_cross_entropy, 8) each(norm_forward, 5) each(norm_backward, 4) each(norm_backward_scratch, 3) \
+  each(head_norm_forward, 7) each(head_norm_backward, 7) each(head_norm_backward_scratch, 2) \
+  each(norm_statistics, 4) each(norm_forward_of_parts, 7) each(norm_backward_sums, 4) \
+  each(norm_backward_of_parts, 6)
+/// The same for the functions below.
+#define WEFT_NAMED_KERNELS(each) \
+  each(to_string_of_method, 1) each(fastest_unit_for, 2) each(fastest_unit_here, 0) each(prepare_gemm, 5) \
+  each(release_gemm, 1) each(scratch_of_gemm, 1) each(run_gemm, 2)
 // clang-format on
 
 namespace weft::cpu {
@@ -63,8 +62,9 @@ Scratch scratch_of_gemm(const PreparedGemm& gemm);
 void run_gemm(const PreparedGemm& gemm, Workers& workers);
 
 struct KernelTable {
-#define WEFT_MEMBER(name) decltype(&cpu::name) name;
+#define WEFT_MEMBER(name, parameters) decltype(&cpu::name) name;
   WEFT_KERNELS(WEFT_MEMBER)
+  WEFT_NAMED_KERNELS(WEFT_MEMBER)
 #undef WEFT_MEMBER
 };
 

@@ -38,8 +38,8 @@ void run_gemm(const PreparedGemm& gemm, Workers& workers) {
 namespace {
 
 constexpr KernelTable kTable = {
-#define WEFT_ADDRESS(name) &cpu::name,
-    WEFT_KERNELS(WEFT_ADDRESS)
+#define WEFT_ADDRESS(name, parameters) &cpu::name,
+    WEFT_KERNELS(WEFT_ADDRESS) WEFT_NAMED_KERNELS(WEFT_ADDRESS)
 #undef WEFT_ADDRESS
 };
 

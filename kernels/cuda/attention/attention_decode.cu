@@ -2,7 +2,7 @@
 // positions in tiles, with a running maximum (Milakov and Gimelshein 2018, arXiv:1805.02867).
 #include <cmath>
 
-#include "kernels/cuda/attention/attention_decode.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/items.cuh"
 

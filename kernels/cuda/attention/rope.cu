@@ -2,7 +2,7 @@
 // heads share. Meanwhile the first pairs are loaded.
 #include <algorithm>
 
-#include "kernels/cuda/attention/rope.h"
+#include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/items.cuh"
 

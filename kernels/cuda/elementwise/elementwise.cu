@@ -1,10 +1,12 @@
-// Add, scale, zero, cast, bias gradient and row selection; see elementwise.h.
+// Small kernels; see elementwise.h.
+#include "kernels/activation_formulas.h"
 #include "kernels/cpu/chunks.h"
 #include "kernels/cuda/elementwise/column_sums.cuh"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/items.cuh"
 
 namespace weft::cuda {
+
 namespace {
 
 struct SumOfTwo {
@@ -116,6 +118,150 @@ void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index
             kElementwiseThreads, 0, data_of<const From>(x), x.rows, x.cols, x.row_stride, index, data_of<To>(out));
     });
   });
+}
+
+namespace {
+
+struct Gelu {
+  __device__ void operator()(const float (&in)[1], float (&out)[1]) const { out[0] = kernels::gelu_tanh(in[0]); }
+};
+
+struct GeluGradient {
+  __device__ void operator()(const float (&in)[2], float (&out)[1]) const {
+    out[0] = in[1] * kernels::gelu_tanh_gradient(in[0]);
+  }
+};
+
+struct SwiGlu {
+  __device__ void operator()(const float (&in)[2], float (&out)[1]) const { out[0] = kernels::silu(in[0]) * in[1]; }
+};
+
+// The gradient for gate, up and dy.
+struct SwiGluGradient {
+  __device__ void operator()(const float (&in)[3], float (&out)[2]) const {
+    out[0] = in[2] * in[1] * kernels::silu_gradient(in[0]);
+    out[1] = in[2] * kernels::silu(in[0]);
+  }
+};
+
+// The left and the right half of the columns.
+std::array<Matrix, 2> halves_of(const Matrix& matrix) {
+  Matrix left = matrix;
+  left.cols /= 2;
+  Matrix right = left;
+  right.data = static_cast<std::byte*>(matrix.data) + left.cols * static_cast<std::int64_t>(size_of(matrix.dtype));
+  return {left, right};
+}
+
+}  // namespace
+
+void gelu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
+  const auto views = cpu::common_shape(x, y);
+  transform(launch, "gelu_forward", std::array{views[0]}, std::array{views[1]}, Gelu{});
+}
+
+void gelu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
+  const auto views = cpu::common_shape(x, dy, dx);
+  transform(launch, "gelu_backward", std::array{views[0], views[1]}, std::array{views[2]}, GeluGradient{});
+}
+
+void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y) {
+  transform(launch, "swiglu_forward", halves_of(x), std::array{y}, SwiGlu{});
+}
+
+void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx) {
+  const auto [gate, up] = halves_of(x);
+  transform(launch, "swiglu_backward", std::array{gate, up, dy}, halves_of(dx), SwiGluGradient{});
+}
+
+namespace {
+
+template <class T, int kWidth>
+struct AddBias : ItemWork {
+  struct Item {
+    Raw<T, kWidth> y, bias;
+  };
+
+  Stream<T> y;
+  const T* bias;
+  const std::int64_t* coordinate;
+
+  __device__ bool begin() const { return *coordinate == 0; }
+  __device__ void load(std::int64_t row, std::int64_t column, Item& item) const {
+    item.y = fetch<kWidth>(y.at(row, column));
+    item.bias = fetch<kWidth>(bias + column);
+  }
+  __device__ void finish(std::int64_t row, std::int64_t column, const Item& item) const {
+    float values[kWidth], more[kWidth];
+    unpack(item.y, values);
+    unpack(item.bias, more);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) values[i] += more[i];
+    store(y.at(row, column), values);
+  }
+};
+
+// Copies bits. `narrow` and `wide` are the column counts of the window and of the whole matrix.
+template <class T, int kWidth, bool kTake>
+struct CopyWindow : ItemWork {
+  struct Item {
+    Raw<T, kWidth> raw;
+  };
+
+  Stream<const T> x;
+  Stream<T> out;
+  const std::int64_t* coordinate;
+  std::int64_t ranks_per_window, narrow, wide;
+  std::int64_t first = 0;  // column of the window
+
+  __device__ bool begin() {
+    first = *coordinate / ranks_per_window * narrow;
+    return first >= 0 && first + narrow <= wide;
+  }
+  __device__ void load(std::int64_t row, std::int64_t column, Item& item) const {
+    item.raw = {};
+    if constexpr (kTake) {
+      item.raw = fetch<kWidth>(x.at(row, first + column));
+    } else if (column >= first && column < first + narrow) {
+      item.raw = fetch<kWidth>(x.at(row, column - first));
+    }
+  }
+  __device__ void finish(std::int64_t row, std::int64_t column, const Item& item) const {
+    store(out.at(row, column), item.raw);
+  }
+};
+
+template <bool kTake>
+void window(const Launch& launch, const char* name, const Matrix& x, const std::int64_t* coordinate,
+            std::int64_t ranks_per_window, const Matrix& out) {
+  require_one_type(x, out);
+  const std::int64_t narrow = kTake ? out.cols : x.cols, wide = kTake ? x.cols : out.cols;
+  with_pieces(x.dtype, vectorizable(x) && vectorizable(out), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const CopyWindow<T, kWidth, kTake> work{
+        {}, stream_of<const T>(x), stream_of<T>(out), coordinate, ranks_per_window, narrow, wide};
+    for_items<2, kWidth>(launch, name, out.rows, out.cols, work);
+  });
+}
+
+}  // namespace
+
+void add_bias(const Launch& launch, const Matrix& y, const Matrix& bias, const std::int64_t* coordinate) {
+  require_one_type(y, bias);
+  const Matrix bias_row{bias.data, 1, y.cols, y.cols, bias.dtype};
+  with_pieces(y.dtype, vectorizable(y) && vectorizable(bias_row), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const AddBias<T, kWidth> work{{}, stream_of<T>(y), data_of<const T>(bias), coordinate};
+    for_items<2, kWidth>(launch, "add_bias", y.rows, y.cols, work);
+  });
+}
+
+void take_columns(const Launch& launch, const Matrix& x, const std::int64_t* coordinate, std::int64_t ranks_per_window,
+                  const Matrix& out) {
+  window<true>(launch, "take_columns", x, coordinate, ranks_per_window, out);
+}
+
+void put_columns(const Launch& launch, const Matrix& x, const std::int64_t* coordinate, std::int64_t ranks_per_window,
+                 const Matrix& out) {
+  window<false>(launch, "put_columns", x, coordinate, ranks_per_window, out);
 }
 
 }  // namespace weft::cuda

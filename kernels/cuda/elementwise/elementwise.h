@@ -1,4 +1,5 @@
-// Small kernels on a GPU; see kernels/cpu/elementwise/elementwise.h.
+// Small kernels on a GPU; see kernels/cpu/elementwise/elementwise.h. `coordinate` and `index` are device memory: a
+// GPU's stream doesn't wait for the host to read them.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +27,27 @@ std::int64_t bias_gradient_scratch_bytes(std::int64_t rows, std::int64_t cols);
 
 /// out[cols] = row (*index mod rows) of x, converted to out's dtype. `index` is device memory.
 void select_row(const Launch& launch, const Matrix& x, const std::int64_t* index, const Matrix& out);
+
+/// x, y of equal element counts; y may be x.
+void gelu_forward(const Launch& launch, const Matrix& x, const Matrix& y);
+/// dx may be x or dy.
+void gelu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx);
+
+/// y [rows, cols] from x = [gate | up] [rows, 2·cols].
+void swiglu_forward(const Launch& launch, const Matrix& x, const Matrix& y);
+/// dx may be x.
+void swiglu_backward(const Launch& launch, const Matrix& x, const Matrix& dy, const Matrix& dx);
+
+/// y [rows, cols] += bias [cols] on every row if *coordinate is 0, both of one float dtype.
+void add_bias(const Launch& launch, const Matrix& y, const Matrix& bias, const std::int64_t* coordinate);
+
+/// out [rows, cols] = columns [w·cols, (w+1)·cols) of x with w = ⌊*coordinate / ranks_per_window⌋, both of one float
+/// dtype. If x has no such window, out isn't changed.
+void take_columns(const Launch& launch, const Matrix& x, const std::int64_t* coordinate, std::int64_t ranks_per_window,
+                  const Matrix& out);
+
+/// The adjoint: columns [w·cols, (w+1)·cols) of out become x [rows, cols], the other columns become 0.
+void put_columns(const Launch& launch, const Matrix& x, const std::int64_t* coordinate, std::int64_t ranks_per_window,
+                 const Matrix& out);
 
 }  // namespace weft::cuda

@@ -1,7 +1,12 @@
-// Gradient clipping by global norm and AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
+// Gradient clipping by global norm and AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101), of one tensor, or of many
+// in a single launch, since a launch for each small tensor would take longer to start than to run. The bits are the
+// same.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "kernels/cpu/elementwise/optimizer.h"
 #include "kernels/cuda/launch.h"
@@ -25,5 +30,47 @@ void clip_factor(const Launch& launch, const Matrix& partials, float max_norm, c
 /// memory.
 void adamw(const Launch& launch, const AdamWSettings& settings, const AdamWStep& step, const Matrix& param,
            const Matrix& grad, const Matrix& m, const Matrix& v, const Matrix* master);
+
+struct SumSquaresArguments {
+  Matrix x, partial;
+  const std::int64_t* replica;
+};
+
+/// sum_squares() of many tensors. The table of tensors is on the device, so that run() copies nothing.
+class SumSquaresBatch {
+ public:
+  explicit SumSquaresBatch(std::span<const SumSquaresArguments> tensors);
+  ~SumSquaresBatch();
+  SumSquaresBatch(const SumSquaresBatch&) = delete;
+  SumSquaresBatch& operator=(const SumSquaresBatch&) = delete;
+
+  void run(const Launch& launch) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct AdamWArguments {
+  AdamWSettings settings;
+  AdamWStep step;
+  Matrix param, grad, m, v;
+  const Matrix* master;
+};
+
+/// adamw() of many tensors. Throws std::logic_error unless all parameters have one dtype.
+class AdamWBatch {
+ public:
+  explicit AdamWBatch(std::span<const AdamWArguments> tensors);
+  ~AdamWBatch();
+  AdamWBatch(const AdamWBatch&) = delete;
+  AdamWBatch& operator=(const AdamWBatch&) = delete;
+
+  void run(const Launch& launch) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace weft::cuda

@@ -1,5 +1,6 @@
 // Matrix products by cuBLASLt: C (+)= op(A)·op(B) (+ bias). Its algorithms can be measured, and the choice kept. Parts
 // of a split k are added in fp32 in a fixed order, so each product is reproducible bit for bit.
+// An epilogue (GELU, or its gradient) is fused into the product if cuBLASLt can, else a kernel after it.
 #pragma once
 
 #include <array>
@@ -115,6 +116,34 @@ class PreparedGemm {
   explicit PreparedGemm(std::unique_ptr<Impl> impl);
 
   std::unique_ptr<Impl> impl_;
+};
+
+/// A product of any key with its buffers. Whether its epilogue is fused is decided at construction, from the key, the
+/// buffers' alignment and the library's version: the same on every rank.
+class GemmWithEpilogue {
+ public:
+  /// Like PreparedGemm, but C is always the matrix of sums, as in graph/operation.h. `other` is the matrix that the
+  /// epilogue writes (gelu) or reads (gelu_gradient), of C's shape and dtype; null without an epilogue. Products with
+  /// an epilogue have only their own layout.
+  GemmWithEpilogue(const CublasLt& library, const GemmKey& key, const Matrix& a, const Matrix& b, const Matrix& c,
+                   const Matrix* bias, const Matrix* other, const GemmAlgorithm* algorithm,
+                   GemmLayout layout = GemmLayout::own);
+
+  void run(const Launch& launch) const;
+  /// Algorithms of the library's product, which includes the epilogue if fused().
+  std::vector<GemmAlgorithm> candidates(int most) const { return product_->candidates(most); }
+  std::int64_t scratch_bytes() const { return product_->scratch_bytes(); }
+  bool fused() const { return !behind_; }
+
+ private:
+  /// The kernel after a product.
+  struct Behind {
+    Epilogue epilogue;
+    Matrix c, other;
+  };
+
+  std::optional<PreparedGemm> product_;
+  std::optional<Behind> behind_;
 };
 
 }  // namespace weft::cuda

@@ -1,13 +1,142 @@
-// Softmax cross-entropy; see cross_entropy.h. A block takes a row. Between the sum and the gradient it keeps the row in
-// shared memory if it fits; otherwise it reads the row again, mostly from the L2 cache.
+// Softmax cross-entropy of whole rows, and of rows whose vocabulary is divided into parts; see cross_entropy.h. A block
+// takes a row, which it reads once for Σ eˣ: each thread moves its reference when it finds larger numbers, then the
+// block combines the threads' sums. Between the sum and the gradient a whole row stays in shared memory if it fits;
+// otherwise it is read again, mostly from the L2 cache.
+#include <cfloat>
+#include <cstdint>
+#include <stdexcept>
+
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/items.cuh"
 #include "kernels/cuda/loss/cross_entropy.h"
-#include "kernels/cuda/loss/exponential_sum.cuh"
-#include "kernels/cuda/loss/softmax_gradient.cuh"
 
 namespace weft::cuda {
 namespace {
+
+// The sum as total·e^reference_of(top), where `top` is the largest number, −inf if there is none.
+struct ExponentialSum {
+  float top, total;
+};
+
+// Finite even if all numbers are −inf, so that differences from it aren't NaN.
+__device__ float reference_of(float top) {
+  return fmaxf(top, -FLT_MAX);
+}
+
+// e^(x − reference). The difference is computed before anything is rounded, since logits may be thousands while their
+// differences are small.
+__device__ float exponential(float x, float reference) {
+  return exp2f((x - reference) * 1.44269504F);
+}
+
+constexpr int kRowBatch = 4;  // pieces that a thread loads before it uses them
+
+// The sum over the first n elements of a row whose length is a whole number of pieces. All threads of the block must
+// call, and all get the sum. With kStaged, stage[i] becomes piece i as it was read, written by thread i mod
+// blockDim.x. The order of additions depends only on n and blockDim.x.
+template <class T, int kWidth, bool kStaged>
+__device__ ExponentialSum exponential_sum(const T* x, std::int64_t n, Raw<T, kWidth>* stage, float* shared) {
+  const std::int64_t pieces = (n + kWidth - 1) / kWidth;
+  float top = -INFINITY, total = 0.0F;
+  for (std::int64_t first = threadIdx.x; first < pieces; first += static_cast<std::int64_t>(kRowBatch) * blockDim.x) {
+    Raw<T, kWidth> raw[kRowBatch];
+#pragma unroll
+    for (int u = 0; u < kRowBatch; ++u) {
+      const std::int64_t piece = first + static_cast<std::int64_t>(u) * blockDim.x;
+      raw[u] = Raw<T, kWidth>{};
+      if (piece < pieces) raw[u] = fetch<kWidth>(x + piece * kWidth);
+    }
+    float values[kRowBatch][kWidth], largest = top;
+#pragma unroll
+    for (int u = 0; u < kRowBatch; ++u) {
+      const std::int64_t piece = first + static_cast<std::int64_t>(u) * blockDim.x;
+      if constexpr (kStaged) {
+        if (piece < pieces) stage[piece] = raw[u];
+      }
+      unpack(raw[u], values[u]);
+      if ((piece + 1) * kWidth > n) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) values[u][i] = piece * kWidth + i < n ? values[u][i] : -INFINITY;
+      }
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) largest = fmaxf(largest, values[u][i]);
+    }
+    const float reference = reference_of(largest);
+    if (largest > top) total *= exponential(reference_of(top), reference);
+    top = largest;
+#pragma unroll
+    for (int u = 0; u < kRowBatch; ++u) {
+      float sum = 0.0F;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) sum += exponential(values[u][i], reference);
+      total += sum;
+    }
+  }
+  const float whole = block_max(top, shared);
+  return {whole, block_sum(total * exponential(reference_of(top), reference_of(whole)), shared)};
+}
+
+// The number of threads that a row of `pieces` pieces keeps busy.
+int row_threads(std::int64_t pieces, int most) {
+  return pieces >= most ? most : static_cast<int>((pieces + kWarp - 1) / kWarp * kWarp);
+}
+
+// The gradient of a row of cross-entropy: exp(x − reference)·factor, except at_target in the target's column (−1: no
+// column).
+struct SoftmaxGradient {
+  float reference, factor;
+  std::int64_t target;
+  float at_target;
+};
+
+// Overwrites the row's logits with the gradient. Reads the first `tokens` logits (from shared memory `stage`, as
+// exponential_sum() left them, if kStaged) and writes zeros after them up to `cols`. All threads of the block must
+// call.
+template <class T, int kWidth, bool kStaged>
+__device__ void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::int64_t cols, std::int64_t tokens,
+                                       const SoftmaxGradient& of) {
+  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
+  for (std::int64_t first = threadIdx.x; first < pieces; first += kRowBatch * stride) {
+    Raw<T, kWidth> raw[kRowBatch];
+#pragma unroll
+    for (int u = 0; u < kRowBatch; ++u) {
+      const std::int64_t piece = first + u * stride;
+      raw[u] = Raw<T, kWidth>{};
+      if (piece * kWidth >= tokens) continue;
+      if constexpr (kStaged) {
+        raw[u] = stage[piece];
+      } else {
+        raw[u] = fetch<kWidth>(x + piece * kWidth);
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kRowBatch; ++u) {
+      const std::int64_t piece = first + u * stride, col = piece * kWidth;
+      if (piece >= pieces) continue;
+      float values[kWidth];
+      unpack(raw[u], values);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values[i] = exponential(values[i], of.reference) * of.factor;
+      if (of.target >= col && of.target < col + kWidth) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) values[i] = col + i == of.target ? of.at_target : values[i];
+      }
+      if (col + kWidth > tokens) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) values[i] = col + i < tokens ? values[i] : 0.0F;
+      }
+      store(x + col, values);
+    }
+  }
+}
+
+// The gradient of a row without a target.
+template <class T, int kWidth>
+__device__ void write_zeros(T* x, std::int64_t cols) {
+  const float zeros[kWidth] = {};
+  const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
+  for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) store(x + piece * kWidth, zeros);
+}
 
 constexpr int kMostThreads = 1024, kSumThreads = 1024;
 constexpr std::int64_t kStatic = 1024;           // of a block's shared memory, at the most
@@ -89,6 +218,103 @@ void loss_sum(const Launch& launch, const Matrix& losses, const Matrix& targets,
               const std::int64_t* replica) {
   start("loss_sum", launch, loss_sum_kernel, 1, kSumThreads, 0, losses.f32(), targets.i32(), losses.rows * losses.cols,
         sums.f32(), accumulate, replica);
+}
+
+namespace {
+
+constexpr int kMostPartThreads = 512;
+
+// The columns of a part that are tokens: columns [0, tokens) are the tokens from `first` on.
+struct Columns {
+  std::int64_t first, tokens;
+
+  __device__ Columns(const VocabPart& part, std::int64_t cols) : first(*part.coordinate * cols), tokens(0) {
+    const std::int64_t left = part.vocab - first;
+    tokens = left < 0 ? 0 : left < cols ? left : cols;
+  }
+  __device__ bool has(std::int64_t token) const { return token >= first && token < first + tokens; }
+};
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kMostPartThreads)
+    vocab_statistics_kernel(VocabPart part, Stream<const T> logits, std::int64_t cols, const std::int32_t* targets,
+                            float* statistics, Fault* fault) {
+  __shared__ float shared[kWarp];
+  const std::int64_t row = blockIdx.x, target = targets[row];
+  if (target >= part.vocab) {
+    if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
+    return;
+  }
+  const Columns columns(part, cols);
+  const T* x = logits.at(row, 0);
+  // If all logits are −∞, the sum is 0. The sum also shows a NaN, which the maximum ignores.
+  const ExponentialSum sum = exponential_sum<T, kWidth, false>(x, columns.tokens, nullptr, shared);
+  if (threadIdx.x == 0) {
+    float* out = statistics + row * 3;
+    out[0] = sum.top;
+    out[1] = sum.total;
+    out[2] = columns.has(target) ? to_float(x[target - columns.first]) : -INFINITY;
+  }
+}
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kMostPartThreads)
+    vocab_cross_entropy_kernel(VocabPart part, std::int64_t parts, Stream<T> logits, std::int64_t rows,
+                               std::int64_t cols, const std::int32_t* targets, const float* statistics, float* losses,
+                               const float* grad_scale, Fault* fault) {
+  const std::int64_t row = blockIdx.x, target = targets[row];
+  if (target >= part.vocab) {
+    if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
+    return;
+  }
+  T* x = logits.at(row, 0);
+  if (target < 0) {
+    if (threadIdx.x == 0) losses[row] = 0.0F;
+    if (grad_scale == nullptr) return;
+    write_zeros<T, kWidth>(x, cols);
+    return;
+  }
+  // Every thread combines the parts in their order, so that all ranks get the same bits.
+  float top = -INFINITY, total = 0.0F;
+  for (std::int64_t p = 0; p < parts; ++p) top = fmaxf(top, statistics[(p * rows + row) * 3]);
+  for (std::int64_t p = 0; p < parts; ++p) {
+    const float* of_part = statistics + (p * rows + row) * 3;
+    total = fmaf(of_part[1], expf(of_part[0] - top), total);
+  }
+  const float picked = statistics[(target / cols * rows + row) * 3 + 2];
+  if (threadIdx.x == 0) losses[row] = logf(total) - (picked - top);
+  if (grad_scale == nullptr) return;
+  const Columns columns(part, cols);
+  const float scale = *grad_scale, factor = scale / total;
+  // p − 1 is computed in fp32, before it is rounded to T.
+  const float at_target = (expf(picked - top) / total - 1.0F) * scale;
+  const std::int64_t target_col = columns.has(target) ? target - columns.first : -1;
+  write_softmax_gradient<T, kWidth, false>(x, nullptr, cols, columns.tokens, {top, factor, target_col, at_target});
+}
+
+}  // namespace
+
+void vocab_statistics(const Launch& launch, const VocabPart& part, const Matrix& logits, const Matrix& targets,
+                      const Matrix& statistics) {
+  if (logits.rows == 0 || logits.cols == 0) return;
+  with_pieces(logits.dtype, vectorizable(logits), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const int threads = row_threads(logits.cols / kWidth, kMostPartThreads);
+    start("vocab_statistics", launch, vocab_statistics_kernel<T, kWidth>, static_cast<unsigned>(logits.rows), threads,
+          0, part, stream_of<const T>(logits), logits.cols, targets.i32(), statistics.f32(), launch.fault);
+  });
+}
+
+void vocab_cross_entropy(const Launch& launch, const VocabPart& part, std::int64_t parts, const Matrix& logits,
+                         const Matrix& targets, const Matrix& statistics, const Matrix& losses,
+                         const Matrix* grad_scale) {
+  if (part.vocab > parts * logits.cols) throw std::logic_error("there are too few parts for the vocabulary");
+  if (logits.rows == 0 || logits.cols == 0) return;
+  with_pieces(logits.dtype, vectorizable(logits), [&]<class T, int kWidth>(Pieces<T, kWidth>) {
+    const int threads = grad_scale != nullptr ? row_threads(logits.cols / kWidth, kMostPartThreads) : kWarp;
+    start("vocab_cross_entropy", launch, vocab_cross_entropy_kernel<T, kWidth>, static_cast<unsigned>(logits.rows),
+          threads, 0, part, parts, stream_of<T>(logits), logits.rows, logits.cols, targets.i32(), statistics.f32(),
+          losses.f32(), grad_scale != nullptr ? grad_scale->f32() : nullptr, launch.fault);
+  });
 }
 
 }  // namespace weft::cuda

@@ -1,8 +1,8 @@
-// Root-mean-square normalisation of heads; see head_norm.h. A warp takes a head of a row: heads are short.
+// Root-mean-square normalisation of heads; see norm.h. A warp takes a head of a row: heads are short.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/elementwise/column_sums.cuh"
 #include "kernels/cuda/items.cuh"
-#include "kernels/cuda/norm/head_norm.h"
+#include "kernels/cuda/norm/norm.h"
 #include "kernels/cuda/norm/norm_rows.cuh"
 
 namespace weft::cuda {

@@ -1,7 +1,6 @@
 #include "runtime/execute/cpu/collective_probe.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <limits>
 #include <map>
@@ -10,6 +9,7 @@
 
 #include "base/median.h"
 #include "runtime/comm/backoff.h"
+#include "runtime/comm/of_ranks.h"
 #include "runtime/execute/task_arguments.h"
 
 namespace weft::execute {
@@ -122,13 +122,7 @@ class Probe {
     return result;
   }
 
-  double slowest(double value) {
-    double greatest = value;
-    for (const std::uint64_t bits : world_.all_gather(std::bit_cast<std::uint64_t>(value))) {
-      greatest = std::max(greatest, std::bit_cast<double>(bits));
-    }
-    return greatest;
-  }
+  double slowest(double value) { return std::ranges::max(comm::of_ranks(world_, value)); }
 
   template <class Function>
   double from_barrier(const Function& function) {

@@ -15,7 +15,6 @@
 #include "runtime/execute/cpu/collective_progress.h"
 #include "runtime/execute/cpu/cpu_plan.h"
 #include "runtime/execute/cpu/finite_check.h"
-#include "runtime/execute/cpu/step_position.h"
 #include "runtime/execute/tick_clock.h"
 
 #if defined(__x86_64__)
@@ -285,13 +284,13 @@ std::int64_t CpuExecutor::scratch_bytes() const {
 ExecutorStatus CpuExecutor::status() const {
   const CpuPlan* loaded = impl_->running.load(std::memory_order_acquire);
   if (loaded == nullptr || impl_->failed.load(std::memory_order_acquire)) return {};
-  return {.running = true, .completed = finished_entries(*loaded)};
+  return {.running = true, .completed = loaded->finished_entries()};
 }
 
 std::string CpuExecutor::describe() const {
   const CpuPlan* loaded = impl_->running.load(std::memory_order_acquire);
   return fmt::format("rank {}:{}", impl_->options.rank,
-                     loaded == nullptr ? " between steps" : describe_position(*loaded));
+                     loaded == nullptr ? " between steps" : loaded->describe_position());
 }
 
 }  // namespace weft::execute

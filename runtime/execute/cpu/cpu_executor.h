@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/execute/cpu/communicator_set.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/state.h"
 #include "runtime/plan/plan.h"

@@ -13,18 +13,13 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_decode.h"
 #include "kernels/cpu/attention/rope.h"
-#include "kernels/cpu/elementwise/activation.h"
-#include "kernels/cpu/elementwise/columns.h"
 #include "kernels/cpu/elementwise/dropout.h"
 #include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/elementwise/embedding.h"
 #include "kernels/cpu/elementwise/optimizer.h"
 #include "kernels/cpu/gemm/packed_b.h"
 #include "kernels/cpu/loss/cross_entropy.h"
-#include "kernels/cpu/loss/vocab_parallel.h"
-#include "kernels/cpu/norm/head_norm.h"
 #include "kernels/cpu/norm/norm.h"
-#include "kernels/cpu/norm/norm_parts.h"
 #include "runtime/execute/kernel_calls.h"
 #include "runtime/execute/task_arguments.h"
 
@@ -79,11 +74,9 @@ struct ScratchOf {
 
   KernelScratch operator()(Call<graph::Gemm> /*call*/) const { return prepared.scratch(); }
   KernelScratch operator()(Call<graph::BiasGradient> c) const { return cpu::bias_gradient_scratch(c->rows, c->cols); }
-  KernelScratch operator()(Call<graph::LayerNormBackward> c) const {
-    return cpu::norm_backward_scratch(true, c->rows, c->cols);
-  }
-  KernelScratch operator()(Call<graph::RmsNormBackward> c) const {
-    return cpu::norm_backward_scratch(false, c->rows, c->cols);
+  template <bool kCentered>
+  KernelScratch operator()(Call<graph::NormBackward<kCentered>> c) const {
+    return cpu::norm_backward_scratch(kCentered, c->rows, c->cols);
   }
   KernelScratch operator()(Call<graph::HeadNormBackward> c) const {
     return cpu::head_norm_backward_scratch(c->rows, c->head_dim);

@@ -1,4 +1,4 @@
-// A plan that a CPU executor has loaded: its streams with prepared tasks and counters.
+// A plan that a CPU executor has loaded: its streams with prepared tasks and counters, and its tensors in host memory.
 #pragma once
 
 #include <atomic>
@@ -6,15 +6,38 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "runtime/execute/cpu/communicator_set.h"
+#include "base/buffer.h"
+#include "kernels/cpu/matrix.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
-#include "runtime/execute/cpu/cpu_memory.h"
 #include "runtime/execute/cpu/kept_traces.h"
+#include "runtime/execute/state.h"
 #include "runtime/execute/stream_batches.h"
+#include "runtime/execute/task_arguments.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::execute {
+
+/// The state, and the arena that the plans share, one at a time.
+class CpuMemory {
+ public:
+  explicit CpuMemory(const State& state) : state_(state) {}
+  /// Once, before the first matrix().
+  void allocate(std::int64_t arena_bytes) { arena_ = Buffer(arena_bytes); }
+  cpu::Matrix matrix(const plan::Plan& plan, const graph::View& view) const {
+    const graph::Tensor& tensor = plan.graph->tensor(view.tensor);
+    const std::int64_t offset = plan.offset[view.tensor.index()];
+    return matrix_of(*plan.graph, view,
+                     graph::is_state(tensor.role) ? state_.data(tensor.name) : arena_.data() + offset);
+  }
+
+ private:
+  const State& state_;
+  Buffer arena_;
+};
 
 /// A stream's copy of another stream's progress, so that it needn't read memory that the other thread writes. It has
 /// its own cache lines, like all data that one thread writes while another reads.
@@ -52,6 +75,11 @@ struct CpuPlan {
     const std::int64_t target = (runs - wait.distance) * entries + wait.entry + 1;
     return stream.completed.load(std::memory_order_acquire) >= target;
   }
+  /// Entries that were finished since the plan was loaded, on all streams. For the watchdog, as the position of a
+  /// running step: both may be read while its threads work.
+  std::uint64_t finished_entries() const;
+  /// One line per stream, each after a line break: its position and its waits.
+  std::string describe_position() const;
 
   std::shared_ptr<const plan::Plan> plan;
   std::deque<CpuStream> streams;  // the compute streams first

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <optional>
 
-#include "runtime/execute/cpu/cpu_memory.h"
+#include "runtime/execute/cpu/cpu_plan.h"
 #include "runtime/execute/executor.h"
 
 namespace weft::execute {

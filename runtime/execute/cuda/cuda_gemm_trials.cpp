@@ -10,12 +10,10 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "kernels/cuda/gemm/gemm_epilogue.h"
+#include "kernels/cuda/gemm/gemm.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
 #include "runtime/execute/device/devices.h"
-#include "runtime/execute/tuning/device_gemm_layouts.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
-#include "runtime/execute/tuning/small_numbers.h"
 
 namespace weft::execute {
 namespace {

@@ -11,19 +11,12 @@
 #include "base/error.h"
 #include "kernels/cpu/attention/rope.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/attention_decode.h"
-#include "kernels/cuda/attention/rope.h"
-#include "kernels/cuda/elementwise/activation.h"
-#include "kernels/cuda/elementwise/columns.h"
 #include "kernels/cuda/elementwise/dropout.h"
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/elementwise/embedding.h"
 #include "kernels/cuda/elementwise/optimizer.h"
-#include "kernels/cuda/elementwise/optimizer_batch.h"
-#include "kernels/cuda/gemm/gemm_epilogue.h"
+#include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/loss/cross_entropy.h"
-#include "kernels/cuda/loss/vocab_parallel.h"
-#include "kernels/cuda/norm/head_norm.h"
 #include "kernels/cuda/norm/norm.h"
 #include "runtime/execute/kernel_calls.h"
 #include "runtime/execute/task_arguments.h"
@@ -134,11 +127,9 @@ struct ScratchOf {
   std::int64_t operator()(Call<graph::BiasGradient> c) const {
     return cuda::bias_gradient_scratch_bytes(c->rows, c->cols);
   }
-  std::int64_t operator()(Call<graph::LayerNormBackward> c) const {
-    return cuda::norm_backward_scratch_bytes(true, c->rows, c->cols);
-  }
-  std::int64_t operator()(Call<graph::RmsNormBackward> c) const {
-    return cuda::norm_backward_scratch_bytes(false, c->rows, c->cols);
+  template <bool kCentered>
+  std::int64_t operator()(Call<graph::NormBackward<kCentered>> c) const {
+    return cuda::norm_backward_scratch_bytes(kCentered, c->rows, c->cols);
   }
   std::int64_t operator()(Call<graph::HeadNormBackward> c) const {
     return cuda::head_norm_backward_scratch_bytes(c->rows, c->heads, c->head_dim);
@@ -248,7 +239,7 @@ class CudaTaskOf final : public CudaTask {
   std::byte* scratch_ = nullptr;
 };
 
-// A batch of optimizer_batch.h as a task.
+// A batch of the optimizer as a task.
 template <class Batch>
 class CudaBatch final : public CudaTask {
  public:

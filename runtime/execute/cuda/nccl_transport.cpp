@@ -18,7 +18,6 @@
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/slices.h"
 #include "runtime/execute/channel_groups.h"
-#include "runtime/execute/device/devices.h"
 #include "runtime/execute/device/paced_transport.h"
 #include "runtime/execute/watchdog.h"
 

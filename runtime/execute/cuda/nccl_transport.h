@@ -12,8 +12,8 @@
 
 #include "graph/grid.h"
 #include "runtime/execute/cuda/cuda_device.h"
+#include "runtime/execute/device/devices.h"
 #include "runtime/execute/device/transport.h"
-#include "runtime/execute/device/transport_limits.h"
 
 namespace weft::execute {
 
@@ -100,8 +100,7 @@ class NcclTransport final : public DeviceTransport {
 
   std::string_view name() const override { return "nccl"; }
   /// Graphs must be destroyed before the transport: NCCL waits for them.
-  bool can_be_captured() const override { return true; }
-  bool can_run_ahead() const override { return true; }
+  bool needs_host() const override { return false; }
   void join(graph::Channel channel) override;
   std::int64_t device_bytes(graph::Channel channel) const override;
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <exception>
-#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -23,6 +24,29 @@ DeviceTeam::~DeviceTeam() = default;
 
 Device& DeviceTeam::device() {
   return *impl_->device;
+}
+
+std::shared_ptr<DeviceTeam> make_team(comm::World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make) {
+  // Ranks of one process: the first makes the team and hands its address round.
+  std::shared_ptr<DeviceTeam> own;
+  std::exception_ptr failure;
+  if (world.rank() == 0) {
+    try {
+      own = make();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  const void* shared = own != nullptr ? &own : nullptr;
+  std::vector<std::byte> address(sizeof(void*));
+  std::memcpy(address.data(), &shared, address.size());
+  world.broadcast(address, 0);
+  std::memcpy(&shared, address.data(), sizeof(void*));
+  if (failure != nullptr) std::rethrow_exception(failure);
+  if (shared == nullptr) throw comm::PeerLost("rank 0 has no device");
+  std::shared_ptr<DeviceTeam> team = *static_cast<const std::shared_ptr<DeviceTeam>*>(shared);
+  world.barrier();  // rank 0's stays until all have it
+  return team;
 }
 
 DeviceExecutor::DeviceExecutor(std::shared_ptr<DeviceTeam> team, comm::World& world, const State& state)
@@ -45,38 +69,31 @@ Executor::PlanHandle DeviceExecutor::load(std::shared_ptr<const plan::Plan> plan
   const std::lock_guard lock(impl.mutex);
   if (impl.prepared) throw std::logic_error("plans are loaded before the first run");
   DeviceTeam::Impl::Rank& rank = impl.ranks[rank_];
+  std::vector<graph::Channel> channels;
   for (const plan::StreamPlan& stream : plan->streams) {
-    if (!stream.stream.compute) rank.channels.insert(stream.stream.channel);
+    if (!stream.stream.compute) channels.push_back(stream.stream.channel);
   }
-  const std::int64_t buffers = impl.transport != nullptr ? join_channels() : 0;
+  rank.channels.insert(channels.begin(), channels.end());
+  std::int64_t buffers = 0;
+  if (impl.transport != nullptr) {
+    channels = channels_of_all(world_, channels);
+    for (const graph::Channel channel : channels) impl.transport->join(channel);
+    for (const graph::Channel channel : rank.channels) buffers += impl.transport->device_bytes(channel);
+  }
   rank.arena_bytes = std::max(rank.arena_bytes, plan->scratch_bytes);
   count_kernel_scratch(*plan, *impl.device, rank.scratch_bytes);
   expect_device_memory(
       *impl.device, {rank.state->bytes(), rank.arena_bytes, impl.options.memory_bytes, buffers, rank.kernel_bytes()});
   rank.plans.push_back(std::make_unique<DevicePlan>());
   rank.plans.back()->plan = std::move(plan);
+  rank.plans.back()->communicates = !channels.empty();
   return rank.plans.size() - 1;
-}
-
-// Returns the bytes of device memory that they take.
-std::int64_t DeviceExecutor::join_channels() {
-  DeviceTeam::Impl& impl = *team_->impl_;
-  const std::set<graph::Channel>& used = impl.ranks[rank_].channels;
-  std::vector<graph::Channel> channels(used.begin(), used.end());
-  if (impl.stages()) channels = channels_of_all(world_, channels);
-  std::int64_t bytes = 0;
-  for (const graph::Channel channel : channels) {
-    impl.transport->join(channel);
-    if (used.contains(channel)) bytes += impl.transport->device_bytes(channel);
-  }
-  return bytes;
 }
 
 bool DeviceExecutor::start(PlanHandle plan, std::int64_t step) {
   DeviceTeam::Impl& impl = *team_->impl_;
-  const bool together = impl.communicates(*impl.ranks[rank_].plans.at(plan)->plan) || !impl.prepared;
-  const bool alone = impl.ranks.size() == 1 || !together;
-  auto& loaded = *impl.ranks[rank_].plans[plan];
+  auto& loaded = *impl.ranks[rank_].plans.at(plan);
+  const bool alone = impl.ranks.size() == 1 || (impl.prepared && !impl.communicates(plan));
   if (loaded.runs == kSettling) loaded.long_steps = slowest_last_step(plan) > impl.options.long_step_ns;
   Started started;
   if (alone) {
@@ -112,7 +129,7 @@ void DeviceExecutor::finish() {
 std::int64_t DeviceExecutor::slowest_last_step(PlanHandle plan) const {
   const DeviceTeam::Impl& impl = *team_->impl_;
   const auto& loaded = *impl.ranks[rank_].plans[plan];
-  if (impl.transport == nullptr || !impl.communicates(*loaded.plan)) return loaded.last_step_ns;
+  if (impl.transport == nullptr || !loaded.communicates) return loaded.last_step_ns;
   const auto all = world_.all_gather(static_cast<std::uint64_t>(loaded.last_step_ns));
   return static_cast<std::int64_t>(std::ranges::max(all));
 }

@@ -91,7 +91,6 @@ class DeviceExecutor final : public Executor {
     bool alone;
     std::size_t copy;  // of the downloads
   };
-  std::int64_t join_channels();
   std::int64_t slowest_last_step(PlanHandle plan) const;
   void run_for_all(const std::function<void()>& body);
 

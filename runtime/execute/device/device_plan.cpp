@@ -3,12 +3,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/execute/device/horizontal_fusion.h"
-
 namespace weft::execute {
 namespace {
 
+bool conflict(const DeviceStep& a, const DeviceStep& b) {
+  return std::ranges::any_of(a.touches, [&](const Touch& of_a) {
+    return std::ranges::any_of(b.touches, [&](const Touch& of_b) {
+      return (of_a.writes || of_b.writes) && overlap(of_a.window, of_b.window);
+    });
+  });
+}
+
 void fuse(std::span<DeviceStep* const> members, Device& device) {
+  if (members.size() < 2) return;
   std::vector<const DeviceTask*> parts;
   for (const DeviceStep* step : members) parts.push_back(step->task.get());
   DeviceStep& first = *members.front();
@@ -32,23 +39,28 @@ void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<st
 
 void fuse_horizontally(DevicePlan& loaded, Device& device) {
   const plan::Plan& plan = *loaded.plan;
+  const auto kind_of = [&](const DeviceStep& step) {
+    return plan.graph->task(plan.streams[step.stream.index()].entries[step.entry].task).operation.index();
+  };
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {
     if (!plan.streams[s].stream.compute) continue;
-    std::vector<DeviceStep*> steps;
-    std::vector<FusionCandidate> entries;
+    std::vector<DeviceStep*> run;
+    const auto joins = [&](const DeviceStep& next) {
+      return !run.empty() && kind_of(next) == kind_of(*run.front()) && next.waits.empty() &&
+             !run.back()->signal.valid() &&
+             std::ranges::none_of(run, [&](const DeviceStep* other) { return conflict(*other, next); });
+    };
     for (DeviceStep& step : loaded.steps) {
       if (step.stream != plan::StreamId(s)) continue;
-      const graph::TaskId task = plan.streams[s].entries[step.entry].task;
-      steps.push_back(&step);
-      entries.push_back({plan.graph->task(task).operation.index(), !step.waits.empty(), step.signal.valid(),
-                         std::exchange(step.touches, {})});
+      if (!joins(step)) {
+        fuse(run, device);
+        run.clear();
+      }
+      run.push_back(&step);
     }
-    for (const FusibleRun& run : fusible_runs(entries)) {
-      const std::span<DeviceStep* const> members(steps.begin() + static_cast<std::ptrdiff_t>(run.begin),
-                                                 run.end - run.begin);
-      fuse(members, device);
-    }
+    fuse(run, device);
   }
+  for (DeviceStep& step : loaded.steps) step.touches = std::vector<Touch>();
 }
 
 void keep_trace(DevicePlan& loaded, Device& device, const TimedStep& timed, std::int64_t kept) {

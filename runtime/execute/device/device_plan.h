@@ -39,6 +39,7 @@ struct DevicePlan {
   Transfers transfers;
   std::vector<plan::StepTrace> traces;  // the kept ones, oldest first
   std::int64_t runs = 0, last_step_ns = 0;
+  bool communicates = false;         // it has collectives, or with a transport, that of another rank has
   bool long_steps = false;           // known after the second run
   std::array<bool, 2> has_run = {};  // with every kernel launched: not timed, timed
 };
@@ -46,7 +47,9 @@ struct DevicePlan {
 /// Raises `bytes`, the kernels' scratch on each compute stream, to the largest need of the plan's tasks.
 void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<std::int64_t>& bytes);
 
-/// Fuses consecutive tasks of a stream where the device has a faster task for them.
+/// Horizontal fusion: fuses consecutive tasks of a stream where the device has a faster task for them. Each run is the
+/// longest of tasks of one kind of which only the first waits, only the last signals, and none touches bytes that
+/// another writes, not even as parts of different tensors that share memory.
 void fuse_horizontally(DevicePlan& loaded, Device& device);
 
 /// The events of a traced step: when it began and ended, and two of each entry, in the plan's sequence.

@@ -216,7 +216,7 @@ Started DeviceTeam::Impl::enqueue_step(std::size_t plan_index, const std::vector
   // ahead. A short pause of the device doesn't matter to a long step. The first steps of a plan count as long, as their
   // time is unknown.
   const bool long_step = first.runs < kSettling || first.long_steps;
-  const bool possible = transport == nullptr || transport->can_run_ahead();
+  const bool possible = transport == nullptr || !transport->needs_host();
   const bool ahead = possible && of_ranks.size() == ranks.size() && !timed && !long_step;
   const DeviceStream origin = leader.compute.front();
   const DeviceGraph graph = replay ? graph_of(plan_index, of_ranks) : DeviceGraph();
@@ -225,7 +225,7 @@ Started DeviceTeam::Impl::enqueue_step(std::size_t plan_index, const std::vector
   watch.begin(now.begin, replay ? now.begin + (now.follows ? 3 : 2) * first.last_step_ns : 0);
   for (const std::size_t r : of_ranks) ++ranks[r].plans[plan_index]->runs;
   watch.clear(long_step ? StepWatch::Marking::all : StepWatch::Marking::signals);
-  if (transport != nullptr && communicates(*first.plan)) {
+  if (transport != nullptr && first.communicates) {
     transport->begin_step(!std::exchange(first.has_run[timed ? 1 : 0], true));
   }
   if (timed) device->record(step_begin_time, origin);

@@ -27,7 +27,7 @@ DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<graph
       ranks(static_cast<std::size_t>(count)),
       watch(*device) {
   if (transport != nullptr && count != 1) throw std::logic_error("a transport is one rank's");
-  if (transport != nullptr && options.graphs && !transport->can_be_captured()) {
+  if (transport != nullptr && options.graphs && transport->needs_host()) {
     throw std::logic_error(fmt::format("{} collectives in a graph", transport->name()));
   }
   step_begin = device->add_event(false);

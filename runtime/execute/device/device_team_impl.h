@@ -2,6 +2,7 @@
 // device_step.cpp runs them, device_executor.cpp has the public interface.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -117,9 +118,11 @@ struct DeviceTeam::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  bool stages() const { return grid && grid->pipe > 1; }
-  // Whether all ranks run the plan together; the same on all of them, although stages have different plans.
-  bool communicates(const plan::Plan& plan) const { return !plan.collectives.empty() || stages(); }
+  // Whether all ranks run the plan together; the same on all of them once all have loaded theirs.
+  bool communicates(std::size_t plan) const {
+    return std::ranges::any_of(
+        ranks, [&](const Rank& rank) { return plan < rank.plans.size() && rank.plans[plan]->communicates; });
+  }
 
   // Making ready: device_team.cpp.
   DeviceStream stream_of(Rank& rank, std::size_t index, const plan::Stream& stream, std::size_t compute_index);

@@ -9,7 +9,6 @@
 
 #include "graph/grid.h"
 #include "runtime/execute/device/attention_workspace.h"
-#include "runtime/execute/device/transport_limits.h"
 
 namespace weft::comm {
 class World;
@@ -41,6 +40,13 @@ struct CudaSettings {
   std::shared_ptr<const GemmTuning> tuning = nullptr;
   /// Most bytes of workspace of a library's kernel for attention; Weft's own kernel takes the place of a larger one.
   std::int64_t attention_workspace = kAttentionWorkspace;
+};
+
+/// How long a transport waits for the other ranks and for its device, in seconds.
+struct TransportLimits {
+  double peers_come = 120;  // to a start, a split, a first collective
+  double peers_leave = 10;  // at the end of a run that went well
+  double release = 30;      // of the device's collectives, after a failure; then the process ends
 };
 
 /// The same, and RuntimeFault when the device can't be used.

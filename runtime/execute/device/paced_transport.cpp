@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/execute/channel_groups.h"
-
 namespace weft::execute {
 
 PacedTransport::PacedTransport(comm::World& world, std::optional<graph::Grid> grid,
@@ -14,11 +12,7 @@ PacedTransport::PacedTransport(comm::World& world, std::optional<graph::Grid> gr
 
 void PacedTransport::join(graph::Channel channel) {
   inner_->join(channel);
-  if (hosts_[static_cast<std::size_t>(channel)] != nullptr) return;
-  for (const GroupSplit& split : splits_of(grid_, channel, world_.rank())) {
-    std::unique_ptr<comm::Communicator> group = world_.split(split.color);
-    if (split.channel) hosts_[static_cast<std::size_t>(*split.channel)] = std::move(group);
-  }
+  hosts_.join(world_, grid_, channel);
 }
 
 void PacedTransport::prepare(Device& device, std::span<const ChannelCalls> plans) {
@@ -34,7 +28,7 @@ void PacedTransport::begin_step(bool loads) {
 void PacedTransport::enqueue(Device& device, graph::Channel channel, DeviceStream stream,
                              const comm::CollectiveCall& call) {
   inner_->enqueue(device, channel, stream, call);
-  comm::Communicator& hosts = *hosts_[static_cast<std::size_t>(channel)];
+  comm::Communicator& hosts = *hosts_.on(channel);
   const std::int32_t here = 1;
   std::vector<std::int32_t> all(static_cast<std::size_t>(hosts.size()));
   comm::run_blocking(hosts, {comm::CollectiveKind::all_gather, DType::i32, 1, 0, &here, all.data(), nullptr});

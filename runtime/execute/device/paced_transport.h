@@ -1,13 +1,13 @@
 // Keeps ranks in step that are threads of one process and have a device each.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "graph/grid.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/device/transport.h"
 
 namespace weft::execute {
@@ -24,8 +24,7 @@ class PacedTransport final : public DeviceTransport {
   PacedTransport(comm::World& world, std::optional<graph::Grid> grid, std::unique_ptr<DeviceTransport> inner);
 
   std::string_view name() const override { return inner_->name(); }
-  bool can_be_captured() const override { return inner_->can_be_captured(); }
-  bool can_run_ahead() const override { return inner_->can_run_ahead(); }
+  bool needs_host() const override { return inner_->needs_host(); }
   void join(graph::Channel channel) override;
   std::int64_t device_bytes(graph::Channel channel) const override { return inner_->device_bytes(channel); }
   void prepare(Device& device, std::span<const ChannelCalls> plans) override;
@@ -38,7 +37,7 @@ class PacedTransport final : public DeviceTransport {
   comm::World& world_;
   std::optional<graph::Grid> grid_;
   std::unique_ptr<DeviceTransport> inner_;
-  std::array<std::unique_ptr<comm::Communicator>, graph::kAxisChannels> hosts_;  // of each channel's group
+  CommunicatorSet hosts_;  // of each channel's group
 };
 
 }  // namespace weft::execute

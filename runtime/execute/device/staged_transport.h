@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "graph/grid.h"
 #include "runtime/execute/device/transport.h"
@@ -21,29 +20,8 @@ namespace weft::execute {
 /// A stream that waits blocks the streams that share its hardware queue. CUDA has at most 32 queues, so the ranks of
 /// one process may have 32 streams together: about six each, and about ten with pipeline stages, whose messages have up
 /// to four streams.
-class StagedTransport final : public DeviceTransport {
- public:
-  /// `world` must outlive the transport. `grid`: the process groups; left out, every channel is the world.
-  StagedTransport(comm::World& world, std::optional<graph::Grid> grid);
-  ~StagedTransport() override;
-  StagedTransport(const StagedTransport&) = delete;
-  StagedTransport& operator=(const StagedTransport&) = delete;
-
-  std::string_view name() const override { return "staged"; }
-  /// The numbers that streams wait for rise with every collective, but a graph would wait for the same numbers again.
-  bool can_be_captured() const override { return false; }
-  /// Between steps MPI is the caller's.
-  bool can_run_ahead() const override { return false; }
-  void join(graph::Channel channel) override;
-  void prepare(Device& device, std::span<const ChannelCalls> plans) override;
-  void begin_step(bool loads) override;
-  void enqueue(Device& device, graph::Channel channel, DeviceStream stream, const comm::CollectiveCall& call) override;
-  void check() override;
-  void stop() noexcept override;
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
+///
+/// `world` must outlive the transport. `grid`: the process groups; left out, every channel is the world.
+std::unique_ptr<DeviceTransport> make_staged_transport(comm::World& world, std::optional<graph::Grid> grid);
 
 }  // namespace weft::execute

@@ -4,11 +4,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
-#include "runtime/execute/device/step_marks.h"
+#include "runtime/execute/device/device.h"
 #include "runtime/execute/executor.h"
 
 namespace weft::execute {
@@ -16,27 +17,31 @@ namespace weft::execute {
 /// Of steady_clock, in nanoseconds.
 std::int64_t steady_now();
 
-/// The state of the running step, by its marks; a captured graph has no marks, but a time limit.
+/// The progress of the running step by its marks: events after some of its tasks, which any thread may query while the
+/// host waits for the step's end. A captured graph has no marks, but a time limit.
+///
+///   watch.clear(StepWatch::Marking::all);
+///   device.record(event, stream);
+///   watch.mark(stream, event, task.name);
+///   …                                           // meanwhile, a watchdog:
+///   watch.describe(0);                          // "…; compute0 has passed 'a', not yet passed 'b'"
 class StepWatch {
  public:
   /// The marks of the step being enqueued: none in a capture, whose events never pass; signals, which are recorded in
   /// any case; or all, for steps long enough for a watchdog's query.
   enum class Marking : std::uint8_t { none, signals, all };
 
-  explicit StepWatch(Device& device) : marks_(device) {}
+  explicit StepWatch(Device& device) : device_(device) {}
 
-  void add_stream(DeviceStream stream, std::size_t rank, std::string name) {
-    marks_.add_stream(stream, rank, std::move(name));
-  }
-  /// Forgets the last step's marks; `marking` selects the marks of the next step.
-  void clear(Marking marking) {
-    marks_.clear();
-    marking_ = marking;
-  }
+  /// Once a stream, before its first mark.
+  void add_stream(DeviceStream stream, std::size_t rank, std::string name);
+  /// Forgets the marks of the last step and never queries their events again, so that these may be recorded again, also
+  /// in a capture. `marking` selects the marks of the next step.
+  void clear(Marking marking);
   bool marks_all() const { return marking_ == Marking::all; }
-  void mark(DeviceStream stream, DeviceEvent event, std::string_view task) {
-    if (marking_ != Marking::none) marks_.add(stream, event, task);
-  }
+  /// The event was just recorded on the stream, after the task. It must not be recorded again in this step, and the
+  /// name must live as long as the plan.
+  void mark(DeviceStream stream, DeviceEvent event, std::string_view task);
 
   /// The host came to a step at `now`; `replay_due`: when a replayed one should long be over, 0 for another.
   void begin(std::int64_t now, std::int64_t replay_due);
@@ -45,12 +50,31 @@ class StepWatch {
   /// Marks that no step runs.
   void stop() { running_.store(false, std::memory_order_release); }
 
+  /// Counts the marks that the device has passed. A device that failed passes none.
   ExecutorStatus status();
+  /// The streams of a rank that have marks.
   std::string describe(std::size_t rank);
 
  private:
-  StepMarks marks_;
+  struct Mark {
+    DeviceEvent event;
+    std::string_view task;
+  };
+  struct Lane {
+    DeviceStream stream;
+    std::size_t rank = 0;
+    std::string name;
+    std::vector<Mark> marks;  // of this step, in order
+    std::size_t passed = 0;   // how many of them
+  };
+
+  void look();  // under the mutex
+
+  Device& device_;
   Marking marking_ = Marking::none;
+  std::mutex mutex_;  // of the lanes
+  std::vector<Lane> lanes_;
+  std::uint64_t passed_ = 0;               // marks of all steps
   std::atomic<std::int64_t> begun_at_{0};  // of the step that is running, steady nanoseconds
   std::atomic<std::int64_t> replay_due_at_{
       0};  // when a replayed step, which has no marks, should long be over; 0: none

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/operation.h"
+#include "runtime/comm/backoff.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/device/device.h"
 
@@ -31,10 +32,9 @@ class DeviceTransport {
 
   /// "staged", "nccl".
   virtual std::string_view name() const = 0;
-  /// Whether enqueue() may be called within a capture, whose graph replays the collective.
-  virtual bool can_be_captured() const = 0;
-  /// Whether a step may be enqueued while the one before it is under way.
-  virtual bool can_run_ahead() const = 0;
+  /// Whether a step's collectives need this host while they run. If so, no capture may have them, and the end of a step
+  /// is awaited before the next is enqueued.
+  virtual bool needs_host() const = 0;
 
   /// Makes the channel's group, of a message channel those of both ends; a second time, nothing. Collective over the
   /// world: every rank joins the same channels in the same order, also those that only other ranks use. Throws
@@ -44,8 +44,7 @@ class DeviceTransport {
   /// estimate.
   virtual std::int64_t device_bytes(graph::Channel /*channel*/) const { return 0; }
   /// Call it once, after all joins and before the first enqueue(): allocates memory and events for the plans' calls.
-  /// Every later enqueue() must be one of these calls, of one plan at a time. If can_run_ahead() is false, the end of a
-  /// step is awaited before the next is enqueued.
+  /// Every later enqueue() must be one of these calls, of one plan at a time.
   virtual void prepare(Device& device, std::span<const ChannelCalls> plans) = 0;
 
   /// Before the collectives of a step, on all ranks. A step that `loads` launches kernels for the first time, for which
@@ -69,6 +68,8 @@ class DeviceTransport {
 
 /// Blocks until the event has passed, and checks the transport meanwhile: throws the errors of check() and
 /// Device::done().
-void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport);
+inline void wait_for(Device& device, DeviceEvent event, DeviceTransport& transport) {
+  for (comm::Backoff backoff; !device.done(event); backoff.pause()) transport.check();
+}
 
 }  // namespace weft::execute

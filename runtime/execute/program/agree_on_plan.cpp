@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "graph/operation_fields.h"
+#include "graph/operation.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
 #include "runtime/plan/order.h"

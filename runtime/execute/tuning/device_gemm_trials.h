@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "runtime/execute/tuning/gemm_trials.h"
 
@@ -9,6 +10,10 @@ namespace weft::execute {
 
 /// The GPU's name and the version of its library; "no GPU" where there is none.
 TuningMachine device_tuning_machine();
+
+/// The layouts in which a product is tried, besides its own. None for small products and those of few rows or columns:
+/// the copies would take longer than they could save. None for products with an epilogue.
+std::vector<cpu::GemmLayout> device_gemm_layouts(const GemmProblem& problem);
 
 class DeviceGemmTrials {
  public:

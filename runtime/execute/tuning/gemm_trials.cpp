@@ -14,7 +14,6 @@
 #include "base/buffer.h"
 #include "base/median.h"
 #include "kernels/cpu/gemm/gemm.h"
-#include "runtime/execute/tuning/small_numbers.h"
 
 namespace weft::execute {
 namespace {
@@ -95,6 +94,19 @@ std::array<cpu::Matrix, 3> operands_of(const GemmProblem& p) {
   };
   return {p.trans_a ? operand(0, p.k, p.m) : operand(0, p.m, p.k),
           p.trans_b ? operand(1, p.n, p.k) : operand(1, p.k, p.n), operand(2, p.m, p.n)};
+}
+
+void fill_with_small_numbers(const cpu::Matrix& matrix) {
+  std::uint32_t state = 12345;
+  for (std::int64_t i = 0; i < (matrix.rows - 1) * matrix.row_stride + matrix.cols; ++i) {
+    state = state * 1664525U + 1013904223U;
+    const float value = (static_cast<float>(state >> 8) / static_cast<float>(1 << 24) - 0.5F) * 0.1F;
+    if (matrix.dtype == DType::bf16) {
+      matrix.b16()[i] = bf16(value);
+    } else {
+      matrix.f32()[i] = value;
+    }
+  }
 }
 
 std::int64_t operand_bytes(const GemmProblem& problem) {

@@ -26,6 +26,10 @@ std::vector<GemmUse> products_of(std::span<const graph::Graph* const> graphs);
 /// A, B and C as they are stored, without data.
 std::array<cpu::Matrix, 3> operands_of(const GemmProblem& problem);
 
+/// Fills the matrix, with what lies between its rows, with small numbers of both signs. Sums stay where floats have
+/// their digits. Memory that was never written is one page of zeros, which would always be in the cache, and products
+/// of zeros take less power than others.
+void fill_with_small_numbers(const cpu::Matrix& matrix);
 /// Bytes of A, B and C, with the gaps between their rows.
 std::int64_t operand_bytes(const GemmProblem& problem);
 

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "base/files/mapped_file.h"
+#include "base/files/input_file.h"
 #include "base/hash.h"
 
 namespace weft::execute {

@@ -13,8 +13,7 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/files/document.h"
-#include "base/files/json_file.h"
-#include "base/files/text_file.h"
+#include "base/files/input_file.h"
 #include "base/text/json_object.h"
 #include "runtime/execute/tuning/device_gemm_trials.h"
 

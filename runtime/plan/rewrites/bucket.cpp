@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/named_accesses.h"
-#include "runtime/plan/rewrites/draft.h"
+#include "runtime/plan/rewrites/graph_draft.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
 namespace weft::plan {
@@ -140,17 +140,15 @@ class BucketMaker {
     std::vector<std::pair<graph::TensorId, std::int64_t>> place(graph_.tensors().size());
     for (std::size_t i = 0; i < place.size(); ++i) place[i] = {graph::TensorId(i), 0};
     for (const Bucket& bucket : buckets_) merge(draft, bucket, place);
-    std::vector<graph::Task> tasks;
     for (const std::size_t i : order_) {
-      graph::Task& moved = tasks.emplace_back(std::move(draft.tasks()[i]));
-      for (graph::Access& access : moved.accesses) {
+      for (graph::Access& access : draft.task(i).accesses) {
         if (access.view.tensor.index() >= place.size()) continue;  // a bucket's tensor
         const auto [tensor, offset] = place[access.view.tensor.index()];
         access.view.tensor = tensor;
         access.view.offset += offset;
       }
     }
-    draft.tasks() = std::move(tasks);
+    draft.reorder(order_);
     return std::move(draft).build();
   }
 
@@ -180,7 +178,7 @@ class BucketMaker {
 
   // The last member becomes the bucket; the other members are dropped.
   void become_bucket(GraphDraft& draft, const Bucket& bucket, const graph::View& range) const {
-    graph::Task& reduce = draft.tasks()[bucket.members.back()];
+    graph::Task& reduce = draft.task(bucket.members.back());
     auto& operation = std::get<graph::AllReduce>(reduce.operation);
     operation.count = range.elements();
     const std::int64_t work = graph::all_reduce_workspace(operation.count, operation.ranks);

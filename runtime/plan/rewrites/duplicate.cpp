@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/plan/rewrites/draft.h"
+#include "runtime/plan/rewrites/graph_draft.h"
 
 namespace weft::plan {
 
@@ -38,9 +38,7 @@ bool TensorUses::written_between(const graph::Graph& graph, const graph::View& v
 std::shared_ptr<const graph::Graph> duplicate(const graph::Graph& graph, std::vector<Duplication> duplications) {
   GraphDraft draft(graph);
   std::ranges::stable_sort(duplications, {}, &Duplication::before);
-  std::vector<std::vector<graph::Task>> copies(duplications.size());
-  for (std::size_t d = 0; d < duplications.size(); ++d) {
-    const Duplication& duplication = duplications[d];
+  for (const Duplication& duplication : duplications) {
     std::unordered_map<graph::TensorId, graph::TensorId> own;
     for (const std::size_t source : duplication.sources) {
       for (const graph::Access& access : graph.tasks()[source].accesses) {
@@ -57,23 +55,15 @@ std::shared_ptr<const graph::Graph> duplicate(const graph::Graph& graph, std::ve
       }
     };
     for (const std::size_t source : duplication.sources) {
-      graph::Task& copy = copies[d].emplace_back(graph.tasks()[source]);
+      graph::Task copy = graph.tasks()[source];
       redirect(copy);
       copy.name = draft.fresh_task_name(copy.name + duplication.suffix);
       copy.phase = duplication.phase;
       copy.micro_batch = duplication.micro_batch;
+      draft.insert_before(duplication.before, std::move(copy));
     }
-    for (const std::size_t reader : duplication.readers) redirect(draft.tasks()[reader]);
+    for (const std::size_t reader : duplication.readers) redirect(draft.task(reader));
   }
-  std::vector<graph::Task> tasks;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < draft.tasks().size(); ++i) {
-    for (; next < duplications.size() && duplications[next].before == i; ++next) {
-      std::ranges::move(copies[next], std::back_inserter(tasks));
-    }
-    tasks.push_back(std::move(draft.tasks()[i]));
-  }
-  draft.tasks() = std::move(tasks);
   return std::move(draft).build();
 }
 

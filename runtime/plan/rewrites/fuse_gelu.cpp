@@ -1,11 +1,10 @@
 // Fuses GELU, and its gradient, into the product whose result it reads.
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "graph/named_accesses.h"
-#include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/duplicate.h"
+#include "runtime/plan/rewrites/graph_draft.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
 namespace weft::plan {
@@ -25,11 +24,6 @@ class GeluFusion {
       if (std::holds_alternative<graph::GeluForward>(operation)) fuse_forward(i);
       if (std::holds_alternative<graph::GeluBackward>(operation)) fuse_backward(i);
     }
-    std::vector<graph::Task> tasks;
-    for (std::size_t i = 0; i < draft_.tasks().size(); ++i) {
-      if (!fused_.contains(i)) tasks.push_back(std::move(draft_.tasks()[i]));
-    }
-    draft_.tasks() = std::move(tasks);
     return std::move(draft_).build();
   }
 
@@ -41,7 +35,7 @@ class GeluFusion {
     if (product == nullptr || !std::get<graph::Gemm>(product->operation).has_bias || !fits(y, x, i)) return;
     graph::add_access<graph::Gemm>(*product, "gelu", graph::write(y),
                                    [](graph::Gemm& gemm) { gemm.epilogue = Epilogue::gelu; });
-    fused_.insert(i);
+    draft_.drop(i);
   }
 
   // The product will read x, so x must be written before it.
@@ -56,7 +50,7 @@ class GeluFusion {
     graph::replace_access<graph::Gemm>(*product, "C", graph::write(dx));
     graph::add_access<graph::Gemm>(*product, "x", graph::read(x),
                                    [](graph::Gemm& gemm) { gemm.epilogue = Epilogue::gelu_gradient; });
-    fused_.insert(i);
+    draft_.drop(i);
   }
 
   // The product that is the only writer of the whole matrix, if `reader` reads all of it in the same pass and the
@@ -64,7 +58,7 @@ class GeluFusion {
   graph::Task* product_of(const graph::View& matrix, std::size_t reader) {
     const auto& writers = uses_.writers[matrix.tensor.index()];
     if (writers.size() != 1 || writers.front() >= reader || !whole(matrix)) return nullptr;
-    graph::Task& task = draft_.tasks()[writers.front()];
+    graph::Task& task = draft_.task(writers.front());
     const auto* gemm = std::get_if<graph::Gemm>(&task.operation);
     if (gemm == nullptr || gemm->accumulate || gemm->epilogue != Epilogue::none) return nullptr;
     if (!one_pass(task, graph_.tasks()[reader])) return nullptr;
@@ -91,7 +85,6 @@ class GeluFusion {
   const graph::Graph& graph_;
   TensorUses uses_;
   GraphDraft draft_;
-  std::unordered_set<std::size_t> fused_;  // tasks that became part of a product
 };
 
 }  // namespace

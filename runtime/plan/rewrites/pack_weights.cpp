@@ -1,16 +1,12 @@
 // Packs weights into the order in which products read them once a step, instead of in each product.
-#include <algorithm>
-#include <functional>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-#include "base/assertions.h"
 #include "graph/named_accesses.h"
-#include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/duplicate.h"
+#include "runtime/plan/rewrites/graph_draft.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
 namespace weft::plan {
@@ -66,7 +62,6 @@ std::shared_ptr<const graph::Graph> pack_weights(const graph::Graph& graph, cons
   layouts.require(rewrite);
   const TensorUses uses(graph);
   GraphDraft draft(graph);
-  std::vector<std::pair<std::size_t, graph::Task>> packs;  // with the index of the task before which each is inserted
   for (const auto& [weight, product, packed_as, readers] : packings_of(graph, rewrite, layouts)) {
     if (static_cast<std::int64_t>(readers.size()) < rewrite.uses) continue;
     if (uses.written_between(graph, weight, readers.front(), readers.back())) continue;
@@ -79,23 +74,12 @@ std::shared_ptr<const graph::Graph> pack_weights(const graph::Graph& graph, cons
     const graph::PackWeight operation{product.n, product.k, product.trans_b};
     pack.operation = operation;
     pack.accesses = graph::accesses_of(operation, {{"B", graph::read(weight)}, {"packed", graph::write(packed)}});
-    packs.emplace_back(readers.front(), std::move(pack));
+    draft.insert_before(readers.front(), std::move(pack));
     for (const std::size_t reader : readers) {
-      graph::add_access<graph::Gemm>(draft.tasks()[reader], "packed_B", graph::read(packed),
+      graph::add_access<graph::Gemm>(draft.task(reader), "packed_B", graph::read(packed),
                                      [](graph::Gemm& gemm) { gemm.packed_b = true; });
     }
   }
-  assert_that("packings are sorted by first reader, and no product is in two of them", [&] {
-    const auto first_reader = [](const auto& pack) { return pack.first; };
-    return std::ranges::adjacent_find(packs, std::ranges::greater_equal(), first_reader) == packs.end();
-  });
-  std::vector<graph::Task> tasks;
-  auto next = packs.begin();
-  for (std::size_t i = 0; i < draft.tasks().size(); ++i) {
-    if (next != packs.end() && next->first == i) tasks.push_back(std::move(next++->second));
-    tasks.push_back(std::move(draft.tasks()[i]));
-  }
-  draft.tasks() = std::move(tasks);
   return std::move(draft).build();
 }
 

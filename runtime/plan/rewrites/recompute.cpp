@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "graph/named_accesses.h"
-#include "runtime/plan/rewrites/draft.h"
 #include "runtime/plan/rewrites/duplicate.h"
+#include "runtime/plan/rewrites/graph_draft.h"
 #include "runtime/plan/rewrites/rewrites.h"
 
 namespace weft::plan {
@@ -176,14 +176,12 @@ std::shared_ptr<const graph::Graph> share_gathers(const std::shared_ptr<const gr
   const TensorUses uses(*graph);
   const std::vector<Gather> gathers = gathers_of(*graph, uses);
   GraphDraft draft(*graph);
-  std::map<std::size_t, std::vector<std::size_t>> moved;  // by the task before which they go: gathers
-  std::unordered_set<std::size_t> gone;
   for (const Gather& first : gathers) {
     if (graph->tasks()[first.task].phase != graph::Phase::forward) continue;
     for (const Gather& again : gathers) {
       const graph::Task& task = graph->tasks()[again.task];
       if (again.task <= first.task || task.phase != graph::Phase::backward || again.in != first.in ||
-          again.channel != first.channel || gone.contains(again.task)) {
+          again.channel != first.channel || draft.is_dropped(again.task)) {
         continue;
       }
       std::vector<std::size_t> readers;
@@ -193,19 +191,15 @@ std::shared_ptr<const graph::Graph> share_gathers(const std::shared_ptr<const gr
       }
       if (readers.empty() || uses.written_between(*graph, first.in, first.task, again.task)) continue;
       for (const std::size_t reader : readers) {
-        for (graph::Access& access : draft.tasks()[reader].accesses) {
+        for (graph::Access& access : draft.task(reader).accesses) {
           if (access.view.tensor == first.out) access.view.tensor = again.out;
         }
       }
-      if (readers.front() < again.task && gone.insert(again.task).second) moved[readers.front()].push_back(again.task);
+      if (readers.front() >= again.task) continue;
+      draft.insert_before(readers.front(), draft.task(again.task));
+      draft.drop(again.task);
     }
   }
-  std::vector<graph::Task> tasks;
-  for (std::size_t i = 0; i < draft.tasks().size(); ++i) {
-    for (const std::size_t gather : moved[i]) tasks.push_back(draft.tasks()[gather]);
-    if (!gone.contains(i)) tasks.push_back(draft.tasks()[i]);
-  }
-  draft.tasks() = std::move(tasks);
   return std::move(draft).build();
 }
 

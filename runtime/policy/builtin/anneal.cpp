@@ -9,7 +9,7 @@
 
 #include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/pipeline/chunks_parameter.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
 namespace weft::policy {

@@ -25,7 +25,7 @@ struct Annealed {
 /// `moves` times: changes priorities, schedules again, and keeps the change if the makespan isn't longer, else with
 /// probability exp(−Δ/θ); θ begins at 0.05 % of the first makespan and cools to 0 with the square of the moves left
 /// (Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", 1983). A change shifts one of these:
-/// - the tasks at one place of their layers' passes, in all layers, since layers are alike;
+/// - the tasks at one place of their layers' passes, in all layers, since layers are identical;
 /// - all tasks of a pass of one micro-batch, or of one layer in it, or of one of several rank classes;
 /// - 1 to 4 tasks, drawn from all tasks, or from the tasks on the longest path that waited for their stream, which get
 ///   a higher priority than the task that ran instead.

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
@@ -154,7 +154,7 @@ AxonnPolicy::AxonnPolicy(PolicyParameters& parameters)
 
 plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   plan::streams_of(graph, options.compute_streams);  // refuses bad options, as every policy does
-  Arrangement arrangement(graph);
+  ReorderedProgram program(graph);
   std::map<std::int32_t, graph::TaskId> last_of_backward;  // by micro-batch
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const graph::Task& task = graph.tasks()[i];
@@ -163,7 +163,7 @@ plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& o
   for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
     const graph::TaskId id(i);
     const bool at_the_end = is_data_reduction(graph.task(id)) || (ors_ && reads_a_reduction_over_z(graph, id));
-    if (at_the_end) arrangement.behind(id, last_of_backward.at(graph.task(id).micro_batch));
+    if (at_the_end) program.behind(id, last_of_backward.at(graph.task(id).micro_batch));
   }
   std::vector<bool> ahead(graph.tasks().size(), false);
   const auto groups = oag_ ? gathers_ahead(graph) : std::vector<std::vector<graph::TaskId>>();
@@ -175,11 +175,11 @@ plan::Order AxonnPolicy::order(const graph::Graph& graph, const PolicyOptions& o
       // group.
       const std::size_t earlier = i - std::min(i, static_cast<std::size_t>(lookahead_));
       const graph::TaskId reader = first_reader(graph, gathers[earlier]);
-      if (earlier < i && reader.valid() && reader < gathers[i]) arrangement.before(gathers[i], reader);
+      if (earlier < i && reader.valid() && reader < gathers[i]) program.before(gathers[i], reader);
     }
   }
 
-  plan::Order order = program_order(graph, {.compute_streams = 1}, arrangement.sequence());
+  plan::Order order = program_order(graph, {.compute_streams = 1}, program.sequence());
   const auto first = static_cast<std::uint32_t>(order.reasons.size());
   for (std::uint16_t code = 0; code < std::size(kTexts); ++code)
     order.reasons.push_back({.table = &kReasons, .code = code});

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
@@ -51,11 +51,11 @@ std::vector<plan::Rewrite> DdpBucketPolicy::rewrites(const graph::Graph& graph, 
 
 plan::Order DdpBucketPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
   const std::vector<Bucket> buckets = buckets_of(graph, first_bytes_, bucket_bytes_);
-  Arrangement arrangement(graph);
+  ReorderedProgram program(graph);
   for (const Bucket& bucket : buckets) {
-    for (const graph::TaskId reduction : bucket.reductions) arrangement.before(reduction, bucket.reductions.back());
+    for (const graph::TaskId reduction : bucket.reductions) program.before(reduction, bucket.reductions.back());
   }
-  plan::Order order = program_order(graph, options, arrangement.sequence());
+  plan::Order order = program_order(graph, options, program.sequence());
   std::vector<std::uint32_t> reason(graph.tasks().size(), 0);
   EdgeAdder edges(order);
   for (std::size_t b = 0; b < buckets.size(); ++b) {

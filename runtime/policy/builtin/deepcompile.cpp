@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
@@ -101,15 +101,15 @@ plan::Order DeepCompilePolicy::order(const graph::Graph& graph, const PolicyOpti
                                  ? static_cast<std::int64_t>((1 - margin_) * static_cast<double>(options.memory_limit))
                                  : std::numeric_limits<std::int64_t>::max() / 2;
   const Walk walk(graph, limit, max_buffered_);
-  Arrangement arrangement(graph);
+  ReorderedProgram program(graph);
   for (const Prefetch& prefetch : walk.prefetches()) {
     if (prefetch.behind.valid()) {
-      arrangement.behind(prefetch.gather, prefetch.behind);
+      program.behind(prefetch.gather, prefetch.behind);
     } else {
-      arrangement.before(prefetch.gather, graph::TaskId(std::size_t{0}));
+      program.before(prefetch.gather, graph::TaskId(std::size_t{0}));
     }
   }
-  plan::Order order = program_order(graph, options, arrangement.sequence());
+  plan::Order order = program_order(graph, options, program.sequence());
   std::vector<std::uint32_t> reason(graph.tasks().size(), 0);
   EdgeAdder edges(order);
   for (const Prefetch& prefetch : walk.prefetches()) {

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
-#include <string>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "runtime/plan/plan.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scheduling/window_search.h"
 
@@ -51,15 +52,16 @@ class Slide {
   std::int64_t most_, left_;
 };
 
-/// The portfolio's order; without its added edges if it is as short without them, since they would hold in all orders
-/// that are tried.
-plan::Order freed(const plan::Order& start, const graph::Graph& graph, const cost::TaskCosts& costs,
-                  const PolicyOptions& options, const WindowSearch::Accepts& accepts) {
-  if (start.added_edges.empty()) return start;
-  plan::Order without = start;
-  without.added_edges.clear();
-  const double before = timetable_of(graph, start, costs, options).makespan;
-  const bool better = timetable_of(graph, without, costs, options).makespan <= before && accepts(without);
+/// The portfolio's orders; without their added edges if the step is as short without them, since they would hold in all
+/// orders that are tried.
+std::vector<plan::Order> freed(const std::vector<plan::Order>& start, graph::Classes classes,
+                               std::span<const cost::TaskCosts> costs, const PolicyOptions& options,
+                               const WindowSearch::Accepts& accepts) {
+  if (std::ranges::all_of(start, [](const plan::Order& order) { return order.added_edges.empty(); })) return start;
+  std::vector<plan::Order> without = start;
+  for (plan::Order& order : without) order.added_edges.clear();
+  const double before = timetable_of(classes, start, costs, options).makespan;
+  const bool better = timetable_of(classes, without, costs, options).makespan <= before && accepts(without);
   return better ? without : start;
 }
 
@@ -68,34 +70,22 @@ plan::Order freed(const plan::Order& start, const graph::Graph& graph, const cos
 ExactPolicy::ExactPolicy(PolicyParameters& parameters)
     : window_(parameters.integer("window", kWindow, 2, 1'000'000)),
       nodes_(parameters.integer("nodes", kNodes, 0, 1'000'000'000'000)),
-      budget_(parameters.integer("budget", kBudget, 0, 100'000'000)),
-      seed_(seed_parameter(parameters)),
-      messages_(parameters.truth("messages", true)) {}
+      portfolio_(parameters, kBudget) {}
 
-PortfolioPolicy ExactPolicy::portfolio(const PolicyOptions& options) const {
-  PolicyParameters parameters("portfolio", fmt::format("budget={},seed={},messages={}", budget_,
-                                                       seed_.value_or(options.seed), messages_ ? "on" : "off"));
-  return PortfolioPolicy(parameters);
-}
-
-std::vector<plan::Rewrite> ExactPolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {
-  return portfolio(options).rewrites(graph, options);
-}
-
-plan::Order ExactPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
-  plan::Order start = std::move(portfolio(options).orders({&borrowed, 1}, options).front());
-  const WindowSearch::Accepts accepts = [&](const plan::Order& order) {
-    return options.memory_limit <= 0 || plan::make_plan(borrowed, order, "tried").scratch_bytes <= options.memory_limit;
+std::vector<plan::Order> ExactPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  std::vector<plan::Order> start = portfolio_.orders(classes, options);
+  const WindowSearch::Accepts accepts = [&](const std::vector<plan::Order>& orders) {
+    return planned(classes, orders, options).fits();
   };
-  if (graph.tasks().empty() || !accepts(start)) return start;
-  const cost::TaskCosts costs = costs_of(graph, options);
-  const plan::Selection* chosen = plan::selection_of(start.reasons);
-  plan::Selection selection = chosen == nullptr ? plan::Selection{} : *chosen;
-  plan::Order first = freed(start, graph, costs, options, accepts);
+  const std::vector<cost::TaskCosts> costs = costs_of_each(classes, options);
+  ClassTasks tasks(classes, costs, start);
+  if (tasks.size() == 0 || !accepts(start)) return start;
+  std::vector<plan::Order> first = freed(start, classes, costs, options, accepts);
   // Neither added edges nor a choice of streams were left out.
-  const bool all_orders = first.added_edges.empty() && options.compute_streams == 1;
-  WindowSearch search(graph, costs, options, std::move(first), accepts);
+  const bool all_orders =
+      std::ranges::all_of(first, [](const plan::Order& order) { return order.added_edges.empty(); }) &&
+      options.compute_streams == 1;
+  WindowSearch search(std::move(tasks), options, std::move(first), accepts);
   Slide slide(search, nodes_);
   bool complete = false;
   for (auto window = static_cast<std::size_t>(window_); slide.left() && !slide.reached() && !complete; window *= 2) {
@@ -103,12 +93,17 @@ plan::Order ExactPolicy::order(const graph::Graph& graph, const PolicyOptions& o
     if (window >= search.tasks()) break;
   }
   const bool proved = slide.reached() || (complete && all_orders);
-  plan::Order order = search.order({.table = &kReasons, .numbers = {static_cast<std::uint64_t>(window_)}});
-  selection.order = fmt::format("exact search from {}{}", selection.order, proved ? ", proved optimal" : "");
-  selection.makespan_ns = search.makespan();
-  ++selection.orders;
-  for (plan::Reason& reason : order.reasons) reason.selection = selection;
-  return order;
+  std::vector<plan::Order> orders =
+      search.orders({.table = &kReasons, .numbers = {static_cast<std::uint64_t>(window_)}});
+  for (std::size_t k = 0; k < orders.size(); ++k) {
+    const plan::Selection* chosen = plan::selection_of(start[k].reasons);
+    plan::Selection selection = chosen == nullptr ? plan::Selection{} : *chosen;
+    selection.order = fmt::format("exact search from {}{}", selection.order, proved ? ", proved optimal" : "");
+    selection.makespan_ns = search.makespan();
+    ++selection.orders;
+    for (plan::Reason& reason : orders[k].reasons) reason.selection = selection;
+  }
+  return orders;
 }
 
 }  // namespace weft::policy

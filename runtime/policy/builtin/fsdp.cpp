@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
@@ -40,7 +40,7 @@ std::vector<plan::Rewrite> FsdpPolicy::rewrites(const graph::Graph& graph, const
 }
 
 plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  Arrangement arrangement(graph);
+  ReorderedProgram program(graph);
   std::vector<Anchor> anchors(graph.tasks().size());
   std::vector<graph::TaskId> last_of_unit;  // by unit: last computation up to its end
   std::int64_t done = -1;                   // the unit that the next gather waits for
@@ -59,11 +59,11 @@ plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& op
       Code cause = post ? kGatheredAfter : kGatheredAhead;
       if (limiter > ahead) cause = kLimiter;
       anchors[i] = {done < 0 ? graph::TaskId() : last_of_unit[static_cast<std::size_t>(done)], cause};
-      if (anchors[i].task.valid()) arrangement.behind(graph::TaskId(i), anchors[i].task);
-      if (!anchors[i].task.valid()) arrangement.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
+      if (anchors[i].task.valid()) program.behind(graph::TaskId(i), anchors[i].task);
+      if (!anchors[i].task.valid()) program.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
     }
   }
-  plan::Order order = program_order(graph, options, arrangement.sequence());
+  plan::Order order = program_order(graph, options, program.sequence());
   const auto first = static_cast<std::uint32_t>(order.reasons.size());
   const auto forward = static_cast<std::uint64_t>(forward_depth_), back = static_cast<std::uint64_t>(backward_depth_);
   order.reasons.push_back({.table = &kReasons, .code = kGatheredAhead, .numbers = {forward, back}});

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {

@@ -6,14 +6,11 @@
 #include <limits>
 #include <memory>
 #include <set>
+#include <utility>
 #include <variant>
 
-#include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/sweep.h"
-#include "runtime/policy/scheduling/arrangement.h"
-#include "runtime/policy/scheduling/list_schedule.h"
-#include "runtime/policy/scheduling/timetable.h"
-#include "runtime/policy/scratch_limit.h"
+#include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
 namespace {
@@ -31,20 +28,19 @@ constexpr double kTooLarge = std::numeric_limits<double>::infinity();
 /// The makespan of the shortest of a few orders; infinite if its plan exceeds the memory.
 double price_of(const std::shared_ptr<const graph::Graph>& graph, const PolicyOptions& options,
                 std::span<const Policy* const> quick) {
-  const std::int64_t limit = scratch_limit(*graph, options);
+  const graph::Classes one(&graph, 1);
   const PolicyOptions unlimited = without_limits(options);
-  const cost::TaskCosts costs = costs_of(*graph, options);
-  ListScheduler forward(*graph, costs, unlimited),
-      backward(*graph, costs, unlimited, ListScheduler::Direction::backward);
-  forward.run(sweep(forward, backward, upward_rank(*graph, costs.ns), kSweepsOfPrice).priority);
+  const LimitedLists lists(one, unlimited);
+  const LimitedOrders plain{.gathers_ahead = options.gathers_ahead};
+  const auto forward = lists.scheduler(plain), backward = lists.scheduler(plain, ListScheduler::Direction::backward);
+  forward->run(sweep(*forward, *backward, upward_rank(lists.tasks()), kSweepsOfPrice).priority);
   double least = kTooLarge;
-  const auto look_at = [&](const plan::Order& order) {
-    const double makespan = timetable_of(*graph, order, costs, unlimited).makespan;
-    if (makespan >= least) return;
-    if (limit <= 0 || plan::make_plan(graph, order, "tried").scratch_bytes <= limit) least = makespan;
+  const auto look_at = [&](std::vector<plan::Order> orders) {
+    LimitedOrders found = lists.weigh(std::move(orders));
+    if (found.makespan < least && planned(one, std::move(found.orders), options).fits()) least = found.makespan;
   };
-  look_at(forward.order());
-  for (const Policy* policy : quick) look_at(policy->orders({&graph, 1}, unlimited).front());
+  look_at(forward->orders());
+  for (const Policy* policy : quick) look_at(policy->orders(one, unlimited));
   return least;
 }
 

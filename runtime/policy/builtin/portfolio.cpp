@@ -92,12 +92,13 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
   return members;
 }
 
-PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
-    : seed_(seed_parameter(parameters)),
+PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters, std::optional<std::int64_t> budget)
+    : budget_(budget),
+      seed_(seed_parameter(parameters)),
       messages_(parameters.truth("messages", true)),
       chunks_(chunks_parameter(parameters)) {
-  const std::int64_t budget = parameters.integer("budget", kNoBudget, 0, 100'000'000);
-  if (budget != kNoBudget) budget_ = budget;
+  const std::int64_t given = parameters.integer("budget", kNoBudget, 0, 100'000'000);
+  if (given != kNoBudget) budget_ = given;
 }
 
 std::vector<plan::Rewrite> PortfolioPolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {

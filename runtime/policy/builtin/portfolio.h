@@ -37,7 +37,8 @@ class PortfolioPolicy final : public Policy {
   static constexpr plan::ReasonTable kReasons{"portfolio", kTexts};
 
   PortfolioPolicy() = default;
-  explicit PortfolioPolicy(PolicyParameters& parameters);
+  /// `budget`: unless the parameters have one.
+  explicit PortfolioPolicy(PolicyParameters& parameters, std::optional<std::int64_t> budget = std::nullopt);
   std::string name() const override { return "portfolio"; }
   bool rewrites_to_fit() const override { return true; }
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;

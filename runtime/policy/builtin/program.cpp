@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "runtime/policy/pipeline/joint_orders.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
 
 /// Moves each gather to where it may be issued. Returns by task the computation before which it must not be issued;
 /// invalid for gathers that may be issued at once and for other tasks.
-std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t depth, Arrangement& arrangement) {
+std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t depth, ReorderedProgram& program) {
   std::vector<graph::TaskId> anchors(graph.tasks().size());
   std::vector<graph::TaskId> first_of_visit;  // its first computation
   graph::TaskId last;                         // last computation so far
@@ -26,8 +26,8 @@ std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t
         const bool waits = first_of_visit.size() > depth;
         const graph::TaskId anchor = waits ? first_of_visit[first_of_visit.size() - 1 - depth] : graph::TaskId();
         anchors[i] = waits && !anchor.valid() ? last : anchor;  // a visit may begin with its gather
-        if (anchors[i].valid()) arrangement.behind(graph::TaskId(i), anchors[i]);
-        if (!anchors[i].valid()) arrangement.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
+        if (anchors[i].valid()) program.behind(graph::TaskId(i), anchors[i]);
+        if (!anchors[i].valid()) program.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
       }
     }
   }
@@ -39,10 +39,10 @@ std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t
 ProgramPolicy::ProgramPolicy(PolicyParameters& parameters) : depth_(parameters.integer("depth", -1, 0, 1 << 20)) {}
 
 plan::Order ProgramPolicy::order_of(const graph::Graph& graph, const PolicyOptions& options) const {
-  Arrangement arrangement(graph);
+  ReorderedProgram program(graph);
   std::vector<graph::TaskId> anchors;
-  if (depth_ >= 0) anchors = anchor_gathers(graph, static_cast<std::size_t>(depth_), arrangement);
-  plan::Order order = program_order(graph, options, arrangement.sequence());
+  if (depth_ >= 0) anchors = anchor_gathers(graph, static_cast<std::size_t>(depth_), program);
+  plan::Order order = program_order(graph, options, program.sequence());
   if (depth_ < 0) return order;
   const auto reason = static_cast<std::uint32_t>(order.reasons.size());
   order.reasons.push_back({.table = &kReasons, .numbers = {static_cast<std::uint64_t>(depth_)}});

@@ -10,7 +10,8 @@
 
 #include "base/error.h"
 #include "graph/analysis.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/pipeline/joint_orders.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
@@ -76,7 +77,9 @@ int recorded_compute_streams(const graph::Graph& graph) {
   return static_cast<int>(compute_streams_of(graph).size());
 }
 
-plan::Order RecordedPolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
+namespace {
+
+plan::Order order_of(const graph::Graph& graph, const PolicyOptions& options) {
   const bool known = has_recorded_times(graph) ||
                      std::ranges::any_of(graph.tasks(), [](const graph::Task& t) { return recorded_stream(t) >= 0; });
   if (!known) {
@@ -91,7 +94,7 @@ plan::Order RecordedPolicy::order(const graph::Graph& graph, const PolicyOptions
   }
   plan::Order order;
   order.streams = recorded_streams(graph, computing);
-  order.reasons = {{.table = &kReasons}};
+  order.reasons = {{.table = &RecordedPolicy::kReasons}};
   for (const graph::TaskId id : recorded_sequence(graph)) {
     const graph::Task& task = graph.task(id);
     const graph::Channel* channel = graph::channel_of(task.operation);
@@ -111,6 +114,14 @@ plan::Order RecordedPolicy::order(const graph::Graph& graph, const PolicyOptions
     before = placement.task;
   }
   return order;
+}
+
+}  // namespace
+
+std::vector<plan::Order> RecordedPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  std::vector<plan::Order> orders;
+  for (const auto& graph : classes) orders.push_back(order_of(*graph, options));
+  return joined_orders(classes, std::move(orders), options);
 }
 
 }  // namespace weft::policy

@@ -1,7 +1,7 @@
 #include "runtime/policy/builtin/serial.h"
 
 #include "runtime/policy/pipeline/joint_orders.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 

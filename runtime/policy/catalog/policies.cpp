@@ -38,7 +38,7 @@
 #include "runtime/policy/schedules/pipe_search.h"
 #include "runtime/policy/schedules/zb_h1.h"
 #include "runtime/policy/schedules/zb_v.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {

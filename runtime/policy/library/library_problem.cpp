@@ -155,8 +155,9 @@ void LibraryProblem::add_meetings(graph::Classes classes) {
     for (const graph::ClassTask& member : members) {
       weft2_task& task = tables_[member.of_class].tasks[member.task];
       tables_[member.of_class].meetings[member.task] = number;
-      const graph::Channel* channel = graph::channel_of(classes[member.of_class]->tasks()[member.task].operation);
-      if (channel == nullptr || !graph::is_message(*channel) || members.size() != 2) continue;
+      const graph::Graph& graph = *classes[member.of_class];
+      const graph::Channel* channel = graph::channel_of(graph.tasks()[member.task].operation);
+      if (graph.direction(*channel) == graph::Direction::both || members.size() != 2) continue;
       const graph::ClassTask& peer = member == members[0] ? members[1] : members[0];
       task.peer_class = peer.of_class;
       task.peer_task = peer.task;

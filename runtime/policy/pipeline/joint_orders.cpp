@@ -95,7 +95,7 @@ class ReplayedRank {
     const std::size_t stream = stream_of(task);
     const graph::TaskId id{std::size_t{task}};
     if (computes(task)) begin_entry(task, start);
-    const bool message = graph::is_message(order_.streams[stream].channel) && !order_.streams[stream].compute;
+    const bool message = !computes(task) && graph_.direction(order_.streams[stream].channel) != graph::Direction::both;
     if (message) link_message(task, stream, start, finish);
     if (computes(task)) last_finish_ = finish;
     std::uint32_t reason = item_[task];
@@ -148,7 +148,7 @@ class ReplayedRank {
   }
 
   void link_message(std::uint32_t task, std::size_t stream, double start, double finish) {
-    if (std::holds_alternative<graph::Send>(graph_.tasks()[task].operation)) {
+    if (graph_.direction(order_.streams[stream].channel) == graph::Direction::out) {
       streams_[stream].sends.push_back({task, finish});
       return;
     }

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "runtime/policy/scheduling/arrangement.h"
 #include "runtime/policy/scheduling/limited_lists.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {

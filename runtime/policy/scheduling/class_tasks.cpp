@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "graph/grid.h"
+#include "graph/meetings.h"
 
 namespace weft::policy {
 
@@ -19,10 +19,20 @@ std::vector<std::vector<plan::Stream>> streams_of_all(graph::Classes classes, in
   return streams;
 }
 
+std::vector<std::vector<plan::Stream>> streams_of_all(std::span<const plan::Order> orders) {
+  std::vector<std::vector<plan::Stream>> streams;
+  for (const plan::Order& order : orders) streams.push_back(order.streams);
+  return streams;
+}
+
 }  // namespace
 
 ClassTasks::ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams)
     : ClassTasks(classes, costs, streams_of_all(classes, compute_streams)) {}
+
+ClassTasks::ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
+                       std::span<const plan::Order> orders)
+    : ClassTasks(classes, costs, streams_of_all(orders)) {}
 
 ClassTasks::ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
                        std::vector<std::vector<plan::Stream>> streams)
@@ -61,25 +71,19 @@ void ClassTasks::join_steps() {
 }
 
 void ClassTasks::make_lanes() {
-  // Of a channel with members in several classes: by its sender, or 0, and its channel there.
+  // Of a channel with members in several classes: by its sender, or the first of them, and its channel there.
   std::map<std::pair<std::uint32_t, graph::Channel>, std::uint32_t> shared;
   lane_of_stream_.resize(classes());
-  const auto peer = [&](std::uint32_t rank, graph::Channel channel) {
-    return static_cast<std::uint32_t>(graph::peer_stage(channel, rank, static_cast<std::int64_t>(classes())));
-  };
   for (std::uint32_t k = 0; k < classes(); ++k) {
     std::uint32_t first_compute = graph::Meetings::kNone;
     for (std::size_t s = 0; s < streams_[k].size(); ++s) {
       const plan::Stream& stream = streams_[k][s];
       auto lane = static_cast<std::uint32_t>(lanes_.size());
       if (classes() > 1 && !stream.compute) {
-        const graph::Channel channel = stream.channel;
-        const bool receives = channel == graph::Channel::receive_next || channel == graph::Channel::receive_previous;
-        if (receives) {
-          lane = shared.try_emplace({peer(k, channel), graph::other_end(channel)}, lane).first->second;
-        } else if (graph::is_message(channel) || graph::is_shared_by_classes(channel)) {
-          lane = shared.try_emplace({graph::is_message(channel) ? k : 0, channel}, lane).first->second;
-        }
+        const std::vector<graph::ClassChannel> together =
+            graph::channels_together(*graphs_[k], k, classes(), stream.channel);
+        const graph::ClassChannel& first = together.front();
+        if (together.size() > 1) lane = shared.try_emplace({first.of_class, first.channel}, lane).first->second;
       }
       if (stream.compute) first_compute = std::min(first_compute, lane);
       if (lane == lanes_.size()) {
@@ -113,10 +117,6 @@ std::vector<double> ClassTasks::all_costs() const {
 std::vector<std::uint32_t> ClassTasks::topological_order() const {
   std::vector<std::uint32_t> order;
   order.reserve(size());
-  if (classes() == 1) {
-    for (std::uint32_t node = 0; node < size(); ++node) order.push_back(node);
-    return order;
-  }
   std::vector<std::uint32_t> missing(size(), 0);
   std::size_t nodes = 0;
   for (std::uint32_t node = 0; node < size(); ++node) {

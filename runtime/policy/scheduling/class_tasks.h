@@ -10,7 +10,7 @@
 #include "graph/meetings.h"
 #include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
-#include "runtime/plan/stream.h"
+#include "runtime/plan/order.h"
 
 namespace weft::policy {
 
@@ -29,8 +29,7 @@ class ClassTasks {
  public:
   ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, int compute_streams);
   /// With the streams of each class's order.
-  ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
-             std::vector<std::vector<plan::Stream>> streams);
+  ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs, std::span<const plan::Order> orders);
 
   std::size_t classes() const { return graphs_.size(); }
   /// The number of tasks of all classes.
@@ -59,7 +58,7 @@ class ClassTasks {
   struct Lane {
     bool compute = true;
     std::uint32_t resource = 0;  // the first of the lanes that take the same nodes
-    plan::StreamId stream = {};  // of a lane of one class
+    plan::StreamId stream = {};  // of a compute lane
     std::vector<std::uint32_t> classes;
   };
   std::span<const Lane> lanes() const { return lanes_; }
@@ -69,7 +68,7 @@ class ClassTasks {
   /// The stream of a node's member on a lane.
   std::size_t stream_on(std::size_t lane, const graph::ClassTask& member) const {
     const Lane& at = lanes_[lane];
-    return (at.classes.size() == 1 ? at.stream : channel_stream_[first_[member.of_class] + member.task]).index();
+    return (at.compute ? at.stream : channel_stream_[first_[member.of_class] + member.task]).index();
   }
 
   /// Calls visit(node) for each edge within a step out of a node, or into it.
@@ -100,11 +99,13 @@ class ClassTasks {
     if (!previous_.empty() && previous_[node] != graph::Meetings::kNone) visit(previous_[node]);
   }
 
-  /// All nodes, each after all that it depends on; with a single class in program order. Throws std::logic_error if the
-  /// classes wait for each other in a cycle.
+  /// All nodes, each after all that it depends on. Throws std::logic_error if the classes wait for each other in a
+  /// cycle.
   std::vector<std::uint32_t> topological_order() const;
 
  private:
+  ClassTasks(graph::Classes classes, std::span<const cost::TaskCosts> costs,
+             std::vector<std::vector<plan::Stream>> streams);
   void join_steps();
   void make_lanes();
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/files/text_file.h"
+#include "base/files/input_file.h"
 #include "base/files/toml_document.h"
 
 namespace weft::policy {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/plan/plan.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/policy/scratch_limit.h"
 

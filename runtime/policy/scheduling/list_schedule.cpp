@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <tuple>
 #include <utility>
 #include <variant>
 
 #include "base/assertions.h"
-#include "graph/analysis.h"
 #include "runtime/plan/plan_memory.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 
@@ -41,21 +39,11 @@ graph::TaskId task_id(std::uint32_t task) {
   return graph::TaskId(std::size_t{task});
 }
 
-ClassTasks tasks_of_one(const graph::Graph& graph, const cost::TaskCosts& costs, int compute_streams) {
-  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
-  return {graph::Classes(&borrowed, 1), std::span(&costs, 1), compute_streams};
-}
-
 }  // namespace
 
-ListScheduler::ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
-                             Direction direction)
-    : ListScheduler(tasks_of_one(graph, costs, options.compute_streams), options, {&options.memory_limit, 1},
-                    direction) {}
-
-ListScheduler::ListScheduler(ClassTasks joint_tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
-                             Direction direction)
-    : tasks_(std::move(joint_tasks)),
+ListScheduler::ListScheduler(ClassTasks tasks_of_classes, const PolicyOptions& options,
+                             std::span<const std::int64_t> limits, Direction direction)
+    : tasks_(std::move(tasks_of_classes)),
       cost_(tasks_.all_costs()),
       prefetch_edges_(tasks_.classes()),
       limits_(limits.begin(), limits.end()),
@@ -443,12 +431,6 @@ std::vector<plan::Order> ListScheduler::orders(const plan::Reason& best) const {
 
 std::vector<plan::Order> ListScheduler::orders(const ListChooser& chooser) const {
   return orders_with(chooser.reasons());
-}
-
-std::vector<double> upward_rank(const graph::Graph& graph, std::span<const double> cost) {
-  std::vector<double> rank = graph::critical_path(graph, cost).tail;
-  for (std::size_t i = 0; i < rank.size(); ++i) rank[i] += cost[i];
-  return rank;
 }
 
 }  // namespace weft::policy

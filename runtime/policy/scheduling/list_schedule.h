@@ -52,15 +52,13 @@ class ListChooser {
 /// for the last computation that was over when the visit to a stage began in which it starts; a visit waits for sends
 /// that were over when the visit before it began.
 ///
-/// Build one per graph or program: run() allocates nothing, as searches call it thousands of times. A run takes
+/// Build one per step: run() allocates nothing, as searches call it thousands of times. A run takes
 /// O((tasks + edges) log tasks) without a memory limit. With a limit, a task that doesn't fit is tried again after
 /// memory was freed or the front moved, if the forecast before its place leaves room.
 class ListScheduler {
  public:
   enum class Direction : std::uint8_t { forward, backward };
-  ListScheduler(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
-                Direction direction = Direction::forward);
-  /// Of several classes. `limits`: bytes of scratch by class, 0 for any number; empty: no limits.
+  /// `limits`: bytes of scratch by class, 0 for any number; empty: no limits.
   ListScheduler(ClassTasks tasks, const PolicyOptions& options, std::span<const std::int64_t> limits,
                 Direction direction = Direction::forward);
   ListScheduler(const ListScheduler&) = delete;
@@ -82,11 +80,8 @@ class ListScheduler {
   static constexpr plan::ReasonTable kReasons{"list", kTexts};
   static plan::Reason longest_path() { return {.table = &kReasons, .code = kLongestPath}; }
 
-  /// The order of the last run. `best`: the reason of tasks that had the largest priority. The code after it is that of
-  /// tasks that had it with others, and come first in program order.
-  plan::Order order(const plan::Reason& best = longest_path()) const { return std::move(orders(best).front()); }
-  plan::Order order(const ListChooser& chooser) const { return std::move(orders(chooser).front()); }
-  /// By class.
+  /// The orders of the last run, by class. `best`: the reason of tasks that had the largest priority. The code after it
+  /// is that of tasks that had it with others, and come first in program order.
   std::vector<plan::Order> orders(const plan::Reason& best = longest_path()) const;
   std::vector<plan::Order> orders(const ListChooser& chooser) const;
   /// The lost time of the last run: tasks on a path from its end back to its start that waited for their stream
@@ -173,8 +168,5 @@ class ListScheduler {
   std::vector<std::vector<graph::Edge>> memory_edges_;
   std::vector<BufferWaits> visits_;  // empty with one class
 };
-
-/// By task: its cost + the longest path after it (the upward rank).
-std::vector<double> upward_rank(const graph::Graph& graph, std::span<const double> cost);
 
 }  // namespace weft::policy

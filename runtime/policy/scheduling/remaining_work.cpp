@@ -52,7 +52,7 @@ RemainingWork::RemainingWork(const graph::Graph& graph, const cost::TaskCosts& c
     };
     const int number = static_cast<int>(*channel);
     use(false, number, costs.ns[i]);
-    if (!options.link_of_channel.empty() && !graph::is_message(*channel)) {
+    if (!options.link_of_channel.empty() && graph.direction(*channel) == graph::Direction::both) {
       use(true, options.link_of_channel.at(static_cast<std::size_t>(number)), costs.on_link()[i]);
     }
   }

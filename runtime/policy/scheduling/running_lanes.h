@@ -12,7 +12,7 @@
 
 namespace weft::policy {
 
-/// At most one node a lane. Times are the simulator's for ranks that are alike: one rank stands for its class, and a
+/// At most one node a lane. Times are the simulator's for homogeneous ranks: one rank stands for its class, and a
 /// node with members in several classes is a meeting (runtime/time/engine.h). With options without machine and links,
 /// and costs that are the same beside computations, each node takes its cost.
 class RunningLanes {
@@ -31,6 +31,9 @@ class RunningLanes {
   void start(std::size_t lane, std::uint32_t node);
   /// Sets the rates of what runs, after each start or end.
   void settle();
+  /// The lane's node, and the time that it would still take alone; some node must run.
+  std::uint32_t node(std::size_t lane) const { return lanes_[lane].node; }
+  double remaining(std::size_t lane) const { return engine_.remaining(lanes_[lane].lead); }
   /// The next time at which a node ends; kNever when nothing runs.
   double next() const { return engine_.next(); }
 
@@ -47,11 +50,28 @@ class RunningLanes {
     }
   }
 
- private:
   struct Lane {
     std::uint32_t node = kIdle;
     std::size_t lead = 0;  // the slot of the node's first member
   };
+  /// For searches that come back to an earlier moment.
+  struct State {
+    time::Engine::State engine;
+    std::vector<Lane> lanes;
+    std::vector<char> changed;
+  };
+  void save(State& state) const {
+    state.engine = engine_.state();
+    state.lanes = lanes_;
+    state.changed = changed_;
+  }
+  void restore(const State& state) {
+    engine_.restore(state.engine);
+    lanes_ = state.lanes;
+    changed_ = state.changed;
+  }
+
+ private:
   std::size_t slot_on(std::size_t lane, const graph::ClassTask& member) const {
     return engine_.slot(member.of_class, tasks_.stream_on(lane, member));
   }

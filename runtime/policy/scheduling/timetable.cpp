@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
-#include <utility>
 
 #include "runtime/policy/scheduling/running_lanes.h"
 
@@ -67,15 +65,7 @@ Timetable timetable_of(const ClassTasks& tasks, std::span<const plan::Order> ord
 
 Timetable timetable_of(graph::Classes classes, std::span<const plan::Order> orders,
                        std::span<const cost::TaskCosts> costs, const PolicyOptions& options) {
-  std::vector<std::vector<plan::Stream>> streams;
-  for (const plan::Order& order : orders) streams.push_back(order.streams);
-  return timetable_of(ClassTasks(classes, costs, std::move(streams)), orders, options);
-}
-
-Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
-                       const PolicyOptions& options) {
-  const std::shared_ptr<const graph::Graph> borrowed = graph::borrowed(graph);
-  return timetable_of(graph::Classes(&borrowed, 1), {&order, 1}, {&costs, 1}, options);
+  return timetable_of(ClassTasks(classes, costs, orders), orders, options);
 }
 
 }  // namespace weft::policy

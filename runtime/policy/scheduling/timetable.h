@@ -22,14 +22,11 @@ struct Timetable {
 /// (running_lanes.h); a node starts as soon as its edges of distance 0 (the graphs' and the added edges) allow. As in a
 /// plan, an edge issued_before between two streams waits for completion. The sequences must be topological, and the
 /// orders of several classes must run together (pipeline/joint_orders.h); a node with several members takes its place
-/// from the order of its first one. Equal to the simulator's times of ranks that are alike, if the orders' plans have
+/// from the order of its first one. Equal to the simulator's times of homogeneous ranks, if the orders' plans have
 /// no waits beyond these edges. By number of a task; all members of a node have its times. Takes O(tasks · streams +
 /// edges). `tasks` has the orders' streams.
 Timetable timetable_of(const ClassTasks& tasks, std::span<const plan::Order> orders, const PolicyOptions& options);
 Timetable timetable_of(graph::Classes classes, std::span<const plan::Order> orders,
                        std::span<const cost::TaskCosts> costs, const PolicyOptions& options);
-/// With a single class.
-Timetable timetable_of(const graph::Graph& graph, const plan::Order& order, const cost::TaskCosts& costs,
-                       const PolicyOptions& options);
 
 }  // namespace weft::policy

@@ -16,70 +16,115 @@ namespace {
 constexpr std::size_t kCheckpoints = 64;
 constexpr double kSameNs = 1e-3;    // states whose remaining times differ by less are the same
 constexpr double kShorter = 1e-10;  // an order is shorter by at least this share
-constexpr double kNever = time::Engine::kNever;
+constexpr double kNever = RunningLanes::kNever;
 
-/// Tasks that lead to no other, and take the same time and slow others down alike, may change places.
-std::vector<std::uint32_t> alike_tasks(const graph::Graph& graph, const cost::TaskCosts& costs,
-                                       std::span<const std::uint32_t> begin) {
-  std::vector<std::uint32_t> alike(costs.ns.size());
+/// Tasks of one class that lead to no other, take the same time and slow others down equally may change places.
+std::vector<std::uint32_t> interchangeable(const ClassTasks& tasks, std::span<const std::uint32_t> begin) {
+  std::vector<std::uint32_t> same_as(tasks.size());
   std::map<std::tuple<std::string_view, double, double, double, double>, std::uint32_t> known;
-  for (std::uint32_t task = 0; task < alike.size(); ++task) {
-    alike[task] = task;
-    if (begin[task] != begin[task + 1]) continue;
-    const auto key = std::tuple(graph::kind_name(graph.tasks()[task].operation), costs.ns[task], costs.cpu_ns[task],
-                                costs.on_link()[task], costs.beside_ns.empty() ? 0 : costs.beside_ns[task]);
-    alike[task] = known.try_emplace(key, task).first->second;
+  for (std::uint32_t task = 0; task < same_as.size(); ++task) {
+    same_as[task] = task;
+    if (begin[task] != begin[task + 1] || tasks.members(task).size() > 1) continue;
+    const auto [of_class, own] = tasks.members(task).front();
+    const cost::TaskCosts& costs = tasks.costs()[of_class];
+    const auto key = std::tuple(graph::kind_name(tasks.task(task).operation), costs.ns[own], costs.cpu_ns[own],
+                                costs.on_link()[own], costs.beside_ns.empty() ? 0 : costs.beside_ns[own]);
+    same_as[task] = known.try_emplace(key, task).first->second;
   }
-  return alike;
+  return same_as;
+}
+
+/// Of the nodes of all classes.
+graph::CriticalPath paths_of(const ClassTasks& tasks) {
+  graph::CriticalPath path;
+  path.head.assign(tasks.size(), 0);
+  path.tail.assign(tasks.size(), 0);
+  const std::vector<std::uint32_t> order = tasks.topological_order();
+  for (const std::uint32_t node : order) {
+    const double end = path.head[node] + tasks.cost(node);
+    path.length = std::max(path.length, end);
+    tasks.each_after(node, PathEdges::completing,
+                     [&](std::uint32_t after) { path.head[after] = std::max(path.head[after], end); });
+  }
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    double& tail = path.tail[*node];
+    tasks.each_after(*node, PathEdges::completing,
+                     [&](std::uint32_t after) { tail = std::max(tail, tasks.cost(after) + path.tail[after]); });
+  }
+  return path;
+}
+
+/// The longest paths out of a class's tasks.
+std::vector<double> tails_of(const ClassTasks& tasks, std::size_t of_class, std::span<const double> tail) {
+  std::vector<double> own;
+  for (std::uint32_t i = 0; i < tasks.graph(of_class).tasks().size(); ++i)
+    own.push_back(tail[tasks.node_of(tasks.first(of_class) + i)]);
+  return own;
 }
 
 void append_bytes(std::string& key, std::uint64_t value) {
   for (int byte = 0; byte < 8; ++byte) key.push_back(static_cast<char>(value >> (8 * byte)));
 }
 
-double root_bound(const cost::TaskCosts& costs, const plan::Order& order, const graph::CriticalPath& path,
-                  const RemainingWork& work) {
-  double bound = path.length, first = kNever;
-  std::vector<std::vector<graph::TaskId>> of_stream(order.streams.size());
-  for (const plan::Placement& placement : order.sequence) {
-    of_stream[placement.stream.index()].push_back(placement.task);
-    if (!order.streams[placement.stream.index()].compute || costs.ns[placement.task.index()] == 0) continue;
-    first = std::min(first, path.head[placement.task.index()]);
+double root_bound(const ClassTasks& tasks, std::span<const double> cost, std::span<const std::uint32_t> lane_of,
+                  const graph::CriticalPath& path, std::span<const RemainingWork> work) {
+  double bound = path.length;
+  std::vector<double> first(tasks.classes(), kNever);  // computation's head
+  std::vector<std::vector<graph::TaskId>> of_lane(tasks.lanes().size());
+  for (std::uint32_t task = 0; task < tasks.size(); ++task) {
+    if (!tasks.is_node(task)) continue;
+    of_lane[lane_of[task]].emplace_back(std::size_t{task});
+    if (!tasks.lanes()[lane_of[task]].compute || cost[task] == 0) continue;
+    first[tasks.rank_of(task)] = std::min(first[tasks.rank_of(task)], path.head[task]);
   }
-  const auto computes = std::ranges::count_if(order.streams, [](const plan::Stream& stream) { return stream.compute; });
-  for (std::size_t s = 0; s < of_stream.size(); ++s) {
-    if (order.streams[s].compute && computes > 1) continue;  // a task may run on another stream
-    bound = std::max(bound, graph::one_machine_bound(of_stream[s], costs.ns, path));
+  for (std::size_t l = 0; l < of_lane.size(); ++l) {
+    const auto with_its_tasks =
+        std::ranges::count(tasks.lanes(), tasks.lanes()[l].resource, &ClassTasks::Lane::resource);
+    if (with_its_tasks > 1) continue;  // a task may run on another stream
+    bound = std::max(bound, graph::one_machine_bound(of_lane[l], cost, path));
   }
-  return std::max({bound, work.least(work.all()), first == kNever ? 0 : work.least(work.all(), first)});
+  for (std::size_t k = 0; k < work.size(); ++k) {
+    bound = std::max(bound, work[k].least(work[k].all()));
+    if (first[k] != kNever) bound = std::max(bound, work[k].least(work[k].all(), first[k]));
+  }
+  return bound;
 }
 
 }  // namespace
 
-WindowSearch::WindowSearch(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options,
-                           plan::Order start, Accepts accepts)
-    : graph_(graph),
+WindowSearch::WindowSearch(ClassTasks tasks, const PolicyOptions& options, std::vector<plan::Order> start,
+                           Accepts accepts)
+    : tasks_(std::move(tasks)),
       start_(std::move(start)),
       accepts_(std::move(accepts)),
-      cost_(costs.ns),
+      cost_(tasks_.all_costs()),
       lane_of_(cost_.size()),
       first_place_(cost_.size()),
-      loads_(graph, start_.streams, costs, options.machine.get(), options.link_of_channel, true),
-      running_({&loads_, 1}, options.machine.get()),
-      work_(graph, costs, options, graph::critical_path(graph, costs.ns).tail),
+      running_(tasks_, options),
       place_(cost_.size()),
       ends_(cost_.size(), 0),
       queue_tail_(cost_.size(), 0),
-      lanes_(start_.streams.size()),
+      lanes_(tasks_.lanes().size()),
       in_window_(cost_.size(), 0),
       placed_(cost_.size(), 0),
       of_window_(lanes_.size()),
       window_tail_(cost_.size(), 0) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
-  for (const auto& of :
-       {std::span<const graph::Edge>(graph.edges()), std::span<const graph::Edge>(start_.added_edges)}) {
-    for (const graph::Edge& edge : of) {
-      if (edge.distance == 0) edges.emplace_back(edge.from.value, edge.to.value);
+  for (std::uint32_t task = 0; task < cost_.size(); ++task) {
+    if (tasks_.is_node(task)) tasks_.each_after(task, [&](std::uint32_t after) { edges.emplace_back(task, after); });
+  }
+  std::vector<std::size_t> size(lanes_.size(), 0);
+  for (std::size_t k = 0; k < start_.size(); ++k) {
+    const auto node = [&](graph::TaskId task) { return tasks_.node_of(tasks_.first(k) + task.value); };
+    for (const graph::Edge& edge : start_[k].added_edges) {
+      if (edge.distance == 0) edges.emplace_back(node(edge.from), node(edge.to));
+    }
+    for (const plan::Placement& placement : start_[k].sequence) {
+      const std::uint32_t task = node(placement.task);
+      if (task != tasks_.first(k) + placement.task.value) continue;  // its first member places it
+      sequence_.push_back(task);
+      lane_of_[task] = tasks_.lane_of(k, placement.stream);
+      first_place_[task] = size[lane_of_[task]]++;
     }
   }
   std::ranges::sort(edges);
@@ -94,22 +139,18 @@ WindowSearch::WindowSearch(const graph::Graph& graph, const cost::TaskCosts& cos
     successors_.push_back(to);
     predecessors_[place[to]++] = from;
   }
-  alike_ = alike_tasks(graph, costs, begin_);
-  const graph::CriticalPath path = graph::critical_path(graph, costs.ns);
+  same_as_ = interchangeable(tasks_, begin_);
+  const graph::CriticalPath path = paths_of(tasks_);
   tail_ = path.tail;
-  bound_ = root_bound(costs, start_, path, work_);
-  std::vector<std::size_t> size(lanes_.size(), 0);
-  for (const plan::Placement& placement : start_.sequence) {
-    sequence_.push_back(placement.task.value);
-    lane_of_[placement.task.index()] = placement.stream.value;
-    first_place_[placement.task.index()] = size[placement.stream.index()]++;
-  }
+  for (std::size_t k = 0; k < tasks_.classes(); ++k)
+    work_.emplace_back(tasks_.graph(k), tasks_.costs()[k], options, tails_of(tasks_, k, tail_));
+  bound_ = root_bound(tasks_, cost_, lane_of_, path, work_);
   clock_ = static_cast<std::size_t>(std::ranges::max_element(size) - size.begin());
   simulate_incumbent();
 }
 
 void WindowSearch::save(State& state) const {
-  state.running = running_.state();
+  running_.save(state.running);
   state.next.clear();
   state.committed.clear();
   for (const Lane& lane : lanes_) {
@@ -135,23 +176,24 @@ void WindowSearch::restore(const State& state) {
 }
 
 void WindowSearch::start(std::size_t lane, std::uint32_t task) {
-  running_.start(lane, task, cost_[task]);
-  work_.take(sums_, task, 1);
+  running_.start(lane, task);
+  take(sums_, task, 1);
   ++lanes_[lane].next;
   lanes_[lane].committed = kNone;
   ++nodes_;
   if (in_window_[task] != 0) started_.push_back(task);
 }
 
+void WindowSearch::take(std::vector<RemainingWork::Sums>& sums, std::uint32_t task, double part) const {
+  for (const graph::ClassTask& member : tasks_.members(task))
+    work_[member.of_class].take(sums[member.of_class], member.task, part);
+}
+
 void WindowSearch::end_next() {
-  running_.advance(running_.next());
-  while (running_.next() == running_.now()) {
-    const std::size_t l = running_.first();
-    const std::uint32_t task = running_.task(l);
-    running_.end(l);
+  running_.end_next([&](std::size_t, std::uint32_t task) {
     ended_.push_back(task);
     for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) --missing_[successors_[i]];
-  }
+  });
 }
 
 /// From `sequence_`, whose restrictions are the queues.
@@ -161,13 +203,14 @@ void WindowSearch::simulate_incumbent() {
   missing_.assign(cost_.size(), 0);
   for (std::size_t i = 0; i < cost_.size(); ++i) missing_[i] = in_begin_[i + 1] - in_begin_[i];
   running_.reset();
-  sums_ = work_.all();
+  sums_.clear();
+  for (const RemainingWork& work : work_) sums_.push_back(work.all());
   ended_.clear();
   started_.clear();
   checkpoints_.clear();
-  passed_.assign(cost_.empty() ? 0 : lanes_[clock_].queue.size(), {});
+  passed_.assign(sequence_.empty() ? 0 : lanes_[clock_].queue.size(), {});
   std::vector<std::uint32_t> sequence;
-  const std::size_t apart = std::max<std::size_t>(1, cost_.size() / kCheckpoints);
+  const std::size_t apart = std::max<std::size_t>(1, sequence_.size() / kCheckpoints);
   for (;;) {
     if (sequence.size() >= checkpoints_.size() * apart) {
       checkpoints_.push_back({State(), missing_});
@@ -191,13 +234,13 @@ void WindowSearch::simulate_incumbent() {
         passed.remaining.push_back(running_.idle(l) ? -1 : running_.remaining(l));
       }
     }
-    running_.settle(0);
+    running_.settle();
     if (running_.next() == kNever) break;
     const std::size_t before = ended_.size();
     end_next();
     for (std::size_t i = before; i < ended_.size(); ++i) ends_[ended_[i]] = running_.now();
   }
-  if (sequence.size() != cost_.size()) throw std::logic_error("an order deadlocks");
+  if (sequence.size() != sequence_.size()) throw std::logic_error("an order deadlocks");
   makespan_ = running_.now();
   sequence_ = std::move(sequence);
   for (std::uint32_t i = 0; i < sequence_.size(); ++i) place_[sequence_[i]] = i;
@@ -259,10 +302,10 @@ double WindowSearch::least_end() {
     const Lane& lane = lanes_[l];
     double free = now;
     if (!running_.idle(l)) {
-      const std::uint32_t task = running_.task(l);
+      const std::uint32_t task = running_.node(l);
       const double remaining = running_.remaining(l);
       free += remaining;
-      if (cost_[task] > 0) work_.take(sums_now_, task, -remaining / cost_[task]);
+      if (cost_[task] > 0) take(sums_now_, task, -remaining / cost_[task]);
       least = std::max(least, free + (in_window_[task] != 0 ? window_tail_[task] : tail_[task]));
     }
     if (in_window(lane)) {
@@ -281,7 +324,8 @@ double WindowSearch::least_end() {
       least = std::max(least, free + cost_[task] + queue_tail_[task]);
     }
   }
-  return std::max(least, now + work_.least(sums_now_));
+  for (std::size_t k = 0; k < work_.size(); ++k) least = std::max(least, now + work_[k].least(sums_now_[k]));
+  return least;
 }
 
 bool WindowSearch::passed(double& makespan) const {
@@ -292,7 +336,7 @@ bool WindowSearch::passed(double& makespan) const {
     const double remaining = running_.idle(l) ? -1 : running_.remaining(l);
     if (std::abs(remaining - other.remaining[l]) > kSameNs) return false;
     // The same place in a queue may hold another task of the window.
-    if (!running_.idle(l) && in_window_[running_.task(l)] != 0) return false;
+    if (!running_.idle(l) && in_window_[running_.node(l)] != 0) return false;
   }
   makespan = makespan_ + (running_.now() - other.now);
   return true;
@@ -303,7 +347,7 @@ bool WindowSearch::seen_before() {
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     append_bytes(key, lanes_[l].next);
     append_bytes(key, lanes_[l].committed);
-    append_bytes(key, running_.idle(l) ? kNone : running_.task(l));
+    append_bytes(key, running_.idle(l) ? kNone : running_.node(l));
     append_bytes(key, running_.idle(l) ? 0 : static_cast<std::uint64_t>(running_.remaining(l) / kSameNs));
     for (const std::uint32_t task : of_window_[l]) key.push_back(static_cast<char>(placed_[task]));
   }
@@ -317,7 +361,7 @@ void WindowSearch::take_leaf(double makespan) {
   if (makespan >= shortest_ * (1 - kShorter)) return;
   std::vector<std::uint32_t> sequence = sequence_;
   std::ranges::copy(started_, sequence.begin() + static_cast<std::ptrdiff_t>(first_));
-  if (accepts_ && !accepts_(order_of(sequence, {}))) {
+  if (accepts_ && !accepts_(orders_of(sequence, {}))) {
     complete_ = false;
     return;
   }
@@ -351,7 +395,7 @@ std::optional<std::size_t> WindowSearch::advance() {
       take_leaf(makespan);
       return std::nullopt;
     }
-    running_.settle(0);
+    running_.settle();
     if (running_.next() == kNever) {
       if (std::ranges::all_of(lanes_, [](const Lane& lane) { return lane.next == lane.queue.size(); }))
         take_leaf(running_.now());
@@ -369,7 +413,7 @@ bool WindowSearch::choice_is_new(std::size_t lane, std::uint32_t task) const {
   }
   for (const std::uint32_t other : of_window_[lane]) {
     if (other == task) break;
-    if (placed_[other] == 0 && alike_[other] == alike_[task] && missing_[other] == 0 && missing_[task] == 0)
+    if (placed_[other] == 0 && same_as_[other] == same_as_[task] && missing_[other] == 0 && missing_[task] == 0)
       return false;
   }
   return true;
@@ -406,7 +450,7 @@ WindowSearch::Outcome WindowSearch::search(std::size_t first, std::size_t count,
   const double earliest = set_window(first, count);
   const Checkpoint* from = &checkpoints_.front();
   for (const Checkpoint& each : checkpoints_) {
-    if (each.state.running.now < earliest) from = &each;
+    if (each.state.running.engine.now < earliest) from = &each;
   }
   ended_.clear();
   started_.clear();
@@ -435,23 +479,28 @@ WindowSearch::Outcome WindowSearch::search(std::size_t first, std::size_t count,
   return outcome;
 }
 
-plan::Order WindowSearch::order_of(std::span<const std::uint32_t> sequence, const plan::Reason& moved) const {
-  plan::Order order{start_.streams, {}, start_.added_edges, start_.reasons};
+std::vector<plan::Order> WindowSearch::orders_of(std::span<const std::uint32_t> sequence,
+                                                 const plan::Reason& moved) const {
+  std::vector<plan::Order> orders;
   std::vector<std::uint32_t> reason_of(cost_.size());
-  for (const plan::Placement& placement : start_.sequence) reason_of[placement.task.index()] = placement.reason;
-  const auto last = static_cast<std::uint32_t>(order.reasons.size());
-  order.reasons.push_back(moved);
+  for (std::size_t k = 0; k < start_.size(); ++k) {
+    for (const plan::Placement& placement : start_[k].sequence)
+      reason_of[tasks_.first(k) + placement.task.value] = placement.reason;
+    orders.push_back({start_[k].streams, {}, start_[k].added_edges, start_[k].reasons});
+    orders.back().reasons.push_back(moved);
+  }
   std::vector<std::size_t> place(lanes_.size(), 0);
   for (const std::uint32_t task : sequence) {
     const bool stays = first_place_[task] == place[lane_of_[task]]++;
-    order.sequence.push_back({graph::TaskId(std::size_t{task}), plan::StreamId(std::size_t{lane_of_[task]}),
-                              stays ? reason_of[task] : last});
+    for (const graph::ClassTask& member : tasks_.members(task)) {
+      plan::Order& order = orders[member.of_class];
+      const plan::StreamId stream(tasks_.stream_on(lane_of_[task], member));
+      order.sequence.push_back({graph::TaskId(std::size_t{member.task}), stream,
+                                stays ? reason_of[tasks_.first(member.of_class) + member.task]
+                                      : static_cast<std::uint32_t>(order.reasons.size() - 1)});
+    }
   }
-  return order;
-}
-
-plan::Order WindowSearch::order(const plan::Reason& moved) const {
-  return order_of(sequence_, moved);
+  return orders;
 }
 
 }  // namespace weft::policy

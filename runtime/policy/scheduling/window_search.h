@@ -14,38 +14,40 @@
 #include "runtime/cost/costs.h"
 #include "runtime/plan/order.h"
 #include "runtime/policy/policy.h"
+#include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/remaining_work.h"
-#include "runtime/time/engine.h"
+#include "runtime/policy/scheduling/running_lanes.h"
 
 namespace weft::policy {
 
-/// Makes an order of one graph shorter: the incumbent, the best order so far. Its times are computed as timetable.h
-/// does, with contention.
+/// Makes the orders of a step's rank classes shorter: the incumbent, the best so far. Its times are computed as
+/// timetable.h does, with contention. A task is a node here, and a queue that of a lane (class_tasks.h); all orders are
+/// restrictions of one order of starts, so they can't deadlock.
 ///
-/// A window is a run of tasks, by their start in the incumbent. Branch and bound simulates the step. Whenever a
-/// stream is idle and could start a task of the window, each task that the window has for this stream is tried as its
-/// next one, even a task that can't start yet. So all orders of the window are tried, except in three cases:
+/// A window is a run of tasks of all classes, by their start in the incumbent. Branch and bound simulates the step.
+/// Whenever a lane is idle and could start a task of the window, each task that the window has for this lane is tried
+/// as its next one, even a task that can't start yet. So all orders of the window are tried, except in three cases:
 /// - a bound of the rest of the step isn't below the incumbent: longest paths, and work (remaining_work.h);
 /// - the same tasks ran before, no later, and left the same to do;
-/// - tasks are alike and lead to no other: they keep their order.
+/// - tasks are interchangeable and lead to no other: they keep their order.
 /// After the window, a step that comes to a state of the incumbent ends as the incumbent does.
 class WindowSearch {
  public:
-  /// Whether an order may take the incumbent's place, apart from its time.
-  using Accepts = std::function<bool(const plan::Order&)>;
+  /// Whether orders may take the incumbent's place, apart from their time.
+  using Accepts = std::function<bool(const std::vector<plan::Order>&)>;
 
-  /// `start`'s added edges hold in all orders. The graph must outlive the object.
-  WindowSearch(const graph::Graph& graph, const cost::TaskCosts& costs, const PolicyOptions& options, plan::Order start,
-               Accepts accepts);
+  /// `start`: by class; its added edges hold in all orders. `tasks` has its streams. The graphs must outlive the
+  /// object.
+  WindowSearch(ClassTasks tasks, const PolicyOptions& options, std::vector<plan::Order> start, Accepts accepts);
   WindowSearch(const WindowSearch&) = delete;
   WindowSearch& operator=(const WindowSearch&) = delete;
 
-  std::size_t tasks() const { return cost_.size(); }
+  std::size_t tasks() const { return sequence_.size(); }
   double makespan() const { return makespan_; }
   /// No order with these added edges is shorter.
   double bound() const { return bound_; }
-  /// The incumbent. `moved`: the reason of tasks that changed their place in a queue.
-  plan::Order order(const plan::Reason& moved = {}) const;
+  /// The incumbent, by class. `moved`: the reason of tasks that changed their place in a queue.
+  std::vector<plan::Order> orders(const plan::Reason& moved = {}) const { return orders_of(sequence_, moved); }
 
   struct Outcome {
     bool shorter = false;   // the incumbent is a new one
@@ -68,10 +70,10 @@ class WindowSearch {
   /// A moment of the simulation, to which it can go back. `missing_` isn't kept: it is counted back over the tasks that
   /// have ended since.
   struct State {
-    time::Engine::State running;
+    RunningLanes::State running;
     std::vector<std::size_t> next;
     std::vector<std::uint32_t> committed;
-    RemainingWork::Sums sums;
+    std::vector<RemainingWork::Sums> sums;
     std::size_t ended = 0, started = 0;
   };
   struct Checkpoint {
@@ -95,26 +97,26 @@ class WindowSearch {
   void decide(std::size_t lane, std::size_t depth);
   bool choice_is_new(std::size_t lane, std::uint32_t task) const;
   bool in_window(const Lane& lane) const { return lane.next >= lane.begin && lane.next < lane.end; }
+  void take(std::vector<RemainingWork::Sums>& sums, std::uint32_t task, double part) const;
   double least_end();
   bool seen_before();
   bool passed(double& makespan) const;
   void take_leaf(double makespan);
   /// Returns the earliest time at which a task of the window could start.
   double set_window(std::size_t first, std::size_t count);
-  plan::Order order_of(std::span<const std::uint32_t> sequence, const plan::Reason& moved) const;
+  std::vector<plan::Order> orders_of(std::span<const std::uint32_t> sequence, const plan::Reason& moved) const;
 
-  const graph::Graph& graph_;
-  plan::Order start_;
+  ClassTasks tasks_;
+  std::vector<plan::Order> start_;  // by class
   Accepts accepts_;
   std::vector<double> cost_;
   std::vector<std::uint32_t> begin_, successors_, in_begin_, predecessors_;
   std::vector<std::uint32_t> lane_of_;    // by task
-  std::vector<std::uint32_t> alike_;      // by task: a number that tasks share which are alike and lead to no other
+  std::vector<std::uint32_t> same_as_;    // by task: a number that tasks share which may change places
   std::vector<std::size_t> first_place_;  // by task: its place in its queue in `start`
-  std::vector<double> tail_;              // by task, of the graph
-  time::ClassLoads loads_;
-  time::Engine running_;  // a slot is a lane
-  RemainingWork work_;
+  std::vector<double> tail_;              // by task, of the graphs
+  RunningLanes running_;
+  std::vector<RemainingWork> work_;  // by class
   double makespan_ = 0, bound_ = 0;
 
   // of the incumbent
@@ -133,8 +135,8 @@ class WindowSearch {
   std::vector<double> window_tail_;                    // by task of the window
   std::vector<std::uint32_t> missing_, ended_, started_;
   std::size_t first_ = 0, left_in_window_ = 0;
-  RemainingWork::Sums sums_, sums_now_;
-  std::vector<State> states_;  // by depth
+  std::vector<RemainingWork::Sums> sums_, sums_now_;  // by class
+  std::vector<State> states_;                         // by depth
   std::unordered_map<std::string, double> seen_;
   std::int64_t nodes_ = 0, most_nodes_ = 0;
   double shortest_ = 0;                         // so far

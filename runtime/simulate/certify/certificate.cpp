@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/simulate/certify/price_search.h"
+#include "runtime/simulate/certify/milestone_prices.h"
 
 namespace weft::simulate {
 namespace {

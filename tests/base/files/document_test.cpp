@@ -100,5 +100,61 @@ TEST(Document, KnowsItsFormat) {
   EXPECT_TRUE(has_parts(of(R"({"format": "weft-plan"})"), {"has no version"}));
 }
 
+std::string json_refusal(std::string_view text) {
+  return testing::message_of<UserError>([&] { read_json(text, "the file"); });
+}
+
+TEST(ReadJson, ReadsWhatWasWritten) {
+  for (const char* text : {"null", "true", "-1", "18446744073709551615", "1.5", "\"a\"", "[]", "{}", "[[],{}]",
+                           R"({"a":[1,{"b":null}],"c":{"d":[true,false],"e":""}})"}) {
+    EXPECT_EQ(read_json(text, "the file").root().json().dump(), text);
+  }
+}
+
+// Like the header of a file of many tensors. The test would take half an hour if reading a value scanned all earlier
+// ones.
+TEST(ReadJson, TheWorkForAMemberIsTheSameHoweverManyThereAre) {
+  constexpr int kMembers = 400'000;
+  std::string text = "{";
+  for (int i = 0; i < kMembers; ++i) {
+    const std::string number = std::to_string(i);
+    text.append(i == 0 ? "\"" : ",\"").append(number);
+    text.append(R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,)").append(number).append("]}");
+  }
+  EXPECT_EQ(read_json(text + "}", "the file").root().json().size(), kMembers);
+  EXPECT_TRUE(has_parts(json_refusal(text + ",\"7\":{}}"), {"the key \"7\" twice"}));
+}
+
+TEST(ReadJson, RefusesAKeyTwiceInOneObject) {
+  EXPECT_TRUE(has_parts(json_refusal(R"({"a": 1, "b": 2, "a": 3})"), {"the file has the key \"a\" twice"}));
+  EXPECT_TRUE(has_parts(json_refusal(R"({"x": [{"a": {}}, {"b": {}, "b": 0}]})"), {"\"b\" twice"}));
+  EXPECT_TRUE(has_parts(json_refusal("{\"a\": 1, \"\\u0061\": 2}"), {"\"a\" twice"}));  // equal after unescaping
+}
+
+TEST(ReadJson, RefusesBrokenSyntax) {
+  for (const char* text : {"", "{", "{\"a\":}", "{} x", "\"\xff\""}) {
+    EXPECT_TRUE(has_parts(json_refusal(text), {"the file isn't valid JSON"})) << text;
+  }
+}
+
+TEST(ReadJson, RefusesDeepNesting) {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(json_refusal(nested(64)), "");
+  EXPECT_TRUE(has_parts(json_refusal(nested(100)), {"the file nests values more than 64 deep"}));
+  EXPECT_TRUE(has_parts(json_refusal(nested(1'000'000)), {"more than 64 deep"}));
+  EXPECT_TRUE(has_parts(json_refusal(std::string(1'000'000, '[')), {"more than 64 deep"}));
+}
+
+TEST(ReadJson, RefusesMoreValuesThanAnyFileNeeds) {
+  std::string text = "[0";
+  for (int i = 0; i < 4'000'000; ++i) text += ",0";
+  EXPECT_TRUE(has_parts(json_refusal(text + "]"), {"holds more than 4000000 values"}));
+}
+
+TEST(ReadJson, RefusesNumbersThatNoDoubleHolds) {
+  EXPECT_TRUE(has_parts(json_refusal("[1e400]"), {"isn't valid JSON", "1e400"}));
+  EXPECT_TRUE(has_parts(json_refusal("[NaN]"), {"isn't valid JSON"}));
+}
+
 }  // namespace
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
@@ -27,25 +29,21 @@ std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-TEST(DurableFile, AppearsOnCommit) {
-  const testing::TemporaryFolder folder;
-  DurableFile file(folder.path("a"));
-  file.write(bytes("one "));
-  file.write(bytes("two"));
-  EXPECT_FALSE(fs::exists(folder.path("a")));
-  file.commit();
-  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "one two");
+std::ptrdiff_t entries(const testing::TemporaryFolder& folder) {
+  return std::distance(fs::directory_iterator(folder.path()), {});
 }
 
-TEST(DurableFile, WithoutCommitTheOlderFileStaysAndNothingElse) {
+TEST(DurableFile, AppearsOnCommit) {
   const testing::TemporaryFolder folder;
-  write_durable(folder.path("a"), "old");
-  {
+  for (const bool commits : {false, true}) {
     DurableFile file(folder.path("a"));
-    file.write(bytes("new"));
+    file.write(bytes("one "));
+    file.write(bytes("two"));
+    EXPECT_FALSE(fs::exists(folder.path("a")));
+    if (commits) file.commit();
   }
-  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "old");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "one two");
+  EXPECT_EQ(entries(folder), 1);
 }
 
 TEST(DurableFile, AFaultNamesTheFile) {
@@ -73,10 +71,6 @@ class FileLimit {
   rlimit before_{};
   void (*handler_)(int);
 };
-
-std::ptrdiff_t entries(const testing::TemporaryFolder& folder) {
-  return std::distance(fs::directory_iterator(folder.path()), {});
-}
 
 TEST(DurableFile, AFullDiskIsAFaultThatLeavesNothing) {
   const testing::TemporaryFolder folder;
@@ -239,11 +233,36 @@ TEST(DurableFile, ReplacesItsBegin) {
   file.write(std::as_bytes(std::span(first)));
   file.replace_begin(std::as_bytes(std::span(begin)));
   const FileSummary summary = file.commit();
-  const std::string whole = "headrest";
-  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), whole);
-  EXPECT_EQ(summary, (FileSummary{8, Crc32c().add(std::as_bytes(std::span(whole))).text()}));
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "headrest");
+  EXPECT_EQ(summary, (FileSummary{8, ""}));
   DurableFile device("/dev/null", Named::by_person);
   EXPECT_THROW(device.replace_begin(std::as_bytes(std::span(begin))), RuntimeFault);
+}
+
+TEST(CheckSpace, CountsWholeBlocks) {
+  const testing::TemporaryFolder folder;
+  struct statvfs status {};
+  ASSERT_EQ(statvfs(folder.path().c_str(), &status), 0);
+  const std::uint64_t block = status.f_frsize;
+  const std::vector<std::uint64_t> sizes = {0, 1, block, block + 1};
+  const SpaceCheck check = check_space(folder.path(), sizes);
+  EXPECT_EQ(check.needed, (2 + 0 + 1 + 1 + 2) * block);
+  EXPECT_TRUE(check.fits());
+}
+
+TEST(CheckSpace, AsksTheNearestFolderThatExists) {
+  const testing::TemporaryFolder folder;
+  EXPECT_EQ(check_space(folder.path("a/b/c"), {}).where, folder.path());
+  EXPECT_TRUE(std::filesystem::exists(check_space("relative/folder", {}).where));
+}
+
+TEST(CheckSpace, WhatDoesNotFitNamesBothSizes) {
+  const testing::TemporaryFolder folder;
+  const std::vector<std::uint64_t> sizes = {std::uint64_t{1} << 60};
+  const SpaceCheck check = check_space(folder.path(), sizes);
+  EXPECT_FALSE(check.fits());
+  EXPECT_TRUE(has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
+                                       "has " + std::to_string(check.free) + " bytes"}));
 }
 
 }  // namespace

@@ -28,26 +28,17 @@ TEST(DurableFolder, AppearsOnCommit) {
   EXPECT_EQ(entries(folder.path("above")), 1);
 }
 
-TEST(DurableFolder, TakesThePlaceOfAnOlderOne) {
+TEST(DurableFolder, TakesThePlaceOfAnOlderOneWhenItIsCommitted) {
   const testing::TemporaryFolder folder;
   folder.write("it/old", "old");
-  DurableFolder made(folder.path("it"));
-  write_durable(made.path() / "new", "new");
-  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/old")), "old");
-  made.commit();
+  for (const bool commits : {false, true}) {
+    DurableFolder made(folder.path("it"));
+    write_durable(made.path() / "new", "new");
+    EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/old")), "old");
+    if (commits) made.commit();
+  }
   EXPECT_FALSE(std::filesystem::exists(folder.path("it/old")));
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/new")), "new");
-  EXPECT_EQ(entries(folder.path()), 1);
-}
-
-TEST(DurableFolder, WithoutCommitNothingIsLeft) {
-  const testing::TemporaryFolder folder;
-  folder.write("it/old", "old");
-  {
-    const DurableFolder made(folder.path("it"));
-    write_durable(made.path() / "new", "new");
-  }
-  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/old")), "old");
   EXPECT_EQ(entries(folder.path()), 1);
 }
 
@@ -120,6 +111,45 @@ TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
     names.insert(entry.path().filename().string());
   }
   EXPECT_EQ(names, (std::set<std::string>{"a", "b", "other"}));
+}
+
+TEST(MadeFolders, AreGoneWhereNothingIsInThem) {
+  const testing::TemporaryFolder folder;
+  fs::create_directory(folder.path("there"));
+  {
+    MadeFolders made;
+    std::error_code error;
+    EXPECT_TRUE(made.make(folder.path("there/a/b"), error));
+    EXPECT_FALSE(error);
+    EXPECT_TRUE(fs::is_directory(folder.path("there/a/b")));
+    EXPECT_FALSE(made.make(folder.path("there/a/b"), error));  // not new the second time
+    EXPECT_FALSE(error);
+  }
+  EXPECT_TRUE(fs::is_directory(folder.path("there")));
+  EXPECT_FALSE(fs::exists(folder.path("there/a")));
+}
+
+TEST(MadeFolders, StayWithWhatWasPutThere) {
+  const testing::TemporaryFolder folder;
+  {
+    MadeFolders made;
+    std::error_code error;
+    EXPECT_TRUE(made.make(folder.path("a/b"), error));
+    folder.write("a/file", "kept");
+  }
+  EXPECT_FALSE(fs::exists(folder.path("a/b")));
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a/file")), "kept");
+}
+
+TEST(MadeFolders, AFileInTheWayIsAnError) {
+  const testing::TemporaryFolder folder;
+  folder.write("file", "");
+  for (const char* path : {"file", "file/below"}) {
+    MadeFolders made;
+    std::error_code error;
+    EXPECT_FALSE(made.make(folder.path(path), error));
+    EXPECT_EQ(error, std::errc::not_a_directory) << path;
+  }
 }
 
 }  // namespace

@@ -73,5 +73,52 @@ TEST(ReadInPieces, ShowsEveryByteOnceUntilToldToStop) {
   EXPECT_EQ(pieces, 5U);
 }
 
+TEST(MappedFile, ShowsTheBytesOfTheFileAndKeepsTheirPlaceWhenMoved) {
+  const testing::TemporaryFolder folder;
+  MappedFile file(folder.write("a", "words"));
+  EXPECT_EQ(file.text(), "words");
+  const std::byte* place = file.bytes().data();
+  MappedFile moved = std::move(file);
+  EXPECT_EQ(moved.bytes().data(), place);
+  MappedFile assigned(folder.write("b", "others"));
+  assigned = std::move(moved);
+  EXPECT_EQ(assigned.text(), "words");
+}
+
+TEST(MappedFile, AnEmptyFileHasNoBytes) {
+  const testing::TemporaryFolder folder;
+  EXPECT_TRUE(MappedFile(folder.write("empty", "")).bytes().empty());
+}
+
+std::string read_list(const std::filesystem::path& path) {
+  return read_text_file(path, "the list", 100'000, "a list", "mend it");
+}
+
+TEST(TextFile, IsReadWhole) {
+  const testing::TemporaryFolder folder;
+  const std::string text(100'000, 'x');
+  EXPECT_EQ(read_list(folder.write("full", text)), text);
+  EXPECT_EQ(read_list(folder.write("empty", "")), "");
+}
+
+TEST(TextFile, RefusesWhatCannotBeReadOrIsTooLarge) {
+  const testing::TemporaryFolder folder;
+  const auto refusal = [](const std::filesystem::path& path) {
+    return testing::message_of<UserError>([&] { read_list(path); });
+  };
+  EXPECT_TRUE(has_parts(refusal(folder.path("none")), {"the list ", "none can't be read; expected a list", "mend it"}));
+  EXPECT_TRUE(has_parts(refusal(folder.path()), {"can't be read"}));
+  EXPECT_TRUE(has_parts(refusal(folder.write("large", std::string(100'001, 'x'))), {"larger than 100000 bytes"}));
+  EXPECT_TRUE(has_parts(refusal("/dev/zero"), {"larger than 100000 bytes"}));
+}
+
+TEST(TextFile, PlainNamesStayInTheirFolder) {
+  for (const char* name : {"a", "a.b", "..a", "..."}) EXPECT_TRUE(is_plain_file_name(name)) << name;
+  for (const std::string_view name : {std::string_view(""), std::string_view("."), std::string_view(".."),
+                                      std::string_view("a/b"), std::string_view("/a"), std::string_view("a\0b", 3)}) {
+    EXPECT_FALSE(is_plain_file_name(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -66,5 +66,30 @@ TEST(JsonObject, AnyTextIsAString) {
   EXPECT_EQ(json::parse(json_string("a\xff\xc3")), "a\xef\xbf\xbd\xef\xbf\xbd");
 }
 
+TEST(JsonText, MembersKeepTheirOrder) {
+  const std::string text = R"({"b":{"z":1.0,"a":[]},"a":["x",{"c":null}]})";
+  EXPECT_EQ(json_members(text), (std::vector<std::pair<std::string, std::string>>{{"b", R"({"z":1.0,"a":[]})"},
+                                                                                  {"a", R"(["x",{"c":null}])"}}));
+  EXPECT_EQ(json_lines(text), "{\n\"b\": {\"z\":1.0,\"a\":[]},\n\"a\": [\n\"x\",\n{\"c\":null}\n]\n}\n");
+  EXPECT_EQ(indented_json(R"({"b":[1.0],"a":{}})"), "{\n  \"b\": [\n    1.0\n  ],\n  \"a\": {}\n}");
+  EXPECT_EQ(indented_json(R"({"b":1,"a":2})", 1, JsonKeys::sorted), "{\n \"a\": 2,\n \"b\": 1\n}");
+}
+
+TEST(JsonOutline, TellsWhereJsonEnds) {
+  EXPECT_TRUE(outline_of_json(R"({"a":[1,"b"]})").whole);
+  const JsonOutline cut = outline_of_json(R"({"a":[1,)");
+  EXPECT_FALSE(cut.whole);
+  EXPECT_EQ(cut.depth, 2);
+  EXPECT_GE(cut.read_size, 8U);
+  EXPECT_EQ(outline_of_json("{} {}").depth, 0);
+  EXPECT_EQ(outline_of_json("{} {}").read_size, 4U);
+}
+
+TEST(ShortestDouble, PrintsLikeTheFloat) {
+  EXPECT_EQ(nlohmann::json(shortest_double(1e-5F)).dump(), "1e-05");
+  EXPECT_EQ(nlohmann::json(shortest_double(0.02F)).dump(), "0.02");
+  EXPECT_EQ(static_cast<float>(shortest_double(0.1F)), 0.1F);
+}
+
 }  // namespace
 }  // namespace weft

@@ -81,7 +81,7 @@ struct ChakraSample {
 
 TEST(Chakra, NodesCarryWhatSimulatorsRead) {
   const ChakraSample sample;
-  const std::vector<Node> nodes = read_trace(ChakraTraces(sample.plan, sample.grid, sample.ns).trace(3));
+  const std::vector<Node> nodes = read_trace(ChakraTraces({&sample.plan}, sample.grid, {sample.ns}).trace(3));
   ASSERT_EQ(nodes.size(), 4U);
   std::map<std::string, Node> by_name;
   for (const Node& node : nodes) by_name[node.name] = node;
@@ -108,7 +108,7 @@ TEST(Chakra, NodesCarryWhatSimulatorsRead) {
 
 TEST(Chakra, GroupsNameTheMembersOfEachRank) {
   const ChakraSample sample;
-  const ChakraTraces traces(sample.plan, sample.grid, sample.ns);
+  const ChakraTraces traces({&sample.plan}, sample.grid, {sample.ns});
   const nlohmann::json groups = nlohmann::json::parse(traces.groups());
   EXPECT_EQ(groups.size(), 6U);                                         // two each of x, z_gather and z_scatter
   std::map<std::string, std::map<std::string, std::set<int>>> members;  // by task and group
@@ -130,7 +130,8 @@ TEST(Chakra, DependenciesAreThePlansOfRandomPlans) {
     const auto graph = testing::random_graph(seed);
     const plan::Plan plan = plan::make_plan(graph, testing::RandomPolicy(seed, 4).order(*graph, {}), "random");
     const graph::Grid grid{.x = 2, .z = 2, .data = 2};
-    const auto nodes = read_trace(ChakraTraces(plan, grid, std::vector<double>(graph->tasks().size(), 1000)).trace(5));
+    const auto nodes =
+        read_trace(ChakraTraces({&plan}, grid, {std::vector<double>(graph->tasks().size(), 1000)}).trace(5));
     ASSERT_EQ(nodes.size(), plan.sequence.size());
     std::map<std::string, std::uint64_t> ids;
     std::map<std::uint32_t, std::uint64_t> last;

@@ -103,7 +103,7 @@ TEST(ChakraStep, HasTheDependenciesOfTheFile) {
   EXPECT_EQ(step.edge("a", "reduce")->source, graph::EdgeSource::given);
   EXPECT_EQ(step.edge("b", "c")->kind, graph::EdgeKind::completes_before);
   EXPECT_EQ(step.step.graph.recorded_ns, 45'000);
-  EXPECT_EQ(replay_steps(step.graph, {}).at(0).length(), 45'000);
+  EXPECT_EQ(replay_steps(step.graph).at(0).length(), 45'000);
   EXPECT_EQ(step.graph.channels.at(0).name, "group 3");
   EXPECT_EQ(step.step.graph.tasks[1].operation, "all_reduce");
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "inspect/import/device_overlap.h"
+#include "inspect/import/recovered_step.h"
 #include "tests/base/messages.h"
 #include "tests/inspect/import/kineto_text.h"
 

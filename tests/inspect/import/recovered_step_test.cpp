@@ -38,8 +38,8 @@ struct Recovered {
     const graph::OpenEdge* found = edge(from, to);
     return found != nullptr && found->source == source;
   }
-  double replayed() const { return replay_steps(graph, {}).at(0).length(); }
-  ReplayedPath path() const { return replay_steps(graph, {}).at(0).path; }
+  double replayed() const { return replay_steps(graph).at(0).length(); }
+  ReplayedPath path() const { return replay_steps(graph).at(0).path; }
 };
 
 Recovered recovered(const KinetoText& text, const StepChoice& choice = {}) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "runtime/cost/cost_model.h"
+#include "tests/base/messages.h"
 
 namespace weft::cost {
 namespace {
@@ -29,12 +30,7 @@ bandwidth = 1e9
 )";
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_machine(text, "box.toml");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return testing::message_of<UserError>([&] { parse_machine(text, "box.toml"); });
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -53,11 +49,11 @@ TEST(Machine, CongestionGrowsWithTheLogarithmOfTheNodes) {
   EXPECT_EQ(machine.congestion_of(64), 3.5);
   EXPECT_EQ(machine.congestion_of(1 << 20), 3.5);
   EXPECT_EQ(Machine().congestion_of(1 << 20), 1);
-  EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 1\nfactor = 2\n"), "accepted");
-  EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 8\nfactor = 0.5\n"), "accepted");
+  EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 1\nfactor = 2\n"), "");
+  EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 8\nfactor = 0.5\n"), "");
   EXPECT_NE(refusal(kSmall + "[[network.congestion]]\nnodes = 8\nfactor = 2\n" +
                     "[[network.congestion]]\nnodes = 8\nfactor = 3\n"),
-            "accepted");
+            "");
 }
 
 TEST(Machine, HierarchicalAllReducesAreAnOption) {
@@ -182,67 +178,57 @@ TEST(Machine, ReadsMeasuredPoints) {
   EXPECT_EQ(plain.efficiency, 1);
 }
 
+using Cases = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 TEST(Machine, RefusesImplausiblePoints) {
-  struct Case {
-    std::string text;
-    std::vector<std::string> parts;
-  };
-  for (const auto& [text, parts] : std::vector<Case>{
-           {replaced(kGemm, "m = 512", "m = 0"), {"line 15", "gemm[0].m is 0"}},
-           {replaced(kGemm, "\"nt\"", "\"tt\""), {"line 18", "gemm[0].layout", "nn, nt, tn"}},
-           {replaced(kGemm, "bf16", "i32"), {"gemm[0].dtype"}},
-           {replaced(kGemm, "1e-4", "0"), {"gemm[0].seconds is 0", "above 0"}},
-           {replaced(kGemm, "1e-4", "8e-7"),
-            {"line 20", "gemm[0].seconds means 4.19e+13 operations a second, 10.5 times"}},
-           {replaced(kGemm, "k = 128\n", ""), {"gemm[0] has no k"}},
-           {replaced(kGemm, "layout", "layouts"), {"did you mean gemm[0].layout?"}},
-           {kGemm + kGemm, {"line 22", "gemm[1] measures what gemm[0] does", "each point once"}},
-           {kAttention + replaced(replaced(kAttention, "batch = 2", "batch = 4"), "heads = 4", "heads = 2"),
-            {"attention[1] measures what attention[0] does"}},
-           {replaced(kAttention, "backward", "back"), {"attention[0].kind", "forward, backward"}},
-           {replaced(kAttention, "1e-3", "1e-9"), {"attention[0].seconds means"}},
-           {replaced(kAttention, "head-dim = 64", "head-dim = -64"), {"attention[0].head-dim is -64"}},
-           {replaced(kAttention, "error = 0.2", "error = 0"), {"attention[0].error"}}}) {
-    const std::string message = refusal(kSmall + text);
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+  for (const auto& [text, parts] :
+       Cases{{replaced(kGemm, "m = 512", "m = 0"), {"line 15", "gemm[0].m is 0"}},
+             {replaced(kGemm, "\"nt\"", "\"tt\""), {"line 18", "gemm[0].layout", "nn, nt, tn"}},
+             {replaced(kGemm, "bf16", "i32"), {"gemm[0].dtype"}},
+             {replaced(kGemm, "1e-4", "0"), {"gemm[0].seconds is 0", "above 0"}},
+             {replaced(kGemm, "1e-4", "8e-7"),
+              {"line 20", "gemm[0].seconds means 4.19e+13 operations a second, 10.5 times"}},
+             {replaced(kGemm, "k = 128\n", ""), {"gemm[0] has no k"}},
+             {replaced(kGemm, "layout", "layouts"), {"did you mean gemm[0].layout?"}},
+             {kGemm + kGemm, {"line 22", "gemm[1] measures what gemm[0] does", "each point once"}},
+             {kAttention + replaced(replaced(kAttention, "batch = 2", "batch = 4"), "heads = 4", "heads = 2"),
+              {"attention[1] measures what attention[0] does"}},
+             {replaced(kAttention, "backward", "back"), {"attention[0].kind", "forward, backward"}},
+             {replaced(kAttention, "1e-3", "1e-9"), {"attention[0].seconds means"}},
+             {replaced(kAttention, "head-dim = 64", "head-dim = -64"), {"attention[0].head-dim is -64"}},
+             {replaced(kAttention, "error = 0.2", "error = 0"), {"attention[0].error"}}}) {
+    EXPECT_TRUE(has_parts(refusal(kSmall + text), parts));
   }
   // A product that is shorter than the start of its task may be faster than device.flops, which count the start.
-  EXPECT_EQ(refusal(replaced(kSmall, "[node]", "task-overhead = 1e-4\n[node]") + replaced(kGemm, "1e-4", "8e-7")),
-            "accepted");
+  EXPECT_EQ(refusal(replaced(kSmall, "[node]", "task-overhead = 1e-4\n[node]") + replaced(kGemm, "1e-4", "8e-7")), "");
   // Equal sizes in another layout are another point.
-  EXPECT_EQ(refusal(kSmall + kGemm + replaced(kGemm, "\"nt\"", "\"tn\"")), "accepted");
-  EXPECT_NE(refusal(replaced(kSmall, "[node]", "efficiency = 1.5\n[node]")).find("device.efficiency is 1.5"),
-            std::string::npos);
+  EXPECT_EQ(refusal(kSmall + kGemm + replaced(kGemm, "\"nt\"", "\"tn\"")), "");
+  EXPECT_TRUE(has_parts(refusal(replaced(kSmall, "[node]", "efficiency = 1.5\n[node]")), {"device.efficiency is 1.5"}));
 }
 
 TEST(Machine, RefusesWithFileLineAndWhatWasMeant) {
-  struct Case {
-    std::string text;
-    std::vector<std::string> parts;
-  };
-  for (const auto& [text, parts] : std::vector<Case>{
-           {replaced(kSmall, "latency = 1e-6", "latensy = 1e-6"), {"box.toml line 9", "did you mean node.latency?"}},
-           {kSmall + "prts = 4\n", {"box.toml line 14", "unknown key network.prts", "did you mean network.ports?"}},
-           {replaced(kSmall, "[network]", "[netwrk]"), {"line 11", "did you mean network?"}},
-           {replaced(kSmall, "memory-bandwidth = 1e11\n", ""), {"line 3", "device has no memory-bandwidth"}},
-           {replaced(kSmall, "= 1e12", "= \"1e12\""), {"line 4", "device.flops-f32 is \"1e12\"", "a number"}},
-           {replaced(kSmall, "= 1e12", "= -1"), {"line 4", "device.flops-f32 is -1", "above 0"}},
-           {replaced(kSmall, "= 1e12", "= inf"), {"line 4", "inf"}},
-           {replaced(kSmall, "= 1e12", "= nan"), {"line 4", "nan"}},
-           {replaced(kSmall, "per-node = 2", "per-node = 2.5"), {"line 2", "devices-per-node is 2.5", "an integer"}},
-           {replaced(kSmall, "per-node = 2", "per-node = 0"), {"line 2", "an integer from 1"}},
-           {replaced(kSmall, "value = 4e12", "valu = 4e12"), {"line 5", "device.flops-bf16.value"}},
-           {kSmall + "[[slowdown]]\nfactor = 0.5\n", {"line 15", "slowdown[0].factor is 0.5", "from 1 to 1000"}},
-           {kSmall + "[[slowdown]]\ncompute = \"gem\"\nfactor = 2\n", {"line 15", "did you mean \"gemm\"?"}},
-           {kSmall + "[slowdown]\nfactor = 2\n", {"line 14", "[[slowdown]]"}},
-           {kSmall + "bandwidth = 3\n", {"line 14"}},
-           {kSmall + "latency_ = \n", {"line 14"}},
-           {replaced(kSmall, "memory-bytes", "memory_bytes = 3\nmemory-bytes"), {"given twice"}},
-           {"", {"has no name"}},
-           {std::string(100'000, '#'), {"larger than"}}}) {
-    const std::string message = refusal(text);
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
-    EXPECT_NE(message.find("box.toml"), std::string::npos) << message;
+  for (const auto& [text, parts] :
+       Cases{{replaced(kSmall, "latency = 1e-6", "latensy = 1e-6"), {"box.toml line 9", "did you mean node.latency?"}},
+             {kSmall + "prts = 4\n", {"box.toml line 14", "unknown key network.prts", "did you mean network.ports?"}},
+             {replaced(kSmall, "[network]", "[netwrk]"), {"line 11", "did you mean network?"}},
+             {replaced(kSmall, "memory-bandwidth = 1e11\n", ""), {"line 3", "device has no memory-bandwidth"}},
+             {replaced(kSmall, "= 1e12", "= \"1e12\""), {"line 4", "device.flops-f32 is \"1e12\"", "a number"}},
+             {replaced(kSmall, "= 1e12", "= -1"), {"line 4", "device.flops-f32 is -1", "above 0"}},
+             {replaced(kSmall, "= 1e12", "= inf"), {"line 4", "inf"}},
+             {replaced(kSmall, "= 1e12", "= nan"), {"line 4", "nan"}},
+             {replaced(kSmall, "per-node = 2", "per-node = 2.5"), {"line 2", "devices-per-node is 2.5", "an integer"}},
+             {replaced(kSmall, "per-node = 2", "per-node = 0"), {"line 2", "an integer from 1"}},
+             {replaced(kSmall, "value = 4e12", "valu = 4e12"), {"line 5", "device.flops-bf16.value"}},
+             {kSmall + "[[slowdown]]\nfactor = 0.5\n", {"line 15", "slowdown[0].factor is 0.5", "from 1 to 1000"}},
+             {kSmall + "[[slowdown]]\ncompute = \"gem\"\nfactor = 2\n", {"line 15", "did you mean \"gemm\"?"}},
+             {kSmall + "[slowdown]\nfactor = 2\n", {"line 14", "[[slowdown]]"}},
+             {kSmall + "bandwidth = 3\n", {"line 14"}},
+             {kSmall + "latency_ = \n", {"line 14"}},
+             {replaced(kSmall, "memory-bytes", "memory_bytes = 3\nmemory-bytes"), {"given twice"}},
+             {"", {"has no name"}},
+             {std::string(100'000, '#'), {"larger than"}}}) {
+    EXPECT_TRUE(has_parts(refusal(text), parts));
+    EXPECT_TRUE(has_parts(refusal(text), {"box.toml"}));
   }
   EXPECT_THROW(load_machine("/no/such/machine.toml"), UserError);
   EXPECT_THROW(load_machine("/"), UserError);

@@ -1,4 +1,4 @@
-// The splits of the world that make each channel's groups.
+// The splits of the world that make each channel's groups, and the communicators of a rank.
 #include "runtime/execute/channel_groups.h"
 
 #include <gtest/gtest.h>
@@ -96,6 +96,20 @@ TEST(ChannelsOfAll, AreThoseOfAnyRankInOneOrder) {
   testing::on_ranks(3, [&](comm::World& world) {
     EXPECT_EQ(channels_of_all(world, own[static_cast<std::size_t>(world.rank())]),
               (std::vector{Channel::world, Channel::send_next, Channel::receive_next}));
+  });
+}
+
+TEST(CommunicatorSet, AChannelJoinsItsGroup) {
+  const std::vector<Channel> channels = {Channel::x, Channel::x, Channel::data, Channel::world};
+  testing::on_ranks(4, [&](comm::World& world) {
+    const CommunicatorSet set(world, channels, graph::Grid{.x = 2, .data = 2}), all(world, channels);
+    EXPECT_EQ(set.on(Channel::x)->size(), 2);
+    EXPECT_EQ(set.on(Channel::x)->rank(), world.rank() % 2);
+    EXPECT_EQ(set.on(Channel::data)->rank(), world.rank() / 2);
+    EXPECT_EQ(set.on(Channel::world)->size(), 4);
+    EXPECT_EQ(set.on(Channel::y), nullptr);
+    EXPECT_EQ(all.on(Channel::x)->size(), 4) << "without a grid every channel is the world";
+    EXPECT_EQ(all.on(Channel::y), nullptr);
   });
 }
 

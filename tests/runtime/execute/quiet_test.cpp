@@ -1,4 +1,5 @@
 // The steady state is quiet: once a plan has run, a step allocates nothing in our code, on any thread.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <barrier>
 #include <cstdlib>
 #include <new>
+#include <string_view>
 
 #include "runtime/execute/program/program.h"
 #include "tests/runtime/comm/ranks.h"
@@ -16,8 +18,15 @@ namespace {
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> allocations{0};
 
-void* counted(std::size_t size, std::align_val_t alignment = std::align_val_t{__STDCPP_DEFAULT_NEW_ALIGNMENT__}) {
-  if (counting.load(std::memory_order_relaxed)) ++allocations;
+/// Whether oneDNN asks: where it multiplies, it allocates a few bytes a product.
+bool is_librarys(const void* caller) {
+  Dl_info info;
+  return dladdr(caller, &info) != 0 && std::string_view(info.dli_fname).find("libdnnl") != std::string_view::npos;
+}
+
+void* counted(std::size_t size, const void* caller,
+              std::align_val_t alignment = std::align_val_t{__STDCPP_DEFAULT_NEW_ALIGNMENT__}) {
+  if (counting.load(std::memory_order_relaxed) && !is_librarys(caller)) ++allocations;
   const auto unit = static_cast<std::size_t>(alignment);
   return std::aligned_alloc(unit, (std::max<std::size_t>(size, 1) + unit - 1) / unit * unit);
 }
@@ -36,22 +45,22 @@ void* or_throw(void* memory) {
 
 // All forms, as the address sanitizer would provide the missing ones and not allow a mixture.
 void* operator new(std::size_t size) {
-  return or_throw(counted(size));
+  return or_throw(counted(size, __builtin_return_address(0)));
 }
 void* operator new[](std::size_t size) {
-  return or_throw(counted(size));
+  return or_throw(counted(size, __builtin_return_address(0)));
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
-  return or_throw(counted(size, alignment));
+  return or_throw(counted(size, __builtin_return_address(0), alignment));
 }
 void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return or_throw(counted(size, alignment));
+  return or_throw(counted(size, __builtin_return_address(0), alignment));
 }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return counted(size);
+  return counted(size, __builtin_return_address(0));
 }
 void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-  return counted(size);
+  return counted(size, __builtin_return_address(0));
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);

@@ -25,7 +25,7 @@ TEST(Watchdog, FiresOnlyOnceProgressStops) {
   EXPECT_GE(looks_when_fired, 54);  // 50 polls saw a change, and one unchanged poll isn't a stall
 }
 
-TEST(Watchdog, FiresOnceAStandstillAndAgainAtTheNext) {
+TEST(Watchdog, FiresOnceAStallAndAgainAtTheNext) {
   std::atomic<std::uint64_t> done{0}, looks{0};
   std::atomic<int> fires{0};
   std::counting_semaphore<> fired(0);

@@ -44,21 +44,5 @@ TEST(Replay, OtherClassesDontChangeAClock) {
   }
 }
 
-TEST(Replay, TellsWhoWaitsForWhom) {
-  testing::ToyGraph toy;
-  const graph::View x = toy.tensor("x", 8, graph::Role::parameter);
-  toy.compute("a", {graph::read_write(x)});
-  toy.collective("c", graph::Channel::data, {graph::read_write(x)});
-  const auto graph = toy.build();
-  Plan plan = make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
-  const std::vector<const Plan*> plans = {&plan};
-  EXPECT_TRUE(Replay(plans).complete());
-  plan.streams[0].entries[0].waits = {{StreamId(std::size_t{1}), 0, 0}};
-  const Replay replay(plans);
-  ASSERT_FALSE(replay.complete());
-  EXPECT_EQ(replay.cycle().text, "a (compute0) waits for c (data), which waits for a (compute0)");
-  EXPECT_TRUE(replay.cycle().of_one_class);
-}
-
 }  // namespace
 }  // namespace weft::plan

@@ -2,10 +2,6 @@
 #include "runtime/plan/plan_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "base/error.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
@@ -13,6 +9,8 @@
 #include "runtime/policy/builtin/file.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
 #include "tests/runtime/random_graph.h"
@@ -34,33 +32,6 @@ std::shared_ptr<const graph::Graph> toy_step() {
 
 PlanFile toy_file() {
   return {filed(policy::compile_plan(toy_step(), *policy::make_policy("program")), {})};
-}
-
-// In a file that only this test uses.
-class StoredPlan {
- public:
-  explicit StoredPlan(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() /
-              ("weft_plan_" + std::to_string(::getpid()) + "_" + std::to_string(std::hash<std::string>()(text)))) {
-    std::ofstream(path_) << text;
-  }
-  ~StoredPlan() { std::filesystem::remove(path_); }
-  StoredPlan(const StoredPlan&) = delete;
-  StoredPlan& operator=(const StoredPlan&) = delete;
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-template <class Action>
-void expect_refusal(const Action& action, const std::string& part) {
-  try {
-    action();
-    ADD_FAILURE() << "accepted: " << part;
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
 }
 
 TEST(PlanFile, IsReadBackAsItWasWritten) {
@@ -108,9 +79,9 @@ TEST(PlanFile, WrongPartsAreNamed) {
     const std::size_t at = changed.find(bad.from);
     ASSERT_NE(at, std::string::npos) << bad.from;
     changed.replace(at, std::string(bad.from).size(), bad.to);
-    expect_refusal([&] { parse_plan_file(changed, "plan.json"); }, bad.part);
+    EXPECT_TRUE(refuses([&] { parse_plan_file(changed, "plan.json"); }, {bad.part}));
   }
-  expect_refusal([] { read_plan_file("/nowhere/plan.json"); }, "/nowhere/plan.json");
+  EXPECT_TRUE(refuses([] { read_plan_file("/nowhere/plan.json"); }, {"/nowhere/plan.json"}));
 }
 
 TEST(PlanFile, AnotherGraphIsRefusedByItsFirstDifference) {
@@ -118,7 +89,7 @@ TEST(PlanFile, AnotherGraphIsRefusedByItsFirstDifference) {
   const auto refuse = [&](const auto& change, const std::string& part) {
     PlanFile file = toy_file();
     change(file.front());
-    expect_refusal([&] { order_of(file.front(), *graph, "plan.json", {}); }, part);
+    EXPECT_TRUE(refuses([&] { order_of(file.front(), *graph, "plan.json", {}); }, {part}));
   };
   refuse([](FiledPlan& f) { f.sequence[2].task = "other"; }, "task 'other' of the file is not in this graph");
   refuse([](FiledPlan& f) { f.sequence.pop_back(); }, "task 'c' of this graph is not in the file");
@@ -136,9 +107,10 @@ TEST(FilePolicy, ReplaysAPlanAndLeavesOtherGraphsInProgramOrder) {
   FiledPlan& file = stored_file.front();
   std::swap(file.sequence[1], file.sequence[2]);  // b before r
   file.added_edges.push_back({"a", "b"});
-  const StoredPlan stored(to_json(stored_file));
-  const auto policy = policy::make_policy("file:" + stored.path());
-  EXPECT_EQ(policy->name(), "file:" + stored.path());
+  const testing::TemporaryFolder folder;
+  const std::string stored = folder.write("plan.json", to_json(stored_file));
+  const auto policy = policy::make_policy("file:" + stored);
+  EXPECT_EQ(policy->name(), "file:" + stored);
   const Plan plan = policy::compile_plan(graph, *policy);
   EXPECT_EQ(filed(plan, {}).sequence, file.sequence);
   EXPECT_EQ(filed(plan, {}).added_edges, file.added_edges);
@@ -155,9 +127,10 @@ TEST(FilePolicy, AppliesTheRewritesThatAreStillToBeDone) {
            {graph::read_write(x), graph::write({w.tensor, 0, 1, 32, 32})}});
   const auto graph = toy.build();
   const std::vector<Rewrite> both = parse_rewrites("split-collective=128;ar-to-rs-ag");
-  const StoredPlan stored(
-      to_json({filed(policy::compile_plan(graph, *policy::make_policy("program"), {}, both), both)}));
-  const auto policy = policy::make_policy("file:" + stored.path());
+  const testing::TemporaryFolder folder;
+  const std::string stored = folder.write(
+      "plan.json", to_json({filed(policy::compile_plan(graph, *policy::make_policy("program"), {}, both), both)}));
+  const auto policy = policy::make_policy("file:" + stored);
   const auto names = [](const Plan& plan) {
     std::vector<std::string> all;
     for (const graph::Task& task : plan.graph->tasks()) all.push_back(task.name);
@@ -184,8 +157,9 @@ TEST(FilePolicy, PacksTheWeightsThatTheFilePacks) {
   const std::vector<Rewrite> packed = {PackWeights{2}}, never = {PackWeights{9}};
   const Plan plan = policy::compile_plan(graph, *policy::make_policy("program"),
                                          {.weight_layouts = &execute::cpu_weight_layouts()}, packed);
-  const StoredPlan stored(to_json({filed(plan, packed)}));
-  const auto policy = policy::make_policy("file:" + stored.path());
+  const testing::TemporaryFolder folder;
+  const std::string stored = folder.write("plan.json", to_json({filed(plan, packed)}));
+  const auto policy = policy::make_policy("file:" + stored);
   for (const std::vector<Rewrite>& chosen : {std::vector<Rewrite>(), packed, never}) {
     EXPECT_EQ(policy::compile_plan(graph, *policy, {.weight_layouts = &execute::cpu_weight_layouts()}, chosen)
                   .graph->fingerprint(),
@@ -201,8 +175,9 @@ TEST(FilePolicy, ReplaysThePlansOfAPipeline) {
     PlanFile file;
     for (const Plan& plan : plans) file.push_back(filed(plan, {}));
     EXPECT_EQ(parse_plan_file(to_json(file), "plan.json"), file) << name;
-    const StoredPlan stored(to_json(file));
-    const auto policy = policy::make_policy("file:" + stored.path());
+    const testing::TemporaryFolder folder;
+    const std::string stored = folder.write("plan.json", to_json(file));
+    const auto policy = policy::make_policy("file:" + stored);
     EXPECT_EQ(policy->chunks(), policy::make_policy(name)->chunks());
     const std::vector<Plan> again = policy::compile(toy.classes(), *policy);
     for (std::size_t k = 0; k < plans.size(); ++k) EXPECT_EQ(filed(again[k], {}).sequence, file[k].sequence) << name;
@@ -220,16 +195,16 @@ TEST(FilePolicy, ReplaysThePlansOfAPipeline) {
 
 TEST(PlanDifference, SaysWhatMoved) {
   const FiledPlan a = toy_file().front();
-  EXPECT_EQ(describe_difference({a}, {a}), "");
+  EXPECT_EQ(describe(difference_of({a}, {a})), "");
   FiledPlan b = a;
   b.policy = "mine";
-  EXPECT_EQ(describe_difference({a}, {b}), "");  // another name for the same order
+  EXPECT_EQ(describe(difference_of({a}, {b})), "");  // another name for the same order
   b.streams.push_back({"compute1", true, graph::Channel::world});
   b.sequence[4].stream = 2;
   b.sequence = {b.sequence[2], b.sequence[3], b.sequence[0], b.sequence[1], b.sequence[4]};
   b.added_edges.push_back({"a", "b"});
   b.scratch_bytes += 64;
-  const std::string text = describe_difference({a}, {b});
+  const std::string text = describe(difference_of({a}, {b}));
   for (const char* part :
        {"policy: program → mine", "scratch bytes: ", "1 task on another stream:\n  c: compute0 → compute1",
         "1 of the tasks on compute0 changed places:", "1 of the collectives on data changed places:",
@@ -238,10 +213,10 @@ TEST(PlanDifference, SaysWhatMoved) {
   }
   FiledPlan c = a;
   c.sequence[1].task = "r2";
-  EXPECT_NE(
-      describe_difference({a}, {c}).find("1 task only in the first plan:\n  r\n1 task only in the second plan:\n  r2"),
-      std::string::npos)
-      << describe_difference({a}, {c});
+  EXPECT_NE(describe(difference_of({a}, {c}))
+                .find("1 task only in the first plan:\n  r\n1 task only in the second plan:\n  r2"),
+            std::string::npos)
+      << describe(difference_of({a}, {c}));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ inline std::vector<std::string> with_short_searches(std::vector<std::string> nam
     if (name == "anneal") name += ":iterations=12";
     if (name == "portfolio") name += ":budget=10";
     if (name == "exact") name += ":budget=10,nodes=1000";
+    if (name == "pipe-search") name += ":moves=30";
   }
   return names;
 }

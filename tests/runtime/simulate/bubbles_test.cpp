@@ -46,11 +46,11 @@ TEST(BubbleGaps, AreWaitsForOtherStagesAndMessages) {
   const PipelineToy toy(
       {.stages = 2, .micro_batches = 1, .update = 10, .message = 300, .collective = 50, .world = true});
   const std::vector<BubbleGap> gaps = bubble_gaps(toy_report(toy));
-  EXPECT_EQ(told(gaps, 0), (Strings{"1000-3300 waits for a gradient", "3300-3600 a message is in motion",
-                                    "5610-5660 a collective is in motion"}));
+  EXPECT_EQ(told(gaps, 0), (Strings{"1000-3300 waits for a gradient", "3300-3600 a message is in flight",
+                                    "5610-5660 a collective is in flight"}));
   EXPECT_EQ(told(gaps, 1),
-            (Strings{"0-1000 waits for an activation", "1000-1300 a message is in motion",
-                     "4310-5610 waits for other stages' collectives", "5610-5660 a collective is in motion"}));
+            (Strings{"0-1000 waits for an activation", "1000-1300 a message is in flight",
+                     "4310-5610 waits for other stages' collectives", "5610-5660 a collective is in flight"}));
 }
 
 TEST(BubbleGaps, NameTheOtherStageAndWhatCouldRunMeanwhile) {
@@ -122,12 +122,11 @@ TEST(BubbleGaps, ASenderMayWaitForItsReceiver) {
     report.classes.push_back(
         {std::make_shared<const plan::Plan>(plan::make_plan(graph, testing::order_of(*graph, 1, order), "mine")), {}});
   }
-  report.grid.pipe = 2;
   SimulationOptions options;
-  options.grid = report.grid;
+  options.grid.pipe = 2;
   report.simulation = simulate(report.plans(), costs, {}, options);
   const std::vector<BubbleGap> gaps = bubble_gaps(report);
-  EXPECT_EQ(told(gaps, 0), (Strings{"10-100 waits for a receiver", "100-120 a message is in motion"}));
+  EXPECT_EQ(told(gaps, 0), (Strings{"10-100 waits for a receiver", "100-120 a message is in flight"}));
   EXPECT_EQ(told(gaps, 1), Strings{"100-125 has no work left"});
 }
 

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/simulate/explained_toy.h"
 
 namespace weft::simulate {
@@ -171,6 +173,58 @@ TEST(Explain, HiddenCollectivesAreLeftOut) {
   const Explanation one = step.explained(options);
   ASSERT_EQ(one.collectives.size(), 1U);
   EXPECT_EQ(one.collectives[0].exposed_ns, 900);
+}
+
+TEST(ExposureGroups, GroupsWhatDiffersInLayerAndMicroBatchAlone) {
+  const testing::TimedStep layers = layers_step();
+  const Explanation explanation = layers.explained();
+  ASSERT_EQ(explanation.collectives.size(), 7U);
+  double sum = 0;
+  std::set<std::size_t> members;
+  for (const ExposureGroup& group : explanation.groups) {
+    double exposed = 0;
+    for (const std::size_t i : group.members) {
+      const ExposedCollective& member = explanation.collectives[i];
+      EXPECT_EQ(member.cause, explanation.collectives[group.members.front()].cause);
+      EXPECT_LE(member.exposed_ns, explanation.collectives[group.members.front()].exposed_ns);
+      exposed += member.exposed_ns;
+      EXPECT_TRUE(members.insert(i).second);
+    }
+    EXPECT_EQ(group.exposed_ns, exposed);
+    sum += exposed;
+  }
+  EXPECT_EQ(members.size(), 7U);
+  EXPECT_EQ(sum, (50 + 9 + 5 * 4) * kUs);
+  ASSERT_EQ(explanation.groups.size(), 2U);
+  EXPECT_EQ(explanation.groups[0].name, "L2norm.reduce");
+  EXPECT_EQ(explanation.groups[0].members.size(), 1U);
+  EXPECT_EQ(explanation.groups[1].name, "mb*.L*.up.reduce");
+  EXPECT_EQ(explanation.groups[1].members.size(), 6U);
+  const ExposedCollective& worst = explanation.collectives[explanation.groups[1].members.front()];
+  EXPECT_EQ(layers.graph->task(worst.task).name, "mb1.L1.up.reduce");
+}
+
+TEST(ExposureGroups, NamesLeaveOutLayerAndMicroBatchAlone) {
+  EXPECT_EQ(group_name("mb0.L3.mlp.up"), "mb*.L*.mlp.up");
+  EXPECT_EQ(group_name("L11.attn.L2norm"), "L*.attn.L2norm");
+  EXPECT_EQ(group_name("mb.Lx.head3"), "mb.Lx.head3");
+  EXPECT_EQ(group_name("mb*.L*.up"), "mb*.L*.up");
+}
+
+// Of every policy on a real graph's costs: the path is the whole step, and the sums agree.
+TEST(PathPieces, PathsOfEveryPolicyAddUpToTheStep) {
+  const testing::TimedStep layers = layers_step();
+  for (const std::string& policy : policy::graph_policy_names()) {
+    const Report report = report_plan(layers.problem, policy::named_policy(policy));
+    ASSERT_TRUE(report.planned()) << policy << ": " << report.refusal;
+    const Explanation explanation = explain(layers.problem, report, {"", 0, 100, false});
+    double sum = 0;
+    for (const PathPiece& piece : explanation.path) sum += piece.ns;
+    EXPECT_NEAR(sum, report.step_ns(), 30) << policy;
+    double exposed = 0;
+    for (const ExposedCollective& one : explanation.collectives) exposed += one.exposed_ns;
+    EXPECT_GE(exposed, static_cast<double>(report.first().overlap.exposed)) << policy;
+  }
 }
 
 }  // namespace

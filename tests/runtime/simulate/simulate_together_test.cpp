@@ -258,7 +258,7 @@ TEST(SimulateTogether, NoiseIsDrawnForEachRankAndRepeats) {
   EXPECT_EQ(end(1, 4, "mb3.S1.bwd.send"), end(0, 3, "mb3.S0.bwd.receive"));
 }
 
-TEST(SimulateTogether, PlansThatStandStillAreNamed) {
+TEST(SimulateTogether, PlansThatDeadlockAreNamed) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const std::vector<plan::Plan> plans = pipeline_plans(toy, [](auto& t, std::int64_t rank) {
     return rank == 0 ? units_in_program_order(t, rank) : units_of_gpipe(t, rank);

@@ -363,8 +363,8 @@ TEST(Simulator, IsNeverFasterThanAnyLowerBound) {
   }
 }
 
-// A single rank represents all: simulating all ranks, nearly alike, gives the same times.
-TEST(Simulator, OneRankStandsForAllWhenTheyAreAlike) {
+// A single rank represents all: simulating all ranks, nearly identical, gives the same times.
+TEST(Simulator, OneRankStandsForIdenticalRanks) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     testing::Draws draws(seed);
     testing::RandomGraphOptions size;

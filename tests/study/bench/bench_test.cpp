@@ -11,8 +11,7 @@
 
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
-#include "study/bench/bench_output.h"
-#include "study/bench/bench_rows.h"
+#include "study/bench/bench_figures.h"
 #include "tests/base/temporary_folder.h"
 
 namespace weft::study {
@@ -46,21 +45,12 @@ std::vector<policy::NamedPolicy> policies(std::initializer_list<const char*> nam
   return all;
 }
 
-std::vector<BenchStep> steps_of(const std::vector<BenchInstance>& instances) {
-  std::vector<BenchStep> steps;
-  for (const BenchInstance& each : instances) steps.push_back(step_of(each));
-  return steps;
-}
-
-std::vector<BenchJob> jobs_of(const std::vector<BenchInstance>& instances, std::initializer_list<const char*> names) {
-  return bench_jobs(instances, steps_of(instances), policies(names));
-}
-
 std::vector<BenchRow> rows_of(const std::vector<BenchInstance>& instances, std::initializer_list<const char*> names,
                               int threads = 1) {
   CertificateBook book;
-  return run_bench(
-      jobs_of(instances, names), threads, book, [](const BenchRow&) {}, [](const Status&) {});
+  const auto all = policies(names);
+  return run(
+      experiment_of(instances, all, threads, book), {}, [](std::span<const BenchRow>) {}, [](const Status&) {});
 }
 
 class Bench : public ::testing::Test {
@@ -71,7 +61,9 @@ class Bench : public ::testing::Test {
     folder_.write("README.md", "no instance");
   }
   std::vector<BenchInstance> instances(const std::vector<std::string>& wanted = {}) const {
-    return bench_instances(folder_.path(), wanted);
+    std::vector<BenchInstance> all = bench_instances(folder_.path(), wanted);
+    for (BenchInstance& each : all) each.step = step_of(each);
+    return all;
   }
   testing::TemporaryFolder folder_;
 };
@@ -122,16 +114,18 @@ TEST_F(Bench, ARefusalIsARow) {
 
 TEST_F(Bench, EachRowComesAsSoonAsItIsThere) {
   std::vector<std::string> came;
-  const std::vector<BenchJob> jobs = jobs_of(instances(), {"program", "lhs"});
+  const std::vector<BenchInstance> all = instances();
+  const auto two = policies({"program", "lhs"});
   CertificateBook book;
-  run_bench(
-      jobs, 1, book, [&](const BenchRow& row) { came.push_back(row.instance + " " + row.policy); },
+  run(
+      experiment_of(all, two, 1, book), {},
+      [&](std::span<const BenchRow> rows) { came.push_back(rows[0].instance + " " + rows[0].policy); },
       [&](const Status& status) { EXPECT_GE(status.total, status.done); });
   EXPECT_EQ(came, (std::vector<std::string>{"stages program", "stages lhs", "two-ranks program", "two-ranks lhs"}));
 }
 
 TEST_F(Bench, AStepIsKnownByAllThatItsLengthDependsOn) {
-  const auto fingerprint = [&](const std::string& name) { return step_of(instances({name})[0]).fingerprint; };
+  const auto fingerprint = [&](const std::string& name) { return instances({name})[0].step.fingerprint; };
   const std::uint64_t before = fingerprint("two-ranks");
   EXPECT_EQ(fingerprint("two-ranks"), before);
   folder_.write("two-ranks.toml", std::string(kTwoRanks) + "seed = 7\n");
@@ -141,20 +135,20 @@ TEST_F(Bench, AStepIsKnownByAllThatItsLengthDependsOn) {
     EXPECT_NE(fingerprint("two-ranks"), before) << change;
   }
   EXPECT_NE(fingerprint("stages"), before);
-  EXPECT_TRUE(step_of(instances({"stages"})[0]).pipeline);
+  EXPECT_EQ(instances({"stages"})[0].step.classes, 2U);
 }
 
 TEST_F(Bench, ARowStandsForItsPolicyOnItsStep) {
-  const std::vector<BenchJob> jobs = jobs_of(instances({"two-ranks"}), {"program", "lhs"});
   std::vector<BenchRow> rows = rows_of(instances({"two-ranks"}), {"program"});
-  EXPECT_TRUE(stands(rows, jobs[0]));
-  EXPECT_FALSE(stands(rows, jobs[1]));
+  BenchRow point{.instance = "two-ranks", .policy = "program", .step = rows[0].step};
+  EXPECT_TRUE(stands(rows, point));
   rows[0].step ^= 1;
-  EXPECT_FALSE(stands(rows, jobs[0])) << "of another step";
-  BenchJob user = jobs[0];
-  user.policy.name = rows[0].policy = "mine.py:Mine";
-  rows[0].step = user.step.fingerprint;
-  EXPECT_FALSE(stands(rows, user)) << "the file may have changed";
+  EXPECT_FALSE(stands(rows, point)) << "of another step";
+  rows[0].step ^= 1;
+  point.policy = "lhs";
+  EXPECT_FALSE(stands(rows, point));
+  point.policy = rows[0].policy = "mine.py:Mine";
+  EXPECT_FALSE(stands(rows, point)) << "the file may have changed";
 }
 
 TEST_F(Bench, BoundsAreComputedAgainWithoutPolicies) {
@@ -166,7 +160,7 @@ TEST_F(Bench, BoundsAreComputedAgainWithoutPolicies) {
     again.push_back(again[0]);
     again.back().graph ^= 1;
     CertificateBook book;
-    refresh_bounds(instance, step_of(instance), again, book);
+    refresh_bounds(instance, again, book);
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(again[i].bound_ns, rows[i].bound_ns) << rows[i].policy;
     EXPECT_EQ(again.back().bound_ns, rows[0].bound_ns / 2) << "of a graph that only its policy's search finds";
     EXPECT_EQ(again.back().proof, 0);
@@ -208,17 +202,17 @@ TEST(BenchRows, AreInTheOrderOfPoliciesAndOneEach) {
   EXPECT_EQ(rows[2].policy, "mine.py:B");
 }
 
-const std::vector<BenchInstance> kTwo = {{"a", "a.toml"}, {"b", "b.toml"}};
-const std::vector<BenchStep> kSteps = {{.fingerprint = 1}, {.fingerprint = 2}};
+const std::vector<BenchInstance> kTwo = {{"a", "a.toml", "", {.fingerprint = 1}},
+                                         {"b", "b.toml", "", {.fingerprint = 2}}};
 
-BenchRow row_of(const char* instance, const char* policy, double step, double bound) {
+BenchRow solved_row(const char* instance, const char* policy, double step, double bound) {
   const std::uint64_t of = *instance == 'a' ? 1 : 2;
   return {.instance = instance, .policy = policy, .step = of, .graph = of, .step_ns = step, .bound_ns = bound};
 }
 
 TEST(BestKnown, IsTheShortestStepAndTheLeastBoundOfItsGraphs) {
-  std::vector<BenchRow> rows = {row_of("a", "x", 30, 20), row_of("a", "y", 25, 21), row_of("b", "x", 9, 9)};
-  std::vector<BestKnown> best = best_of(kTwo, kSteps, rows, {});
+  std::vector<BenchRow> rows = {solved_row("a", "x", 30, 20), solved_row("a", "y", 25, 21), solved_row("b", "x", 9, 9)};
+  std::vector<BestKnown> best = best_of(kTwo, rows, {});
   ASSERT_EQ(best.size(), 2U);
   EXPECT_EQ(best[0].policy, "y");
   EXPECT_EQ(best[0].step_ns, 25);
@@ -226,15 +220,15 @@ TEST(BestKnown, IsTheShortestStepAndTheLeastBoundOfItsGraphs) {
   EXPECT_DOUBLE_EQ(best[0].gap(), 25.0 / 21 - 1);
   EXPECT_EQ(best[1].gap(), 0);
   rows[0].graph = 7;
-  best = best_of(kTwo, kSteps, rows, {});
+  best = best_of(kTwo, rows, {});
   EXPECT_EQ(best[0].bound_ns, 20) << "of another graph of the step";
   EXPECT_EQ(best[0].graph, 7U);
 }
 
 TEST(BestKnown, EarlierRunsCountForTheSameStepAlone) {
-  const std::vector<BenchRow> rows = {row_of("a", "x", 30, 20), row_of("b", "x", 9, 9)};
-  const std::vector<BestKnown> best = best_of(
-      kTwo, kSteps, rows, {{"a", 1, 24, "search", 1, 22}, {"b", 7, 5, "old", 7, 5}, {"c", 3, 1, "other", 3, 1}});
+  const std::vector<BenchRow> rows = {solved_row("a", "x", 30, 20), solved_row("b", "x", 9, 9)};
+  const std::vector<BestKnown> best =
+      best_of(kTwo, rows, {{"a", 1, 24, "search", 1, 22}, {"b", 7, 5, "old", 7, 5}, {"c", 3, 1, "other", 3, 1}});
   ASSERT_EQ(best.size(), 3U);
   EXPECT_EQ(best[0].policy, "search");
   EXPECT_EQ(best[0].bound_ns, 22) << "a bound that a search proved stays";
@@ -262,12 +256,12 @@ TEST(BestKnown, GoesThroughItsFile) {
 }
 
 TEST(PolicyScores, AreGeometricMeansOverSolvedInstances) {
-  const std::vector<BenchRow> rows = {row_of("a", "x", 20, 10),
-                                      row_of("a", "y", 10, 10),
-                                      row_of("b", "x", 10, 5),
-                                      row_of("b", "y", 20, 5),
+  const std::vector<BenchRow> rows = {solved_row("a", "x", 20, 10),
+                                      solved_row("a", "y", 10, 10),
+                                      solved_row("b", "x", 10, 5),
+                                      solved_row("b", "y", 20, 5),
                                       {.instance = "a", .policy = "z", .reason = "no plan"}};
-  const std::vector<PolicyScore> scores = scores_of(rows, best_of(kTwo, kSteps, rows, {}));
+  const std::vector<PolicyScore> scores = scores_of(rows, best_of(kTwo, rows, {}));
   ASSERT_EQ(scores.size(), 3U);
   EXPECT_NEAR(scores[0].mean_ratio, std::sqrt(2.0), 1e-12);
   EXPECT_EQ(scores[0].worst_ratio, 2);
@@ -278,8 +272,8 @@ TEST(PolicyScores, AreGeometricMeansOverSolvedInstances) {
 }
 
 TEST(BenchOutput, HasEveryPolicyAndInstance) {
-  BenchResult result{kTwo, {row_of("a", "x", 2e6, 1e6), row_of("a", "y", 1e6, 1e6)}, {}};
-  result.best = best_of(kTwo, kSteps, result.rows, {});
+  BenchResult result{kTwo, {solved_row("a", "x", 2e6, 1e6), solved_row("a", "y", 1e6, 1e6)}, {}};
+  result.best = best_of(kTwo, result.rows, {});
   EXPECT_EQ(row_columns(result.best).csv(result.rows),
             "instance,step,policy,graph,tasks,step_ms,bound_ms,above_best,exposed_ms,memory_bytes,reason\n"
             "a,0x0000000000000001,x,0x0000000000000001,0,2,1,1.000000,0,0,\n"
@@ -287,7 +281,7 @@ TEST(BenchOutput, HasEveryPolicyAndInstance) {
   const std::string markdown = bench_markdown(result);
   EXPECT_NE(markdown.find("100.0 %"), std::string::npos) << markdown;
   EXPECT_NE(markdown.find("no policy has a step"), std::string::npos) << "instance b";
-  const std::string svg = performance_profile(result).svg();
+  const std::string svg = results_of(result).picture().svg();
   EXPECT_NE(svg.find("share of instances"), std::string::npos);
 }
 

@@ -4,9 +4,11 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "base/error.h"
+#include "study/memorisation/memorisation_figures.h"
 #include "tests/base/messages.h"
 #include "tests/study/memorisation/small_memorisation.h"
 
@@ -18,8 +20,9 @@ class Memorisation : public ::testing::Test {
   std::vector<StudyResult> run(const MemorisationStudy& study, std::span<const StudyResult> known = {}) {
     const StudyTexts texts(study.text, folder_.path(""));
     expect_enough(study, texts);
-    return run_memorisation(
-        study, texts, known, folder_.path(""), [&](const StudyResult&) { ++computed_; }, [](const Status&) {});
+    return study::run(
+        experiment_of(study, texts, folder_.path("")), known, [&](std::span<const StudyResult>) { ++computed_; },
+        [](const Status&) {});
   }
   std::string refusal(const MemorisationStudy& study) const {
     return testing::message_of<UserError>([&] { check_memorisation(study); });
@@ -100,6 +103,59 @@ TEST_F(Memorisation, RefusesWhatNoTrainingCouldBe) {
   wrong = study_;
   wrong.counts.background = 100'000;
   EXPECT_THROW(run(wrong), UserError);
+}
+
+class MemorisationFolderTest : public ::testing::Test {
+ protected:
+  ResultFolder begun(const MemorisationStudy& study) const {
+    ResultFolder folder = memorisation_folder(path_);
+    folder.describe(description_of(study, StudyTexts(study.text, path_)));
+    return folder;
+  }
+  std::string refusal(const MemorisationStudy& study) const {
+    return testing::message_of<UserError>([&] { kept_results(begun(study)); });
+  }
+
+  const testing::TemporaryFolder temporary_;
+  const std::filesystem::path path_ = temporary_.path("out");
+  const MemorisationStudy study_ = testing::small_memorisation(testing::write_study_text(temporary_));
+  const StudyResult result_{.run = {"1m", StudyLoss::goldfish, 7},
+                            .parameters = 1000,
+                            .steps = 4,
+                            .held_out_loss = 5.125,
+                            .seconds = 1.5,
+                            .buckets = {testing::bucket(0, 6, 0, 2), testing::bucket(3, 2.5, 1, 1)}};
+};
+
+TEST_F(MemorisationFolderTest, KeepsResults) {
+  {
+    const ResultFolder folder = begun(study_);
+    EXPECT_TRUE(kept_results(folder).empty());
+    keep(folder, result_);
+  }
+  const ResultFolder again = begun(study_);
+  const std::vector<StudyResult> results = kept_results(again);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(result_json(results[0]).text(), result_json(result_).text());
+  again.finish(results_of(study_, results));
+  for (const char* name : {"results.csv", "results.json", "plot.svg"})
+    EXPECT_TRUE(std::filesystem::exists(path_ / name));
+}
+
+TEST_F(MemorisationFolderTest, RefusesOtherStudiesAndDamagedResults) {
+  EXPECT_EQ(refusal(study_), "");
+  auto more = study_;
+  more.models = {"1m", "5m"};
+  more.seeds = 5;
+  EXPECT_EQ(refusal(more), "") << "further trainings of the same study";
+  auto other = study_;
+  other.tail = 5;
+  EXPECT_TRUE(testing::has_parts(refusal(other), {"study.json", "\"tail\": 4", "5"}));
+  other = study_;
+  other.settings = {{"dtype", "bf16", "--set"}};
+  EXPECT_TRUE(testing::has_parts(refusal(other), {"\"dtype = bf16\""}));
+  std::ofstream(path_ / "results" / "1m-standard-1.json") << "{\"model\": \"1m\"}";
+  EXPECT_TRUE(testing::has_parts(refusal(study_), {"1m-standard-1.json", "remove it"}));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "tests/study/memorisation/small_memorisation.h"
+#include "train/data/batches.h"
 #include "train/data/token_source.h"
-#include "train/data/token_window.h"
 
 namespace weft::study {
 namespace {

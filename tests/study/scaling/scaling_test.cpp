@@ -2,19 +2,37 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
+#include "base/text/csv.h"
 #include "runtime/policy/catalog/policies.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
-#include "tests/study/scaling/small_study.h"
+#include "tests/inspect/drawing/count_matches.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
 namespace {
 
-using testing::rows_of;
-using testing::small_study;
+/// Strong scaling of a small model on one, two and four ranks.
+ScalingStudy small_study() {
+  ScalingStudy study;
+  study.settings = {{"model", "tiny", "--model"},
+                    {"machine", "perlmutter", "--machine"},
+                    {"seq-len", "32", "--seq-len"},
+                    {"global-batch", "8", "--global-batch"}};
+  study.points = {{1}, {2}, {4}};
+  study.search.policies = {policy::named_policy("lhs")};
+  study.search.finalists = 2;
+  study.search.threads = 2;
+  return study;
+}
+
+std::vector<ScalingRow> rows_of(const ScalingStudy& study) {
+  return run_scaling(study, [](const Status&) {});
+}
 
 std::string refusal(const ScalingStudy& study) {
   return testing::message_of<UserError>([&] { check_scaling(study); });
@@ -25,7 +43,7 @@ simulate::Report planned(const ScalingStudy& study, const ScalingRow& row) {
   train::RunConfig config = study.base;
   train::apply_settings(config, study.settings);
   config.global_batch = row.global_batch;
-  config = with_choice(config, row.choice);
+  config = with_setup(config, row.setup);
   config.policy = row.policy;
   const train::ResolvedRun run = train::resolve(config, 0);
   return simulate::report_plan(train::planning_problem(run), run.policy);
@@ -50,7 +68,7 @@ TEST(Scaling, StrongKeepsTheBatch) {
     const ScalingRow& row = rows[i];
     ASSERT_TRUE(row.possible()) << row.reason;
     EXPECT_EQ(row.ranks, study.points[i].ranks);
-    EXPECT_EQ(row.choice.grid.ranks(), row.ranks);
+    EXPECT_EQ(row.setup.grid.ranks(), row.ranks);
     EXPECT_EQ(row.global_batch, 8);
     // With the same work, efficiency is the first time over the time × ranks.
     EXPECT_NEAR(row.efficiency, rows[0].step_ms / row.step_ms / static_cast<double>(row.ranks), 1e-12);
@@ -110,8 +128,8 @@ TEST(Scaling, RunsTheConfigurationOfAFile) {
   check_scaling(study);
   const ScalingRow row = rows_of(study)[1];
   ASSERT_TRUE(row.possible()) << row.reason;
-  EXPECT_EQ(graph::to_string(row.choice.grid), "x=1,y=2,z=1,data=2");
-  EXPECT_EQ(row.choice.micro_batch, 2);
+  EXPECT_EQ(graph::to_string(row.setup.grid), "x=1,y=2,z=1,data=2");
+  EXPECT_EQ(row.setup.micro_batch, 2);
   EXPECT_EQ(row.policy, "axonn");
   EXPECT_EQ(row.step_ms, planned(study, row).step_ns() * 1e-6);
   study.points[1].ranks = 8;
@@ -164,6 +182,72 @@ TEST(Scaling, RefusesContradictions) {
   EXPECT_NE(changed([](auto& s) { s.machines = {"perlmuter"}; }), "");
   EXPECT_NE(changed([](auto& s) { s.models = {"tinny"}; }), "");
   EXPECT_NE(changed([](auto& s) { s.points.push_back({2, "", "missing.toml"}); }), "");
+}
+
+using testing::count_matches;
+
+/// Two machines on one, two and four ranks; the last point is impossible.
+class ScalingOutput : public ::testing::Test {
+ protected:
+  ScalingOutput() {
+    study_.noise = 0.1;
+    study_.seeds = 3;
+    study_.machines = {"perlmutter", "alps"};
+    for (std::size_t i = 0; i < 6; ++i) {
+      ScalingRow row;
+      row.series = i / 3;
+      row.ranks = std::int64_t{1} << i % 3;
+      row.model = "tiny";
+      row.machine = study_.machines[i / 3];
+      if (i == 5) {
+        row.reason = "too large";
+      } else {
+        row.policy = "lhs";
+        row.setup.grid.data = row.ranks;
+        row.global_batch = 8;
+        row.step_ms = 40.0 / static_cast<double>(row.ranks);
+        row.low_ms = 0.8 * row.step_ms, row.high_ms = 1.25 * row.step_ms;
+        row.flops = 1e15 * static_cast<double>(row.ranks);
+        row.efficiency = 1;
+        row.mfu = 0.5;
+        row.memory_bytes = std::int64_t{1} << 30;
+      }
+      rows_.push_back(row);
+    }
+  }
+
+  ScalingStudy study_ = small_study();
+  std::vector<ScalingRow> rows_;
+};
+
+TEST_F(ScalingOutput, CsvAndJsonHaveTheFigures) {
+  const auto table = read_csv(results_of(study_, rows_).csv());
+  ASSERT_TRUE(table);
+  ASSERT_EQ(table->size(), 7U);
+  const auto json = nlohmann::json::parse(results_of(study_, rows_).json().text());
+  EXPECT_EQ(json.at("kind"), "strong");
+  EXPECT_EQ(json.at("rows")[1].at("flops_per_s"), 2e15);
+  EXPECT_EQ(json.at("rows")[1].at("grid"), "x=1,y=1,z=1,data=2");
+  EXPECT_EQ(json.at("rows")[1].at("zero_1"), false);
+  EXPECT_TRUE(json.at("rows")[5].at("step_ms").is_null());
+  EXPECT_EQ(json.at("rows")[5].at("reason"), "too large");
+  EXPECT_EQ(json.at("rows")[0].at("reason"), "");
+}
+
+TEST_F(ScalingOutput, TableTellsMachinesWhereTheyDiffer) {
+  const std::string text = results_of(study_, rows_).text({}).plain();
+  EXPECT_EQ(count_matches(text, "perlmutter"), 3U) << text;
+  EXPECT_EQ(count_matches(text, "tiny"), 0U) << text;
+  EXPECT_EQ(count_matches(text, "too large"), 1U) << text;
+  EXPECT_EQ(count_matches(text, "2 Pflop/s"), 2U) << text;
+}
+
+TEST_F(ScalingOutput, PictureHasIntervalsAndIdealLines) {
+  const std::string svg = results_of(study_, rows_).picture().svg();
+  EXPECT_EQ(count_matches(svg, ">strong scaling of tiny<"), 1U);
+  EXPECT_EQ(count_matches(svg, ">perlmutter<|>alps<"), 2U) << svg;
+  EXPECT_EQ(count_matches(svg, "<title>tiny on"), 5U);
+  EXPECT_EQ(count_matches(svg, "stroke-dasharray"), 3U);  // one for each series, and the legend's
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST(GridChoice, IsTheBestOfTheSearch) {
   options.policies = {run.policy};
   const SearchResult result = search_configurations(run, options, [](const Status&) {});
   ASSERT_GT(result.configurations.size(), 1U);
-  const std::vector<train::Setting> expected = settings_of(result.configurations.front().choice, "");
+  const std::vector<train::Setting> expected = settings_of(result.configurations.front().setup, "");
   const std::vector<train::Setting> found = chosen(config);
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -91,7 +91,7 @@ TEST(GridChoice, FitsThisComputer) {
   const std::vector<train::Setting> free = chosen(config);
   EXPECT_EQ(value_of(free, "memory"), "none");
   const std::int64_t most = planned_bytes(config, free);
-  // As many ranks on this computer that none gets what the free choice takes.
+  // As many ranks on this computer that none gets what the free setup takes.
   const std::int64_t share = most * 7 / 8;
   const auto computer = static_cast<std::int64_t>(train::machine_memory_bytes());
   const std::vector<train::Setting> narrow = chosen(config, {4, computer / share});

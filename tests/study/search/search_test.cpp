@@ -1,4 +1,4 @@
-// Searches of small spaces, against planning every choice.
+// Searches of small spaces, against planning every setup.
 #include "study/search/search.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,7 @@
 
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
-#include "study/search/search_output.h"
-#include "study/search/stage_steps.h"
+#include "study/search/search_results.h"
 #include "tests/base/messages.h"
 #include "train/step/planning.h"
 
@@ -47,9 +46,9 @@ SearchOptions options_for(std::int64_t ranks, std::size_t finalists) {
 /// The shortest step of all choices in their usual order of axes, each planned whole.
 double best_of_all(const train::ResolvedRun& run, const SearchOptions& options) {
   double best = std::numeric_limits<double>::infinity();
-  for (const Choice& choice : choices_of(run.config, options.ranks, options.kept)) {
+  for (const StepSetup& setup : setups_of(run.config, options.ranks, options.kept)) {
     train::ResolvedRun one = run;
-    one.config = with_choice(one.config, choice);
+    one.config = with_setup(one.config, setup);
     for (const policy::NamedPolicy& policy : options.policies) {
       const simulate::Report report = simulate::report_plan(train::planning_problem(one), policy);
       if (report.planned()) best = std::min(best, report.step_ns());
@@ -68,7 +67,7 @@ TEST(Search, FindsWhatPlanningEveryChoiceFinds) {
     ASSERT_FALSE(result.configurations.empty());
     const Configuration& first = result.configurations.front();
     EXPECT_TRUE(first.exact);
-    EXPECT_LE(first.step_ns, 1.02 * best_of_all(run, options)) << to_string(first.choice);
+    EXPECT_LE(first.step_ns, 1.02 * best_of_all(run, options)) << to_string(first.setup);
     EXPECT_GE(first.step_ns, first.least_ns);
   }
 }
@@ -78,7 +77,7 @@ TEST(Search, KeepsTheMemory) {
   const std::int64_t limit = free.configurations.front().memory_bytes * 3 / 4;
   const SearchResult limited = search_configurations(small_run(limit), options_for(8, 4), [](const Status&) {});
   for (const Configuration& each : limited.configurations) {
-    EXPECT_TRUE(!each.exact || each.memory_bytes <= limit) << to_string(each.choice);
+    EXPECT_TRUE(!each.exact || each.memory_bytes <= limit) << to_string(each.setup);
   }
   EXPECT_GT(limited.too_large, free.too_large);
   EXPECT_GE(limited.configurations.front().step_ns, free.configurations.front().step_ns);
@@ -95,51 +94,23 @@ TEST(Search, TriesPipelineStages) {
   const SearchResult result = search_configurations(run, options, [](const Status&) {});
   std::int64_t with_stages = 0;
   for (const Configuration& each : result.configurations) {
-    if (each.choice.grid.pipe == 1 || !each.exact) continue;
+    if (each.setup.grid.pipe == 1 || !each.exact) continue;
     ++with_stages;
-    EXPECT_EQ(each.choice.grid.ranks(), 4) << to_string(each.choice);
-    EXPECT_GE(each.step_ns, each.least_ns) << to_string(each.choice);
+    EXPECT_EQ(each.setup.grid.ranks(), 4) << to_string(each.setup);
+    EXPECT_GE(each.step_ns, each.least_ns) << to_string(each.setup);
     ASSERT_NE(each.report, nullptr);
     const train::ResolvedRun again = train::resolve(config_of(result, each), 0);
     const simulate::Report report = simulate::report_plan(train::planning_problem(again), again.policy);
-    EXPECT_EQ(report.step_ns(), each.step_ns) << to_string(each.choice);
-    EXPECT_EQ(report.memory_bytes(), each.memory_bytes) << to_string(each.choice);
+    EXPECT_EQ(report.step_ns(), each.step_ns) << to_string(each.setup);
+    EXPECT_EQ(report.memory_bytes(), each.memory_bytes) << to_string(each.setup);
   }
   EXPECT_GE(with_stages, 2);
   // A search without stages finds nothing faster.
   options.pipes = {1};
   const SearchResult plain = search_configurations(run, options, [](const Status&) {});
   EXPECT_LE(result.configurations.front().step_ns, plain.configurations.front().step_ns);
-  EXPECT_NE(search_json(result, 100).text().find("\"limited_by\":\"bubble\""), std::string::npos);
-  EXPECT_NE(search_text(result, 100, std::nullopt).plain().find("pipe=2"), std::string::npos);
-}
-
-// Estimates of steps with stages are near the plans: ten layers and twelve micro-batches, from at most eight and nine.
-TEST(Search, EstimatesStepsWithStages) {
-  train::ResolvedRun run = small_run(0);
-  run.config.model.layers = 10;
-  run.config.global_batch = 36;
-  const std::vector<policy::NamedPolicy> schedules = {policy::named_policy("1f1b"), policy::named_policy("zb-h1")};
-  for (const std::int64_t pipe : {2, 3}) {
-    const Choice choice{{.pipe = pipe}, 3, train::Recompute::none, false, false};
-    double best = std::numeric_limits<double>::infinity(), bytes = 0;
-    for (const policy::NamedPolicy& schedule : schedules) {
-      train::ResolvedRun whole = run;
-      whole.config = with_choice(whole.config, choice);
-      whole.config.policy = schedule.name;
-      train::fill_in(whole.config, 0);
-      const simulate::Report report = simulate::report_plan(train::planning_problem(whole), schedule);
-      ASSERT_EQ(report.refusal, "");
-      if (report.step_ns() >= best) continue;
-      best = report.step_ns();
-      bytes = static_cast<double>(report.memory_bytes());
-    }
-    const std::optional<StageSteps::Step> step = StageSteps(run, choice, schedules).best(graph::kAxes, 0);
-    ASSERT_TRUE(step);
-    EXPECT_NEAR(step->ns, best, 0.08 * best) << pipe;
-    EXPECT_NEAR(static_cast<double>(step->bytes), bytes, 0.08 * bytes) << pipe;
-    EXPECT_FALSE(StageSteps(run, choice, {}).best(graph::kAxes, 0));
-  }
+  EXPECT_NE(results_of(result, 100).json().text().find("\"limited_by\":\"bubble\""), std::string::npos);
+  EXPECT_NE(results_of(result, 100).text({}).plain().find("pipe=2"), std::string::npos);
 }
 
 TEST(Search, DoesNotDependOnThreads) {
@@ -148,7 +119,7 @@ TEST(Search, DoesNotDependOnThreads) {
     SearchOptions options = options_for(8, 3);
     options.threads = threads;
     const SearchResult result = search_configurations(small_run(0), options, [](const Status&) {});
-    texts.push_back(search_json(result, 1000).text());
+    texts.push_back(results_of(result, 1000).json().text());
   }
   EXPECT_EQ(texts[0], texts[1]);
 }
@@ -158,7 +129,7 @@ TEST(Search, CountsEveryChoiceOnce) {
   const train::ResolvedRun run = small_run(0);
   const SearchResult result = search_configurations(run, options, [](const Status&) {});
   std::int64_t orders = 0;
-  for (const Choice& choice : choices_of(run.config, 8, {})) orders += std::ssize(axis_orders(choice.grid));
+  for (const StepSetup& setup : setups_of(run.config, 8, {})) orders += std::ssize(axis_orders(setup.grid));
   EXPECT_EQ(result.choices, orders);
   EXPECT_EQ(std::ssize(result.configurations), result.estimated);
   EXPECT_LE(result.estimated + result.too_slow + result.too_large, result.choices);
@@ -184,7 +155,7 @@ TEST(Search, TellsWhyOneBeatsAnother) {
     EXPECT_GT(front[i]->memory_bytes, front[i - 1]->memory_bytes);
     EXPECT_LT(front[i]->step_ns, front[i - 1]->step_ns);
   }
-  EXPECT_NE(pareto_picture(result).svg().find("</svg>"), std::string::npos);
+  EXPECT_NE(results_of(result, 1000).picture().svg().find("</svg>"), std::string::npos);
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/files/byte_source.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
-#include "text/corpus/text_pieces.h"
 #include "text/split/lexer.h"
 
 namespace weft::text {
@@ -91,13 +91,54 @@ TEST(TextFiles, EachLineOfJsonIsADocument) {
   const std::vector<std::filesystem::path> files = {
       folder.write("a.jsonl", "{\"text\": \"o\\u00e9\\n\"}\n\n{\"text\": \"two\", \"n\": 1}"),
       folder.write("b.json.gz", packed("{\"body\": \"x\"}\n"))};
-  const auto parts = parts_of(TextFiles({files[0]}, {}, nowhere));
+  const TextFiles plain({files[0]}, {}, nowhere), other({files[1]}, {.field = "body", .all_json = true}, nowhere);
+  const auto parts = parts_of(plain);
   ASSERT_EQ(parts.size(), 2U);
-  EXPECT_EQ(part_text(parts[0], files, "text"), "o\xC3\xA9\n");
-  EXPECT_EQ(part_text(parts[1], files, "text"), "two");
+  EXPECT_EQ(plain.text(parts[0]), "o\xC3\xA9\n");
+  EXPECT_EQ(plain.text(parts[1]), "two");
   EXPECT_EQ(parts[1].line, 3U);
-  const auto packed_parts = parts_of(TextFiles({files[1]}, {.field = "body", .all_json = true}, nowhere));
-  EXPECT_EQ(part_text(packed_parts.at(0), {files[1]}, "body"), "x");
+  EXPECT_EQ(other.text(parts_of(other).at(0)), "x");
+}
+
+std::vector<TextPiece> pieces_of(const std::string& line) {
+  return TextFiles({"a.jsonl"}, {}, nowhere).pieces({.text = line, .json = true, .file = 0, .line = 7});
+}
+
+TEST(TextPieces, ATextIsOnePiece) {
+  EXPECT_EQ(TextFiles({}, {}, nowhere).pieces({.text = "{}"}), std::vector<TextPiece>{{.text = "{}"}});
+  EXPECT_EQ(pieces_of(R"({"text": "a", "prompt": "p", "completion": "c"})"), std::vector<TextPiece>{{.text = "a"}});
+}
+
+TEST(TextPieces, APromptIsReadAndItsCompletionLearnt) {
+  EXPECT_EQ(
+      pieces_of(R"({"prompt": "2 + 2 =", "completion": " 4"})"),
+      (std::vector<TextPiece>{{.text = "2 + 2 =", .learnt = false}, {.text = " 4", .learnt = true, .ends = true}}));
+}
+
+TEST(TextPieces, TheContentsOfTheAssistantAreLearnt) {
+  EXPECT_EQ(pieces_of(R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
+                          {"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "No"},
+                          {"role": "assistant", "content": "Bye"}]})"),
+            (std::vector<TextPiece>{{.text = "<|system|>\nBe brief.\n<|user|>\nHi\n<|assistant|>\n", .learnt = false},
+                                    {.text = "Yes?", .learnt = true, .ends = true},
+                                    {.text = "\n<|user|>\nNo\n<|assistant|>\n", .learnt = false},
+                                    {.text = "Bye", .learnt = true, .ends = true},
+                                    {.text = "\n", .learnt = false}}));
+}
+
+TEST(TextPieces, RefusesLinesWithoutTheText) {
+  const auto refusal = [](const char* line) { return testing::message_of<UserError>([&] { pieces_of(line); }); };
+  EXPECT_TRUE(has_parts(refusal("{\"body\": \"x\"}"), {"'a.jsonl' line 7", "\"text\"", "\"body\"", "--field"}));
+  EXPECT_TRUE(has_parts(refusal("{\"text\": 3}"), {"'a.jsonl' line 7", "no text"}));
+  EXPECT_TRUE(has_parts(refusal("plain"), {"'a.jsonl' line 7", "isn't valid JSON"}));
+  EXPECT_TRUE(has_parts(refusal("{\"prompt\": \"x\"}"), {"'a.jsonl' line 7", "no text", "\"prompt\""}));
+  const auto messages = [&](const std::string& list) { return refusal(("{\"messages\": " + list + "}").c_str()); };
+  EXPECT_TRUE(has_parts(messages("[]"), {"'a.jsonl' line 7", "no message of the assistant"}));
+  EXPECT_TRUE(has_parts(messages("3"), {"messages is 3", "a list"}));
+  EXPECT_TRUE(has_parts(messages(R"([{"role": "user", "content": "x"}])"), {"no message of the assistant"}));
+  EXPECT_TRUE(has_parts(messages(R"([{"role": "assistant"}])"), {"messages[0]", "has no content"}));
+  EXPECT_TRUE(has_parts(messages("[3]"), {"messages[0] is 3", "an object"}));
+  EXPECT_TRUE(has_parts(messages(R"([{"role": "tool", "content": "x"}])"), {"role is \"tool\"", "user, assistant"}));
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "text/byte_tokenizer.h"
@@ -76,77 +75,60 @@ TEST(TokenFileWriter, TellsWhichTokensAreNotLearnt) {
   EXPECT_EQ(json.at("ignored"), nlohmann::json::parse("[[0,3],[10,11],[12,13],[14,20]]"));
 }
 
-TEST(ParallelEncode, EncodesEachPieceByItself) {
+/// Calls `take` for the encoded lines of JSON, by several threads.
+template <class Take>
+void encode_lines(const std::string& lines, int threads, Take take) {
+  const testing::TemporaryFolder folder;
   const ByteTokenizer bytes;
-  int left = 1;
-  encode_in_order(
-      {.tokenizer = bytes,
-       .options = {},
-       .verify = true,
-       .next = [&]() -> std::optional<TextPart> {
-         if (left == 0) return std::nullopt;
-         --left;
-         return TextPart{.text = "{}", .json = true};
-       },
-       .pieces = [](const TextPart&) -> std::vector<TextPiece> {
-         return {{.text = "ab", .learnt = false}, {.text = "", .learnt = false}, {.text = "c", .ends = true}};
-       },
-       .take =
-           [](const TextPart&, const EncodedPart& part) {
-             EXPECT_EQ(std::vector<std::int32_t>(part.ids.begin(), part.ids.end()),
-                       (std::vector<std::int32_t>{'a', 'b', 'c', 256}));
-             EXPECT_EQ(part.ignored, (std::vector<IdRange>{{0, 2}}));
-             EXPECT_EQ(part.text_bytes, 3U);
-             EXPECT_FALSE(part.differs);
-           }});
+  TextFiles files({folder.write("a.jsonl", lines)}, {}, [](std::string_view text, std::size_t) { return text.size(); });
+  encode_in_order({.tokenizer = bytes,
+                   .options = {},
+                   .threads = threads,
+                   .verify = true,
+                   .files = files,
+                   .take = [&](const TextPart&, const EncodedPart& part) {
+                     EXPECT_FALSE(part.differs);
+                     take(part);
+                   }});
+}
+
+TEST(ParallelEncode, EncodesEachPieceByItself) {
+  std::vector<EncodedPart> parts;
+  std::vector<std::int32_t> ids;
+  encode_lines(R"({"prompt": "ab", "completion": "c"})"
+               "\n"
+               R"({"prompt": "", "completion": "d"})",
+               1, [&](const EncodedPart& part) {
+                 ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+                 parts.push_back(part);
+               });
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{'a', 'b', 'c', 256, 'd', 256}));
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].ignored, (std::vector<IdRange>{{0, 2}}));
+  EXPECT_EQ(parts[0].text_bytes, 3U);
+  EXPECT_TRUE(parts[1].ignored.empty());
 }
 
 // The ids are in the order of the texts, whichever thread is the fastest.
 TEST(ParallelEncode, KeepsTheOrder) {
-  const ByteTokenizer bytes;
-  std::string all;
+  std::string lines, all;
+  for (std::size_t i = 1; i <= 500; ++i) {
+    const std::string text = std::string(i * 37, 'a') + std::to_string(i);
+    lines += "{\"text\": \"" + text + "\"}\n";
+    all += text;
+  }
   for (const int threads : {1, 4}) {
-    int next = 0;
     std::string made;
-    encode_in_order({.tokenizer = bytes,
-                     .options = {},
-                     .threads = threads,
-                     .verify = true,
-                     .next = [&]() -> std::optional<TextPart> {
-                       if (next == 500) return std::nullopt;
-                       ++next;
-                       return TextPart{.text = std::string(static_cast<std::size_t>(next) * 37, 'a') +
-                                               std::to_string(next)};
-                     },
-                     .pieces = {},
-                     .take =
-                         [&](const TextPart&, const EncodedPart& part) {
-                           EXPECT_FALSE(part.differs);
-                           EXPECT_EQ(part.text_bytes, part.ids.size());
-                           made += bytes.decode(part.ids);
-                         }});
-    if (all.empty()) all = made;
+    encode_lines(lines, threads, [&](const EncodedPart& part) {
+      EXPECT_EQ(part.text_bytes, part.ids.size());
+      made += ByteTokenizer().decode(part.ids);
+    });
     EXPECT_EQ(made, all);
-    EXPECT_TRUE(made.ends_with("a500"));
   }
 }
 
 TEST(ParallelEncode, ThrowsWhatAWorkerThrows) {
-  const ByteTokenizer bytes;
-  int next = 0;
-  const auto encode = [&] {
-    encode_in_order(
-        {.tokenizer = bytes,
-         .options = {},
-         .threads = 2,
-         .next = [&]() -> std::optional<TextPart> {
-           if (next++ == 20) return std::nullopt;
-           return TextPart{.text = "x", .json = true};
-         },
-         .pieces = [](const TextPart&) -> std::vector<TextPiece> { throw UserError("line 7", "text", "none"); },
-         .take = [](const TextPart&, const EncodedPart&) {}});
-  };
-  EXPECT_TRUE(refuses(encode, {"line 7"}));
+  EXPECT_TRUE(refuses([] { encode_lines("{\"text\": \"a\"}\nplain\n", 2, [](const EncodedPart&) {}); }, {"line 2"}));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/base64.h"
+#include "base/text/escape.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/text/formats/small_tokenizers.h"

@@ -51,11 +51,6 @@ TEST_F(Checkpoints, TheLatestCompleteOneIsFound) {
   EXPECT_EQ(find_checkpoint(ten), ten);
 }
 
-TEST_F(Checkpoints, NoneIsRefusedByPath) {
-  EXPECT_TRUE(refuses([&] { find_checkpoint(folder_.path("none")); }, {"doesn't exist"}));
-  EXPECT_TRUE(refuses([&] { find_checkpoint(folder_.path()); }, {"no complete checkpoint"}));
-}
-
 TEST_F(Checkpoints, AreOrderedByStepBeyondTheDigitsOfTheName) {
   for (const std::int64_t step : {1'000'000'000, 99'999'999, 5}) add(step);
   EXPECT_EQ(steps(), (Steps{5, 99'999'999, 1'000'000'000}));

@@ -19,7 +19,7 @@ class Writer : public ::testing::TestWithParam<DType> {
   CheckpointInfo info(std::int64_t step) const { return {step, 7, 4096, GetParam(), model_, "", {}}; }
   std::string difference(const std::filesystem::path& path, const testing::ModelArrays& expected) const {
     testing::ModelArrays loaded(model_, GetParam(), 0);
-    load_checkpoint(path, loaded.mutable_states());
+    load_checkpoint(path, loaded.states());
     return testing::first_difference(expected, loaded, true);
   }
 
@@ -36,7 +36,7 @@ TEST_P(Writer, HoldsWhatThereWasWhenSaveReturned) {
   testing::ModelArrays arrays = expected;
   CheckpointWriter writer(*world_, folder_.path(), {});
   writer.save(info(5), arrays.states());
-  for (const MutableParameterState& parameter : arrays.mutable_states()) {  // the next step
+  for (const ParameterState& parameter : arrays.states()) {  // the next step
     const auto elements = static_cast<std::size_t>(parameter.spec->rows * parameter.spec->cols);
     std::fill_n(static_cast<std::byte*>(parameter.data), elements * size_of(parameter.dtype), std::byte{1});
     std::fill_n(parameter.m, elements, -1.0F);

@@ -65,7 +65,7 @@ TEST(PeftAdapter, MergeAddsTheProducts) {
     const ops::ModelConfig model = adapted_model(family);
     const testing::ModelArrays before(model, DType::f32, 1);
     testing::ModelArrays after(model, DType::f32, 1);
-    merge_adapters(model, after.mutable_states());
+    merge_adapters(model, after.states());
     const auto& specs = before.specs();
     const auto index = [&](const std::string& name) {
       return static_cast<std::size_t>(std::ranges::find(specs, name, &ops::ParameterSpec::name) - specs.begin());

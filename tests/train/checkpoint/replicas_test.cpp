@@ -26,10 +26,10 @@ Result check(const graph::Grid& grid, DType dtype, int rank = -1, const std::str
       [&](comm::World& world) {
         const testing::GridArrays arrays(testing::tiny_model(ops::Family::gpt2), grid, world.rank(), dtype, false,
                                          testing::GridArrays::Fill::values);
-        for (const MutableParameterState& state : arrays.mutable_states()) {
+        for (const ParameterState& state : arrays.states()) {
           if (world.rank() == rank && state.spec->name == parameter) *static_cast<std::uint16_t*>(state.data) ^= 1U;
         }
-        expect_equal_replicas(world, arrays.mutable_states());
+        expect_equal_replicas(world, arrays.states());
         return 0;
       },
       errors);

@@ -55,8 +55,7 @@ class Weights : public ::testing::TestWithParam<ops::Family> {
   /// "" if `path` gives the saved parameters; else the error of load_weights(), or the parameter that differs.
   std::string load(const std::filesystem::path& path) const {
     testing::ModelArrays loaded(model_, DType::f32, 0);
-    const std::string refusal =
-        testing::message_of<UserError>([&] { load_weights(path, model_, loaded.mutable_states()); });
+    const std::string refusal = testing::message_of<UserError>([&] { load_weights(path, model_, loaded.states()); });
     return refusal.empty() ? testing::first_difference(saved_, loaded, false) : refusal;
   }
   std::string load(const Tensors& tensors) const {
@@ -203,7 +202,7 @@ TEST_P(Weights, AreCutIntoShardsOfASize) {
 
 TEST_P(Weights, ReadIntoBf16AndItsMaster) {
   testing::ModelArrays loaded(model_, DType::bf16, 0);
-  load_weights(folder_.path(), model_, loaded.mutable_states());
+  load_weights(folder_.path(), model_, loaded.states());
   for (std::size_t i = 0; i < saved_.specs().size(); ++i) EXPECT_EQ(loaded.master(i), saved_.data(i));
   EXPECT_EQ(testing::first_difference(testing::ModelArrays(model_, DType::bf16, 1), loaded, false), "");
 }
@@ -214,7 +213,7 @@ TEST_P(Weights, AnUntiedHeadIsAParameterOfItsOwn) {
   const testing::ModelArrays saved(untied, DType::f32, 1);
   save_weights(folder.path(), untied, saved.states());
   testing::ModelArrays loaded(untied, DType::f32, 0);
-  load_weights(folder.path(), untied, loaded.mutable_states());
+  load_weights(folder.path(), untied, loaded.states());
   EXPECT_EQ(testing::first_difference(saved, loaded, false), "");
   EXPECT_TRUE(has_parts(load(folder.path()), {"lm_head.weight"}));  // into the tied model
 }

@@ -296,8 +296,8 @@ TEST(Config, ASplitOfTheBatchIsOneOfTheRewrites) {
   set_key(config, "rewrites", "bucket=64;batch-split=2;reshard", "test");
   EXPECT_EQ(plan::to_string(config.rewrites), "bucket=64;reshard");
   EXPECT_EQ(config.batch_split, 2);
-  const auto& table = config_table();
-  const auto key = std::ranges::find(table, "rewrites", &ConfigEntry::name);
+  const auto& table = config_keys();
+  const auto key = std::ranges::find(table, "rewrites", &ConfigKey::name);
   EXPECT_EQ(key->get(config), "batch-split=2;bucket=64;reshard");
   for (int twice = 0; twice < 2; ++twice) {  // resolved values stay
     fill_in(config, 0);

@@ -37,7 +37,7 @@ TEST(Goldfish, RefusesWhatItDoesntKnow) {
       {"4", {"\"4\" is not a member and its value", "k=4"}},
       {"k=4,", {"\"\" is not a member"}},
       {"k=4,k=5", {"k is given twice"}},
-      {"width=13", {"unknown member \"width\"", "k, h and strategy"}},
+      {"width=13", {"unknown member \"width\"", "k=4,h=13,strategy=hash"}},
       {"strategy=hush",
        {"unknown strategy \"hush\"", "one of hash, avalanche, static, random", "did you mean \"hash\""}},
       {"h=4,strategy=static", {"h = 4 with a strategy that reads no context", "leave h out"}},

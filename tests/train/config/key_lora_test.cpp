@@ -1,6 +1,4 @@
 // The key `lora`: its parts and their defaults, refused texts, and the way through a file and back.
-#include "train/config/key_lora.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "base/error.h"
 #include "tests/base/messages.h"
+#include "train/config/config.h"
 
 namespace weft::train {
 namespace {
@@ -31,16 +30,16 @@ TEST(LoraKey, RefusesOtherParts) {
   const std::vector<std::pair<std::string, std::string>> refusals = {{"rank=0", "--lora: rank"},
                                                                      {"rank=-1", "--lora: rank"},
                                                                      {"rank=two", "--lora: rank"},
-                                                                     {"rank=4,rank=8", "a second \"rank=8\""},
-                                                                     {"rank", "the part \"rank\""},
-                                                                     {"rank=4,", "the part \"\""},
-                                                                     {"r=4", "the part \"r=4\""},
+                                                                     {"rank=4,rank=8", "member rank is given twice"},
+                                                                     {"rank", "\"rank\" is not a member"},
+                                                                     {"rank=4,", "\"\" is not a member"},
+                                                                     {"r=4", "unknown member \"r\""},
                                                                      {"alpha=0", "--lora: alpha"},
                                                                      {"alpha=nan", "--lora: alpha"},
                                                                      {"on=", "names \"\""},
                                                                      {"on=qkv+head", "names \"head\""},
                                                                      {"on=qkv+qkv", "repeats \"qkv\""},
-                                                                     {"dropout=0.1", "the part \"dropout=0.1\""}};
+                                                                     {"dropout=0.1", "unknown member \"dropout\""}};
   for (const auto& [value, part] : refusals) {
     const std::string message = testing::message_of<UserError>([&, &text = value] { lora_of(text); });
     EXPECT_TRUE(has_parts(message, {part})) << value << ": " << message;

@@ -1,6 +1,4 @@
 // The key `model` with a folder of Hugging Face in place of a name: its sizes, whole, and the refusals.
-#include "train/config/key_model.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>

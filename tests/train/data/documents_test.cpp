@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/mixed_bits.h"
+#include "base/hash.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/train/data/tokens_with_documents.h"

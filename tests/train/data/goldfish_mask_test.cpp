@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "base/mixed_bits.h"
+#include "base/hash.h"
 
 namespace weft::train {
 namespace {

@@ -12,7 +12,7 @@
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_check.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_writer.h"
+#include "runtime/cost/machine_toml.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/ranks_on_nodes.h"
 

@@ -158,7 +158,7 @@ TEST(MeasureProfile, LaterSamplesOfStagesKeepMessages) {
                       cost::Profile profile = measure_profile(world, run, 1, 1, [](const Status&) {});
                       const cost::Profile before = profile;
                       StageComputations stage(world, run);
-                      StageSamples samples(world);
+                      SerialSamples samples(world);
                       for (int step = 0; step < 3; ++step) EXPECT_GT(samples.run(stage), 0);
                       samples.write(stage.plan(), profile);
                       ASSERT_EQ(profile.entries.size(), before.entries.size());

@@ -1,15 +1,20 @@
-// The tuned products of a run: the rank that reads them, the runs that may tune, and a run's use of its own table.
+// The tuned products of a run: the rank that reads them, the runs that may tune, the table that a run saves, and its
+// use by a resumed run.
 #include "train/measure/run_gemm_tuning.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 #include "runtime/comm/launch.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/execute/tuning/gemm_tuning_cache.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tests/base/messages.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/evaluation.h"
+#include "train/step/step_config.h"
 
 namespace weft::train {
 namespace {
@@ -121,6 +126,141 @@ TEST(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
   EXPECT_FALSE(std::filesystem::exists(cache.file()));
   EXPECT_EQ(testing::TemporaryFolder::read(std::filesystem::path(config.run_dir) / execute::kGemmTuningFile),
             execute::to_json(of_run));
+}
+
+/// For every product of a run a method that isn't the default, where it has one.
+execute::TunedGemms other_methods(RunConfig config) {
+  fill_in(config, 0);
+  const auto train = ops::lower_train(config.model, step_config(config)),
+             eval = ops::lower_eval(config.model, step_config(config));
+  std::vector<execute::GemmChoice> choices;
+  for (const execute::GemmUse& use : execute::products_of(std::vector<const graph::Graph*>{train.get(), eval.get()})) {
+    const execute::GemmProblem& p = use.problem;
+    choices.push_back({p, cpu::gemm_methods(p.shape(), p.inputs, p.output).back()});
+  }
+  return {execute::this_machine(), 1, execute::GemmTuning(std::move(choices))};
+}
+
+std::filesystem::path checkpoint_of(const RunConfig& config, std::int64_t step) {
+  return checkpoint_path(config.run_dir, step);
+}
+
+class TunedRun : public ::testing::Test {
+ protected:
+  TunedRun() : config_(testing::tiny_run(folder_, ops::Family::llama)) {
+    // Long sums, so that another order of adding shows in the bits.
+    config_.model.ffn = 600;
+    config_.ranks = 2;
+    config_.save_every = 5;
+    tuned_ = other_methods(config_);
+    config_.gemm_tuning = folder_.write("tuned.json", execute::to_json(tuned_));
+  }
+  RunConfig in(const std::string& run_dir) const {
+    RunConfig config = config_;
+    config.run_dir = folder_.path(run_dir).string();
+    return config;
+  }
+  RunConfig resumed_in(const std::string& run_dir, const RunConfig& from, const std::string& tuning) const {
+    RunConfig config = in(run_dir);
+    config.resume = checkpoint_of(from, 5).string();
+    config.gemm_tuning = tuning;
+    return config;
+  }
+  std::uint64_t plan_fingerprint(const RunConfig& config) const {
+    const ResolvedRun run = resolve(config, 0);
+    std::uint64_t fingerprint = 0;
+    testing::on_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
+      const Trainer trainer(world, run, Trainer::Console::silent);
+      if (world.rank() == 0) fingerprint = trainer.program().plan("train").fingerprint;
+    });
+    return fingerprint;
+  }
+
+  testing::TemporaryFolder folder_;
+  RunConfig config_;
+  execute::TunedGemms tuned_;
+};
+
+TEST_F(TunedRun, LeavesItsTableInTheRunAndInEachCheckpoint) {
+  const RunConfig run = in("run");
+  testing::train_run(run);
+  const std::string written = execute::to_json(tuned_);
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("run/gemm_tuning.json")), written);
+  for (const std::int64_t step : {5, 10}) {
+    EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, step)).gemm_tuning, written);
+    EXPECT_EQ(testing::TemporaryFolder::read(checkpoint_of(run, step) / execute::kGemmTuningFile), written);
+  }
+  // The run's own configuration names the run's own copy, so that it runs the same again.
+  RunConfig again;
+  load_toml(again, folder_.path("run/config.toml").string());
+  EXPECT_EQ(again.gemm_tuning, folder_.path("run/gemm_tuning.json").string());
+}
+
+TEST_F(TunedRun, WithoutATableNothingOfItIsWritten) {
+  RunConfig run = in("run");
+  run.gemm_tuning.clear();
+  testing::train_run(run);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("run/gemm_tuning.json")));
+  EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, 10)).gemm_tuning, "");
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_of(run, 10) / execute::kGemmTuningFile));
+}
+
+TEST_F(TunedRun, GoesOnBitForBitWithTheCheckpointsTable) {
+  const RunConfig whole = in("whole");
+  const testing::RunOutcome expected = testing::train_run(whole);
+  std::filesystem::remove(config_.gemm_tuning);
+  // Threads and policy may differ, as always.
+  RunConfig rest = resumed_in("rest", whole, "");
+  rest.threads = 2;
+  rest.policy = "serial";
+  EXPECT_EQ(testing::first_difference(testing::train_run(rest).state, expected.state), "");
+  EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("rest/gemm_tuning.json")), execute::to_json(tuned_));
+  EXPECT_EQ(read_checkpoint_info(checkpoint_of(rest, 10)).gemm_tuning, execute::to_json(tuned_));
+}
+
+// Equal bits may be luck where all methods add in one order; equal plans are not.
+TEST_F(TunedRun, ThePlanNamesTheTable) {
+  const RunConfig whole = in("whole");
+  testing::train_run(whole);
+  RunConfig plain = in("plain");
+  plain.gemm_tuning.clear();
+  const std::uint64_t tuned = plan_fingerprint(in("same")), untuned = plan_fingerprint(plain);
+  EXPECT_NE(tuned, untuned);
+  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "")), tuned);
+  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "none")), untuned);
+  const execute::TunedGemms empty{execute::this_machine(), 1, execute::GemmTuning()};
+  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, folder_.write("empty.json", execute::to_json(empty)))), untuned);
+}
+
+TEST_F(TunedRun, ADamagedTableInACheckpointIsRefused) {
+  const RunConfig whole = in("whole");
+  testing::train_run(whole);
+  std::string text = execute::to_json(tuned_);
+  text[text.size() / 2] ^= 1;
+  folder_.write("whole/checkpoints/step_00000005/gemm_tuning.json", text);
+  EXPECT_TRUE(refuses([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }, {"gemm_tuning.json", "checksum"}));
+}
+
+// Of another machine: going on can't repeat the bits, while an evaluation needs none.
+TEST_F(TunedRun, AForeignTableIsRefusedWhereItsBitsMatter) {
+  CheckpointInfo info;
+  info.model = config_.model;
+  info.gemm_tuning = execute::to_json(execute::TunedGemms{{"another cpu", "oneDNN 1.0"}, 1, execute::GemmTuning()});
+  const std::filesystem::path saved = save_checkpoint(folder_.path("foreign"), info, {});
+  std::ostringstream errors;
+  const auto body = [&](StoredTuning stored, const std::string& setting) {
+    return comm::run_ranks(
+        2,
+        [&](comm::World& world) {
+          EXPECT_EQ(gemm_tuning_of_run(world, tuning_setting(setting), saved, stored), nullptr);
+          return 0;
+        },
+        errors);
+  };
+  EXPECT_EQ(body(StoredTuning::if_it_fits, ""), 0) << errors.str();
+  EXPECT_EQ(body(StoredTuning::required, "none"), 0) << errors.str();
+  EXPECT_EQ(body(StoredTuning::required, ""), 2);
+  EXPECT_TRUE(has_parts(errors.str(), {"gemm_tuning.json", "another instruction set: another cpu"}));
 }
 
 }  // namespace

@@ -1,13 +1,22 @@
+// A run on every rank, whose configurations, builds and kernels must be equal: if ranks differ, every rank reports the
+// same difference.
 #include "train/run/launch_run.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
+#include "runtime/comm/agreement.h"
+#include "runtime/comm/local.h"
+#include "tests/base/messages.h"
+#include "tests/base/temporary_folder.h"
 
 namespace weft::train {
 namespace {
@@ -103,6 +112,111 @@ TEST(LaunchRun, AGridIsChosenOnceForTheRanks) {
 
 TEST(LaunchRun, TheGreatestExitCodeWins) {
   EXPECT_EQ(run_on_ranks(three_ranks(), [](comm::World& world, const ResolvedRun&) { return world.rank(); }), 2);
+}
+
+/// The refusals of three ranks, by rank.
+std::vector<std::string> refusals(const std::function<void(comm::World&)>& check) {
+  const auto worlds = comm::make_local_worlds(3);
+  std::vector<std::string> messages(worlds.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
+      threads.emplace_back(
+          [&, rank] { messages[rank] = testing::message_of<UserError>([&] { check(*worlds[rank]); }); });
+    }
+  }
+  return messages;
+}
+
+std::vector<std::string> config_refusals(const std::function<void(RunConfig&, int rank)>& change) {
+  return refusals([&](comm::World& world) {
+    RunConfig config;
+    change(config, world.rank());
+    expect_same_config(world, config);
+  });
+}
+
+const std::vector<std::string> kNone(3);
+
+TEST(RankAgreement, EqualConfigurationsPass) {
+  EXPECT_EQ(config_refusals([](RunConfig& config, int) { config.lr = 0.5; }), kNone);
+}
+
+TEST(RankAgreement, TheFirstDifferenceIsNamedOnEveryRank) {
+  const auto messages = config_refusals([](RunConfig& config, int rank) {
+    config.lr = rank == 2 ? 2e-3 : 1e-3;
+    config.weight_decay = static_cast<float>(rank);
+  });
+  for (const std::string& message : messages) {
+    EXPECT_TRUE(has_parts(message, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}));
+  }
+}
+
+TEST(RankAgreement, TextsAndSizesOfTheModelCount) {
+  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) { c.data = rank == 1 ? "b" : ""; })[0],
+                        {"rank 1 was started with data = b, rank 0 with data = "}));
+  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) {
+                          set_key(c, "model.hidden", rank == 1 ? "64" : "128", "--model.hidden");
+                        })[0],
+                        {"model.hidden = 64", "model.hidden = 128"}));
+}
+
+TEST(RankAgreement, WhatChangesNoResultMayDiffer) {
+  EXPECT_EQ(config_refusals([](RunConfig& config, int rank) {
+              config.run_dir = std::to_string(rank);
+              config.threads = rank;
+            }),
+            kNone);
+}
+
+TEST(RankAgreement, FactsAreComparedByName) {
+  const auto messages = refusals([](comm::World& world) {
+    comm::expect_same_facts(world, {{"equal", ""}, {"checkpoint step", world.rank() == 1 ? "10" : "20"}, {"rank", ""}});
+  });
+  for (const std::string& message : messages) {
+    EXPECT_TRUE(has_parts(message, {"rank 1 has checkpoint step = 10, rank 0 has checkpoint step = 20", "fix: "}));
+  }
+  EXPECT_EQ(refusals([](comm::World& world) { comm::expect_same_facts(world, {{"a", "1"}, {"b", ""}}); }), kNone);
+}
+
+TEST(RankAgreement, WhatOneRankRefusesAllRefuse) {
+  for (const std::string& message : refusals([](comm::World& world) {
+         comm::act_together(world, [&] {
+           if (world.rank() == 2) throw UserError("no file", "a file", "make one");
+         });
+       })) {
+    EXPECT_EQ(message, "rank 2: no file; expected a file\n  fix: make one");
+  }
+  for (const std::string& message :
+       refusals([](comm::World& world) { comm::act_together(world, [] { throw UserError("no file", "", ""); }); })) {
+    EXPECT_EQ(message, "no file");
+  }
+  EXPECT_EQ(refusals([](comm::World& world) { comm::act_together(world, [] {}); }), kNone);
+}
+
+TEST(RankAgreement, OneBuildPasses) {
+  EXPECT_EQ(refusals([](comm::World& world) { expect_same_build(world); }), kNone);
+}
+
+TEST(RankAgreement, AllRanksHaveOneLevelOfInstructions) {
+  const auto with_levels = [](const std::vector<std::string>& levels) {
+    return refusals(
+        [&](comm::World& world) { expect_same_kernels(world, levels[static_cast<std::size_t>(world.rank())]); });
+  };
+  EXPECT_EQ(with_levels({"v3", "v3", "v3"}), kNone);
+  for (const std::string& message : with_levels({"v4", "v4", "v3"})) {
+    EXPECT_TRUE(has_parts(message, {"rank 2 has a CPU for kernels = v3, rank 0 one for kernels = v4", "--isa v3"}));
+  }
+}
+
+TEST(RankAgreement, TheBuildIdIsThatOfTheExecutable) {
+  const std::string id = build_id();
+  if (id.empty()) GTEST_SKIP() << "the linker gave this program no build id";
+  ASSERT_EQ(id.size() % 2, 0U);
+  std::string raw;
+  for (std::size_t i = 0; i < id.size(); i += 2) raw += static_cast<char>(std::stoi(id.substr(i, 2), nullptr, 16));
+  const std::string file = testing::TemporaryFolder::read("/proc/self/exe");
+  EXPECT_NE(file.find(std::string("GNU\0", 4) + raw), std::string::npos);
 }
 
 }  // namespace

@@ -1,12 +1,16 @@
-// Softmax cross-entropy against double precision and central differences.
+// Cross-entropy and its gradient, of whole rows and of rows in parts, compared with double precision.
 #include "kernels/cpu/loss/cross_entropy.h"
 
 #include <gtest/gtest.h>
+
+#include <limits>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "tests/kernels/cpu/loss/loss_reference.h"
 
 namespace weft::cpu {
+
 namespace {
 
 using testing::Tensor;
@@ -122,5 +126,170 @@ TEST(LossSum, CountsAndAddsTargets) {
   EXPECT_EQ(sums.values(), (Values{0, 0}));
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The work of all ranks that share a vocabulary, one rank after the other. logits [rows, parts·cols]; gradients replace
+// them.
+class Parts {
+ public:
+  Parts(std::int64_t vocab, std::int64_t parts, Tensor logits, const std::vector<std::int64_t>& targets)
+      : vocab_(vocab),
+        parts_(parts),
+        rows_(static_cast<std::int64_t>(targets.size())),
+        logits_(std::move(logits)),
+        targets_(Tensor::integers(DType::i32, targets)),
+        statistics_(DType::f32, parts * rows_, 3),
+        losses_(DType::f32, parts, rows_) {}
+
+  void run(Workers& workers, bool gradient) {
+    const Matrix scale = grad_scale_.view();
+    for (std::int64_t p = 0; p < parts_; ++p) {
+      const Matrix statistics{statistics_.view().f32(p * rows_), rows_, 3, 3, DType::f32};
+      vocab_statistics(workers, {p, vocab_}, part(p), targets_.view(), statistics);
+    }
+    for (std::int64_t p = 0; p < parts_; ++p) {
+      const Matrix losses{losses_.view().f32(p), 1, rows_, rows_, DType::f32};
+      vocab_cross_entropy(workers, {p, vocab_}, parts_, part(p), targets_.view(), statistics_.view(), losses,
+                          gradient ? &scale : nullptr);
+    }
+  }
+
+  // The losses of one rank; all ranks have the same losses.
+  Values losses() {
+    const Values all = losses_.values();
+    const auto rows = static_cast<std::size_t>(rows_);
+    for (std::size_t i = rows; i < all.size(); ++i) {
+      EXPECT_TRUE(all[i] == all[i % rows] || std::isnan(all[i])) << all[i] << " and " << all[i % rows];
+    }
+    return {all.begin(), all.begin() + rows_};
+  }
+  Matrix part(std::int64_t p) {
+    const std::int64_t cols = logits_.view().cols / parts_;
+    return logits_.columns(p * cols, cols);
+  }
+  Tensor& logits() { return logits_; }
+  Tensor& losses_of_ranks() { return losses_; }
+  Tensor& statistics() { return statistics_; }
+  static constexpr double kScale = 0.125;
+
+ private:
+  std::int64_t vocab_, parts_, rows_;
+  Tensor logits_, targets_, statistics_, losses_;
+  Tensor grad_scale_{DType::f32, 1, 1, Values{kScale}};
+};
+
+struct Shape {
+  std::int64_t rows, vocab, cols, parts;  // cols: of a part
+};
+
+class VocabParallel : public testing::ForFloatTypes {};
+
+TEST_P(VocabParallel, AgreesWithDoublePrecisionAndWithTheWholeVocabulary) {
+  const DType dtype = GetParam();
+  // The last part of {40, 65, 33, 3} and the last two of {5, 3, 2, 4} are padding only.
+  for (const Shape& shape :
+       {Shape{1, 1, 1, 1}, {5, 3, 2, 4}, {40, 65, 33, 3}, {9, 5003, 5120, 1}, {9, 5003, 2560, 2}}) {
+    const std::vector<std::int64_t> targets = testing::some_targets(shape.rows, shape.vocab);
+    const std::int64_t padded = shape.cols * shape.parts;
+    Tensor whole = Tensor::random(dtype, shape.rows, padded, 1, 4.0, 2), losses(DType::f32, 1, shape.rows);
+    Parts parts(shape.vocab, shape.parts, whole, targets), without_gradient(shape.vocab, shape.parts, whole, targets);
+    const testing::LossReference expected =
+        testing::loss_in_double(shape.vocab, whole.values(), targets, Parts::kScale);
+    testing::run_on_one_and_three_threads(
+        {}, {&parts.logits(), &parts.losses_of_ranks(), &parts.statistics(), &without_gradient.losses_of_ranks()},
+        [&](Workers& workers) {
+          parts.run(workers, true);
+          without_gradient.run(workers, false);
+        });
+    EXPECT_EQ(without_gradient.logits().bytes(), whole.bytes());
+    EXPECT_EQ(without_gradient.losses(), parts.losses());
+    testing::expect_close(parts.losses(), expected.losses, {1e-6, 2e-6}, "losses");
+    testing::expect_close(parts.logits().values(), expected.gradient, testing::tolerance_of(dtype, 1e-7), "gradient");
+
+    Tensor scale(DType::f32, 1, 1, Values{Parts::kScale}), ids = Tensor::integers(DType::i32, targets);
+    const Matrix grad_scale = scale.view();
+    Workers workers(1);
+    workers.reserve(cross_entropy_scratch(shape.vocab, dtype, true));
+    cross_entropy(workers, shape.vocab, whole.view(), ids.view(), losses.view(), &grad_scale);
+    testing::expect_close(parts.losses(), losses.values(), {1e-6, 1e-6}, "losses of the whole");
+    // If the target has nearly all of the probability, p − 1 is a difference of nearly equal numbers.
+    testing::expect_close(parts.logits().values(), whole.values(), {dtype == DType::bf16 ? 0x1p-7 : 2e-6, 3e-8},
+                          "gradient of the whole");
+  }
+}
+
+TEST_P(VocabParallel, StatisticsOfARow) {
+  const DType dtype = GetParam();
+  Tensor logits(dtype, 4, 3, {0, 2, 2, 1, 1, 9, -kInfinity, -kInfinity, -kInfinity, -kInfinity, 4, -kInfinity});
+  Tensor statistics(DType::f32, 4, 3), ids = Tensor::integers(DType::i32, {4, 2, 3, -1});
+  Workers workers(1);
+  vocab_statistics(workers, {1, 8}, logits.view(), ids.view(), statistics.view());  // tokens 3, 4, 5
+  const Values got = statistics.values();
+  testing::expect_close({got[0], got[1], got[2]}, {2, 2 + std::exp(-2.0), 2}, {1e-6, 0});
+  testing::expect_close({got[3], got[4]}, {9, 1 + 2 * std::exp(-8.0)}, {1e-6, 0});
+  EXPECT_EQ(got[5], -kInfinity);
+  EXPECT_EQ((Values{got[6], got[7], got[8]}), (Values{-kInfinity, 0, -kInfinity}));
+  EXPECT_EQ((Values{got[9], got[10], got[11]}), (Values{4, 1, -kInfinity}));
+  vocab_statistics(workers, {1, 4}, logits.view(), Tensor::integers(DType::i32, {3, 0, 3, -1}).view(),
+                   statistics.view());  // token 3 and padding
+  EXPECT_EQ(statistics.values()[3], 1);
+  EXPECT_EQ(statistics.values()[4], 1);
+  vocab_statistics(workers, {1, 3}, logits.view(), Tensor::integers(DType::i32, {2, 0, 1, -1}).view(),
+                   statistics.view());  // padding only
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(statistics.values()[i], i % 3 == 1 ? 0 : -kInfinity);
+}
+
+TEST_P(VocabParallel, LargeAndMaskedLogitsStayFinite) {
+  const DType dtype = GetParam();
+  const std::vector<std::int64_t> targets = {2, 0, 3};
+  Tensor logits(dtype, 3, 4,
+                {1000, -1000, 998, 0, 0.5, 1, -kInfinity, -kInfinity, -kInfinity, -kInfinity, -kInfinity, 3});
+  const testing::LossReference expected = testing::loss_in_double(4, logits.values(), targets, Parts::kScale);
+  Parts parts(4, 2, std::move(logits), targets);
+  Workers workers(1);
+  parts.run(workers, true);
+  testing::expect_close(parts.losses(), expected.losses, {1e-6, 1e-6});
+  testing::expect_close(parts.logits().values(), expected.gradient, testing::tolerance_of(dtype, 1e-7));
+}
+
+// A NaN must show even in a part whose largest logit would otherwise be −∞.
+TEST_P(VocabParallel, NanShowsInTheLoss) {
+  const DType dtype = GetParam();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double others : {0.5, -kInfinity}) {
+    Values values(40, others);
+    std::fill(values.begin(), values.begin() + 20, 0.5);
+    values[31] = kNan;
+    Parts parts(40, 2, {dtype, 1, 40, values}, {2});
+    Workers workers(1);
+    parts.run(workers, false);
+    EXPECT_TRUE(std::isnan(parts.losses()[0]));
+  }
+}
+
+TEST_P(VocabParallel, TargetsOutsideTheVocabularyAreFaults) {
+  Tensor logits = Tensor::random(GetParam(), 1, 4, 1), losses(DType::f32, 1, 1), statistics(DType::f32, 2, 3);
+  Tensor ids = Tensor::integers(DType::i32, {6});  // in the padding of the second of two parts
+  Workers workers(1);
+  for (std::int64_t p : {0, 1}) {
+    EXPECT_THROW(vocab_statistics(workers, {p, 6}, logits.view(), ids.view(), statistics.view()), RuntimeFault);
+    EXPECT_THROW(
+        vocab_cross_entropy(workers, {p, 6}, 2, logits.view(), ids.view(), statistics.view(), losses.view(), nullptr),
+        RuntimeFault);
+  }
+}
+
+TEST_P(VocabParallel, PartsHoldTheVocabulary) {
+  Tensor logits = Tensor::random(GetParam(), 1, 4, 1), losses(DType::f32, 1, 1), statistics(DType::f32, 2, 3);
+  Tensor ids = Tensor::integers(DType::i32, {8});
+  Workers workers(1);
+  EXPECT_THROW(
+      vocab_cross_entropy(workers, {0, 9}, 2, logits.view(), ids.view(), statistics.view(), losses.view(), nullptr),
+      std::logic_error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, VocabParallel, testing::both_float_types(), testing::type_name);
+
 }  // namespace
+
 }  // namespace weft::cpu

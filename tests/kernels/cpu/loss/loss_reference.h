@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/kernels/reference.h"
+
 namespace weft::cpu::testing {
 
 struct LossReference {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kernels/cpu/norm/norm_parts.h"
+#include "kernels/cpu/norm/norm.h"
 #include "tests/kernels/reference.h"
 
 namespace weft::cpu::testing {

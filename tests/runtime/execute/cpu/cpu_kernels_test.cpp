@@ -9,13 +9,11 @@
 
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/rope.h"
-#include "kernels/cpu/elementwise/activation.h"
+#include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/elementwise/optimizer.h"
 #include "kernels/cpu/gemm/packed_gemm.h"
 #include "kernels/cpu/loss/cross_entropy.h"
-#include "kernels/cpu/loss/vocab_parallel.h"
 #include "kernels/cpu/norm/norm.h"
-#include "kernels/cpu/norm/norm_parts.h"
 #include "kernels/dropout_formula.h"
 #include "tests/kernels/reference.h"
 

@@ -19,13 +19,20 @@ namespace {
 /// Three independent tasks of one stream, prepared on a fake device.
 class ThreeTasks : public ::testing::Test {
  protected:
-  ThreeTasks() {
+  ThreeTasks() { load(); }
+
+  void load(const std::string& of_another_kind = "") {
     testing::ToyGraph toy;
     for (const std::string name : {"a", "b", "c"}) {
       const graph::View from = toy.tensor("from_" + name, 1, graph::Role::parameter),
                         to = toy.tensor("to_" + name, 1, graph::Role::parameter);
-      toy.compute(name, {graph::read(from), graph::read(from), graph::write(to)});
+      if (name == of_another_kind) {
+        toy.add({name, graph::GeluForward{1}, {graph::read(from), graph::write(to)}});
+      } else {
+        toy.compute(name, {graph::read(from), graph::read(from), graph::write(to)});
+      }
     }
+    loaded_ = {};
     loaded_.plan =
         std::make_shared<const plan::Plan>(policy::compile_plan(toy.build(), *policy::make_policy("program")));
     const graph::Graph& graph = *loaded_.plan->graph;
@@ -41,6 +48,13 @@ class ThreeTasks : public ::testing::Test {
       step.touches = touches_of(task, arguments);
       step.task = device_->prepare(graph, task, std::move(arguments));
     }
+  }
+  /// By task: whether it begins a fused task, and whether it is a part of one that began before it.
+  std::string runs() {
+    fuse_horizontally(loaded_, *device_);
+    std::string text;
+    for (const DeviceStep& step : loaded_.steps) text += step.fused != nullptr ? "[" : step.part_of_fused ? "=" : ".";
+    return text;
   }
   std::vector<float> memory_ = std::vector<float>(6);
   std::unique_ptr<testing::FakeDevice> device_ = testing::make_fake_device();
@@ -58,13 +72,44 @@ TEST_F(ThreeTasks, RunAsOne) {
   EXPECT_TRUE(loaded_.steps[1].touches.empty());
 }
 
-TEST_F(ThreeTasks, ATaskThatWaitsBeginsAnew) {
+TEST_F(ThreeTasks, OfOneKindAreRuns) {
+  load("c");
+  EXPECT_EQ(runs(), "[=.");
+  load("b");
+  EXPECT_EQ(runs(), "...");
+  load("a");
+  EXPECT_EQ(runs(), ".[=");
+}
+
+TEST_F(ThreeTasks, OnlyTheFirstWaitsAndOnlyTheLastSignals) {
+  loaded_.steps[0].waits.push_back(device_->add_event(false));
+  EXPECT_EQ(runs(), "[==");
+  load();
   loaded_.steps[1].waits.push_back(device_->add_event(false));
-  fuse_horizontally(loaded_, *device_);
-  EXPECT_EQ(loaded_.steps[0].fused, nullptr);
-  EXPECT_NE(loaded_.steps[1].fused, nullptr);
-  EXPECT_FALSE(loaded_.steps[1].part_of_fused);
-  EXPECT_TRUE(loaded_.steps[2].part_of_fused);
+  EXPECT_EQ(runs(), ".[=");
+  load();
+  loaded_.steps[1].signal = device_->add_event(false);
+  EXPECT_EQ(runs(), "[=.");
+}
+
+// A task reads the tensor whose bytes the other task's tensor reuses, for which the graph has no edge.
+TEST_F(ThreeTasks, SharedBytesKeepTheirOrder) {
+  static const std::byte kMemory[300] = {};
+  const auto touches = [](std::int64_t reads, std::int64_t writes) {
+    return std::vector<Touch>{{{kMemory + reads, 1, 10, 10}, false}, {{kMemory + writes, 1, 10, 10}, true}};
+  };
+  const std::vector<std::pair<std::vector<Touch>, std::string>> cases = {
+      {touches(100, 5), ".[="}, {touches(15, 30), ".[="}, {touches(30, 15), ".[="}};
+  for (const auto& [second, expected] : cases) {
+    load();
+    loaded_.steps[0].touches = touches(0, 10);
+    loaded_.steps[1].touches = second;
+    EXPECT_EQ(runs(), expected);
+  }
+  load();
+  loaded_.steps[0].touches = touches(0, 100);
+  loaded_.steps[1].touches = touches(5, 200);
+  EXPECT_EQ(runs(), "[==") << "both only read the shared bytes";
 }
 
 TEST_F(ThreeTasks, TheLargestScratchOfAStreamCounts) {

@@ -26,8 +26,7 @@ class CountingTransport final : public DeviceTransport {
   CountingTransport(int rank, Done& done) : rank_(static_cast<std::size_t>(rank)), done_(done) {}
 
   std::string_view name() const override { return "counting"; }
-  bool can_be_captured() const override { return true; }
-  bool can_run_ahead() const override { return true; }
+  bool needs_host() const override { return false; }
   void join(graph::Channel /*channel*/) override {}
   void prepare(Device& /*device*/, std::span<const ChannelCalls> /*plans*/) override { ++done_.prepared; }
   void begin_step(bool /*loads*/) override { ++done_.steps[rank_]; }

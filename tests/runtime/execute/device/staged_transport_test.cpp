@@ -27,14 +27,14 @@ struct StagedRank {
       : device(testing::make_fake_device({.seed = seed + static_cast<std::uint64_t>(world.rank())})),
         first(device->add_stream("first", StreamPriority::high)),
         second(device->add_stream("second", StreamPriority::high)),
-        transport(world, std::nullopt) {
-    transport.join(kFirst);
-    transport.join(kSecond);
+        transport(make_staged_transport(world, std::nullopt)) {
+    transport->join(kFirst);
+    transport->join(kSecond);
   }
 
   std::unique_ptr<testing::FakeDevice> device;
   DeviceStream first, second;
-  StagedTransport transport;
+  std::unique_ptr<DeviceTransport> transport;
 };
 
 // An event after all work enqueued on the stream so far.
@@ -62,17 +62,17 @@ std::string check_all(comm::World& world, DType dtype, bool loads = false) {
       }
     }
   }
-  rank.transport.prepare(*rank.device, std::vector{first, second});
+  rank.transport->prepare(*rank.device, std::vector{first, second});
   for (int step = 0; step < 2; ++step) {
-    rank.transport.begin_step(loads);
+    rank.transport->begin_step(loads);
     // The second step works on the data that the first step has changed: only the first step's results are known
     // beforehand.
     for (std::size_t i = 0; i < first.calls.size(); ++i) {
-      rank.transport.enqueue(*rank.device, kFirst, rank.first, first.calls[i]);
-      rank.transport.enqueue(*rank.device, kSecond, rank.second, second.calls[i]);
+      rank.transport->enqueue(*rank.device, kFirst, rank.first, first.calls[i]);
+      rank.transport->enqueue(*rank.device, kSecond, rank.second, second.calls[i]);
     }
-    wait_for(*rank.device, end_of(*rank.device, rank.first), rank.transport);
-    wait_for(*rank.device, end_of(*rank.device, rank.second), rank.transport);
+    wait_for(*rank.device, end_of(*rank.device, rank.first), *rank.transport);
+    wait_for(*rank.device, end_of(*rank.device, rank.second), *rank.transport);
     rank.device->synchronize(rank.first);
     rank.device->synchronize(rank.second);
     if (step > 0) break;
@@ -110,19 +110,19 @@ TEST(StagedTransport, AGridHasAGroupForEachChannel) {
   testing::on_ranks(4, [&](comm::World& world) {
     const auto device = testing::make_fake_device();
     const DeviceStream stream = device->add_stream("x", StreamPriority::high);
-    StagedTransport transport(world, grid);
-    transport.join(graph::Channel::x);
-    transport.join(graph::Channel::data);
+    const auto transport = make_staged_transport(world, grid);
+    transport->join(graph::Channel::x);
+    transport->join(graph::Channel::data);
     auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
     value[0] = world.rank() + 1;
     const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
-    transport.prepare(*device,
-                      std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
-    transport.enqueue(*device, graph::Channel::x, stream, call);
-    wait_for(*device, end_of(*device, stream), transport);
+    transport->prepare(
+        *device, std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
+    transport->enqueue(*device, graph::Channel::x, stream, call);
+    wait_for(*device, end_of(*device, stream), *transport);
     EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
-    transport.enqueue(*device, graph::Channel::data, stream, call);
-    wait_for(*device, end_of(*device, stream), transport);
+    transport->enqueue(*device, graph::Channel::data, stream, call);
+    wait_for(*device, end_of(*device, stream), *transport);
     EXPECT_EQ(value[0], 10);
   });
 }
@@ -132,13 +132,13 @@ TEST(StagedTransport, MessagesReachBothNeighbours) {
   for (const graph::Grid& grid : {graph::Grid{.pipe = 2}, graph::Grid{.pipe = 3}, graph::Grid{.x = 2, .pipe = 4}}) {
     testing::on_ranks(static_cast<int>(grid.ranks()), [&](comm::World& world) {
       const auto device = testing::make_fake_device({.seed = static_cast<std::uint64_t>(world.rank())});
-      StagedTransport transport(world, grid);
+      const auto transport = make_staged_transport(world, grid);
       auto* const values = reinterpret_cast<std::int32_t*>(device->allocate(16));
       std::vector<ChannelCalls> calls;
       std::vector<DeviceStream> streams;
       for (const Channel channel :
            {Channel::send_next, Channel::receive_previous, Channel::receive_next, Channel::send_previous}) {
-        transport.join(channel);
+        transport->join(channel);
         const bool sends = is_send(channel);
         const int place = place_in_pair(grid, channel, world.rank());
         std::int32_t& value = values[calls.size()];
@@ -148,11 +148,11 @@ TEST(StagedTransport, MessagesReachBothNeighbours) {
              {{comm::CollectiveKind::broadcast, DType::i32, 1, sends ? place : 1 - place, nullptr, &value, nullptr}}});
         streams.push_back(device->add_stream(std::string(graph::to_string(channel)), StreamPriority::high));
       }
-      transport.prepare(*device, calls);
+      transport->prepare(*device, calls);
       for (std::size_t i = 0; i < calls.size(); ++i) {
-        transport.enqueue(*device, calls[i].channel, streams[i], calls[i].calls.front());
+        transport->enqueue(*device, calls[i].channel, streams[i], calls[i].calls.front());
       }
-      for (const DeviceStream stream : streams) wait_for(*device, end_of(*device, stream), transport);
+      for (const DeviceStream stream : streams) wait_for(*device, end_of(*device, stream), *transport);
       EXPECT_EQ(values[1], graph::peer_rank(grid, Channel::receive_previous, world.rank()));
       EXPECT_EQ(values[2], graph::peer_rank(grid, Channel::receive_next, world.rank()));
     });
@@ -170,21 +170,21 @@ TEST(StagedTransport, ALostPeerEndsTheWait) {
       std::atomic<std::uint32_t> ready{in_flight ? 1U : 0U};
       const comm::CollectiveCall call{
           comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
-      rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+      rank.transport->prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
       if (world.rank() == 1) {
         while (!waits) std::this_thread::yield();
         throw std::runtime_error("gone");
       }
       rank.device->wait_value(rank.first, &ready, 1);
-      rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+      rank.transport->enqueue(*rank.device, kFirst, rank.first, call);
       const DeviceEvent after = end_of(*rank.device, rank.first);
       EXPECT_FALSE(rank.device->done(after));
       waits = true;
-      EXPECT_THROW(wait_for(*rank.device, after, rank.transport), comm::PeerLost);
+      EXPECT_THROW(wait_for(*rank.device, after, *rank.transport), comm::PeerLost);
       if (in_flight) {
-        EXPECT_THROW(rank.transport.check(), comm::PeerLost);
+        EXPECT_THROW(rank.transport->check(), comm::PeerLost);
       }
-      rank.transport.stop();
+      rank.transport->stop();
       ready = 1;
       rank.device->synchronize(rank.first);  // the stream continues, with undefined data
     });
@@ -199,8 +199,8 @@ TEST(StagedTransport, StopsWithACollectiveThatNobodyJoins) {
     std::vector<float> values(1000), workspace(1000);
     const comm::CollectiveCall call{
         comm::CollectiveKind::all_reduce, DType::f32, 1000, 0, nullptr, values.data(), workspace.data()};
-    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-    if (world.rank() == 0) rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
+    rank.transport->prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+    if (world.rank() == 0) rank.transport->enqueue(*rank.device, kFirst, rank.first, call);
   });
 }
 
@@ -209,12 +209,11 @@ TEST(StagedTransport, RefusesMoreThanWasPrepared) {
     StagedRank rank(world);
     float value = 1;
     const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::f32, 1, 0, nullptr, &value, nullptr};
-    rank.transport.prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
-    rank.transport.enqueue(*rank.device, kFirst, rank.first, call);
-    EXPECT_THROW(rank.transport.enqueue(*rank.device, kFirst, rank.first, call), std::logic_error);
-    EXPECT_THROW(rank.transport.enqueue(*rank.device, kSecond, rank.second, call), std::logic_error);
-    EXPECT_FALSE(rank.transport.can_be_captured());
-    EXPECT_FALSE(rank.transport.can_run_ahead());
+    rank.transport->prepare(*rank.device, std::vector{ChannelCalls{kFirst, {call}}});
+    rank.transport->enqueue(*rank.device, kFirst, rank.first, call);
+    EXPECT_THROW(rank.transport->enqueue(*rank.device, kFirst, rank.first, call), std::logic_error);
+    EXPECT_THROW(rank.transport->enqueue(*rank.device, kSecond, rank.second, call), std::logic_error);
+    EXPECT_TRUE(rank.transport->needs_host());
   });
 }
 

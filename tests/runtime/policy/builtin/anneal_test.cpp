@@ -28,9 +28,11 @@ TEST(AnnealPolicy, FindsWhatTheLongestPathDoesNotSee) {
   // Both paths are 4 long. a first: 0-3, 3-5, then 3-4, 5-7; b first: 0-2, 2-5, then 2-4, 5-6 (Johnson's rule).
   const PolicyOptions options{.cost_model = testing::named_costs({{"a", 3}, {"ca", 1}, {"b", 2}, {"cb", 2}})};
   const cost::TaskCosts costs = costs_of(*graph, options);
-  EXPECT_EQ(timetable_of(*graph, testing::order_of(CriticalPathPolicy(), *graph, options), costs, options).makespan, 7);
+  EXPECT_EQ(
+      testing::timetable_of(*graph, testing::order_of(CriticalPathPolicy(), *graph, options), costs, options).makespan,
+      7);
   const plan::Order order = testing::order_of(*make_policy("anneal:iterations=50"), *graph, options);
-  EXPECT_EQ(timetable_of(*graph, order, costs, options).makespan, 6);
+  EXPECT_EQ(testing::timetable_of(*graph, order, costs, options).makespan, 6);
   EXPECT_EQ(testing::sequence_of(*graph, order), "b cb a ca");
   const plan::Reason reason = testing::reason_of(*graph, order, "b");
   EXPECT_EQ(reason.table, &AnnealPolicy::kReasons);
@@ -49,16 +51,15 @@ TEST(AnnealPolicy, IsNeverLongerThanWhereItStarts) {
     for (const std::int64_t limit : {0, 20000}) {
       const PolicyOptions options{
           .compute_streams = 2, .memory_limit = limit, .seed = seed, .cost_model = testing::named_costs(ns)};
-      const std::vector<double> cost = costs_of(*graph, options).ns;
       const cost::TaskCosts costs = costs_of(*graph, options);
-      ListScheduler scheduler(*graph, costs, options);
-      const double start = scheduler.run(upward_rank(*graph, cost));
-      const Annealed found = anneal(scheduler, upward_rank(*graph, cost), 50, seed);
+      ListScheduler scheduler(testing::class_tasks(*graph, costs, options), options, {&options.memory_limit, 1});
+      const double start = scheduler.run(upward_rank(scheduler.tasks()));
+      const Annealed found = anneal(scheduler, upward_rank(scheduler.tasks()), 50, seed);
       EXPECT_EQ(found.first, start);
       EXPECT_LE(found.best, start);
       EXPECT_EQ(scheduler.run(found.priority), found.best);
-      const plan::Order order = scheduler.order();
-      EXPECT_LE(timetable_of(*graph, order, costs, options).makespan, found.best);
+      const plan::Order order = scheduler.orders().front();
+      EXPECT_LE(testing::timetable_of(*graph, order, costs, options).makespan, found.best);
       EXPECT_EQ(testing::order_of(*make_policy("anneal:iterations=0"), *graph, options).sequence.size(),
                 graph->tasks().size());
     }
@@ -69,8 +70,9 @@ TEST(AnnealPolicy, ASearchKeepsOnlySchedulesThatFit) {
   const auto graph = testing::training_step(6, true, 4096);
   PolicyOptions options{.cost_model = testing::named_costs({{"r0", 3}, {"i3", 4}, {"g2", 5}})};
   const cost::TaskCosts costs = costs_of(*graph, options);
-  ListScheduler forward(*graph, costs, options), backward(*graph, costs, options, ListScheduler::Direction::backward);
-  const std::vector<double> rank = upward_rank(*graph, costs.ns);
+  ListScheduler forward(testing::class_tasks(*graph, costs, options), options, {}),
+      backward(testing::class_tasks(*graph, costs, options), options, {}, ListScheduler::Direction::backward);
+  const std::vector<double> rank = upward_rank(forward.tasks());
   int asked = 0;
   const FitsMemory none = [&](const ListScheduler&) {
     ++asked;

@@ -22,7 +22,7 @@ TEST(CriticalPathPolicy, StartsWhatTheLongestPathLeadsThrough) {
   const PolicyOptions options{.cost_model = testing::named_costs({{"b", 5}, {"a", 1}, {"c", 10}, {"d", 1}})};
   const plan::Order order = testing::order_of(CriticalPathPolicy(), *graph, options);
   EXPECT_EQ(testing::sequence_of(*graph, order), "a c b d");
-  EXPECT_EQ(timetable_of(*graph, order, costs_of(*graph, options), options).makespan, 12);
+  EXPECT_EQ(testing::timetable_of(*graph, order, costs_of(*graph, options), options).makespan, 12);
   EXPECT_EQ(testing::reason_of(*graph, order, "a"),
             (plan::Reason{.table = &ListScheduler::kReasons, .code = ListScheduler::kLongestPath}));
   EXPECT_EQ(testing::reason_of(*graph, order, "b"),

@@ -5,10 +5,11 @@
 #include "base/error.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/policy/pipeline/simulated_pipeline.h"
+#include "tests/runtime/policy/quick_policies.h"
 #include "tests/runtime/random_graph.h"
 
 namespace weft::policy {
@@ -20,7 +21,7 @@ TEST(ExactPolicy, IsNeverLongerThanPortfolioAndTheSameTwice) {
     const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .seed = seed};
     const auto order = [&](const char* name) { return testing::order_of(*make_policy(name), *graph, options); };
     const auto makespan = [&](const plan::Order& of) {
-      return timetable_of(*graph, of, costs_of(*graph, options), options).makespan;
+      return testing::timetable_of(*graph, of, costs_of(*graph, options), options).makespan;
     };
     const plan::Order exact = order("exact:budget=10,nodes=20000");
     EXPECT_LE(makespan(exact), makespan(order("portfolio:budget=10"))) << seed;
@@ -58,10 +59,27 @@ TEST(ExactPolicy, SaysWhatItProved) {
   EXPECT_FALSE(plan::selection_of(without.reasons)->order.empty());
 }
 
-TEST(ExactPolicy, RefusesPipelinesByName) {
-  const auto graph = testing::random_graph(1);
-  const std::vector<std::shared_ptr<const graph::Graph>> classes{graph, graph};
-  EXPECT_THROW(decide(classes, *make_policy("exact")), UserError);
+// A stage's ranks are a class, and windows take tasks of several.
+TEST(ExactPolicy, IsBestOfTheOrdersOfASmallPipeline) {
+  const testing::PipelineToy toy({.stages = 3, .micro_batches = 4, .message = 300, .factors = {1, 1.5, 1}});
+  const PolicyOptions options{.cost_model = toy.prices()};
+  const auto makespan = [&](const std::string& name) {
+    return timetable_of(toy.classes(), make_policy(name)->orders(toy.classes(), options), toy.costs(), options)
+        .makespan;
+  };
+  const std::string exact = "exact:budget=60,nodes=20000";
+  const double least = makespan(exact);
+  for (const std::string& name : testing::with_short_searches(pipeline_policy_names())) {
+    if (make_policy(name)->chunks() != graph::PipelineChunks()) continue;
+    EXPECT_LE(least, makespan(name) * (1 + 1e-12)) << name;
+  }
+  const std::vector<plan::Plan> plans = testing::checked_plans(toy.classes(), exact, options);
+  const plan::Selection* selection = plan::selection_of(plans.back().reasons);
+  ASSERT_NE(selection, nullptr);
+  EXPECT_TRUE(selection->order.starts_with("exact search from ")) << selection->order;
+}
+
+TEST(ExactPolicy, RefusesAWindowOfOneTask) {
   EXPECT_THROW(make_policy("exact:window=1"), UserError);
 }
 

@@ -18,7 +18,8 @@ TEST(PortfolioPolicy, IsNeverLongerThanAnyOfItsMembers) {
     const auto graph = testing::random_graph(seed, {.channels = 3});
     const PolicyOptions options{.compute_streams = static_cast<int>(1 + seed % 2), .seed = seed};
     const auto makespan = [&](const Policy& policy) {
-      return timetable_of(*graph, testing::order_of(policy, *graph, options), costs_of(*graph, options), options)
+      return testing::timetable_of(*graph, testing::order_of(policy, *graph, options), costs_of(*graph, options),
+                                   options)
           .makespan;
     };
     const double best = makespan(*make_policy("portfolio:budget=20"));
@@ -47,7 +48,7 @@ TEST(PortfolioPolicy, KeepsTheMemoryLimitAndSaysWhatItTook) {
     return plan::make_plan(graph, order, "portfolio").scratch_bytes;
   };
   const auto makespan = [&](const plan::Order& order) {
-    return timetable_of(*graph, order, costs->costs(*graph), {}).makespan;
+    return testing::timetable_of(*graph, order, costs->costs(*graph), {}).makespan;
   };
 
   const plan::Order free = order_under(0), limited = order_under(2000), none = order_under(1000);

@@ -4,7 +4,7 @@
 
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/toy_graph.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/checker_replay.h"
-#include "runtime/policy/scheduling/arrangement.h"
+#include "runtime/policy/scheduling/program_order.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/toy_graph.h"

@@ -105,7 +105,7 @@ TEST(PolicyLibrary, ALibrarySimulates) {
   const auto graph = toy_step();
   const auto policy = named_policy(library("modes") + ":simulate");
   const plan::Order order = testing::order_of(*policy, *graph);
-  const double step = timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
+  const double step = testing::timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
   const std::int64_t scratch = plan::make_plan(graph, order, "simulated").scratch_bytes;
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
             fmt::format("step {:.6f} last {:.6f} scratch {}", step, step, scratch));
@@ -120,7 +120,7 @@ TEST(PolicyLibrary, TheExampleBeatsCriticalPathSomewhere) {
     const auto graph = testing::random_graph(seed);
     const cost::TaskCosts costs = costs_of(*graph, {});
     const auto step = [&](const std::string& policy) {
-      return timetable_of(*graph, testing::order_of(*named_policy(policy), *graph), costs, {}).makespan;
+      return testing::timetable_of(*graph, testing::order_of(*named_policy(policy), *graph), costs, {}).makespan;
     };
     if (step(library("mine")) < step("critical-path")) ++better;
   }

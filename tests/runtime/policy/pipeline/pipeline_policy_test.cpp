@@ -10,20 +10,17 @@
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
+#include "tests/runtime/policy/quick_policies.h"
 
 namespace weft::policy {
 namespace {
 
 std::vector<std::string> quick_pipeline_policies() {
-  std::vector<std::string> names = pipeline_policy_names();
-  for (std::string& name : names) {
-    if (name == "pipe-search") name += ":moves=30";
-    if (name == "anneal") name += ":iterations=20";
-    if (name == "portfolio") name += ":budget=8";
-  }
-  for (const char* variant : {"interleaved:chunks=3", "pipe-list:chunks=2", "pipe-list:chunks=3,placement=v",
-                              "pipe-search:chunks=2,placement=v,moves=30", "critical-path:chunks=2",
-                              "lhs:chunks=2,placement=v", "portfolio:budget=10,chunks=2"})
+  std::vector<std::string> names = testing::with_short_searches(pipeline_policy_names());
+  for (const char* variant :
+       {"interleaved:chunks=3", "pipe-list:chunks=2", "pipe-list:chunks=3,placement=v",
+        "pipe-search:chunks=2,placement=v,moves=30", "critical-path:chunks=2", "lhs:chunks=2,placement=v",
+        "portfolio:budget=10,chunks=2", "exact:budget=4,nodes=1000,chunks=2,placement=v"})
     names.emplace_back(variant);
   return names;
 }
@@ -106,10 +103,11 @@ TEST(PipelinePolicies, OneGraphPoliciesRefuseStages) {
     decide(toy.classes(), *make_policy("axonn"));
     FAIL() << "accepted";
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(),
-                 "policy axonn orders one graph, and this program has 3 pipeline stages; expected a policy that orders "
-                 "pipelines: serial, program, critical-path, lhs, random, anneal, portfolio, gpipe, 1f1b, interleaved, "
-                 "zb-h1, zb-v, dualpipe-v, pipe-list, pipe-search\n  fix: choose one of these with --policy");
+    EXPECT_STREQ(
+        error.what(),
+        "policy axonn orders one graph, and this program has 3 pipeline stages; expected a policy that orders "
+        "pipelines: serial, program, critical-path, lhs, random, anneal, portfolio, exact, gpipe, 1f1b, "
+        "interleaved, zb-h1, zb-v, dualpipe-v, pipe-list, pipe-search\n  fix: choose one of these with --policy");
   }
 }
 
@@ -118,7 +116,7 @@ TEST(PipelinePolicies, ChunksArePartOfThePolicy) {
   EXPECT_EQ(make_policy("interleaved:chunks=4")->chunks(), (graph::PipelineChunks{4, graph::ChunkPlacement::loop}));
   EXPECT_EQ(make_policy("zb-v")->chunks(), (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
   EXPECT_EQ(make_policy("dualpipe-v")->chunks(), (graph::PipelineChunks{2, graph::ChunkPlacement::v}));
-  for (const char* name : {"pipe-list", "pipe-search", "critical-path", "lhs", "anneal", "portfolio"}) {
+  for (const char* name : {"pipe-list", "pipe-search", "critical-path", "lhs", "anneal", "portfolio", "exact"}) {
     EXPECT_EQ(make_policy(name)->chunks(), graph::PipelineChunks()) << name;
     EXPECT_EQ(make_policy(std::string(name) + ":chunks=2,placement=v")->chunks(),
               (graph::PipelineChunks{2, graph::ChunkPlacement::v}))

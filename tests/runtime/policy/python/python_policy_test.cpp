@@ -79,7 +79,7 @@ TEST_F(PythonPolicies, AClassGetsParametersAndGivesRewritesReasonsAndEdges) {
 TEST_F(PythonPolicies, SimulatesAndSchedulesAsWeftDoes) {
   const auto graph = testing::random_graph(4);
   const plan::Order order = testing::order_of(*of_file("simulates"), *graph);
-  const double step = timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
+  const double step = testing::timetable_of(*graph, order, costs_of(*graph, {}), {}).makespan;
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
             fmt::format("{:.6f} {:.6f} {}", step, step, plan::make_plan(graph, order, "simulated").scratch_bytes));
 }

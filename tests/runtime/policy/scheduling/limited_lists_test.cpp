@@ -9,6 +9,7 @@
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/runtime/links.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/policy/pipeline/random_pipeline.h"
 #include "tests/runtime/policy/pipeline/simulated_pipeline.h"
@@ -69,7 +70,8 @@ TEST(LimitedLists, TheShortestListThatFits) {
     options.memory_limit = most * percent / 100;
     const LimitedLists lists(one, options);
     const LimitedOrders plain = lists.within(by_priority(rank), 0), found = lists.shortest(by_priority(rank));
-    EXPECT_EQ(found.makespan, timetable_of(*graph, found.orders.front(), costs_of(*graph, options), options).makespan);
+    EXPECT_EQ(found.makespan,
+              testing::timetable_of(*graph, found.orders.front(), costs_of(*graph, options), options).makespan);
     EXPECT_EQ(found.fits(), scratch(found) <= options.memory_limit);
     if (!plain.fits()) continue;
     EXPECT_TRUE(found.fits());

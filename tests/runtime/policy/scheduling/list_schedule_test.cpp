@@ -7,6 +7,7 @@
 
 #include "graph/analysis.h"
 #include "runtime/policy/scheduling/timetable.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -26,13 +27,13 @@ TEST(ListScheduler, IsTheOrderThatTheEvaluatorSees) {
     cost::TaskCosts costs = costs_of(*graph, options);
     testing::Draws draws(seed);
     for (double& ns : costs.ns) ns = static_cast<double>(draws.below(10));  // some take no time at all
-    ListScheduler scheduler(*graph, costs, options);
+    ListScheduler scheduler(testing::class_tasks(*graph, costs, options), options, {});
     std::vector<double> priority;
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(7)));
-    for (const auto& priorities : {priority, upward_rank(*graph, costs.ns)}) {
+    for (const auto& priorities : {priority, upward_rank(scheduler.tasks())}) {
       const double makespan = scheduler.run(priorities);
-      const plan::Order order = scheduler.order();
-      EXPECT_EQ(makespan, timetable_of(*graph, order, costs, options).makespan);
+      const plan::Order order = scheduler.orders().front();
+      EXPECT_EQ(makespan, testing::timetable_of(*graph, order, costs, options).makespan);
     }
   }
 }
@@ -42,10 +43,10 @@ TEST(ListScheduler, GathersWaitForTheirTurn) {
   const auto starts = [&](std::int64_t ahead) {
     const PolicyOptions options{.gathers_ahead = ahead, .cost_model = testing::named_costs({})};
     const cost::TaskCosts costs = costs_of(*graph, options);
-    ListScheduler scheduler(*graph, costs, options);
-    scheduler.run(upward_rank(*graph, costs.ns));
-    const plan::Order order = scheduler.order();
-    const std::vector<double> start = timetable_of(*graph, order, costs, options).start;
+    ListScheduler scheduler(testing::class_tasks(*graph, costs, options), options, {});
+    scheduler.run(upward_rank(scheduler.tasks()));
+    const plan::Order order = scheduler.orders().front();
+    const std::vector<double> start = testing::timetable_of(*graph, order, costs, options).start;
     std::map<std::string, double> by_name;
     for (std::size_t i = 0; i < start.size(); ++i) by_name[graph->tasks()[i].name] = start[i];
     return by_name;
@@ -72,9 +73,9 @@ TEST(ListScheduler, ComputationsTakeTheFirstIdleStream) {
   const auto graph = toy.build();
   const PolicyOptions options{.compute_streams = 2, .cost_model = testing::named_costs({{"a", 3}, {"b", 2}, {"c", 1}})};
   const cost::TaskCosts costs = costs_of(*graph, options);
-  ListScheduler scheduler(*graph, costs, options);
+  ListScheduler scheduler(testing::class_tasks(*graph, costs, options), options, {});
   EXPECT_EQ(scheduler.run(costs.ns), 3);
-  const plan::Order order = scheduler.order();
+  const plan::Order order = scheduler.orders().front();
   EXPECT_EQ(testing::sequence_of(*graph, order), "a b c");
   EXPECT_EQ(order.sequence[0].stream.value, 0U);
   EXPECT_EQ(order.sequence[1].stream.value, 1U);
@@ -89,12 +90,12 @@ TEST(ListScheduler, NeverNeedsMoreMemoryThanTheLimitWhereTheProgramDoesNot) {
     for (std::size_t i = 0; i < graph->tasks().size(); ++i) program = std::max(program, forecast.peak_with(i));
     const PolicyOptions options{.compute_streams = 2, .memory_limit = program};
     const cost::TaskCosts costs = costs_of(*graph, options);
-    ListScheduler scheduler(*graph, costs, options);
+    ListScheduler scheduler(testing::class_tasks(*graph, costs, options), options, {&options.memory_limit, 1});
     testing::Draws draws(seed);
     std::vector<double> priority;
     for (std::size_t i = 0; i < costs.ns.size(); ++i) priority.push_back(static_cast<double>(draws.below(1000)));
     scheduler.run(priority);
-    const plan::Order order = scheduler.order();
+    const plan::Order order = scheduler.orders().front();
     ASSERT_EQ(order.sequence.size(), graph->tasks().size());
     EXPECT_EQ(graph::why_not_topological(*graph, tasks_of(order)), "");
     EXPECT_LE(graph::liveness(*graph, tasks_of(order)).peak_bytes, program);

@@ -49,8 +49,8 @@ double expect_the_simulators(const Contending& c, const plan::Order& order, std:
   simulate::SimulationOptions options;
   options.link_of_channel = c.options.link_of_channel;
   const double step = testing::simulate_plan(plan, c.costs, *c.options.machine, options).step_ns;
-  EXPECT_NEAR(timetable_of(*c.graph, with_memory, c.costs, c.options).makespan, step, 1e-6 * step) << seed;
-  return step / timetable_of(*c.graph, with_memory, c.costs, {}).makespan;
+  EXPECT_NEAR(testing::timetable_of(*c.graph, with_memory, c.costs, c.options).makespan, step, 1e-6 * step) << seed;
+  return step / testing::timetable_of(*c.graph, with_memory, c.costs, {}).makespan;
 }
 
 TEST(RunningLanes, TimetablesAreTheSimulators) {
@@ -97,9 +97,9 @@ TEST(RunningLanes, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulato
 TEST(RunningLanes, AListScheduleKnowsHowLongItsOrderTakes) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Contending c = contending(seed);
-    ListScheduler scheduler(*c.graph, c.costs, c.options);
-    const double makespan = scheduler.run(upward_rank(*c.graph, c.costs.ns));
-    const double step = timetable_of(*c.graph, scheduler.order(), c.costs, c.options).makespan;
+    ListScheduler scheduler(testing::class_tasks(*c.graph, c.costs, c.options), c.options, {});
+    const double makespan = scheduler.run(upward_rank(scheduler.tasks()));
+    const double step = testing::timetable_of(*c.graph, scheduler.orders().front(), c.costs, c.options).makespan;
     EXPECT_NEAR(makespan, step, 1e-6 * step) << seed;
   }
 }
@@ -108,9 +108,9 @@ TEST(Sweep, IsNeverLongerThanItsStartAndOftenShorter) {
   int shorter = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Contending c = contending(seed);
-    ListScheduler forward(*c.graph, c.costs, c.options),
-        backward(*c.graph, c.costs, c.options, ListScheduler::Direction::backward);
-    const std::vector<double> rank = upward_rank(*c.graph, c.costs.ns);
+    ListScheduler forward(testing::class_tasks(*c.graph, c.costs, c.options), c.options, {}),
+        backward(testing::class_tasks(*c.graph, c.costs, c.options), c.options, {}, ListScheduler::Direction::backward);
+    const std::vector<double> rank = upward_rank(forward.tasks());
     const double start = forward.run(rank);
     const Swept swept = sweep(forward, backward, rank, 6);
     EXPECT_LE(swept.makespan, start) << seed;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::policy {
@@ -16,7 +17,7 @@ TEST(Timetable, FollowsQueuesEdgesAndAddedEdges) {
   toy.compute("d", {graph::read(y)});                                 // 1
   const auto graph = toy.build();
   const cost::TaskCosts costs{.ns = {2, 5, 3, 1}, .cpu_ns = {0, 0, 0, 0}};
-  const auto table_of = [&](const plan::Order& order) { return timetable_of(*graph, order, costs, {}); };
+  const auto table_of = [&](const plan::Order& order) { return testing::timetable_of(*graph, order, costs, {}); };
   plan::Order order =
       testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}});
   const Timetable table = table_of(order);

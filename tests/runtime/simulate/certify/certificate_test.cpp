@@ -7,11 +7,12 @@
 
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
-#include "runtime/simulate/certify/branch.h"
-#include "runtime/simulate/certify/price_search.h"
+#include "runtime/simulate/certify/case_splits.h"
+#include "runtime/simulate/certify/milestone_prices.h"
 #include "runtime/simulate/open_problem.h"
 #include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
+#include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
 #include "tests/runtime/simulate/unit_policy.h"
 
@@ -53,7 +54,7 @@ struct SlowedStep {
   /// Of all orders on one compute stream.
   double best_step() const {
     return testing::least_of_all_orders(problem.first(), [&](const plan::Order& order) {
-      return policy::timetable_of(problem.first(), order, costs, problem.options).makespan;
+      return testing::timetable_of(problem.first(), order, costs, problem.options).makespan;
     });
   }
   Bounds bounds() const {
@@ -208,7 +209,7 @@ TEST(Branch, DecidesAnOrderThatWindowsLeaveOpen) {
   step.add(9, 2, {step.add(1, -1, {step.add(1, 1, {})})});
   const GraphCertificate root = certify(step.open);
   EXPECT_NEAR(root.bound_ns, 13, 1e-9);
-  const GraphCertificate proof = branch(step.open, root, 14, 10);
+  const GraphCertificate proof = split_into_cases(step.open, root, 14, 10);
   EXPECT_NEAR(proof.bound_ns, 14, 1e-9);
   ASSERT_TRUE(proof.split);
   EXPECT_GE(proved_by(proof, step.open), proof.bound_ns);
@@ -224,7 +225,7 @@ TEST(Branch, ProvesTheOptimumWhereQueuesAreAllThatIsShared) {
     step.problem.options.link_of_channel = step.problem.simulation.link_of_channel = testing::own_links();
     const graph::OpenGraph open = step.open();
     const double best = step.best_step();
-    const GraphCertificate root = certify(open), proof = branch(open, root, best, 200);
+    const GraphCertificate root = certify(open), proof = split_into_cases(open, root, best, 200);
     EXPECT_NEAR(proof.bound_ns, best, 1e-9 * best) << seed;
     EXPECT_GE(proved_by(proof, open), proof.bound_ns) << seed;
     split += proof.split ? 1 : 0;
@@ -236,7 +237,7 @@ TEST(Branch, IsNeverAboveTheBestOrderWhereTasksSlowEachOtherDown) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const SlowedStep step(seed);
     const double best = step.best_step();
-    const GraphCertificate root = certify(step.open()), proof = branch(step.open(), root, best, 12);
+    const GraphCertificate root = certify(step.open()), proof = split_into_cases(step.open(), root, best, 12);
     EXPECT_LE(proof.bound_ns, best * (1 + 1e-9)) << seed;
     EXPECT_GE(proof.bound_ns, root.bound_ns) << seed;
     EXPECT_GE(proved_by(proof, step.open()), proof.bound_ns) << seed;

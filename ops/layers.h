@@ -1,0 +1,41 @@
+// The layers beside linear ones and attention, with their adjoints: token (and learned position) embeddings, norms over
+// the hidden vector, activations, dropout and residual branches, and the softmax cross-entropy.
+#pragma once
+
+#include "ops/lowering.h"
+
+namespace weft::ops {
+
+/// tokens: a view of i32 [rows] → [rows, hidden]. With `at_position`, positions begin at the state scalar "position".
+Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64_t seq_len, bool at_position);
+
+/// The model family's norm of x [rows, cols], with the parameters "<name>.weight" and, for LayerNorm, "<name>.bias".
+/// The adjoint's task also adds the gradient that x already has from its residual branch.
+Value norm(Lowering& low, Value x, const std::string& name);
+
+/// tanh-GELU of x [rows, cols].
+Value gelu(Lowering& low, Value x);
+
+/// silu(gate)·up of x [rows, 2·cols] = [gate | up] → [rows, cols].
+Value swiglu(Lowering& low, Value x);
+
+/// The position of a dropout in the run, which determines its random numbers. `row_offset` is the first row of this
+/// micro-batch among the rank's rows of the step.
+struct DropoutSite {
+  float p = 0.0F;
+  std::uint32_t site = 0;
+  std::int64_t row_offset = 0;
+};
+
+/// x with elements dropped; x itself if p is 0.
+Value dropout(Lowering& low, Value x, const DropoutSite& where);
+
+/// residual + dropout(branch). The gradient of the sum is also the residual's gradient, without a copy.
+Value add_residual(Lowering& low, Value residual, Value branch, const DropoutSite& where);
+
+/// Emits the loss of logits [rows, vocab] against `targets` (i32 [rows], negative: ignored) and adds its sum and count
+/// to `sums` (f32 [2]; overwritten if `first`). With `gradient`, the logits are replaced by their gradient, scaled by
+/// scalars[3], and backward() can follow.
+void cross_entropy(Lowering& low, Value logits, graph::View targets, graph::View sums, bool first, bool gradient);
+
+}  // namespace weft::ops

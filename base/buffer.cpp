@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "base/error.h"
 
@@ -20,11 +23,27 @@ Buffer::Buffer(std::int64_t bytes) {
   // Large pages avoid most page faults of the first step and TLB misses of every step. Nothing is lost if the kernel
   // refuses.
   madvise(mapped, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
-  bytes_ = {static_cast<std::byte*>(mapped), Unmap(bytes)};
+  bytes_ = {static_cast<std::byte*>(mapped), {static_cast<std::size_t>(bytes)}};
 }
 
-void Buffer::Unmap::operator()(std::byte* data) const {
-  munmap(data, static_cast<std::size_t>(size));
+void Unmap::operator()(std::byte* data) const {
+  munmap(data, size);
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t size = 0, resident = 0;  // pages
+  return file >> size >> resident ? resident * ::sysconf(_SC_PAGESIZE) : 0;
+}
+
+std::int64_t peak_resident_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+double machine_memory_bytes() {
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace weft

@@ -1,4 +1,5 @@
-// Page-aligned bytes with one owner: the state and the scratch arena.
+// Page-aligned bytes with one owner: the state and the scratch arena; and the memory that this process takes, as the
+// kernel counts it.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +7,13 @@
 #include <memory>
 
 namespace weft {
+
+/// Ends the mapping of bytes to memory.
+struct Unmap {
+  std::size_t size = 0;
+  void operator()(std::byte* data) const;
+};
+using MappedBytes = std::unique_ptr<std::byte, Unmap>;
 
 /// Zeroed bytes, mapped from the operating system. A page takes memory only once it is accessed. Throws RuntimeFault,
 /// which names the size, if the system can't provide the memory.
@@ -15,16 +23,17 @@ class Buffer {
   explicit Buffer(std::int64_t bytes);
 
   std::byte* data() const { return bytes_.get(); }
-  std::int64_t size() const { return bytes_.get_deleter().size; }
+  std::int64_t size() const { return static_cast<std::int64_t>(bytes_.get_deleter().size); }
 
  private:
-  struct Unmap {
-    Unmap() : size(0) {}
-    explicit Unmap(std::int64_t bytes) : size(bytes) {}
-    std::int64_t size;
-    void operator()(std::byte* data) const;
-  };
-  std::unique_ptr<std::byte, Unmap> bytes_;
+  MappedBytes bytes_;
 };
+
+/// Bytes of the resident set now; 0 if the kernel doesn't tell.
+std::int64_t resident_bytes();
+/// The most that it ever was.
+std::int64_t peak_resident_bytes();
+/// The machine's memory, whoever takes it.
+double machine_memory_bytes();
 
 }  // namespace weft

@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -66,12 +68,7 @@ std::string nearest_name(std::string_view word, std::span<const std::string> kno
 }
 
 std::string join(std::span<const std::string> items, std::string_view separator) {
-  std::string text;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    if (i > 0) text.append(separator);
-    text.append(items[i]);
-  }
-  return text;
+  return fmt::format("{}", fmt::join(items, separator));
 }
 
 }  // namespace weft

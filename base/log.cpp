@@ -1,16 +1,15 @@
-// Sinks of spdlog: stderr, and a run's log file, whose records stay in memory until it is opened.
+// Records as lines, and a run's log file, whose records stay in memory until it is opened.
 #include "base/log.h"
 
 #include <fcntl.h>
-#include <spdlog/logger.h>
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/base_sink.h>
+#include <fmt/chrono.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -26,58 +25,13 @@ constexpr std::array<std::string_view, 5> kLevels = {"error", "warning", "info",
 constexpr std::array<std::string_view, 8> kTopics = {"run",    "comm",       "memory",     "plan",
                                                      "tuning", "checkpoint", "evaluation", "watchdog"};
 
-spdlog::level::level_enum spdlog_level(LogLevel level) {
-  constexpr std::array kOfSpdlog = {spdlog::level::err, spdlog::level::warn, spdlog::level::info, spdlog::level::debug,
-                                    spdlog::level::trace};
-  return kOfSpdlog.at(static_cast<std::size_t>(level));
-}
-
-/// The text of a record on one line, with terminal control sequences escaped: people read logs on terminals.
-class OneLine final : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/, spdlog::memory_buf_t& line) override {
-    const std::string text = printable_line({message.payload.data(), message.payload.size()});
-    line.append(text.data(), text.data() + text.size());
-  }
-  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<OneLine>(); }
-};
-
-std::unique_ptr<spdlog::formatter> formatter_of(const char* pattern) {
-  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::local, "\n");
-  formatter->add_flag<OneLine>('*');
-  formatter->set_pattern(pattern);
-  return formatter;
-}
-
-/// Warnings and errors in the form that people know: "weft: warning: …".
-class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  StandardError() {
-    set_formatter(formatter_of("%v"));
-    set_level(spdlog::level::warn);
-  }
-
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t text;
-    formatter_->format(message, text);
-    StyledText line("weft: ");
-    const bool fatal = message.level >= spdlog::level::err;
-    line.add(fatal ? "error:" : "warning:", fatal ? Emphasis::error : Emphasis::warning);
-    line.add(" ").add(std::string_view(text.data(), text.size()));
-    say(stderr, line);
-  }
-  void flush_() override {}
-};
-
 }  // namespace
 
-class RunLog::File final : public spdlog::sinks::base_sink<std::mutex> {
+class RunLog::File {
  public:
-  explicit File(LogLevel level) {
-    set_formatter(formatter_of("%Y-%m-%d %H:%M:%S.%e %-7l %n  %*"));
-    set_level(spdlog_level(level));
-  }
+  explicit File(LogLevel level) : level_(level) {}
+
+  LogLevel level() const { return level_; }
 
   void open(const std::filesystem::path& path) {
     {
@@ -94,6 +48,19 @@ class RunLog::File final : public spdlog::sinks::base_sink<std::mutex> {
     warn_if_lost();
   }
 
+  void add(std::string_view line) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (lost_ == 0 && file_ == nullptr) {
+        early_ += line;
+      } else if (lost_ == 0) {
+        append(line);
+      }
+    }
+    warn_if_lost();
+  }
+
+ private:
   /// Warns once. Call it without the lock, which the record of the warning takes too.
   void warn_if_lost() {
     std::string file;
@@ -108,21 +75,6 @@ class RunLog::File final : public spdlog::sinks::base_sink<std::mutex> {
         .warning("the log {} can't be written: {}; the run goes on without it", file, std::strerror(reason));
   }
 
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    if (lost_ != 0) return;
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    const std::string_view text(line.data(), line.size());
-    if (file_ == nullptr) {
-      early_ += text;
-    } else {
-      append(text);
-    }
-  }
-  void flush_() override {}
-
- private:
   void append(std::string_view text) {
     const bool written =
         std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size() && std::fflush(file_.get()) == 0;
@@ -145,6 +97,8 @@ class RunLog::File final : public spdlog::sinks::base_sink<std::mutex> {
     return Stream(descriptor < 0 ? nullptr : ::fdopen(descriptor, "a"));
   }
 
+  const LogLevel level_;
+  std::mutex mutex_;
   std::filesystem::path path_;
   Stream file_;        // null: not yet open, or lost
   std::string early_;  // records from before it was opened
@@ -174,11 +128,7 @@ std::shared_ptr<RunLog::File> current_file() {
 std::shared_ptr<RunLog::File> exchange_file(std::shared_ptr<RunLog::File> file) {
   Destination& to = destination();
   const std::lock_guard lock(to.mutex);
-  LogLevel level = LogLevel::warning;
-  for (const LogLevel lower : {LogLevel::info, LogLevel::debug, LogLevel::trace}) {
-    if (file != nullptr && file->should_log(spdlog_level(lower))) level = lower;
-  }
-  to.level = level;
+  to.level = file == nullptr ? LogLevel::warning : std::max(LogLevel::warning, file->level());
   return std::exchange(to.file, std::move(file));
 }
 
@@ -204,24 +154,34 @@ bool Log::is_read(LogLevel level) {
   return level <= destination().level.load(std::memory_order_relaxed);
 }
 
-void Log::write(LogLevel level, std::string_view text, Readers readers) const {
-  static const auto standard_error = std::make_shared<StandardError>();
+void Log::write(LogLevel level, std::string_view text) const {
+  if (level <= LogLevel::warning) {
+    const bool fatal = level == LogLevel::error;
+    StyledText line("weft: ");
+    line.add(fatal ? "error:" : "warning:", fatal ? Emphasis::error : Emphasis::warning);
+    line.add(fmt::format(" {}\n", text));
+    weft::say(stderr, line);
+  }
+  record(level, text);
+}
+
+void Log::record(LogLevel level, std::string_view text) const {
   const std::shared_ptr<RunLog::File> file = current_file();
-  std::vector<spdlog::sink_ptr> sinks;
-  if (readers == Readers::all) sinks.push_back(standard_error);
-  if (file != nullptr) sinks.push_back(file);
-  const std::string rank = rank_ ? fmt::format("rank {}", *rank_) : "-";
-  spdlog::logger logger(fmt::format("{:<7} {:<10}", rank, kTopics.at(static_cast<std::size_t>(topic_))), sinks.begin(),
-                        sinks.end());
-  logger.set_level(spdlog::level::trace);  // sinks have levels of their own
-  logger.log(spdlog_level(level), spdlog::string_view_t(text.data(), text.size()));
-  if (file != nullptr) file->warn_if_lost();
+  if (file == nullptr || level > file->level()) return;
+  const auto now = std::chrono::system_clock::now();
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  // People read logs on terminals: a record is one line, with control sequences escaped.
+  file->add(fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03} {:<7} {:<7} {:<10}  {}\n",
+                        fmt::localtime(std::chrono::system_clock::to_time_t(now)), milliseconds, to_string(level),
+                        rank_ ? fmt::format("rank {}", *rank_) : "-", kTopics.at(static_cast<std::size_t>(topic_)),
+                        printable_line(text)));
 }
 
 void Log::tell(LogLevel level, std::string_view text) const {
   weft::tell(text);
   if (text.ends_with('\n')) text.remove_suffix(1);
-  write(level, text, Readers::file);
+  record(level, text);
 }
 
 RunLog::RunLog(LogLevel level) : file_(std::make_shared<File>(level)), before_(exchange_file(file_)) {}

@@ -69,10 +69,11 @@ class Log {
  private:
   template <class... Arguments>
   void say(LogLevel level, fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
-    if (is_read(level)) write(level, fmt::format(format, std::forward<Arguments>(arguments)...), Readers::all);
+    if (is_read(level)) write(level, fmt::format(format, std::forward<Arguments>(arguments)...));
   }
-  enum class Readers : std::uint8_t { all, file };
-  void write(LogLevel level, std::string_view text, Readers readers) const;
+  void write(LogLevel level, std::string_view text) const;
+  /// To the log of the run alone.
+  void record(LogLevel level, std::string_view text) const;
 
   LogTopic topic_;
   std::optional<int> rank_;

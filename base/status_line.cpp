@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "base/text_width.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 namespace weft {
 namespace {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 #include "base/error.h"
 
@@ -43,6 +44,8 @@ std::string with_three_digits(double value, double base, std::span<const std::st
   const bool whole = in.unit == 0 && in.value == std::floor(in.value);
   return fmt::format("{:.{}f}{}", in.value, whole ? 0 : size < 9.995 ? 2 : size < 99.95 ? 1 : 0, units[in.unit]);
 }
+
+constexpr const char* kGiveOne = "give a number in this range";
 
 }  // namespace
 
@@ -115,5 +118,26 @@ std::string human_duration(double seconds) {
   if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, rest);
   return fmt::format("{}:{:02}", minutes, rest);
 }
+
+template <class Number>
+Number parse_number(std::string_view value, std::string_view where, double least, double most) {
+  const char* const type = std::is_integral_v<Number> ? "an integer" : "a number";
+  const std::string range = fmt::format("{} from {} to {}", type, least, most);
+  Number number{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc::invalid_argument || end != value.data() + value.size()) {
+    throw UserError(fmt::format("{} = \"{}\" is not {}", where, value, type), range, kGiveOne);
+  }
+  // In the field's own type, so that the bounds themselves are accepted; written so that NaN fails too.
+  const bool inside = number >= static_cast<Number>(least) && number <= static_cast<Number>(most);
+  if (error == std::errc::result_out_of_range || !inside) {
+    throw UserError(fmt::format("{} = {} is out of range", where, value), range, kGiveOne);
+  }
+  return number + Number{};  // −0 becomes 0: TOML reads the -0 of a dump as an integer, without its sign
+}
+
+template std::int64_t parse_number(std::string_view, std::string_view, double, double);
+template float parse_number(std::string_view, std::string_view, double, double);
+template double parse_number(std::string_view, std::string_view, double, double);
 
 }  // namespace weft

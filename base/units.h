@@ -1,9 +1,12 @@
-// Quantities with units, as people read them: bytes by powers of 1024, others by powers of 1000.
+// Numbers and quantities with units, as people read and write them: bytes by powers of 1024, others by powers of 1000.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace weft {
 
@@ -30,5 +33,18 @@ std::string with_prefix(double value, std::string_view unit);
 std::string format_time(double ns);
 /// Seconds: 32 → "0:32", 3725 → "1:02:05", 100000 → "1d 03:46:40". Negative or not finite: "?".
 std::string human_duration(double seconds);
+
+/// The number that the whole text is, without a sign +; nullopt of other texts and of numbers that the type lacks.
+template <class Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+/// Of texts that people write, flags and keys of configurations, and the types std::int64_t, float and double. `where`
+/// opens the messages. Throws UserError on anything but a number from `least` to `most`; −0 becomes 0.
+template <class Number>
+Number parse_number(std::string_view value, std::string_view where, double least, double most);
 
 }  // namespace weft

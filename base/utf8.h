@@ -1,10 +1,12 @@
-// Characters of UTF-8 (RFC 3629), one after the other.
+// Characters of UTF-8 (RFC 3629), one after the other; the width of a text in columns of a terminal, and lines of a
+// width.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft {
 
@@ -32,5 +34,16 @@ std::string utf8_or_ascii(std::string text);
 std::string lower_ascii(std::string_view text);
 
 void append_character(std::string& text, std::uint32_t code);
+
+/// Columns of a line of UTF-8: two for East Asian characters and emoji, none for combining marks, one for others. Pass
+/// printable text: control characters have no columns; bytes that aren't UTF-8 count as one.
+std::size_t text_width(std::string_view line);
+
+/// `line` if it takes at most `columns` columns, else its beginning and "…".
+std::string cut_to_width(std::string_view line, std::size_t columns);
+
+/// `text` in lines of at most `columns` columns, broken at spaces. A word that is longer has a line of its own. The
+/// text's own line breaks stay. An empty text has no lines.
+std::vector<std::string> wrap(std::string_view text, std::size_t columns);
 
 }  // namespace weft

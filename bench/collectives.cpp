@@ -22,11 +22,9 @@
 
 #include "base/median.h"
 #include "bench/program.h"
-#include "graph/operation.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
-#include "runtime/comm/of_ranks.h"
 
 namespace weft {
 namespace {
@@ -72,40 +70,31 @@ void run_weft(comm::Communicator& group, Buffers& b) {
   }
 }
 
-void run_mpi_blocking(Buffers& b) {
+/// A request that is complete if the call is blocking.
+MPI_Request start_mpi(Buffers& b, bool blocking) {
   const auto full = static_cast<int>(b.full), part = static_cast<int>(b.part_count);
-  switch (b.kind) {
-    case comm::CollectiveKind::all_reduce:
-      MPI_Allreduce(MPI_IN_PLACE, b.data.data(), full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-      return;
-    case comm::CollectiveKind::reduce_scatter:
-      MPI_Reduce_scatter_block(b.data.data(), b.part.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-      return;
-    default:
-      MPI_Allgather(b.part.data(), part, MPI_FLOAT, b.data.data(), part, MPI_FLOAT, MPI_COMM_WORLD);
-  }
-}
-
-void run_mpi_nonblocking(Buffers& b) {
-  const auto full = static_cast<int>(b.full), part = static_cast<int>(b.part_count);
+  float *const data = b.data.data(), *const own = b.part.data();
   MPI_Request request = MPI_REQUEST_NULL;
   switch (b.kind) {
     case comm::CollectiveKind::all_reduce:
-      MPI_Iallreduce(MPI_IN_PLACE, b.data.data(), full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+      blocking ? MPI_Allreduce(MPI_IN_PLACE, data, full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD)
+               : MPI_Iallreduce(MPI_IN_PLACE, data, full, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
       break;
     case comm::CollectiveKind::reduce_scatter:
-      MPI_Ireduce_scatter_block(b.data.data(), b.part.data(), part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
+      blocking ? MPI_Reduce_scatter_block(data, own, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD)
+               : MPI_Ireduce_scatter_block(data, own, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &request);
       break;
     default:
-      MPI_Iallgather(b.part.data(), part, MPI_FLOAT, b.data.data(), part, MPI_FLOAT, MPI_COMM_WORLD, &request);
+      blocking ? MPI_Allgather(own, part, MPI_FLOAT, data, part, MPI_FLOAT, MPI_COMM_WORLD)
+               : MPI_Iallgather(own, part, MPI_FLOAT, data, part, MPI_FLOAT, MPI_COMM_WORLD, &request);
   }
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  return request;
 }
 
 void run(Competitor competitor, comm::Communicator& group, Buffers& buffers) {
   if (competitor == Competitor::weft) return run_weft(group, buffers);
-  if (competitor == Competitor::blocking) return run_mpi_blocking(buffers);
-  run_mpi_nonblocking(buffers);
+  MPI_Request request = start_mpi(buffers, competitor == Competitor::blocking);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 void measure(comm::World& world, comm::Communicator& group, const Options& options, comm::CollectiveKind kind,

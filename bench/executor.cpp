@@ -8,21 +8,191 @@
 // Contestants take turns. The table shows minimum and median over the replays, and each minimum divided by the minimum
 // of Weft without a trace (above 1: Weft is faster).
 #include <fmt/format.h>
+#include <tbb/flow_graph.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
-#include "bench/flow_graph_replay.h"
 #include "bench/program.h"
-#include "bench/task_dag.h"
-#include "bench/task_group_replay.h"
-#include "bench/weft_replay.h"
 #include "kernels/cpu/parallel.h"
+#include "runtime/comm/local.h"
+#include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
+#include "runtime/plan/checker.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::bench {
 namespace {
+
+/// Tasks in program order, predecessors before successors, in flat arrays (CSR).
+class TaskDag {
+ public:
+  explicit TaskDag(const std::vector<std::vector<std::uint32_t>>& predecessors)
+      : before_begin_(predecessors.size() + 1, 0), after_begin_(predecessors.size() + 1, 0) {
+    for (std::size_t task = 0; task < predecessors.size(); ++task) {
+      for (const std::uint32_t from : predecessors[task]) {
+        before_.push_back(from);
+        ++after_begin_[from + 1];
+      }
+      before_begin_[task + 1] = static_cast<std::uint32_t>(before_.size());
+    }
+    for (std::size_t task = 0; task < size(); ++task) after_begin_[task + 1] += after_begin_[task];
+    after_.resize(before_.size());
+    std::vector<std::uint32_t> next(after_begin_.begin(), after_begin_.end() - 1);
+    for (std::uint32_t task = 0; task < size(); ++task) {
+      for (const std::uint32_t from : predecessors_of(task)) after_[next[from]++] = task;
+    }
+  }
+
+  std::size_t size() const { return before_begin_.size() - 1; }
+  std::span<const std::uint32_t> predecessors_of(std::size_t task) const {
+    return std::span(before_).subspan(before_begin_[task], before_begin_[task + 1] - before_begin_[task]);
+  }
+  std::span<const std::uint32_t> successors_of(std::size_t task) const {
+    return std::span(after_).subspan(after_begin_[task], after_begin_[task + 1] - after_begin_[task]);
+  }
+
+ private:
+  std::vector<std::uint32_t> before_begin_, after_begin_, before_, after_;
+};
+
+/// Each task waits for three different tasks among the last 1000.
+TaskDag random_dag(std::uint32_t tasks) {
+  std::mt19937 random(1);
+  std::vector<std::vector<std::uint32_t>> predecessors(tasks);
+  for (std::uint32_t task = 1; task < tasks; ++task) {
+    std::uniform_int_distribution<std::uint32_t> draw(task > 1000 ? task - 1000 : 0, task - 1);
+    while (predecessors[task].size() < std::min<std::uint32_t>(task, 3)) {
+      const std::uint32_t from = draw(random);
+      if (std::ranges::find(predecessors[task], from) == predecessors[task].end()) predecessors[task].push_back(from);
+    }
+  }
+  return TaskDag(predecessors);
+}
+
+/// Weft as a contestant: a graph of real operations, planned over compute streams and replayed by CpuExecutor. One plan
+/// on one rank; each stream has one thread.
+class WeftReplay {
+ public:
+  WeftReplay(std::shared_ptr<const plan::Plan> plan, bool traced)
+      : plan_(std::move(plan)),
+        world_(std::move(comm::make_local_worlds(1).front())),
+        state_(std::vector<const graph::Graph*>{plan_->graph.get()}),
+        executor_(state_, execute::CommunicatorSet(*world_, {}), {.threads = 1, .kept_steps = traced ? 1 : 0}) {
+    handle_ = executor_.load(plan_);
+    executor_.run(handle_);
+  }
+
+  void reset() {}
+  void run() { executor_.run(handle_); }
+  const plan::StepTrace& trace() const { return executor_.last_trace(handle_); }
+
+ private:
+  std::shared_ptr<const plan::Plan> plan_;
+  std::unique_ptr<comm::World> world_;
+  execute::State state_;
+  execute::CpuExecutor executor_;
+  execute::CpuExecutor::PlanHandle handle_ = 0;
+};
+
+/// A competitor: a replay executor of forty lines over oneTBB's task_group, with an atomic counter for each task. A
+/// task that ends decrements its successors' counters, runs the first successor that became ready itself, and passes
+/// the others to task_group::run. Call reset() before each run().
+template <class Body>
+class TaskGroupReplay {
+ public:
+  TaskGroupReplay(const TaskDag& dag, int threads, Body body)
+      : dag_(dag), body_(std::move(body)), missing_(dag.size()), arena_(threads) {}
+
+  void reset() {
+    for (std::size_t task = 0; task < dag_.size(); ++task) {
+      missing_[task].store(static_cast<std::int32_t>(dag_.predecessors_of(task).size()), std::memory_order_relaxed);
+    }
+  }
+
+  void run() {
+    arena_.execute([this] {
+      tbb::task_group group;
+      for (std::uint32_t task = 0; task < dag_.size(); ++task) {
+        if (dag_.predecessors_of(task).empty()) spawn(group, task);
+      }
+      group.wait();
+    });
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  void spawn(tbb::task_group& group, std::uint32_t task) {
+    group.run([this, &group, task] { follow(group, task); });
+  }
+
+  void follow(tbb::task_group& group, std::uint32_t task) {
+    while (task != kNone) {
+      body_(task);
+      std::uint32_t next = kNone;
+      for (const std::uint32_t successor : dag_.successors_of(task)) {
+        if (missing_[successor].fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+        if (next == kNone) {
+          next = successor;
+        } else {
+          spawn(group, successor);
+        }
+      }
+      task = next;
+    }
+  }
+
+  const TaskDag& dag_;
+  Body body_;
+  std::vector<std::atomic<std::int32_t>> missing_;
+  tbb::task_arena arena_;
+};
+
+/// A competitor: oneTBB's flow graph with a continue_node for each task, built once and run repeatedly.
+template <class Body>
+class FlowGraphReplay {
+ public:
+  FlowGraphReplay(const TaskDag& dag, int threads, Body body) : body_(std::move(body)), arena_(threads) {
+    arena_.execute([&] {
+      graph_.reset();  // binds the graph to this arena
+      for (std::uint32_t task = 0; task < dag.size(); ++task) {
+        nodes_.emplace_back(graph_, [this, task](const tbb::flow::continue_msg&) { body_(task); });
+        for (const std::uint32_t from : dag.predecessors_of(task)) tbb::flow::make_edge(nodes_[from], nodes_[task]);
+        if (dag.predecessors_of(task).empty()) roots_.push_back(task);
+      }
+    });
+  }
+
+  void reset() {}
+
+  void run() {
+    arena_.execute([this] {
+      for (const std::uint32_t root : roots_) nodes_[root].try_put(tbb::flow::continue_msg());
+      graph_.wait_for_all();
+    });
+  }
+
+ private:
+  using Node = tbb::flow::continue_node<tbb::flow::continue_msg>;
+  Body body_;
+  tbb::task_arena arena_;
+  tbb::flow::graph graph_;
+  std::deque<Node> nodes_;
+  std::vector<std::uint32_t> roots_;
+};
 
 enum class Bodies : std::uint8_t { empty, add_floats };
 

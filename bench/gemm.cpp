@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -116,6 +115,7 @@ class Pairs {
 
  private:
   using Work = std::function<void()>;
+  using Results = std::vector<std::pair<Matrix, Matrix>>;  // what one way wrote, and what our own kernels wrote
 
   cuda::Launch with_scratch(std::int64_t bytes) {
     return {nullptr, pool_.allocate(static_cast<std::size_t>(std::max(bytes, cuda::kGemmWorkspace))), nullptr};
@@ -123,7 +123,9 @@ class Pairs {
   Matrix bf(std::int64_t rows, std::int64_t cols) { return pool_.matrix(DType::bf16, rows, cols); }
   Matrix wide(std::int64_t rows, std::int64_t cols) { return pool_.matrix(DType::f32, rows, cols); }
 
-  bool expect_same(const std::string& name, double found) {
+  bool expect_same(const std::string& name, const Results& results) {
+    double found = 0;
+    for (const auto& [actual, expected] : results) found = std::max(found, difference(actual, expected));
     if (found <= kMostDifference) return true;
     differences_.push_back(fmt::format("{}: {:.3g}", name, found));
     return false;
@@ -159,19 +161,19 @@ class Pairs {
     return best;
   }
 
-  /// Milliseconds of one way; without work, a line that tells so.
-  std::optional<double> time(const std::string& name, const Work& work) {
-    if (!work) {
-      fmt::print("{}: the library has no such product\n", name);
-      return std::nullopt;
-    }
+  double time(const std::string& name, const Work& work) {
     const double ms = timer_(work);
     print(name, ms, "ms");
     return ms;
   }
-  void compare(const std::string& name, const Work& kernels, const Work& within) {
-    const auto slow = time(name + " by kernels", kernels), fast = time(name + " within the product", within);
-    if (slow && fast) print(name + ", by kernels over within", *slow / *fast, "times");
+  /// Work in kernels after a product against the same within it, if the library has such a product.
+  void compare(const std::string& name, const cuda::Launch& launch, const Work& kernels,
+               const std::optional<cuda::PreparedGemm>& within, const Results& results) {
+    const double slow = time(name + " by kernels", kernels);
+    if (!within) return fmt::print("{} within the product: the library has no such product\n", name);
+    const double fast = time(name + " within the product", [&] { within->run(launch); });
+    print(name + ", by kernels over within", slow / fast, "times");
+    expect_same(name, results);
   }
 
   /// A layer's weight gradient with its bias gradient.
@@ -183,14 +185,11 @@ class Pairs {
     const cuda::GemmKey key = key_of(dy, x, dw, true, false);
     const auto product = fastest(launch, key, dy, x, dw, {});
     const auto fused = fastest(launch, key, dy, x, dw2, {.bias_gradient = &db2});
-    compare(
-        name,
-        [&] {
-          product->run(launch);
-          cuda::bias_gradient(launch, dy, db, false);
-        },
-        fused ? Work([&] { fused->run(launch); }) : Work());
-    if (fused) expect_same(name, std::max(difference(dw2, dw), difference(db2, db)));
+    const Work by_kernels = [&] {
+      product->run(launch);
+      cuda::bias_gradient(launch, dy, db, false);
+    };
+    compare(name, launch, by_kernels, fused, {{dw2, dw}, {db2, db}});
     pool_.clear();
   }
 
@@ -205,14 +204,11 @@ class Pairs {
     const auto product = fastest(launch, key, x, w, sums, {.bias = &bias});
     key.epilogue = Epilogue::gelu;
     const auto fused = fastest(launch, key, x, w, y2, {.bias = &bias, .second = &sums2});
-    compare(
-        name,
-        [&] {
-          product->run(launch);
-          cuda::gelu_forward(launch, sums, y);
-        },
-        fused ? Work([&] { fused->run(launch); }) : Work());
-    if (fused) expect_same(name, std::max(difference(y2, y), difference(sums2, sums)));
+    const Work by_kernels = [&] {
+      product->run(launch);
+      cuda::gelu_forward(launch, sums, y);
+    };
+    compare(name, launch, by_kernels, fused, {{y2, y}, {sums2, sums}});
     pool_.clear();
   }
 
@@ -228,20 +224,16 @@ class Pairs {
     key.epilogue = Epilogue::gelu_gradient;
     const auto with_gelu = fastest(launch, key, dy, w, dx2, {.second = &x});
     const auto with_both = fastest(launch, key, dy, w, dx3, {.second = &x, .bias_gradient = &db3});
-    const Work by_kernels = [&] {
+    const Work gelu = [&] {
       product->run(launch);
       cuda::gelu_backward(launch, x, dx, dx);
     };
-    compare(name, by_kernels, with_gelu ? Work([&] { with_gelu->run(launch); }) : Work());
-    compare(
-        name + " and bias gradient",
-        [&] {
-          by_kernels();
-          cuda::bias_gradient(launch, dx, db, false);
-        },
-        with_both ? Work([&] { with_both->run(launch); }) : Work());
-    if (with_gelu) expect_same(name, difference(dx2, dx));
-    if (with_both) expect_same(name + " and bias gradient", std::max(difference(dx3, dx), difference(db3, db)));
+    const Work gelu_and_bias = [&] {
+      gelu();
+      cuda::bias_gradient(launch, dx, db, false);
+    };
+    compare(name, launch, gelu, with_gelu, {{dx2, dx}});
+    compare(name + " and bias gradient", launch, gelu_and_bias, with_both, {{dx3, dx}, {db3, db}});
     pool_.clear();
   }
 
@@ -256,20 +248,17 @@ class Pairs {
     const auto product = fastest(launch, key, x, w, y, {.bias = &bias});
     key.accumulate = true;
     const auto fused = fastest(launch, key, x, w, sum2, {.bias = &bias, .addend = &residual});
-    compare(
-        name,
-        [&] {
-          product->run(launch);
-          cuda::add(launch, y, residual, sum);
-        },
-        fused ? Work([&] { fused->run(launch); }) : Work());
-    if (fused) expect_same(name, difference(sum2, sum));
+    const Work by_kernels = [&] {
+      product->run(launch);
+      cuda::add(launch, y, residual, sum);
+    };
+    compare(name, launch, by_kernels, fused, {{sum2, sum}});
     pool_.clear();
   }
 
-  /// Every engine that compiles. `results`: what it writes, beside what our own kernels wrote.
+  /// Every engine that compiles.
   void by_engines(const std::string& name, const cuda::AttentionLayout& layout, bool backward, double flops,
-                  cuda::AttentionPointers pointers, const std::vector<std::pair<Matrix, Matrix>>& results) {
+                  cuda::AttentionPointers pointers, const Results& results) {
     const auto engines = cuda::CudnnAttention::by_every_engine(cudnn_, layout, backward);
     print(name + ", engines", static_cast<double>(engines.size()), "engines");
     std::optional<double> first, fastest_deterministic, fastest;  // milliseconds; `first` is the one that tasks take
@@ -285,9 +274,7 @@ class Pairs {
       const auto bound = engine.bind(pointers);
       const double ms = timer_([&] { bound.run(nullptr); });
       print(engine_name, flops / ms * 1e-9, "TFLOP/s");
-      double found = 0;
-      for (const auto& [actual, expected] : results) found = std::max(found, difference(actual, expected));
-      if (!expect_same(engine_name, found)) continue;
+      if (!expect_same(engine_name, results)) continue;
       if (engine.deterministic()) {
         if (!first) first = ms;
         fastest_deterministic = std::min(ms, fastest_deterministic.value_or(ms));

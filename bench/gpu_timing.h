@@ -91,7 +91,6 @@ class GpuTimer {
     launch_.scratch = static_cast<std::byte*>(matrix(cuda::sum_squares_scratch_bytes(busy_)).data);
   }
   ~GpuTimer() {
-    for (void* memory : memory_) cudaFree(memory);
     cudaEventDestroy(begin_);
     cudaEventDestroy(end_);
   }
@@ -122,16 +121,14 @@ class GpuTimer {
   static constexpr std::int64_t kBusyElements = 96 << 20;
 
   cuda::Matrix matrix(std::int64_t elements) {
-    void* memory = nullptr;
     const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
-    cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
-    memory_.push_back(memory);
+    std::byte* const memory = pool_.allocate(bytes);
     cuda::check(cudaMemset(memory, 0, bytes), "cudaMemset");
     return {memory, 1, elements, elements, DType::f32};
   }
 
   int runs_, first_runs_;
-  std::vector<void*> memory_;
+  GpuPool pool_;
   cuda::Matrix busy_, partial_;
   cuda::Launch launch_;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "bench/program.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/report.h"

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "base/files/byte_source.h"
+#include "base/files/input_file.h"
 #include "bench/program.h"
 #include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/recorded_file.h"
@@ -81,7 +81,7 @@ void write(const std::string& path, std::int64_t events, std::uint32_t tasks) {
   const plan::Recording recording = made_by_hand(events, tasks);
   std::ofstream file(path, std::ios::binary);
   std::uint64_t bytes = 0;
-  const inspect::TextSink to_file = [&](std::string_view text) {
+  const TextSink to_file = [&](std::string_view text) {
     file << text;
     bytes += text.size();
   };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/assertions.h"
+#include "graph/task_signature.h"
 
 namespace weft::graph {
 
@@ -138,13 +139,6 @@ double one_machine_bound(std::span<const TaskId> tasks, std::span<const double> 
     }
   }
   return bound;
-}
-
-std::vector<double> work_per_stream(std::span<const double> cost, std::span<const std::uint32_t> stream_of,
-                                    std::size_t streams) {
-  std::vector<double> work(streams, 0);
-  for (std::size_t i = 0; i < stream_of.size(); ++i) work.at(stream_of[i]) += cost[i];
-  return work;
 }
 
 Liveness liveness(const Graph& graph, std::span<const TaskId> order) {
@@ -353,13 +347,7 @@ bool acyclic(std::size_t tasks, std::span<const Edge> edges) {
 }
 
 Work work_of(const Graph& graph, const Task& task) {
-  for (const Access& access : task.accesses) {
-    const DType dtype = graph.tensor(access.view.tensor).dtype;
-    if (dtype == DType::f32 || dtype == DType::bf16) {
-      return work_of(task.operation, static_cast<double>(size_of(dtype)));
-    }
-  }
-  return work_of(task.operation, static_cast<double>(size_of(DType::f32)));
+  return work_of(task.operation, static_cast<double>(size_of(signature_dtype(graph, task))));
 }
 
 }  // namespace weft::graph

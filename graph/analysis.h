@@ -40,10 +40,6 @@ CriticalPath critical_path(const Graph& graph, std::span<const double> cost);
 /// Takes O(n log n).
 double one_machine_bound(std::span<const TaskId> tasks, std::span<const double> cost, const CriticalPath& path);
 
-/// The sum of costs on each of `streams` streams; `stream_of` has a stream number for each task.
-std::vector<double> work_per_stream(std::span<const double> cost, std::span<const std::uint32_t> stream_of,
-                                    std::size_t streams);
-
 /// The first and the last position in an order at which a tensor is accessed; first = last = -1 if no task accesses it.
 struct Lifetime {
   std::int64_t first = -1, last = -1;

@@ -4,26 +4,20 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "base/assertions.h"
 #include "base/hash.h"
-#include "graph/argument_check.h"
 
 namespace weft::graph {
 
 std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return "forward";
-    case Phase::backward:
-      return "backward";
-    case Phase::update:
-      return "update";
-  }
-  return "?";
+  static constexpr auto kNames = std::to_array<std::string_view>({"forward", "backward", "update"});
+  return kNames.at(static_cast<std::size_t>(phase));
 }
 
 std::string_view to_string(EdgeKind kind) {
@@ -85,6 +79,97 @@ std::size_t Graph::channel_count() const {
   return count;
 }
 
+namespace {
+
+using Elements = ArgumentElements;
+
+// Checks the accesses of one task against the present rows of its schema.
+class ArgumentCheck {
+ public:
+  ArgumentCheck(const Task& task, std::span<const Tensor> tensors) : task_(task), tensors_(tensors) {}
+
+  void run(std::span<const ArgumentSchema> schema) {
+    for (const ArgumentSchema& row : schema) {
+      if (row.present) rows_.push_back(&row);
+    }
+    const std::size_t found = task_.accesses.size();
+    if (found < rows_.size()) refuse(rows_[found]->name, "missing", fmt::format("the arguments {}", names()));
+    if (found > rows_.size()) {
+      throw std::logic_error(fmt::format("{}: {} accesses, expected {}: {}", subject(), found, rows_.size(), names()));
+    }
+    for (std::size_t i = 0; i < found; ++i) check(*rows_[i], task_.accesses[i]);
+  }
+
+  std::string subject() const { return fmt::format("task '{}' ({})", task_.name, kind_name(task_.operation)); }
+
+ private:
+  [[noreturn]] void refuse(std::string_view argument, const std::string& found, const std::string& expected) const {
+    throw std::logic_error(fmt::format("{}: argument {} is {}, expected {}", subject(), argument, found, expected));
+  }
+
+  std::string names() const {
+    std::string text;
+    for (const ArgumentSchema* row : rows_) text += fmt::format("{}{}", text.empty() ? "" : ", ", row->name);
+    return text;
+  }
+
+  DType dtype_of(const Access& access) const { return tensors_[access.view.tensor.index()].dtype; }
+
+  void check(const ArgumentSchema& row, const Access& access) const {
+    if (!row.allows(access.mode)) {
+      refuse(row.name, fmt::format("declared as {}", to_string(access.mode)), std::string(to_string(row.mode)));
+    }
+    const View& view = access.view;
+    if (!seen_as(row.shape, view.rows, view.cols, view.contiguous())) {
+      refuse(row.name, fmt::format("{} x {}{}", view.rows, view.cols, view.contiguous() ? "" : " in rows apart"),
+             to_string(row.shape));
+    }
+    check_dtype(row, dtype_of(access));
+  }
+
+  void check_dtype(const ArgumentSchema& row, DType found) const {
+    const Elements& rule = row.elements;
+    if (rule.f32_too && found == DType::f32) return;
+    switch (rule.rule) {
+      case Elements::Rule::any:
+        return;
+      case Elements::Rule::floats:
+        if (found == DType::f32 || found == DType::bf16) return;
+        return refuse(row.name, std::string(to_string(found)), "f32 or bf16");
+      case Elements::Rule::one_dtype:
+        if (found == rule.dtype) return;
+        return refuse(row.name, std::string(to_string(found)), std::string(to_string(rule.dtype)));
+      case Elements::Rule::same_as:
+        break;
+    }
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i]->name != rule.other) continue;
+      const DType wanted = dtype_of(task_.accesses[i]);
+      if (found == wanted) return;
+      refuse(row.name, std::string(to_string(found)),
+             fmt::format("{} as {}{}", to_string(wanted), rule.other, rule.f32_too ? ", or f32" : ""));
+    }
+    throw std::logic_error(fmt::format("{}: the schema of {} names no argument {}", subject(), row.name, rule.other));
+  }
+
+  const Task& task_;
+  std::span<const Tensor> tensors_;
+  std::vector<const ArgumentSchema*> rows_;
+};
+
+/// Throws std::logic_error if the number of accesses is wrong, or an access has another mode, shape or dtype than the
+/// schema. The message has the argument's name, what was found and what the schema expects. `tensors` are all tensors
+/// of the graph.
+void check_arguments(const Task& task, std::span<const Tensor> tensors) {
+  ArgumentCheck check(task, tensors);
+  if (const std::string_view wrong = contradiction_in(task.operation); !wrong.empty()) {
+    throw std::logic_error(fmt::format("{}: {}", check.subject(), wrong));
+  }
+  with_arguments(task.operation, [&](std::span<const ArgumentSchema> schema) { check.run(schema); });
+}
+
+}  // namespace
+
 TensorId GraphBuilder::add_tensor(Tensor tensor) {
   const TensorId id(graph_.tensors_.size());
   if (!graph_.tensor_by_name_.emplace(tensor.name, id).second) {
@@ -122,6 +207,12 @@ TaskId GraphBuilder::add_task(Task task) {
 
 namespace {
 
+/// Why an access of the same elements has to wait for an earlier one; nothing if both only read.
+std::optional<EdgeReason> hazard_between(bool earlier_writes, AccessMode later) {
+  if (!earlier_writes) return later == AccessMode::read ? std::nullopt : std::optional(EdgeReason::write_after_read);
+  return later == AccessMode::write ? EdgeReason::write_after_write : EdgeReason::read_after_write;
+}
+
 // An access of a tensor that later accesses must be ordered after: no later write has covered it.
 struct Record {
   View view;
@@ -149,13 +240,10 @@ class HazardFinder {
   }
 
   void visit(TaskId id, const Access& access, std::vector<Edge>& edges) const {
-    const bool reads = access.mode != AccessMode::write;
-    const bool writes = access.mode != AccessMode::read;
     for (const Record& record : records_[access.view.tensor.index()]) {
-      if (record.task == id || (!record.writes && !writes) || !overlaps(record.view, access.view)) continue;
-      EdgeReason reason = EdgeReason::write_after_read;
-      if (record.writes) reason = reads ? EdgeReason::read_after_write : EdgeReason::write_after_write;
-      edges.push_back({record.task, id, EdgeKind::completes_before, reason,
+      const std::optional<EdgeReason> hazard = hazard_between(record.writes, access.mode);
+      if (record.task == id || !hazard || !overlaps(record.view, access.view)) continue;
+      edges.push_back({record.task, id, EdgeKind::completes_before, *hazard,
                        static_cast<std::uint8_t>(record.previous_step ? 1 : 0), access.view.tensor});
     }
   }
@@ -182,12 +270,9 @@ class HazardFinder {
 void explain_given(Edge& edge, const std::vector<Access>& before, const std::vector<Access>& after) {
   for (const Access& first : before) {
     for (const Access& second : after) {
-      const bool writes = first.mode != AccessMode::read, reads = second.mode != AccessMode::write;
-      if (first.view.tensor != second.view.tensor || (!writes && second.mode == AccessMode::read)) continue;
-      EdgeReason reason = EdgeReason::write_after_read;
-      if (writes) reason = reads ? EdgeReason::read_after_write : EdgeReason::write_after_write;
-      if (reason >= edge.reason) continue;
-      edge.reason = reason;
+      const std::optional<EdgeReason> hazard = hazard_between(first.mode != AccessMode::read, second.mode);
+      if (first.view.tensor != second.view.tensor || !hazard || *hazard >= edge.reason) continue;
+      edge.reason = *hazard;
       edge.tensor = first.view.tensor;
     }
   }

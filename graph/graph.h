@@ -172,8 +172,8 @@ class Graph {
 };
 
 /// Collects tensors and tasks in program order; build() infers the edges. Throws std::logic_error on a duplicate name,
-/// a view outside its tensor, accesses that don't fit the operation's schema (graph/argument_check.h) or a read of
-/// scratch that no task wrote.
+/// a view outside its tensor, accesses that don't fit the operation's schema or a read of scratch that no
+/// task wrote.
 class GraphBuilder {
  public:
   explicit GraphBuilder(Arguments arguments = Arguments::of_schema, Conflicts conflicts = Conflicts::ordered) {
@@ -185,7 +185,6 @@ class GraphBuilder {
   TensorId add_tensor(Tensor tensor);
   TaskId add_task(Task task);
   const Tensor& tensor(TensorId id) const { return graph_.tensors_[id.index()]; }
-  bool has_task(std::string_view name) const { return graph_.task_by_name_.contains(std::string(name)); }
   TensorId find_tensor(std::string_view name) const { return graph_.find_tensor(name); }
   Graph build() &&;
 

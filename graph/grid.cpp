@@ -10,37 +10,15 @@ namespace {
 // The member of Coordinates or Grid for an axis.
 template <class Axes>
 auto& component(Axes& axes, Axis axis) {
-  switch (axis) {
-    case Axis::x:
-      return axes.x;
-    case Axis::y:
-      return axes.y;
-    case Axis::z:
-      return axes.z;
-    case Axis::pipe:
-      return axes.pipe;
-    case Axis::data:
-      break;
-  }
-  return axes.data;
+  const std::array members = {&axes.x, &axes.y, &axes.z, &axes.data, &axes.pipe};
+  return *members.at(static_cast<std::size_t>(axis));
 }
 
 }  // namespace
 
 std::string_view to_string(Axis axis) {
-  switch (axis) {
-    case Axis::x:
-      return "x";
-    case Axis::y:
-      return "y";
-    case Axis::z:
-      return "z";
-    case Axis::data:
-      return "data";
-    case Axis::pipe:
-      return "pipe";
-  }
-  return "?";
+  static constexpr auto kNames = std::to_array<std::string_view>({"x", "y", "z", "data", "pipe"});
+  return kNames.at(static_cast<std::size_t>(axis));
 }
 
 std::int64_t& Coordinates::on(Axis axis) {

@@ -43,8 +43,6 @@ struct Grid {
   std::int64_t batch_ranks() const { return z * data; }
   /// Number of ranks that together hold one copy of the model.
   std::int64_t model_ranks() const { return x * y * z * pipe; }
-  /// Number of ranks that together hold one copy of a stage.
-  std::int64_t stage_model_ranks() const { return x * y * z; }
   friend bool operator==(const Grid&, const Grid&) = default;
 };
 

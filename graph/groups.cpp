@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/text/parse_number.h"
+#include "base/units.h"
 
 namespace weft::graph {
 namespace {

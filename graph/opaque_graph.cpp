@@ -22,10 +22,6 @@
 namespace weft::graph {
 namespace {
 
-bool communicates(const OpenTask& task) {
-  return task.kind == OpenKind::collective || task.kind == OpenKind::send || task.kind == OpenKind::receive;
-}
-
 /// Two names in lower case without what separates words are equal: "AllReduce" and "all_reduce".
 std::string letters_of(std::string_view text) {
   std::string letters;
@@ -156,7 +152,7 @@ class Queues {
     const bool copies =
         task.kind == OpenKind::copy && task.stream >= 0 && of.only_copies[static_cast<std::size_t>(task.stream)];
     if (task.kind == OpenKind::host || copies) return queue_of(at, {-1, task.stream, true, "host"});
-    if (!communicates(task)) return kNone;
+    if (!communicates(task.kind)) return kNone;
     std::int32_t channel = task.channel;
     if (channel < 0 && task.stream >= 0)
       channel = open_.classes[at.of_class].streams[static_cast<std::size_t>(task.stream)].channel;
@@ -230,12 +226,8 @@ class Queues {
       std::int64_t group = i;
       if (!message && base.channel >= 0) {
         const OpenChannel& channel = open_.channels[static_cast<std::size_t>(base.channel)];
-        const auto found = std::ranges::find_if(channel.groups, [&](const std::vector<std::int64_t>& each) {
-          return !one.ranks.empty() && std::ranges::binary_search(each, one.ranks[static_cast<std::size_t>(i)]);
-        });
-        group = found != channel.groups.end() ? found - channel.groups.begin()
-                : place.meets()               ? 0
-                                              : std::ssize(channel.groups) + i / channel.group_size;
+        const std::int64_t known = group_of(channel, one, static_cast<std::size_t>(i));
+        group = known >= 0 ? known : place.meets() ? 0 : std::ssize(channel.groups) + i / channel.group_size;
       }
       groups.push_back(group);
     }

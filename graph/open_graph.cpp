@@ -136,9 +136,7 @@ class ClassCheck {
       refuse_open(subject + " is a collective without a channel", "the process group that it joins",
                   "list the group in channels, and give its number in \"channel\"");
     }
-    const bool communicates =
-        task.kind == OpenKind::collective || task.kind == OpenKind::send || task.kind == OpenKind::receive;
-    if (!communicates && task.channel >= 0) {
+    if (!communicates(task.kind) && task.channel >= 0) {
       refuse_open(fmt::format("{} has a channel, and its kind is {}", subject, to_string(task.kind)),
                   "channels of collectives, sends and receives alone", "drop the channel or change the kind");
     }

@@ -18,6 +18,11 @@ enum class OpenKind : std::uint8_t { compute, collective, send, receive, copy, h
 
 std::string_view to_string(OpenKind kind);
 
+/// Whether a task of this kind meets other ranks. Only such tasks have channels.
+constexpr bool communicates(OpenKind kind) {
+  return kind == OpenKind::collective || kind == OpenKind::send || kind == OpenKind::receive;
+}
+
 /// Where an edge is known from. From sure to doubtful:
 /// given: the file or a dependency record of the trace says so;  synchronisation: a record of one stream that waits for
 /// another, or of the host that waits;  stream: both tasks ran on one in-order queue, in this order;  launch: a task of

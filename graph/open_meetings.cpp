@@ -8,19 +8,19 @@
 #include <utility>
 
 namespace weft::graph {
+
+std::int64_t group_of(const OpenChannel& channel, const OpenClass& step, std::size_t place) {
+  const auto found = std::ranges::find_if(channel.groups, [&](const std::vector<std::int64_t>& group) {
+    return !step.ranks.empty() && std::ranges::binary_search(group, step.ranks[place]);
+  });
+  return found == channel.groups.end() ? -1 : found - channel.groups.begin();
+}
+
 namespace {
 
 /// Groups of ranks within a channel: the channel's number, and the first class with ranks in them; -1 if nobody says
 /// who is in the class's group.
 using GroupKey = std::pair<std::int32_t, std::int64_t>;
-
-/// The number of the channel's group that a class's first rank is in; -1 if none is known.
-std::int64_t group_of(const OpenChannel& channel, const OpenClass& step) {
-  const auto found = std::ranges::find_if(channel.groups, [&](const std::vector<std::int64_t>& group) {
-    return !step.ranks.empty() && std::ranges::binary_search(group, step.ranks.front());
-  });
-  return found == channel.groups.end() ? -1 : found - channel.groups.begin();
-}
 
 /// By class: the first class with which it shares a group of the channel, directly or over others; -1 without a group.
 std::vector<std::int64_t> classes_by_group(const OpenGraph& graph, const OpenChannel& channel) {

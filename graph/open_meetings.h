@@ -10,6 +10,10 @@
 
 namespace weft::graph {
 
+/// The number of the channel's group that a rank of the class is in, by its place among the class's ranks; -1 if none
+/// is known.
+std::int64_t group_of(const OpenChannel& channel, const OpenClass& step, std::size_t place = 0);
+
 struct OpenMeetings {
   /// Tasks of two classes at least, which begin together; of a message its send first, else by class.
   std::vector<std::vector<ClassTask>> all;

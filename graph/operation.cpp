@@ -46,7 +46,15 @@ std::string_view kind_name(const Operation& operation) {
 
 KindClass kind_class(const Operation& operation) {
   if (const auto* opaque = std::get_if<Opaque>(&operation)) return opaque->drawn_as;
-  return std::visit([](const auto& op) { return op.kind_class; }, operation);
+  return std::visit(
+      [](const auto& op) {
+        if constexpr (requires { op.kind_class; }) {
+          return op.kind_class;
+        } else {
+          return KindClass::elementwise;
+        }
+      },
+      operation);
 }
 
 const Channel* channel_of(const Operation& operation) {

@@ -12,10 +12,6 @@ constexpr std::array<std::pair<std::string_view, KeptOrder>, 3> kNames = {
     {{"all", KeptOrder::all}, {"computations", KeptOrder::computations}, {"none", KeptOrder::none}}};
 constexpr double kRoundedTimes = 1000;  // of older profilers
 
-bool is_communication(const OpenTask& task) {
-  return task.kind == OpenKind::collective || task.kind == OpenKind::send || task.kind == OpenKind::receive;
-}
-
 bool is_order(const OpenClass& step, const OpenEdge& edge) {
   return edge.source == EdgeSource::stream && step.tasks[edge.from].kind != OpenKind::host &&
          step.tasks[edge.to].kind != OpenKind::host;
@@ -41,7 +37,7 @@ class StreamChains {
       if (task.kind == OpenKind::host || task.stream < 0) continue;
       Chain& chain = streams[task.stream];
       if (!follows[i]) chain = Chain();  // nothing orders it after the tasks before it
-      is_communication(task) ? communicate(chain, i) : compute(chain, i, task.micro_batch);
+      communicates(task.kind) ? communicate(chain, i) : compute(chain, i, task.micro_batch);
     }
     return std::move(out_);
   }

@@ -200,9 +200,7 @@ Value attention(Lowering& low, const std::vector<Value>& qkv, const Sequences& s
             {"document_starts", graph::access_if(documents, document_starts)},
             {"out", low.write(out.tensor)},
             {"log_sum_exp", low.write(log_sum_exp)}});
-  std::vector<Parameter*> parameters;
-  if (model.qk_norm) parameters = {norms.q_weight, norms.k_weight};
-  low.record(parameters, [=](Lowering& l) {
+  low.record({norms.q_weight, norms.k_weight}, [=](Lowering& l) {
     const bool packed = queries.tensor == keys.tensor, normed = norms.q_weight != nullptr;
     const graph::TensorId dq = l.activation(packed ? "dqkv" : "dq", rows, queries.cols);
     const graph::TensorId dkv = packed ? dq : l.activation("dkv", rows, keys.cols);

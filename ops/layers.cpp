@@ -26,9 +26,7 @@ Value embedding(Lowering& low, graph::View tokens, std::int64_t rows, std::int64
   // One rank of y has the row of a token; the others add zero.
   all_reduce(low, "all_reduce", out.tensor, rows * cols, graph::Channel::y);
 
-  std::vector<Parameter*> parameters = {&wte};
-  if (learned) parameters.push_back(wpe);
-  low.record(parameters, [=, &wte, &model](Lowering& l) {
+  low.record({&wte, wpe}, [=, &wte, &model](Lowering& l) {
     const graph::TensorId dout = l.gradient(out);
     const auto dwte = l.gradient_slot(wte);
     l.emit("embedding_dw", graph::EmbeddingBackward{rows, cols, vocab, dwte.accumulate, sharded},
@@ -61,9 +59,7 @@ Value norm_of_whole_rows(Lowering& low, Value x, Parameter& weight, Parameter* b
             {"y", low.write(y.tensor)},
             {"mean", graph::access_if(kCentered, [&] { return low.write(mean); })},
             {"rstd", low.write(rstd)}});
-  std::vector<Parameter*> parameters = {&weight};
-  if (kCentered) parameters.push_back(bias);
-  low.record(parameters, [=, &weight](Lowering& l) {
+  low.record({&weight, bias}, [=, &weight](Lowering& l) {
     const graph::TensorId dx = l.activation("dx", x.rows, x.cols);
     const auto residual = l.partial_gradient(x);
     const auto dw = l.gradient_slot(weight);
@@ -106,9 +102,7 @@ Value norm_of_parts(Lowering& low, Value x, Parameter& weight, Parameter* bias) 
             {"mean", graph::access_if(centered, [&] { return low.write(mean); })},
             {"rstd", low.write(rstd)}});
 
-  std::vector<Parameter*> parameters = {&weight};
-  if (centered) parameters.push_back(bias);
-  low.record(parameters, [=, &weight](Lowering& l) {
+  low.record({&weight, bias}, [=, &weight](Lowering& l) {
     const graph::TensorId dy = l.gradient(y);
     const graph::TensorId sums = l.scratch("sums", DType::f32, {x.rows, width}, graph::Role::activation);
     const auto saved_mean = graph::access_if(centered, [&] { return l.read(mean); });

@@ -193,10 +193,7 @@ std::vector<Value> linear(Lowering& low, Value x, Parameter& weight, Parameter* 
     values.push_back({out, rows, cols});
   }
 
-  std::vector<Parameter*> parameters = {&weight};
-  if (bias != nullptr) parameters.push_back(bias);
-  if (adapter.used()) parameters.insert(parameters.end(), {adapter.a, adapter.b});
-  low.record(parameters, [=, &weight](Lowering& l) {
+  low.record({&weight, bias, adapter.a, adapter.b}, [=, &weight](Lowering& l) {
     std::vector<graph::TensorId> dy;
     for (std::size_t o = 0; o < values.size(); ++o) {
       const std::string suffix = values.size() == 1 ? "" : fmt::format(".{}", o);

@@ -136,26 +136,32 @@ std::shared_ptr<const graph::Graph> lower_eval(const ModelConfig& model, const S
   return std::move(low).finish();
 }
 
+namespace {
+
+// Lowers one sequence of tokens, which the state `input` holds, up to the logits.
+std::shared_ptr<const graph::Graph> lower_sequence(Lowering low, const char* name, const char* input,
+                                                   const Sequences& sequences) {
+  const std::int64_t rows = sequences.seq_len;
+  const graph::TensorId tokens = low.named(input, DType::i32, {rows}, graph::Role::input);
+  auto scope = low.enter(name);
+  ForwardOptions options;
+  options.sequences = sequences;
+  logits_of_position(low, transformer(low, low.elements(tokens, 0, rows), rows, options));
+  return std::move(low).finish();
+}
+
+}  // namespace
+
 std::shared_ptr<const graph::Graph> lower_prefill(const ModelConfig& model, DType dtype, std::int64_t seq_len,
                                                   const graph::Grid& grid, const PipelinePart& part) {
-  Lowering low(model, dtype, grid, false, part);
-  const graph::TensorId tokens = low.named(names::kPrefillTokens, DType::i32, {seq_len}, graph::Role::input);
-  auto scope = low.enter("prefill");
-  ForwardOptions options;
-  options.sequences = {1, seq_len, Sequences::Mode::prefill};
-  logits_of_position(low, transformer(low, low.elements(tokens, 0, seq_len), seq_len, options));
-  return std::move(low).finish();
+  return lower_sequence({model, dtype, grid, false, part}, "prefill", names::kPrefillTokens,
+                        {1, seq_len, Sequences::Mode::prefill});
 }
 
 std::shared_ptr<const graph::Graph> lower_decode(const ModelConfig& model, DType dtype, const graph::Grid& grid,
                                                  const PipelinePart& part) {
-  Lowering low(model, dtype, grid, false, part);
-  const graph::TensorId token = low.named(names::kDecodeToken, DType::i32, {1}, graph::Role::input);
-  auto scope = low.enter("decode");
-  ForwardOptions options;
-  options.sequences = {1, 1, Sequences::Mode::decode};
-  logits_of_position(low, transformer(low, low.elements(token, 0, 1), 1, options));
-  return std::move(low).finish();
+  return lower_sequence({model, dtype, grid, false, part}, "decode", names::kDecodeToken,
+                        {1, 1, Sequences::Mode::decode});
 }
 
 }  // namespace weft::ops

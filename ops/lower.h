@@ -8,7 +8,6 @@
 #include "base/dtype.h"
 #include "graph/graph.h"
 #include "graph/grid.h"
-#include "ops/gradient_reduction.h"
 #include "ops/model_config.h"
 #include "ops/pipeline_layout.h"
 
@@ -37,6 +36,14 @@ inline constexpr const char* kDecodeToken = "decode_token";                 // i
 inline constexpr const char* kPosition = "position";  // i64 [1]: of a prefill's last token, or of the decoded token
 inline constexpr const char* kLogits = "logits";  // f32 [vocab, padded to a multiple of y]: of the token at "position"
 }  // namespace names
+
+/// When the gradients of parameters that are cut over z are reduce-scattered over z. Parameters that aren't cut, and
+/// the sum over data, don't depend on it: they are summed once a step.
+///
+/// `step`: micro-batches are added first, in the rank's whole block, whose fp32 gradient stays for the step.
+/// `micro_batch`: ranks are added first, and micro-batches in the rank's shard. The whole block's gradient lives in one
+/// micro-batch, and each sends it. Floats are added in another order, so results differ in rounding.
+enum class GradientReduction : std::uint8_t { step, micro_batch };
 
 struct StepConfig {
   std::int64_t micro_batch = 1;    // sequences that each of the z·data batch ranks runs at a time

@@ -134,10 +134,11 @@ void Lowering::emit_task(std::string_view what, const graph::Operation& operatio
   tasks_.push_back(std::move(task));
 }
 
-void Lowering::record(const std::vector<Parameter*>& parameters, Adjoint adjoint) {
+void Lowering::record(std::vector<Parameter*> parameters, Adjoint adjoint) {
   if (!recording_) return;
+  std::erase(parameters, nullptr);
   for (Parameter* parameter : parameters) ++parameter->pending;
-  tape_.push_back({frames_.back(), parameters, std::move(adjoint)});
+  tape_.push_back({frames_.back(), std::move(parameters), std::move(adjoint)});
 }
 
 Value Lowering::checkpoint(Value input, const std::function<Value(Lowering&, Value)>& segment) {

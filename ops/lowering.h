@@ -122,8 +122,8 @@ class Lowering {
   void emit(std::string_view what, const Op& operation, std::initializer_list<graph::NamedAccess<Op>> accesses) {
     emit_task(what, operation, graph::accesses_of(operation, accesses));
   }
-  /// Records the adjoint of the tasks just emitted; it adds to the gradients of `parameters`.
-  void record(const std::vector<Parameter*>& parameters, Adjoint adjoint);
+  /// Records the adjoint of the tasks just emitted; it adds to the gradients of `parameters`, but for null ones.
+  void record(std::vector<Parameter*> parameters, Adjoint adjoint);
   /// Runs `segment` without recording; its backward pass begins by running it again.
   Value checkpoint(Value input, const std::function<Value(Lowering&, Value)>& segment);
   /// Runs the tape in reverse and clears it.

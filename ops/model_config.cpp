@@ -102,6 +102,14 @@ void require_size(std::int64_t value, std::string_view key, std::int64_t most) {
   }
 }
 
+std::string divisors(std::int64_t number, std::int64_t most) {
+  std::vector<std::string> fitting;
+  for (std::int64_t each = 1; each <= std::min(number, most); ++each) {
+    if (number % each == 0) fitting.push_back(std::to_string(each));
+  }
+  return join(fitting);
+}
+
 // The members that Mistral, Qwen2 and Qwen3 add to llama. No file of Hugging Face could describe other combinations.
 void validate_additions(const ModelConfig& model) {
   constexpr std::int64_t kMostColumns = 1'000'000;
@@ -185,10 +193,9 @@ class ParameterList {
   std::vector<ParameterSpec> list_;
 };
 
-std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& model) {
+void add_gpt2(const ModelConfig& model, ParameterList& list) {
   const std::int64_t c = model.hidden;
   const float residual_std = model.init_std / std::sqrt(2.0F * static_cast<float>(model.layers));
-  ParameterList list;
   list.matrix("wte.weight", model.vocab, c, model.init_std, {{"wte.weight", 0, model.vocab, false}});
   list.matrix("wpe.weight", model.context, c, model.init_std, {{"wpe.weight", 0, model.context, false}});
   for (std::int64_t i = 0; i < model.layers; ++i) {
@@ -210,10 +217,6 @@ std::vector<ParameterSpec> gpt2_parameters(const ModelConfig& model) {
   }
   list.vector("norm.weight", c, Init::ones, "ln_f.weight");
   list.vector("norm.bias", c, Init::zeros, "ln_f.bias");
-  if (!model.tied) {
-    list.matrix("head.weight", model.vocab, c, model.init_std, {{"lm_head.weight", 0, model.vocab, false}});
-  }
-  return std::move(list).take();
 }
 
 // A matrix or a bias of the packed queries, keys and values, by the tensors that store it.
@@ -251,16 +254,11 @@ void add_llama_layer(const ModelConfig& model, std::int64_t layer, ParameterList
   if (model.mlp_bias) list.vector(ours + "mlp.down.bias", h, Init::zeros, stored + "mlp.down_proj.bias");
 }
 
-std::vector<ParameterSpec> llama_parameters(const ModelConfig& model) {
+void add_llama(const ModelConfig& model, ParameterList& list) {
   const std::int64_t h = model.hidden;
-  ParameterList list;
   list.matrix("wte.weight", model.vocab, h, model.init_std, {{"model.embed_tokens.weight", 0, model.vocab, false}});
   for (std::int64_t i = 0; i < model.layers; ++i) add_llama_layer(model, i, list);
   list.vector("norm.weight", h, Init::ones, "model.norm.weight");
-  if (!model.tied) {
-    list.matrix("head.weight", model.vocab, h, model.init_std, {{"lm_head.weight", 0, model.vocab, false}});
-  }
-  return std::move(list).take();
 }
 
 // The name that PEFT gives to a matrix of the adapter of a stored one: "base_model.model." and the name of the module
@@ -300,6 +298,14 @@ void add_adapters(const ModelConfig& model, std::vector<ParameterSpec>& list) {
   }
 }
 
+std::int64_t elements_of(const ModelConfig& model, bool adapters) {
+  std::int64_t elements = 0;
+  for (const ParameterSpec& spec : model_parameters(model)) {
+    if (is_adapter(spec) == adapters) elements += spec.rows * spec.cols;
+  }
+  return elements;
+}
+
 }  // namespace
 
 std::string_view to_string(Family family) {
@@ -315,25 +321,11 @@ std::string to_string(const LoraConfig& lora) {
 }
 
 std::int64_t ModelConfig::parameters() const {
-  const std::int64_t norms = 2 * layers + 1, q = query_cols(), kv = key_cols();
-  const std::int64_t head = tied ? 0 : vocab * hidden;
-  if (family == Family::llama) {
-    const std::int64_t biases =
-        (qkv_bias ? q + 2 * kv : 0) + (out_bias ? hidden : 0) + (mlp_bias ? 2 * ffn + hidden : 0);
-    const std::int64_t block = hidden * (q + 2 * kv) + q * hidden + 3 * hidden * ffn + biases;
-    return vocab * hidden + layers * (block + (qk_norm ? 2 * head_dim() : 0)) + norms * hidden + head;
-  }
-  const std::int64_t block = 4 * hidden * hidden + 4 * hidden + 2 * hidden * ffn + ffn + hidden;
-  return (vocab + context) * hidden + layers * block + norms * 2 * hidden + head;
+  return elements_of(*this, false);
 }
 
 std::int64_t ModelConfig::adapter_parameters() const {
-  if (!lora.used()) return 0;
-  const bool is_llama = family == Family::llama;
-  const std::int64_t q = query_cols(), kv = key_cols(), parts = is_llama ? 3 : 1, ups = is_llama ? 2 : 1;
-  const std::int64_t block = (lora.qkv ? parts * hidden + q + 2 * kv : 0) + (lora.out ? q + hidden : 0) +
-                             (lora.mlp ? ups * (hidden + ffn) + ffn + hidden : 0);
-  return layers * lora.rank * block;
+  return elements_of(*this, true);
 }
 
 double ModelConfig::train_flops_per_token(std::int64_t seq_len) const {
@@ -381,20 +373,13 @@ void validate(const ModelConfig& model) {
   require_size(model.vocab, "vocab", kMost);
   require_size(model.context, "context", kMost);
   if (model.head_size == 0 && model.hidden % model.heads != 0) {
-    std::vector<std::string> fitting;
-    for (std::int64_t heads = 1; heads <= std::min<std::int64_t>(model.hidden, 256); ++heads) {
-      if (model.hidden % heads == 0) fitting.push_back(std::to_string(heads));
-    }
     throw UserError(fmt::format("model.heads = {} with model.hidden = {}", model.heads, model.hidden),
-                    "heads that divide the hidden size", "set model.heads to one of " + join(fitting));
+                    "heads that divide the hidden size", "set model.heads to one of " + divisors(model.hidden, 256));
   }
   if (model.heads % model.kv_heads != 0) {
-    std::vector<std::string> fitting;
-    for (std::int64_t heads = 1; heads <= model.heads; ++heads) {
-      if (model.heads % heads == 0) fitting.push_back(std::to_string(heads));
-    }
     throw UserError(fmt::format("model.kv-heads = {} with model.heads = {}", model.kv_heads, model.heads),
-                    "key/value heads that divide the heads", "set model.kv-heads to one of " + join(fitting));
+                    "key/value heads that divide the heads",
+                    "set model.kv-heads to one of " + divisors(model.heads, model.heads));
   }
   if (model.family == Family::gpt2 && model.kv_heads != model.heads) {
     throw UserError(
@@ -450,7 +435,13 @@ std::string adapted_weight(const ParameterSpec& adapter) {
 }
 
 std::vector<ParameterSpec> model_parameters(const ModelConfig& model) {
-  std::vector<ParameterSpec> list = model.family == Family::gpt2 ? gpt2_parameters(model) : llama_parameters(model);
+  ParameterList builder;
+  model.family == Family::gpt2 ? add_gpt2(model, builder) : add_llama(model, builder);
+  if (!model.tied) {
+    builder.matrix("head.weight", model.vocab, model.hidden, model.init_std,
+                   {{"lm_head.weight", 0, model.vocab, false}});
+  }
+  std::vector<ParameterSpec> list = std::move(builder).take();
   if (model.lora.used()) add_adapters(model, list);
   return list;
 }

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/csv.h"
+#include "base/text/escape.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
 

@@ -11,12 +11,12 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/text/csv.h"
-#include "base/text/json_object.h"
+#include "base/text/escape.h"
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/simulate/certify/window_bounds.h"
+#include "study/columns.h"
 #include "study/comparison_folder.h"
 
 namespace weft::study {
@@ -124,12 +124,13 @@ TextTable policies_table(const Comparison& comparison) {
 
 constexpr const char* kFrontTitle = "\nTime against memory: plans that no other plan beats in both.\n\n";
 
-TextTable front_table(const std::vector<LimitedPlan>& limited) {
-  TextTable table{.columns = {{.head = "policy", .words = true}, {.head = "memory"}, {.head = "step ms"}}};
-  for (const LimitedPlan& plan : limited) {
-    table.rows.push_back({plan.policy, human_bytes(static_cast<std::uint64_t>(plan.memory_bytes)), ms(plan.step_ns)});
-  }
-  return table;
+Columns<LimitedPlan> front_columns() {
+  Columns<LimitedPlan> columns;
+  columns.add("policy", &LimitedPlan::policy, {.head = "policy", .words = true});
+  columns.add("memory_bytes", &LimitedPlan::memory_bytes, {.head = "memory"}, bytes_text);
+  columns.add("step_ms", [](const LimitedPlan& plan) { return plan.step_ns * 1e-6; })
+      .shown({.head = "step ms"}, [](const LimitedPlan& plan) { return ms(plan.step_ns); });
+  return columns;
 }
 
 std::string bounds_text(const Comparison& comparison) {
@@ -211,17 +212,6 @@ double ranked_alike(const Comparison& comparison, double least) {
   return ranked_alike(simulated, measured, least);
 }
 
-std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans) {
-  std::ranges::sort(plans, [](const LimitedPlan& a, const LimitedPlan& b) {
-    return std::pair(a.memory_bytes, a.step_ns) < std::pair(b.memory_bytes, b.step_ns);
-  });
-  std::vector<LimitedPlan> front;
-  for (LimitedPlan& plan : plans) {
-    if (front.empty() || plan.step_ns < front.back().step_ns) front.push_back(std::move(plan));
-  }
-  return front;
-}
-
 namespace {
 
 /// `table` gives a table's text.
@@ -256,7 +246,7 @@ StyledText described(const Comparison& comparison, const Table& table) {
     }
   }
   if (comparison.limited.empty()) return text;
-  return text.add(kFrontTitle).add(table(front_table(comparison.limited)));
+  return text.add(kFrontTitle).add(table(front_columns().table(comparison.limited)));
 }
 
 }  // namespace
@@ -283,8 +273,8 @@ JsonObject measured_json(const PolicyStep& step) {
       .add("median_ms", in_ms(steps.median()))
       .add("lower_quartile_ms", in_ms(steps.quantile(0.25)))
       .add("upper_quartile_ms", in_ms(steps.quantile(0.75)))
-      .add("exposed_ms", in_ms(steps.exposed_ns()))
-      .add("communication_ms", in_ms(steps.communication_ns()))
+      .add("exposed_ms", in_ms(most(steps.times, &simulate::ClassTimes::exposed)))
+      .add("communication_ms", in_ms(most(steps.times, &simulate::ClassTimes::communication)))
       .add("simulated_error", step.report.step_ns() / steps.median() - 1);
   if (!step.has_stages()) return json;
   return json.add("median_seconds", in_seconds(steps.median()))
@@ -346,17 +336,6 @@ std::vector<JsonObject> policies_json(const Comparison& comparison) {
   return policies;
 }
 
-JsonArray front_json(const std::vector<LimitedPlan>& front) {
-  JsonArray json;
-  for (const LimitedPlan& plan : front) {
-    json.add(JsonObject()
-                 .add("policy", plan.policy)
-                 .add("memory_bytes", plan.memory_bytes)
-                 .add("step_ms", in_ms(plan.step_ns)));
-  }
-  return json;
-}
-
 }  // namespace
 
 JsonObject comparison_json(const Comparison& comparison) {
@@ -366,7 +345,7 @@ JsonObject comparison_json(const Comparison& comparison) {
   json.add("bound_ms", in_ms(comparison.bound_ns()));
   json.add("policies", policies_json(comparison));
   if (comparison.measured()) json.add("ranked_alike", ranked_alike(comparison, 0.03));
-  if (!comparison.limited.empty()) json.add("pareto", front_json(comparison.limited));
+  if (!comparison.limited.empty()) json.add("pareto", front_columns().json(comparison.limited));
   return json;
 }
 

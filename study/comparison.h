@@ -18,7 +18,7 @@ namespace weft::study {
 /// A policy under a memory limit, a candidate for the front of time against memory.
 struct LimitedPlan {
   std::string policy;
-  std::int64_t limit_bytes = 0, memory_bytes = 0;
+  std::int64_t memory_bytes = 0;
   double step_ns = 0;
 };
 
@@ -50,9 +50,6 @@ double ranked_alike(std::span<const double> simulated, std::span<const double> m
 
 /// The same of the planned policies of a comparison, by the medians of their measured steps.
 double ranked_alike(const Comparison& comparison, double least);
-
-/// Plans that no other plan beats in both time and memory, by rising memory.
-std::vector<LimitedPlan> pareto_front(std::vector<LimitedPlan> plans);
 
 enum class TableStyle : std::uint8_t { terminal, markdown };
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <optional>
 #include <regex>
 #include <set>
 #include <utility>
@@ -11,18 +9,16 @@
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
-#include "base/files/durable_folder.h"
 #include "base/files/input_file.h"
+#include "base/overloaded.h"
 #include "base/text/json_object.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/render.h"
+#include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/graph_file.h"
 #include "inspect/formats/recorded_file.h"
-#include "inspect/formats/trace_file.h"
-#include "inspect/report/bandwidth.h"
 #include "inspect/report/policy_difference.h"
 #include "inspect/report/report_tables.h"
-#include "inspect/report/step_shares.h"
 #include "runtime/simulate/explain.h"
 #include "study/traced_costs.h"
 
@@ -66,16 +62,13 @@ std::string drawing_of(const std::filesystem::path& file) {
 }
 
 void write_step(const std::filesystem::path& folder, const ComparedStep& step) {
-  struct Writer {
-    const std::filesystem::path& folder;
-    void operator()(const train::RunConfig& config) const {
-      write_durable(folder / "config.toml", train::dump_toml(config));
-    }
-    void operator()(const ComparedGraph& open) const {
-      inspect::write_graph_file(folder / "step.graph.json.gz", open.graph);
-    }
+  const auto write_config = [&](const train::RunConfig& config) {
+    write_durable(folder / "config.toml", train::dump_toml(config));
   };
-  std::visit(Writer{folder}, step);
+  const auto write_graph = [&](const ComparedGraph& open) {
+    inspect::write_graph_file(folder / "step.graph.json.gz", open.graph);
+  };
+  std::visit(Overloaded{write_config, write_graph}, step);
 }
 
 /// Each policy against the first one, class by class.

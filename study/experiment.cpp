@@ -9,10 +9,8 @@
 #include <system_error>
 #include <thread>
 
-#include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/files/input_file.h"
-#include "base/text/json_object.h"
 
 namespace weft::study {
 namespace {

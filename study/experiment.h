@@ -23,7 +23,6 @@
 #include "base/text/json_object.h"
 #include "inspect/drawing/picture.h"
 #include "study/columns.h"
-#include "train/run/appended_file.h"
 #include "train/run/run_folder.h"
 
 namespace weft::study {
@@ -58,10 +57,12 @@ struct Experiment {
 };
 
 /// The rows of all points. Those of `known` points are taken from there; the others are kept as they are computed, in
-/// any order. They don't depend on the number of threads. After a signal, rows that weren't computed are missing.
+/// any order, if there is a `keep`. They don't depend on the number of threads. After a signal, rows that weren't
+/// computed are missing.
 template <class Row>
-std::vector<Row> run(const Experiment<Row>& experiment, std::span<const std::type_identity_t<Row>> known,
-                     const KeepRows<std::type_identity_t<Row>>& keep, const TellStatus& tell) {
+std::vector<Row> run(
+    const Experiment<Row>& experiment, std::span<const std::type_identity_t<Row>> known = {},
+    const KeepRows<std::type_identity_t<Row>>& keep = {}, const TellStatus& tell = [](const Status&) {}) {
   std::map<std::vector<std::string>, const Row*> known_rows;
   for (const Row& row : known) known_rows.emplace(experiment.name(row), &row);
   std::vector<std::optional<Row>> rows(experiment.points.size());
@@ -85,7 +86,7 @@ std::vector<Row> run(const Experiment<Row>& experiment, std::span<const std::typ
       for (const std::size_t i : own) found.push_back(experiment.points[i]);
       if (!experiment.compute(found, tell_job)) return nullptr;
       return [&, found = std::move(found)] {
-        keep(found);
+        if (keep) keep(found);
         for (std::size_t i = 0; i < found.size(); ++i) rows[own[i]] = found[i];
       };
     };

@@ -11,16 +11,9 @@
 #include "base/units.h"
 #include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/timeline.h"
-#include "study/step_figures.h"
 
 namespace weft::study {
 namespace {
-
-double most(const std::vector<simulate::ClassTimes>& times, double simulate::ClassTimes::*which) {
-  double most = 0;
-  for (const simulate::ClassTimes& each : times) most = std::max(most, each.*which);
-  return most;
-}
 
 /// "2,2,2,2" layers of each stage; with several stages a rank, as many for each rank: "1+1,1+1".
 std::string layers_text(const ops::PipelineLayout& layout, std::size_t rank) {
@@ -38,12 +31,26 @@ double MeasuredSteps::quantile(double share) const {
   return weft::quantile(ns, share);
 }
 
-double MeasuredSteps::exposed_ns() const {
-  return most(times, &simulate::ClassTimes::exposed);
+double most(std::span<const simulate::ClassTimes> times, double simulate::ClassTimes::*which) {
+  double most = 0;
+  for (const simulate::ClassTimes& each : times) most = std::max(most, each.*which);
+  return most;
 }
 
-double MeasuredSteps::communication_ns() const {
-  return most(times, &simulate::ClassTimes::communication);
+double tokens_per_second(const train::RunConfig& config, double step_ns) {
+  return static_cast<double>(config.global_batch * config.seq_len) / (step_ns * 1e-9);
+}
+
+double model_flops_share(const train::RunConfig& config, std::int64_t ranks, const cost::Machine& machine,
+                         double step_ns) {
+  return config.model.train_flops_per_token(config.seq_len) * tokens_per_second(config, step_ns) /
+         static_cast<double>(ranks) / machine.flops(config.dtype);
+}
+
+void expect_noise(double noise, std::int64_t seeds) {
+  if (seeds <= 1 || noise != 0) return;
+  throw UserError(fmt::format("--seeds {} without noise", seeds), "noise, without which all seeds give the same times",
+                  "add --noise 0.1, or leave --seeds out");
 }
 
 double PolicyStep::tokens_per_second() const {

@@ -1,11 +1,14 @@
 // A policy's step: planned and simulated, and perhaps measured; its JSON, the table of its stages, and its picture.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text/json_object.h"
@@ -13,7 +16,6 @@
 #include "inspect/drawing/picture.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/report.h"
-#include "runtime/simulate/robustness.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::study {
@@ -26,9 +28,6 @@ struct MeasuredSteps {
 
   double median() const { return quantile(0.5); }
   double quantile(double share) const;
-  /// Of the class that has most.
-  double exposed_ns() const;
-  double communication_ns() const;
 };
 
 /// One policy on a step. It decides how many stages a rank of a pipeline has, so each has a problem of its own.
@@ -47,6 +46,29 @@ struct PolicyStep {
 /// Of nanoseconds.
 inline double in_seconds(double ns) {
   return ns * 1e-9;
+}
+
+/// Of the class that has most.
+double most(std::span<const simulate::ClassTimes> times, double simulate::ClassTimes::*which);
+
+double tokens_per_second(const train::RunConfig& config, double step_ns);
+
+/// Model FLOPs utilization: the model's arithmetic, recomputation not counted, as a share of the rate that the
+/// machine's products reach.
+double model_flops_share(const train::RunConfig& config, std::int64_t ranks, const cost::Machine& machine,
+                         double step_ns);
+
+/// Throws UserError if several seeds are to be drawn of no noise.
+void expect_noise(double noise, std::int64_t seeds);
+
+/// The plans that no other beats in both memory_bytes and step_ns, by rising memory.
+template <class Plan>
+std::vector<Plan> pareto_front(std::vector<Plan> plans) {
+  std::ranges::stable_sort(plans, {}, [](const Plan& plan) { return std::pair(plan.memory_bytes, plan.step_ns); });
+  double best = std::numeric_limits<double>::infinity();
+  std::erase_if(plans,
+                [&](const Plan& plan) { return plan.step_ns >= std::exchange(best, std::min(best, plan.step_ns)); });
+  return plans;
 }
 
 /// Each bound, in nanoseconds times `scale`.

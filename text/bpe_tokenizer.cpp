@@ -1,5 +1,7 @@
 #include "text/bpe_tokenizer.h"
 
+#include <tbb/enumerable_thread_specific.h>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -9,90 +11,107 @@
 #include "text/bpe/byte_alphabet.h"
 
 namespace weft::text {
+namespace {
 
-BpeTokenizer::BpeTokenizer(TokenizerFacts facts, BpeParts parts)
-    : Tokenizer(std::move(facts)), parts_(std::move(parts)), lexer_(parts_.pre_tokenizer.only_lexer()) {
-  const auto& steps = parts_.normalizer.steps;
-  const bool only_forms =
-      std::ranges::all_of(steps, [](const NormalizerStep& step) { return std::holds_alternative<NormalForm>(step); });
-  may_cut_ = lexer_ != nullptr && only_forms && !parts_.added.may_cross_lines();
-  const auto& decoders = parts_.decoder.steps;
-  if (decoders.size() == 1 && std::holds_alternative<DecodeByteLevel>(decoders.front())) {
-    decoded_ = parts_.texts;
-    for (std::string& text : decoded_) {
-      if (auto bytes = bytes_of_alphabet(text)) text = std::move(*bytes);
+class BpeTokenizer : public Tokenizer {
+ public:
+  BpeTokenizer(TokenizerFacts facts, BpeParts parts)
+      : Tokenizer(std::move(facts)), parts_(std::move(parts)), lexer_(parts_.pre_tokenizer.only_lexer()) {
+    const auto& steps = parts_.normalizer.steps;
+    const bool only_forms =
+        std::ranges::all_of(steps, [](const NormalizerStep& step) { return std::holds_alternative<NormalForm>(step); });
+    may_cut_ = lexer_ != nullptr && only_forms && !parts_.added.may_cross_lines();
+    const auto& decoders = parts_.decoder.steps;
+    if (decoders.size() == 1 && std::holds_alternative<DecodeByteLevel>(decoders.front())) {
+      decoded_ = parts_.texts;
+      for (std::string& text : decoded_) {
+        if (auto bytes = bytes_of_alphabet(text)) text = std::move(*bytes);
+      }
     }
   }
-}
 
-void BpeTokenizer::encode(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const {
-  std::string storage;
-  const std::string_view valid = valid_utf8(text, storage);
-  const bool special = options.special_texts == SpecialTexts::tokens;
-  BpeModel::Scratch& scratch = scratch_.local();
-  if (options.add_special) ids.insert(ids.end(), parts_.before.begin(), parts_.before.end());
-  parts_.added.split(
-      valid, false, special,
-      [&](std::string_view plain) { encode_plain(plain, plain.data() == valid.data(), special, scratch, ids); },
-      [&](const AddedToken& token) { ids.push_back(token.id); });
-  if (options.add_special) ids.insert(ids.end(), parts_.after.begin(), parts_.after.end());
-}
-
-void BpeTokenizer::encode_plain(std::string_view text, bool begins, bool special, BpeModel::Scratch& scratch,
-                                std::vector<std::int32_t>& ids) const {
-  std::string storage;
-  if (!parts_.normalizer.steps.empty()) text = storage = parts_.normalizer(text);
-  parts_.added.split(
-      text, true, special,
-      [&](std::string_view plain) { encode_words(plain, begins && plain.data() == text.data(), scratch, ids); },
-      [&](const AddedToken& token) { ids.push_back(token.id); });
-}
-
-void BpeTokenizer::encode_words(std::string_view text, bool begins, BpeModel::Scratch& scratch,
-                                std::vector<std::int32_t>& ids) const {
-  if (lexer_ == nullptr) {
-    parts_.pre_tokenizer(text, begins, [&](std::string_view word) { parts_.model.encode_text(word, scratch, ids); });
-  } else {
-    for_each_piece(*lexer_, text, [&](std::string_view word) { parts_.model.encode(word, scratch, ids); });
+  void append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const override {
+    std::string storage;
+    const std::string_view valid = valid_utf8(text, storage);
+    const bool special = options.special_texts == SpecialTexts::tokens;
+    BpeModel::Scratch& scratch = scratch_.local();
+    if (options.add_special) ids.insert(ids.end(), parts_.before.begin(), parts_.before.end());
+    parts_.added.split(
+        valid, false, special,
+        [&](std::string_view plain) { encode_plain(plain, plain.data() == valid.data(), special, scratch, ids); },
+        [&](const AddedToken& token) { ids.push_back(token.id); });
+    if (options.add_special) ids.insert(ids.end(), parts_.after.begin(), parts_.after.end());
   }
-}
 
-std::string BpeTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
-  std::string bytes;
-  std::vector<std::string> tokens;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto index = static_cast<std::size_t>(ids[i]);
-    if (ids[i] < 0 || index >= parts_.texts.size() || parts_.texts[index].empty()) refuse_id(i, ids[i]);
-    if (skip_special && is_special(ids[i])) continue;
-    if (decoded_.empty()) {
-      tokens.push_back(parts_.texts[index]);
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
+    std::string bytes;
+    std::vector<std::string> tokens;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto index = static_cast<std::size_t>(ids[i]);
+      if (ids[i] < 0 || index >= parts_.texts.size() || parts_.texts[index].empty()) refuse_id(i, ids[i]);
+      if (skip_special && is_special(ids[i])) continue;
+      if (decoded_.empty()) {
+        tokens.push_back(parts_.texts[index]);
+      } else {
+        bytes += decoded_[index];
+      }
+    }
+    return decoded_.empty() ? parts_.decoder(std::move(tokens)) : bytes;
+  }
+
+  std::optional<std::string> token_text(std::int32_t id) const override {
+    if (id < 0 || static_cast<std::size_t>(id) >= parts_.texts.size()) return std::nullopt;
+    const std::string& text = parts_.texts[static_cast<std::size_t>(id)];
+    return text.empty() ? std::nullopt : std::optional(text);
+  }
+
+  std::optional<std::int32_t> token_id(std::string_view text) const override {
+    if (const AddedToken* added = parts_.added.find(text)) return added->id;
+    if (!parts_.model.options().bytes) return parts_.model.find(text);
+    const auto bytes = bytes_of_alphabet(text);
+    return bytes ? parts_.model.find(*bytes) : std::nullopt;
+  }
+
+  std::size_t cut_after(std::string_view text, std::size_t from) const override {
+    return may_cut_ ? text::cut_after(text, from) : text.size();
+  }
+
+ private:
+  void encode_plain(std::string_view text, bool begins, bool special, BpeModel::Scratch& scratch,
+                    std::vector<std::int32_t>& ids) const {
+    std::string storage;
+    if (!parts_.normalizer.steps.empty()) text = storage = parts_.normalizer(text);
+    parts_.added.split(
+        text, true, special,
+        [&](std::string_view plain) { encode_words(plain, begins && plain.data() == text.data(), scratch, ids); },
+        [&](const AddedToken& token) { ids.push_back(token.id); });
+  }
+
+  void encode_words(std::string_view text, bool begins, BpeModel::Scratch& scratch,
+                    std::vector<std::int32_t>& ids) const {
+    if (lexer_ == nullptr) {
+      parts_.pre_tokenizer(text, begins, [&](std::string_view word) { parts_.model.encode_text(word, scratch, ids); });
     } else {
-      bytes += decoded_[index];
+      for_each_piece(*lexer_, text, [&](std::string_view word) { parts_.model.encode(word, scratch, ids); });
     }
   }
-  return decoded_.empty() ? parts_.decoder(std::move(tokens)) : bytes;
-}
 
-std::optional<std::string> BpeTokenizer::token_text(std::int32_t id) const {
-  if (id < 0 || static_cast<std::size_t>(id) >= parts_.texts.size()) return std::nullopt;
-  const std::string& text = parts_.texts[static_cast<std::size_t>(id)];
-  return text.empty() ? std::nullopt : std::optional(text);
-}
+  bool is_special(std::int32_t id) const {
+    const AddedToken* added = parts_.added.find(id);
+    return added != nullptr && added->special;
+  }
 
-std::optional<std::int32_t> BpeTokenizer::token_id(std::string_view text) const {
-  if (const AddedToken* added = parts_.added.find(text)) return added->id;
-  if (!parts_.model.options().bytes) return parts_.model.find(text);
-  const auto bytes = bytes_of_alphabet(text);
-  return bytes ? parts_.model.find(*bytes) : std::nullopt;
-}
+  BpeParts parts_;
+  const Lexer* lexer_;  // if it alone cuts the text
+  bool may_cut_ = false;
+  std::vector<std::string> decoded_;  // the bytes of each id, if they don't depend on its neighbours
+  mutable tbb::enumerable_thread_specific<BpeModel::Scratch> scratch_;  // whose words are known from the texts before
+};
 
-bool BpeTokenizer::is_special(std::int32_t id) const {
-  const AddedToken* added = parts_.added.find(id);
-  return added != nullptr && added->special;
-}
+}  // namespace
 
-std::size_t BpeTokenizer::cut_after(std::string_view text, std::size_t from) const {
-  return may_cut_ ? text::cut_after(text, from) : text.size();
+TokenizerPointer bpe_tokenizer(TokenizerFacts facts, BpeParts parts) {
+  return std::make_shared<BpeTokenizer>(std::move(facts), std::move(parts));
 }
 
 }  // namespace weft::text

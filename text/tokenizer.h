@@ -1,4 +1,5 @@
-// Tokenizers: from text to the ids that a model is trained on, and back.
+// Tokenizers: from text to the ids that a model is trained on, and back; and the byte-level one, for which every text
+// is tokens, and which needs no vocabulary files.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +63,7 @@ class Tokenizer {
 
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
   /// Appends the ids.
-  virtual void encode(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const = 0;
+  virtual void append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const = 0;
 
   /// The bytes of a text, which may begin or end within a character. `skip_special` leaves special tokens out. Throws
   /// UserError, naming id and position, on an id that isn't in the vocabulary.
@@ -71,7 +72,6 @@ class Tokenizer {
   /// A token as the tokenizer's files write it ("Ġthe"); nothing for an id without a token.
   virtual std::optional<std::string> token_text(std::int32_t id) const = 0;
   virtual std::optional<std::int32_t> token_id(std::string_view text) const = 0;
-  virtual bool is_special(std::int32_t id) const = 0;
 
   /// A place after `from` at which a text can be cut into parts that encode to the ids of the whole; its size if none
   /// is known.
@@ -87,6 +87,27 @@ class Tokenizer {
 
 using TokenizerPointer = std::shared_ptr<const Tokenizer>;
 
+/// Holds a character back until its last byte has come. `tokenizer` must outlive the object.
+///
+///   TextStream stream(tokenizer, prompt);
+///   print(stream.add(id));
+///   print(stream.finish());
+class TextStream {
+ public:
+  /// `before`: ids whose text is known, on which the text of the next may depend.
+  explicit TextStream(const Tokenizer& tokenizer, std::span<const std::int32_t> before = {});
+
+  /// The characters that are complete with this id. An id without a token, as in padding of a vocabulary, has no text.
+  std::string add(std::int32_t id);
+  /// The bytes of a character that isn't complete.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::vector<std::int32_t> ids_;  // the last ones
+  std::size_t shown_ = 0;          // bytes of their text
+};
+
 /// The tokenizer of a folder, which has the first of: tokenizer.json; tekken.json; tokenizer.model; vocab.json and
 /// merges.txt; one *.tiktoken file. Or of one of these files; of vocab.json and merges.txt either one. Throws
 /// UserError: nothing is there, a file is damaged, or it has a component that isn't known, which is named.
@@ -94,5 +115,24 @@ TokenizerPointer load_tokenizer(const std::filesystem::path& path);
 
 /// Whether load_tokenizer() would find a file in this folder.
 bool has_tokenizer(const std::filesystem::path& folder);
+
+/// Ids 0..255 are bytes, 256 ends a text. "Hi" is {72, 105}. No text means 256: "<|endoftext|>" are 13 bytes.
+/// Its files are for other libraries: a tokenizer.json that gives the same ids.
+class ByteTokenizer : public Tokenizer {
+ public:
+  static constexpr std::int32_t kEndOfText = 256;
+  static constexpr std::int32_t kVocabulary = 257;
+
+  ByteTokenizer();
+
+  /// One id a byte, also of bytes that aren't UTF-8; no end-of-text is added.
+  void append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const override;
+  /// The bytes of `ids`, whether or not they are valid UTF-8; end-of-text reads "<|endoftext|>".
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const override;
+  /// A byte in GPT-2's alphabet: "a", "Ġ" for a space.
+  std::optional<std::string> token_text(std::int32_t id) const override;
+  std::optional<std::int32_t> token_id(std::string_view text) const override;
+  std::size_t cut_after(std::string_view text, std::size_t from) const override;
+};
 
 }  // namespace weft::text

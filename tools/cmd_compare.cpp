@@ -82,7 +82,7 @@ std::vector<study::LimitedPlan> front_of(const std::vector<study::PolicyStep>& s
   for (const study::PolicyStep& step : steps) {
     const simulate::Report& report = step.report;
     if (!report.planned()) continue;
-    plans.push_back({report.policy.name, 0, report.memory_bytes(), report.step_ns()});
+    plans.push_back({report.policy.name, report.memory_bytes(), report.step_ns()});
     least = std::min(least, report.scratch_bytes());
     greatest = std::max(greatest, report.scratch_bytes());
   }
@@ -95,7 +95,7 @@ std::vector<study::LimitedPlan> front_of(const std::vector<study::PolicyStep>& s
       tight.options.memory_limit = limit;
       const simulate::Report limited = simulate::report_plan(tight, step.report.policy);
       if (!limited.planned() || limited.scratch_bytes() > limit) continue;
-      plans.push_back({step.report.policy.name, limit, limited.memory_bytes(), limited.step_ns()});
+      plans.push_back({step.report.policy.name, limited.memory_bytes(), limited.step_ns()});
     }
   }
   return study::pareto_front(std::move(plans));
@@ -131,7 +131,7 @@ void expect_outputs(const std::vector<std::string>& outputs) {
 
 std::vector<std::string> flags_of(const CompareOptions& options) {
   std::vector<std::string> words = options.open->words();
-  for (const cost::CostScale& scale : options.scales) {
+  for (const cost::NamedFactor& scale : options.scales) {
     words.insert(words.end(), {"--scale", fmt::format("{}={}", scale.pattern, scale.factor)});
   }
   return words;

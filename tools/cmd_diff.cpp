@@ -1,12 +1,10 @@
 // `weft diff`: says in words what moved between two plans.
-#include <fmt/format.h>
 
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/printable.h"
 #include "base/text/json_object.h"
 #include "runtime/plan/plan_difference.h"
 #include "tools/command_line/commands.h"
@@ -68,8 +66,7 @@ Command describe_diff() {
   Command command{"diff", "show what moved between two plans"};
   const auto options = std::make_shared<DiffOptions>();
   command.add(required(path_option("first", &options->first, "", "a file that `weft plan` wrote")));
-  command.add(
-      {.names = "second", .target = &options->second, .help = "another file", .paths = Paths::files, .required = true});
+  command.add(required(path_option("second", &options->second, "", "another file")));
   command.add(number_option("--most", &options->most, "tasks named for each kind of change; 0: all", 0));
   command.add({.names = "--json", .target = &options->json, .help = "print all differences as one JSON object"});
   command.examples = {{"weft diff serial.json program.json --most 0"}};

@@ -10,7 +10,7 @@
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
-#include "base/text_width.h"
+#include "base/utf8.h"
 #include "tools/command_line/commands.h"
 #include "tools/machine_checks.h"
 #include "tools/version.h"

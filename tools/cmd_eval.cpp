@@ -2,9 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,7 +20,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/config.h"
 #include "train/config/saved_model.h"
-#include "train/data/saved_tokenizer.h"
+#include "train/data/tokenized_texts.h"
 #include "train/evaluation.h"
 #include "train/measure/bf16_products.h"
 #include "train/measure/run_gemm_tuning.h"
@@ -30,9 +28,8 @@
 #include "train/run/run_inputs.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
-#include "train/step/step_graphs.h"
 #include "train/step/training_state.h"
-#include "train/stop_signals.h"
+#include "train/stopping.h"
 
 namespace weft::tools {
 namespace {
@@ -91,7 +88,7 @@ int evaluate_model(const EvalOptions& options) {
     comm::expect_same_facts(world, train::facts_of(source));
     const train::ReadShare share = train::agree_on_weights(world, saved.path);
     const graph::Coordinates at = graph::coordinates_of(config.grid, world.rank());
-    const train::EvalBatches batches = train::eval_batches(config, source.held_out(), train::share_of(config, at));
+    const train::EvalBatches batches = train::eval_batches(config, source.held_out, train::share_of(config, at));
     const auto tuned =
         train::gemm_tuning_of_run(world, run.gemm_tuning, train::checkpoint_of(saved), train::StoredTuning::if_it_fits);
     execute::Program program(world, {train::eval_graph(config, at.pipe)},

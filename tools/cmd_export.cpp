@@ -19,7 +19,6 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "base/files/durable_folder.h"
 #include "base/files/input_file.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
@@ -31,11 +30,10 @@
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/peft_adapter.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/resolved_run.h"
 #include "train/config/saved_model.h"
-#include "train/data/saved_tokenizer.h"
+#include "train/data/tokenized_texts.h"
 #include "train/step/planning.h"
 
 namespace weft::tools {
@@ -240,13 +238,11 @@ Command describe_export() {
                            "config.toml")));
   command.add(required(path_option("-o,--output", &options->output, "FOLDER",
                                    "the folder to write; nothing in it is overwritten", Paths::folders)));
-  command.add(
-      choice_option("--format", &options->format, "hf|chakra",
-                    "hf: config.json, model.safetensors or several such files, and the tokenizer's files; chakra: "
-                    "execution traces of one "
-                    "training step "
-                    "(MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
-                    {"hf", "chakra"}));
+  command.add(choice_option(
+      "--format", &options->format, "hf|chakra",
+      "hf: config.json, model.safetensors or several such files, and the tokenizer's files; chakra: execution traces "
+      "of one training step (MLCommons), a file a rank, and the communicator groups, as ASTRA-sim reads them",
+      {"hf", "chakra"}));
   command.add(number_option("--ranks-written", &options->ranks_written, "chakra: only the first N ranks; 0: all", 0));
   command.add(
       {.names = "--shard-size",

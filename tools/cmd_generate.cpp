@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -20,13 +18,12 @@
 #include "base/text/json_object.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
-#include "text/byte_tokenizer.h"
-#include "text/text_stream.h"
+#include "text/tokenizer.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/saved_model.h"
-#include "train/data/saved_tokenizer.h"
+#include "train/data/tokenized_texts.h"
 #include "train/generator.h"
 #include "train/measure/bf16_products.h"
 #include "train/measure/run_gemm_tuning.h"
@@ -46,7 +43,7 @@ struct GenerateOptions {
   std::int64_t top_k = 0;
   double top_p = 1.0;
   std::uint64_t seed = 42;
-  std::int64_t threads = 0;
+  int threads = 0;
   std::string gemm_tuning;
   bool json = false;
 };
@@ -120,8 +117,6 @@ int generate(const GenerateOptions& options) {
   }
   model = train::with_short_context(model, prompt_size + options.max_tokens);
   const std::int64_t prefill = train::prefill_length(prompt_size, options.max_tokens, model.context);
-  const int threads = options.threads > 0 ? static_cast<int>(options.threads)
-                                          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 
   train::RunConfig config;
   config.dtype = saved.dtype;
@@ -133,7 +128,7 @@ int generate(const GenerateOptions& options) {
         train::gemm_tuning_of_run(world, tuning, train::checkpoint_of(saved), train::StoredTuning::if_it_fits);
     execute::Program program(
         world, train::generation_graphs(model, saved.dtype, prefill),
-        {.threads = threads, .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
+        {.threads = threads_of(options.threads), .gemm_tuning = execute::table_of(tuned, train::bf16_unit_of(config))});
     const std::vector<ops::ParameterSpec> specs = ops::model_parameters(model);
     const auto shards = ops::shard_parameters(model, specs, {}, {});
     train::load_parameters(saved.path, model, train::training_arrays(program.state(), shards, saved.dtype));

@@ -1,7 +1,6 @@
 // `weft graph`: draws the compiled step of a configuration.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -16,7 +15,7 @@
 #include "base/text/json_object.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/dump_dot.h"
-#include "inspect/drawing/page.h"
+#include "inspect/drawing/picture.h"
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/task_choice.h"
 #include "inspect/formats/dump_json.h"

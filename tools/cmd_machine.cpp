@@ -4,19 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
-#include "runtime/cost/machine_check.h"
-#include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine.h"
+#include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
 #include "study/columns.h"
 #include "tools/command_line/commands.h"
@@ -224,8 +221,7 @@ Command check_command(const std::shared_ptr<MachineOptions>& options) {
   command.add(json_option(*options));
   command.description =
       "Every point of [[calibration]] is predicted by the model. Every point of [[gemm]] and [[attention]] is "
-      "predicted "
-      "from the other ones, as if it hadn't been measured. `allowed` is the point's error.";
+      "predicted from the other ones, as if it hadn't been measured. `allowed` is the point's error.";
   command.examples = {{"weft machine check alps"}, {"weft machine check my-cluster.toml --json"}};
   command.run = [options] { return check(*options); };
   return command;
@@ -234,11 +230,7 @@ Command check_command(const std::shared_ptr<MachineOptions>& options) {
 Command diff_command(const std::shared_ptr<MachineOptions>& options) {
   Command command{"diff", "the numbers in which two machines differ"};
   command.add(required(path_option("first", &options->first, "", "a machine that comes with Weft, or a TOML file")));
-  command.add({.names = "second",
-               .target = &options->second,
-               .help = "another machine",
-               .paths = Paths::files,
-               .required = true});
+  command.add(required(path_option("second", &options->second, "", "another machine")));
   command.add(json_option(*options));
   command.examples = {{"weft machine diff perlmutter alps"}, {"weft machine diff before.toml after.toml --json"}};
   command.run = [options] { return diff(*options); };
@@ -256,10 +248,6 @@ Command describe_machine() {
                       {"weft machine check my-cluster.toml"},
                       {"weft machine diff perlmutter alps"},
                       {"weft machine measure --ranks 2 -o mine.toml"}};
-  command.run = []() -> int {
-    throw UserError("weft machine: nothing to do", "one of show, check, diff, measure",
-                    "`weft machine --help` has examples");
-  };
   return command;
 }
 

@@ -15,11 +15,12 @@
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi.h"
-#include "runtime/cost/machine_check.h"
+#include "runtime/cost/machine.h"
+#include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_toml.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
+#include "train/measure/machine_timer.h"
 #include "train/measure/measure_machine.h"
 #include "train/run/launch_run.h"
 
@@ -127,10 +128,9 @@ Command describe_machine_measure() {
       "All ranks measure at once, as they compute in a step: products and attention by the kernels that steps call, "
       "the memory, the start of a task, and with several ranks each collective and what it takes from computations "
       "beside it. Latency and bandwidth are fitted to the collectives. Groups of ranks are measured at once, since "
-      "they "
-      "may share a link. Of several nodes, the ranks of each node are measured, then all ranks. With --device cuda "
-      "steps of equal tasks are timed on the GPUs, which mpirun gives to its processes in turn, and collectives are "
-      "those of NCCL.";
+      "they may share a link. Of several nodes, the ranks of each node are measured, then all ranks. With --device "
+      "cuda steps of equal tasks are timed on the GPUs, which mpirun gives to its processes in turn, and collectives "
+      "are those of NCCL.";
   command.examples = {{"weft machine measure --ranks 2 -o mine.toml"},
                       {"mpirun -np 4 weft machine measure -o cluster.toml", "with the network between nodes"},
                       {"mpirun -np 8 weft machine measure --device cuda -o gpus.toml", "eight GPUs and NCCL"},

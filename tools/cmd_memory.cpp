@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +15,8 @@
 #include "base/units.h"
 #include "ops/communication.h"
 #include "ops/sharding.h"
-#include "runtime/execute/device/attention_workspace.h"
-#include "runtime/plan/memory_report.h"
+#include "runtime/execute/device/device_memory.h"
+#include "runtime/plan/plan.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"

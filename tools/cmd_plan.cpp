@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/hash.h"
 #include "base/printable.h"

@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 
-#include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/printable.h"
 #include "base/status_line.h"
 #include "base/text/text_table.h"
-#include "runtime/cost/profile_file.h"
+#include "runtime/cost/profile.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"

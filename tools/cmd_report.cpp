@@ -31,7 +31,7 @@ struct ReportOptions {
   std::vector<std::string> inputs, policies;
   std::string output = "report.html";
   OpenFlags open;
-  std::vector<cost::CostScale> scales;
+  std::vector<cost::NamedFactor> scales;
   bool json = false;
   std::vector<train::Setting> overrides;  // of the configuration: its policy
 };

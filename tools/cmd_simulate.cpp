@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -17,7 +16,7 @@
 #include "base/units.h"
 #include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/timeline.h"
-#include "inspect/formats/trace_file.h"
+#include "inspect/formats/chrome_trace.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/plan/recording.h"
 #include "runtime/simulate/certify/window_bounds.h"
@@ -252,8 +251,8 @@ int run(const SimulateOptions& options) {
   if (!options.trace.empty()) {
     files = trace_files(options.trace, step.problem.classes.size());
     if (files.size() > 1 && written_at_once(options.trace)) {
-      throw UserError(fmt::format("-o {} with a grid of pipeline stages", options.trace),
-                      "a file's name, beside which each stage gets a trace of its own", "-o step.json");
+      throw UserError(fmt::format("-o {} with a step of several classes of ranks", options.trace),
+                      "a file's name, beside which each class gets a trace of its own", "-o step.json");
     }
     for (const std::string& file : files) expect_writable(file);
   }

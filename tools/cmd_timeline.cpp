@@ -18,11 +18,10 @@
 #include "inspect/drawing/pipeline_chart.h"
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
+#include "inspect/formats/chrome_trace.h"
 #include "inspect/formats/graph_file.h"
 #include "inspect/formats/recorded_file.h"
-#include "inspect/formats/trace_file.h"
 #include "inspect/report/trace_summary.h"
-#include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/open_problem.h"
 #include "tools/command_line/commands.h"
@@ -36,19 +35,17 @@ namespace {
 struct TimelineOptions : StepSource {
   std::string trace;  // a file or a folder; "": the configuration is simulated
   std::vector<std::string> compare;
-  std::vector<int> ranks;
   std::string output;
   bool text = false, json = false;
-  int columns = 100;
 };
 
 // A rank more is a row more of every picture.
-constexpr int kMostDrawnRanks = 8;
+constexpr std::size_t kMostDrawnRanks = 8;
 
 /// Steps to draw: those of a trace, or one that was simulated.
 struct TimelineInput {
   std::string title;
-  plan::Recording recording = {};              // empty: of several stages, which are drawn together
+  plan::Recording recording = {};              // empty: of several classes, which are drawn together
   double bound_ns = 0;                         // of a simulated step; 0: not known
   std::optional<study::PolicyStep> step = {};  // that was simulated
 
@@ -65,37 +62,19 @@ bool names_a_trace(const std::string& name) {
 /// Of a file that weft wrote, or a run folder's trace.json.
 TimelineInput read_trace(const std::string& name) {
   TimelineInput input{.title = {}, .recording = inspect::read_recording(inspect::find_trace(name))};
-  const std::vector<plan::RecordedRank>& ranks = input.recording.ranks;
+  std::vector<plan::RecordedRank>& ranks = input.recording.ranks;
   if (ranks.empty() || ranks.front().steps.empty()) {
     throw UserError(name + " holds no step", "a trace of at least one", "--trace-steps 1 or more when it is made");
   }
   input.title = fmt::format("{}: step {}, policy {}", name, ranks.front().steps.back().step, input.recording.policy);
+  ranks.resize(std::min(ranks.size(), kMostDrawnRanks));
   return input;
 }
 
-/// The ranks that were asked for, else the first ones.
-void narrow(plan::Recording& recording, const std::vector<int>& wanted) {
-  std::vector<plan::RecordedRank> kept;
-  std::vector<std::string> known;
-  for (const plan::RecordedRank& rank : recording.ranks) {
-    known.push_back(fmt::format("{}", rank.rank));
-    const bool asked = std::find(wanted.begin(), wanted.end(), rank.rank) != wanted.end();
-    if (asked || (wanted.empty() && kept.size() < kMostDrawnRanks)) kept.push_back(rank);
-  }
-  for (const int rank : wanted) {
-    if (std::any_of(kept.begin(), kept.end(), [&](const plan::RecordedRank& one) { return one.rank == rank; }))
-      continue;
-    throw UserError(fmt::format("--rank {}: there is no trace of that rank", rank),
-                    "a rank that was traced: " + join(known) + " (where all are identical, rank 0 stands for them)",
-                    "--rank " + (known.empty() ? "0" : known.front()));
-  }
-  recording.ranks = std::move(kept);
-}
-
-/// With the traces of the first `ranks` ranks where ranks differ.
-TimelineInput simulate_step(StepReader& reader, const std::string& policy, int ranks) {
+/// With the traces of the first ranks where ranks differ.
+TimelineInput simulate_step(StepReader& reader, const std::string& policy) {
   study::PolicyStep step = reader.step(policy);
-  step.problem.simulation.traced_ranks = ranks;
+  step.problem.simulation.traced_ranks = kMostDrawnRanks;
   plan_step(step);
   const simulate::Report& report = step.report;
   if (!report.planned()) throw UserError(report.refusal, "", "");
@@ -113,8 +92,6 @@ TimelineInput simulate_step(StepReader& reader, const std::string& policy, int r
 
 /// What the words name, in their order; without words, the trace or the configuration's own policy.
 std::vector<TimelineInput> inputs_of(const TimelineOptions& options) {
-  const int most =
-      options.ranks.empty() ? kMostDrawnRanks : *std::max_element(options.ranks.begin(), options.ranks.end()) + 1;
   std::vector<std::string> names = options.compare;
   if (names.empty()) names.push_back(options.trace);
   std::optional<StepReader> reader;  // made if a policy is simulated
@@ -124,30 +101,20 @@ std::vector<TimelineInput> inputs_of(const TimelineOptions& options) {
       inputs.push_back(read_trace(name));
     } else {
       if (!reader) reader.emplace(options);
-      inputs.push_back(simulate_step(*reader, name, most));
+      inputs.push_back(simulate_step(*reader, name));
     }
-    TimelineInput& input = inputs.back();
-    if (input.has_stages() != inputs.front().has_stages()) {
-      throw UserError(fmt::format("--compare {} with a grid of pipeline stages", name), "policies",
-                      "weft timeline TRACE draws the ranks of one stage");
+    if (inputs.back().has_stages() != inputs.front().has_stages()) {
+      throw UserError(fmt::format("--compare {} with a step of several classes of ranks", name), "policies",
+                      "weft timeline TRACE draws the ranks of one class");
     }
-    if (input.has_stages() && !options.ranks.empty()) {
-      throw UserError("--rank with a grid of pipeline stages", "all stages, each by one of its ranks",
-                      "leave --rank out");
-    }
-    if (!input.has_stages()) narrow(input.recording, options.ranks);
   }
   return inputs;
 }
 
-/// A line that is wider than its terminal would be broken.
-int text_columns(int asked) {
-  constexpr int kLeast = 40;
-  const auto width = output_width();
-  return width ? std::min(asked, std::max(kLeast, static_cast<int>(*width))) : asked;
-}
-
-void print_text(const std::vector<TimelineInput>& inputs, int columns) {
+void print_text(const std::vector<TimelineInput>& inputs) {
+  // A line that is wider than its terminal would be broken.
+  constexpr std::size_t kColumns = 100, kLeast = 40;
+  const auto columns = static_cast<int>(std::clamp(output_width().value_or(kColumns), kLeast, kColumns));
   for (const TimelineInput& input : inputs) {
     if (input.has_stages()) {
       const simulate::Report& report = input.step->report;
@@ -242,7 +209,7 @@ int run(const TimelineOptions& options) {
   }
   const std::vector<TimelineInput> inputs = inputs_of(options);
   const bool draws = !options.output.empty();
-  if (!options.json && (options.text || !draws)) print_text(inputs, text_columns(options.columns));
+  if (!options.json && (options.text || !draws)) print_text(inputs);
   if (draws) {
     const inspect::Picture picture = picture_of(inputs);
     write_durable(options.output, png ? inspect::render_png(picture) : picture.svg(), Named::by_person);
@@ -262,13 +229,6 @@ Command describe_timeline() {
   const auto options = std::make_shared<TimelineOptions>();
   command.add(output_option(options->output, "FILE", "the picture to write, .svg or .png; without it text is printed"));
   command.add({.names = "--text", .target = &options->text, .help = "print it as text, one row a stream"});
-  command.add(number_option("--columns", &options->columns, "width of the text", 40, 1000));
-  command.add({.names = "--rank",
-               .target = &options->ranks,
-               .value = "RANK",
-               .help = "ranks to draw; default: the first eight that were traced",
-               .least = 0,
-               .most = 1 << 30});
   command.add({.names = "--compare",
                .target = &options->compare,
                .value = "POLICY|TRACE",

@@ -15,9 +15,10 @@
 #include "base/printable.h"
 #include "base/text/json_object.h"
 #include "base/text/text_table.h"
+#include "inspect/formats/chrome_trace.h"
+#include "inspect/formats/perfetto_trace.h"
 #include "inspect/formats/pytorch_trace.h"
 #include "inspect/formats/recorded_file.h"
-#include "inspect/formats/trace_file.h"
 #include "inspect/report/trace_check.h"
 #include "inspect/report/trace_difference.h"
 #include "inspect/report/trace_summary.h"
@@ -38,7 +39,7 @@ struct TraceOptions {
   std::string trace, other, output, format;
   std::vector<train::Setting> overrides;  // of the run's configuration: its policy
   std::size_t most = 10;
-  bool all_steps = false, pack = false, sync_records = false, json = false;
+  bool all_steps = false, sync_records = false, json = false;
 };
 
 std::size_t limit(std::size_t most) {
@@ -135,9 +136,9 @@ std::vector<std::string> export_ranks(const TraceOptions& options, const plan::R
   std::vector<std::string> files;
   plan::Recording one = recording;
   for (std::size_t i = 0; i < recording.ranks.size(); ++i) {
-    const fs::path file = folder / fmt::format("rank_{}.json{}", recording.ranks[i].rank, options.pack ? ".gz" : "");
+    const fs::path file = folder / fmt::format("rank_{}.json", recording.ranks[i].rank);
     if (options.format == "pytorch") {
-      inspect::write_text_file(file, Named::by_weft, [&](const inspect::TextSink& sink) {
+      write_text_file(file, Named::by_weft, [&](const TextSink& sink) {
         inspect::write_pytorch_trace(recording, i, {.sync_records = options.sync_records}, sink);
       });
     } else {
@@ -151,9 +152,6 @@ std::vector<std::string> export_ranks(const TraceOptions& options, const plan::R
 
 int export_trace(const TraceOptions& options) {
   const bool folder = options.format == "kineto" || options.format == "pytorch";
-  if (options.pack && !folder) {
-    throw UserError("--gz is for --format kineto and pytorch", "", "-o with a name that ends in .gz");
-  }
   if (options.sync_records && options.format != "pytorch") {
     throw UserError("--sync-records is for --format pytorch", "", "leave --sync-records out");
   }
@@ -163,7 +161,8 @@ int export_trace(const TraceOptions& options) {
   if (folder) {
     files = export_ranks(options, recording);
   } else if (options.format == "perfetto") {
-    inspect::write_perfetto_file(options.output, recording, Named::by_person);
+    write_text_file(options.output, Named::by_person,
+                    [&](const TextSink& sink) { inspect::write_perfetto_trace(recording, sink); });
   } else {
     inspect::write_chrome_file(options.output, recording, {}, Named::by_person);
   }
@@ -178,7 +177,7 @@ int export_trace(const TraceOptions& options) {
 }
 
 CommandOption trace_argument(TraceOptions& options) {
-  return {.names = "trace", .target = &options.trace, .help = kWhat, .paths = Paths::files, .required = true};
+  return required(path_option("trace", &options.trace, "", kWhat));
 }
 
 CommandOption most_option(TraceOptions& options, const char* what) {
@@ -209,8 +208,7 @@ Command summary_command(const std::shared_ptr<TraceOptions>& options) {
 Command diff_command(const std::shared_ptr<TraceOptions>& options) {
   Command command{"diff", "what became slower from one trace to another"};
   command.add(trace_argument(*options));
-  command.add(
-      {.names = "other", .target = &options->other, .help = "the other one", .paths = Paths::files, .required = true});
+  command.add(required(path_option("other", &options->other, "", "the other one")));
   command.add(most_option(*options, "tasks named; 0: all"));
   command.add(json_option(*options));
   command.description =
@@ -247,7 +245,6 @@ Command export_command(const std::shared_ptr<TraceOptions>& options) {
                     {"chrome", "kineto", "pytorch", "perfetto"})));
   command.add(required(path_option("-o,--output", &options->output, "FILE|FOLDER",
                                    "the file to write, packed if it ends in .gz; a folder for kineto and pytorch")));
-  command.add({.names = "--gz", .target = &options->pack, .help = "kineto, pytorch: pack each file"});
   command.add({.names = "--sync-records",
                .target = &options->sync_records,
                .help = "pytorch: with the records of waits that PyTorch writes if CUDA sync events are on"});
@@ -271,10 +268,6 @@ Command describe_trace() {
                       {"weft trace check runs/mine"},
                       {"weft trace export runs/mine --format kineto -o for-hta"},
                       {"weft trace import rank0.json.gz -o step.graph.json"}};
-  command.run = []() -> int {
-    throw UserError("weft trace: nothing to do", "one of summary, diff, check, export, import",
-                    "`weft trace --help` has examples");
-  };
   return command;
 }
 

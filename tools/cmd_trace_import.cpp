@@ -16,7 +16,6 @@
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "inspect/formats/graph_file.h"
-#include "inspect/import/import_report.h"
 #include "inspect/import/trace_import.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/shared_options.h"
@@ -126,12 +125,9 @@ Command describe_trace_import() {
   command.add({.names = "--json", .target = &options->json, .help = "print the report as JSON"});
   command.description =
       "Recovers the tasks of one step and who waited for whom: from records of waits, the order of each stream, "
-      "launches, "
-      "the order of calls on CPU threads, and times, each with its confidence. Then the step is replayed from "
-      "durations "
-      "and edges alone, and compared with the recorded one. A rank without a trace is stood in for by the others, and "
-      "the "
-      "report says so. Without -o only the report is printed.";
+      "launches, the order of calls on CPU threads, and times, each with its confidence. Then the step is replayed "
+      "from durations and edges alone, and compared with the recorded one. A rank without a trace is stood in for by "
+      "the others, and the report says so. Without -o only the report is printed.";
   command.examples = {{"weft trace import rank0.json.gz -o step.graph.json"},
                       {"weft trace import trace/rank*.json --step 12 -o step.graph.json.gz"},
                       {"weft trace import rank0.json --from-ms 120 --to-ms 180 -o part.graph.json"},

@@ -16,8 +16,7 @@
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
 #include "tools/version.h"
-#include "train/measure/run_gemm_tuning.h"
-#include "train/run/describe_run.h"
+#include "train/describe_run.h"
 #include "train/run/launch_run.h"
 #include "train/run/run_folder.h"
 #include "train/step/step_config.h"
@@ -135,34 +134,31 @@ void print_summary(const TrainOptions& options, const train::RunConfig& config, 
 int train(const TrainOptions& options, LogLevel log_level) {
   RunLog log(log_level);
   Log(LogTopic::run).info("{}", version_text());
-  const auto name = options.config.run_dir.empty() ? train::RunFolder::Name::proposed : train::RunFolder::Name::given;
+  const bool proposed = options.config.run_dir.empty();
   const auto body = [&](comm::World& world, train::ResolvedRun run) {
     train::RunConfig& config = run.config;
     // Nothing is measured for a run that doesn't take place.
     train::TuningSetting& tuning = run.gemm_tuning;
     if (options.dry_run && tuning.from == train::TuningSetting::From::trials) tuning = {};
     std::unique_ptr<train::RunFolder> folder;
-    if (!options.dry_run) folder = train::claim_run_folder(world, config, {name, options.overwrite});
+    if (!options.dry_run) folder = train::claim_run_folder(world, config, {proposed, options.overwrite});
     const bool is_first = world.rank() == 0;
     const bool shows_progress = is_first && !options.json && !options.quiet;
     if (is_first) {
       for (const std::string& warning : config.warnings) Log(LogTopic::run, 0).warning("{}", warning);
     }
-    train::Trainer trainer(world, run,
-                           shows_progress ? train::Trainer::Console::progress : train::Trainer::Console::silent);
+    const auto setup = train::set_up_training(world, run, nullptr, shows_progress);
     if (options.dry_run) {
-      const train::RunDescription described = trainer.description();
-      if (is_first && options.json) say("{}\n", train::describe_run_json(described));
-      if (is_first && !options.json) say(stdout, train::describe_run(described, output_width()));
+      if (is_first && options.json) say("{}\n", train::describe_run_json(*setup));
+      if (is_first && !options.json) say(stdout, train::describe_run(*setup, output_width()));
       return 0;
     }
-    train::log_run(world, trainer.description());
+    train::log_run(*setup);
     if (shows_progress) {
       const auto describe = options.verbose ? train::describe_run : train::describe_run_briefly;
-      tell(describe(trainer.description(), told_width()).plain());
+      tell(describe(*setup, told_width()).plain());
     }
-    const train::TrainResult result =
-        trainer.run(options.overwrite ? train::Trainer::OldFiles::removed : train::Trainer::OldFiles::kept, &log);
+    const train::TrainResult result = train::run_training(*setup, options.overwrite, &log);
     if (is_first && options.json) say("{}\n", to_json(config, result));
     if (is_first && !options.json) print_summary(options, config, result);
     return 0;
@@ -207,9 +203,8 @@ Command describe_train(const std::string& program) {
                       {"weft train --model tiny --dump-config > run.toml", "a configuration file to start from"}};
   command.run = [options, config] {
     const LogLevel level = log_level_of(options->log_level);
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config, OpenGrid::accepted);
-    return train(*options, level);
+    return config.on_config(
+        options->config, [&] { return train(*options, level); }, OpenGrid::accepted);
   };
   return command;
 }

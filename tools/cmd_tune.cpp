@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/printable.h"
 #include "base/status_line.h"
@@ -42,7 +39,7 @@ struct TunedProduct {
 
 std::vector<TunedProduct> measure(const train::ResolvedRun& run, const TuneOptions& options) {
   const std::vector<train::RunProduct> of_run = train::products_of_run(run);
-  const train::TryGemm trial = train::gemm_trials(run.config, options.rounds);
+  const execute::TryGemm trial = train::gemm_trials(run.config, options.rounds);
   std::vector<TunedProduct> products;
   StatusLine line(!options.quiet && !options.json);
   for (const train::RunProduct& product : of_run) {

@@ -9,8 +9,8 @@
 
 #include "base/printable.h"
 #include "base/text/json_object.h"
-#include "runtime/simulate/applied_remedies.h"
 #include "runtime/simulate/explain.h"
+#include "runtime/simulate/remedies.h"
 #include "study/policy_step.h"
 
 namespace weft::tools {

@@ -1,11 +1,11 @@
 #include "train/evaluation.h"
 
 #include <limits>
-#include <span>
 #include <vector>
 
 #include "ops/lower.h"
 #include "train/run/metrics.h"
+#include "train/step/training_state.h"
 
 namespace weft::train {
 
@@ -13,24 +13,17 @@ Evaluation evaluate(execute::Program& program, const EvalBatches& batches,
                     const std::function<StopReasons()>& wants_stop) {
   const execute::State& state = program.state();
   const auto sums = state.get<float>(ops::names::kEvalSums);
-  // Only a pipeline's first stage reads tokens, and only its last one targets.
-  std::vector<std::int32_t> unread_tokens, unread_targets;
-  const auto ids = [&](const char* name, std::vector<std::int32_t>& unread) {
-    if (state.contains(name)) return state.get<std::int32_t>(name);
-    unread.resize(batches.ids_per_batch());
-    return std::span<std::int32_t>(unread);
-  };
-  const std::span<std::int32_t> tokens = ids(ops::names::kEvalTokens, unread_tokens);
-  const std::span<std::int32_t> targets = ids(ops::names::kEvalTargets, unread_targets);
+  const bool documents = state.contains(ops::names::kEvalDocumentStarts);
+  std::vector<std::int32_t> tokens(batches.ids_per_batch()), targets(tokens.size());
+  std::vector<std::int32_t> document_starts(documents ? tokens.size() : 0);
   Evaluation result;
   double loss = 0, count = 0;
   while (result.batches < batches.size() && !result.stop.any()) {
     const std::int64_t batch = result.batches++;
-    std::span<std::int32_t> document_starts;
-    if (state.contains(ops::names::kEvalDocumentStarts)) {
-      document_starts = state.get<std::int32_t>(ops::names::kEvalDocumentStarts);
-    }
     batches.fill(batch, tokens, targets, document_starts);
+    write_ids(state, ops::names::kEvalTokens, tokens);
+    write_ids(state, ops::names::kEvalTargets, targets);
+    write_ids(state, ops::names::kEvalDocumentStarts, document_starts);
     sums[2] = wants_stop ? stop_vote(wants_stop()) : 0.0F;
     program.run("eval", batch);
     loss += static_cast<double>(sums[0]);

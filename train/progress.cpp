@@ -22,15 +22,10 @@ Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std:
           done < steps ? "ETA " + human_duration(here > 0 ? left : NAN) : "in " + human_duration(elapsed)};
 }
 
-Progress::~Progress() {
-  line_.keep();
-}
-
 void Progress::update(const StepMetrics& metrics, double elapsed) {
   constexpr double kInterval = 10;
   const bool stays = metrics.val_loss || metrics.step + 1 >= steps_;
-  if (!line_.on_terminal() && !first_ && !stays && elapsed - printed_at_ < kInterval) return;
-  first_ = false;
+  if (!line_.on_terminal() && printed_at_ && !stays && elapsed - *printed_at_ < kInterval) return;
   printed_at_ = elapsed;
   const Status status = progress_status(metrics, first_step_, steps_, elapsed);
   if (!line_.on_terminal()) {
@@ -39,10 +34,6 @@ void Progress::update(const StepMetrics& metrics, double elapsed) {
   }
   line_.show(status);
   if (stays) line_.keep();
-}
-
-void Progress::message(const std::string& text) {
-  line_.print(text);
 }
 
 }  // namespace weft::train

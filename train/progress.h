@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "base/status_line.h"
@@ -20,25 +21,24 @@ Status progress_status(const StepMetrics& metrics, std::int64_t first_step, std:
 /// last step, for each that evaluated, and every ten seconds.
 class Progress {
  public:
-  Progress(std::int64_t first_step, std::int64_t steps) : first_step_(first_step), steps_(steps) {}
-  /// Writes to `out` instead of the default stream of status lines.
-  Progress(std::int64_t first_step, std::int64_t steps, std::FILE* out)
-      : line_(true, out), first_step_(first_step), steps_(steps) {}
+  /// `out`: nothing, or a file in place of the status line's usual one.
+  template <class... Out>
+  Progress(std::int64_t first_step, std::int64_t steps, Out*... out)
+      : line_(true, out...), first_step_(first_step), steps_(steps) {}
   /// Keeps the latest status on the console.
-  ~Progress();
+  ~Progress() { line_.keep(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   /// After each step; `elapsed`: seconds since the first began.
   void update(const StepMetrics& metrics, double elapsed);
   /// A line of text above the status ("checkpoint written").
-  void message(const std::string& text);
+  void message(const std::string& text) { line_.print(text); }
 
  private:
   StatusLine line_;
   std::int64_t first_step_, steps_;
-  double printed_at_ = 0;
-  bool first_ = true;
+  std::optional<double> printed_at_;
 };
 
 }  // namespace weft::train

@@ -2,51 +2,232 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "train/stop_signals.h"
+#include "base/error.h"
+#include "base/median.h"
+#include "runtime/comm/agreement.h"
+#include "runtime/execute/watchdog.h"
+#include "train/data/batches.h"
+#include "train/evaluation.h"
+#include "train/step/step_config.h"
+#include "train/step/training_state.h"
+#include "train/stopping.h"
 #include "train/training_checkpoints.h"
-#include "train/training_loop.h"
 
 namespace weft::train {
+namespace {
 
-Trainer::Trainer(comm::World& world, const ResolvedRun& run, Console console,
-                 const execute::MakeExecutor& make_executor)
-    : console_(console), setup_(set_up_training(world, run, console == Console::progress, make_executor)) {}
+using Clock = std::chrono::steady_clock;
 
-RunDescription Trainer::description() const {
-  return {setup_->config(),     setup_->inputs.source, *setup_->program,    setup_->planning_ms,
-          setup_->world.name(), setup_->devices,       setup_->tuned.get(), setup_->bf16};
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-std::unique_ptr<execute::Watchdog> Trainer::report_when_stopped() const {
+bool every(std::int64_t n, std::int64_t step) {
+  return n > 0 && (step + 1) % n == 0;
+}
+
+/// The steps of a training run, with its evaluations, its checkpoints, and the votes that end it early. All calls are
+/// collective over the world.
+class TrainingLoop {
+ public:
+  /// All four must outlive this object; `result` gets losses, measurements of the steps and the reason for the end.
+  TrainingLoop(TrainingSetup& setup, TrainingCheckpoints& checkpoints, TrainingReport& report, TrainResult& result)
+      : setup_(setup),
+        config_(setup.config()),
+        checkpoints_(checkpoints),
+        report_(report),
+        result_(result),
+        limit_(config_.max_time, setup.inputs.decay_seconds) {}
+
+  /// From the evaluation before the first step to the last checkpoint.
+  void run() {
+    begun_at_ = Clock::now();
+    const std::int64_t first = setup_.inputs.first_step;
+    result_.first_step = result_.steps_done = first;
+    result_.steps = config_.steps;
+    result_.first_val_loss = held_out_loss();
+    if (result_.first_val_loss) {
+      report_.say(LogTopic::evaluation,
+                  fmt::format("held-out loss before step {}: {:.4f} nats a token", first, *result_.first_val_loss));
+    }
+    if (config_.keep_best) best_loss_ = checkpoints_.best_loss();
+    training_begun_at_ = Clock::now();
+    loader_ = std::make_unique<BatchLoader>(setup_.inputs.source.train, *setup_.batches, share_of(config_, setup_.at),
+                                            first, goldfish_mask(config_));
+    run_steps();
+    result_.stopped_by_signal = stop_.signal;
+    result_.stopped_by_time = stop_.time;
+    result_.step_ms = median(step_ms_);
+    if (result_.step_ms > 0) {
+      result_.tokens_per_s = static_cast<double>(config_.global_batch * config_.seq_len) / result_.step_ms * 1e3;
+    }
+  }
+
+ private:
+  struct StartedStep {
+    std::int64_t step = 0;
+    double lr = 0;
+  };
+
+  // If the device accepts work ahead, the host reads a step's results while the next step runs.
+  void run_steps() {
+    std::optional<StartedStep> under_way;
+    for (std::int64_t step = setup_.inputs.first_step; step < config_.steps; ++step) {
+      checkpoints_.report();
+      load(step);
+      const StartedStep now{step, setup_.program->state().get<float>(ops::names::kScalars)[0]};
+      const bool ahead = start(now);
+      if (under_way) finish(*under_way, false);
+      under_way = now;
+      // An evaluation or a checkpoint must follow the step before the next starts.
+      const bool is_due = every(config_.eval_every, step) || (config_.save && every(config_.save_every, step));
+      if (!ahead || is_last(step) || is_due) {
+        finish(now, true);
+        under_way.reset();
+      }
+      if (is_last(step)) break;
+    }
+  }
+
+  void load(std::int64_t step) {
+    const execute::State& state = setup_.program->state();
+    const Batch batch = loader_->next(step);
+    write_ids(state, ops::names::kTokens, batch.tokens);
+    write_ids(state, ops::names::kTargets, batch.targets);
+    if (config_.document_mask) write_ids(state, ops::names::kDocumentStarts, batch.document_starts);
+    write_scalars(state, config_, step, batch.counted, decay_share(step));
+  }
+
+  /// The share of the learning rate's decay that is over by the time limit. All ranks have rank 0's.
+  double decay_share(std::int64_t step) {
+    if (config_.max_time == 0 || step < config_.warmup) return 0;
+    const double elapsed = seconds_since(begun_at_);
+    limit_.begin_decay(elapsed);
+    return comm::number_of_rank_0(setup_.world, limit_.decay_share(elapsed));
+  }
+
+  /// Starts a step with its inputs and this rank's vote on whether it is the last.
+  bool start(const StartedStep& started) {
+    const StopReasons wants_stop{StopSignals::received() != 0, limit_.ends_training(seconds_since(begun_at_))};
+    setup_.program->state().get<float>(ops::names::kMetrics)[2] = stop_vote(wants_stop);
+    return setup_.program->start("train", started.step);
+  }
+
+  /// `newest`: no later step was started.
+  void finish(const StartedStep& of, bool newest) {
+    setup_.program->finish();
+    stop_.add(stop_reasons(setup_.program->state().get<float>(ops::names::kMetrics)[2]));
+    StepMetrics metrics = metrics_of_step(setup_, of.step, of.lr);
+    result_.steps_done = of.step + 1;
+    if (of.step == setup_.inputs.first_step) {
+      result_.first_loss = metrics.loss;
+      result_.first_step_seconds = seconds_since(setup_.begun_at);
+    }
+    result_.last_loss = metrics.loss;
+    step_ms_.push_back(metrics.step_ms);
+    limit_.step_took(metrics.step_ms * 1e-3);
+    // The sender of a signal may not wait long, so the run only saves the model then.
+    const bool evaluates = every(config_.eval_every, of.step) || (newest && is_last(of.step));
+    if (evaluates && !stop_.signal) metrics.val_loss = held_out_loss();
+    const bool last = newest && is_last(of.step);
+    // Before the checkpoint, so that a run that continues from it has a line for every step.
+    report_.step(metrics, seconds_since(training_begun_at_));
+    expect_finite(metrics);
+    const bool best = config_.keep_best && is_best(metrics.val_loss);
+    if (config_.save && (last || best || every(config_.save_every, of.step))) {
+      checkpoints_.save({of.step + 1, metrics.val_loss, limit_.decay_seconds(seconds_since(begun_at_))}, last);
+    }
+  }
+
+  /// Whether the loss is the lowest until now; remembers it.
+  bool is_best(std::optional<double> val_loss) {
+    if (!val_loss || (best_loss_ && !(*val_loss < *best_loss_))) return false;
+    best_loss_ = val_loss;
+    return true;
+  }
+
+  /// nullopt if the evaluation ended early.
+  std::optional<double> held_out_loss() {
+    const auto begin = Clock::now();
+    const Evaluation found = evaluate(*setup_.program, *setup_.held_out, [&] {
+      return StopReasons{StopSignals::received() != 0, limit_.is_up(seconds_since(begun_at_))};
+    });
+    stop_.add(found.stop);
+    if (!found.complete) {
+      report_.say(LogTopic::evaluation, fmt::format("the evaluation ended early, after {} of {} batches", found.batches,
+                                                    setup_.held_out->size()));
+      return std::nullopt;
+    }
+    limit_.evaluation_took(seconds_since(begin));
+    result_.val_loss = found.loss;
+    result_.evaluated_step = result_.steps_done;
+    return found.loss;
+  }
+
+  /// Whether the newest step is the last: at the end of the run, or by a vote of this or the previous step.
+  bool is_last(std::int64_t newest) const { return stop_.any() || newest + 1 == config_.steps; }
+
+  void expect_finite(const StepMetrics& metrics) {
+    if (std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm)) return;
+    if (setup_.world.rank() != 0) setup_.world.barrier();  // all ranks have the same values; rank 0 ends the run
+    throw RuntimeFault(
+        fmt::format("step {}: the loss is {}, the gradient's norm {}: the model's weights are invalid from here on; "
+                    "--check-nan names the first task that makes a NaN or an infinity",
+                    metrics.step, metrics.loss, metrics.grad_norm));
+  }
+
+  TrainingSetup& setup_;
+  const RunConfig& config_;
+  TrainingCheckpoints& checkpoints_;
+  TrainingReport& report_;
+  TrainResult& result_;
+  StopReasons stop_;  // on which the ranks have agreed
+  TimeLimit limit_;
+  Clock::time_point begun_at_, training_begun_at_;
+  std::unique_ptr<BatchLoader> loader_;
+  std::optional<double> best_loss_;  // of a run that keeps the best checkpoint
+  std::vector<double> step_ms_;
+};
+
+/// A launcher that ends a job after the loss of a rank signals the other ranks and kills them a second later. In this
+/// time they report the collective in which the lost rank is missing.
+std::unique_ptr<execute::Watchdog> report_when_stopped(const TrainingSetup& setup) {
   constexpr double kSeconds = 0.4;
-  const execute::Executor* const executor = &setup_->program->executor();
+  const execute::Executor* const executor = &setup.program->executor();
   const auto progress = [executor, idle = std::uint64_t{0}]() mutable {
     const execute::ExecutorStatus status = executor->status();
     return status.running && StopSignals::received() != 0 ? status.completed : ++idle;
   };
-  const auto report = [executor, log = Log(LogTopic::watchdog, setup_->world.rank())] {
+  const auto report = [executor, log = Log(LogTopic::watchdog, setup.world.rank())] {
     log.tell(LogLevel::warning, fmt::format("weft: a signal asked the run to stop, but no task has ended since; {}",
                                             executor->describe()));
   };
   return std::make_unique<execute::Watchdog>(kSeconds, progress, report);
 }
 
-TrainResult Trainer::run(OldFiles old_files, RunLog* log) {
+}  // namespace
+
+TrainResult run_training(TrainingSetup& setup, bool removes_old, RunLog* log) {
   const StopSignals signals;
-  const std::unique_ptr<execute::Watchdog> stop_watch = report_when_stopped();
+  const std::unique_ptr<execute::Watchdog> stop_watch = report_when_stopped(setup);
   TrainResult result;
-  TrainingReport report(*setup_);
-  TrainingCheckpoints checkpoints(*setup_, [&](const std::string& text) { report.show(text); });
-  if (setup_->config().save) checkpoints.expect_space();
-  report.open({console_ == Console::progress, old_files == OldFiles::removed, log}, result);
-  const auto begin = std::chrono::steady_clock::now();
-  TrainingLoop(*setup_, checkpoints, report, result).run();
+  TrainingReport report(setup);
+  TrainingCheckpoints checkpoints(setup, [&](const std::string& text) { report.show(text); });
+  if (setup.config().save) checkpoints.expect_space();
+  report.open(removes_old, log, result);
+  const auto begin = Clock::now();
+  TrainingLoop(setup, checkpoints, report, result).run();
   report.close(result);
   if (!checkpoints.newest().empty()) result.files.push_back(checkpoints.newest());
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = seconds_since(begin);
   return result;
 }
 

@@ -6,11 +6,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 #include "runtime/comm/agreement.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_files.h"
-#include "train/step/step_graphs.h"
+#include "train/step/training_state.h"
 
 namespace weft::train {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "base/process_memory.h"
 #include "runtime/plan/trace.h"
-#include "text/byte_tokenizer.h"
+#include "text/tokenizer.h"
 #include "train/generator.h"
 #include "train/run/run_files.h"
 #include "train/training_checkpoints.h"
@@ -38,9 +38,9 @@ StepMetrics metrics_of_step(const TrainingSetup& setup, std::int64_t step, doubl
   return result;
 }
 
-void TrainingReport::open(const Opening& opening, TrainResult& result) {
-  if (setup_.world.rank() == 0) make_files(opening, result);
-  if (opening.log != nullptr) open_other_logs(*opening.log);
+void TrainingReport::open(bool removes_old, RunLog* log, TrainResult& result) {
+  if (setup_.world.rank() == 0) make_files(removes_old, log, result);
+  if (log != nullptr) open_other_logs(*log);
 }
 
 // Opens the logs of processes other than rank 0's, if they see the run folder.
@@ -54,16 +54,16 @@ void TrainingReport::open_other_logs(RunLog& log) const {
   }
 }
 
-void TrainingReport::make_files(const Opening& opening, TrainResult& result) {
+void TrainingReport::make_files(bool removes_old, RunLog* log, TrainResult& result) {
   const RunConfig& config = setup_.config();
   const std::filesystem::path run_dir = config.run_dir;
-  if (opening.removes_old) remove_run_files(run_dir);
+  if (removes_old) remove_run_files(run_dir);
   make_run_dir(run_dir, recorded_config(setup_));
-  if (opening.log != nullptr) opening.log->open(log_file_of(run_dir, 0));
+  if (log != nullptr) log->open(log_file_of(run_dir, 0));
   if (setup_.tuned) write_durable(run_dir / execute::kGemmTuningFile, execute::to_json(*setup_.tuned));
   keep_pairs_gain();
   make_metrics_files(result);
-  if (opening.progress) progress_ = std::make_unique<Progress>(setup_.inputs.first_step, config.steps);
+  if (setup_.speaks) progress_ = std::make_unique<Progress>(setup_.inputs.first_step, config.steps);
   for (const auto& file : write_graph_files(run_dir, setup_.program->plan("train"), config.grid,
                                             [&](const std::string& line) { say(LogTopic::run, line); })) {
     result.files.push_back(file);

@@ -49,14 +49,9 @@ class TrainingReport {
  public:
   explicit TrainingReport(const TrainingSetup& setup) : setup_(setup) {}
 
-  struct Opening {
-    bool progress = false;     // is shown on the console
-    bool removes_old = false;  // files of an earlier run go first
-    RunLog* log = nullptr;     // gets its file when the run folder is there
-  };
-  /// Makes the run folder and its first files: configuration, tuned products, drawings of the graph. Collective over
-  /// the world.
-  void open(const Opening& opening, TrainResult& result);
+  /// Makes the run folder and its first files: configuration, tuned products, drawings of the graph. `log` may be null.
+  /// Collective over the world.
+  void open(bool removes_old, RunLog* log, TrainResult& result);
   /// Prints a line to the console.
   void show(const std::string& text);
   /// Prints a line to the console and the log.
@@ -67,7 +62,7 @@ class TrainingReport {
   void close(TrainResult& result);
 
  private:
-  void make_files(const Opening& opening, TrainResult& result);
+  void make_files(bool removes_old, RunLog* log, TrainResult& result);
   void make_metrics_files(TrainResult& result);
   void open_other_logs(RunLog& log) const;
   void keep_pairs_gain();

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/log.h"
-#include "base/process_memory.h"
 #include "base/status_line.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 #include "runtime/comm/agreement.h"
@@ -15,12 +15,10 @@
 #include "train/checkpoint/weights.h"
 #include "train/generator.h"
 #include "train/measure/run_gemm_tuning.h"
-#include "train/run/memory_check.h"
 #include "train/run/run_files.h"
 #include "train/step/device_choice.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
-#include "train/step/step_graphs.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
@@ -141,15 +139,15 @@ std::vector<ParameterState> TrainingSetup::parameters() const {
   return training_arrays(program->state(), shards, run.config.dtype);
 }
 
-std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run, bool speaks,
-                                               const execute::MakeExecutor& make_executor) {
-  auto made = std::make_unique<TrainingSetup>(world);
+std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run,
+                                               const execute::MakeExecutor& make_executor, bool speaks) {
+  auto made = std::make_unique<TrainingSetup>(world, speaks);
   TrainingSetup& setup = *made;
   setup.tuned = check_machine(world, run, make_executor == nullptr);
   setup.inputs = find_run_inputs(world, run.config, speaks);
   setup.bf16 = bf16_of_run(world, run.config, setup.inputs.resume_from);
   setup.run = with_bf16(run, setup.bf16);
-  setup.batches.emplace(batch_plan(run.config, setup.inputs.source.train()));
+  setup.batches.emplace(batch_plan(run.config, setup.inputs.source.train));
   if (run.config.epochs > 0) setup.run.config.steps = steps_of_epochs(run.config, *setup.batches);
   const RunConfig& config = setup.config();
   setup.at = graph::coordinates_of(config.grid, world.rank());
@@ -159,7 +157,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
     setup.tuned = gemm_tuning_of_run(world, run.gemm_tuning, setup.inputs.resume_from, StoredTuning::required,
                                      [&] { return tuned_here(setup.run, speaks); });
   }
-  if (setup.inputs.source.is_text()) {
+  if (setup.inputs.source.is_text) {
     const auto prompt = static_cast<std::int64_t>(sample_prompt(config.model).size());
     setup.sample_model = with_short_context(config.model, prompt + kSampleTokens);
     setup.sample_prefill = prefill_length(prompt, kSampleTokens, setup.sample_model.context);
@@ -168,7 +166,7 @@ std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const Resolve
   const execute::ExecutorPlace place = setup.program->executor().runs_on();
   setup.devices = find_devices(world, place, place.device.empty() ? 0 : execute::report_devices().devices.size());
   setup.held_out =
-      std::make_unique<EvalBatches>(eval_batches(config, setup.inputs.source.held_out(), share_of(config, setup.at)));
+      std::make_unique<EvalBatches>(eval_batches(config, setup.inputs.source.held_out, share_of(config, setup.at)));
   fill_parameters(setup);
   return made;
 }

@@ -28,11 +28,12 @@ namespace weft::train {
 
 /// The set-up of one rank, which lives as long as the run. Not movable, since its parts refer to one another.
 struct TrainingSetup {
-  explicit TrainingSetup(comm::World& of) : world(of) {}
+  TrainingSetup(comm::World& of, bool with_console) : world(of), speaks(with_console) {}
   TrainingSetup(const TrainingSetup&) = delete;
   TrainingSetup& operator=(const TrainingSetup&) = delete;
 
   comm::World& world;
+  const bool speaks;  // rank 0 shows its progress on the console
   const std::chrono::steady_clock::time_point begun_at = std::chrono::steady_clock::now();
   RunInputs inputs;
   std::optional<Bf16Choice> bf16;  // null: nothing multiplies bf16 on the CPU
@@ -55,11 +56,12 @@ struct TrainingSetup {
   std::vector<ParameterState> parameters() const;
 };
 
-/// Reads the data, tunes if configured, lowers and plans the graphs, makes or loads the parameters. With `speaks`, rank
-/// 0 shows the tuning on the console. `make_executor` replaces the executor of the configuration's device. Collective
-/// over the world. Throws UserError on data or checkpoints that don't fit or differ among ranks.
-std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run, bool speaks,
-                                               const execute::MakeExecutor& make_executor = nullptr);
+/// Reads the data, tunes if configured, lowers and plans the graphs, makes or loads the parameters. `make_executor`
+/// replaces the executor of the configuration's device. Collective over the world. Throws UserError on data or
+/// checkpoints that don't fit or differ among ranks.
+std::unique_ptr<TrainingSetup> set_up_training(comm::World& world, const ResolvedRun& run,
+                                               const execute::MakeExecutor& make_executor = nullptr,
+                                               bool speaks = false);
 
 /// Length of the text that a trained model writes at the end.
 inline constexpr std::int64_t kSampleTokens = 240;

@@ -5,17 +5,36 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 
 namespace weft {
+namespace {
+
+constexpr std::uint64_t kMostUnpacked = 1032;  // bytes from one compressed byte: deflate's highest ratio
+constexpr const char* kCopyAgain = "copy or make the file again";
+
+struct CloseFile {
+  void operator()(gzFile_s* file) const { gzclose_r(file); }
+};
+
+void end_stream(z_stream_s* stream) {
+  deflateEnd(stream);
+  delete stream;
+}
+
+}  // namespace
 
 std::string in_quotes(const std::filesystem::path& path) {
   return "'" + path.string() + "'";
@@ -45,18 +64,6 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
 
 InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(std::exchange(other.size_, 0)) {}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(size_, other.size_);
-  return *this;
 }
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
@@ -90,18 +97,13 @@ void read_in_pieces(const InputFile& file, std::uint64_t begin, std::uint64_t en
 
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
   const InputFile file(path_);
-  size_ = file.size();
-  if (size_ == 0) return;
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (file.size() == 0) return;
+  void* address = ::mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
   if (address == MAP_FAILED) {
     throw UserError(in_quotes(path_) + " can't be mapped: " + std::strerror(errno), "a file on a file system with mmap",
                     "copy it to another");
   }
-  data_ = static_cast<const std::byte*>(address);
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  bytes_ = {static_cast<std::byte*>(address), {file.size()}};
 }
 
 void MappedFile::release(std::span<const std::byte> part) const {
@@ -111,16 +113,6 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());
   // A failure costs memory alone.
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
 }
 
 std::string read_text_file(const std::filesystem::path& path, std::string_view what, std::size_t most_bytes,
@@ -146,6 +138,81 @@ std::string read_text_file(const std::filesystem::path& path, std::string_view w
 bool is_plain_file_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." &&
          name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+ByteSource text_source(std::string_view text) {
+  return [text](std::span<char> to) mutable {
+    const std::size_t count = std::min(to.size(), text.size());
+    if (count > 0) std::memcpy(to.data(), text.data(), count);
+    text.remove_prefix(count);
+    return count;
+  };
+}
+
+OpenedFile open_text_file(const std::filesystem::path& path, std::string_view what) {
+  const std::string name = path.string();
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  const std::shared_ptr<gzFile_s> file(error ? nullptr : gzopen(name.c_str(), "rb"), CloseFile());
+  if (!file) {
+    throw UserError(fmt::format("can't read {} '{}'{}", what, name, error ? ": " + error.message() : ""),
+                    "a file that can be read", "check the path");
+  }
+  constexpr unsigned kBuffer = 1 << 18;
+  gzbuffer(file.get(), kBuffer);
+  const bool packed = gzdirect(file.get()) == 0;
+  const auto read = [file, name](std::span<char> to) {
+    const int count = gzread(file.get(), to.data(), static_cast<unsigned>(std::min<std::size_t>(to.size(), 1 << 30)));
+    int problem = Z_OK;
+    const char* message = gzerror(file.get(), &problem);
+    if (count < 0 || (problem != Z_OK && problem != Z_STREAM_END)) {
+      throw UserError(fmt::format("'{}' is truncated or damaged: {}", name, message), "a whole file", kCopyAgain);
+    }
+    return static_cast<std::size_t>(count);
+  };
+  return {read, packed ? size * kMostUnpacked : size};
+}
+
+GzipPacker::GzipPacker(TextSink sink) : stream_(new z_stream{}, end_stream), sink_(std::move(sink)) {
+  constexpr int kGzip = 15 + 16, kMemory = 8;
+  if (deflateInit2(stream_.get(), Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, kMemory, Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw RuntimeFault("zlib can't be started");
+  }
+}
+
+void GzipPacker::write(std::string_view text) {
+  if (!text.empty()) run(text, Z_NO_FLUSH);
+}
+
+void GzipPacker::finish() {
+  run({}, Z_FINISH);
+}
+
+void GzipPacker::run(std::string_view text, int flush) {
+  z_stream& stream = *stream_;
+  std::array<char, 1 << 16> out;
+  stream.next_in = reinterpret_cast<z_const Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  do {
+    stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream.avail_out = static_cast<uInt>(out.size());
+    if (deflate(&stream, flush) == Z_STREAM_ERROR) throw RuntimeFault("zlib can't compress");
+    sink_({out.data(), out.size() - stream.avail_out});
+  } while (stream.avail_out == 0);
+}
+
+void write_text_file(const std::filesystem::path& path, Named named,
+                     const std::function<void(const TextSink&)>& write) {
+  DurableFile file(path, named);
+  const TextSink to_file = [&](std::string_view text) { file.write(std::as_bytes(std::span(text))); };
+  if (path.extension() == ".gz") {
+    GzipPacker packer(to_file);
+    write([&](std::string_view text) { packer.write(text); });
+    packer.finish();
+  } else {
+    write(to_file);
+  }
+  file.commit();
 }
 
 }  // namespace weft

@@ -1,13 +1,21 @@
-// Files that are read: at offsets, mapped into memory, or whole.
+// Files that are read: at offsets, mapped into memory, whole, or piece by piece, also if they are compressed with gzip;
+// and gzip files written.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "base/buffer.h"
+#include "base/files/durable_file.h"
+#include "base/text/text_writer.h"
+
+struct z_stream_s;  // zlib's
 
 namespace weft {
 
@@ -22,8 +30,6 @@ class InputFile {
   /// Throws UserError if the path is missing, is a folder, can't be read or isn't a regular file.
   explicit InputFile(std::filesystem::path path);
   ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
@@ -57,23 +63,17 @@ class MappedFile {
   /// Throws UserError if the path is missing, is a folder, can't be read or isn't a regular file. An empty file is
   /// fine: it has no bytes.
   explicit MappedFile(std::filesystem::path path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  std::span<const std::byte> bytes() const { return {bytes_.get(), bytes_.get_deleter().size}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(bytes_.get()), bytes().size()}; }
   /// Takes the pages of `part`, a part of bytes(), from the process. They are read again if somebody needs them, so a
   /// reader that calls this as it goes on takes little memory, however large the file is.
   void release(std::span<const std::byte> part) const;
 
  private:
   std::filesystem::path path_;
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  MappedBytes bytes_;
 };
 
 /// A small text file, read whole. A person's path may name anything, even an endless device: at most `most_bytes` + 1
@@ -84,5 +84,39 @@ std::string read_text_file(const std::filesystem::path& path, std::string_view w
 
 /// Whether `name` names a file directly in a known folder: neither the folder itself nor anything elsewhere.
 bool is_plain_file_name(std::string_view name);
+
+/// Fills the given span from its front and returns the number of bytes; 0 at the end of the text.
+using ByteSource = std::function<std::size_t(std::span<char>)>;
+
+/// The text must outlive the source.
+ByteSource text_source(std::string_view text);
+
+/// An open file; it is decompressed while it is read if it begins as gzip files do.
+struct OpenedFile {
+  ByteSource source;
+  std::uint64_t most_bytes = 0;  // an upper bound of the text's length
+};
+
+/// Throws UserError if the file can't be read or decompressed; so does the source. `what` is the file's name in
+/// messages: "the trace".
+OpenedFile open_text_file(const std::filesystem::path& path, std::string_view what);
+
+/// Compresses text piece by piece with gzip; equal text gives equal bytes.
+class GzipPacker {
+ public:
+  explicit GzipPacker(TextSink sink);
+  void write(std::string_view text);
+  /// Ends the stream; nothing may be added after it.
+  void finish();
+
+ private:
+  void run(std::string_view text, int flush);
+  std::unique_ptr<z_stream_s, void (*)(z_stream_s*)> stream_;
+  TextSink sink_;
+};
+
+/// Writes durably what `write` hands to its sink, packed with gzip if the path ends in ".gz". Throws RuntimeFault (a
+/// full disk).
+void write_text_file(const std::filesystem::path& path, Named named, const std::function<void(const TextSink&)>& write);
 
 }  // namespace weft

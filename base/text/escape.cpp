@@ -1,33 +1,38 @@
 #include "base/text/escape.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace weft {
 namespace {
 
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + "\"";
+}
+
 }  // namespace
 
 std::string xml_escaped(std::string_view text) {
+  constexpr std::array<std::pair<char, std::string_view>, 4> kEntities = {
+      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}}};
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+    if (const auto found = std::ranges::find(kEntities, c, [](const auto& each) { return each.first; });
+        found != kEntities.end()) {
+      out += found->second;
+    } else {
+      out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
     }
   }
   return out;
@@ -36,13 +41,7 @@ std::string xml_escaped(std::string_view text) {
 std::string script_escaped(std::string_view json) {
   std::string out;
   out.reserve(json.size() + json.size() / 16);
-  for (const char c : json) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
+  for (const char c : json) out += c == '<' ? std::string_view("\\u003c") : std::string_view(&c, 1);
   return out;
 }
 
@@ -79,6 +78,46 @@ std::optional<std::string> base64_decoded(std::string_view text) {
   }
   if (group != 0) return std::nullopt;  // bits that no byte has
   return bytes;
+}
+
+std::string csv_line(const CsvRow& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) line += (i > 0 ? "," : "") + csv_cell(cells[i]);
+  return line + "\n";
+}
+
+std::optional<std::vector<CsvRow>> read_csv(std::string_view text) {
+  std::vector<CsvRow> rows;
+  CsvRow row;
+  std::string cell;
+  bool quoted = false, closed = false;  // within quotes; after them
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c != '"') {
+        cell += c;
+      } else if (i + 1 < text.size() && text[i + 1] == '"') {
+        cell += text[++i];
+      } else {
+        quoted = false, closed = true;
+      }
+      continue;
+    }
+    const bool line_end = c == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
+    if (line_end) continue;
+    if (c == ',' || c == '\n') {
+      row.push_back(std::exchange(cell, {}));
+      closed = false;
+      if (c == '\n') rows.push_back(std::exchange(row, {}));
+    } else if (c == '"') {
+      if (!cell.empty() || closed) return std::nullopt;
+      quoted = true;
+    } else {
+      if (closed) return std::nullopt;
+      cell += c;
+    }
+  }
+  return rows;
 }
 
 }  // namespace weft

@@ -1,9 +1,10 @@
-// Text of any content in markup and scripts, and bytes as text.
+// Text of any content in markup, scripts and tables of CSV, and bytes as text.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft {
 
@@ -18,5 +19,15 @@ std::string base64(std::string_view bytes);
 
 /// The bytes of such a text; nothing if it has another form.
 std::optional<std::string> base64_decoded(std::string_view text);
+
+/// CSV is by RFC 4180: a cell with a comma, a quote or a line's end stands in quotes. Lines end in "\n".
+using CsvRow = std::vector<std::string>;
+
+/// The cells as a line, with its end.
+std::string csv_line(const CsvRow& cells);
+
+/// The rows of a text, whose lines may end in "\n" or "\r\n". A last row without an end isn't complete, as a killed
+/// writer leaves it, and is left out. nullopt: a quote stands where none may.
+std::optional<std::vector<CsvRow>> read_csv(std::string_view text);
 
 }  // namespace weft

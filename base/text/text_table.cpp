@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/status_line.h"
-#include "base/text_width.h"
+#include "base/utf8.h"
 
 namespace weft {
 namespace {

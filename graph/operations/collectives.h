@@ -49,18 +49,9 @@ constexpr bool is_message(Channel channel) {
 
 /// The channel at the other end of a message channel: receive_previous for send_next.
 constexpr Channel other_end(Channel channel) {
-  switch (channel) {
-    case Channel::send_next:
-      return Channel::receive_previous;
-    case Channel::receive_previous:
-      return Channel::send_next;
-    case Channel::send_previous:
-      return Channel::receive_next;
-    case Channel::receive_next:
-      return Channel::send_previous;
-    default:
-      return channel;
-  }
+  if (!is_message(channel)) return channel;
+  const bool sends = channel == Channel::send_next || channel == Channel::send_previous;
+  return static_cast<Channel>(static_cast<int>(channel) + (sends ? 1 : -1));  // the two ends stand side by side
 }
 
 /// "own" for one of a graph's own queues, whose name Graph::channel_name() tells.

@@ -15,18 +15,14 @@ inline constexpr double kGeluFlops = 12, kGeluGradientFlops = 20;  // for each e
 /// tanh-approximated GELU.
 struct GeluForward : ElementCount {
   static constexpr std::string_view kind = "gelu";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const {
     return std::array{reads("x", any_shape(n), kFloat), writes("y", any_shape(n), same_as("x"))};
   }
-  constexpr Work work(double element_bytes) const {
-    return {kGeluFlops * as_double(n), 2 * element_bytes * as_double(n)};
-  }
+  constexpr Work work(double element_bytes) const { return each(n, kGeluFlops, 2 * element_bytes); }
 };
 
 struct GeluBackward : ElementCount {
   static constexpr std::string_view kind = "gelu_backward";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const {
     return std::array{
         reads("x", any_shape(n), kFloat),
@@ -34,26 +30,20 @@ struct GeluBackward : ElementCount {
         writes("dx", any_shape(n), same_as("x")),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {kGeluGradientFlops * as_double(n), 3 * element_bytes * as_double(n)};
-  }
+  constexpr Work work(double element_bytes) const { return each(n, kGeluGradientFlops, 3 * element_bytes); }
 };
 
 /// y = silu(gate)·up; a row of the input is [gate | up].
 struct SwiGluForward : MatrixSize {
   static constexpr std::string_view kind = "swiglu";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const {
     return std::array{reads("x", {rows, 2 * cols}, kFloat), writes("y", {rows, cols}, same_as("x"))};
   }
-  constexpr Work work(double element_bytes) const {
-    return {10 * as_double(rows * cols), 3 * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, 10, 3 * element_bytes); }
 };
 
 struct SwiGluBackward : MatrixSize {
   static constexpr std::string_view kind = "swiglu_backward";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, 2 * cols}, kFloat),
@@ -61,15 +51,12 @@ struct SwiGluBackward : MatrixSize {
         writes("dx", {rows, 2 * cols}, same_as("x")),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {18 * as_double(rows * cols), 5 * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, 18, 5 * element_bytes); }
 };
 
 /// out = a + b.
 struct Add : ElementCount {
   static constexpr std::string_view kind = "add";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const {
     return std::array{
         reads("a", any_shape(n), kFloat),
@@ -77,7 +64,7 @@ struct Add : ElementCount {
         writes("out", any_shape(n), same_as("a")),
     };
   }
-  constexpr Work work(double element_bytes) const { return {as_double(n), 3 * element_bytes * as_double(n)}; }
+  constexpr Work work(double element_bytes) const { return each(n, 1, 3 * element_bytes); }
 };
 
 /// out = factor · x.
@@ -86,18 +73,16 @@ struct Scale {
   float factor;
 
   static constexpr std::string_view kind = "scale";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() { return std::tuple{field("n", &Scale::n), field("factor", &Scale::factor)}; }
   constexpr auto arguments() const {
     return std::array{reads("x", any_shape(n), kFloat), writes("out", any_shape(n), same_as("x"))};
   }
-  constexpr Work work(double element_bytes) const { return {as_double(n), 2 * element_bytes * as_double(n)}; }
+  constexpr Work work(double element_bytes) const { return each(n, 1, 2 * element_bytes); }
 };
 
 /// out = 0.
 struct Zero : ElementCount {
   static constexpr std::string_view kind = "zero";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const { return std::array{writes("out", any_shape(n), kFloat)}; }
   constexpr Work work(double element_bytes) const { return {0, element_bytes * as_double(n)}; }
 };
@@ -109,7 +94,7 @@ struct Cast : ElementCount {
   constexpr auto arguments() const {
     return std::array{reads("x", any_shape(n), kFloat), writes("out", any_shape(n), kFloat)};
   }
-  constexpr Work work(double /*element_bytes*/) const { return {as_double(n), 6 * as_double(n)}; }
+  constexpr Work work(double /*element_bytes*/) const { return each(n, 1, 6); }
 };
 
 /// y = x·mask/(1−p) (+ residual). The mask is Philox(seed, step, site, global element), so forward and backward are the
@@ -123,7 +108,6 @@ struct Dropout {
   std::int64_t parts = 1;
 
   static constexpr std::string_view kind = "dropout";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &Dropout::rows),
                       field("cols", &Dropout::cols),
@@ -142,9 +126,7 @@ struct Dropout {
         reads("coordinate", {1}, DType::i64).when(parts > 1),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {30 * as_double(rows * cols), (residual ? 3 : 2) * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, 30, (residual ? 3 : 2) * element_bytes); }
 };
 
 using ElementwiseOperations =

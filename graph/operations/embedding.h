@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <tuple>
@@ -18,7 +19,6 @@ struct EmbeddingForward {
   bool positions = false, has_offset = false, sharded = false;
 
   static constexpr std::string_view kind = "embedding";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{
         field("rows", &EmbeddingForward::rows),           field("cols", &EmbeddingForward::cols),
@@ -36,9 +36,7 @@ struct EmbeddingForward {
         reads("coordinate", {1}, DType::i64).when(sharded),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {as_double(rows * cols), 3 * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, 1, 3 * element_bytes); }
 };
 
 /// dwte[token r] += dout[r], in row order. Without accumulate, the rows of absent tokens are set to zero. Sharded: only
@@ -48,7 +46,6 @@ struct EmbeddingBackward {
   bool accumulate = false, sharded = false;
 
   static constexpr std::string_view kind = "embedding_backward";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &EmbeddingBackward::rows), field("cols", &EmbeddingBackward::cols),
                       field("vocab", &EmbeddingBackward::vocab), field("accumulate", &EmbeddingBackward::accumulate),
@@ -74,7 +71,6 @@ struct PositionBackward {
   bool accumulate = false;
 
   static constexpr std::string_view kind = "position_backward";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &PositionBackward::rows), field("cols", &PositionBackward::cols),
                       field("seq_len", &PositionBackward::seq_len), field("context", &PositionBackward::context),
@@ -95,15 +91,8 @@ struct PositionBackward {
 enum class RopeKind : std::uint8_t { llama3, linear, yarn };
 
 constexpr std::string_view to_string(RopeKind kind) {
-  switch (kind) {
-    case RopeKind::llama3:
-      return "llama3";
-    case RopeKind::linear:
-      return "linear";
-    case RopeKind::yarn:
-      return "yarn";
-  }
-  return "?";
+  constexpr auto kNames = std::to_array<std::string_view>({"llama3", "linear", "yarn"});
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 /// Rotary embedding in place, in Hugging Face's half-split layout; `inverse` rotates back (the adjoint). Row r is at
@@ -119,7 +108,6 @@ struct Rope {
   bool fractional = false;
 
   static constexpr std::string_view kind = "rope";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &Rope::rows),
                       field("heads", &Rope::heads),
@@ -142,9 +130,7 @@ struct Rope {
         reads("position", {1}, DType::i64).when(has_offset),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {3 * as_double(rows * heads * head_dim), 2 * element_bytes * as_double(rows * heads * head_dim)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * heads * head_dim, 3, 2 * element_bytes); }
 };
 
 using EmbeddingOperations = OperationList<EmbeddingForward, EmbeddingBackward, PositionBackward, Rope>;

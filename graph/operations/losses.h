@@ -18,7 +18,6 @@ struct CrossEntropy {
   bool gradient = true;
 
   static constexpr std::string_view kind = "cross_entropy";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &CrossEntropy::rows), field("vocab", &CrossEntropy::vocab),
                       field("padded", &CrossEntropy::padded), field("gradient", &CrossEntropy::gradient)};
@@ -32,7 +31,7 @@ struct CrossEntropy {
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {12 * as_double(rows * padded), (gradient ? 3 : 1) * element_bytes * as_double(rows * padded)};
+    return each(rows * padded, 12, (gradient ? 3 : 1) * element_bytes);
   }
 };
 
@@ -43,7 +42,6 @@ struct VocabStatistics {
   std::int64_t rows, cols, vocab;
 
   static constexpr std::string_view kind = "vocab_statistics";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &VocabStatistics::rows), field("cols", &VocabStatistics::cols),
                       field("vocab", &VocabStatistics::vocab)};
@@ -57,9 +55,7 @@ struct VocabStatistics {
         writes("statistics", {rows * 3}, DType::f32),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {6 * as_double(rows * cols), element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, 6, element_bytes); }
 };
 
 /// CrossEntropy of rows divided over several ranks: combines the statistics of all parts in their order.
@@ -68,7 +64,6 @@ struct VocabCrossEntropy {
   bool gradient = true;
 
   static constexpr std::string_view kind = "vocab_cross_entropy";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &VocabCrossEntropy::rows), field("cols", &VocabCrossEntropy::cols),
                       field("vocab", &VocabCrossEntropy::vocab), field("parts", &VocabCrossEntropy::parts),
@@ -97,7 +92,6 @@ struct LossSum {
   bool accumulate = false, owned = false;
 
   static constexpr std::string_view kind = "loss_sum";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &LossSum::rows), field("accumulate", &LossSum::accumulate),
                       field("owned", &LossSum::owned)};
@@ -110,7 +104,7 @@ struct LossSum {
         reads("replica", {1}, DType::i64).when(owned),
     };
   }
-  constexpr Work work(double /*element_bytes*/) const { return {as_double(rows), 8 * as_double(rows)}; }
+  constexpr Work work(double /*element_bytes*/) const { return each(rows, 1, 8); }
 };
 
 using LossOperations = OperationList<CrossEntropy, VocabStatistics, VocabCrossEntropy, LossSum>;

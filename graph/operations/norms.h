@@ -18,7 +18,6 @@ struct NormForward {
   float eps;
 
   static constexpr std::string_view kind = kCentered ? "layer_norm" : "rms_norm";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &NormForward::rows), field("cols", &NormForward::cols),
                       field("eps", &NormForward::eps)};
@@ -34,9 +33,7 @@ struct NormForward {
         writes("rstd", {rows}, DType::f32),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {(kCentered ? 8 : 5) * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, kCentered ? 8 : 5, 2 * element_bytes); }
 };
 using LayerNormForward = NormForward<true>;
 using RmsNormForward = NormForward<false>;
@@ -48,7 +45,6 @@ struct NormBackward {
   bool residual = false, accumulate = false;
 
   static constexpr std::string_view kind = kCentered ? "layer_norm_backward" : "rms_norm_backward";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &NormBackward::rows), field("cols", &NormBackward::cols),
                       field("residual", &NormBackward::residual), field("accumulate", &NormBackward::accumulate)};
@@ -67,8 +63,7 @@ struct NormBackward {
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {(kCentered ? 14 : 10) * as_double(rows * cols),
-            (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
+    return each(rows * cols, kCentered ? 14 : 10, (residual ? 4 : 3) * element_bytes);
   }
 };
 using LayerNormBackward = NormBackward<true>;
@@ -81,7 +76,6 @@ struct HeadNormForward {
   float eps;
 
   static constexpr std::string_view kind = "head_norm";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &HeadNormForward::rows), field("heads", &HeadNormForward::heads),
                       field("head_dim", &HeadNormForward::head_dim), field("eps", &HeadNormForward::eps)};
@@ -94,9 +88,7 @@ struct HeadNormForward {
         writes("rstd", {rows * heads}, DType::f32),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {5 * as_double(rows * heads * head_dim), 2 * element_bytes * as_double(rows * heads * head_dim)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * heads * head_dim, 5, 2 * element_bytes); }
 };
 
 /// `accumulate` applies to dweight, which is summed over rows and heads.
@@ -105,7 +97,6 @@ struct HeadNormBackward {
   bool accumulate = false;
 
   static constexpr std::string_view kind = "head_norm_backward";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &HeadNormBackward::rows), field("heads", &HeadNormBackward::heads),
                       field("head_dim", &HeadNormBackward::head_dim),
@@ -121,32 +112,30 @@ struct HeadNormBackward {
         writes("dweight", {head_dim}, DType::f32).updated_when(accumulate),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {10 * as_double(rows * heads * head_dim), 3 * element_bytes * as_double(rows * heads * head_dim)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * heads * head_dim, 10, 3 * element_bytes); }
 };
 
-/// Statistics of a row whose columns are divided over several ranks. Centered (LayerNorm): mean and sum of (x − mean)²;
-/// else (RMSNorm): sum of x².
-struct NormStatistics {
+/// Rows whose columns are divided over several ranks, `cols` of them here, of a LayerNorm (centered) or RMSNorm.
+struct DividedRows {
   std::int64_t rows, cols;
   bool centered;
 
-  static constexpr std::string_view kind = "norm_statistics";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
-    return std::tuple{field("rows", &NormStatistics::rows), field("cols", &NormStatistics::cols),
-                      field("centered", &NormStatistics::centered)};
+    return std::tuple{field("rows", &DividedRows::rows), field("cols", &DividedRows::cols),
+                      field("centered", &DividedRows::centered)};
   }
+};
+
+/// Statistics of a row. Centered: mean and sum of (x − mean)²; else: sum of x².
+struct NormStatistics : DividedRows {
+  static constexpr std::string_view kind = "norm_statistics";
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, cols}, kFloat),
         writes("statistics", {rows * (centered ? 2 : 1)}, DType::f32),  // [rows, 2 or 1]
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {(centered ? 4 : 2) * as_double(rows * cols), element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, centered ? 4 : 2, element_bytes); }
 };
 
 /// LayerNorm (centered) or RMSNorm of rows divided into `parts` pieces of `cols` columns. Combines the statistics of
@@ -157,7 +146,6 @@ struct NormForwardOfParts {
   bool centered;
 
   static constexpr std::string_view kind = "norm_of_parts";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &NormForwardOfParts::rows), field("cols", &NormForwardOfParts::cols),
                       field("parts", &NormForwardOfParts::parts), field("eps", &NormForwardOfParts::eps),
@@ -174,22 +162,12 @@ struct NormForwardOfParts {
         writes("rstd", {rows}, DType::f32),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {(centered ? 4 : 2) * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, centered ? 4 : 2, 2 * element_bytes); }
 };
 
 /// Sums over a row that the backward pass needs: of g = dy·weight, Σ g·x̂; if centered, preceded by Σ g.
-struct NormBackwardSums {
-  std::int64_t rows, cols;
-  bool centered;
-
+struct NormBackwardSums : DividedRows {
   static constexpr std::string_view kind = "norm_backward_sums";
-  static constexpr KindClass kind_class = KindClass::elementwise;
-  static constexpr auto fields() {
-    return std::tuple{field("rows", &NormBackwardSums::rows), field("cols", &NormBackwardSums::cols),
-                      field("centered", &NormBackwardSums::centered)};
-  }
   constexpr auto arguments() const {
     return std::array{
         reads("x", {rows, cols}, kFloat),
@@ -200,9 +178,7 @@ struct NormBackwardSums {
         writes("sums", {rows * (centered ? 2 : 1)}, DType::f32),  // [rows, 2 or 1]
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {(centered ? 6 : 4) * as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, centered ? 6 : 4, 2 * element_bytes); }
 };
 
 /// The backward pass of NormForwardOfParts, given the sums of all parts. `residual` and `accumulate` as in
@@ -212,7 +188,6 @@ struct NormBackwardOfParts {
   bool centered, residual = false, accumulate = false;
 
   static constexpr std::string_view kind = "norm_backward_of_parts";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{
         field("rows", &NormBackwardOfParts::rows),         field("cols", &NormBackwardOfParts::cols),
@@ -234,7 +209,7 @@ struct NormBackwardOfParts {
     };
   }
   constexpr Work work(double element_bytes) const {
-    return {(centered ? 10 : 7) * as_double(rows * cols), (residual ? 4 : 3) * element_bytes * as_double(rows * cols)};
+    return each(rows * cols, centered ? 10 : 7, (residual ? 4 : 3) * element_bytes);
   }
 };
 

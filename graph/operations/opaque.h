@@ -30,7 +30,6 @@ struct Opaque {
   double begin_ns = -1;
 
   static constexpr std::string_view kind = "opaque";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("flops", &Opaque::flops).told_if_set(), field("bytes", &Opaque::bytes).told_if_set(),
                       field("network_bytes", &Opaque::network_bytes).told_if_set()};

@@ -25,7 +25,7 @@ struct SumSquares {
         reads("replica", {1}, DType::i64).when(owned),
     };
   }
-  constexpr Work work(double /*element_bytes*/) const { return {2 * as_double(n), 4 * as_double(n)}; }
+  constexpr Work work(double /*element_bytes*/) const { return each(n, 2, 4); }
 };
 
 /// norm = √(sum of partials); factor = min(1, max_norm/(norm + 1e-6)), or 1 if max_norm ≤ 0.
@@ -41,7 +41,7 @@ struct ClipFactor {
   constexpr auto arguments() const {
     return std::array{reads("partials", {count}, DType::f32), writes("norm_and_factor", {2}, DType::f32)};
   }
-  constexpr Work work(double /*element_bytes*/) const { return {2 * as_double(count), 4 * as_double(count)}; }
+  constexpr Work work(double /*element_bytes*/) const { return each(count, 2, 4); }
 };
 
 /// Adam with decoupled weight decay: g = grad·factor; m and v are updated; p −= lr·(m̂/(√v̂ + eps) + weight_decay·p).
@@ -73,9 +73,7 @@ struct AdamW {
         updates("master", any_shape(n), DType::f32).when(has_master),
     };
   }
-  constexpr Work work(double /*element_bytes*/) const {
-    return {15 * as_double(n), (has_master ? 32.0 : 28.0) * as_double(n)};
-  }
+  constexpr Work work(double /*element_bytes*/) const { return each(n, 15, has_master ? 32.0 : 28.0); }
 };
 
 using OptimizerOperations = OperationList<SumSquares, ClipFactor, AdamW>;

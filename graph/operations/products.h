@@ -89,7 +89,6 @@ struct BiasGradient {
   bool accumulate = false;
 
   static constexpr std::string_view kind = "bias_gradient";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   static constexpr auto fields() {
     return std::tuple{field("rows", &BiasGradient::rows), field("cols", &BiasGradient::cols),
                       field("accumulate", &BiasGradient::accumulate)};
@@ -100,15 +99,12 @@ struct BiasGradient {
         writes("db", {cols}, DType::f32).updated_when(accumulate),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {as_double(rows * cols), element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, 1, element_bytes); }
 };
 
 /// y += bias on every row, only on the rank with coordinate 0: the sum over ranks must have the bias once.
 struct AddBias : MatrixSize {
   static constexpr std::string_view kind = "add_bias";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const {
     return std::array{
         updates("y", {rows, cols}, kFloat),
@@ -116,9 +112,7 @@ struct AddBias : MatrixSize {
         reads("coordinate", {1}, DType::i64),
     };
   }
-  constexpr Work work(double element_bytes) const {
-    return {as_double(rows * cols), 2 * element_bytes * as_double(rows * cols)};
-  }
+  constexpr Work work(double element_bytes) const { return each(rows * cols, 1, 2 * element_bytes); }
 };
 
 using ProductOperations = OperationList<Gemm, PackWeight, BiasGradient, AddBias>;

@@ -6,7 +6,7 @@
 //     std::int64_t rows, cols;                                        // plain data
 //
 //     static constexpr std::string_view kind = "select_row";          // its name in files, drawings and fingerprints
-//     static constexpr KindClass kind_class = KindClass::copy;        // its class in drawings and statistics
+//     static constexpr KindClass kind_class = KindClass::copy;        // its class in drawings; else elementwise
 //     static constexpr auto fields() {                                // the data, by their names in files
 //       return std::tuple{field("rows", &SelectRow::rows), field("cols", &SelectRow::cols)};
 //     }
@@ -33,15 +33,8 @@ namespace weft::graph {
 enum class AccessMode : std::uint8_t { read, write, read_write };
 
 constexpr std::string_view to_string(AccessMode mode) {
-  switch (mode) {
-    case AccessMode::read:
-      return "read";
-    case AccessMode::write:
-      return "write";
-    case AccessMode::read_write:
-      return "read_write";
-  }
-  return "?";
+  constexpr auto kNames = std::to_array<std::string_view>({"read", "write", "read_write"});
+  return kNames.at(static_cast<std::size_t>(mode));
 }
 
 /// The class by which drawings colour and statistics count an operation. Norms, activations, embeddings and losses are
@@ -65,6 +58,11 @@ struct Work {
 
 constexpr double as_double(std::int64_t n) {
   return static_cast<double>(n);
+}
+
+/// The work of n elements with so much for each.
+constexpr Work each(std::int64_t n, double flops, double bytes) {
+  return {flops * as_double(n), bytes * as_double(n)};
 }
 
 /// {rows, cols}, or {n} for a vector: one row of n. A contiguous argument may have any shape with as many elements.

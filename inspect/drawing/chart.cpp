@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/text_width.h"
+#include "base/utf8.h"
 
 namespace weft::inspect {
 namespace {
@@ -58,7 +58,6 @@ class Scale {
   }
   double least() const { return value_at(least_); }
   double most() const { return value_at(most_); }
-  const ChartAxis& axis() const { return axis_; }
 
  private:
   double place_in_scale(double value) const {
@@ -90,21 +89,6 @@ std::string with_unit(ChartUnit unit, double value, int prefix) {
                      unit == ChartUnit::seconds          ? "s"
                      : unit == ChartUnit::bytes_a_second ? "B/s"
                                                          : "flop/s");
-}
-
-std::vector<double> linear_ticks(const ChartAxis& axis, double least, double most) {
-  constexpr double kWanted = 6;
-  const double unit = axis.unit == ChartUnit::bytes ? std::pow(1024.0, prefix_of(axis.unit, most)) : 1;
-  const double rough = (most - least) / kWanted / unit;
-  const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  double step = 10 * power;
-  for (const double nice : {5.0, 2.5, 2.0, 1.0}) {
-    if (nice * power >= rough * 0.999) step = nice * power;
-  }
-  std::vector<double> ticks;
-  const double first = std::ceil(least / unit / step - 1e-9), last = std::floor(most / unit / step + 1e-9);
-  for (double i = first; i <= last; ++i) ticks.push_back(i * step * unit + 0.0);
-  return ticks;
 }
 
 std::vector<double> logarithmic_ticks(double least, double most) {
@@ -144,18 +128,17 @@ class ChartDrawing {
  public:
   explicit ChartDrawing(const SeriesChart& chart)
       : chart_(chart),
-        entries_(legend_entries()),
-        top_(kTop + kTitleLine + kLegendLine * (entries_.empty() ? 0 : entries_.back().line + 1)),
+        top_(kTop + kTitleLine + kLegendLine * place_entries()),
         picture_(kWidth, top_ + kPlotHeight + kBottom),
-        x_(chart.x, range_of_x(), kLeftEdge, kWidth - kRightEdge),
-        y_(chart.y, range_of_y(), top_ + kPlotHeight, top_) {}
+        x_(chart.x, ranges().first, kLeftEdge, kWidth - kRightEdge),
+        y_(chart.y, ranges().second, top_ + kPlotHeight, top_) {}
 
   Picture draw() && {
     picture_.text(kLeftEdge, 26, chart_.title, {.size = 15, .bold = true});
     draw_legend();
     draw_axes();
-    for (const Entry& each : colored_) draw_line(*each.series, each.color);
-    for (const Entry& each : colored_) draw_points(*each.series, each.color);
+    for (const Entry& each : entries_) draw_line(*each.series, each.color);
+    for (const Entry& each : entries_) draw_points(*each.series, each.color);
     return std::move(picture_);
   }
 
@@ -167,54 +150,48 @@ class ChartDrawing {
     int line = 0;
   };
 
-  std::vector<Entry> legend_entries() {
+  /// The number of the legend's lines.
+  int place_entries() {
     std::size_t colors = 0;
-    std::vector<Entry> entries;
     double x = kLeftEdge;
-    int line = 0;
+    int line = -1;
     for (const ChartSeries& series : chart_.series) {
-      Entry entry{&series, series.color.empty() ? std::string(chart_color(colors++)) : series.color};
-      colored_.push_back(entry);
+      entries_.push_back({&series, series.color.empty() ? std::string(chart_color(colors++)) : series.color});
       if (series.name.empty()) continue;
       const double width = kMark + kLetterWidth * static_cast<double>(text_width(series.name)) + 18;
-      if (x + width > kWidth && x > kLeftEdge) x = kLeftEdge, ++line;
-      entry.x = x, entry.line = line;
+      if (line < 0 || (x + width > kWidth && x > kLeftEdge)) x = kLeftEdge, ++line;
+      entries_.back().x = x, entries_.back().line = line;
       x += width;
-      entries.push_back(std::move(entry));
     }
-    return entries;
+    return line + 1;
   }
 
   bool can_show(const ChartPoint& point) const {
     return inspect::can_show(chart_.x, point.x) && inspect::can_show(chart_.y, point.y);
   }
 
-  template <class Take>
-  ValueRange range_of(const Take& take) const {
-    ValueRange range;
+  std::pair<ValueRange, ValueRange> ranges() const {
+    ValueRange x, y;
     for (const ChartSeries& series : chart_.series) {
       for (const ChartPoint& point : series.points) {
-        if (can_show(point)) take(range, point);
+        if (!can_show(point)) continue;
+        x.take(point.x);
+        for (const double value : {point.y, point.low.value_or(point.y), point.high.value_or(point.y)}) {
+          if (inspect::can_show(chart_.y, value)) y.take(value);
+        }
       }
     }
-    return range;
-  }
-  ValueRange range_of_x() const {
-    return range_of([](ValueRange& range, const ChartPoint& point) { range.take(point.x); });
-  }
-  ValueRange range_of_y() const {
-    return range_of([&](ValueRange& range, const ChartPoint& point) {
-      for (const double value : {point.y, point.low.value_or(point.y), point.high.value_or(point.y)}) {
-        if (inspect::can_show(chart_.y, value)) range.take(value);
-      }
-    });
+    return {x, y};
   }
 
   void draw_legend() {
     for (const Entry& entry : entries_) {
+      if (entry.series->name.empty()) continue;
       const double y = kTop + kLegendLine * entry.line;
-      const std::array<Point, 2> mark = {Point{entry.x, y}, Point{entry.x + kMark - 6, y}};
-      if (entry.series->line) picture_.line(mark, {.stroke = entry.color, .width = 2, .dashed = entry.series->dashed});
+      if (entry.series->line) {
+        picture_.line({entry.x, y}, {entry.x + kMark - 6, y},
+                      {.stroke = entry.color, .width = 2, .dashed = entry.series->dashed});
+      }
       if (entry.series->radius > 0)
         dot({entry.x + (kMark - 6) / 2, y}, std::min(entry.series->radius, 4.0), entry.color);
       picture_.text(entry.x + kMark, y + 4, entry.series->name, {.color = kTextColor});
@@ -272,16 +249,14 @@ class ChartDrawing {
   }
 
   void line(Point from, Point to, std::string_view color, double width = 1) {
-    const std::array<Point, 2> ends = {from, to};
-    picture_.line(ends, {.stroke = color, .width = width});
+    picture_.line(from, to, {.stroke = color, .width = width});
   }
   void dot(Point at, double radius, std::string_view color) {
     picture_.rect(at.x - radius, at.y - radius, 2 * radius, 2 * radius, {.fill = color, .round = radius});
   }
 
   const SeriesChart& chart_;
-  std::vector<Entry> colored_ = {};  // all series
-  std::vector<Entry> entries_;       // of the legend
+  std::vector<Entry> entries_ = {};  // by series
   double top_;
   Picture picture_;
   Scale x_, y_;
@@ -298,7 +273,18 @@ std::string_view chart_color(std::size_t index) {
 
 std::vector<double> chart_ticks(const ChartAxis& axis, double least, double most) {
   if (axis.scale == ChartScale::logarithmic) return logarithmic_ticks(least, most);
-  return linear_ticks(axis, least, most);
+  constexpr double kWanted = 6;
+  const double unit = axis.unit == ChartUnit::bytes ? std::pow(1024.0, prefix_of(axis.unit, most)) : 1;
+  const double rough = (most - least) / kWanted / unit;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  double step = 10 * power;
+  for (const double nice : {5.0, 2.5, 2.0, 1.0}) {
+    if (nice * power >= rough * 0.999) step = nice * power;
+  }
+  std::vector<double> ticks;
+  const double first = std::ceil(least / unit / step - 1e-9), last = std::floor(most / unit / step + 1e-9);
+  for (double i = first; i <= last; ++i) ticks.push_back(i * step * unit + 0.0);
+  return ticks;
 }
 
 std::string chart_tick_text(const ChartAxis& axis, double value, double most) {

@@ -42,7 +42,11 @@ inline constexpr std::string_view kPathColor = "#111111";
 /// Marks that a reader should find: where memory peaks, a lower bound.
 inline constexpr std::string_view kMarkColor = "#6A1B9A";
 
-/// A border colour for the i-th stream of a rank; repeats after eight.
-std::string_view stream_color(std::size_t index);
+/// A border colour for the i-th stream of a rank; repeats after eight. None is red: that is the critical path.
+constexpr std::string_view stream_color(std::size_t index) {
+  constexpr std::array<std::string_view, 8> kColors = {"#222222", "#7B3294", "#2166AC", "#01665E",
+                                                       "#8C510A", "#7A7A00", "#C51B7D", "#4D9221"};
+  return kColors[index % kColors.size()];
+}
 
 }  // namespace weft::inspect

@@ -12,9 +12,8 @@
 #include "base/units.h"
 #include "graph/analysis.h"
 #include "inspect/drawing/colors.h"
-#include "inspect/drawing/drawing_text.h"
 #include "inspect/drawing/dump_dot.h"
-#include "runtime/plan/memory_report.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::inspect {
 namespace {

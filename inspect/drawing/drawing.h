@@ -109,6 +109,9 @@ struct OuterSection {
   std::vector<InnerSection> inner;
 };
 
+/// The name without the parts that its sections say already: mb0.L3.mlp.up.bwd.gemm_dw is mlp.up.gemm_dw there.
+std::string short_name(const graph::Task& task);
+
 /// "680 edges and 1 that the plan adds", for its order or because memory is used again.
 std::string edges_text(std::size_t of_graph, std::size_t added);
 

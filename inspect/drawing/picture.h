@@ -1,4 +1,5 @@
-// A picture of rectangles, lines and text, for charts and timelines, which Weft lays out itself.
+// A picture of rectangles, lines and text, for charts and timelines, which Weft lays out itself; and pages that show a
+// picture.
 #pragma once
 
 #include <optional>
@@ -39,6 +40,7 @@ class Picture {
   void rect(double x, double y, double width, double height, const Paint& paint);
   /// Through two or more points; closed and filled where the paint has a fill.
   void line(std::span<const Point> points, const Paint& paint);
+  void line(Point from, Point to, const Paint& paint);
   void text(double x, double y, std::string_view text, const TextPaint& paint = {});
   /// Shapes until end_group() have one tooltip, and a class where it is not "".
   void begin_group(std::string_view tooltip, std::string_view css_class = "");
@@ -63,5 +65,9 @@ class Picture {
   double width_, height_;
   std::vector<Shape> shapes_;
 };
+
+/// One file that loads nothing, by its own content security policy. Wheel, keys and dragging move the picture, and a
+/// click pins a box's tooltip; without script the picture stands there as it is. `svg` is a whole SVG document.
+std::string picture_page(const std::string& title, const std::string& svg);
 
 }  // namespace weft::inspect

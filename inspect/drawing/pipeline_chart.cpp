@@ -24,16 +24,9 @@ constexpr std::array<std::string_view, kWorks> kWorkNames = {"forward", "backwar
 constexpr std::array<std::string_view, kWorks> kWorkFills = {"#56B4E9", "#009E73", "#009E73", "#E69F00", "#999999"};
 constexpr std::array<char, kWorks> kWorkLetters = {'F', 'B', 'B', 'W', 'U'};
 
-/// The properties by which boxes are told apart.
-struct BoxKind {
-  PipelineWork work = PipelineWork::other;
-  std::int32_t micro_batch = -1, stage = -1;
-  friend bool operator==(const BoxKind&, const BoxKind&) = default;
-};
-
-/// By task of a stage.
-std::vector<BoxKind> kinds_of(const graph::Graph& graph, std::int32_t stages, std::int32_t micro_batches) {
-  std::vector<BoxKind> kinds(graph.tasks().size());
+/// By task of a stage, without times.
+std::vector<PipelineBox> kinds_of(const graph::Graph& graph, std::int32_t stages, std::int32_t micro_batches) {
+  std::vector<PipelineBox> kinds(graph.tasks().size());
   if (stages == 0 || micro_batches == 0) return kinds;
   const policy::ClassUnits units(graph, {.ranks = stages, .chunks = {}, .micro_batches = micro_batches});
   for (std::int32_t stage = 0; stage < stages; ++stage) {
@@ -51,7 +44,7 @@ std::vector<BoxKind> kinds_of(const graph::Graph& graph, std::int32_t stages, st
 }
 
 std::vector<PipelineBox> boxes_of(const plan::Plan& plan, const plan::StepTrace& step,
-                                  const std::vector<BoxKind>& kinds) {
+                                  const std::vector<PipelineBox>& kinds) {
   std::vector<std::pair<plan::TaskTime, graph::TaskId>> computed;
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {
     if (!plan.streams[s].stream.compute) continue;
@@ -64,15 +57,15 @@ std::vector<PipelineBox> boxes_of(const plan::Plan& plan, const plan::StepTrace&
   // Where the parts of a backward pass take turns, as in 1F1B, they are one box.
   std::set<std::pair<std::int32_t, std::int32_t>> begun_weights, mixed;  // by micro-batch and stage
   for (const auto& [time, task] : computed) {
-    const BoxKind& kind = kinds[task.index()];
+    const PipelineBox& kind = kinds[task.index()];
     const std::pair pass(kind.micro_batch, kind.stage);
     if (kind.work == PipelineWork::weight) begun_weights.insert(pass);
     if (kind.work == PipelineWork::input && begun_weights.contains(pass)) mixed.insert(pass);
   }
   std::vector<PipelineBox> boxes;
-  BoxKind last;
+  PipelineBox last;
   for (const auto& [time, task] : computed) {
-    BoxKind kind = kinds[task.index()];
+    PipelineBox kind = kinds[task.index()];
     const bool part = kind.work == PipelineWork::input || kind.work == PipelineWork::weight;
     if (part && mixed.contains({kind.micro_batch, kind.stage})) kind.work = PipelineWork::backward;
     const std::int64_t begin = time.begin - step.begin, end = time.end - step.begin;
@@ -170,8 +163,7 @@ class PipelineDrawing {
     const ChartAxis axis{.unit = ChartUnit::seconds, .from_zero = true};
     const double bottom = picture_.height() - 44;
     for (const double tick : chart_ticks(axis, 0, length_ / 1e9)) {
-      const std::array<Point, 2> line = {{{x(tick * 1e9), kChartTop}, {x(tick * 1e9), bottom}}};
-      picture_.line(line, {.stroke = "#e0e0e0"});
+      picture_.line({x(tick * 1e9), kChartTop}, {x(tick * 1e9), bottom}, {.stroke = "#e0e0e0"});
       picture_.text(x(tick * 1e9), bottom + 14, chart_tick_text(axis, tick, length_ / 1e9),
                     {.color = "#555555", .anchor = TextPaint::Anchor::middle});
     }
@@ -209,10 +201,10 @@ class PipelineDrawing {
   }
 
   void append_bound(const PipelineChart& chart, double top, double bottom) {
-    const std::array<Point, 2> line = {{{x(chart.bound_ns), top}, {x(chart.bound_ns), bottom}}};
     picture_.begin_group(fmt::format("no policy is faster on these graphs: {}", format_time(chart.bound_ns)));
-    picture_.line(line, {.stroke = kMarkColor, .width = 2, .dashed = true});
-    picture_.text(x(chart.bound_ns) - 4, top - 2, fmt::format("lower bound {}", format_time(chart.bound_ns)),
+    const double at = x(chart.bound_ns);
+    picture_.line({at, top}, {at, bottom}, {.stroke = kMarkColor, .width = 2, .dashed = true});
+    picture_.text(at - 4, top - 2, fmt::format("lower bound {}", format_time(chart.bound_ns)),
                   {.color = kMarkColor, .anchor = TextPaint::Anchor::end});
     picture_.end_group();
   }
@@ -236,10 +228,6 @@ class PipelineDrawing {
 };
 
 }  // namespace
-
-std::string_view to_string(PipelineWork work) {
-  return kWorkNames[static_cast<std::size_t>(work)];
-}
 
 PipelineChart pipeline_chart(const simulate::Report& report) {
   PipelineChart chart;

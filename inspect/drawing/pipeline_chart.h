@@ -19,8 +19,6 @@ namespace weft::inspect {
 /// where they aren't told apart. `other`: updates, and computations in no micro-batch.
 enum class PipelineWork : std::uint8_t { forward, backward, input, weight, other };
 
-std::string_view to_string(PipelineWork work);
-
 /// Computations of one kind of work on one micro-batch, without a gap.
 struct PipelineBox {
   PipelineWork work = PipelineWork::other;

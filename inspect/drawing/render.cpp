@@ -15,14 +15,9 @@
 namespace weft::inspect {
 namespace {
 
-struct CloseGraph {
-  void operator()(Agraph_t* graph) const { agclose(graph); }
-};
-struct FreeContext {
-  void operator()(GVC_t* context) const { gvFreeContext(context); }
-};
-struct FreeRendered {
-  void operator()(char* data) const { gvFreeRenderData(data); }
+template <auto kFree>
+struct FreedBy {
+  void operator()(auto* thing) const { kFree(thing); }
 };
 
 // Messages of Graphviz are kept instead of being printed to stderr; the earlier level returns at the end.
@@ -44,22 +39,17 @@ class QuietErrors {
   agerrlevel_t level_;
 };
 
-class GraphvizLayout {
- public:
-  GraphvizLayout(GVC_t* context, Agraph_t* graph, const char* engine) : context_(context), graph_(graph) {
-    if (gvLayout(context_, graph_, engine) == 0) return;
-    throw UserError(fmt::format("Graphviz can't lay out the drawing ({})", QuietErrors::last()),
-                    fmt::format("the layout engine '{}' and its list of plugins, config6a", engine),
-                    "apt-get install graphviz");
-  }
-  ~GraphvizLayout() { gvFreeLayout(context_, graph_); }
-  GraphvizLayout(const GraphvizLayout&) = delete;
-  GraphvizLayout& operator=(const GraphvizLayout&) = delete;
-
- private:
-  GVC_t* context_;
-  Agraph_t* graph_;
+struct FreeLayout {
+  GVC_t* context = nullptr;
+  void operator()(Agraph_t* graph) const { gvFreeLayout(context, graph); }
 };
+
+std::unique_ptr<Agraph_t, FreeLayout> lay_out(GVC_t* context, Agraph_t* graph, const char* engine) {
+  if (gvLayout(context, graph, engine) == 0) return {graph, {context}};
+  throw UserError(fmt::format("Graphviz can't lay out the drawing ({})", QuietErrors::last()),
+                  fmt::format("the layout engine '{}' and its list of plugins, config6a", engine),
+                  "apt-get install graphviz");
+}
 
 // The length is an unsigned int up to Graphviz 12 and a size_t from 13 on: deduced from the function itself.
 template <class Length>
@@ -68,7 +58,7 @@ std::string rendered(int (*render)(GVC_t*, Agraph_t*, const char*, char**, Lengt
   char* data = nullptr;
   Length length = 0;
   const int status = render(context, graph, format, &data, &length);
-  const std::unique_ptr<char, FreeRendered> owner(data);
+  const std::unique_ptr<char, FreedBy<gvFreeRenderData>> owner(data);
   if (status != 0 || data == nullptr) {
     throw UserError(fmt::format("Graphviz can't write {} ({})", format, QuietErrors::last()),
                     "its plugins 'core' and 'pango'", "apt-get install graphviz");
@@ -111,7 +101,7 @@ class Graphviz {
     return mutex;
   }
   static GVC_t* shared() {
-    static const std::unique_ptr<GVC_t, FreeContext> context(gvContext());
+    static const std::unique_ptr<GVC_t, FreedBy<gvFreeContext>> context(gvContext());
     return context.get();
   }
 
@@ -120,7 +110,7 @@ class Graphviz {
   GVC_t* context_;
 };
 
-using GraphHandle = std::unique_ptr<Agraph_t, CloseGraph>;
+using GraphHandle = std::unique_ptr<Agraph_t, FreedBy<agclose>>;
 
 // Graphviz has the clusters of a graph in the order of addresses: each is placed by its first node instead.
 void place_by_first_node(Agraph_t* graph) {
@@ -144,10 +134,6 @@ void set_blocks(Agraph_t* graph) {
   agset(graph, given("packmode"), given("array_ul1"));
 }
 
-const char* engine_of(GraphLayout layout) {
-  return layout == GraphLayout::blocks ? "osage" : "dot";
-}
-
 GraphHandle parsed(const std::string& dot, GraphLayout layout) {
   GraphHandle graph(agmemread(dot.c_str()));
   if (!graph) {
@@ -165,24 +151,25 @@ GraphHandle parsed(const std::string& dot, GraphLayout layout) {
   return graph;
 }
 
-}  // namespace
-
-std::string render_svg(const std::string& dot, GraphLayout layout) {
+std::string rendered_dot(const std::string& dot, GraphLayout layout, const char* format) {
   const Graphviz graphviz;
   const GraphHandle graph = parsed(dot, layout);
-  const GraphvizLayout laid_out(graphviz.context(), graph.get(), engine_of(layout));
-  return rendered(gvRenderData, graphviz.context(), graph.get(), "svg:svg:core");
-}
-
-std::string render_png(const std::string& dot, GraphLayout layout) {
-  const Graphviz graphviz;
-  const GraphHandle graph = parsed(dot, layout);
-  const GraphvizLayout laid_out(graphviz.context(), graph.get(), engine_of(layout));
+  const auto laid_out = lay_out(graphviz.context(), graph.get(), layout == GraphLayout::blocks ? "osage" : "dot");
   double left = 0, bottom = 0, right = 0, top = 0;
   char* box = agget(graph.get(), given("bb"));
   if (box != nullptr) std::sscanf(box, "%lf,%lf,%lf,%lf", &left, &bottom, &right, &top);
-  set_resolution(graph.get(), right - left, top - bottom);
-  return rendered(gvRenderData, graphviz.context(), graph.get(), kPng);
+  if (format == kPng) set_resolution(graph.get(), right - left, top - bottom);
+  return rendered(gvRenderData, graphviz.context(), graph.get(), format);
+}
+
+}  // namespace
+
+std::string render_svg(const std::string& dot, GraphLayout layout) {
+  return rendered_dot(dot, layout, "svg:svg:core");
+}
+
+std::string render_png(const std::string& dot, GraphLayout layout) {
+  return rendered_dot(dot, layout, kPng);
 }
 
 // The shapes are the background of a graph with two invisible nodes in its corners.
@@ -201,7 +188,7 @@ std::string render_png(const Picture& picture) {
   agnode(graph.get(), given("bottom left"), 1);
   Agnode_t* const other = agnode(graph.get(), given("top right"), 1);
   agset(other, given("pos"), given(corner.c_str()));
-  const GraphvizLayout layout(graphviz.context(), graph.get(), "nop2");
+  const auto layout = lay_out(graphviz.context(), graph.get(), "nop2");
   return rendered(gvRenderData, graphviz.context(), graph.get(), kPng);
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 
 namespace weft::inspect {
 namespace {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace weft::inspect {
@@ -9,11 +12,7 @@ namespace {
 
 std::vector<std::string_view> parts_of(std::string_view name) {
   std::vector<std::string_view> parts;
-  for (std::size_t at = 0; at <= name.size();) {
-    const std::size_t end = std::min(name.find('.', at), name.size());
-    parts.push_back(name.substr(at, end - at));
-    at = end + 1;
-  }
+  for (const auto part : std::views::split(name, '.')) parts.emplace_back(part.begin(), part.end());
   return parts;
 }
 
@@ -96,11 +95,6 @@ std::vector<std::string> task_labels(const std::string& name) {
   add(part + operation);
   add(operation);
   return labels;
-}
-
-std::string_view fitting_label(std::span<const std::string> labels, std::size_t columns) {
-  const auto fits = std::ranges::find_if(labels, [&](const std::string& label) { return label.size() <= columns; });
-  return fits == labels.end() ? std::string_view() : std::string_view(*fits);
 }
 
 }  // namespace weft::inspect

@@ -1,10 +1,7 @@
 // Short names of tasks, for bars and boxes that have no room for the whole one.
 #pragma once
 
-#include <cstddef>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace weft::inspect {
@@ -13,8 +10,5 @@ namespace weft::inspect {
 /// the beginning goes first: mb0.L3.attn.qkv.bwd.gemm_dw, L3 attn.qkv dW, L3 qkv dW, qkv dW, dW. Collectives become
 /// AG, RS and AR.
 std::vector<std::string> task_labels(const std::string& name);
-
-/// The first label of at most `columns` letters; "" if none is so short.
-std::string_view fitting_label(std::span<const std::string> labels, std::size_t columns);
 
 }  // namespace weft::inspect

@@ -14,7 +14,6 @@
 
 #include "base/units.h"
 #include "inspect/drawing/colors.h"
-#include "inspect/drawing/critical_path.h"
 #include "inspect/drawing/task_label.h"
 
 namespace weft::inspect {
@@ -45,11 +44,7 @@ Interval span_of(const plan::RecordedStep& step) {
 }
 
 plan::MemoryPoint peak_of(const std::vector<plan::MemoryPoint>& curve) {
-  plan::MemoryPoint peak;
-  for (const plan::MemoryPoint& point : curve) {
-    if (point.bytes > peak.bytes) peak = point;
-  }
-  return peak;
+  return *std::ranges::max_element(curve, {}, &plan::MemoryPoint::bytes);
 }
 
 // The most bytes that are alive within each of `windows` equal parts of the span.
@@ -66,18 +61,50 @@ std::vector<std::int64_t> most_alive(const std::vector<plan::MemoryPoint>& curve
   return most;
 }
 
-std::size_t name_width(const plan::Recording& recording) {
-  std::size_t width = 6;  // "memory"
-  for (const plan::RecordedStream& stream : recording.streams) width = std::max(width, stream.name.size());
-  return width;
+/// By stream, in the order in which they began.
+std::vector<std::vector<std::uint32_t>> tasks_by_begin(const plan::Recording& recording,
+                                                       const plan::RecordedStep& step) {
+  std::vector<std::vector<std::uint32_t>> streams(recording.streams.size());
+  for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) streams[recording.tasks[i].stream].push_back(i);
+  for (std::vector<std::uint32_t>& tasks : streams) {
+    std::ranges::stable_sort(tasks, {}, [&](std::uint32_t task) { return step.times[task].begin; });
+  }
+  return streams;
 }
 
 }  // namespace
 
+std::vector<std::uint32_t> critical_path(const plan::Recording& recording, const plan::RecordedStep& step) {
+  const std::size_t tasks = recording.tasks.size();
+  if (tasks == 0) return {};
+  constexpr std::uint32_t kNone = UINT32_MAX;
+  // By task, the one with the latest end of those that it may have waited for. A dependency can't have ended after the
+  // task began, but clocks are a microsecond apart and may say so: it counts as long as it began before the task.
+  std::vector<std::uint32_t> before(tasks, kNone);
+  const auto offer = [&](std::uint32_t from, std::uint32_t to) {
+    if (std::pair(step.times[from].begin, from) >= std::pair(step.times[to].begin, to)) return;
+    std::uint32_t& best = before[to];
+    if (best == kNone || std::pair(step.times[from].end, from) > std::pair(step.times[best].end, best)) best = from;
+  };
+  for (const plan::RecordedEdge& edge : recording.edges) {
+    if (edge.distance == 0) offer(edge.from, edge.to);
+  }
+  for (const std::vector<std::uint32_t>& on_stream : tasks_by_begin(recording, step)) {
+    for (std::size_t i = 1; i < on_stream.size(); ++i) offer(on_stream[i - 1], on_stream[i]);
+  }
+  const auto latest = std::ranges::max_element(step.times, {}, &plan::TaskTime::end);
+  const auto last = static_cast<std::uint32_t>(latest - step.times.begin());
+  std::vector<std::uint32_t> chain;
+  for (std::uint32_t task = last; task != kNone; task = before[task]) chain.push_back(task);
+  std::reverse(chain.begin(), chain.end());
+  return chain;
+}
+
 std::string timeline_text(const plan::Recording& recording, const plan::RecordedStep& step, int columns) {
   const plan::BusyTimes busy = plan::busy_times(recording, step);
   const Interval span = span_of(step);
-  const std::size_t name = name_width(recording);
+  std::size_t name = 6;  // "memory"
+  for (const plan::RecordedStream& stream : recording.streams) name = std::max(name, stream.name.size());
   const std::size_t frame = name + 9;  // "name |cells|  93 %"
   const std::size_t cells = std::max<std::size_t>(static_cast<std::size_t>(std::max(columns, 40)), frame + 10) - frame;
   const auto edge = [&](std::size_t cell) {
@@ -186,8 +213,7 @@ class Timeline {
     const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(tick) + 1e-9)));
     for (int i = 0; i * tick <= length * (1 + 1e-9); ++i) {
       const double at = kNamesWidth + kLanesWidth * i * tick / length;
-      const std::array<Point, 2> line = {{{at, kScaleHeight - 6}, {at, bottom_}}};
-      picture_.line(line, {.stroke = "#e0e0e0"});
+      picture_.line({at, kScaleHeight - 6}, {at, bottom_}, {.stroke = "#e0e0e0"});
       picture_.text(at, bottom_ + 14, fmt::format("{:.{}f}", i * tick, digits),
                     {.color = "#555555", .anchor = TextPaint::Anchor::middle});
     }
@@ -197,9 +223,8 @@ class Timeline {
   void append_bound(const TimelinePart& part, double top, double bottom) {
     begin_ = 0;
     const double at = x(static_cast<std::int64_t>(part.bound_ns));
-    const std::array<Point, 2> line = {{{at, top}, {at, bottom}}};
     picture_.begin_group(fmt::format("no policy is faster on this graph: {}", format_time(part.bound_ns)));
-    picture_.line(line, {.stroke = kMarkColor, .width = 2, .dashed = true});
+    picture_.line({at, top}, {at, bottom}, {.stroke = kMarkColor, .width = 2, .dashed = true});
     picture_.text(at - 4, top + 8, fmt::format("lower bound {}", format_time(part.bound_ns)),
                   {.color = kMarkColor, .anchor = TextPaint::Anchor::end});
     picture_.end_group();
@@ -214,12 +239,11 @@ class Timeline {
     picture_.text(kNamesWidth, y + 8, summary_line(plan::summarize(recording, step)), {.color = "#555555"});
     y += kRankTitle;
     const double first_row = y;
-    std::vector<std::vector<std::uint32_t>> of_stream(recording.streams.size());
-    for (std::uint32_t i = 0; i < recording.tasks.size(); ++i) of_stream[recording.tasks[i].stream].push_back(i);
+    const std::vector<std::vector<std::uint32_t>> of_stream = tasks_by_begin(recording, step);
     for (std::size_t stream = 0; stream < recording.streams.size(); ++stream, y += kRow) {
       picture_.text(kNamesWidth - 8, y + 12, recording.streams[stream].name, {.anchor = TextPaint::Anchor::end});
       picture_.rect(kNamesWidth, y, kLanesWidth, kBar, {.fill = "#f4f4f4"});
-      append_tasks(recording, step, std::move(of_stream[stream]), y);
+      append_tasks(recording, step, of_stream[stream], y);
       picture_.text(kNamesWidth + kLanesWidth + 8, y + 12,
                     fmt::format("{:.0f} %", percent_of(total_length(busy.streams[stream]), span.end - span.begin)),
                     {.color = "#555555"});
@@ -232,11 +256,8 @@ class Timeline {
     return y + kCurve + 14;
   }
 
-  void append_tasks(const plan::Recording& recording, const plan::RecordedStep& step, std::vector<std::uint32_t> tasks,
-                    double y) {
-    std::sort(tasks.begin(), tasks.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return std::pair(step.times[a].begin, a) < std::pair(step.times[b].begin, b);
-    });
+  void append_tasks(const plan::Recording& recording, const plan::RecordedStep& step,
+                    const std::vector<std::uint32_t>& tasks, double y) {
     for (std::size_t i = 0; i < tasks.size();) {
       const plan::TaskTime time = step.times[tasks[i]];
       std::size_t end = i + 1;
@@ -270,8 +291,10 @@ class Timeline {
                   {.fill = style.fill, .stroke = width > 4 ? "#ffffff" : "", .width = 0.5});
     if (width > kTaskLetter + kInset) {
       const std::vector<std::string> labels = task_labels(task.name);
-      const std::string_view label = fitting_label(labels, static_cast<std::size_t>((width - kInset) / kTaskLetter));
-      if (!label.empty()) picture_.text(x(time.begin) + 3, y + 12, label, {.size = 10, .color = style.text});
+      const auto letters = static_cast<std::size_t>((width - kInset) / kTaskLetter);
+      const auto label = std::ranges::find_if(labels, [&](const std::string& each) { return each.size() <= letters; });
+      if (label != labels.end() && !label->empty())
+        picture_.text(x(time.begin) + 3, y + 12, *label, {.size = 10, .color = style.text});
     }
     picture_.end_group();
   }
@@ -319,10 +342,7 @@ class Timeline {
   void append_chain(const plan::Recording& recording, const plan::RecordedStep& step, double first_row) {
     const std::vector<std::uint32_t> chain = critical_path(recording, step);
     if (chain.empty()) return;
-    struct Stretch {
-      double from, to;
-    };
-    std::map<double, std::vector<Stretch>> rows;  // by height
+    std::map<double, std::vector<std::pair<double, double>>> rows;  // by height: stretches from left to right
     std::vector<std::array<Point, 2>> turns;
     std::int64_t waited = 0, last_end = step.begin;
     std::map<std::string, std::int64_t> time_on;
@@ -331,11 +351,11 @@ class Timeline {
       const double row = first_row + kRow * recording.tasks[task].stream - kPathAbove;
       const plan::TaskTime time = step.times[task];
       const double from = x(time.begin), to = std::max(x(time.end), from + kPixel / 2);
-      std::vector<Stretch>& stretches = rows[row];
-      if (!stretches.empty() && from - stretches.back().to < kPixel) {
-        stretches.back().to = std::max(stretches.back().to, to);
+      auto& stretches = rows[row];
+      if (!stretches.empty() && from - stretches.back().second < kPixel) {
+        stretches.back().second = std::max(stretches.back().second, to);
       } else {
-        stretches.push_back({from, to});
+        stretches.emplace_back(from, to);
       }
       if (task != chain.front() && row != last_row && from - last_turn >= kTurns) {
         turns.push_back({{{from, last_row}, {from, row}}});
@@ -351,9 +371,8 @@ class Timeline {
     picture_.begin_group(told, "critical-path");
     for (const auto& turn : turns) picture_.line(turn, {.stroke = kPathColor, .width = 0.5});
     for (const auto& [row, stretches] : rows) {
-      for (const Stretch& stretch : stretches) {
-        const std::array<Point, 2> line = {{{stretch.from, row}, {stretch.to, row}}};
-        picture_.line(line, {.stroke = kPathColor, .width = 2});
+      for (const auto& [from, to] : stretches) {
+        picture_.line({from, row}, {to, row}, {.stroke = kPathColor, .width = 2});
       }
     }
     picture_.end_group();

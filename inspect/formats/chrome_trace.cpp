@@ -4,55 +4,29 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <limits>
+#include <map>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/input_file.h"
 #include "base/text/json_object.h"
-#include "graph/groups.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/formats/viewer_rows.h"
 
 namespace weft::inspect {
 namespace {
 
-constexpr std::size_t kPiece = 1 << 16;
-
-/// Formats into a buffer that is handed on when it is full.
-class Writer {
- public:
-  explicit Writer(const TextSink& sink) : sink_(sink) {}
-  template <class... Values>
-  void put(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Values>(values)...);
-    if (buffer_.size() > kPiece) flush();
-  }
-  void flush() {
-    sink_(std::string_view(buffer_.data(), buffer_.size()));
-    buffer_.clear();
-  }
-
- private:
-  const TextSink& sink_;
-  fmt::memory_buffer buffer_;
-};
-
 std::string groups_json(const plan::Recording& recording, int rank) {
-  std::vector<std::string> groups, seen;
-  for (const plan::RecordedTask& task : recording.tasks) {
-    if (task.channel.empty() || std::ranges::find(seen, task.channel) != seen.end()) continue;
-    seen.push_back(task.channel);
-  }
-  std::ranges::sort(seen);
-  for (const std::string& name : seen) {
-    const std::optional<graph::Channel> channel = graph::find_channel(name);
-    if (!channel) continue;
-    const std::vector<std::int64_t> ranks = graph::group_ranks(*recording.grid, *channel, rank);
+  std::vector<std::string> groups;
+  for (const auto& [name, task] : tasks_by_channel(recording)) {
+    const auto ranks = group_of(recording, name, rank);
+    if (!ranks) continue;
     groups.push_back(
         fmt::format(R"({{"pg_name": "{}", "pg_desc": "{}", "backend_config": "weft", "pg_size": {}, "ranks": "[{}]"}})",
-                    name, name, ranks.size(), fmt::join(ranks, ", ")));
+                    name, name, ranks->size(), fmt::join(*ranks, ", ")));
   }
   return fmt::format(R"(, "pg_count": {}, "pg_config": [{}])", groups.size(), fmt::join(groups, ", "));
 }
@@ -60,7 +34,7 @@ std::string groups_json(const plan::Recording& recording, int rank) {
 /// The plan, which the events don't hold or would repeat too often.
 class TableWriter {
  public:
-  TableWriter(const plan::Recording& recording, std::int64_t origin, Writer& out)
+  TableWriter(const plan::Recording& recording, std::int64_t origin, TextWriter& out)
       : recording_(recording), origin_(origin), out_(out) {}
 
   void write() {
@@ -131,7 +105,7 @@ class TableWriter {
 
   const plan::Recording& recording_;
   const std::int64_t origin_;
-  Writer& out_;
+  TextWriter& out_;
 };
 
 /// Writes the events of one rank, line by line. Rows of the viewer are thread ids, which must differ between processes,
@@ -139,7 +113,7 @@ class TableWriter {
 class RankWriter {
  public:
   RankWriter(const plan::Recording& recording, const std::vector<plan::RecordedWait>& waits,
-             const plan::RecordedRank& rank, const ChromeTraceOptions& options, std::int64_t origin, Writer& out,
+             const plan::RecordedRank& rank, const ChromeTraceOptions& options, std::int64_t origin, TextWriter& out,
              bool& any)
       : recording_(recording),
         waits_(waits),
@@ -148,7 +122,7 @@ class RankWriter {
         origin_(origin),
         out_(out),
         any_(any),
-        rows_(recording.streams.size()) {}
+        rows_(recording) {}
 
   void write() {
     metadata("process_name", kStepsRow, fmt::format("\"name\": \"rank {}\"", rank_.rank));
@@ -158,7 +132,6 @@ class RankWriter {
     describe_tasks();
     const plan::RecordedStep* last = nullptr;
     for (const plan::RecordedStep& step : rank_.steps) {
-      if (last != nullptr && step.step <= last->step) throw std::logic_error("a trace's steps don't rise");
       write_step(step, last);
       last = &step;
     }
@@ -173,7 +146,7 @@ class RankWriter {
   }
 
   void begin_event() {
-    out_.put("{}", any_ ? ",\n" : "\n");
+    out_.add(any_ ? ",\n" : "\n");
     any_ = true;
   }
 
@@ -193,65 +166,55 @@ class RankWriter {
     for (const plan::RecordedTask& task : recording_.tasks) {
       const bool renamed = options_.kineto_names && !task.channel.empty();
       names_.push_back(json_string(renamed ? std::string(kKinetoCollective) + task.name : task.name));
+      kinds_.push_back(json_string(task.kind));
       std::string& text = described_.emplace_back(fmt::format(
           "\"phase\": \"{}\", \"layer\": {}, \"micro_batch\": {}, \"stream\": {}, \"flops\": {:.0f}, \"bytes\": {:.0f}",
           graph::to_string(task.phase), task.layer, task.micro_batch, task.stream + 1, task.flops, task.bytes));
       if (!task.channel.empty()) {
         text += fmt::format(", \"network_bytes\": {:.0f}, \"Collective name\": {}, \"Process Group Name\": {}",
-                            task.network_bytes, json_string(task.kind), json_string(task.channel));
-        text += group_of(task.channel);
+                            task.network_bytes, kinds_.back(), json_string(task.channel));
+        text += group_json(task.channel);
       }
       if (!task.reason.empty()) text += fmt::format(", \"reason\": {}", json_string(task.reason));
     }
   }
 
-  std::string group_of(std::string_view name) {
-    const std::optional<graph::Channel> channel = graph::find_channel(name);
-    if (!recording_.grid || !channel || graph::is_own(*channel) || rank_.rank >= recording_.grid->ranks()) return "";
-    std::string& text = groups_[static_cast<std::size_t>(*channel)];
-    if (!text.empty()) return text;
+  std::string group_json(const std::string& name) {
+    const auto [at, added] = groups_.try_emplace(name);
+    const auto ranks = added ? group_of(recording_, name, rank_.rank) : std::nullopt;
+    if (!ranks) return at->second;
     // As many as PyTorch writes: the world of a large simulated cluster stands in every event.
     constexpr std::size_t kMostRanks = 30;
-    const std::vector<std::int64_t> ranks = graph::group_ranks(*recording_.grid, *channel, rank_.rank);
     std::vector<std::string> shown;
-    for (std::size_t i = 0; i < std::min(ranks.size(), kMostRanks); ++i) shown.push_back(std::to_string(ranks[i]));
-    if (ranks.size() > kMostRanks) shown.back() = "...";
-    return text = fmt::format(", \"Group size\": {}, \"Process Group Ranks\": \"[{}]\"", ranks.size(),
-                              fmt::join(shown, ", "));
+    for (std::size_t i = 0; i < std::min(ranks->size(), kMostRanks); ++i) shown.push_back(std::to_string((*ranks)[i]));
+    if (ranks->size() > kMostRanks) shown.back() = "...";
+    return at->second = fmt::format(", \"Group size\": {}, \"Process Group Ranks\": \"[{}]\"", ranks->size(),
+                                    fmt::join(shown, ", "));
   }
 
   void write_step(const plan::RecordedStep& step, const plan::RecordedStep* last) {
     if (step.begin < origin_) throw std::logic_error("a traced step begins before the trace's origin");
-    slice(kStepsRow, fmt::format("\"ProfilerStep#{}\"", step.step), "user_annotation",
+    slice(kStepsRow, fmt::format("\"ProfilerStep#{}\"", step.step), "\"user_annotation\"",
           steps_.place({step.begin - origin_, step.end - origin_}), fmt::format("\"step\": {}", step.step));
-    std::vector<plan::TaskTime> shown(step.times.size());
+    std::vector<plan::TaskTime> shown = rows_.place(step, origin_);
     for (std::size_t i = 0; i < recording_.tasks.size(); ++i) {
       const plan::RecordedTask& task = recording_.tasks[i];
-      if (step.times[i].begin < step.begin) throw std::logic_error("a traced time lies before its step's begin");
-      const plan::TaskTime measured{step.times[i].begin - origin_, step.times[i].end - origin_};
-      shown[i] = rows_[task.stream].place(measured);
-      arguments_.clear();
-      auto to = std::back_inserter(arguments_);
-      fmt::format_to(to, "\"step\": {}, {}", step.step, described_[i]);
-      if (shown[i].begin > measured.begin) {
-        fmt::format_to(to, ", \"waited_ns\": {}", shown[i].begin - measured.begin);
-      }
-      if (shown[i].end > measured.end) fmt::format_to(to, ", \"grown_ns\": {}", shown[i].end - measured.end);
-      slice(task.stream, names_[i], task.kind, shown[i], std::string_view(arguments_.data(), arguments_.size()));
+      const std::int64_t waited = shown[i].begin + origin_ - step.times[i].begin,
+                         grown = shown[i].end + origin_ - step.times[i].end;
+      std::string arguments = fmt::format("\"step\": {}, {}", step.step, described_[i]);
+      if (waited > 0) arguments += fmt::format(", \"waited_ns\": {}", waited);
+      if (grown > 0) arguments += fmt::format(", \"grown_ns\": {}", grown);
+      slice(task.stream, names_[i], kinds_[i], shown[i], arguments);
     }
-    if (options_.arrows) {
-      for (const plan::RecordedWait& wait : waits_) {
-        if (wait.distance > 0 && (last == nullptr || last->step + wait.distance != step.step)) continue;
-        const plan::TaskTime& from = (wait.distance > 0 ? last_shown_ : shown)[wait.from];
-        if (const auto tail = arrow_tail(from, shown[wait.to])) {
-          arrow(recording_.tasks[wait.from].stream, *tail, recording_.tasks[wait.to].stream, shown[wait.to].begin);
-        }
+    for (const plan::RecordedWait& wait : waits_) {
+      if (wait.distance > 0 && (last == nullptr || last->step + wait.distance != step.step)) continue;
+      const plan::TaskTime& from = (wait.distance > 0 ? last_shown_ : shown)[wait.from];
+      if (const auto tail = arrow_tail(from, shown[wait.to])) {
+        arrow(recording_.tasks[wait.from].stream, *tail, recording_.tasks[wait.to].stream, shown[wait.to].begin);
       }
     }
-    if (options_.counters) {
-      counter("scratch memory", "bytes", plan::memory_curve(recording_, step));
-      counter("in flight", "bytes", plan::in_flight_curve(recording_, step));
-    }
+    counter("scratch memory", "bytes", plan::memory_curve(recording_, step));
+    counter("in flight", "bytes", plan::in_flight_curve(recording_, step));
     last_shown_ = std::move(shown);
   }
 
@@ -260,10 +223,10 @@ class RankWriter {
     out_.put(", \"{}\": {}.{:03}", key, ns / 1000, ns % 1000);
   }
 
-  void slice(std::size_t row, std::string_view quoted_name, std::string_view category, const plan::TaskTime& time,
-             std::string_view arguments) {
+  void slice(std::size_t row, std::string_view quoted_name, std::string_view quoted_category,
+             const plan::TaskTime& time, std::string_view arguments) {
     begin_event();
-    out_.put("{{\"ph\": \"X\", \"name\": {}, \"cat\": {}, \"pid\": {}, \"tid\": {}", quoted_name, quoted(category),
+    out_.put("{{\"ph\": \"X\", \"name\": {}, \"cat\": {}, \"pid\": {}, \"tid\": {}", quoted_name, quoted_category,
              rank_.rank + 1, tid(row));
     put_microseconds("ts", time.begin);
     put_microseconds("dur", time.end - time.begin);
@@ -284,9 +247,7 @@ class RankWriter {
   }
 
   void counter(std::string_view name, std::string_view unit, const std::vector<plan::MemoryPoint>& curve) {
-    std::int64_t shown = -1;
-    for (const plan::MemoryPoint& point : curve) {
-      if (std::exchange(shown, point.bytes) == point.bytes) continue;
+    for (const plan::MemoryPoint& point : changes_of(curve)) {
       begin_event();
       out_.put("{{\"ph\": \"C\", \"name\": \"{}\", \"pid\": {}", name, rank_.rank + 1);
       put_microseconds("ts", point.time - origin_);
@@ -294,47 +255,35 @@ class RankWriter {
     }
   }
 
-  // Kinds are few and repeat: the same one mostly stands in the last event.
-  std::string_view quoted(std::string_view kind) {
-    if (kind != kind_) {
-      kind_ = kind;
-      quoted_kind_ = json_string(kind);
-    }
-    return quoted_kind_;
-  }
-
   const plan::Recording& recording_;
   const std::vector<plan::RecordedWait>& waits_;
   const plan::RecordedRank& rank_;
   const ChromeTraceOptions& options_;
   const std::int64_t origin_;
-  Writer& out_;
-  bool& any_;                                             // whether an event stands in the text already
-  std::vector<std::string> names_, described_;            // by task, as JSON
-  std::array<std::string, graph::kAxisChannels> groups_;  // by channel
-  std::vector<ViewerRow> rows_;                           // by stream
+  TextWriter& out_;
+  bool& any_;                                           // whether an event stands in the text already
+  std::vector<std::string> names_, kinds_, described_;  // by task, as JSON
+  std::map<std::string, std::string> groups_;           // by channel, as JSON
+  ViewerRows rows_;
   ViewerRow steps_;
   std::int64_t last_arrow_ = 0;
   std::vector<plan::TaskTime> last_shown_;
-  fmt::memory_buffer arguments_;
-  std::string kind_, quoted_kind_ = "\"\"";
 };
 
 }  // namespace
 
 std::int64_t first_begin(const plan::Recording& recording) {
-  std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  bool any = false;
+  std::optional<std::int64_t> first;
   for (const plan::RecordedRank& rank : recording.ranks) {
-    for (const plan::RecordedStep& step : rank.steps) first = std::min(first, step.begin), any = true;
+    for (const plan::RecordedStep& step : rank.steps) first = std::min(first.value_or(step.begin), step.begin);
   }
-  return any ? first : 0;
+  return first.value_or(0);
 }
 
 void write_chrome_trace(const plan::Recording& recording, const ChromeTraceOptions& options, const TextSink& sink) {
   const std::int64_t origin = options.origin.value_or(first_begin(recording));
   const int rank = recording.ranks.empty() ? 0 : recording.ranks.front().rank;
-  Writer out(sink);
+  TextWriter out(sink);
   out.put(
       "{{\n\"schemaVersion\": 1,\n\"distributedInfo\": {{\"backend\": \"weft\", \"rank\": {}, \"world_size\": {}{}}},\n"
       "\"displayTimeUnit\": \"ms\",\n",
@@ -342,8 +291,7 @@ void write_chrome_trace(const plan::Recording& recording, const ChromeTraceOptio
       options.kineto_names && recording.grid && rank < recording.grid->ranks() ? groups_json(recording, rank) : "");
   TableWriter(recording, origin, out).write();
   out.put("\"traceEvents\": [");
-  std::vector<plan::RecordedWait> waits;
-  if (options.arrows) waits = plan::waits_between_streams(recording);
+  const std::vector<plan::RecordedWait> waits = plan::waits_between_streams(recording);
   bool any = false;
   for (const plan::RecordedRank& traced : recording.ranks) {
     RankWriter(recording, waits, traced, options, origin, out, any).write();
@@ -356,6 +304,21 @@ std::string chrome_trace_json(const plan::Recording& recording, const ChromeTrac
   std::string text;
   write_chrome_trace(recording, options, [&](std::string_view piece) { text += piece; });
   return text;
+}
+
+void write_chrome_file(const std::filesystem::path& path, const plan::Recording& recording,
+                       const ChromeTraceOptions& options, Named named) {
+  write_text_file(path, named, [&](const TextSink& sink) { write_chrome_trace(recording, options, sink); });
+}
+
+std::filesystem::path find_trace(const std::filesystem::path& trace_or_run) {
+  std::error_code none;
+  if (!is_directory(trace_or_run, none)) return trace_or_run;
+  for (const char* name : {"trace.json", "trace.json.gz"}) {
+    if (exists(trace_or_run / name, none)) return trace_or_run / name;
+  }
+  throw UserError(fmt::format("{} has no trace.json", in_quotes(trace_or_run)), "a trace, or the folder of a run",
+                  "`weft train --trace-steps 3` leaves one; `weft simulate -o trace.json` too");
 }
 
 }  // namespace weft::inspect

@@ -3,17 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/files/durable_file.h"
+#include "base/files/input_file.h"
+#include "base/text/text_writer.h"
 #include "runtime/plan/recording.h"
 
 namespace weft::inspect {
-
-/// Takes a text piece by piece: of a million events it is hundreds of megabytes long.
-using TextSink = std::function<void(std::string_view)>;
 
 /// Of the part "weft".
 inline constexpr int kTraceVersion = 1;
@@ -22,8 +22,6 @@ inline constexpr int kTraceVersion = 1;
 inline constexpr std::string_view kKinetoCollective = "ncclKernel:";
 
 struct ChromeTraceOptions {
-  bool arrows = true;    // one for each wait between streams
-  bool counters = true;  // memory, and bytes in flight
   bool kineto_names = false;
   std::optional<std::int64_t> origin = {};  // the file's time 0; else the begin of the first step
 };
@@ -32,13 +30,21 @@ struct ChromeTraceOptions {
 std::int64_t first_begin(const plan::Recording& recording);
 
 /// The object form (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), one event a task
-/// and line, of ranks whose clocks agree: pid = rank + 1, one tid a stream, and a row "steps". The part "weft" holds
+/// and line, of ranks whose clocks agree: pid = rank + 1, one tid a stream, and a row "steps"; an arrow
+/// for each wait between streams, and counters of memory and of bytes in flight. The part "weft" holds
 /// all that the events don't say. Times are microseconds since the origin, written from whole nanoseconds. Since slices
 /// of a row must not cross, a task begins no earlier than its predecessor on the stream ends (`args.waited_ns` is the
 /// time cut off), and lasts 1 ns at least (`args.grown_ns` is the time added). Collectives name the size and the ranks
 /// of their group as PyTorch's profiler does, if the grid is known. Throws std::logic_error if a time lies before its
 /// step's begin or the origin, or if steps don't rise.
 void write_chrome_trace(const plan::Recording& recording, const ChromeTraceOptions& options, const TextSink& sink);
+/// Like write_text_file().
+void write_chrome_file(const std::filesystem::path& path, const plan::Recording& recording,
+                       const ChromeTraceOptions& options = {}, Named named = Named::by_weft);
 std::string chrome_trace_json(const plan::Recording& recording, const ChromeTraceOptions& options = {});
+
+/// Where a trace of the user's words is: the file itself, or a run folder's trace.json or trace.json.gz. Throws
+/// UserError if there is none.
+std::filesystem::path find_trace(const std::filesystem::path& trace_or_run);
 
 }  // namespace weft::inspect

@@ -2,171 +2,205 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <concepts>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "base/files/byte_source.h"
+#include "base/files/input_file.h"
 #include "base/text/json_object.h"
 #include "inspect/formats/json_pull.h"
-#include "inspect/formats/trace_file.h"
 
 namespace weft::inspect {
 namespace {
 
 using graph::AccessMode;
-using graph::EdgeKind;
-using graph::EdgeSource;
 using graph::OpenChannel;
 using graph::OpenClass;
+using graph::OpenContention;
 using graph::OpenEdge;
 using graph::OpenGraph;
-using graph::OpenKind;
+using graph::OpenSlowdown;
 using graph::OpenStream;
 using graph::OpenTask;
 using graph::OpenTensor;
-using graph::Phase;
-using graph::Role;
 
 constexpr std::string_view kFormat = "weft-graph";
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
 constexpr std::int64_t kLargestIndex = std::numeric_limits<std::int32_t>::max();
 
-std::int32_t read_index(JsonPull& in) {
-  return static_cast<std::int32_t>(in.integer(-1, kLargestIndex));
+/// A member of a part of a graph, absent from the file where it has the struct's default.
+template <class Part, class Value>
+struct Member {
+  std::string_view name;
+  Value Part::*value;
+  std::int64_t bound = 0;  // the least of numbers, the last of an enumeration
+  std::int64_t most = sizeof(Value) == 8 ? kLargest : kLargestIndex;
+  bool required = false, own_line = false;
+};
+
+/// The accesses of a task that have one mode.
+struct AccessMember {
+  std::string_view name;
+  AccessMode mode;
+  static constexpr bool required = false;
+};
+
+template <class Part, class Value>
+constexpr Member<Part, Value> member(std::string_view name, Value Part::*value, std::int64_t bound = 0) {
+  return {.name = name, .value = value, .bound = bound};
+}
+template <class Part, class Value, class Enum>
+requires std::is_enum_v<Enum>
+constexpr Member<Part, Value> member(std::string_view name, Value Part::*value, Enum last) {
+  return {.name = name, .value = value, .bound = static_cast<std::int64_t>(last)};
+}
+template <class Part, class Value>
+constexpr Member<Part, Value> required(std::string_view name, Value Part::*value) {
+  return {.name = name, .value = value, .required = true};
+}
+template <class Part, class Value>
+constexpr Member<Part, Value> on_own_line(std::string_view name, Value Part::*value) {
+  return {.name = name, .value = value, .own_line = true};
 }
 
-std::vector<std::int64_t> read_ranks(JsonPull& in) {
-  std::vector<std::int64_t> ranks;
-  read_list(in, [&] { ranks.push_back(in.integer(0, kLargest)); });
-  return ranks;
+// What a file holds, in the order in which it is written.
+
+constexpr auto members_of(const OpenChannel&) {
+  return std::tuple(required("name", &OpenChannel::name), member("group_size", &OpenChannel::group_size, 1),
+                    member("groups", &OpenChannel::groups), member("link", &OpenChannel::link));
 }
 
-OpenChannel read_channel(JsonPull& in) {
-  OpenChannel channel;
-  read_object(in, 1, JsonMember{"name", [&] { channel.name = in.kept_text(); }},
-              JsonMember{"group_size", [&] { channel.group_size = in.integer(1, kLargest); }},
-              JsonMember{"groups", [&] { read_list(in, [&] { channel.groups.push_back(read_ranks(in)); }); }},
-              JsonMember{"link", [&] { channel.link = in.kept_text(); }});
-  return channel;
+constexpr auto members_of(const OpenSlowdown&) {
+  return std::tuple(member("compute", &OpenSlowdown::compute), member("collective", &OpenSlowdown::collective),
+                    required("factor", &OpenSlowdown::factor));
 }
 
-graph::OpenContention read_contention(JsonPull& in) {
+constexpr auto members_of(const OpenContention&) {
   constexpr std::int64_t kMostStreams = 1 << 20;
-  graph::OpenContention contention;
-  const auto slowdown = [&] {
-    graph::OpenSlowdown& each = contention.slowdowns.emplace_back();
-    read_object(in, 1, JsonMember{"factor", [&] { each.factor = in.number(); }},
-                JsonMember{"compute", [&] { each.compute = in.kept_text(); }},
-                JsonMember{"collective", [&] { each.collective = in.kept_text(); }});
-    if (each.factor < 1) in.refuse(fmt::format("a slowdown of {}", each.factor), "a factor of 1 or more");
-  };
-  read_object(in, 0,
-              JsonMember{"compute_streams",
-                         [&] { contention.compute_streams = static_cast<int>(in.integer(1, kMostStreams)); }},
-              JsonMember{"shared_cores", [&] { contention.shared_cores = in.number(); }},
-              JsonMember{"slowdowns", [&] { read_list(in, slowdown); }});
+  return std::tuple(Member<OpenContention, int>{"compute_streams", &OpenContention::compute_streams, 1, kMostStreams},
+                    member("shared_cores", &OpenContention::shared_cores),
+                    on_own_line("slowdowns", &OpenContention::slowdowns));
+}
+
+constexpr auto members_of(const OpenStream&) {
+  return std::tuple(required("name", &OpenStream::name), member("host", &OpenStream::host),
+                    member("channel", &OpenStream::channel, -1));
+}
+
+constexpr auto members_of(const OpenTensor&) {
+  return std::tuple(required("name", &OpenTensor::name), required("bytes", &OpenTensor::bytes),
+                    member("outlives_step", &OpenTensor::outlives_step),
+                    member("role", &OpenTensor::role, graph::Role::workspace));
+}
+
+constexpr auto members_of(const OpenTask&) {
+  return std::tuple(required("name", &OpenTask::name), member("kind", &OpenTask::kind, graph::OpenKind::host),
+                    member("operation", &OpenTask::operation), member("stream", &OpenTask::stream, -1),
+                    member("channel", &OpenTask::channel, -1), member("sequence", &OpenTask::sequence, -1),
+                    member("peer", &OpenTask::peer, -1), member("message", &OpenTask::message, -1),
+                    member("ns", &OpenTask::ns), member("begin_ns", &OpenTask::begin_ns),
+                    member("end_ns", &OpenTask::end_ns), member("beside_ns", &OpenTask::beside_ns),
+                    member("link_ns", &OpenTask::link_ns), member("cpu_ns", &OpenTask::cpu_ns),
+                    member("flops", &OpenTask::flops), member("bytes", &OpenTask::bytes),
+                    member("network_bytes", &OpenTask::network_bytes), AccessMember{"reads", AccessMode::read},
+                    AccessMember{"updates", AccessMode::read_write}, AccessMember{"writes", AccessMode::write},
+                    member("layer", &OpenTask::layer, -1), member("micro_batch", &OpenTask::micro_batch, -1),
+                    member("phase", &OpenTask::phase, graph::Phase::update));
+}
+
+constexpr auto members_of(const OpenEdge&) {
+  return std::tuple(required("from", &OpenEdge::from), required("to", &OpenEdge::to),
+                    member("kind", &OpenEdge::kind, graph::EdgeKind::issued_before),
+                    member("source", &OpenEdge::source, graph::EdgeSource::times),
+                    member("confidence", &OpenEdge::confidence), member("after_begin_ns", &OpenEdge::after_begin_ns));
+}
+
+constexpr auto members_of(const OpenClass&) {
+  return std::tuple(member("name", &OpenClass::name), member("ranks", &OpenClass::ranks),
+                    member("recorded_ns", &OpenClass::recorded_ns),
+                    member("edges_from_accesses", &OpenClass::edges_from_accesses),
+                    on_own_line("streams", &OpenClass::streams), on_own_line("tensors", &OpenClass::tensors),
+                    on_own_line("tasks", &OpenClass::tasks), on_own_line("edges", &OpenClass::edges));
+}
+
+constexpr auto members_of(const OpenGraph&) {
+  return std::tuple(on_own_line("name", &OpenGraph::name), member("source", &OpenGraph::source),
+                    member("world", &OpenGraph::world, 1), on_own_line("notes", &OpenGraph::notes),
+                    on_own_line("channels", &OpenGraph::channels), on_own_line("contention", &OpenGraph::contention),
+                    on_own_line("classes", &OpenGraph::classes));
+}
+
+template <class Part>
+void read_part(JsonPull& in, Part& part);
+
+template <class Value>
+void read_value(JsonPull& in, Value& value, std::int64_t bound, std::int64_t most) {
+  if constexpr (std::same_as<Value, std::string>) {
+    value = in.kept_text();
+  } else if constexpr (std::same_as<Value, bool>) {
+    value = in.boolean();
+  } else if constexpr (std::floating_point<Value>) {
+    value = in.number();
+  } else if constexpr (std::integral<Value>) {
+    value = static_cast<Value>(in.integer(bound, most));
+  } else if constexpr (std::is_enum_v<Value>) {
+    value = read_name(in, static_cast<Value>(bound));
+  } else if constexpr (requires { value.emplace(); }) {
+    read_value(in, value.emplace(), bound, most);
+  } else if constexpr (requires { value.emplace_back(); }) {
+    read_list(in, [&] { read_value(in, value.emplace_back(), bound, most); });
+  } else {
+    read_part(in, value);
+  }
+}
+
+template <class Part, class Value>
+void read_member(JsonPull& in, Part& part, const Member<Part, Value>& member) {
+  read_value(in, part.*member.value, member.bound, member.most);
+}
+
+// Reads come before updates, and updates before writes.
+void read_member(JsonPull& in, OpenTask& task, const AccessMember& member) {
+  const auto place = [](AccessMode mode) { return mode == AccessMode::read ? 0 : mode == AccessMode::write ? 2 : 1; };
+  const auto at = std::ranges::upper_bound(task.accesses, place(member.mode), {},
+                                           [&](const graph::OpenAccess& access) { return place(access.mode); });
+  std::vector<graph::OpenAccess> accesses;
+  read_list(in, [&] { accesses.push_back({static_cast<std::uint32_t>(in.integer(0, kLargestIndex)), member.mode}); });
+  task.accesses.insert(at, accesses.begin(), accesses.end());
+}
+
+void check_part(JsonPull& in, const OpenSlowdown& slowdown) {
+  if (slowdown.factor < 1) in.refuse(fmt::format("a slowdown of {}", slowdown.factor), "a factor of 1 or more");
+}
+
+void check_part(JsonPull& in, const OpenContention& contention) {
   if (contention.shared_cores && *contention.shared_cores <= 0)
     in.refuse(fmt::format("{} shared cores", *contention.shared_cores), "a number above 0");
-  return contention;
 }
 
-OpenStream read_stream(JsonPull& in) {
-  OpenStream stream;
-  read_object(in, 1, JsonMember{"name", [&] { stream.name = in.kept_text(); }},
-              JsonMember{"host", [&] { stream.host = in.boolean(); }},
-              JsonMember{"channel", [&] { stream.channel = read_index(in); }});
-  return stream;
-}
-
-Role read_role(JsonPull& in) {
-  return read_name(in, {Role::parameter, Role::gradient, Role::optimizer_state, Role::scalar, Role::input, Role::cache,
-                        Role::activation, Role::gathered, Role::workspace});
-}
-
-OpenTensor read_tensor(JsonPull& in) {
-  OpenTensor tensor;
-  read_object(in, 2, JsonMember{"name", [&] { tensor.name = in.kept_text(); }},
-              JsonMember{"bytes", [&] { tensor.bytes = in.integer(0, kLargest); }},
-              JsonMember{"outlives_step", [&] { tensor.outlives_step = in.boolean(); }},
-              JsonMember{"role", [&] { tensor.role = read_role(in); }});
-  return tensor;
-}
-
-OpenTask read_task(JsonPull& in) {
-  OpenTask task;
-  std::vector<graph::OpenAccess> reads, updates, writes;
-  const auto accesses = [&in](std::vector<graph::OpenAccess>& out, AccessMode mode) {
-    read_list(in, [&] { out.push_back({static_cast<std::uint32_t>(in.integer(0, kLargestIndex)), mode}); });
+/// `first`: members that the file has besides, which are required.
+template <class Part, class... Read>
+void read_members(JsonPull& in, Part& part, const JsonMember<Read>&... first) {
+  const auto read = [&](const auto&... members) {
+    const auto seen = read_object(in, sizeof...(first), first...,
+                                  JsonMember{members.name, [&] { read_member(in, part, members); }}...);
+    std::size_t index = sizeof...(first);
+    ((members.required ? seen.require(in, index + 1, index) : void(), ++index), ...);
   };
-  read_object(
-      in, 1, JsonMember{"name", [&] { task.name = in.kept_text(); }},
-      JsonMember{"kind",
-                 [&] {
-                   task.kind = read_name(in, {OpenKind::compute, OpenKind::collective, OpenKind::send,
-                                              OpenKind::receive, OpenKind::copy, OpenKind::host});
-                 }},
-      JsonMember{"operation", [&] { task.operation = in.kept_text(); }},
-      JsonMember{"stream", [&] { task.stream = read_index(in); }},
-      JsonMember{"channel", [&] { task.channel = read_index(in); }},
-      JsonMember{"sequence", [&] { task.sequence = in.integer(-1, kLargest); }},
-      JsonMember{"peer", [&] { task.peer = in.integer(-1, kLargest); }},
-      JsonMember{"message", [&] { task.message = in.integer(-1, kLargest); }},
-      JsonMember{"ns", [&] { task.ns = in.number(); }}, JsonMember{"begin_ns", [&] { task.begin_ns = in.number(); }},
-      JsonMember{"end_ns", [&] { task.end_ns = in.number(); }}, JsonMember{"flops", [&] { task.flops = in.number(); }},
-      JsonMember{"bytes", [&] { task.bytes = in.number(); }},
-      JsonMember{"network_bytes", [&] { task.network_bytes = in.number(); }},
-      JsonMember{"beside_ns", [&] { task.beside_ns = in.number(); }},
-      JsonMember{"link_ns", [&] { task.link_ns = in.number(); }},
-      JsonMember{"cpu_ns", [&] { task.cpu_ns = in.number(); }},
-      JsonMember{"reads", [&] { accesses(reads, AccessMode::read); }},
-      JsonMember{"updates", [&] { accesses(updates, AccessMode::read_write); }},
-      JsonMember{"writes", [&] { accesses(writes, AccessMode::write); }},
-      JsonMember{"layer", [&] { task.layer = read_index(in); }},
-      JsonMember{"micro_batch", [&] { task.micro_batch = read_index(in); }},
-      JsonMember{"phase", [&] {
-                   task.phase = read_name(in, {Phase::forward, Phase::backward, Phase::update});
-                 }});
-  task.accesses = std::move(reads);
-  task.accesses.insert(task.accesses.end(), updates.begin(), updates.end());
-  task.accesses.insert(task.accesses.end(), writes.begin(), writes.end());
-  return task;
+  std::apply(read, members_of(part));
 }
 
-OpenEdge read_edge(JsonPull& in) {
-  OpenEdge edge;
-  const auto task = [&in] { return static_cast<std::uint32_t>(in.integer(0, kLargestIndex)); };
-  read_object(in, 2, JsonMember{"from", [&] { edge.from = task(); }}, JsonMember{"to", [&] { edge.to = task(); }},
-              JsonMember{"kind",
-                         [&] {
-                           edge.kind = read_name(in, {EdgeKind::completes_before, EdgeKind::issued_before});
-                         }},
-              JsonMember{"source",
-                         [&] {
-                           edge.source =
-                               read_name(in, {EdgeSource::given, EdgeSource::synchronisation, EdgeSource::stream,
-                                              EdgeSource::launch, EdgeSource::pairing, EdgeSource::times});
-                         }},
-              JsonMember{"confidence", [&] { edge.confidence = in.number(); }},
-              JsonMember{"after_begin_ns", [&] { edge.after_begin_ns = in.number(); }});
-  return edge;
-}
-
-OpenClass read_class(JsonPull& in) {
-  OpenClass one;
-  read_object(in, 0, JsonMember{"name", [&] { one.name = in.kept_text(); }},
-              JsonMember{"ranks", [&] { one.ranks = read_ranks(in); }},
-              JsonMember{"recorded_ns", [&] { one.recorded_ns = in.number(); }},
-              JsonMember{"edges_from_accesses", [&] { one.edges_from_accesses = in.boolean(); }},
-              JsonMember{"streams", [&] { read_list(in, [&] { one.streams.push_back(read_stream(in)); }); }},
-              JsonMember{"tensors", [&] { read_list(in, [&] { one.tensors.push_back(read_tensor(in)); }); }},
-              JsonMember{"tasks", [&] { read_list(in, [&] { one.tasks.push_back(read_task(in)); }); }},
-              JsonMember{"edges", [&] { read_list(in, [&] { one.edges.push_back(read_edge(in)); }); }});
-  return one;
+template <class Part>
+void read_part(JsonPull& in, Part& part) {
+  read_members(in, part);
+  if constexpr (requires { check_part(in, part); }) check_part(in, part);
 }
 
 OpenGraph read_graph_from(ByteSource source, const std::string& name) {
@@ -181,186 +215,113 @@ OpenGraph read_graph_from(ByteSource source, const std::string& name) {
       in.refuse(fmt::format("version {} of the format", found), fmt::format("version {}", kGraphFileVersion));
     }
   };
-  read_object(in, 2, JsonMember{"format", format}, JsonMember{"version", version},
-              JsonMember{"name", [&] { graph.name = in.kept_text(); }},
-              JsonMember{"source", [&] { graph.source = in.kept_text(); }},
-              JsonMember{"notes", [&] { read_list(in, [&] { graph.notes.push_back(in.kept_text()); }); }},
-              JsonMember{"world", [&] { graph.world = in.integer(1, kLargest); }},
-              JsonMember{"channels", [&] { read_list(in, [&] { graph.channels.push_back(read_channel(in)); }); }},
-              JsonMember{"contention", [&] { graph.contention = read_contention(in); }},
-              JsonMember{"classes", [&] { read_list(in, [&] { graph.classes.push_back(read_class(in)); }); }});
+  read_members(in, graph, JsonMember{"format", format}, JsonMember{"version", version});
   in.finish();
   check(graph, name);
   return graph;
 }
 
-/// The text that waits to be handed on, and the commas between its values.
 class GraphWriter {
  public:
-  explicit GraphWriter(const TextSink& sink) : sink_(sink) {}
+  explicit GraphWriter(const TextSink& sink) : out_(sink) {}
 
-  void open(char bracket) {
-    text_ += bracket;
-    first_ = true;
-  }
-  void close(char bracket) {
-    text_ += bracket;
+  void write(const OpenGraph& graph) {
+    out_.put("{{\"format\": \"{}\", \"version\": {}", kFormat, kGraphFileVersion);
     first_ = false;
+    put_members(graph, "\n");
+    out_.add("}\n");
+    out_.flush();
   }
-  void item(std::string_view indent) {
-    if (!first_) text_ += ',';
-    text_ += indent;
-    first_ = false;
-    if (text_.size() > kPiece) flush();
-  }
-  void key(std::string_view name, std::string_view indent = "") {
-    if (!first_) text_ += indent.empty() ? ", " : ",";
-    fmt::format_to(std::back_inserter(text_), "{}\"{}\": ", indent, name);
-    first_ = false;
-  }
-  void value(std::string_view text) { text_ += json_string(text); }
-  void value(bool yes) { text_ += yes ? "true" : "false"; }
-  void value(std::int64_t number) { fmt::format_to(std::back_inserter(text_), "{}", number); }
-  void value(double number) { fmt::format_to(std::back_inserter(text_), "{}", number); }
-  void value(const std::vector<std::int64_t>& numbers) {
-    fmt::format_to(std::back_inserter(text_), "[{}]", fmt::join(numbers, ", "));
-  }
-  /// A member, unless it has the value `absent`.
-  template <class T>
-  void member(std::string_view name, const T& found, const T& absent) {
-    if (found == absent) return;
-    key(name);
-    value(found);
-  }
-  void name(std::string_view name, std::string_view text) {
-    key(name);
-    value(text);
-  }
-  void name_unless_empty(std::string_view name, std::string_view text) {
-    if (!text.empty()) this->name(name, text);
-  }
-  void index(std::string_view name, std::int64_t found) { member(name, found, std::int64_t{-1}); }
-  void time(std::string_view name, const std::optional<double>& found) {
-    if (!found) return;
-    key(name);
-    value(*found);
-  }
-  void flush() {
-    sink_(text_);
-    text_.clear();
-  }
-  void end_line() { text_ += '\n'; }
 
  private:
-  static constexpr std::size_t kPiece = 1 << 16;
-  const TextSink& sink_;
-  std::string text_;
+  /// `indent`: of members that have lines of their own.
+  template <class Part>
+  void put_members(const Part& part, const std::string& indent) {
+    std::apply([&](const auto&... members) { (put_member(part, members, indent), ...); }, members_of(part));
+  }
+
+  template <class Part>
+  void put_object(const Part& part, const std::string& indent) {
+    out_.add("{");
+    first_ = true;
+    put_members(part, indent);
+    out_.add("}");
+    first_ = false;
+  }
+
+  void put_key(std::string_view name, std::string_view indent) {
+    if (!first_) out_.add(indent.empty() ? ", " : ",");
+    out_.put("{}\"{}\": ", indent, name);
+    first_ = false;
+  }
+
+  template <class Part, class Value>
+  void put_member(const Part& part, const Member<Part, Value>& member, const std::string& indent) {
+    static const Part kDefault{};
+    const Value& value = part.*member.value;
+    if (!member.required && is_absent(value, kDefault.*member.value)) return;
+    const std::string& at = member.own_line ? indent : kInline;
+    put_key(member.name, at);
+    put_value(value, at);
+  }
+
+  void put_member(const OpenTask& task, const AccessMember& member, const std::string&) {
+    std::vector<std::int64_t> tensors;
+    for (const graph::OpenAccess& access : task.accesses) {
+      if (access.mode == member.mode) tensors.push_back(access.tensor);
+    }
+    if (tensors.empty()) return;
+    put_key(member.name, kInline);
+    put_value(tensors, kInline);
+  }
+
+  template <class Value>
+  static bool is_absent(const Value& value, const Value& absent) {
+    if constexpr (requires { value.empty(); }) {
+      return value.empty();
+    } else if constexpr (requires { value.has_value(); }) {
+      return !value.has_value();
+    } else {
+      return value == absent;
+    }
+  }
+
+  template <class Value>
+  void put_value(const Value& value, const std::string& indent) {
+    if constexpr (std::same_as<Value, std::string>) {
+      out_.add(json_string(value));
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      out_.put("{}", value);
+    } else if constexpr (std::is_enum_v<Value>) {
+      out_.put("\"{}\"", to_string(value));
+    } else if constexpr (requires { value.has_value(); }) {
+      put_value(*value, indent);
+    } else if constexpr (requires { value.empty(); }) {
+      put_list(value, indent);
+    } else {
+      put_object(value, indent + " ");
+    }
+  }
+
+  template <class Item>
+  void put_list(const std::vector<Item>& items, const std::string& indent) {
+    out_.add("[");
+    for (const Item& item : items) {
+      if (&item != items.data()) out_.add(indent.empty() ? ", " : ",");
+      if constexpr (std::same_as<Item, std::string>) {
+        out_.add(indent + "  ");
+      } else if constexpr (std::is_class_v<Item>) {
+        out_.add(indent.empty() ? "" : indent + " ");
+      }
+      put_value(item, indent.empty() ? indent : indent + " ");
+    }
+    out_.add("]");
+  }
+
+  const std::string kInline;
+  TextWriter out_;
   bool first_ = true;
 };
-
-/// A list with an item a line; nothing if it is empty.
-template <class Items, class Write>
-void write_lines(GraphWriter& out, std::string_view name, std::string_view indent, const Items& items, Write write) {
-  if (items.empty()) return;
-  out.key(name, indent);
-  out.open('[');
-  for (const auto& item : items) {
-    out.item(std::string(indent) + " ");
-    out.open('{');
-    write(item);
-    out.close('}');
-  }
-  out.close(']');
-}
-
-void write_channel(GraphWriter& out, const OpenChannel& channel) {
-  out.name("name", channel.name);
-  out.member("group_size", channel.group_size, std::int64_t{1});
-  if (!channel.groups.empty()) {
-    out.key("groups");
-    out.open('[');
-    for (const auto& group : channel.groups) {
-      out.item(&group == channel.groups.data() ? "" : " ");
-      out.value(group);
-    }
-    out.close(']');
-  }
-  out.name_unless_empty("link", channel.link);
-}
-
-void write_contention(GraphWriter& out, const graph::OpenContention& contention) {
-  out.member("compute_streams", std::int64_t{contention.compute_streams}, std::int64_t{1});
-  out.time("shared_cores", contention.shared_cores);
-  write_lines(out, "slowdowns", "\n ", contention.slowdowns, [&](const graph::OpenSlowdown& each) {
-    out.name_unless_empty("compute", each.compute);
-    out.name_unless_empty("collective", each.collective);
-    out.key("factor");
-    out.value(each.factor);
-  });
-}
-
-void write_accesses(GraphWriter& out, const OpenTask& task, std::string_view name, AccessMode mode) {
-  std::vector<std::int64_t> tensors;
-  for (const graph::OpenAccess& access : task.accesses) {
-    if (access.mode == mode) tensors.push_back(access.tensor);
-  }
-  out.member(name, tensors, {});
-}
-
-void write_task(GraphWriter& out, const OpenTask& task) {
-  out.name("name", task.name);
-  if (task.kind != OpenKind::compute) out.name("kind", to_string(task.kind));
-  out.name_unless_empty("operation", task.operation);
-  out.index("stream", task.stream);
-  out.index("channel", task.channel);
-  out.index("sequence", task.sequence);
-  out.index("peer", task.peer);
-  out.index("message", task.message);
-  out.time("ns", task.ns);
-  out.time("begin_ns", task.begin_ns);
-  out.time("end_ns", task.end_ns);
-  out.time("beside_ns", task.beside_ns);
-  out.time("link_ns", task.link_ns);
-  out.time("cpu_ns", task.cpu_ns);
-  out.member("flops", task.flops, 0.0);
-  out.member("bytes", task.bytes, 0.0);
-  out.member("network_bytes", task.network_bytes, 0.0);
-  write_accesses(out, task, "reads", AccessMode::read);
-  write_accesses(out, task, "updates", AccessMode::read_write);
-  write_accesses(out, task, "writes", AccessMode::write);
-  out.index("layer", task.layer);
-  out.index("micro_batch", task.micro_batch);
-  if (task.phase) out.name("phase", to_string(*task.phase));
-}
-
-void write_edge(GraphWriter& out, const OpenEdge& edge) {
-  out.index("from", edge.from);
-  out.index("to", edge.to);
-  if (edge.kind != EdgeKind::completes_before) out.name("kind", to_string(edge.kind));
-  if (edge.source != EdgeSource::given) out.name("source", to_string(edge.source));
-  out.member("confidence", edge.confidence, 1.0);
-  out.time("after_begin_ns", edge.after_begin_ns);
-}
-
-void write_class(GraphWriter& out, const OpenClass& one) {
-  out.name_unless_empty("name", one.name);
-  out.member("ranks", one.ranks, {});
-  out.member("recorded_ns", one.recorded_ns, 0.0);
-  out.member("edges_from_accesses", one.edges_from_accesses, true);
-  write_lines(out, "streams", "\n  ", one.streams, [&](const OpenStream& stream) {
-    out.name("name", stream.name);
-    out.member("host", stream.host, false);
-    out.index("channel", stream.channel);
-  });
-  write_lines(out, "tensors", "\n  ", one.tensors, [&](const OpenTensor& tensor) {
-    out.name("name", tensor.name);
-    out.index("bytes", tensor.bytes);
-    out.member("outlives_step", tensor.outlives_step, false);
-    if (tensor.role) out.name("role", to_string(*tensor.role));
-  });
-  write_lines(out, "tasks", "\n  ", one.tasks, [&](const OpenTask& task) { write_task(out, task); });
-  write_lines(out, "edges", "\n  ", one.edges, [&](const OpenEdge& edge) { write_edge(out, edge); });
-}
 
 }  // namespace
 
@@ -380,37 +341,7 @@ OpenGraph parse_graph_file(std::string_view text, const std::string& name) {
 }
 
 void write_graph(const OpenGraph& graph, const TextSink& sink) {
-  GraphWriter out(sink);
-  out.open('{');
-  out.name("format", kFormat);
-  out.key("version");
-  out.value(std::int64_t{kGraphFileVersion});
-  if (!graph.name.empty()) {
-    out.key("name", "\n");
-    out.value(graph.name);
-  }
-  out.name_unless_empty("source", graph.source);
-  out.member("world", graph.world, std::int64_t{1});
-  if (!graph.notes.empty()) {
-    out.key("notes", "\n");
-    out.open('[');
-    for (const std::string& note : graph.notes) {
-      out.item("\n  ");
-      out.value(note);
-    }
-    out.close(']');
-  }
-  write_lines(out, "channels", "\n", graph.channels, [&](const OpenChannel& channel) { write_channel(out, channel); });
-  if (graph.contention) {
-    out.key("contention", "\n");
-    out.open('{');
-    write_contention(out, *graph.contention);
-    out.close('}');
-  }
-  write_lines(out, "classes", "\n", graph.classes, [&](const OpenClass& one) { write_class(out, one); });
-  out.close('}');
-  out.end_line();
-  out.flush();
+  GraphWriter(sink).write(graph);
 }
 
 void write_graph_file(const std::filesystem::path& path, const OpenGraph& graph, Named named) {

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/files/durable_file.h"
+#include "base/text/text_writer.h"
 #include "graph/open_graph.h"
-#include "inspect/formats/chrome_trace.h"
 
 namespace weft::inspect {
 

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/document.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 #include "base/utf8.h"
 
 namespace weft::inspect {
@@ -244,21 +243,26 @@ double JsonPull::number() {
 
 std::int64_t JsonPull::microseconds() {
   const std::string_view word = token("microseconds");
+  const std::size_t decimals = word.size() - std::min(word.find('.'), word.size());  // with the point
+  const std::optional<std::int64_t> value = plain_nanoseconds(word);
+  if (!value || decimals == 1 || decimals > 4)
+    refuse(fmt::format("found {}", word), "microseconds with at most three decimals");
+  return *value;
+}
+
+std::optional<std::int64_t> plain_nanoseconds(std::string_view word) {
   const std::size_t point = std::min(word.find('.'), word.size());
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + point, value);
+  const auto whole = number_in<std::int64_t>(word.substr(0, point));
   const std::string_view decimals = word.substr(std::min(point + 1, word.size()));
-  bool good = error == std::errc() && end == word.data() + point && word[0] != '-' && decimals.size() <= 3 &&
-              (point == word.size() || !decimals.empty()) && !__builtin_mul_overflow(value, 1000, &value);
-  std::int64_t scale = 100, nanoseconds = 0;
-  for (const char digit : decimals) {
-    good = good && digit >= '0' && digit <= '9';
-    nanoseconds += scale * (digit - '0');
+  const bool plain = std::ranges::all_of(decimals, [](char c) { return c >= '0' && c <= '9'; });
+  std::int64_t value = 0, scale = 100, more = decimals.size() > 3 && decimals[3] >= '5' ? 1 : 0;
+  for (const char digit : decimals.substr(0, 3)) {
+    more += scale * (digit - '0');
     scale /= 10;
   }
-  good = good && !__builtin_add_overflow(value, nanoseconds, &value);
-  if (!good) refuse(fmt::format("found {}", word), "microseconds with at most three decimals");
-  return value;
+  const bool fits = whole && plain && word[0] != '-' && !__builtin_mul_overflow(*whole, 1000, &value) &&
+                    !__builtin_add_overflow(value, more, &value);
+  return fits ? std::optional(value) : std::nullopt;
 }
 
 void JsonPull::skip() {

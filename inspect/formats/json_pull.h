@@ -8,13 +8,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/files/byte_source.h"
 #include "base/files/document.h"
+#include "base/files/input_file.h"
 
 namespace weft::inspect {
 
@@ -78,6 +78,10 @@ class JsonPull {
   std::string scratch_;
 };
 
+/// Nanoseconds of microseconds, the fourth decimal rounded; none of a text with a sign or an exponent, or above 63
+/// bits.
+std::optional<std::int64_t> plain_nanoseconds(std::string_view word);
+
 /// A member and what reads its value.
 template <class Read>
 struct JsonMember {
@@ -98,9 +102,9 @@ struct SeenMembers {
     if (seen[index]) in.refuse(fmt::format("the member \"{}\" stands twice", names[index]), "each member once");
     seen[index] = true;
   }
-  /// Refuses unless the members [0, count) were there.
-  void require(const JsonPull& in, std::size_t count) const {
-    for (std::size_t i = 0; i < std::min(count, N); ++i) {
+  /// Refuses unless the members [begin, end) were there.
+  void require(const JsonPull& in, std::size_t end, std::size_t begin = 0) const {
+    for (std::size_t i = begin; i < std::min(end, N); ++i) {
       if (!seen[i]) in.refuse(fmt::format("an object without \"{}\"", names[i]), "one with it");
     }
   }
@@ -139,12 +143,13 @@ void read_list(JsonPull& in, Read read) {
   while (in.next_item()) read();
 }
 
-/// A text that is the name of one of `values`.
+/// A text that is the name of a value of an enumeration, up to `last`.
 template <class Named>
-Named read_name(JsonPull& in, std::initializer_list<Named> values) {
+Named read_name(JsonPull& in, Named last) {
   const std::string_view found = in.text();
   std::vector<std::string> known;
-  for (const Named value : values) {
+  for (int i = 0; i <= static_cast<int>(last); ++i) {
+    const auto value = static_cast<Named>(i);
     if (to_string(value) == found) return value;
     known.emplace_back(to_string(value));
   }

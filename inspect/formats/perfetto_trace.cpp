@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-#include <stdexcept>
+#include <concepts>
 #include <utility>
 #include <vector>
 
+#include "base/text/name_table.h"
 #include "inspect/formats/protobuf.h"
 #include "inspect/formats/viewer_rows.h"
 
@@ -36,43 +35,36 @@ namespace annotation {
 constexpr std::uint32_t name = 10, integer = 4, number = 5, text = 6;
 }  // namespace annotation
 
-ProtoMessage integer_annotation(std::string_view name, std::int64_t value) {
+/// A name with an integer, a number or a text.
+template <class Value>
+ProtoMessage annotated(std::string_view name, const Value& value) {
   ProtoMessage out;
-  out.text(annotation::name, name).integer(annotation::integer, value);
-  return out;
+  out.text(annotation::name, name);
+  if constexpr (std::same_as<Value, std::int64_t>) return out.integer(annotation::integer, value);
+  if constexpr (std::same_as<Value, double>) return out.number(annotation::number, value);
+  if constexpr (std::convertible_to<Value, std::string_view>) return out.text(annotation::text, value);
 }
 
-/// The number of an interned name; 0 stands for none.
-class Names {
- public:
-  explicit Names(std::uint32_t field) : field_(field) {}
-  std::uint64_t of(const std::string& name) {
-    const auto [found, fresh] = ids_.try_emplace(name, ids_.size() + 1);
-    if (fresh) {
-      ProtoMessage entry;
-      entry.varint(1, found->second).text(2, name);
-      table_.message(field_, entry);
-    }
-    return found->second;
+/// A table of InternedData, whose numbers count from 1.
+std::string interned(std::uint32_t field, const NameTable& names) {
+  ProtoMessage table;
+  for (std::uint32_t i = 0; i < names.size(); ++i) {
+    ProtoMessage entry;
+    table.message(field, entry.varint(1, i + 1).text(2, names.text(i)));
   }
-  const ProtoMessage& table() const { return table_; }
-
- private:
-  const std::uint32_t field_;
-  std::map<std::string, std::uint64_t> ids_;
-  ProtoMessage table_;
-};
+  return std::string(table.bytes());
+}
 
 class PerfettoWriter {
  public:
   PerfettoWriter(const plan::Recording& recording, const TextSink& sink)
-      : recording_(recording), sink_(sink), origin_(first_begin(recording)) {}
+      : recording_(recording), origin_(first_begin(recording)), out_(sink) {}
 
   void write() {
     intern_names();
     waits_ = plan::waits_between_streams(recording_);
     for (std::size_t i = 0; i < recording_.ranks.size(); ++i) write_rank(recording_.ranks[i], i);
-    flush(true);
+    out_.flush();
   }
 
  private:
@@ -80,55 +72,42 @@ class PerfettoWriter {
     body.varint(packet::sequence, kSequence);
     ProtoMessage framed;
     framed.message(kPacketOfTrace, body);
-    out_ += framed.bytes();
-    flush(false);
-  }
-
-  void flush(bool all) {
-    constexpr std::size_t kPiece = 1 << 16;
-    if (out_.size() < kPiece && !all) return;
-    sink_(out_);
-    out_.clear();
+    out_.add(framed.bytes());
   }
 
   // Names and the notes on tasks are written once, before all events.
   void intern_names() {
     constexpr std::uint32_t kCategories = 1, kEventNames = 2;
-    Names kinds(kCategories), names(kEventNames);
+    NameTable kinds, names;
     for (const plan::RecordedTask& task : recording_.tasks) {
-      kind_of_.push_back(kinds.of(task.kind));
-      name_of_.push_back(names.of(task.name));
+      kind_of_.push_back(kinds.number(task.kind) + 1);
+      name_of_.push_back(names.number(task.name) + 1);
       said_.push_back(describe(task));
     }
-    step_name_ = names.of("step");
-    step_kind_ = kinds.of("step");
+    step_name_ = names.number("step") + 1;
+    step_kind_ = kinds.number("step") + 1;
     ProtoMessage body;
     body.varint(packet::flags, packet::state_cleared).varint(packet::first_on_sequence, 1);
-    body.text(packet::interned, std::string(kinds.table().bytes()) + std::string(names.table().bytes()));
+    body.text(packet::interned, interned(kCategories, kinds) + interned(kEventNames, names));
     put(body);
   }
 
   static ProtoMessage describe(const plan::RecordedTask& task) {
     ProtoMessage said;
-    const auto text = [&](std::string_view name, std::string_view value) {
-      ProtoMessage one;
-      said.message(event::annotation, one.text(annotation::name, name).text(annotation::text, value));
+    const auto say = [&](std::string_view name, const auto& value) {
+      said.message(event::annotation, annotated(name, value));
     };
-    const auto number = [&](std::string_view name, double value) {
-      ProtoMessage one;
-      said.message(event::annotation, one.text(annotation::name, name).number(annotation::number, value));
-    };
-    text("phase", graph::to_string(task.phase));
-    if (task.layer >= 0) said.message(event::annotation, integer_annotation("layer", task.layer));
-    if (task.micro_batch >= 0) said.message(event::annotation, integer_annotation("micro_batch", task.micro_batch));
-    if (task.flops > 0) number("flops", task.flops);
-    number("bytes", task.bytes);
+    say("phase", graph::to_string(task.phase));
+    if (task.layer >= 0) say("layer", std::int64_t{task.layer});
+    if (task.micro_batch >= 0) say("micro_batch", std::int64_t{task.micro_batch});
+    if (task.flops > 0) say("flops", task.flops);
+    say("bytes", task.bytes);
     if (!task.channel.empty()) {
-      number("network_bytes", task.network_bytes);
-      text("channel", task.channel);
-      if (task.group_size > 0) said.message(event::annotation, integer_annotation("group_size", task.group_size));
+      say("network_bytes", task.network_bytes);
+      say("channel", task.channel);
+      if (task.group_size > 0) say("group_size", task.group_size);
     }
-    if (!task.reason.empty()) text("reason", task.reason);
+    if (!task.reason.empty()) say("reason", task.reason);
     return said;
   }
 
@@ -162,12 +141,14 @@ class PerfettoWriter {
     for (std::size_t i = 0; i < streams; ++i) describe_track(first + i, recording_.streams[i].name, root, i + 1, false);
     describe_track(memory, "scratch memory", root, streams + 1, true);
     describe_track(in_flight, "in flight", root, streams + 2, true);
-    const std::vector<std::vector<plan::TaskTime>> shown = place_tasks(rank);
+    ViewerRows rows(recording_);
+    std::vector<std::vector<plan::TaskTime>> shown;
+    for (const plan::RecordedStep& step : rank.steps) shown.push_back(rows.place(step, origin_));
     ViewerRow row;
     for (std::size_t i = 0; i < rank.steps.size(); ++i) {
       const plan::RecordedStep& step = rank.steps[i];
       ProtoMessage said;
-      said.message(event::annotation, integer_annotation("step", step.step));
+      said.message(event::annotation, annotated("step", step.step));
       slice(steps, row.place({step.begin - origin_, step.end - origin_}), step_kind_, step_name_, said);
       const bool goes_on = i + 1 < rank.steps.size() && step.step + 1 == rank.steps[i + 1].step;
       mark_arrows(shown[i], goes_on ? &shown[i + 1] : nullptr);
@@ -180,22 +161,6 @@ class PerfettoWriter {
       counter(memory, plan::memory_curve(recording_, step));
       counter(in_flight, plan::in_flight_curve(recording_, step));
     }
-  }
-
-  std::vector<std::vector<plan::TaskTime>> place_tasks(const plan::RecordedRank& rank) const {
-    std::vector<std::vector<plan::TaskTime>> shown;
-    std::vector<ViewerRow> rows(recording_.streams.size());
-    const plan::RecordedStep* last = nullptr;
-    for (const plan::RecordedStep& step : rank.steps) {
-      if (last != nullptr && step.step <= last->step) throw std::logic_error("a trace's steps don't rise");
-      last = &step;
-      std::vector<plan::TaskTime>& times = shown.emplace_back(step.times);
-      for (std::size_t i = 0; i < times.size(); ++i) {
-        if (times[i].begin < step.begin) throw std::logic_error("a traced time lies before its step's begin");
-        times[i] = rows[recording_.tasks[i].stream].place({times[i].begin - origin_, times[i].end - origin_});
-      }
-    }
-    return shown;
   }
 
   // Arrows within a step, and arrows into the next one, whose heads wait for it.
@@ -228,9 +193,7 @@ class PerfettoWriter {
   }
 
   void counter(std::uint64_t track, const std::vector<plan::MemoryPoint>& curve) {
-    std::int64_t shown = -1;
-    for (const plan::MemoryPoint& point : curve) {
-      if (std::exchange(shown, point.bytes) == point.bytes) continue;
+    for (const plan::MemoryPoint& point : changes_of(curve)) {
       ProtoMessage value;
       value.varint(event::type, event::counter).varint(event::track, track);
       put_event(point.time - origin_, value.integer(event::counter_value, point.bytes));
@@ -238,9 +201,8 @@ class PerfettoWriter {
   }
 
   const plan::Recording& recording_;
-  const TextSink& sink_;
   const std::int64_t origin_;
-  std::string out_;
+  TextWriter out_;
   std::vector<plan::RecordedWait> waits_;
   std::vector<std::uint64_t> kind_of_, name_of_;  // by task: interned
   std::vector<ProtoMessage> said_;                // by task: annotations

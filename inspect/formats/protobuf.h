@@ -27,13 +27,12 @@ class ProtoMessage {
   ProtoMessage& integer(std::uint32_t field, std::int64_t value) {
     return varint(field, static_cast<std::uint64_t>(value));
   }
-  ProtoMessage& fixed64(std::uint32_t field, std::uint64_t value) {
-    put(std::uint64_t{field} << 3 | 1);
-    for (int shift = 0; shift < 64; shift += 8) bytes_ += static_cast<char>(value >> shift & 0xFF);
-    return *this;
-  }
+  ProtoMessage& fixed64(std::uint32_t field, std::uint64_t value) { return fixed(field, 1, value, 64); }
   ProtoMessage& number(std::uint32_t field, double value) {
     return fixed64(field, std::bit_cast<std::uint64_t>(value));
+  }
+  ProtoMessage& number(std::uint32_t field, float value) {
+    return fixed(field, 5, std::bit_cast<std::uint32_t>(value), 32);
   }
   ProtoMessage& text(std::uint32_t field, std::string_view value) {
     put(std::uint64_t{field} << 3 | 2);
@@ -51,7 +50,6 @@ class ProtoMessage {
   }
 
   std::string_view bytes() const { return bytes_; }
-  void clear() { bytes_.clear(); }
 
   /// Its length, then itself: how messages follow each other in a file.
   std::string delimited() const {
@@ -61,6 +59,11 @@ class ProtoMessage {
   }
 
  private:
+  ProtoMessage& fixed(std::uint32_t field, std::uint32_t wire, std::uint64_t value, int bits) {
+    put(std::uint64_t{field} << 3 | wire);
+    for (int shift = 0; shift < bits; shift += 8) bytes_ += static_cast<char>(value >> shift & 0xFF);
+    return *this;
+  }
   void put(std::uint64_t value) {
     for (; value > 0x7F; value >>= 7) bytes_ += static_cast<char>((value & 0x7F) | 0x80);
     bytes_ += static_cast<char>(value);
@@ -104,7 +107,6 @@ class ProtoFields {
 
   bool good() const { return good_; }
   std::uint32_t number() const { return field_; }
-  Wire wire() const { return wire_; }
   bool is_bytes() const { return wire_ == Wire::bytes; }
   std::uint64_t value() const { return value_; }
   double as_double() const {

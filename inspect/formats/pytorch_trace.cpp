@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,13 +10,11 @@
 
 #include "base/error.h"
 #include "base/text/json_object.h"
-#include "graph/groups.h"
 #include "inspect/formats/viewer_rows.h"
 
 namespace weft::inspect {
 namespace {
 
-constexpr std::size_t kTracePiece = 1 << 16;
 constexpr int kProcess = 4000, kThread = 4000;  // of the host
 constexpr std::uint32_t kFirstStream = 7;       // the default stream's number in PyTorch's traces
 constexpr std::int64_t kSlot = 1000;            // from one call to the next, where there is time for it
@@ -58,7 +54,7 @@ class PytorchWriter {
       : recording_(recording),
         rank_(recording.ranks.at(index)),
         options_(options),
-        sink_(sink),
+        out_(sink),
         origin_(first_begin(recording) - kShift),
         waits_(plan::waits_between_streams(recording)),
         waits_of_(recording.tasks.size()),
@@ -72,11 +68,12 @@ class PytorchWriter {
 
   void write() {
     refuse_host_work();
-    put("{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{{\"id\": 0}}],\n\"distributedInfo\": {{\"backend\": "
+    out_.put(
+        "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{{\"id\": 0}}],\n\"distributedInfo\": {{\"backend\": "
         "\"nccl\", \"rank\": {}, \"world_size\": {}, \"pg_count\": {}, \"pg_config\": [",
-        rank_.rank, recording_.world, count_groups());
+        rank_.rank, recording_.world, tasks_by_channel(recording_).size());
     put_groups();
-    put("]}},\n\"traceEvents\": [");
+    out_.put("]}},\n\"traceEvents\": [");
     name("process_name", kProcess, 0, "python");
     name("process_name", 0, 0, "python");
     name("thread_name", kProcess, kThread, fmt::format("thread {} (python)", kThread));
@@ -90,8 +87,8 @@ class PytorchWriter {
       const std::int64_t end = i + 1 < begins.size() ? begins[i + 1] : rank_.steps[i].end;
       write_step(rank_.steps[i], begins[i], end);
     }
-    put("\n],\n\"traceName\": \"rank_{}.json\"}}\n", rank_.rank);
-    flush();
+    out_.put("\n],\n\"traceName\": \"rank_{}.json\"}}\n", rank_.rank);
+    out_.flush();
   }
 
  private:
@@ -106,52 +103,31 @@ class PytorchWriter {
   }
 
   // ---- text
-  template <class... Values>
-  void put(fmt::format_string<Values...> format, Values&&... values) {
-    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Values>(values)...);
-    if (buffer_.size() > kTracePiece) flush();
-  }
-  void flush() {
-    sink_(std::string_view(buffer_.data(), buffer_.size()));
-    buffer_.clear();
-  }
   void begin_event() {
-    put("{}", any_ ? ",\n" : "\n");
+    out_.add(any_ ? ",\n" : "\n");
     any_ = true;
   }
   void name(std::string_view what, int process, std::uint32_t thread, std::string_view text) {
     begin_event();
-    put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"name": {}}}}})", what, process, thread,
-        json_string(std::string(text)));
+    out_.put(R"({{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "ts": 0, "args": {{"name": {}}}}})", what, process,
+             thread, json_string(std::string(text)));
   }
   void slice(std::string_view category, std::string_view quoted_name, int process, std::uint32_t thread,
              const plan::TaskTime& time, std::string_view arguments) {
     const std::int64_t begin = time.begin - origin_, length = time.end - time.begin;
     begin_event();
-    put(R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}.{:03}, "dur": {}.{:03}, "args": {{{}}}}})",
+    out_.put(
+        R"({{"ph": "X", "cat": "{}", "name": {}, "pid": {}, "tid": {}, "ts": {}.{:03}, "dur": {}.{:03}, "args": {{{}}}}})",
         category, quoted_name, process, thread, begin / 1000, begin % 1000, length / 1000, length % 1000, arguments);
   }
 
   // ---- groups
-  std::optional<std::vector<std::int64_t>> members(const plan::RecordedTask& task) const {
-    const std::optional<graph::Channel> channel = graph::find_channel(task.channel);
-    if (!recording_.grid || !channel || rank_.rank >= recording_.grid->ranks()) return std::nullopt;
-    return graph::group_ranks(*recording_.grid, *channel, rank_.rank);
-  }
-  std::map<std::string, const plan::RecordedTask*> channels() const {
-    std::map<std::string, const plan::RecordedTask*> out;
-    for (const plan::RecordedTask& task : recording_.tasks) {
-      if (!task.channel.empty()) out.emplace(task.channel, &task);
-    }
-    return out;
-  }
-  std::size_t count_groups() const { return channels().size(); }
   void put_groups() {
     bool first = true;
-    for (const auto& [channel, task] : channels()) {
-      put(R"({}{{"pg_name": {}, "pg_desc": {}, "backend_config": "cuda:nccl", "pg_size": {}, "ranks": [{}]}})",
-          std::exchange(first, false) ? "" : ", ", json_string(channel), json_string(channel), task->group_size,
-          fmt::join(members(*task).value_or(std::vector<std::int64_t>()), ", "));
+    for (const auto& [channel, task] : tasks_by_channel(recording_)) {
+      out_.put(R"({}{{"pg_name": {}, "pg_desc": {}, "backend_config": "cuda:nccl", "pg_size": {}, "ranks": [{}]}})",
+               std::exchange(first, false) ? "" : ", ", json_string(channel), json_string(channel), task->group_size,
+               fmt::join(group_of(recording_, channel, rank_.rank).value_or(std::vector<std::int64_t>()), ", "));
     }
   }
 
@@ -164,7 +140,7 @@ class PytorchWriter {
         R"(, "Collective name": {}, "In msg nelems": {:.0f}, "Out msg nelems": {:.0f}, "Group size": {}, "dtype": "Byte", "Process Group Name": {}, "Process Group Description": {})",
         json_string(task.kind), in, out, size, json_string(task.channel), json_string(task.channel));
     constexpr std::size_t kMostRanks = 30;  // PyTorch cuts longer lists
-    if (const auto ranks = members(task); ranks && ranks->size() <= kMostRanks) {
+    if (const auto ranks = group_of(recording_, task.channel, rank_.rank); ranks && ranks->size() <= kMostRanks) {
       text += fmt::format(R"(, "Process Group Ranks": "[{}]")", fmt::join(*ranks, ", "));
     }
     return text;
@@ -198,7 +174,7 @@ class PytorchWriter {
     std::size_t marked = recording_.tasks.size();  // the first task of the open mark
     std::int64_t mark_begin = 0;
     const auto close_mark = [&] {
-      if (marked < recording_.tasks.size() && options_.marks) put_mark(recording_.tasks[marked], {mark_begin, host_});
+      if (marked < recording_.tasks.size()) put_mark(recording_.tasks[marked], {mark_begin, host_});
     };
     for (std::uint32_t i = 0; i < recording_.tasks.size(); ++i) {
       if (marked == recording_.tasks.size() || !same_place(recording_.tasks[marked], recording_.tasks[i])) {
@@ -267,13 +243,12 @@ class PytorchWriter {
   const plan::Recording& recording_;
   const plan::RecordedRank& rank_;
   const PytorchTraceOptions& options_;
-  const TextSink& sink_;
+  TextWriter out_;
   const std::int64_t origin_;
   const std::vector<plan::RecordedWait> waits_;
   std::vector<std::vector<const plan::RecordedWait*>> waits_of_;  // by task
   std::vector<bool> signals_;                                     // by task: another stream waits for it
   std::vector<ViewerRow> rows_;
-  fmt::memory_buffer buffer_;
   bool any_ = false;
   std::int64_t host_ = 0, slot_ = 1, correlation_ = 0;
   std::vector<std::int64_t> before_;  // by task: the correlation of its event's record in the step before

@@ -12,13 +12,12 @@ namespace weft::inspect {
 struct PytorchTraceOptions {
   /// Records of category cuda_sync, which PyTorch writes only where they are enabled (enable_cuda_sync_events).
   bool sync_records = false;
-  /// Marks of phase, layer and micro-batch around launches, as a program makes them with record_function().
-  bool marks = true;
 };
 
 /// Writes the rank at `index` of the recording and nothing that PyTorch doesn't write: no plan, no edges. Every task is
 /// a kernel. One thread of the host makes the calls in the plan's order: cudaStreamWaitEvent for each wait between
-/// streams, the launch, and cudaEventRecord after a task for which another stream waits. Weft records no such calls, so
+/// streams, the launch, and cudaEventRecord after a task for which another stream waits; marks of phase, layer and
+/// micro-batch lie around launches, as a program makes them with record_function(). Weft records no such calls, so
 /// their times are made up: the host begins a step shortly before the device and stays ahead of it. Throws UserError if
 /// the step has tasks of CPU threads.
 void write_pytorch_trace(const plan::Recording& recording, std::size_t index, const PytorchTraceOptions& options,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,11 +26,9 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 53;       // of one task
 constexpr std::int64_t kMostSum = std::int64_t{1} << 62;
 constexpr std::size_t kMostStreams = 900;  // their rows stand before the row of steps
 
-/// The tables that the events of a trace refer to.
-struct RecordedTable {
-  std::int64_t origin = 0;  // what their times count from
-  std::unordered_map<std::string_view, std::uint32_t> task_by_name;
-};
+constexpr std::uint64_t kLeastEvent = 48;                     // bytes of text
+constexpr std::uint64_t kMostTimes = std::uint64_t{1} << 27;  // 2 GiB
+constexpr plan::TaskTime kNoTime{INT64_MAX, INT64_MIN};
 
 /// A list of up to N integers, each from 0 to its `most`. Returns how many there are.
 template <std::size_t N>
@@ -46,14 +43,38 @@ std::size_t read_numbers(JsonPull& in, std::array<std::int64_t, N>& numbers, con
   return count;
 }
 
-/// The part "weft" of a trace: streams, tasks and edges of the plan, and the steps that were recorded. Reads all of a
-/// recording but the times of tasks; the table's names are the recording's. Refuses tasks that are named twice and
-/// edges against their order.
-class TableReader {
+/// Reads the part "weft" of a trace, which has all of a recording but the times of tasks, and the events, which have
+/// these. Refuses tasks that are named twice and edges against their order; events of other tasks, ranks and steps,
+/// tasks that run twice or never, times outside of their step, and more of them than a text of `most_bytes` has room
+/// for, so that a short file can't ask for the memory of a long one.
+class RecordingReader {
  public:
-  TableReader(JsonPull& in, plan::Recording& out) : in_(in), out_(out) {}
+  RecordingReader(ByteSource source, std::uint64_t most_bytes, const std::string& name)
+      : in_(std::move(source), name), open_(std::min(most_bytes / kLeastEvent, kMostTimes)), name_(name) {}
 
-  RecordedTable read() {
+  plan::Recording read() && {
+    bool any = false;
+    const auto read_events_of = [&] {
+      if (any) return read_events();
+      throw UserError(
+          fmt::format("'{}' has events, but no \"weft\" before them: another program's trace, or an old one", name_),
+          "a trace that Weft wrote", "write the trace again with this version of Weft");
+    };
+    read_object(in_, kAllMembers, JsonMember{"weft", [&] { read_table(), any = true; }},
+                JsonMember{"traceEvents", read_events_of});
+    in_.finish();
+    return std::move(out_);
+  }
+
+ private:
+  struct Event {
+    bool slice = false, annotation = false;
+    bool known = false;  // its name is a task's
+    std::uint32_t task = 0;
+    std::int64_t pid = 0, begin = 0, length = 0, step = -1, waited = 0, grown = 0;
+  };
+
+  void read_table() {
     bool versioned = false, origin = false, streams = false, tasks = false, timed_tasks = false;
     const bool at_once = true;
     const auto after = [&](const bool& ready, std::string_view name, auto read) {
@@ -73,16 +94,14 @@ class TableReader {
                 after(at_once, "state_bytes", [&] { out_.state_bytes = in_.integer(0, kMostSum); }),
                 after(at_once, "plan_fingerprint", [&] { read_fingerprint(); }),
                 after(at_once, "origin_ns",
-                      [&] { table_.origin = in_.integer(INT64_MIN, INT64_MAX), origin = true, timed_tasks = tasks; }),
+                      [&] { origin_ = in_.integer(INT64_MIN, INT64_MAX), origin = true, timed_tasks = tasks; }),
                 after(at_once, "streams", [&] { read_list(in_, [&] { read_stream(); }), streams = true; }),
                 after(streams, "tasks", [&] { read_tasks(), tasks = true, timed_tasks = origin; }),
                 after(tasks, "edges", [&] { read_list(in_, [&] { read_edge(); }); }),
                 after(timed_tasks, "ranks", [&] { read_list(in_, [&] { read_rank(); }); }),
                 after(at_once, "grid", [&] { read_grid(); }));
-    return std::move(table_);
   }
 
- private:
   void read_version() {
     const std::int64_t found = in_.integer(0, INT64_MAX);
     if (found != kTraceVersion) {
@@ -116,7 +135,7 @@ class TableReader {
   void read_order(graph::Grid& grid) {
     std::size_t at = 0;
     read_list(in_, [&] {
-      const graph::Axis axis = read_name(in_, {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data});
+      const graph::Axis axis = read_name(in_, graph::Axis::data);
       const auto known = grid.order.begin() + static_cast<std::ptrdiff_t>(std::min(at, grid.order.size()));
       if (at >= grid.order.size() || std::find(grid.order.begin(), known, axis) != known) {
         in_.refuse("an axis that stands twice", "each axis once");
@@ -139,9 +158,9 @@ class TableReader {
       if (out_.tasks.size() == UINT32_MAX) in_.refuse("more than 4294967295 tasks", "fewer");
       out_.tasks.push_back(read_task());
     });
-    table_.task_by_name.reserve(out_.tasks.size());
+    task_by_name_.reserve(out_.tasks.size());
     for (std::size_t i = 0; i < out_.tasks.size(); ++i) {
-      if (!table_.task_by_name.emplace(out_.tasks[i].name, static_cast<std::uint32_t>(i)).second) {
+      if (!task_by_name_.emplace(out_.tasks[i].name, static_cast<std::uint32_t>(i)).second) {
         in_.refuse(fmt::format("two tasks are called '{}'", out_.tasks[i].name), "each name once");
       }
     }
@@ -156,21 +175,17 @@ class TableReader {
       return [&] { of = static_cast<std::int32_t>(in_.integer(-1, INT32_MAX)); };
     };
     const auto work = [&](double& of) { return [&] { of = in_.number(); }; };
-    read_object(
-        in_, 12, JsonMember{"name", text(task.name)}, JsonMember{"kind", text(task.kind)},
-        JsonMember{"style", [&] { task.style = read_style(); }},
-        JsonMember{"stream", [&] { task.stream = static_cast<std::uint32_t>(in_.integer(0, last_stream)); }},
-        JsonMember{"phase",
-                   [&] {
-                     task.phase = read_name(in_, {graph::Phase::forward, graph::Phase::backward, graph::Phase::update});
-                   }},
-        JsonMember{"layer", index(task.layer)}, JsonMember{"micro_batch", index(task.micro_batch)},
-        JsonMember{"flops", work(task.flops)}, JsonMember{"bytes", work(task.bytes)},
-        JsonMember{"network_bytes", work(task.network_bytes)},
-        JsonMember{"allocates", [&] { add_bytes(task.allocates, allocated_); }},
-        JsonMember{"frees", [&] { add_bytes(task.frees, freed_); }}, JsonMember{"channel", text(task.channel)},
-        JsonMember{"group_size", [&] { task.group_size = in_.integer(0, kMostRecordedRanks); }},
-        JsonMember{"reason", text(task.reason)});
+    read_object(in_, 12, JsonMember{"name", text(task.name)}, JsonMember{"kind", text(task.kind)},
+                JsonMember{"style", [&] { task.style = read_style(); }},
+                JsonMember{"stream", [&] { task.stream = static_cast<std::uint32_t>(in_.integer(0, last_stream)); }},
+                JsonMember{"phase", [&] { task.phase = read_name(in_, graph::Phase::update); }},
+                JsonMember{"layer", index(task.layer)}, JsonMember{"micro_batch", index(task.micro_batch)},
+                JsonMember{"flops", work(task.flops)}, JsonMember{"bytes", work(task.bytes)},
+                JsonMember{"network_bytes", work(task.network_bytes)},
+                JsonMember{"allocates", [&] { add_bytes(task.allocates, allocated_); }},
+                JsonMember{"frees", [&] { add_bytes(task.frees, freed_); }}, JsonMember{"channel", text(task.channel)},
+                JsonMember{"group_size", [&] { task.group_size = in_.integer(0, kMostRecordedRanks); }},
+                JsonMember{"reason", text(task.reason)});
     return task;
   }
 
@@ -224,8 +239,8 @@ class TableReader {
     const std::size_t count = read_numbers(in_, numbers, {kLatestRecorded, kLatestRecorded, kLatestRecorded},
                                            "a step of more than three numbers");
     plan::RecordedStep step{.step = numbers[0], .begin = 0, .end = 0, .times = {}};
-    const bool fits = !__builtin_add_overflow(table_.origin, numbers[1], &step.begin) &&
-                      !__builtin_add_overflow(table_.origin, numbers[2], &step.end);
+    const bool fits = !__builtin_add_overflow(origin_, numbers[1], &step.begin) &&
+                      !__builtin_add_overflow(origin_, numbers[2], &step.end);
     if (count != 3 || !fits || step.end < step.begin) {
       in_.refuse("a step that has no numbers, or ends before it begins", "step, begin and end in nanoseconds");
     }
@@ -235,30 +250,11 @@ class TableReader {
     steps.push_back(std::move(step));
   }
 
-  JsonPull& in_;
-  plan::Recording& out_;
-  RecordedTable table_;
-  std::int64_t allocated_ = 0, freed_ = 0;
-};
-
-constexpr std::uint64_t kLeastEvent = 48;                     // bytes of text
-constexpr std::uint64_t kMostTimes = std::uint64_t{1} << 27;  // 2 GiB
-constexpr plan::TaskTime kNoTime{INT64_MAX, INT64_MIN};
-
-/// Reads the list of events into a recording whose table has been read: when each task ran on each rank in each step.
-/// Refuses events of other tasks, ranks and steps, tasks that run twice or never, times outside of their step, and more
-/// of them than a text of `most_bytes` has room for, so that a short file can't ask for the memory of a long one.
-class RecordedEvents {
- public:
-  RecordedEvents(JsonPull& in, const RecordedTable& table, plan::Recording& out, std::uint64_t most_bytes)
-      : in_(in), table_(table), out_(out), open_(std::min(most_bytes / kLeastEvent, kMostTimes)) {
-    for (std::size_t i = 0; i < out.ranks.size(); ++i) {
-      rank_index_.emplace(out.ranks[i].rank, i);
-      missing_.emplace_back(out.ranks[i].steps.size(), out.tasks.size());
+  void read_events() {
+    for (std::size_t i = 0; i < out_.ranks.size(); ++i) {
+      rank_index_.emplace(out_.ranks[i].rank, i);
+      missing_.emplace_back(out_.ranks[i].steps.size(), out_.tasks.size());
     }
-  }
-
-  void read() {
     read_list(in_, [&] { read_event(); });
     for (std::size_t rank = 0; rank < out_.ranks.size(); ++rank) {
       for (std::size_t i = 0; i < out_.ranks[rank].steps.size(); ++i) {
@@ -266,14 +262,6 @@ class RecordedEvents {
       }
     }
   }
-
- private:
-  struct Event {
-    bool slice = false, annotation = false;
-    bool known = false;  // its name is a task's
-    std::uint32_t task = 0;
-    std::int64_t pid = 0, begin = 0, length = 0, step = -1, waited = 0, grown = 0;
-  };
 
   void read_event() {
     Event event;
@@ -303,8 +291,8 @@ class RecordedEvents {
     for (const std::string_view candidate :
          {name, name.starts_with(kKinetoCollective) ? name.substr(kKinetoCollective.size()) : name}) {
       if (event.known) break;
-      const auto found = table_.task_by_name.find(candidate);
-      event.known = found != table_.task_by_name.end();
+      const auto found = task_by_name_.find(candidate);
+      event.known = found != task_by_name_.end();
       if (event.known) event.task = found->second;
     }
     if (!event.known) unknown = name;
@@ -338,7 +326,7 @@ class RecordedEvents {
     if (time != kNoTime) {
       in_.refuse(fmt::format("task '{}' runs twice in step {} of rank {}", name, step->step, rank.rank), "once");
     }
-    const bool fits = !__builtin_add_overflow(table_.origin, event.begin, &time.begin) &&
+    const bool fits = !__builtin_add_overflow(origin_, event.begin, &time.begin) &&
                       !__builtin_add_overflow(time.begin, event.length, &time.end) &&
                       !__builtin_sub_overflow(time.begin, event.waited, &time.begin) &&
                       !__builtin_sub_overflow(time.end, event.grown, &time.end);
@@ -357,43 +345,27 @@ class RecordedEvents {
                "an event for each task, step and rank that the file names");
   }
 
-  JsonPull& in_;
-  const RecordedTable& table_;
-  plan::Recording& out_;
+  JsonPull in_;
+  plan::Recording out_;
+  std::int64_t origin_ = 0;  // what the times of events count from
+  std::unordered_map<std::string_view, std::uint32_t> task_by_name_;
+  std::int64_t allocated_ = 0, freed_ = 0;
   std::uint64_t open_;  // times that the rest of the file may hold
   std::unordered_map<int, std::size_t> rank_index_;
   std::vector<std::vector<std::size_t>> missing_;  // by rank and step: tasks without an event
   std::size_t next_ = 0;                           // the task that the next event is likely of
+  const std::string name_;
 };
-
-plan::Recording read_from(ByteSource source, std::uint64_t most_bytes, const std::string& name) {
-  JsonPull in(std::move(source), name);
-  plan::Recording out;
-  std::optional<RecordedTable> table;
-  read_object(in, kAllMembers, JsonMember{"weft", [&] { table = TableReader(in, out).read(); }},
-              JsonMember{"traceEvents", [&] {
-                           if (!table) {
-                             throw UserError(fmt::format("'{}' has events, but no \"weft\" before them: another "
-                                                         "program's trace, or an old one",
-                                                         name),
-                                             "a trace that Weft wrote",
-                                             "write the trace again with this version of Weft");
-                           }
-                           RecordedEvents(in, *table, out, most_bytes).read();
-                         }});
-  in.finish();
-  return out;
-}
 
 }  // namespace
 
 plan::Recording read_recording(const std::filesystem::path& path) {
   OpenedFile file = open_text_file(path, "the trace");
-  return read_from(std::move(file.source), file.most_bytes, path.string());
+  return RecordingReader(std::move(file.source), file.most_bytes, path.string()).read();
 }
 
 plan::Recording parse_recording(std::string_view text, const std::string& name) {
-  return read_from(text_source(text), text.size(), name);
+  return RecordingReader(text_source(text), text.size(), name).read();
 }
 
 }  // namespace weft::inspect

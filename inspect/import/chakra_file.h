@@ -1,5 +1,5 @@
 // Chakra execution traces (MLCommons; et_def.proto and its forerunner eg_def.proto), of one rank a file: one message
-// after the other, each behind its length, packed with gzip or not.
+// after the other, each behind its length, packed with gzip or not; and their nodes as a step of an open graph.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/files/byte_source.h"
+#include "base/files/input_file.h"
+#include "inspect/import/recovered_step.h"
 
 namespace weft::inspect {
 
@@ -27,15 +28,18 @@ struct ChakraNode {
 };
 
 struct ChakraFile {
-  std::string name, schema;  // "0.0.4"; "" if no version is told
-  std::int64_t rank = -1;    // from the file's name: PREFIX.RANK.et
+  std::string name;
+  std::int64_t rank = -1;  // from the file's name: PREFIX.RANK.et
   std::vector<ChakraNode> nodes;
 };
 
 /// Throws UserError, with the byte, on a file that breaks off or is none.
 ChakraFile parse_chakra(ByteSource source, const std::string& name);
 
-/// "all_reduce" and so on of CollectiveCommType; "collective" of unknown numbers.
-std::string_view chakra_collective(std::int64_t type);
+/// Dependencies of the file are edges as they stand. Between work of a device on one stream, of which converters are
+/// known to drop the edges (mlcommons/chakra issue 215), the order of begins adds the predecessor; it needs the
+/// attribute "stream" and times. A dependency on a node of the host that was still running is a launch. Throws
+/// UserError on a node that is missing or named twice, and on a cycle.
+RecoveredStep chakra_step(const ChakraFile& file, TraceChannels& channels);
 
 }  // namespace weft::inspect

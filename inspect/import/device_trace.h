@@ -1,42 +1,33 @@
-// What a profiler recorded of one rank: work of a device, calls by which a host launched it, records of waits, marks.
-// Readers of several formats fill it; all times are nanoseconds on the rank's own clock.
+// What a profiler recorded of one rank: work of a device, calls by which a host launched it, records of waits, marks;
+// and what their names tell. Readers of several formats fill it; all times are nanoseconds on the rank's own clock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "inspect/import/device_class.h"
+#include "base/text/name_table.h"
+#include "graph/graph.h"
 
 namespace weft::inspect {
 
-/// Texts by number: each is kept once.
-class NameTable {
- public:
-  NameTable() = default;
-  NameTable(NameTable&&) = default;
-  NameTable& operator=(NameTable&&) = default;
+/// What work of a device is for, told by its name alone, with the rules of Holistic Trace Analysis
+/// (hta/common/types.py). other: neither computes nor communicates nor moves memory, such as a wait.
+enum class DeviceClass : std::uint8_t { compute, communication, memory, other };
 
-  std::uint32_t number(std::string_view text) {
-    const auto found = numbers_.find(text);
-    if (found != numbers_.end()) return found->second;
-    const auto number = static_cast<std::uint32_t>(texts_.size());
-    texts_.emplace_back(text);
-    numbers_.emplace(texts_.back(), number);
-    return number;
-  }
-  const std::string& text(std::uint32_t number) const { return texts_[number]; }
-  std::size_t size() const { return texts_.size(); }
+DeviceClass device_class(std::string_view name);
 
- private:
-  std::deque<std::string> texts_;  // doesn't move them
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
-};
+/// "all_reduce" of ncclDevKernel_AllReduce_Sum_f32_RING_LL or of "_allgather_base": how Weft calls collectives. "" if
+/// the name is of none. A kernel that sends and receives is called "send_receive".
+std::string_view collective_kind(std::string_view name);
+
+/// The function's name without return type, namespaces, template arguments and parameters: "DeviceScanKernel". Texts
+/// without them, such as "Memcpy DtoD (Device -> Device)", become one word: "memcpy_dtod".
+std::string short_kernel_name(std::string_view name);
 
 enum class DeviceWork : std::uint8_t { kernel, copy, set };
 
@@ -56,16 +47,7 @@ struct DeviceOp {
 enum class HostCallKind : std::uint8_t { launch, record, wait, event_sync, stream_sync, device_sync, other };
 
 /// By the name of a function of CUDA's runtime or driver.
-inline HostCallKind host_call_kind(std::string_view name) {
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  if (has("StreamWaitEvent")) return HostCallKind::wait;
-  if (has("EventRecord")) return HostCallKind::record;
-  if (has("EventSynchronize")) return HostCallKind::event_sync;
-  if (has("StreamSynchronize")) return HostCallKind::stream_sync;
-  if (has("DeviceSynchronize") || has("CtxSynchronize")) return HostCallKind::device_sync;
-  if (has("Launch") || has("Memcpy") || has("Memset")) return HostCallKind::launch;
-  return HostCallKind::other;
-}
+HostCallKind host_call_kind(std::string_view name);
 
 struct HostCall {
   std::int64_t begin = 0, end = 0;
@@ -115,7 +97,7 @@ struct TimeWindow {
 
 struct DeviceTrace {
   std::string file;
-  std::int64_t rank = -1, world = 0;  // -1, 0: unknown
+  std::int64_t rank = -1;  // unknown
   std::vector<ProcessGroup> groups;
   NameTable names;
   std::vector<DeviceOp> ops;      // by begin
@@ -124,5 +106,18 @@ struct DeviceTrace {
   std::vector<HostMark> marks;    // by begin; of equal begins the longer one first
   std::vector<CollectiveNote> collectives;
 };
+
+struct MarkedPlace {
+  std::optional<graph::Phase> phase = {};
+  std::int32_t layer = -1, micro_batch = -1;
+};
+
+/// "DistributedDataParallel.forward" → forward; "## backward ##", "autograd::engine::evaluate_function: …" → backward;
+/// "Optimizer.step#SGD.step" → update; "layer 3", "layers.3", "block_3" → layer 3; "microbatch 1", "mb1" →
+/// micro-batch 1.
+MarkedPlace place_in_name(std::string_view name);
+
+/// For each call, by index: what the marks around it on its thread tell; of two, the inner one counts.
+std::vector<MarkedPlace> places_of_calls(const DeviceTrace& trace);
 
 }  // namespace weft::inspect

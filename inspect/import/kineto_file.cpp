@@ -3,18 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
+#include "base/utf8.h"
 #include "inspect/formats/json_pull.h"
-#include "inspect/import/kineto_event.h"
-#include "inspect/import/trace_reader.h"
+#include "inspect/import/trace_import.h"
 
 namespace weft::inspect {
 namespace {
@@ -24,9 +27,233 @@ constexpr std::string_view kStepMark = "ProfilerStep#";
 constexpr std::int64_t kMostWorld = 1 << 24;
 constexpr std::string_view kTrace = "the trace";  // in messages
 
+constexpr double kMostMicroseconds = 4e15;  // so that sums of two times fit into 63 bits of nanoseconds
+constexpr std::size_t kMostRanksOfGroup = 1 << 20;
+
+enum class KinetoCategory : std::uint8_t {
+  other,
+  kernel,
+  copy,
+  set,
+  call,  // of the runtime or the driver
+  sync,
+  user_mark,
+  cpu_op,
+  flow,     // from a call to what it launched
+  unnamed,  // of another program than PyTorch: work of a device if its arguments name a stream, as for HTA
+};
+
+/// Fields that an event lacks keep what clear() gives them.
+struct KinetoEvent {
+  char phase = 0;  // 'X', 's', 'f', …; 0: none given
+  KinetoCategory category = KinetoCategory::other;
+  bool has_category = false, has_begin = false, has_length = false;
+  std::string name;
+  std::int64_t begin = 0, length = 0;
+  std::int64_t thread = 0;
+  std::int64_t id = -1;  // of a flow
+  // Of args; -1 and 0: absent.
+  std::int64_t correlation = kNoCorrelation, record_correlation = kNoCorrelation;
+  std::int64_t device = 0, stream = -1, wait_on_stream = -1;
+  double bytes = 0;
+  bool has_collective = false;
+  CollectiveNote collective;
+  double in_elements = 0, out_elements = 0;
+  std::string dtype;
+
+  void clear() {
+    std::string kept = std::move(name);  // its memory
+    *this = KinetoEvent();
+    kept.clear();
+    name = std::move(kept);
+  }
+  bool on_device() const {
+    return category == KinetoCategory::kernel || category == KinetoCategory::copy || category == KinetoCategory::set ||
+           (category == KinetoCategory::unnamed && stream >= 0);
+  }
+};
+
+/// Which events a reader wants whole. Of the others only the category is read.
+using WantedCategories = bool (*)(KinetoCategory);
+
+KinetoCategory category_of(std::string_view text) {
+  const std::string lower = lower_ascii(text);
+  constexpr std::array<std::pair<std::string_view, KinetoCategory>, 20> kKnown = {
+      {{"kernel", KinetoCategory::kernel},
+       {"gpu_memcpy", KinetoCategory::copy},
+       {"memcpy", KinetoCategory::copy},
+       {"gpu_memset", KinetoCategory::set},
+       {"memset", KinetoCategory::set},
+       {"cuda_runtime", KinetoCategory::call},
+       {"cuda_driver", KinetoCategory::call},
+       {"runtime", KinetoCategory::call},
+       {"hip_runtime", KinetoCategory::call},
+       {"cuda_sync", KinetoCategory::sync},
+       {"user_annotation", KinetoCategory::user_mark},
+       {"cpu_op", KinetoCategory::cpu_op},
+       {"operator", KinetoCategory::cpu_op},
+       {"ac2g", KinetoCategory::flow},
+       {"python_function", KinetoCategory::other},
+       {"gpu_user_annotation", KinetoCategory::other},
+       {"fwdbwd", KinetoCategory::other},
+       {"cuda_event", KinetoCategory::other},
+       {"overhead", KinetoCategory::other},
+       {"trace", KinetoCategory::other}}};
+  const auto found = std::ranges::find(kKnown, lower, &std::pair<std::string_view, KinetoCategory>::first);
+  return found == kKnown.end() ? KinetoCategory::unnamed : found->second;
+}
+
+/// Takes the next value, if it is a number or a text, as text.
+std::string_view scalar(JsonPull& in) {
+  const char first = in.next_byte();
+  if (first == '"') return in.text();
+  if (first != '{' && first != '[') return in.word();
+  in.skip();
+  return {};
+}
+
+double number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && std::isfinite(value) && value >= 0 ? value : 0;
+}
+
+double element_bytes(std::string_view dtype) {
+  const std::string lower = lower_ascii(dtype);
+  const auto has = [&](std::string_view part) { return lower.find(part) != std::string::npos; };
+  if (has("double") || has("long") || has("64")) return 8;
+  if (has("bfloat16") || has("half") || has("short") || has("16")) return 2;
+  if (has("byte") || has("char") || has("bool") || has("int8") || has("float8")) return 1;
+  return 4;
+}
+
+/// Nanoseconds of microseconds as Kineto writes them: with decimals, an exponent or a sign.
+std::int64_t nanoseconds_of(JsonPull& in) {
+  const std::string_view word = scalar(in);
+  const bool negative = word.starts_with('-');
+  if (const auto plain = plain_nanoseconds(word.substr(negative ? 1 : 0))) {
+    if (*plain >= 1000 * static_cast<std::int64_t>(kMostMicroseconds)) {
+      in.refuse(fmt::format("the time {}", word), "microseconds below 4e15");
+    }
+    return negative ? -*plain : *plain;
+  }
+  const auto number = number_in<double>(word);
+  if (!number || !(std::abs(*number) < kMostMicroseconds)) {
+    in.refuse(fmt::format("found {} where a time stands", word), "microseconds");
+  }
+  return std::llround(*number * 1000);
+}
+
+/// A whole number as it stands or in quotes; `otherwise` for any other value.
+std::int64_t loose_integer(JsonPull& in, std::int64_t otherwise) {
+  return number_in<std::int64_t>(scalar(in)).value_or(otherwise);
+}
+
+/// A list of whole numbers, or the text of one: "[0, 1]". Anything else is no rank.
+std::vector<std::int64_t> loose_ranks(JsonPull& in) {
+  std::set<std::int64_t> ranks;
+  const auto add = [&](std::string_view text) {
+    const std::int64_t rank = number_in<std::int64_t>(text).value_or(-1);
+    if (rank >= 0 && rank <= kMostWorld && ranks.size() < kMostRanksOfGroup) ranks.insert(rank);
+  };
+  if (in.next_byte() == '[') {
+    read_list(in, [&] { add(scalar(in)); });
+  } else {
+    constexpr std::string_view kDigits = "0123456789";
+    const std::string_view text = scalar(in);
+    for (std::size_t at = 0; (at = text.find_first_of(kDigits, at)) != std::string_view::npos;) {
+      const std::size_t end = std::min(text.find_first_not_of(kDigits, at), text.size());
+      add(text.substr(at, end - at));
+      at = end;
+    }
+  }
+  return {ranks.begin(), ranks.end()};
+}
+
+/// A text, or the word of a number; "" of anything else. Bytes that aren't UTF-8 become '?'.
+std::string loose_text(JsonPull& in) {
+  return utf8_or_ascii(std::string(scalar(in)));
+}
+
+void take_argument(JsonPull& in, std::string_view key, KinetoEvent& event) {
+  const auto integer = [&](std::int64_t& of) { of = loose_integer(in, of); };
+  const auto noted = [&](auto read) {
+    event.has_collective = true;
+    read();
+  };
+  CollectiveNote& note = event.collective;
+  if (key == "correlation") return integer(event.correlation);
+  if (key == "stream") return integer(event.stream);
+  if (key == "device") return integer(event.device);
+  if (key == "wait_on_stream") return integer(event.wait_on_stream);
+  if (key == "wait_on_cuda_event_record_corr_id") return integer(event.record_correlation);
+  if (key == "Collective name") return noted([&] { note.kind = std::string(collective_kind(scalar(in))); });
+  if (key == "In msg nelems") return noted([&] { event.in_elements = number_of(scalar(in)); });
+  if (key == "Out msg nelems") return noted([&] { event.out_elements = number_of(scalar(in)); });
+  if (key == "Group size")
+    return noted([&] { note.group_size = std::clamp<std::int64_t>(loose_integer(in, 0), 0, kMostWorld); });
+  if (key == "Process Group Name") return noted([&] { note.group = loose_text(in); });
+  if (key == "Process Group Description") return noted([&] { note.description = loose_text(in); });
+  if (key == "Process Group Ranks") return noted([&] { note.ranks = loose_ranks(in); });
+  if (key == "Seq") return noted([&] { note.sequence = loose_integer(in, -1); });
+  if (key == "Src Rank" || key == "Dst Rank") return noted([&] { note.peer = loose_integer(in, -1); });
+  if (key == "bytes") {
+    event.bytes = number_of(scalar(in));
+  } else if (key == "dtype") {
+    event.dtype = loose_text(in);
+  } else {
+    in.skip();
+  }
+}
+
+void take_arguments(JsonPull& in, KinetoEvent& event) {
+  if (in.next_byte() != '{') return in.skip();
+  in.open_object();
+  for (std::string_view key; in.next_key(key);) take_argument(in, key, event);
+  event.collective.bytes = std::max(event.in_elements, event.out_elements) * element_bytes(event.dtype);
+}
+
+/// Reads one event by every spelling that PyTorch's profiler has had into `event`, which is cleared first.
+void read_kineto_event(JsonPull& in, WantedCategories wanted, KinetoEvent& event) {
+  event.clear();
+  if (in.next_byte() != '{') return in.skip();
+  in.open_object();
+  for (std::string_view key; in.next_key(key);) {
+    // The category mostly comes early, and tells then that the rest doesn't matter.
+    if (event.has_category && !wanted(event.category)) {
+      in.skip();
+      continue;
+    }
+    if (key == "cat") {
+      event.category = category_of(scalar(in));
+      event.has_category = true;
+    } else if (key == "ph") {
+      const std::string_view phase = scalar(in);
+      event.phase = phase.empty() ? '\0' : phase[0];
+    } else if (key == "name") {
+      event.name = scalar(in);
+    } else if (key == "ts") {
+      event.begin = nanoseconds_of(in);
+      event.has_begin = true;
+    } else if (key == "dur") {
+      event.length = std::max<std::int64_t>(0, nanoseconds_of(in));
+      event.has_length = true;
+    } else if (key == "tid") {
+      event.thread = loose_integer(in, 0);
+    } else if (key == "id") {
+      event.id = loose_integer(in, -1);
+    } else if (key == "args") {
+      take_arguments(in, event);
+    } else {
+      in.skip();
+    }
+  }
+  event.name = utf8_or_ascii(std::move(event.name));
+}
+
 /// Calls `take(event)` for each event of a file and `group(in)` for its part distributedInfo.
 template <class Take, class Info>
-std::int64_t for_each_event(ByteSource source, const std::string& name, WantedCategories wanted, const TellEvents& tell,
+std::int64_t for_each_event(ByteSource source, const std::string& name, WantedCategories wanted, const TellImport& tell,
                             Take take, Info info) {
   JsonPull in(std::move(source), name);
   KinetoEvent event;
@@ -34,12 +261,11 @@ std::int64_t for_each_event(ByteSource source, const std::string& name, WantedCa
   bool any = false;
   const auto read_events = [&] {
     any = true;
-    in.open_array();
-    while (in.next_item()) {
+    read_list(in, [&] {
       read_kineto_event(in, wanted, event);
-      if (++events % kTellEvery == 0 && tell) tell(events);
+      if (++events % kTellEvery == 0 && tell) tell(name, events);
       if (wanted(event.category)) take(event);
-    }
+    });
   };
   if (in.next_byte() == '[') {
     read_events();
@@ -63,32 +289,25 @@ std::int64_t for_each_event(ByteSource source, const std::string& name, WantedCa
   return events;
 }
 
-void read_groups(JsonPull& in, TraceOutline& out) {
-  if (in.next_byte() != '[') return in.skip();
-  in.open_array();
-  while (in.next_item()) {
-    if (in.next_byte() != '{') {
+void read_group(JsonPull& in, TraceOutline& out) {
+  if (in.next_byte() != '{') return in.skip();
+  ProcessGroup group;
+  in.open_object();
+  for (std::string_view key; in.next_key(key);) {
+    if (key == "pg_name") {
+      group.name = loose_text(in);
+    } else if (key == "pg_desc") {
+      group.description = loose_text(in);
+    } else if (key == "pg_size") {
+      group.size = std::clamp<std::int64_t>(loose_integer(in, 0), 0, kMostWorld);
+    } else if (key == "ranks") {
+      group.ranks = loose_ranks(in);
+    } else {
       in.skip();
-      continue;
     }
-    ProcessGroup group;
-    in.open_object();
-    for (std::string_view key; in.next_key(key);) {
-      if (key == "pg_name") {
-        group.name = loose_text(in);
-      } else if (key == "pg_desc") {
-        group.description = loose_text(in);
-      } else if (key == "pg_size") {
-        group.size = std::clamp<std::int64_t>(loose_integer(in, 0), 0, kMostWorld);
-      } else if (key == "ranks") {
-        group.ranks = loose_ranks(in);
-      } else {
-        in.skip();
-      }
-    }
-    if (group.size == 0) group.size = static_cast<std::int64_t>(group.ranks.size());
-    out.groups.push_back(std::move(group));
   }
+  if (group.size == 0) group.size = static_cast<std::int64_t>(group.ranks.size());
+  out.groups.push_back(std::move(group));
 }
 
 void read_distributed_info(JsonPull& in, TraceOutline& out) {
@@ -99,8 +318,8 @@ void read_distributed_info(JsonPull& in, TraceOutline& out) {
       out.rank = std::clamp<std::int64_t>(loose_integer(in, -1), -1, kMostWorld);
     } else if (key == "world_size") {
       out.world = std::clamp<std::int64_t>(loose_integer(in, 0), 0, kMostWorld);
-    } else if (key == "pg_config") {
-      read_groups(in, out);
+    } else if (key == "pg_config" && in.next_byte() == '[') {
+      read_list(in, [&] { read_group(in, out); });
     } else {
       in.skip();
     }
@@ -110,10 +329,6 @@ void read_distributed_info(JsonPull& in, TraceOutline& out) {
 bool wanted_in_outline(KinetoCategory category) {
   return category == KinetoCategory::user_mark || category == KinetoCategory::kernel ||
          category == KinetoCategory::copy || category == KinetoCategory::set || category == KinetoCategory::unnamed;
-}
-
-bool wanted_in_step(KinetoCategory category) {
-  return category != KinetoCategory::other;
 }
 
 /// The kind of a record of cuda_sync by its name: "Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync".
@@ -141,16 +356,11 @@ std::int64_t rank_in_name(const std::string& file) {
   return error == std::errc() && rank >= 0 && rank <= kMostWorld ? rank : -1;
 }
 
-bool before(std::int64_t a, std::int64_t b) {
-  return a < b;
-}
-
 class StepEvents {
  public:
   StepEvents(const TraceOutline& outline, const std::optional<MarkedStep>& step) {
     out_.file = outline.file;
     out_.rank = outline.rank;
-    out_.world = outline.world;
     out_.groups = outline.groups;
     if (!step) return;
     window_ = step->window;
@@ -169,21 +379,16 @@ class StepEvents {
   }
 
   DeviceTrace finish() && {
-    std::ranges::sort(out_.ops, before, &DeviceOp::begin);
-    std::ranges::stable_sort(out_.calls, before, &HostCall::begin);
-    std::ranges::sort(out_.syncs, before, &SyncRecord::begin);
-    std::ranges::sort(out_.marks, [](const HostMark& a, const HostMark& b) {
-      return std::tuple(a.begin, -a.end, a.thread, a.name) < std::tuple(b.begin, -b.end, b.thread, b.name);
-    });
+    std::ranges::sort(out_.ops, {}, &DeviceOp::begin);
+    std::ranges::stable_sort(out_.calls, {}, &HostCall::begin);
+    std::ranges::sort(out_.syncs, {}, &SyncRecord::begin);
+    std::ranges::sort(out_.marks, {},
+                      [](const HostMark& mark) { return std::tuple(mark.begin, -mark.end, mark.thread, mark.name); });
     join_by_flows();
     return std::move(out_);
   }
 
  private:
-  struct FlowEnd {
-    std::int64_t id, time, thread;
-  };
-
   static std::int64_t end_of(const KinetoEvent& event) { return event.begin + event.length; }
 
   // A mark may have begun before the step that it covers.
@@ -242,25 +447,22 @@ class StepEvents {
 
   void take_flow(const KinetoEvent& event) {
     if (event.begin >= latest_op_ || event.id < 0) return;
-    if (event.phase == 's') starts_.push_back({event.id, event.begin, event.thread});
-    if (event.phase == 'f') ends_.push_back({event.id, event.begin, event.thread});
+    if (event.phase == 's') starts_[{event.thread, event.begin}] = event.id;
+    if (event.phase == 'f') ends_[{event.thread, event.begin}] = event.id;
   }
 
   /// Where events have no correlations, arrows between them tell the same.
   void join_by_flows() {
     const auto lacks = [](const auto& event) { return event.correlation == kNoCorrelation; };
     if (out_.ops.empty() || !std::ranges::all_of(out_.ops, lacks)) return;
-    std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> by_start, by_end;
-    for (const FlowEnd& end : starts_) by_start[{end.thread, end.time}] = end.id;
-    for (const FlowEnd& end : ends_) by_end[{end.thread, end.time}] = end.id;
     for (DeviceOp& op : out_.ops) {
-      const auto found = by_end.find({op.stream, op.begin});
-      if (found != by_end.end()) op.correlation = found->second;
+      const auto found = ends_.find({op.stream, op.begin});
+      if (found != ends_.end()) op.correlation = found->second;
     }
     for (HostCall& call : out_.calls) {
-      const auto found = by_start.lower_bound({call.thread, call.begin});
+      const auto found = starts_.lower_bound({call.thread, call.begin});
       const bool inside =
-          found != by_start.end() && found->first.first == call.thread && found->first.second <= call.end;
+          found != starts_.end() && found->first.first == call.thread && found->first.second <= call.end;
       if (inside) call.correlation = found->second;
     }
   }
@@ -268,22 +470,18 @@ class StepEvents {
   DeviceTrace out_;
   TimeWindow window_;
   std::int64_t latest_op_ = INT64_MAX;
-  std::vector<FlowEnd> starts_, ends_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> starts_, ends_;  // flows by thread and time
 };
 
 }  // namespace
 
-TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, const TellEvents& tell) {
+TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, const TellImport& tell) {
   TraceOutline out;
   out.file = name;
   std::optional<std::int64_t> first;
   const auto take = [&](const KinetoEvent& event) {
     if (event.has_begin && event.has_length) first = std::min(first.value_or(event.begin), event.begin);
-    if (event.on_device()) {
-      ++out.device_ops;
-      return;
-    }
-    if (!event.has_begin || !event.has_length || !event.name.starts_with(kStepMark)) return;
+    if (event.on_device() || !event.has_begin || !event.has_length || !event.name.starts_with(kStepMark)) return;
     MarkedStep step{.window = {event.begin, event.begin + event.length}, .thread = event.thread};
     const std::string_view digits = std::string_view(event.name).substr(kStepMark.size());
     const auto number = number_in<std::int64_t>(digits);
@@ -299,10 +497,11 @@ TraceOutline parse_kineto_outline(ByteSource source, const std::string& name, co
 }
 
 DeviceTrace parse_kineto_events(ByteSource source, const TraceOutline& outline, const std::optional<MarkedStep>& step,
-                                const TellEvents& tell) {
+                                const TellImport& tell) {
   StepEvents events(outline, step);
+  const auto wanted = [](KinetoCategory category) { return category != KinetoCategory::other; };
   for_each_event(
-      std::move(source), outline.file, wanted_in_step, tell, [&](const KinetoEvent& event) { events.take(event); },
+      std::move(source), outline.file, wanted, tell, [&](const KinetoEvent& event) { events.take(event); },
       [](JsonPull& in) { in.skip(); });
   return std::move(events).finish();
 }
@@ -322,12 +521,10 @@ const TraceReader kKinetoReader = {
         [](const std::vector<std::filesystem::path>& files, const TellImport& tell) {
           std::vector<RankTrace> traces;
           for (const std::filesystem::path& file : files) {
-            TellEvents told;
-            if (tell) told = [tell, name = file.string()](std::int64_t events) { tell(name, events); };
-            traces.push_back({parse_kineto_outline(open_text_file(file, kTrace).source, file.string(), told),
-                              [told](const auto& outline, const auto& step, TraceChannels& channels) {
+            traces.push_back({parse_kineto_outline(open_text_file(file, kTrace).source, file.string(), tell),
+                              [tell](const auto& outline, const auto& step, TraceChannels& channels) {
                                 return recover_step(parse_kineto_events(open_text_file(outline.file, kTrace).source,
-                                                                        outline, step, told),
+                                                                        outline, step, tell),
                                                     step, channels);
                               }});
           }

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 #include "base/utf8.h"
-#include "inspect/import/trace_reader.h"
+#include "inspect/import/trace_import.h"
 
 namespace weft::inspect {
 namespace {
@@ -159,7 +159,6 @@ class NsightReader {
       : database_(database), pid_(pid) {
     out_.file = outline.file;
     out_.rank = outline.rank;
-    out_.world = outline.world;
     begin_ = step ? step->window.begin : -kMostTime;
     end_ = step ? step->window.end : kMostTime;
     latest_ = step ? std::min(step->latest_work, kMostTime) : kMostTime;
@@ -329,7 +328,6 @@ std::vector<TraceOutline> read_nsight_outlines(const std::filesystem::path& path
   std::vector<TraceOutline> out(processes.size());
   for (std::size_t i = 0; i < processes.size(); ++i) {
     out[i].file = path.string();
-    out[i].device_ops = processes[i].ops;
     out[i].events = processes[i].ops;
   }
   if (!columns_of(database, kMarks).empty()) {

@@ -8,7 +8,7 @@
 
 #include "inspect/import/device_trace.h"
 #include "inspect/import/kineto_file.h"
-#include "inspect/import/trace_steps.h"
+#include "inspect/import/step_timeline.h"
 
 namespace weft::inspect {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "inspect/import/mark_words.h"
+#include "inspect/import/device_trace.h"
 #include "inspect/import/waits/wait_search.h"
 
 namespace weft::inspect {
@@ -18,10 +18,8 @@ constexpr double kMostSure = 0.95;  // less than where the profiler recorded the
 
 /// Kernels of one name, but for numbers in it, do the same work: of several layers, say.
 std::string without_digits(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (std::isdigit(static_cast<unsigned char>(c)) == 0) out += c;
-  }
+  std::string out(name);
+  std::erase_if(out, [](unsigned char c) { return std::isdigit(c) != 0; });
   return out;
 }
 
@@ -199,14 +197,14 @@ class WaitProblemBuilder {
 
 }  // namespace
 
-std::vector<PairedWait> pair_waits(const DeviceTrace& trace, const StepTimeline& timeline) {
+std::vector<FoundEdge> pair_waits(const DeviceTrace& trace, const StepTimeline& timeline) {
   WaitProblemBuilder builder(trace, timeline);
   const WaitProblem problem = builder.build();
-  std::vector<PairedWait> out;
+  std::vector<FoundEdge> out;
   for (const FoundWait& wait : find_waits(problem)) {
     if (wait.event == kNoEvent) continue;
     out.push_back({builder.op_of(problem.events[wait.event]), builder.op_of(problem.groups[wait.group].to),
-                   std::min(wait.confidence, kMostSure)});
+                   graph::EdgeSource::pairing, std::min(wait.confidence, kMostSure)});
   }
   return out;
 }

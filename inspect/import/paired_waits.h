@@ -2,23 +2,17 @@
 // name neither an event nor a stream in most traces.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
-#include "inspect/import/step_timeline.h"
+#include "inspect/import/step_edges.h"
 
 namespace weft::inspect {
-
-/// `to` waited for `from`; indices into a timeline's ops, on two streams.
-struct PairedWait {
-  std::uint32_t from = 0, to = 0;
-  double confidence = 1;
-};
 
 /// A call of cudaEventRecord is about what its thread launched last; a second one after a collective, about the last
 /// computation. A call of cudaStreamWaitEvent is about the stream of its thread's next launch. For which event it waits
 /// is searched for all waits of the step together (find_waits()): by times, by marks, and by what the step's other
-/// waits are for. A wait for an event of another step has no pair. A wait that the times deny is never told.
-std::vector<PairedWait> pair_waits(const DeviceTrace& trace, const StepTimeline& timeline);
+/// waits are for. A wait for an event of another step has no pair. A wait that the times deny is never told. Edges are
+/// between ops of two streams.
+std::vector<FoundEdge> pair_waits(const DeviceTrace& trace, const StepTimeline& timeline);
 
 }  // namespace weft::inspect

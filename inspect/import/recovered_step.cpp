@@ -8,13 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "base/intervals.h"
-#include "inspect/import/device_edges.h"
-#include "inspect/import/host_tasks.h"
-#include "inspect/import/mark_words.h"
+#include "inspect/import/device_trace.h"
+#include "inspect/import/step_edges.h"
 #include "inspect/import/step_timeline.h"
 
 namespace weft::inspect {
+
+DeviceOverlap overlap_of(Intervals compute, Intervals communication) {
+  compute = merged(std::move(compute));
+  communication = merged(std::move(communication));
+  return {total_length(compute), total_length(communication), total_length(intersection(compute, communication))};
+}
 
 DeviceOverlap device_overlap(std::span<const DeviceOp> ops, const NameTable& names) {
   std::vector<DeviceClass> classes;
@@ -24,24 +28,13 @@ DeviceOverlap device_overlap(std::span<const DeviceOp> ops, const NameTable& nam
     if (classes[op.name] == DeviceClass::compute) compute.push_back({op.begin, op.end});
     if (classes[op.name] == DeviceClass::communication) communication.push_back({op.begin, op.end});
   }
-  compute = merged(std::move(compute));
-  communication = merged(std::move(communication));
-  return {total_length(compute), total_length(communication), total_length(intersection(compute, communication))};
+  return overlap_of(std::move(compute), std::move(communication));
 }
 
 namespace {
 
 using graph::EdgeSource;
 using graph::OpenKind;
-
-/// Gives out "gemm#0", "gemm#1", …
-class NumberedNames {
- public:
-  std::string next(const std::string& base) { return fmt::format("{}#{}", base, next_[base]++); }
-
- private:
-  std::map<std::string, std::int64_t> next_;
-};
 
 class StepAssembly {
  public:
@@ -70,6 +63,9 @@ class StepAssembly {
   double since_origin(std::int64_t time) const {
     return static_cast<double>(std::max<std::int64_t>(0, time - timeline_.origin));
   }
+
+  /// "gemm#0", "gemm#1", …
+  std::string numbered(const std::string& base) { return fmt::format("{}#{}", base, next_number_[base]++); }
 
   void add_streams() {
     const bool devices = timeline_.streams.front().device != timeline_.streams.back().device;
@@ -107,7 +103,7 @@ class StepAssembly {
   void add_tasks() {
     const std::vector<MarkedPlace> places = places_of_calls(trace_);
     std::vector<std::string> op_names(op_count());
-    for (std::size_t i = 0; i < op_count(); ++i) op_names[i] = names_.next(operation_of(timeline_.ops[i]));
+    for (std::size_t i = 0; i < op_count(); ++i) op_names[i] = numbered(operation_of(timeline_.ops[i]));
     out_.graph.tasks.reserve(order_.size());
     for (const std::uint32_t index : order_) {
       out_.graph.tasks.push_back(index < op_count() ? device_task(index, op_names[index], places)
@@ -163,11 +159,11 @@ class StepAssembly {
     task.end_ns = since_origin(host.end);
     task.operation = host.kind == HostTaskKind::launch ? "launch" : host.kind == HostTaskKind::wait ? "wait" : "host";
     if (host.kind == HostTaskKind::launch) {
-      task.name = names_.next("launch of " + op_names[timeline_.launches[host.call].front()]);
+      task.name = numbered("launch of " + op_names[timeline_.launches[host.call].front()]);
     } else if (host.kind == HostTaskKind::wait) {
-      task.name = names_.next("wait in " + trace_.names.text(trace_.calls[host.call].name));
+      task.name = numbered("wait in " + trace_.names.text(trace_.calls[host.call].name));
     } else {
-      task.name = names_.next("before the first call");
+      task.name = numbered("before the first call");
     }
     return task;
   }
@@ -200,37 +196,28 @@ class StepAssembly {
   }
 
   void add_notes() {
-    const auto note = [&](std::int64_t count, auto&& sentence) {
-      if (count > 0) out_.notes.push_back(sentence());
+    const auto note = [&](std::int64_t count, std::string sentence) {
+      if (count > 0) out_.notes.push_back(std::move(sentence));
     };
-    const auto edges = [&](EdgeSource source) { return out_.edges[static_cast<std::size_t>(source)]; };
-    note(edges(EdgeSource::pairing), [&] {
-      return fmt::format("{} edges were guessed from the order of calls on CPU threads.", edges(EdgeSource::pairing));
-    });
-    note(edges(EdgeSource::times), [&] {
-      return fmt::format("{} edges were guessed from times alone, {} of them between CPU threads.",
-                         edges(EdgeSource::times), host_.guessed_wakes);
-    });
-    note(device_.contradicted, [&] {
-      return fmt::format("{} records of waits contradict the recorded times and were left out.", device_.contradicted);
-    });
-    note(backwards_, [&] {
-      return fmt::format("{} edges go against the recorded order of begins and were left out.", backwards_);
-    });
-    note(timeline_.without_launch, [&] {
-      return fmt::format("{} of {} device tasks have no launch in the trace.", timeline_.without_launch, op_count());
-    });
+    const std::int64_t paired = out_.edges[static_cast<std::size_t>(EdgeSource::pairing)];
+    const std::int64_t timed = out_.edges[static_cast<std::size_t>(EdgeSource::times)];
+    note(paired, fmt::format("{} edges were guessed from the order of calls on CPU threads.", paired));
+    note(timed, fmt::format("{} edges were guessed from times alone, {} of them between CPU threads.", timed,
+                            host_.guessed_wakes));
+    note(device_.contradicted,
+         fmt::format("{} records of waits contradict the recorded times and were left out.", device_.contradicted));
+    note(backwards_, fmt::format("{} edges go against the recorded order of begins and were left out.", backwards_));
+    note(timeline_.without_launch,
+         fmt::format("{} of {} device tasks have no launch in the trace.", timeline_.without_launch, op_count()));
     const bool waits = std::ranges::any_of(trace_.calls, [](const HostCall& call) {
       return call.kind == HostCallKind::event_sync || call.kind == HostCallKind::stream_sync ||
              call.kind == HostCallKind::device_sync;
     });
-    note(!waits && !trace_.calls.empty() ? 1 : 0, [] {
-      return "The trace has no calls in which the host waits for the device: such waits count as the host's own time.";
-    });
-    note(timeline_.behind, [&] {
-      return fmt::format("The device was {:.3f} ms behind the host: the step is counted from its own first task.",
-                         static_cast<double>(timeline_.behind) / 1e6);
-    });
+    note(!waits && !trace_.calls.empty() ? 1 : 0,
+         "The trace has no calls in which the host waits for the device: such waits count as the host's own time.");
+    note(timeline_.behind,
+         fmt::format("The device was {:.3f} ms behind the host: the step is counted from its own first task.",
+                     static_cast<double>(timeline_.behind) / 1e6));
   }
 
   const DeviceTrace& trace_;
@@ -238,7 +225,7 @@ class StepAssembly {
   const StepTimeline timeline_;
   const DeviceEdges device_;
   const HostWork host_;
-  NumberedNames names_;
+  std::map<std::string, std::int64_t> next_number_;
   std::map<std::int64_t, std::int32_t> thread_stream_;
   std::vector<std::uint32_t> order_, task_of_;  // both: ops first, then the host's tasks
   std::int64_t backwards_ = 0;
@@ -246,6 +233,57 @@ class StepAssembly {
 };
 
 }  // namespace
+
+std::int32_t TraceChannels::channel_of(const DeviceTrace& trace, const CollectiveNote& note,
+                                       const std::string& stream) {
+  std::string name, description = note.description;
+  std::vector<std::int64_t> members = note.ranks;
+  std::int64_t size = note.group_size;
+  for (const ProcessGroup& group : trace.groups) {
+    if (note.group.empty() || group.name != note.group) continue;
+    if (description.empty()) description = group.description;
+    if (members.empty()) members = group.ranks;
+    if (size == 0) size = group.size;
+  }
+  const bool known = !note.group.empty() || !description.empty();
+  // Some descriptions say nothing about what a group is for.
+  if (!description.empty() && description != "undefined" && description != "default_pg") {
+    name = description;
+  } else if (known) {
+    name = note.group.empty() ? description : "group " + note.group;
+  } else {
+    name = fmt::format("{} (inferred)", stream);
+  }
+  if (size == 0) size = members.empty() ? std::max<std::int64_t>(1, ranks_) : static_cast<std::int64_t>(members.size());
+  const auto [at, added] = by_name_.emplace(std::pair(name, size), static_cast<std::int32_t>(channels_.size()));
+  if (added) {
+    // Two groups of one name and different sizes are told apart by their sizes.
+    const auto taken = [&](const std::string& text) {
+      return std::ranges::any_of(channels_, [&](const graph::OpenChannel& channel) { return channel.name == text; });
+    };
+    if (taken(name)) name = fmt::format("{}, {} ranks", name, size);
+    while (taken(name)) name += "'";
+    channels_.push_back({name, size});
+    inferred_ += known ? 0 : 1;
+  }
+  graph::OpenChannel& channel = channels_[static_cast<std::size_t>(at->second)];
+  const bool fits = static_cast<std::int64_t>(members.size()) == size;
+  if (fits && std::ranges::find(channel.groups, members) == channel.groups.end()) channel.groups.push_back(members);
+  return at->second;
+}
+
+std::vector<graph::OpenChannel> TraceChannels::channels() && {
+  for (graph::OpenChannel& channel : channels_) std::ranges::sort(channel.groups);
+  return std::move(channels_);
+}
+
+double ring_bytes(std::string_view kind, double bytes, std::int64_t group_size) {
+  if (group_size < 2) return 0;
+  const double share = static_cast<double>(group_size - 1) / static_cast<double>(group_size);
+  if (kind == "all_reduce") return 2 * share * bytes;
+  if (kind == "all_gather" || kind == "reduce_scatter" || kind == "all_to_all") return share * bytes;
+  return bytes;
+}
 
 RecoveredStep recover_step(const DeviceTrace& trace, const std::optional<MarkedStep>& step, TraceChannels& channels) {
   return StepAssembly(trace, step, channels).run();

@@ -1,9 +1,9 @@
 #include "inspect/import/step_replay.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
+#include "base/median.h"
 #include "runtime/time/engine.h"
 
 namespace weft::inspect {
@@ -32,7 +32,7 @@ class JointReplay {
   }
 
   std::vector<ReplayedClass> run() {
-    const std::vector<time::ClassLoads> loads = {time::ClassLoads(tasks_.size() + delays_ + starts_.size())};
+    const std::vector<time::ClassLoads> loads = {time::ClassLoads(slot_of_start(starts_.size()))};
     time::Engine engine(loads, nullptr);
     for (std::size_t c = 0; c < starts_.size(); ++c) engine.start(slot_of_start(c), 0, starts_[c]);
     while (!engine.empty()) {
@@ -41,11 +41,12 @@ class JointReplay {
       engine.end(slot);
       if (slot < tasks_.size()) {
         leave(static_cast<std::uint32_t>(slot), false, engine.now());
-      } else if (slot < tasks_.size() + delays_) {
-        const OutEdge& edge = edges_[edge_of_delay_[slot - tasks_.size()]];
-        arrive(edge.to, {edge.from, true}, engine.now());
+      } else if (slot < slot_of_start(0)) {
+        const auto [from, to] = delays_[slot - tasks_.size()];
+        arrive(to, {from, true}, engine.now());
       } else {
-        begin_class(slot - tasks_.size() - delays_, engine.now());
+        const std::size_t begun = slot - slot_of_start(0);
+        for (std::uint32_t task = first_[begun]; task < first_[begun + 1]; ++task) arrive(task, {}, engine.now());
       }
       for (; !open_.empty();) begin(engine);
     }
@@ -56,8 +57,8 @@ class JointReplay {
 
  private:
   struct OutEdge {
-    std::uint32_t from, to;
-    bool by_begin;        // of `from`, rather than by its end
+    std::uint32_t to;
+    bool by_begin;        // of its task, rather than by its end
     std::uint32_t delay;  // the number of its delay after that; kNoTask: none
     double delay_ns;
   };
@@ -71,10 +72,11 @@ class JointReplay {
     std::uint32_t meeting = kNoTask;
     double ready = 0, begin = 0;
     Cause cause = {};
+    std::vector<OutEdge> out = {};
   };
 
   std::uint32_t number(const graph::ClassTask& task) const { return first_[task.of_class] + task.task; }
-  std::size_t slot_of_start(std::size_t of_class) const { return tasks_.size() + delays_ + of_class; }
+  std::size_t slot_of_start(std::size_t of_class) const { return tasks_.size() + delays_.size() + of_class; }
 
   double length_of(std::uint32_t task) const {
     const auto of_class = static_cast<std::size_t>(std::ranges::upper_bound(first_, task) - first_.begin() - 1);
@@ -82,27 +84,16 @@ class JointReplay {
   }
 
   void index_edges() {
-    edge_begin_.assign(tasks_.size() + 1, 0);
-    for (std::size_t c = 0; c < graph_.classes.size(); ++c) {
-      for (const graph::OpenEdge& edge : graph_.classes[c].edges) ++edge_begin_[first_[c] + edge.from + 1];
-    }
-    std::partial_sum(edge_begin_.begin(), edge_begin_.end(), edge_begin_.begin());
-    edges_.resize(edge_begin_.back());
-    std::vector<std::uint32_t> next(edge_begin_.begin(), edge_begin_.end() - 1);
     for (std::size_t c = 0; c < graph_.classes.size(); ++c) {
       for (const graph::OpenEdge& edge : graph_.classes[c].edges) {
-        const std::uint32_t index = next[first_[c] + edge.from]++;
+        const std::uint32_t from = first_[c] + edge.from, to = first_[c] + edge.to;
         const bool by_begin = edge.after_begin_ns || edge.kind == graph::EdgeKind::issued_before;
-        const std::uint32_t delay = edge.after_begin_ns ? static_cast<std::uint32_t>(delays_++) : kNoTask;
-        if (delay != kNoTask) edge_of_delay_.push_back(index);
-        edges_[index] = {first_[c] + edge.from, first_[c] + edge.to, by_begin, delay, edge.after_begin_ns.value_or(0)};
-        ++tasks_[first_[c] + edge.to].waits_for;
+        const std::uint32_t delay = edge.after_begin_ns ? static_cast<std::uint32_t>(delays_.size()) : kNoTask;
+        if (delay != kNoTask) delays_.emplace_back(from, to);
+        tasks_[from].out.push_back({to, by_begin, delay, edge.after_begin_ns.value_or(0)});
+        ++tasks_[to].waits_for;
       }
     }
-  }
-
-  void begin_class(std::size_t of_class, double now) {
-    for (std::uint32_t task = first_[of_class]; task < first_[of_class + 1]; ++task) arrive(task, {}, now);
   }
 
   void arrive(std::uint32_t task, const Cause& cause, double now) {
@@ -122,16 +113,16 @@ class JointReplay {
     open_.pop_back();
     tasks_[task].begin = engine.now();
     engine.start(task, 0, length_of(task));
-    for (std::uint32_t i = edge_begin_[task]; i < edge_begin_[task + 1]; ++i) {
-      if (edges_[i].delay != kNoTask) engine.start(tasks_.size() + edges_[i].delay, 0, edges_[i].delay_ns);
+    for (const OutEdge& edge : tasks_[task].out) {
+      if (edge.delay != kNoTask) engine.start(tasks_.size() + edge.delay, 0, edge.delay_ns);
     }
     leave(task, true, engine.now());
   }
 
   /// Follows the edges that wait for a task's begin without a delay, or for its end.
   void leave(std::uint32_t task, bool begins, double now) {
-    for (std::uint32_t i = edge_begin_[task]; i < edge_begin_[task + 1]; ++i) {
-      if (edges_[i].delay == kNoTask && edges_[i].by_begin == begins) arrive(edges_[i].to, {task, begins}, now);
+    for (const OutEdge& edge : tasks_[task].out) {
+      if (edge.delay == kNoTask && edge.by_begin == begins) arrive(edge.to, {task, begins}, now);
     }
   }
 
@@ -172,11 +163,9 @@ class JointReplay {
   std::vector<double> starts_;
   std::vector<std::uint32_t> first_;  // number of each class's first task
   std::vector<Replayed> tasks_;
-  std::size_t delays_ = 0;
-  std::vector<std::uint32_t> edge_begin_, edge_of_delay_;  // by task, by delay
-  std::vector<OutEdge> edges_;
-  std::vector<std::size_t> missing_;  // by meeting: members that aren't ready
-  std::vector<std::uint32_t> open_;   // tasks that can begin
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> delays_;  // the tasks of each one's edge
+  std::vector<std::size_t> missing_;                             // by meeting: members that aren't ready
+  std::vector<std::uint32_t> open_;                              // tasks that can begin
 };
 
 }  // namespace
@@ -203,15 +192,7 @@ std::vector<double> clock_offsets(const graph::OpenGraph& graph, const graph::Op
     }
   }
   std::vector<double> out;
-  for (std::vector<double>& some : differences) {
-    if (some.empty()) {
-      out.push_back(0);
-      continue;
-    }
-    const auto middle = some.begin() + static_cast<std::ptrdiff_t>(some.size() / 2);
-    std::ranges::nth_element(some, middle);
-    out.push_back(*middle);
-  }
+  for (std::vector<double>& some : differences) out.push_back(median(std::move(some)));
   return out;
 }
 

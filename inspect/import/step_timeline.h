@@ -1,17 +1,66 @@
-// One step of one rank, sorted for the search of its edges: work of each stream in order, the call that launched it,
-// and where the step begins and ends.
+// Which part of a recording is one step: by the marks of the profiler, by its number, or all of it; and that step of
+// one rank, sorted for the search of its edges: work of each stream in order, the call that launched it, and where the
+// step begins and ends.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "inspect/import/device_trace.h"
-#include "inspect/import/trace_steps.h"
 
 namespace weft::inspect {
+
+/// Told now and then what is done: the file, and how many of its events have been read.
+using TellImport = std::function<void(const std::string& file, std::int64_t events)>;
+
+/// Or a range of time that a person named.
+struct MarkedStep {
+  std::int64_t number = 0;
+  bool is_marked = true;  // else a range, without number and thread
+  TimeWindow window;
+  std::int64_t thread = 0;  // whose mark it is
+  /// Work of the device that begins later belongs to other steps: a host runs ahead by a few steps at most, and nothing
+  /// comes after the last mark.
+  std::int64_t latest_work = std::numeric_limits<std::int64_t>::max();
+};
+
+/// By begin, and sets up to when work may belong to each.
+void sort_steps(std::vector<MarkedStep>& steps);
+
+/// What a quick look at a file finds: all that has to be known before its events are read.
+struct TraceOutline {
+  std::string file = {};
+  std::int64_t rank = -1, world = 0;
+  std::vector<ProcessGroup> groups = {};
+  std::vector<MarkedStep> steps = {};  // by begin
+  std::int64_t events = 0;
+  std::int64_t begin = 0;  // ranges are counted from here
+};
+
+struct StepChoice {
+  std::optional<std::int64_t> number = {};  // of the step
+  bool whole = false;                       // all that the file holds, as one step
+  std::optional<TimeWindow> range = {};     // of launches, after the outline's begin
+};
+
+/// Without a choice: the last step that another one follows, since work of the last one may be cut off; the only step
+/// if there is one; everything if no step is marked. Throws UserError if the step isn't there.
+std::optional<MarkedStep> choose_step(const TraceOutline& outline, const StepChoice& choice);
+
+/// Work of the device that was launched in a window, and when work of earlier steps was done.
+struct StepOps {
+  std::vector<DeviceOp> ops;  // by begin
+  std::optional<std::int64_t> earlier_end = {};
+  std::int64_t without_launch = 0;  // taken by their own time
+};
+StepOps ops_of_step(const DeviceTrace& trace, const TimeWindow& window);
 
 inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
@@ -31,14 +80,21 @@ struct StepTimeline {
   std::vector<std::uint32_t> stream_of;              // by op: index into streams
   std::vector<std::vector<std::uint32_t>> launches;  // by call: the ops that it launched
   std::vector<TimelineStream> streams;               // by device and stream
-  std::int64_t origin = 0, end = 0;                  // of the step
-  std::int64_t behind = 0;       // how long the device worked on earlier steps after this one's calls had begun
-  std::int64_t main_thread = 0;  // whose calls the step begins and ends with
+  /// The first call with a correlation, as an index into DeviceTrace::calls.
+  std::unordered_map<std::int64_t, std::uint32_t> calls;
+  std::int64_t origin = 0, end = 0;  // of the step
+  std::int64_t behind = 0;           // how long the device worked on earlier steps after this one's calls had begun
+  std::int64_t main_thread = 0;      // whose calls the step begins and ends with
   std::int64_t without_launch = 0;
   /// How long a launch takes to reach an idle device, by DeviceWork; 0: unknown.
   std::array<std::int64_t, 3> launch_delay = {};
 
   std::int64_t length() const { return end - origin; }
+  /// The call with this correlation, or kNone.
+  std::uint32_t find_call(std::int64_t correlation) const {
+    const auto found = calls.find(correlation);
+    return found == calls.end() ? kNone : found->second;
+  }
   /// The stream's number, or kNone.
   std::uint32_t find_stream(std::int32_t device, std::int32_t stream) const;
   /// The last op of a stream that was launched before a time, or kNone.

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
-#include "base/files/byte_source.h"
-#include "inspect/import/trace_reader.h"
+#include "base/files/input_file.h"
+#include "base/text/text_table.h"
 
 namespace weft::inspect {
 namespace {
@@ -56,15 +59,6 @@ StepChoice common_choice(const std::vector<RankTrace>& traces, StepChoice choice
   return choice;
 }
 
-void add_rank_notes(const std::vector<RecoveredStep>& steps, const std::vector<ImportedRank>& ranks,
-                    std::vector<std::string>& notes) {
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (const std::string& note : steps[i].notes) {
-      notes.push_back(steps.size() == 1 ? note : fmt::format("Rank {}: {}", ranks[i].rank, note));
-    }
-  }
-}
-
 void add_joint_notes(const ImportedTrace& out, std::int64_t inferred, std::vector<std::string>& notes) {
   if (inferred > 0) {
     notes.push_back(
@@ -76,17 +70,11 @@ void add_joint_notes(const ImportedTrace& out, std::int64_t inferred, std::vecto
     notes.push_back(fmt::format("{} collectives have no partner in the other ranks' traces.", out.unmatched));
   }
   if (out.absent_ranks == 0) return;
-  if (out.graph.classes.size() == 1) {
-    notes.push_back(
-        fmt::format("{} of {} ranks have no trace. The recorded rank stands in for them, so the time of a "
-                    "collective holds its wait for them.",
-                    out.absent_ranks, out.graph.world));
-  } else {
-    notes.push_back(
-        fmt::format("{} of {} ranks have no trace. The recorded ranks stand in for them: the time of a "
-                    "collective is the shortest that one of them saw.",
-                    out.absent_ranks, out.graph.world));
-  }
+  notes.push_back(
+      fmt::format("{} of {} ranks have no trace. The recorded rank{}", out.absent_ranks, out.graph.world,
+                  out.graph.classes.size() == 1
+                      ? " stands in for them, so the time of a collective holds its wait for them."
+                      : "s stand in for them: the time of a collective is the shortest that one of them saw."));
 }
 
 /// Which ranks use a group is all that Chakra's files tell of it.
@@ -111,6 +99,66 @@ void infer_members(graph::OpenGraph& graph) {
       task.network_bytes = ring_bytes(task.operation, whole, size);
     }
   }
+}
+
+double import_ms(double ns) {
+  return ns * 1e-6;
+}
+
+TextTable times_table(const ImportedTrace& imported) {
+  TextTable table;
+  table.columns = {{.head = "rank"},
+                   {.head = "step"},
+                   {.head = "recorded ms"},
+                   {.head = "replayed ms"},
+                   {.head = "off by"},
+                   {.head = "computing", .rank = 2},
+                   {.head = "communicating", .rank = 2},
+                   {.head = "exposed"},
+                   {.head = "overlap"}};
+  for (const ImportedRank& rank : imported.ranks) {
+    table.rows.push_back({std::to_string(rank.rank), rank.step ? std::to_string(*rank.step) : "-",
+                          rank.recorded_ns == 0 ? "-" : fmt::format("{:.3f}", import_ms(rank.recorded_ns)),
+                          fmt::format("{:.3f}", import_ms(rank.replayed_ns)),
+                          rank.recorded_ns == 0 ? "-" : fmt::format("{:+.2f} %", rank.error_percent()),
+                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.computing))),
+                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.communicating))),
+                          fmt::format("{:.3f}", import_ms(static_cast<double>(rank.overlap.exposed()))),
+                          fmt::format("{:.1f} %", rank.overlap.percent())});
+  }
+  return table;
+}
+
+std::string path_text(const ImportedRank& rank) {
+  const ReplayedPath& path = rank.path;
+  std::vector<std::pair<const char*, double>> parts = {{"host", path.host},
+                                                       {"computing", path.computing},
+                                                       {"communicating", path.communicating},
+                                                       {"copying", path.copying},
+                                                       {"waiting for ranks", path.waiting_for_ranks}};
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, ns] : parts) {
+    const double percent = rank.replayed_ns == 0 ? 0 : 100 * ns / rank.replayed_ns;
+    if (percent >= 0.05) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", name, percent);
+  }
+  const bool host = rank.path.host > rank.replayed_ns / 2;
+  return fmt::format("{}{}", text.empty() ? "nothing" : text, host ? ": bound by the host's calls" : "");
+}
+
+TextTable edges_table(const ImportedTrace& imported) {
+  TextTable table;
+  table.columns = {{.head = "rank"}, {.head = "tasks"}, {.head = "of the host"}};
+  for (std::size_t source = 0; source < kEdgeSources; ++source) {
+    table.columns.push_back({.head = std::string(to_string(static_cast<graph::EdgeSource>(source)))});
+  }
+  for (const ImportedRank& rank : imported.ranks) {
+    std::vector<std::string> row = {std::to_string(rank.rank), std::to_string(rank.device_tasks + rank.host_tasks),
+                                    std::to_string(rank.host_tasks)};
+    for (const std::int64_t count : rank.edges) row.push_back(std::to_string(count));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
 }
 
 }  // namespace
@@ -153,8 +201,10 @@ ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedR
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ranks[i].replayed_ns = replayed[i].length();
     ranks[i].path = replayed[i].path;
+    for (const std::string& note : steps[i].notes) {
+      out.graph.notes.push_back(steps.size() == 1 ? note : fmt::format("Rank {}: {}", ranks[i].rank, note));
+    }
   }
-  add_rank_notes(steps, ranks, out.graph.notes);
   add_joint_notes(out, inferred, out.graph.notes);
   out.ranks = std::move(ranks);
   return out;
@@ -211,6 +261,65 @@ ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std
   }
   out.graph.name = files.front().filename().string();
   return out;
+}
+
+StyledText styled_import(const ImportedTrace& imported, std::optional<std::size_t> width) {
+  StyledText text(fmt::format("{} trace of {} of {} ranks, {} process groups\n\n", imported.graph.source,
+                              imported.ranks.size(), imported.graph.world, imported.graph.channels.size()));
+  text.add("the step, replayed from durations and edges alone\n", Emphasis::heading);
+  text.add(table_text(times_table(imported), width));
+  text.add("\nwhat the replayed step's length is made of\n", Emphasis::heading);
+  for (const ImportedRank& rank : imported.ranks) text.add(fmt::format("rank {}: {}\n", rank.rank, path_text(rank)));
+  text.add("\nedges by source, from sure to doubtful\n", Emphasis::heading);
+  text.add(table_text(edges_table(imported), width));
+  if (imported.matched + imported.unmatched > 0) {
+    text.add(fmt::format("\n{} collectives and transfers were matched over ranks, {} were not\n", imported.matched,
+                         imported.unmatched));
+  }
+  if (imported.graph.notes.empty()) return text;
+  text.add("\nnotes\n", Emphasis::heading);
+  for (const std::string& note : imported.graph.notes) text.add(fmt::format("- {}\n", note));
+  return text;
+}
+
+JsonObject import_json(const ImportedTrace& imported) {
+  JsonArray ranks;
+  for (const ImportedRank& rank : imported.ranks) {
+    JsonObject edges, path;
+    for (std::size_t source = 0; source < kEdgeSources; ++source) {
+      edges.add(to_string(static_cast<graph::EdgeSource>(source)), rank.edges[source]);
+    }
+    path.add("host_ns", rank.path.host)
+        .add("computing_ns", rank.path.computing)
+        .add("communicating_ns", rank.path.communicating)
+        .add("copying_ns", rank.path.copying)
+        .add("waiting_for_ranks_ns", rank.path.waiting_for_ranks);
+    ranks.add(JsonObject()
+                  .add("rank", rank.rank)
+                  .add("file", rank.file)
+                  .add("step", rank.step ? JsonValue(*rank.step) : nullptr)
+                  .add("events", rank.events)
+                  .add("device_tasks", rank.device_tasks)
+                  .add("host_tasks", rank.host_tasks)
+                  .add("recorded_ns", rank.recorded_ns)
+                  .add("replayed_ns", rank.replayed_ns)
+                  .add("error_percent", rank.error_percent())
+                  .add("replayed_path", path)
+                  .add("computing_ns", rank.overlap.computing)
+                  .add("communicating_ns", rank.overlap.communicating)
+                  .add("exposed_ns", rank.overlap.exposed())
+                  .add("overlap_percent", rank.overlap.percent())
+                  .add("edges", edges));
+  }
+  return JsonObject()
+      .add("source", imported.graph.source)
+      .add("world", imported.graph.world)
+      .add("absent_ranks", imported.absent_ranks)
+      .add("groups", imported.graph.channels.size())
+      .add("matched_collectives", imported.matched)
+      .add("unmatched_collectives", imported.unmatched)
+      .add("ranks", ranks)
+      .add("notes", imported.graph.notes);
 }
 
 }  // namespace weft::inspect

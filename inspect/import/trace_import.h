@@ -1,20 +1,45 @@
-// Recorded steps of one or many ranks as one open graph, with what is known about how well it explains the recording.
+// Recorded steps of one or many ranks as one open graph, with what is known about how well it explains the recording,
+// as text and JSON, too; and what a format of traces gives to an import. A format is a file with a TraceReader, and a
+// place in the list below.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/printable.h"
+#include "base/text/json_object.h"
 #include "graph/open_graph.h"
 #include "inspect/import/recovered_step.h"
 #include "inspect/import/step_replay.h"
-#include "inspect/import/trace_reader.h"
-#include "inspect/import/trace_steps.h"
+#include "inspect/import/step_timeline.h"
 
 namespace weft::inspect {
+
+/// A rank that files hold.
+struct RankTrace {
+  TraceOutline outline;
+  /// Reads and recovers the step, or all that was recorded, of the rank that the outline names by now.
+  std::function<RecoveredStep(const TraceOutline&, const std::optional<MarkedStep>&, TraceChannels&)> recover;
+};
+
+struct TraceReader {
+  std::string_view name;  // "kineto"
+  /// Whether a file begins so.
+  bool (*reads)(std::string_view head);
+  std::vector<RankTrace> (*open)(const std::vector<std::filesystem::path>& files, const TellImport& tell);
+  bool marks_steps = true;  // else a file is one step
+};
+
+extern const TraceReader kKinetoReader, kNsightReader, kChakraReader;
+/// In the order in which they are asked whether a file is theirs; Chakra's has no mark of its own.
+inline constexpr std::array kTraceReaders = {&kKinetoReader, &kNsightReader, &kChakraReader};
 
 /// What is found about one rank's step.
 struct ImportedRank {
@@ -52,5 +77,9 @@ ImportedTrace import_traces(const std::vector<std::filesystem::path>& files, std
 /// recover_step() filled. `world`: ranks of the run; 0: unknown.
 ImportedTrace join_ranks(std::vector<RecoveredStep> steps, std::vector<ImportedRank> ranks, TraceChannels channels,
                          std::int64_t world, std::string source);
+
+/// For a terminal of `width` columns.
+StyledText styled_import(const ImportedTrace& imported, std::optional<std::size_t> width);
+JsonObject import_json(const ImportedTrace& imported);
 
 }  // namespace weft::inspect

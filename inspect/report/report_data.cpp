@@ -7,6 +7,7 @@
 
 #include "base/text/escape.h"
 #include "base/text/json_object.h"
+#include "base/text/name_table.h"
 #include "inspect/drawing/colors.h"
 #include "inspect/drawing/task_label.h"
 #include "inspect/report/policy_difference.h"
@@ -14,21 +15,6 @@
 
 namespace weft::inspect {
 namespace {
-
-/// Strings that many tasks share, by number.
-class Strings {
- public:
-  std::size_t operator()(const std::string& text) {
-    const auto [at, added] = numbers_.emplace(text, list_.size());
-    if (added) list_.push_back(text);
-    return at->second;
-  }
-  const std::vector<std::string>& list() const { return list_; }
-
- private:
-  std::map<std::string, std::size_t> numbers_;
-  std::vector<std::string> list_;
-};
 
 std::int64_t zero_of(const plan::Recording& recording) {
   std::int64_t zero = recording.ranks.front().steps.front().begin;
@@ -44,12 +30,10 @@ std::int64_t zero_of(const plan::Recording& recording) {
 /// Labels for a bar that is too narrow for the name, a line each.
 std::string shorter_labels(const std::string& name) {
   const std::vector<std::string> labels = task_labels(name);
-  std::string text;
-  for (std::size_t i = 1; i < labels.size(); ++i) text += (i > 1 ? "\n" : "") + labels[i];
-  return text;
+  return fmt::format("{}", fmt::join(labels.begin() + 1, labels.end(), "\n"));
 }
 
-JsonValue tasks_json(const plan::Recording& recording, Strings& strings) {
+JsonValue tasks_json(const plan::Recording& recording, NameTable& strings) {
   std::map<std::string, JsonArray> columns;
   for (const char* name : {"bytes", "channel", "flops", "group", "kind", "labels", "layer", "micro", "name", "network",
                            "phase", "reason", "stream", "style"}) {
@@ -59,17 +43,17 @@ JsonValue tasks_json(const plan::Recording& recording, Strings& strings) {
   const auto whole = [](double number) { return static_cast<std::int64_t>(number); };
   for (const plan::RecordedTask& task : recording.tasks) {
     columns["bytes"].add(whole(task.bytes));
-    columns["channel"].add(strings(task.channel));
+    columns["channel"].add(strings.number(task.channel));
     columns["flops"].add(whole(task.flops));
     columns["group"].add(task.group_size);
-    columns["kind"].add(strings(task.kind));
-    columns["labels"].add(strings(shorter_labels(task.name)));
+    columns["kind"].add(strings.number(task.kind));
+    columns["labels"].add(strings.number(shorter_labels(task.name)));
     columns["layer"].add(task.layer);
     columns["micro"].add(task.micro_batch);
     columns["name"].add(task.name);
     columns["network"].add(whole(task.network_bytes));
     columns["phase"].add(static_cast<int>(task.phase));
-    columns["reason"].add(strings(task.reason));
+    columns["reason"].add(strings.number(task.reason));
     columns["stream"].add(task.stream);
     columns["style"].add(static_cast<int>(task.style));
   }
@@ -152,7 +136,7 @@ JsonObject view_json(const ReportView& view, const ReportView& first) {
     throw std::logic_error("a report of a recording without steps");
   }
   const std::int64_t zero = zero_of(recording);
-  Strings strings;
+  NameTable strings;
   JsonArray ranks, streams, bounds;
   for (const plan::RecordedRank& rank : recording.ranks) {
     JsonArray steps;
@@ -176,7 +160,7 @@ JsonObject view_json(const ReportView& view, const ReportView& first) {
                                graph::to_string(graph::Phase::update)})
       .add("ranks", ranks)
       .add("streams", streams)
-      .add("strings", strings.list())
+      .add("strings", strings.texts())
       .add("tasks", tasks);
 }
 

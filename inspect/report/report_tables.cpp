@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "base/intervals.h"
+#include "base/median.h"
 #include "base/units.h"
+#include "inspect/drawing/colors.h"
 #include "inspect/report/policy_difference.h"
+#include "runtime/cost/cost_model.h"
 
 namespace weft::inspect {
 namespace {
@@ -27,6 +33,40 @@ std::string number(const DocumentValue& entry, const char* key, Text text) {
   const auto found = entry.find(key);
   return found ? text(found->number()) : "-";
 }
+
+constexpr std::size_t kKinds = kKindStyles.size();
+constexpr std::string_view kIdleColor = "#dddddd";
+
+struct TaskEdge {
+  std::int64_t time = 0;
+  std::size_t kind = 0;
+  bool compute = true;
+  int by = 0;  // 1 where a task begins, -1 where it ends
+};
+
+/// A row of boxes as wide as their shares. Narrow ones are told by the colours in the rows below.
+std::string bar_html(const StepShares& shares) {
+  constexpr double kRoom = 15;
+  std::string out = "<div class=\"shares\" role=\"img\" aria-label=\"shares of the step\">";
+  const auto piece = [&](std::string_view name, std::string_view fill, std::string_view text, double ns) {
+    const double percent = shares.step_ns > 0 ? 100 * ns / shares.step_ns : 0;
+    if (percent < 0.05) return;
+    out += fmt::format("<span style=\"flex-grow:{1:.1f};background:{2};color:{3}\" title=\"{0} {1:.1f} %\">{4}</span>",
+                       name, percent, fill, text, percent >= kRoom ? fmt::format("{} {:.0f} %", name, percent) : "");
+  };
+  for (const KindShare& kind : shares.kinds) {
+    const KindStyle& style = style_of(kind.kind);
+    piece(style.name, style.fill, style.text, kind.share_ns);
+  }
+  piece("idle", kIdleColor, "#000000", shares.idle_ns);
+  return out + "</div>\n";
+}
+
+struct Samples {
+  AxisBandwidth of;
+  double most = 0;                                // bytes of the largest collective
+  std::vector<std::pair<double, double>> single;  // bytes and nanoseconds of each
+};
 
 }  // namespace
 
@@ -177,6 +217,165 @@ ReportTable causes_table(const DocumentValue& causes, const std::string& view) {
   if (entries.empty()) table.note = "No collective is exposed for long enough to matter.";
   if (rest > 0)
     table.note = fmt::format("{} more with {:.3f} ms aren't listed.", entries.size() - kMostRows, rest * 1e-6);
+  return table;
+}
+
+StepShares step_shares(const plan::Recording& recording, const plan::RecordedStep& step) {
+  StepShares out{.step_ns = static_cast<double>(step.end - step.begin)};
+  std::array<KindShare, kKinds> kinds;
+  std::vector<TaskEdge> changes;
+  for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+    const plan::RecordedTask& task = recording.tasks[i];
+    const auto kind = static_cast<std::size_t>(task.style);
+    ++kinds[kind].tasks;
+    kinds[kind].busy += std::max<std::int64_t>(0, step.times[i].end - step.times[i].begin);
+    const std::int64_t begin = std::max(step.times[i].begin, step.begin), end = std::min(step.times[i].end, step.end);
+    if (begin >= end) continue;
+    if (recording.streams[task.stream].local) continue;
+    const bool compute = recording.streams[task.stream].compute;
+    changes.push_back({begin, kind, compute, 1});
+    changes.push_back({end, kind, compute, -1});
+  }
+  std::ranges::sort(changes, {}, &TaskEdge::time);
+  std::array<std::array<int, kKinds>, 2> running{};  // communicating, computing
+  std::array<int, 2> count{};
+  std::int64_t time = step.begin;
+  const auto pass = [&](std::int64_t until) {
+    const auto length = static_cast<double>(until - time);
+    const std::size_t what = count[1] > 0 ? 1 : 0;
+    if (count[what] == 0) out.idle_ns += length;
+    for (std::size_t kind = 0; count[what] > 0 && kind < kKinds; ++kind) {
+      kinds[kind].share_ns += length * running[what][kind] / count[what];
+    }
+    time = until;
+  };
+  for (const TaskEdge& change : changes) {
+    pass(change.time);
+    running[change.compute ? 1 : 0][change.kind] += change.by;
+    count[change.compute ? 1 : 0] += change.by;
+  }
+  pass(step.end);
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    kinds[kind].kind = kKindStyles[kind].kind;
+    if (kinds[kind].tasks > 0) out.kinds.push_back(kinds[kind]);
+  }
+  return out;
+}
+
+ReportTable shares_table(const plan::Recording& recording) {
+  const plan::RecordedRank& rank = recording.ranks.front();
+  const plan::RecordedStep& step = rank.steps.back();
+  const StepShares shares = step_shares(recording, step);
+  ReportTable table{.title = "Shares of the step",
+                    .note = fmt::format("Of rank {}, step {}. A moment counts for what computes in it; where nothing "
+                                        "computes, for the communication, which is then exposed.",
+                                        rank.rank, step.step),
+                    .heads = {"kind", "tasks", "busy ms", "of the step ms", "of the step %"}};
+  table.picture = bar_html(shares);
+  const auto row = [&](std::string_view name, std::string_view fill, std::string tasks, std::string busy, double ns) {
+    ReportCell head{std::string(name)};
+    head.swatch = fill;
+    table.rows.push_back({std::move(head),
+                          {std::move(tasks)},
+                          {std::move(busy)},
+                          {fmt::format("{:.3f}", ns * 1e-6)},
+                          {fmt::format("{:.1f}", shares.step_ns > 0 ? 100 * ns / shares.step_ns : 0)}});
+  };
+  for (const KindShare& kind : shares.kinds) {
+    row(style_of(kind.kind).name, style_of(kind.kind).fill, fmt::format("{}", kind.tasks),
+        fmt::format("{:.3f}", static_cast<double>(kind.busy) * 1e-6), kind.share_ns);
+  }
+  row("idle", kIdleColor, "", "", shares.idle_ns);
+  return table;
+}
+
+std::vector<AxisBandwidth> bandwidths(const plan::Recording& recording) {
+  std::map<std::string, Samples> axes;
+  double steps = 0;
+  for (const plan::RecordedTask& task : recording.tasks) {
+    if (task.channel.empty()) continue;
+    Samples& samples = axes[task.channel];
+    samples.of.axis = task.channel;
+    samples.of.ranks = std::max(samples.of.ranks, task.group_size);
+    ++samples.of.collectives;
+    samples.of.bytes += task.network_bytes;
+    samples.most = std::max(samples.most, task.network_bytes);
+  }
+  for (const plan::RecordedRank& rank : recording.ranks) {
+    for (const plan::RecordedStep& step : rank.steps) {
+      ++steps;
+      std::map<std::string_view, Intervals> busy;
+      for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
+        const plan::RecordedTask& task = recording.tasks[i];
+        const plan::TaskTime& time = step.times[i];
+        if (task.channel.empty() || time.end <= time.begin) continue;
+        busy[task.channel].push_back({time.begin, time.end});
+        axes[task.channel].single.emplace_back(task.network_bytes, static_cast<double>(time.end - time.begin));
+      }
+      for (auto& [axis, intervals] : busy) {
+        axes[std::string(axis)].of.busy_ns += static_cast<double>(total_length(merged(std::move(intervals))));
+      }
+    }
+  }
+  std::vector<AxisBandwidth> out;
+  for (auto& [axis, samples] : axes) {
+    AxisBandwidth of = samples.of;
+    of.busy_ns = steps > 0 ? of.busy_ns / steps : 0;
+    if (of.busy_ns > 0) of.achieved = of.bytes / (of.busy_ns * 1e-9);
+    std::vector<double> rates;
+    for (const auto& [bytes, ns] : samples.single) {
+      if (2 * bytes >= samples.most) rates.push_back(bytes / (ns * 1e-9));
+    }
+    if (!rates.empty()) of.largest = median(std::move(rates));
+    out.push_back(std::move(of));
+  }
+  return out;
+}
+
+ReportLinks links_of(const graph::Graph& graph, const cost::Machine& machine, const graph::Grid& grid) {
+  ReportLinks links{.machine = machine.name};
+  for (const graph::Task& task : graph.tasks()) {
+    const graph::Channel* channel = graph::channel_of(task.operation);
+    if (channel == nullptr) continue;
+    if (graph.channel_info(*channel) != nullptr) continue;
+    const std::string axis(graph::to_string(*channel));
+    if (links.bandwidth.contains(axis)) continue;
+    const cost::GroupSpan span = cost::group_span(machine, grid, *channel);
+    if (span.ranks > 1) links.bandwidth[axis] = cost::group_bandwidth(machine, span);
+  }
+  return links;
+}
+
+ReportTable bandwidth_table(const plan::Recording& recording, const ReportLinks& links) {
+  ReportTable table{
+      .title = "Bandwidth by axis",
+      .note =
+          "Bytes that a rank sends, by the time from its begin of a collective to the end: waiting for "
+          "the other ranks counts. The largest messages are those of at least half the greatest size.",
+      .heads = {"axis", "ranks", "collectives", "sent a step", "busy ms", "achieved GB/s", "largest messages GB/s"}};
+  const bool known = !links.bandwidth.empty();
+  if (known) {
+    table.heads.push_back(fmt::format("link GB/s, model of {}", links.machine));
+    table.heads.emplace_back("achieved, of the link %");
+  }
+  const auto gigabytes = [](double bytes) { return fmt::format("{:.3g}", bytes * 1e-9); };
+  for (const AxisBandwidth& of : bandwidths(recording)) {
+    std::vector<ReportCell> row = {{of.axis},
+                                   {of.ranks > 0 ? fmt::format("{}", of.ranks) : "-"},
+                                   {fmt::format("{}", of.collectives)},
+                                   {human_bytes(static_cast<std::uint64_t>(of.bytes))},
+                                   {fmt::format("{:.3f}", of.busy_ns * 1e-6)},
+                                   {gigabytes(of.achieved)},
+                                   {gigabytes(of.largest)}};
+    if (known) {
+      const auto link = links.bandwidth.find(of.axis);
+      const bool has = link != links.bandwidth.end() && link->second > 0;
+      row.emplace_back(has ? gigabytes(link->second) : "-");
+      row.emplace_back(has ? fmt::format("{:.0f}", 100 * of.achieved / link->second) : "-");
+    }
+    table.rows.push_back(std::move(row));
+  }
+  if (table.rows.empty()) table.note = "This step doesn't communicate.";
   return table;
 }
 

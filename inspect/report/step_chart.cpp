@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <utility>
 
 #include "base/text/escape.h"
+#include "base/text/text_writer.h"
 #include "base/units.h"
 
 namespace weft::inspect {
@@ -60,15 +60,10 @@ Range values_range(const StepChart& chart, const std::vector<double>& values) {
 class Chart {
  public:
   Chart(Range x, Range y, const std::string& title) : x_(x), y_(y) {
-    append("<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" ",
-           kPlotLeft + kPlotWidth + kPlotMargin, kPlotTop + kPlotHeight + kBelow);
-    append("data-left=\"{:.0f}\" data-width=\"{:.0f}\" ", kPlotLeft, kPlotWidth);
-    append("role=\"img\" aria-label=\"{} by step\">\n", xml_escaped(title));
-  }
-
-  template <class... T>
-  void append(fmt::format_string<T...> format, T&&... arguments) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<T>(arguments)...);
+    out.put("<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" ",
+            kPlotLeft + kPlotWidth + kPlotMargin, kPlotTop + kPlotHeight + kBelow);
+    out.put("data-left=\"{:.0f}\" data-width=\"{:.0f}\" ", kPlotLeft, kPlotWidth);
+    out.put("role=\"img\" aria-label=\"{} by step\">\n", xml_escaped(title));
   }
 
   double x(double value) const { return kPlotLeft + kPlotWidth * x_.share(value); }
@@ -77,52 +72,56 @@ class Chart {
   void grid() {
     const double tick_y = tick_of(y_.high - y_.low, 4);
     for (double i = std::ceil(y_.low / tick_y - 1e-9); i * tick_y <= y_.high * (1 + 1e-9); ++i) {
-      append("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kPlotLeft,
-             kPlotLeft + kPlotWidth, y(i * tick_y));
-      append("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kPlotLeft - 6, y(i * tick_y) + 4,
-             axis_number(i * tick_y));
+      out.put("<line class=\"grid\" x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>", kPlotLeft,
+              kPlotLeft + kPlotWidth, y(i * tick_y));
+      out.put("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kPlotLeft - 6, y(i * tick_y) + 4,
+              axis_number(i * tick_y));
     }
     const double tick_x = std::max(1.0, tick_of(std::max(1.0, x_.high - x_.low), 6));
     for (double i = std::ceil(x_.low / tick_x - 1e-9); i * tick_x <= x_.high * (1 + 1e-9); ++i) {
-      append("<line class=\"grid\" y1=\"{0:.0f}\" y2=\"{1:.0f}\" x1=\"{2:.1f}\" x2=\"{2:.1f}\"/>", kPlotTop,
-             kPlotTop + kPlotHeight, x(i * tick_x));
-      append("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n", x(i * tick_x),
-             kPlotTop + kPlotHeight + 18, axis_number(i * tick_x));
+      out.put("<line class=\"grid\" y1=\"{0:.0f}\" y2=\"{1:.0f}\" x1=\"{2:.1f}\" x2=\"{2:.1f}\"/>", kPlotTop,
+              kPlotTop + kPlotHeight, x(i * tick_x));
+      out.put("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n", x(i * tick_x),
+              kPlotTop + kPlotHeight + 18, axis_number(i * tick_x));
     }
   }
 
   /// Of several steps on one place the mean.
   void curve(const std::vector<StepPoint>& points, std::size_t together, std::size_t color) {
-    append("<polyline class=\"c{}{}\" points=\"", color % kCurveColors, color < kCurveColors ? "" : " dashed");
+    out.put("<polyline class=\"c{}{}\" points=\"", color % kCurveColors, color < kCurveColors ? "" : " dashed");
     for (std::size_t i = 0; i < points.size(); i += together) {
       const std::size_t end = std::min(points.size(), i + together);
       double sum = 0;
       for (std::size_t k = i; k < end; ++k) sum += points[k].value;
       const StepPoint& middle = points[(i + end - 1) / 2];
-      append("{:.1f},{:.1f} ", x(static_cast<double>(middle.step)), y(sum / static_cast<double>(end - i)));
+      out.put("{:.1f},{:.1f} ", x(static_cast<double>(middle.step)), y(sum / static_cast<double>(end - i)));
     }
-    append("\"/>\n");
+    out.put("\"/>\n");
   }
 
   void dot(const StepPoint& point, const std::string& name) {
-    append("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>step {}: {:.4f} {}</title></circle>\n",
-           x(static_cast<double>(point.step)), y(point.value), point.step, point.value, xml_escaped(name));
+    out.put("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"><title>step {}: {:.4f} {}</title></circle>\n",
+            x(static_cast<double>(point.step)), y(point.value), point.step, point.value, xml_escaped(name));
   }
 
   /// Labels follow each other above the frame.
   void label(std::size_t color, const std::string& text) {
-    append("<polyline class=\"c{}\" points=\"{:.0f},10 {:.0f},10\"/><text x=\"{:.0f}\" y=\"14\">{}</text>\n",
-           color % kCurveColors, kPlotLeft + next_label_, kPlotLeft + next_label_ + 14, kPlotLeft + next_label_ + 20,
-           xml_escaped(text));
+    out.put("<polyline class=\"c{}\" points=\"{:.0f},10 {:.0f},10\"/><text x=\"{:.0f}\" y=\"14\">{}</text>\n",
+            color % kCurveColors, kPlotLeft + next_label_, kPlotLeft + next_label_ + 14, kPlotLeft + next_label_ + 20,
+            xml_escaped(text));
     next_label_ += kLabelGap + kLetter * static_cast<double>(text.size());
   }
 
-  std::string end() && { return std::move(out_) + "</svg>\n"; }
+  std::string end() && {
+    out.add("</svg>\n");
+    return std::move(out).text();
+  }
+
+  TextWriter out;
 
  private:
   Range x_, y_;
   double next_label_ = 0;
-  std::string out_;
 };
 
 }  // namespace
@@ -155,12 +154,12 @@ std::string chart_svg(const StepChart& chart) {
   for (const StepPoint& point : chart.dots) svg.dot(point, chart.dots_name);
   if (!chart.dots.empty()) svg.label(1, chart.dots_name + " (dots)");
   if (chart.named_apart && together > 1) {
-    svg.append("<text x=\"{:.0f}\" y=\"14\">means of {} steps</text>\n", kPlotLeft, together);
+    svg.out.put("<text x=\"{:.0f}\" y=\"14\">means of {} steps</text>\n", kPlotLeft, together);
   }
   const auto above = std::ranges::count_if(values, [&](double value) { return value > y.high; });
   if (above > 0) {
-    svg.append("<text x=\"{:.0f}\" y=\"14\" text-anchor=\"end\">{} above the frame, up to {}</text>\n",
-               kPlotLeft + kPlotWidth, above, axis_number(values.back()));
+    svg.out.put("<text x=\"{:.0f}\" y=\"14\" text-anchor=\"end\">{} above the frame, up to {}</text>\n",
+                kPlotLeft + kPlotWidth, above, axis_number(values.back()));
   }
   return std::move(svg).end();
 }

@@ -10,18 +10,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/median.h"
 #include "base/text/text_table.h"
 
 namespace weft::inspect {
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::ranges::max_element(values.begin(), middle)) / 2;
-}
 
 constexpr std::array<const char*, 5> kSums = {"step", "computing", "communicating", "exposed", "idle"};
 
@@ -52,21 +45,14 @@ Medians medians_of(const plan::Recording& recording) {
     }
   }
   Medians out;
-  for (std::size_t i = 0; i < sums.size(); ++i) out.sums[i] = median(std::move(sums[i]));
-  for (auto& [kind, values] : kinds) out.kinds[kind] = median(std::move(values));
-  for (auto& values : tasks) out.tasks.push_back(median(std::move(values)));
+  for (std::size_t i = 0; i < sums.size(); ++i) out.sums[i] = quantile(std::move(sums[i]), 0.5);
+  for (auto& [kind, values] : kinds) out.kinds[kind] = quantile(std::move(values), 0.5);
+  for (auto& values : tasks) out.tasks.push_back(quantile(std::move(values), 0.5));
   return out;
 }
 
 void sort_by_change(std::vector<ValueChange>& values) {
   std::ranges::stable_sort(values, std::greater(), [](const ValueChange& v) { return std::abs(v.change()); });
-}
-
-std::vector<std::string> row_of(const ValueChange& value) {
-  const std::string relative =
-      value.a > 0 ? fmt::format("{:+.1f} %", 100 * value.change() / value.a) : std::string("new");
-  return {value.name, fmt::format("{:.3f}", value.a * 1e-6), fmt::format("{:.3f}", value.b * 1e-6),
-          fmt::format("{:+.3f}", value.change() * 1e-6), value.change() == 0 ? "" : relative};
 }
 
 TextTable table_of(const char* title, std::span<const ValueChange> values) {
@@ -75,7 +61,11 @@ TextTable table_of(const char* title, std::span<const ValueChange> values) {
                               {.head = "b"},
                               {.head = "b - a"},
                               {.head = "", .rank = 1}}};
-  for (const ValueChange& value : values) table.rows.push_back(row_of(value));
+  for (const ValueChange& value : values) {
+    const std::string relative = value.a > 0 ? fmt::format("{:+.1f} %", 100 * value.change() / value.a) : "new";
+    table.rows.push_back({value.name, fmt::format("{:.3f}", value.a * 1e-6), fmt::format("{:.3f}", value.b * 1e-6),
+                          fmt::format("{:+.3f}", value.change() * 1e-6), value.change() == 0 ? "" : relative});
+  }
   return table;
 }
 

@@ -142,7 +142,7 @@ TraceSummary summarize_trace(const plan::Recording& recording, bool all_steps, s
   for (const plan::RecordedRank& rank : recording.ranks) {
     for (const plan::RecordedStep& step : rank.steps) {
       if (!all_steps && &step != &rank.steps.back()) continue;
-      summary.steps.push_back(summarize_step(recording, rank, step, stalls));
+      summary.push_back(summarize_step(recording, rank, step, stalls));
     }
   }
   return summary;
@@ -152,7 +152,7 @@ StyledText styled_summary(const plan::Recording& recording, const TraceSummary& 
                           std::optional<std::size_t> width) {
   StyledText text(fmt::format("policy {}, {} ranks, {} tasks and {} edges a step\n", recording.policy, recording.world,
                               recording.tasks.size(), recording.edges.size()));
-  for (const StepSummary& of : summary.steps) {
+  for (const StepSummary& of : summary) {
     const plan::OverlapSummary& sums = of.overlap;
     text.add(fmt::format("\nrank {}, step {}: {:.3f} ms\n", of.rank, of.number, in_milliseconds(sums.step)),
              Emphasis::heading);
@@ -192,7 +192,7 @@ JsonObject summary_json(const plan::Recording& recording, const TraceSummary& su
     return list;
   };
   JsonArray steps;
-  for (const StepSummary& of : summary.steps) {
+  for (const StepSummary& of : summary) {
     JsonArray stalls;
     for (const Stall& stall : of.stalls) {
       stalls.add(JsonObject()

@@ -45,10 +45,8 @@ struct StepSummary {
 StepSummary summarize_step(const plan::Recording& recording, const plan::RecordedRank& rank,
                            const plan::RecordedStep& step, std::size_t stalls);
 
-/// Every rank and step of `steps` (the last one only, or all).
-struct TraceSummary {
-  std::vector<StepSummary> steps;  // by rank, then by step
-};
+/// Of every rank the last step, or all; by rank, then by step.
+using TraceSummary = std::vector<StepSummary>;
 TraceSummary summarize_trace(const plan::Recording& recording, bool all_steps, std::size_t stalls);
 
 /// For a terminal of `width` columns.

@@ -37,12 +37,17 @@ inline bool contiguous(const Matrix& matrix) {
   return matrix.rows == 1 || matrix.row_stride == matrix.cols;
 }
 
-/// Calls visit(std::type_identity<T>{}) with float or bf16, the common dtype of all matrices. Throws std::logic_error
-/// on integers and mixtures: the builder never makes them.
-template <class Visit, class... Others>
-void with_element_type(Visit&& visit, const Matrix& first, const Others&... others) {
+/// The dtype of all matrices. Throws std::logic_error on mixtures: the builder never makes them.
+template <class... Others>
+DType common_dtype(const Matrix& first, const Others&... others) {
   if (((others.dtype != first.dtype) || ...)) throw std::logic_error("a kernel's arguments differ in dtype");
-  switch (first.dtype) {
+  return first.dtype;
+}
+
+/// Calls visit(std::type_identity<T>{}) with float or bf16. Throws std::logic_error on integers.
+template <class Visit>
+void with_element_type(DType dtype, Visit&& visit) {
+  switch (dtype) {
     case DType::f32:
       return visit(std::type_identity<float>{});
     case DType::bf16:
@@ -110,12 +115,11 @@ std::array<Matrix, sizeof...(Matrices)> common_shape(const Matrices&... matrices
 template <class Piece, class... Matrices>
 void for_elements(Workers& workers, const Piece& piece, const Matrices&... matrices) {
   const auto views = common_shape(matrices...);
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(matrices...), [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       std::apply([&](const auto&... view) { piece(n, (elements<T>(view, row) + begin)...); }, views);
     });
-  };
-  with_element_type(run, matrices...);
+  });
 }
 
 /// Hands out 64-byte aligned parts of a scratch area; null pointers, to add up the bytes, where there is no area yet.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/policy/python/problem_columns.h"
+#include "runtime/policy/python/joined_problem.h"
 
 namespace weft::python {
 

@@ -1,6 +1,5 @@
 #include "python/src/function_policy.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <map>
@@ -12,9 +11,8 @@
 #include "base/error.h"
 #include "python/src/host.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/policy/library/joined_problem.h"
-#include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/library/library_call.h"
+#include "runtime/policy/library/policy_library.h"
+#include "runtime/policy/python/joined_problem.h"
 
 namespace weft::python {
 namespace {
@@ -60,8 +58,8 @@ class FunctionPolicy final : public policy::Policy {
   std::vector<plan::Order> orders(graph::Classes classes, const policy::PolicyOptions& options) const override {
     failure_ = nullptr;
     std::optional<policy::JoinedProblem> joined;  // the orders point to its edges
-    std::vector<weft2_added_edge> edges;          // and that of one class to these
-    const auto fill = [&](weft2_order& order) {
+    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* orders) {
+      joined.emplace(name_, *problem, *host);
       const auto for_python = std::make_shared<Host>(*joined, nullptr);
       const OpenHost open(for_python.get());
       const py::object asked = problem_of(*joined, for_python);
@@ -70,17 +68,11 @@ class FunctionPolicy final : public policy::Policy {
         policy::refuse_library(name_, "it returns None", "return the sequence of tasks, or a weft.Order");
       }
       const py::object full = called([&] { return asked.attr("order")(answer); });
-      const std::size_t tasks = joined->class_of_task().size();
-      std::ranges::copy(elements_of<std::uint32_t>(full.attr("sequence"), tasks), order.sequence);
-      std::ranges::copy(elements_of<std::uint32_t>(full.attr("streams"), tasks), order.streams);
-      if (!full.attr("reasons").is_none()) place_reasons(full.attr("reasons"), joined->host(), tasks, order.reasons);
-      edges = edges_of(full.attr("edges"));
-      order.edges = edges.data();
-      order.edge_count = edges.size();
-    };
-    const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* orders) {
-      joined.emplace(name_, *problem, *host);
-      joined->order(fill, orders);
+      const auto sequence = elements_of<std::uint32_t>(full.attr("sequence"), joined->tasks()),
+                 streams = elements_of<std::uint32_t>(full.attr("streams"), joined->tasks());
+      std::vector<std::uint32_t> reasons;
+      if (!full.attr("reasons").is_none()) reasons = reasons_of(full.attr("reasons"), *host, joined->tasks());
+      joined->divide({sequence, streams, reasons, edges_of(full.attr("edges"))}, orders);
       return 0;
     };
     return policy::LibraryCall(name_, "", classes, options).orders(ask);
@@ -98,19 +90,18 @@ class FunctionPolicy final : public policy::Policy {
     }
   }
 
-  void place_reasons(const py::iterable& reasons, const weft2_host& host, std::uint64_t count,
-                     std::uint32_t* to) const {
+  std::vector<std::uint32_t> reasons_of(const py::iterable& reasons, const weft2_host& host, std::size_t count) const {
     std::map<std::string, std::uint32_t> numbers;
-    std::uint64_t i = 0;
+    std::vector<std::uint32_t> of_positions;
     for (const py::handle each : reasons) {
       const auto text = py::cast<std::string>(py::str(each));
       const auto [found, added] = numbers.try_emplace(text, 0);
       if (added) found->second = host.add_reason(host.context, text.c_str(), 0);
-      if (i < count) to[i] = found->second;
-      ++i;
+      of_positions.push_back(found->second);
     }
-    if (i == count) return;
-    policy::refuse_library(name_, "its order has " + std::to_string(i) + " reasons", "one reason for each position");
+    if (of_positions.size() == count) return of_positions;
+    policy::refuse_library(name_, "its order has " + std::to_string(of_positions.size()) + " reasons",
+                           "one reason for each position");
   }
 
   std::string name_;

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "python/src/arrays.h"
-#include "runtime/policy/library/joined_problem.h"
+#include "runtime/policy/python/joined_problem.h"
 
 namespace weft::python {
 
-/// The functions that python/weft/problem.py asks of its host. `keeps` owns what the host's functions use.
+/// The functions that python/weft/problem.py asks of its host. `keeps` owns the problem; null: it is a policy's
+/// argument.
 class Host {
  public:
   Host(const policy::JoinedProblem& joined, std::shared_ptr<void> keeps);
@@ -23,15 +24,16 @@ class Host {
                      bool memory) const;
   /// (sequence, streams)
   py::tuple schedule(const py::buffer& priorities) const;
-  /// The end of a policy's call, after which the host's functions must not be used.
-  void close() { host_ = nullptr; }
+  /// The end of a policy's call, after which the problem must not be used.
+  void close() { joined_ = nullptr; }
 
  private:
-  const weft2_host& host() const;
-  void expect(std::int32_t failed) const;
+  /// Calls a function of the problem. Raises ValueError if it fails.
+  template <class Function>
+  void call(const Function& function) const;
 
   std::size_t tasks_;
-  const weft2_host* host_;
+  const policy::JoinedProblem* joined_;
   std::shared_ptr<void> keeps_;
 };
 

@@ -18,11 +18,6 @@
 namespace weft::python {
 namespace {
 
-void bind_exceptions(py::module_& module) {
-  py::register_exception<UserError>(module, "Refused", PyExc_ValueError);
-  py::register_exception<RuntimeFault>(module, "Fault", PyExc_RuntimeError);
-}
-
 void bind_graphs(py::module_& module) {
   py::class_<graph::OpenGraph>(module, "OpenGraph")
       .def_readonly("name", &graph::OpenGraph::name)
@@ -87,7 +82,8 @@ void bind_steps(py::module_& module) {
 
 PYBIND11_MODULE(_core, module) {
   module.attr("__version__") = WEFT_VERSION;
-  bind_exceptions(module);
+  py::register_exception<UserError>(module, "Refused", PyExc_ValueError);
+  py::register_exception<RuntimeFault>(module, "Fault", PyExc_RuntimeError);
   bind_graphs(module);
   bind_steps(module);
   module.def("policy_names", [] { return policy::graph_policy_names(); });

@@ -17,8 +17,8 @@
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/policy/library/joined_problem.h"
-#include "runtime/policy/library/library_call.h"
+#include "runtime/policy/library/policy_library.h"
+#include "runtime/policy/python/joined_problem.h"
 #include "runtime/simulate/certify/window_bounds.h"
 #include "runtime/simulate/explain.h"
 #include "runtime/simulate/open_problem.h"
@@ -107,7 +107,7 @@ std::shared_ptr<Step> Step::of_open_graph(graph::OpenGraph graph, const std::str
   tools::OpenSettings settings;
   settings.flags.wanted = class_name;
   settings.flags.kept = keep_order;
-  for (const std::string& text : bandwidths) settings.flags.bandwidths.push_back(cost::parse_bandwidth_factor(text));
+  for (const std::string& text : bandwidths) settings.flags.bandwidths.push_back(cost::parse_bandwidth(text));
   settings.settings = settings_of(keys);
   tools::OpenInput input = tools::open_input(std::move(graph), settings);
   auto step = std::make_shared<Step>();
@@ -126,7 +126,7 @@ py::object Step::python_problem() {
 
 std::shared_ptr<Step> Step::scaled(const std::vector<std::pair<std::string, double>>& factors) const {
   auto step = std::make_shared<Step>(*this);
-  std::vector<cost::CostScale> scales;
+  std::vector<cost::NamedFactor> scales;
   scales.reserve(factors.size());
   for (const auto& [pattern, factor] : factors) {
     scales.push_back(cost::parse_cost_scale(fmt::format("{}={}", pattern, factor)));

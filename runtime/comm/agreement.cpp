@@ -6,25 +6,17 @@
 #include <cstddef>
 
 #include "base/error.h"
-#include "runtime/comm/of_ranks.h"
 
 namespace weft::comm {
 
 void expect_same(World& world, const std::vector<Fact>& facts, const Wording& wording) {
-  std::string own;
-  for (const Fact& fact : facts) own += fact.value + '\0';
-  std::vector<std::vector<std::string>> all;
-  for (const std::string& text : of_ranks(world, own)) {
-    std::vector<std::string>& values = all.emplace_back();
-    for (std::size_t at = 0; at < text.size(); at += values.back().size() + 1) values.emplace_back(text.c_str() + at);
-  }
-  for (std::size_t i = 0; i < facts.size(); ++i) {
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      if (all[rank].at(i) == all[0].at(i)) continue;
-      throw UserError(fmt::format("rank {} {} {} = {}, rank 0 {} {} = {}", rank, wording.one, facts[i].name,
-                                  all[rank][i], wording.other, facts[i].name, all[0][i]),
-                      wording.expected, wording.fix);
-    }
+  for (const Fact& fact : facts) {
+    const std::vector<std::string> all = of_ranks(world, fact.value);
+    const auto differs = std::ranges::find_if(all, [&](const std::string& value) { return value != all[0]; });
+    if (differs == all.end()) continue;
+    throw UserError(fmt::format("rank {} {} {} = {}, rank 0 {} {} = {}", differs - all.begin(), wording.one, fact.name,
+                                *differs, wording.other, fact.name, all[0]),
+                    wording.expected, wording.fix);
   }
 }
 

@@ -4,15 +4,24 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/slices.h"
 
 namespace weft::comm {
 
 std::string_view to_string(CollectiveKind kind) {
   constexpr std::array<std::string_view, 4> kNames = {"all_reduce", "reduce_scatter", "all_gather", "broadcast"};
   return kNames.at(static_cast<std::size_t>(kind));
+}
+
+void World::broadcast(std::vector<std::byte>& bytes, int root) {
+  auto all = all_gather_bytes(rank() == root ? std::span<const std::byte>(bytes) : std::span<const std::byte>());
+  bytes = std::move(all[static_cast<std::size_t>(root)]);
+}
+
+std::vector<std::uint64_t> World::all_gather(std::uint64_t value) {
+  return of_ranks(*this, value);
 }
 
 void run_blocking(Communicator& communicator, const CollectiveCall& call) {

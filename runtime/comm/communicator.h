@@ -4,13 +4,17 @@
 // rounds once and shares the result. A rank sends as many bytes as in a ring, and the bits are the same everywhere.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/dtype.h"
@@ -47,6 +51,36 @@ struct CollectiveCall {
   /// Where a rank's own numbers are before the collective.
   const std::byte* source_at(std::int64_t element) const { return in_place() ? out_at(element) : in_at(element); }
 };
+
+/// Elements [begin, begin + count) of the full vector.
+struct Slice {
+  std::int64_t begin = 0, count = 0;
+};
+
+/// Elements of the full vector: all ranks' slices.
+constexpr std::int64_t full_length(const CollectiveCall& call, int ranks) {
+  return call.in_place() ? call.count : call.count * ranks;
+}
+
+/// Number of elements of a rank's slice; slices of the last ranks may be shorter or empty.
+constexpr std::int64_t slice_length(const CollectiveCall& call, int ranks) {
+  return (full_length(call, ranks) + ranks - 1) / ranks;
+}
+
+/// The slice that `rank` sums (all_reduce, reduce_scatter) or shares (all_reduce, all_gather, broadcast).
+/// Example: an all_reduce of 7 elements over 4 ranks has slices of 2, 2, 2 and 1.
+constexpr Slice slice_of(const CollectiveCall& call, int ranks, int rank) {
+  const std::int64_t length = slice_length(call, ranks), total = full_length(call, ranks);
+  const std::int64_t begin = std::min(length * rank, total);
+  return {begin, std::min(length, total - begin)};
+}
+
+/// Throws std::logic_error when `call` can't be right on any rank: a negative count, a root outside the group, a
+/// missing buffer.
+void check_call(const CollectiveCall& call, int ranks);
+
+/// "all_reduce of 7 f32" for messages.
+std::string describe(const CollectiveCall& call);
 
 /// Thrown by progress() and by blocking calls after another rank of the world gave up.
 class PeerLost : public std::runtime_error {
@@ -92,9 +126,9 @@ class World {
 
   virtual void barrier() = 0;
   /// Copies the root's `bytes` to every rank; the other ranks' vectors are resized.
-  virtual void broadcast(std::vector<std::byte>& bytes, int root) = 0;
+  virtual void broadcast(std::vector<std::byte>& bytes, int root);
   /// Every rank's value, by rank.
-  virtual std::vector<std::uint64_t> all_gather(std::uint64_t value) = 0;
+  virtual std::vector<std::uint64_t> all_gather(std::uint64_t value);
   /// Every rank's bytes, by rank (lengths may differ).
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
@@ -109,5 +143,36 @@ class World {
 
 /// Runs a collective to its end. Between calls of progress() it spins briefly, then yields, then sleeps.
 void run_blocking(Communicator& communicator, const CollectiveCall& call);
+
+/// Every rank's value, by rank. Collective over the world.
+template <class T>
+requires std::is_trivially_copyable_v<T> std::vector<T> of_ranks(World& world, const T& own) {
+  std::vector<T> all;
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(&own, 1)))) {
+    std::memcpy(&all.emplace_back(), bytes.data(), sizeof(T));
+  }
+  return all;
+}
+/// The same by World::all_gather(), which is fast enough for a step.
+inline std::vector<double> of_ranks(World& world, double own) {
+  std::vector<double> all;
+  for (const std::uint64_t bits : world.all_gather(std::bit_cast<std::uint64_t>(own))) {
+    all.push_back(std::bit_cast<double>(bits));
+  }
+  return all;
+}
+
+/// Every rank's text or vector of numbers, by rank; lengths may differ. Collective over the world.
+template <class Values>
+requires std::is_trivially_copyable_v<typename Values::value_type> std::vector<Values> of_ranks(World& world,
+                                                                                                const Values& own) {
+  std::vector<Values> all;
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
+    Values& values = all.emplace_back();
+    values.resize(bytes.size() / sizeof(typename Values::value_type));
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  }
+  return all;
+}
 
 }  // namespace weft::comm

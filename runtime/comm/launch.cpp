@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <optional>
 #include <ostream>
@@ -22,28 +21,23 @@ namespace {
 constexpr int kUserErrorCode = 2, kFaultCode = 3;
 constexpr double kAgreementSeconds = 2.0;  // ranks that throw the same error do so at start-up, well within this time
 
-struct Failure {
-  std::string message;
-  int exit_code = kFaultCode;
-  bool peer_lost = false;
-};
-
 struct Outcome {
   int exit_code = 0;
-  std::optional<Failure> failure;
+  std::optional<std::string> failure = {};
+  bool peer_lost = false;
 };
 
 Outcome run_rank(const RankBody& body, World& world) {
   try {
-    return {body(world), std::nullopt};
+    return {body(world)};
   } catch (const UserError& error) {
-    return {kUserErrorCode, Failure{error.what(), kUserErrorCode, false}};
+    return {kUserErrorCode, error.what()};
   } catch (const PeerLost& error) {
-    return {kFaultCode, Failure{error.what(), kFaultCode, true}};
+    return {kFaultCode, error.what(), true};
   } catch (const std::exception& error) {
-    return {kFaultCode, Failure{error.what(), kFaultCode, false}};
+    return {kFaultCode, error.what()};
   } catch (...) {
-    return {kFaultCode, Failure{"an exception of unknown type", kFaultCode, false}};
+    return {kFaultCode, "an exception of unknown type"};
   }
 }
 
@@ -59,12 +53,12 @@ int run_and_report(int ranks, const RankBody& body, const Report& report) {
     Outcome& outcome = outcomes[rank];
     outcome = run_rank(body, *worlds[rank]);
     if (!outcome.failure) return;
-    if (!outcome.failure->peer_lost) {
+    if (!outcome.peer_lost) {
       const std::lock_guard lock(mutex);
       if (!first) first = rank;
     }
     // A rank that lost a peer may be the only one that noticed, by an error of its transport.
-    worlds[rank]->abort(fmt::format("rank {} failed: {}", rank, outcome.failure->message), outcome.exit_code);
+    worlds[rank]->abort(fmt::format("rank {} failed: {}", rank, *outcome.failure), outcome.exit_code);
   };
   {
     std::vector<std::jthread> threads;
@@ -75,15 +69,15 @@ int run_and_report(int ranks, const RankBody& body, const Report& report) {
     // A body may call abort() without throwing; then abort()'s reason is the only text to report.
     const auto lost =
         std::ranges::find_if(outcomes, [](const Outcome& outcome) { return outcome.failure.has_value(); });
-    if (lost != outcomes.end()) report(std::nullopt, lost->failure->message);
+    if (lost != outcomes.end()) report(std::nullopt, *lost->failure);
     return std::ranges::max(outcomes, {}, &Outcome::exit_code).exit_code;
   }
-  const Failure& failure = *outcomes[*first].failure;
+  const auto& [exit_code, failure, peer_lost] = outcomes[*first];
   // Bad input is the same for all ranks of a process, so the message names no rank.
-  const bool names_rank = failure.exit_code != kUserErrorCode && ranks > 1;
-  names_rank ? report(static_cast<int>(*first), fmt::format("rank {}: {}", *first, failure.message))
-             : report(std::nullopt, failure.message);
-  return failure.exit_code;
+  const bool names_rank = exit_code != kUserErrorCode && ranks > 1;
+  names_rank ? report(static_cast<int>(*first), fmt::format("rank {}: {}", *first, *failure))
+             : report(std::nullopt, *failure);
+  return exit_code;
 }
 
 }  // namespace
@@ -108,20 +102,18 @@ int run_mpi(const RankBody& body) {
     Log(LogTopic::comm).error("{}", error.what());
     return kFaultCode;
   }
-  const Outcome outcome = run_rank(body, *world);
-  if (!outcome.failure) return outcome.exit_code;
-  const Failure& failure = *outcome.failure;
+  const auto [exit_code, failure, peer_lost] = run_rank(body, *world);
+  if (!failure) return exit_code;
   const Log log(LogTopic::run, world->rank());
   // Only a UserError can be the same on all ranks, as it is thrown before any communication; other failures mustn't
   // wait.
-  if (failure.exit_code == kUserErrorCode &&
-      world->all_say(Fingerprint().add(failure.message).value(), kAgreementSeconds)) {
-    if (world->rank() == 0) log.error("{}", failure.message);
-    return failure.exit_code;
+  if (exit_code == kUserErrorCode && world->all_say(Fingerprint().add(*failure).value(), kAgreementSeconds)) {
+    if (world->rank() == 0) log.error("{}", *failure);
+    return exit_code;
   }
-  log.error("{}", world->size() > 1 ? fmt::format("rank {}: {}", world->rank(), failure.message) : failure.message);
-  world->abort(failure.message, failure.exit_code);
-  return failure.exit_code;
+  log.error("{}", world->size() > 1 ? fmt::format("rank {}: {}", world->rank(), *failure) : *failure);
+  world->abort(*failure, exit_code);
+  return exit_code;
 }
 
 }  // namespace weft::comm

@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "kernels/cpu/elementwise/reduce.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/slices.h"
 
 namespace weft::comm {
 namespace {
@@ -36,10 +35,7 @@ struct Member {
   alignas(64) std::atomic<bool> reading{false};  // inside progress()
 };
 
-struct Group {
-  explicit Group(int size) : members(static_cast<std::size_t>(size)) {}
-  std::vector<Member> members;
-};
+using Group = std::vector<Member>;
 
 // The ranks' shared state: the blocking exchange, the groups being formed, and whether a rank gave up.
 class Shared {
@@ -71,7 +67,7 @@ class Shared {
   std::shared_ptr<Group> join_group(std::uint64_t split, int color, int members) {
     const std::lock_guard lock(mutex_);
     auto& [group, joined] = forming_[{split, color}];
-    if (!group) group = std::make_shared<Group>(members);
+    if (!group) group = std::make_shared<Group>(static_cast<std::size_t>(members));
     auto result = group;
     if (++joined == members) forming_.erase({split, color});
     return result;
@@ -116,8 +112,8 @@ class LocalCommunicator final : public Communicator {
       : shared_(std::move(shared)),
         group_(std::move(group)),
         rank_(rank),
-        copied_(group_->members.size()),
-        sources_(group_->members.size()) {}
+        copied_(group_->size()),
+        sources_(group_->size()) {}
 
   // An exception is unwinding this rank, and its buffers are destroyed next: stops the others, and waits until none
   // reads. A reader sets `reading` before it loads `aborted`; this destructor sets `aborted` before it loads `reading`.
@@ -125,7 +121,7 @@ class LocalCommunicator final : public Communicator {
   ~LocalCommunicator() override {
     if (phase_ == Phase::idle) return;
     shared_->abort(fmt::format("rank {} of a group left during {}", rank_, describe(call_)));
-    for (const Member& member : group_->members) {
+    for (const Member& member : *group_) {
       for (Backoff backoff; member.reading.load();) backoff.pause();
     }
   }
@@ -133,7 +129,7 @@ class LocalCommunicator final : public Communicator {
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
 
   int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(group_->members.size()); }
+  int size() const override { return static_cast<int>(group_->size()); }
 
   void start(const CollectiveCall& call) override {
     if (phase_ != Phase::idle)
@@ -173,12 +169,11 @@ class LocalCommunicator final : public Communicator {
     Member& member_;
   };
 
-  Member& own() { return group_->members[static_cast<std::size_t>(rank_)]; }
+  Member& own() { return (*group_)[static_cast<std::size_t>(rank_)]; }
 
   bool all_reached(std::atomic<std::uint64_t> Member::*counter) const {
-    return std::ranges::all_of(group_->members, [&](const Member& member) {
-      return (member.*counter).load(std::memory_order_acquire) >= sequence_;
-    });
+    return std::ranges::all_of(
+        *group_, [&](const Member& member) { return (member.*counter).load(std::memory_order_acquire) >= sequence_; });
   }
 
   // Does the next part of the work. False: nothing can be done now (blocked, out of budget, or complete).
@@ -204,10 +199,10 @@ class LocalCommunicator final : public Communicator {
   }
 
   void check_same_calls() const {
-    for (const Member& member : group_->members) {
+    for (const Member& member : *group_) {
       if (member.call.matches(call_)) continue;
       throw RuntimeFault(fmt::format("ranks disagree: rank {} of the group started {}, rank {} started {}", rank_,
-                                     describe(call_), &member - group_->members.data(), describe(member.call)));
+                                     describe(call_), &member - group_->data(), describe(member.call)));
     }
   }
 
@@ -218,7 +213,7 @@ class LocalCommunicator final : public Communicator {
       const std::int64_t element_bytes = call_.bytes_of(size());
       const std::int64_t count = std::min(slice.count - position_, std::max<std::int64_t>(1, budget / element_bytes));
       const std::int64_t first = slice.begin + position_;
-      for (std::size_t r = 0; r < sources_.size(); ++r) sources_[r] = group_->members[r].call.source_at(first);
+      for (std::size_t r = 0; r < sources_.size(); ++r) sources_[r] = (*group_)[r].call.source_at(first);
       cpu::sum_in_rank_order(sources_, call_.out_at(call_.in_place() ? first : position_), count, call_.dtype);
       position_ += count;
       budget -= count * element_bytes;
@@ -240,7 +235,7 @@ class LocalCommunicator final : public Communicator {
       const auto index = static_cast<std::size_t>(peer);
       if (copied_[index] || !copies_from(peer)) continue;
       all_copied_ = false;
-      if (group_->members[index].summed.load(std::memory_order_acquire) < sequence_) continue;
+      if ((*group_)[index].summed.load(std::memory_order_acquire) < sequence_) continue;
       peer_ = peer;
       return;
     }
@@ -269,7 +264,7 @@ class LocalCommunicator final : public Communicator {
       return true;
     }
     if (budget <= 0) return false;
-    const CollectiveCall& other = group_->members[static_cast<std::size_t>(peer_)].call;
+    const CollectiveCall& other = (*group_)[static_cast<std::size_t>(peer_)].call;
     const bool gathers = call_.kind == CollectiveKind::all_gather;
     const Slice slice =
         call_.kind == CollectiveKind::broadcast ? Slice{0, call_.count} : slice_of(call_, size(), peer_);
@@ -321,19 +316,6 @@ class LocalWorld final : public World {
   }
 
   void barrier() override { shared_->exchange(rank_, {}); }
-
-  void broadcast(std::vector<std::byte>& bytes, int root) override {
-    auto all =
-        shared_->exchange(rank_, rank_ == root ? std::span<const std::byte>(bytes) : std::span<const std::byte>());
-    if (rank_ != root) bytes = std::move(all[static_cast<std::size_t>(root)]);
-  }
-
-  std::vector<std::uint64_t> all_gather(std::uint64_t value) override {
-    const auto all = shared_->exchange(rank_, std::as_bytes(std::span(&value, 1)));
-    std::vector<std::uint64_t> values(all.size());
-    for (std::size_t r = 0; r < all.size(); ++r) std::memcpy(&values[r], all[r].data(), sizeof values[r]);
-    return values;
-  }
 
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
     return shared_->exchange(rank_, bytes);

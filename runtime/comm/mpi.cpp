@@ -5,12 +5,10 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <string_view>
 
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/mpi_communicator.h"
-#include "runtime/comm/mpi_handles.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 // The leak sanitizer calls this. Open MPI leaks memory of components that it has unloaded by the end of the process;
@@ -132,11 +130,9 @@ class WorldOverMpi final : public MpiWorld {
 
   bool all_say(std::uint64_t value, double seconds) override {
     // max(value) == min(value), and the minimum is the complement of the maximum of complements.
-    auto& own = said_;
-    auto& greatest = greatest_;
-    own = {value, ~value};
+    said_ = {value, ~value};
     MPI_Request request = MPI_REQUEST_NULL;
-    if (MPI_Iallreduce(own.data(), greatest.data(), 2, MPI_UINT64_T, MPI_MAX, failures_.get(), &request) !=
+    if (MPI_Iallreduce(said_.data(), greatest_.data(), 2, MPI_UINT64_T, MPI_MAX, failures_.get(), &request) !=
         MPI_SUCCESS) {
       return false;
     }
@@ -146,7 +142,7 @@ class WorldOverMpi final : public MpiWorld {
       if (MPI_Test(&request, &complete, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
       if (complete == 0 && std::chrono::steady_clock::now() > deadline) return false;
     }
-    return greatest[0] == ~greatest[1];
+    return greatest_[0] == ~greatest_[1];
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -188,17 +189,11 @@ std::int64_t stride_of(const graph::Grid& grid, graph::Axis axis) {
 }
 
 /// Of the farthest neighbours: whether some message leaves its node, and how many leave one node at once.
-GroupSpan message_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
-  const std::int64_t a_node = machine.devices_per_node, ranks = grid.ranks();
-  GroupSpan span;
-  span.ranks = graph::group_size(grid, channel);
-  span.stride = stride_of(grid, graph::Axis::pipe);
-  span.job_nodes = (ranks + a_node - 1) / a_node;
-  if (span.ranks == 1) return span;
+void place_messages(std::int64_t a_node, const graph::Grid& grid, graph::Channel channel, GroupSpan& span) {
   std::int64_t most = 0;
-  for (std::int64_t first = 0; first < ranks; first += a_node) {
+  for (std::int64_t first = 0; first < grid.ranks(); first += a_node) {
     std::int64_t leaving = 0;
-    for (std::int64_t rank = first; rank < std::min(first + a_node, ranks); ++rank) {
+    for (std::int64_t rank = first; rank < std::min(first + a_node, grid.ranks()); ++rank) {
       const std::int64_t peer = graph::peer_rank(grid, channel, rank);
       leaving += peer / a_node == first / a_node ? 0 : 1;
     }
@@ -207,46 +202,18 @@ GroupSpan message_span(const Machine& machine, const graph::Grid& grid, graph::C
   span.nodes = most > 0 ? 2 : 1;
   span.per_node = most > 0 ? 1 : 2;
   span.sharing = std::max<std::int64_t>(most, 1);
-  return span;
 }
 
-GroupSpan span_of_group(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
-  const std::int64_t a_node = machine.devices_per_node;
-  GroupSpan span;
-  span.ranks = graph::group_size(grid, channel);
-  span.job_nodes = (grid.ranks() + a_node - 1) / a_node;
-  if (span.ranks == 1) return span;
+void place_one_group(std::int64_t a_node, const graph::Grid& grid, graph::Channel channel, GroupSpan& span) {
   std::map<std::int64_t, std::int64_t> members;  // by node
   for (const std::int64_t rank : graph::group_ranks(grid, channel, 0)) ++members[rank / a_node];
   span.nodes = std::ssize(members);
   for (const auto& [node, count] : members) span.per_node = std::max(span.per_node, count);
-  return span;
 }
 
-}  // namespace
-
-GroupSpan span_of_first_ranks(const Machine& machine, std::int64_t count) {
-  GroupSpan span;
-  span.ranks = count;
-  span.nodes = span.job_nodes = (count + machine.devices_per_node - 1) / machine.devices_per_node;
-  span.per_node = std::min(count, machine.devices_per_node);
-  return span;
-}
-
-GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
-  if (graph::is_message(channel)) return message_span(machine, grid, channel);
-  if (channel == graph::Channel::stage || channel == graph::Channel::embedding)
-    return span_of_group(machine, grid, channel);
-  const std::int64_t ranks = grid.ranks(), a_node = machine.devices_per_node;
-  GroupSpan span;
-  span.ranks = graph::group_size(grid, channel);
-  span.job_nodes = (ranks + a_node - 1) / a_node;
-  if (channel != graph::Channel::world) {
-    span.stride = stride_of(grid, graph::axis_of(channel));
-  }
-  if (span.ranks == 1) return span;
-  // A group's members are `stride` ranks apart, and `stride` groups lie side by side in a block of ranks. Blocks and
-  // nodes begin together after `period` ranks, from where on everything repeats.
+/// A group's members are `stride` ranks apart, and `stride` groups lie side by side in a block of ranks. Blocks and
+/// nodes begin together after `period` ranks, from where on everything repeats.
+void place_regular_groups(std::int64_t a_node, std::int64_t ranks, GroupSpan& span) {
   const std::int64_t stride = span.stride, block = stride * span.ranks;
   const std::int64_t period = std::min(ranks, std::lcm(block, a_node));
   for (std::int64_t base = 0; base < period; ++base) {
@@ -269,7 +236,53 @@ GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Cha
     }
     span.sharing = std::max(span.sharing, groups);
   }
+}
+
+}  // namespace
+
+GroupSpan span_of_first_ranks(const Machine& machine, std::int64_t count) {
+  GroupSpan span;
+  span.ranks = count;
+  span.nodes = span.job_nodes = (count + machine.devices_per_node - 1) / machine.devices_per_node;
+  span.per_node = std::min(count, machine.devices_per_node);
   return span;
+}
+
+GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Channel channel) {
+  const std::int64_t a_node = machine.devices_per_node;
+  const bool messages = graph::is_message(channel);
+  const bool alone = channel == graph::Channel::stage || channel == graph::Channel::embedding;
+  GroupSpan span;
+  span.ranks = graph::group_size(grid, channel);
+  span.job_nodes = (grid.ranks() + a_node - 1) / a_node;
+  if (!alone && channel != graph::Channel::world)
+    span.stride = stride_of(grid, messages ? graph::Axis::pipe : graph::axis_of(channel));
+  if (span.ranks == 1) return span;
+  if (messages) {
+    place_messages(a_node, grid, channel, span);
+  } else if (alone) {
+    place_one_group(a_node, grid, channel, span);
+  } else {
+    place_regular_groups(a_node, grid.ranks(), span);
+  }
+  return span;
+}
+
+std::vector<RankGroups> groups_within_node(std::int64_t devices, std::size_t most) {
+  std::vector<RankGroups> groups;
+  for (std::int64_t ranks = 2; ranks < devices; ++ranks) {
+    for (std::int64_t stride = 1; ranks * stride <= devices; ++stride) {
+      if (devices % (ranks * stride) == 0) groups.push_back({ranks, stride});
+    }
+  }
+  if (groups.size() <= most) return groups;
+  const auto is_outside = [&](const RankGroups& each) {
+    return each.stride == 1 || each.ranks * each.stride == devices;
+  };
+  std::stable_partition(groups.begin(), groups.end(), is_outside);
+  groups.resize(most);
+  std::ranges::sort(groups, {}, [](const RankGroups& each) { return std::tuple(each.ranks, each.stride); });
+  return groups;
 }
 
 double group_bandwidth(const Machine& machine, const GroupSpan& span) {

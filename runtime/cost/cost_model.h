@@ -1,13 +1,14 @@
 // Cost models: analytic, from the description of a machine, and measured, from a profile.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "graph/grid.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
-#include "runtime/cost/rank_groups.h"
 
 namespace weft::cost {
 
@@ -28,6 +29,25 @@ GroupSpan group_span(const Machine& machine, const graph::Grid& grid, graph::Cha
 
 /// The placement of a group of ranks 0 to `count` − 1.
 GroupSpan span_of_first_ranks(const Machine& machine, std::int64_t count);
+
+/// All groups of `ranks` ranks that stand `stride` apart.
+///
+///   RankGroups{2, 4} of eight ranks: {0, 4}, {1, 5}, {2, 6}, {3, 7}
+struct RankGroups {
+  std::int64_t ranks = 1, stride = 1;
+
+  /// A grid of `job_ranks` ranks in which the groups are the groups of kChannel.
+  graph::Grid grid(std::int64_t job_ranks) const {
+    return {.x = stride, .y = ranks, .z = job_ranks / (stride * ranks)};
+  }
+  static constexpr graph::Channel kChannel = graph::Channel::y;
+
+  friend bool operator==(const RankGroups&, const RankGroups&) = default;
+};
+
+/// The groups of two ranks or more that an axis can form within a node of `devices` ranks beside other axes, by ranks
+/// and stride. Of more than `most` the groups of innermost and outermost axes go first.
+std::vector<RankGroups> groups_within_node(std::int64_t devices, std::size_t most = 12);
 
 /// Bytes a second that each rank of the group can send on a ring through the group, while all groups of the channel do
 /// the same. Within a node: the measured rate (Machine::node_groups) or the node's link; without a switch at most g − 1

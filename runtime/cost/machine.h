@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,14 @@ struct AttentionPoint {
   std::string source = {};
 };
 
+/// Ranks that together may use `cores` cores, fewer than they have threads: a rank that computes beside another one of
+/// its pool may get a part of a core.
+struct CorePool {
+  std::vector<std::int64_t> ranks;
+  std::int64_t cores = 1;
+  friend bool operator==(const CorePool&, const CorePool&) = default;
+};
+
 /// Where one number of a machine file comes from.
 struct Provenance {
   std::string key;             // "network.latency"; of a list "slowdown.factor", whichever item it belongs to
@@ -119,5 +128,16 @@ struct Machine {
 /// nearest key.
 Machine load_machine(const std::string& path);
 Machine parse_machine(std::string_view toml, const std::string& name);
+
+/// TOML that parse_machine() reads as the same machine, its sources and statuses included. Measured times are rounded
+/// to four digits.
+std::string machine_toml(const Machine& machine);
+
+/// Folders with machine files: the installed share folder next to the program, then the source tree.
+std::vector<std::filesystem::path> machine_folders();
+
+/// The machine of a name without its ending ("perlmutter") or of a path ("my.toml", "clusters/ours.toml"). Throws
+/// UserError naming the nearest machine, or the error in the file.
+Machine find_machine(const std::string& name_or_path, const std::vector<std::filesystem::path>& folders);
 
 }  // namespace weft::cost

@@ -1,5 +1,4 @@
-#include "runtime/cost/machine_files.h"
-
+// Lookup of machine files by name, for the files that come with Weft.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -8,6 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "runtime/cost/machine.h"
 
 namespace weft::cost {
 namespace fs = std::filesystem;

@@ -5,10 +5,8 @@
 #include <cstddef>
 #include <iterator>
 #include <limits>
-#include <vector>
 
-#include "runtime/cost/cost_model.h"
-#include "runtime/cost/machine_check.h"
+#include "runtime/cost/machine_numbers.h"
 
 namespace weft::cost {
 namespace {
@@ -90,6 +88,17 @@ void fit_number(double& number, double reach, const Loss& loss) {
   number = best;
 }
 
+template <class Point>
+void check_without_each(const Machine& machine, std::vector<Point> Machine::*points,
+                        std::vector<CheckedPoint>& checked) {
+  const std::vector<Point>& all = machine.*points;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Machine others = machine;
+    (others.*points).erase((others.*points).begin() + static_cast<std::ptrdiff_t>(i));
+    checked.push_back({point_text(all[i]), all[i].seconds, predicted_seconds(others, all[i]), all[i].error});
+  }
+}
+
 }  // namespace
 
 void fit_link(Machine& machine, Link Machine::*link, std::span<const CalibrationPoint> points,
@@ -130,6 +139,16 @@ double fitted_gemm_half(const Machine& machine) {
     best = tried.gemm_half;
   }
   return best;
+}
+
+std::vector<CheckedPoint> check_points(const Machine& machine) {
+  std::vector<CheckedPoint> checked;
+  for (const CalibrationPoint& point : machine.calibration) {
+    checked.push_back({point_text(point), point.seconds, predicted_seconds(machine, point), point.error});
+  }
+  check_without_each(machine, &Machine::gemms, checked);
+  check_without_each(machine, &Machine::attention, checked);
+  return checked;
 }
 
 void note_errors(Machine& machine) {

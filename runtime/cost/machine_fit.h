@@ -1,11 +1,14 @@
-// Numbers of a machine that can't be measured by themselves, fitted to measurements.
+// A machine's model against the measurements in its own file, and numbers that can't be measured by themselves, fitted
+// to measurements.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine.h"
-#include "runtime/cost/rank_groups.h"
 
 namespace weft::cost {
 
@@ -28,6 +31,20 @@ void fit_node_group(Machine& machine, const GroupedPoints& measured);
 
 /// The gemm-half that comes closest to the machine's measured products in the same sense, at its present rates.
 double fitted_gemm_half(const Machine& machine);
+
+/// A measurement beside the model's prediction of it, both in seconds.
+struct CheckedPoint {
+  std::string what;  // point_text()
+  double measured = 0, predicted = 0;
+  double allowed = 0;  // relative error that the file allows
+
+  double error() const { return predicted / measured - 1; }
+  bool holds() const { return error() <= allowed && error() >= -allowed; }
+};
+
+/// Calibration points, then products and attention. A product or attention is predicted without its own point, from the
+/// others: what the model is worth where nothing was measured.
+std::vector<CheckedPoint> check_points(const Machine& machine);
 
 /// Gives each point the relative error that the model shows at it now (check_points()), with a quarter more, rounded up
 /// to a multiple of 5 %: at least 10 % and at most 10.

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 
 namespace weft::cost {
 namespace {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/files/document.h"
+#include "base/overloaded.h"
 #include "runtime/cost/machine.h"
 #include "runtime/cost/machine_numbers.h"
 
@@ -42,15 +43,9 @@ const Provenance* provenance_of(const Machine& machine, std::string_view key, st
 /// Calls `use` with the field, a double, std::int64_t or bool.
 template <class AnyMachine, class Use>
 void with_field(AnyMachine& machine, const MachineKey& key, const Use& use) {
-  if (const auto* link = std::get_if<LinkNumber>(&key.field)) {
-    use(machine.*(link->link).*(link->number));
-  } else if (const auto* number = std::get_if<double Machine::*>(&key.field)) {
-    use(machine.**number);
-  } else if (const auto* count = std::get_if<std::int64_t Machine::*>(&key.field)) {
-    use(machine.**count);
-  } else {
-    use(machine.**std::get_if<bool Machine::*>(&key.field));
-  }
+  std::visit(Overloaded{[&](const LinkNumber& at) { use(machine.*at.link.*at.number); },
+                        [&](const auto member) { use(machine.*member); }},
+             key.field);
 }
 
 /// The value as a number; 1 is true.

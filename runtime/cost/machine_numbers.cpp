@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -13,43 +13,6 @@
 namespace weft::cost {
 namespace {
 
-/// Lists numbers of a machine. A number that the file leaves out has the status "default".
-class NumberList {
- public:
-  explicit NumberList(const Machine& machine) : machine_(machine) {}
-
-  /// `usual`: that of a file which leaves the number out.
-  void add(const std::string& key, double value, MachineUnit unit, const std::optional<double>& usual) {
-    add_item(key, key, 0, value, unit);
-    MachineNumber& number = numbers_.back();
-    if (value != usual || provenance_of(machine_, key, 0) != nullptr) return;
-    number.status = "default";
-    number.source = "";
-  }
-  /// `in_file`: the key of a list's number, and `item` its place in the list.
-  void add_item(std::string key, std::string_view in_file, std::size_t item, double value, MachineUnit unit) {
-    MachineNumber& number = numbers_.emplace_back();
-    number = {std::move(key), value, unit, "", machine_.source};
-    const Provenance* found = provenance_of(machine_, in_file, item);
-    if (found == nullptr) return;
-    number.status = found->status;
-    if (!found->source.empty()) number.source = found->source;
-  }
-
-  std::vector<MachineNumber> take() { return std::move(numbers_); }
-
- private:
-  const Machine& machine_;
-  std::vector<MachineNumber> numbers_;
-};
-
-/// The values of machine_keys() in one table.
-void add_values(NumberList& list, std::string_view table, const Machine& machine) {
-  for (const MachineKey& key : machine_keys()) {
-    if (key.table == table) list.add(key.key(), value_of(machine, key), key.unit, key.usual);
-  }
-}
-
 std::string_view layout_text(bool trans_a, bool trans_b) {
   return trans_a ? trans_b ? "tt" : "tn" : trans_b ? "nt" : "nn";
 }
@@ -57,62 +20,53 @@ std::string_view layout_text(bool trans_a, bool trans_b) {
 }  // namespace
 
 std::string_view to_string(MachineUnit unit) {
-  switch (unit) {
-    case MachineUnit::seconds:
-      return "s";
-    case MachineUnit::bytes:
-      return "bytes";
-    case MachineUnit::bytes_a_second:
-      return "bytes/s";
-    case MachineUnit::operations_a_second:
-      return "operations/s";
-    case MachineUnit::seconds_a_byte:
-      return "s/byte";
-    case MachineUnit::number:
-      break;
-  }
-  return "";
+  constexpr std::array<std::string_view, 6> kUnits = {"s", "bytes", "bytes/s", "operations/s", "s/byte", ""};
+  return kUnits.at(static_cast<std::size_t>(unit));
 }
 
 std::vector<MachineNumber> machine_numbers(const Machine& machine) {
-  NumberList list(machine);
-  for (const std::string_view table : {"", "device", "node"}) add_values(list, table, machine);
+  std::vector<MachineNumber> numbers;
+  // `in_file`: the number's key there, and `item` its place in a list.
+  const auto add = [&](std::string key, std::string_view in_file, std::size_t item, double value, MachineUnit unit) {
+    const Provenance* found = provenance_of(machine, in_file, item);
+    numbers.push_back({std::move(key), value, unit, found == nullptr ? "" : found->status,
+                       found == nullptr || found->source.empty() ? machine.source : found->source});
+  };
+  const auto add_values = [&](std::string_view table) {
+    for (const MachineKey& key : machine_keys()) {
+      if (key.table != table) continue;
+      add(key.key(), key.key(), 0, value_of(machine, key), key.unit);
+      if (numbers.back().value != key.usual || provenance_of(machine, key.key(), 0) != nullptr) continue;
+      numbers.back().status = "default";
+      numbers.back().source = "";
+    }
+  };
+  for (const std::string_view table : {"", "device", "node"}) add_values(table);
   for (std::size_t i = 0; i < machine.node_groups.size(); ++i) {
     const NodeGroup& group = machine.node_groups[i];
-    list.add_item(fmt::format("node.group[ranks={}, stride={}].bandwidth", group.ranks, group.stride),
-                  "node.group.bandwidth", i, group.bandwidth, MachineUnit::bytes_a_second);
+    add(fmt::format("node.group[ranks={}, stride={}].bandwidth", group.ranks, group.stride), "node.group.bandwidth", i,
+        group.bandwidth, MachineUnit::bytes_a_second);
   }
-  add_values(list, "network", machine);
+  add_values("network");
   for (std::size_t i = 0; i < machine.congestion.size(); ++i) {
-    list.add_item(fmt::format("network.congestion[nodes={}].factor", machine.congestion[i].nodes),
-                  "network.congestion.factor", i, machine.congestion[i].factor, MachineUnit::number);
+    add(fmt::format("network.congestion[nodes={}].factor", machine.congestion[i].nodes), "network.congestion.factor", i,
+        machine.congestion[i].factor, MachineUnit::number);
   }
-  add_values(list, "transport", machine);
+  add_values("transport");
   for (std::size_t i = 0; i < machine.slowdowns.size(); ++i) {
     const Slowdown& slowdown = machine.slowdowns[i];
-    list.add_item(fmt::format("slowdown[{} beside {}].factor", slowdown.compute.empty() ? "any" : slowdown.compute,
-                              slowdown.collective.empty() ? "any" : slowdown.collective),
-                  "slowdown.factor", i, slowdown.factor, MachineUnit::number);
+    add(fmt::format("slowdown[{} beside {}].factor", slowdown.compute.empty() ? "any" : slowdown.compute,
+                    slowdown.collective.empty() ? "any" : slowdown.collective),
+        "slowdown.factor", i, slowdown.factor, MachineUnit::number);
   }
-  return list.take();
+  return numbers;
 }
 
 std::string value_text(const MachineNumber& number) {
-  switch (number.unit) {
-    case MachineUnit::seconds:
-      return with_prefix(number.value, "s");
-    case MachineUnit::bytes:
-      return human_bytes(static_cast<std::uint64_t>(number.value));
-    case MachineUnit::bytes_a_second:
-      return with_prefix(number.value, "B/s");
-    case MachineUnit::operations_a_second:
-      return with_prefix(number.value, "flop/s");
-    case MachineUnit::seconds_a_byte:
-      return with_prefix(number.value, "s/B");
-    case MachineUnit::number:
-      break;
-  }
-  return fmt::format("{:.4g}", number.value);
+  if (number.unit == MachineUnit::number) return fmt::format("{:.4g}", number.value);
+  if (number.unit == MachineUnit::bytes) return human_bytes(static_cast<std::uint64_t>(number.value));
+  constexpr std::array<std::string_view, 5> kUnits = {"s", "", "B/s", "flop/s", "s/B"};
+  return with_prefix(number.value, kUnits.at(static_cast<std::size_t>(number.unit)));
 }
 
 std::vector<std::string> unsure_numbers(const Machine& machine) {

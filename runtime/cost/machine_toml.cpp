@@ -1,6 +1,4 @@
 // Machines as TOML. Each table's members are named once, in fields(), which reads, writes or lists them.
-#include "runtime/cost/machine_toml.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +10,11 @@
 #include <variant>
 #include <vector>
 
+#include "base/files/document.h"
 #include "base/files/input_file.h"
-#include "base/files/toml_document.h"
 #include "base/text/json_object.h"
 #include "graph/operation.h"
+#include "runtime/cost/machine.h"
 #include "runtime/cost/machine_keys.h"
 #include "runtime/cost/measured_rates.h"
 
@@ -42,55 +41,66 @@ std::vector<std::string> operation_kinds(bool collectives) {
   return kinds(collectives, std::make_index_sequence<std::variant_size_v<graph::OperationVariant>>{});
 }
 
+// How members are written, with what a reader demands of them.
+struct Count {};  // from 1 on
+struct Number {
+  NumberRange range = kPositive;
+};
+struct Seconds {};  // written with four digits
+struct Text {};
+struct OneOf {
+  std::vector<std::string> known;
+};
+
 // ---- what a machine file holds: `In` is Names, Reader or Writer ----
 
 template <class In>
 void dtype_field(In& in, DType& dtype) {
   std::string name(to_string(dtype));
-  in.name("dtype", name, {"f32", "bf16"});
+  in.member("dtype", name, OneOf{{"f32", "bf16"}});
   dtype = name == "bf16" ? DType::bf16 : DType::f32;
 }
 
 template <class In>
 void sizes_of_product(In& in, std::int64_t& m, std::int64_t& n, std::int64_t& k) {
-  in.count("m", m);
-  in.count("n", n);
-  in.count("k", k);
+  in.member("m", m, Count{});
+  in.member("n", n, Count{});
+  in.member("k", k, Count{});
 }
 
 /// The members that all measured points have.
 template <class In, class Point>
 void measurement(In& in, Point& point) {
-  in.time("seconds", point.seconds);
-  in.optional_number("error", point.error, kError);
-  in.optional_text("source", point.source);
+  in.member("seconds", point.seconds, Seconds{});
+  in.optional("error", point.error, Number{kError});
+  in.optional("source", point.source, Text{});
 }
 
 template <class In>
 void fields(In& in, NodeGroup& group) {
-  in.count("ranks", group.ranks);
-  in.count("stride", group.stride);
-  in.number("bandwidth", group.bandwidth);
+  in.member("ranks", group.ranks, Count{});
+  in.member("stride", group.stride, Count{});
+  in.member("bandwidth", group.bandwidth, Number{});
 }
 
 template <class In>
 void fields(In& in, Congestion& congestion) {
-  in.count("nodes", congestion.nodes);
-  in.number("factor", congestion.factor, kFactor);
+  in.member("nodes", congestion.nodes, Count{});
+  in.member("factor", congestion.factor, Number{kFactor});
 }
 
 template <class In>
 void fields(In& in, Slowdown& slowdown) {
-  in.optional_name("compute", slowdown.compute, operation_kinds(false));
-  in.optional_name("collective", slowdown.collective, operation_kinds(true));
-  in.number("factor", slowdown.factor, kFactor);
+  in.optional("compute", slowdown.compute, OneOf{operation_kinds(false)});
+  in.optional("collective", slowdown.collective, OneOf{operation_kinds(true)});
+  in.member("factor", slowdown.factor, Number{kFactor});
 }
 
 template <class In>
 void fields(In& in, GemmPoint& point) {
   sizes_of_product(in, point.m, point.n, point.k);
   std::string layout = point.trans_a ? "tn" : point.trans_b ? "nt" : "nn";
-  in.name("layout", layout, {"nn", "nt", "tn"});
+  in.member("layout", layout, OneOf{{"nn", "nt", "tn"}});
   point.trans_a = layout == "tn";
   point.trans_b = layout == "nt";
   dtype_field(in, point.dtype);
@@ -100,12 +110,12 @@ void fields(In& in, GemmPoint& point) {
 template <class In>
 void fields(In& in, AttentionPoint& point) {
   std::string kind = point.backward ? "backward" : "forward";
-  in.name("kind", kind, {"forward", "backward"});
+  in.member("kind", kind, OneOf{{"forward", "backward"}});
   point.backward = kind == "backward";
-  in.count("batch", point.batch);
-  in.count("heads", point.heads);
-  in.count("seq", point.seq);
-  in.count("head-dim", point.head_dim);
+  in.member("batch", point.batch, Count{});
+  in.member("heads", point.heads, Count{});
+  in.member("seq", point.seq, Count{});
+  in.member("head-dim", point.head_dim, Count{});
   dtype_field(in, point.dtype);
   measurement(in, point);
 }
@@ -113,17 +123,17 @@ void fields(In& in, AttentionPoint& point) {
 /// Which members there are depends on the kind.
 template <class In>
 void fields(In& in, CalibrationPoint& point) {
-  in.name("kind", point.kind, {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "gemm"});
+  in.member("kind", point.kind, OneOf{{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "gemm"}});
   if (point.kind == "gemm") {
     sizes_of_product(in, point.m, point.n, point.k);
     dtype_field(in, point.dtype);
   } else {
-    in.count("ranks", point.ranks);
-    in.number("bytes", point.bytes);
+    in.member("ranks", point.ranks, Count{});
+    in.member("bytes", point.bytes, Number{});
   }
-  in.time("seconds", point.seconds);
-  in.number("error", point.error, kError);
-  in.text("source", point.source);
+  in.member("seconds", point.seconds, Seconds{});
+  in.member("error", point.error, Number{kError});
+  in.member("source", point.source, Text{});
 }
 
 /// The values of machine_keys() in one table.
@@ -136,8 +146,8 @@ void values(In& in, std::string_view table, Machine& machine) {
 
 template <class In>
 void fields(In& in, Machine& machine) {
-  in.text("name", machine.name);
-  in.optional_text("source", machine.source);
+  in.member("name", machine.name, Text{});
+  in.optional("source", machine.source, Text{});
   values(in, "", machine);
   in.table("device", [&](auto& device) { values(device, "device", machine); });
   in.table("node", [&](auto& node) {
@@ -160,16 +170,8 @@ void fields(In& in, Machine& machine) {
 class Names {
  public:
   void value(const MachineKey& key, const auto& /*field*/) { names_.emplace_back(key.name); }
-  void number(const char* key, const auto&... /*how*/) { names_.emplace_back(key); }
-  void optional_number(const char* key, const auto&... /*how*/) { names_.emplace_back(key); }
-  void time(const char* key, double /*seconds*/) { names_.emplace_back(key); }
-  void count(const char* key, std::int64_t /*value*/) { names_.emplace_back(key); }
-  void text(const char* key, std::string_view /*value*/) { names_.emplace_back(key); }
-  void optional_text(const char* key, std::string_view /*value*/) { names_.emplace_back(key); }
-  void name(const char* key, std::string_view /*value*/, const std::vector<std::string>& /*known*/) {
-    names_.emplace_back(key);
-  }
-  void optional_name(const char* key, std::string_view /*value*/, const auto& /*known*/) { names_.emplace_back(key); }
+  void member(const char* key, const auto&... /*how*/) { names_.emplace_back(key); }
+  void optional(const char* key, const auto&... /*how*/) { names_.emplace_back(key); }
   void table(const char* key, const auto& /*body*/) { names_.emplace_back(key); }
   void optional_table(const char* key, const auto& /*body*/) { names_.emplace_back(key); }
   void list(const char* key, const auto& /*items*/) { names_.emplace_back(key); }
@@ -248,34 +250,26 @@ class Reader {
     if constexpr (std::is_same_v<Field, bool>) {
       field = table_[key.name].boolean();
     } else if constexpr (std::is_same_v<Field, std::int64_t>) {
-      count(key.name, field);
+      member(key.name, field, Count{});
     } else {
-      number(key.name, field, key.range);
+      member(key.name, field, Number{key.range});
     }
   }
 
-  void number(std::string_view key, double& value, const NumberRange& range = kPositive) const {
-    value = sourced(key).number(range, "a number (or a table with value, source and status)");
+  void member(std::string_view key, double& value, const Number& how) const {
+    value = sourced(key).number(how.range, "a number (or a table with value, source and status)");
+  }
+  void member(std::string_view key, double& value, Seconds /*how*/) const { member(key, value, Number{}); }
+  void member(std::string_view key, std::int64_t& value, Count /*how*/) const {
+    value = sourced(key).integer(1, 1'000'000'000);
+  }
+  void member(std::string_view key, std::string& value, Text /*how*/) const { value = table_[key].text(); }
+  void member(std::string_view key, std::string& value, const OneOf& how) const {
+    value = table_[key].name_of(how.known);
   }
 
-  void optional_number(const char* key, double& value, const NumberRange& range) const {
-    if (table_.find(key)) number(key, value, range);
-  }
-
-  void time(const char* key, double& seconds) const { number(key, seconds); }
-  void count(std::string_view key, std::int64_t& value) const { value = sourced(key).integer(1, 1'000'000'000); }
-  void text(const char* key, std::string& value) const { value = table_[key].text(); }
-
-  void optional_text(const char* key, std::string& value) const {
-    if (table_.find(key)) text(key, value);
-  }
-
-  void name(const char* key, std::string& value, const std::vector<std::string>& known) const {
-    value = table_[key].name_of(known);
-  }
-
-  void optional_name(const char* key, std::string& value, const std::vector<std::string>& known) const {
-    if (table_.find(key)) name(key, value, known);
+  void optional(const char* key, auto& value, const auto& how) const {
+    if (table_.find(key)) member(key, value, how);
   }
 
   template <class Body>
@@ -347,25 +341,16 @@ class Writer {
   }
 
   /// The shortest text that is read as the same number.
-  void number(const char* key, double value, const NumberRange& /*range*/ = kPositive) const {
-    sourced(key, fmt::format("{}", value));
-  }
+  void member(const char* key, double value, const Number& /*how*/) const { sourced(key, fmt::format("{}", value)); }
+  void member(const char* key, double value, Seconds /*how*/) const { sourced(key, fmt::format("{:.4g}", value)); }
+  void member(const char* key, std::int64_t value, Count /*how*/) const { sourced(key, fmt::format("{}", value)); }
+  void member(const char* key, const std::string& value, const auto& /*how*/) const { line(key, json_string(value)); }
 
-  void optional_number(const char* key, double value, const NumberRange& range) const { number(key, value, range); }
-  void time(const char* key, double seconds) const { sourced(key, fmt::format("{:.4g}", seconds)); }
-  void count(const char* key, std::int64_t value) const { sourced(key, fmt::format("{}", value)); }
-  void text(const char* key, std::string_view value) const { line(key, json_string(value)); }
-
-  void optional_text(const char* key, std::string_view value) const {
-    if (!value.empty()) text(key, value);
-  }
-
-  void name(const char* key, std::string_view value, const std::vector<std::string>& /*known*/) const {
-    text(key, value);
-  }
-
-  void optional_name(const char* key, std::string_view value, const std::vector<std::string>& /*known*/) const {
-    optional_text(key, value);
+  void optional(const char* key, const auto& value, const auto& how) const {
+    if constexpr (requires { value.empty(); }) {
+      if (value.empty()) return;
+    }
+    member(key, value, how);
   }
 
   template <class Body>

@@ -31,28 +31,29 @@ class MeasuredRates {
   ArithmeticTime arithmetic(const graph::Operation& operation, double flops, DType dtype) const;
 
  private:
-  using Place = std::array<double, 3>;  // logarithms of sizes
+  /// Where a computation is among the points.
+  struct Place {
+    bool product;  // or attention
+    DType dtype;
+    int layout;                   // of a product: its transpositions; of attention: its direction
+    std::array<double, 3> sizes;  // their logarithms
+  };
   struct Factor {
     Place place;
-    DType dtype;
-    int layout;           // of a product: its transpositions; of attention: its direction
     double log_measured;  // log(measured / base)
   };
-  struct Query {
-    Place place;
-    DType dtype;
-    int layout;
-  };
 
-  static Query query_of(const graph::Gemm& gemm, DType dtype);
-  static Query query_of(const graph::AttentionForward& sizes, bool backward, DType dtype);
+  /// nullopt: points tell nothing of such operations.
+  static std::optional<Place> place_of(const graph::Operation& operation, DType dtype);
+  template <class Point>
+  void add(const Point& point);
   /// Seconds by the device's rate alone.
   double base(const graph::Operation& operation, double flops, DType dtype) const;
-  ArithmeticTime corrected(const std::vector<Factor>& factors, const Query& query, double base) const;
+  ArithmeticTime corrected(const Place& at, double base) const;
 
   std::array<double, 2> rates_;  // operations a second in f32, in bf16
   double gemm_half_, efficiency_;
-  std::vector<Factor> gemms_, attention_;
+  std::vector<Factor> factors_;
 };
 
 /// The operations that points measured.
@@ -60,7 +61,9 @@ graph::Gemm operation_of(const GemmPoint& point);
 graph::Operation operation_of(const AttentionPoint& point);
 
 /// The flops a second at which a point was measured.
-double rate_of(const GemmPoint& point);
-double rate_of(const AttentionPoint& point);
+template <class Point>
+double rate_of(const Point& point) {
+  return graph::work_of(operation_of(point), static_cast<double>(size_of(point.dtype))).flops / point.seconds;
+}
 
 }  // namespace weft::cost

@@ -1,14 +1,14 @@
-// Measured times of tasks on this machine, by signature, and the cost model made of them.
+// Measured times of tasks on this machine, by signature, the files that hold them, and the cost model made of them.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/grid.h"
-#include "runtime/cost/core_pool.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/plan.h"
@@ -71,5 +71,17 @@ double middle_mean(std::vector<double> values);
 /// modelled time. For a collective it is the ratio of the profile's collective nearest in size on the same channel (on
 /// any channel, if that one has none); for a computation the median ratio of known tasks of its kind in the graph.
 std::unique_ptr<const CostModel> profiled_costs(Profile profile, std::shared_ptr<const CostModel> otherwise);
+
+/// JSON: format "weft-profile", version 2, the members of the profile, an entry a line.
+std::string profile_json(const Profile& profile);
+
+/// Reads what profile_json() writes. `name` stands for the file in messages. Throws UserError if a part is missing or
+/// implausible: a signature that occurs twice, a time that is negative or infinite.
+Profile parse_profile(std::string_view json_text, const std::string& name);
+
+Profile load_profile(const std::string& path);
+
+/// The CPU's name from the system: "AMD EPYC 9B14".
+std::string cpu_name();
 
 }  // namespace weft::cost

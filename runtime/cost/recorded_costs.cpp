@@ -3,21 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 #include <variant>
 
 #include "base/error.h"
 #include "runtime/cost/cost_model.h"
-#include "runtime/cost/scaled_costs.h"
 
 namespace weft::cost {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
-constexpr double kGreatestBandwidth = 1e6;
 
 /// The process group's name. Where its tasks meet several classes, it has several queues: "pp out", "tp (2)".
 std::string_view group_name(const graph::Graph& graph, graph::Channel channel) {
@@ -35,7 +31,7 @@ std::string_view group_name(const graph::Graph& graph, graph::Channel channel) {
 
 class RecordedCosts final : public CostModel {
  public:
-  RecordedCosts(std::optional<Machine> machine, DType dtype, std::vector<BandwidthFactor> bandwidths)
+  RecordedCosts(std::optional<Machine> machine, DType dtype, std::vector<NamedFactor> bandwidths)
       : machine_(std::move(machine)), dtype_(dtype), bandwidths_(std::move(bandwidths)) {}
 
   TaskCosts costs(const graph::Graph& graph) const override {
@@ -49,27 +45,27 @@ class RecordedCosts final : public CostModel {
       costs.beside_ns.push_back(opaque->beside_ns >= 0 ? std::max(ns, opaque->beside_ns) : ns);
       costs.link_ns.push_back(opaque->link_ns >= 0 ? std::min(ns, opaque->link_ns) : ns);
     }
-    for (const BandwidthFactor& bandwidth : bandwidths_) apply(bandwidth, graph, costs);
+    for (const NamedFactor& bandwidth : bandwidths_) apply(bandwidth, graph, costs);
     return costs;
   }
 
   std::string source() const override {
     std::string text = machine_ ? "recorded times, and machine " + machine_->name : "recorded times";
-    for (const BandwidthFactor& bandwidth : bandwidths_) {
+    for (const NamedFactor& bandwidth : bandwidths_) {
       text += fmt::format(", {} × the bandwidth of {}", bandwidth.factor,
-                          bandwidth.channel == "*" ? std::string("all channels") : bandwidth.channel);
+                          bandwidth.pattern == "*" ? std::string("all channels") : bandwidth.pattern);
     }
     return text;
   }
 
  private:
-  void apply(const BandwidthFactor& bandwidth, const graph::Graph& graph, TaskCosts& costs) const {
+  void apply(const NamedFactor& bandwidth, const graph::Graph& graph, TaskCosts& costs) const {
     bool found = false;
     for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
       const auto& opaque = std::get<graph::Opaque>(graph.tasks()[i].operation);
       const graph::Channel* channel = graph::channel_of(graph.tasks()[i].operation);
       if (channel == nullptr || graph.is_local(*channel)) continue;
-      if (!matches_pattern(bandwidth.channel, group_name(graph, *channel))) continue;
+      if (!matches_pattern(bandwidth.pattern, group_name(graph, *channel))) continue;
       found = true;
       const double latency = machine_ ? latency_of(graph, opaque) / kNanosecond : 0;
       const double sending = opaque.link_ns >= 0 ? costs.link_ns[i] : std::max(0.0, costs.ns[i] - latency);
@@ -84,7 +80,7 @@ class RecordedCosts final : public CostModel {
       if (!info.local) known.push_back(info.name);
     }
     throw UserError(
-        fmt::format("--bandwidth {}={}: no collective goes over such a channel", bandwidth.channel, bandwidth.factor),
+        fmt::format("--bandwidth {}={}: no collective goes over such a channel", bandwidth.pattern, bandwidth.factor),
         known.empty() ? "a step with collectives" : fmt::format("one of {}", fmt::join(known, ", ")),
         "* stands for any text: --bandwidth 'dp*=2'");
   }
@@ -117,27 +113,20 @@ class RecordedCosts final : public CostModel {
 
   std::optional<Machine> machine_;
   DType dtype_;
-  std::vector<BandwidthFactor> bandwidths_;
+  std::vector<NamedFactor> bandwidths_;
 };
 
 }  // namespace
 
-BandwidthFactor parse_bandwidth_factor(std::string_view text) {
-  const std::size_t equals = text.rfind('=');
-  const std::string_view number = text.substr(equals == std::string_view::npos ? 0 : equals + 1);
-  BandwidthFactor out{equals == std::string_view::npos ? "*" : std::string(text.substr(0, equals)), 0};
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), out.factor);
-  const bool fits = error == std::errc() && end == number.data() + number.size() && out.factor > 0 &&
-                    out.factor <= kGreatestBandwidth && !out.channel.empty();
-  if (!fits) {
-    throw UserError(fmt::format("--bandwidth {}", text), "a factor above 0, or a channel and a factor",
-                    "--bandwidth 2, or --bandwidth 'data=0.5'");
-  }
-  return out;
+NamedFactor parse_bandwidth(std::string_view text) {
+  const std::optional<NamedFactor> scale = parse_named_factor(text);
+  if (scale && scale->factor > 0) return *scale;
+  throw UserError(fmt::format("--bandwidth {}", text), "a factor above 0, or a channel and a factor",
+                  "--bandwidth 2, or --bandwidth 'data=0.5'");
 }
 
 std::unique_ptr<const CostModel> recorded_costs(std::optional<Machine> machine, DType dtype,
-                                                std::vector<BandwidthFactor> bandwidths) {
+                                                std::vector<NamedFactor> bandwidths) {
   return std::make_unique<const RecordedCosts>(std::move(machine), dtype, std::move(bandwidths));
 }
 

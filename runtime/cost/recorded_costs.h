@@ -3,25 +3,19 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
+#include "runtime/cost/scaled_costs.h"
 
 namespace weft::cost {
 
-/// A network that is `factor` times as fast, for the channels whose names match the pattern.
-struct BandwidthFactor {
-  std::string channel;  // with * for any text
-  double factor = 1;
-};
-
-/// "data=2", or "2" for all channels. Throws UserError on text of another form and on factors of 0 and below or above
-/// 1e6.
-BandwidthFactor parse_bandwidth_factor(std::string_view text);
+/// A network that is `factor` times as fast, for the channels whose names match the pattern: "data=2", or "2" for all.
+/// Throws UserError on text of another form and on factors of 0 and below or above 1e6.
+NamedFactor parse_bandwidth(std::string_view text);
 
 /// The cost of a task is its recorded time. Without that, and with a machine: the longer of its time for flops, at the
 /// machine's rate for `dtype`, and its time for bytes, plus the overhead of a task; of a task that communicates, its
@@ -33,6 +27,6 @@ BandwidthFactor parse_bandwidth_factor(std::string_view text);
 /// where the graph tells it, else its time without the machine's latency, or all of it without a machine. costs()
 /// throws UserError on a pattern that matches no channel of the graph.
 std::unique_ptr<const CostModel> recorded_costs(std::optional<Machine> machine, DType dtype = DType::bf16,
-                                                std::vector<BandwidthFactor> bandwidths = {});
+                                                std::vector<NamedFactor> bandwidths = {});
 
 }  // namespace weft::cost

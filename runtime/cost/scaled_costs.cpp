@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstddef>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace weft::cost {
 namespace {
@@ -16,23 +15,23 @@ constexpr double kGreatestFactor = 1e6;
 
 class ScaledCosts final : public CostModel {
  public:
-  ScaledCosts(std::shared_ptr<const CostModel> model, std::vector<CostScale> scales)
+  ScaledCosts(std::shared_ptr<const CostModel> model, std::vector<NamedFactor> scales)
       : model_(std::move(model)), scales_(std::move(scales)) {}
 
   TaskCosts costs(const graph::Graph& graph) const override {
     TaskCosts costs = model_->costs(graph);
-    for (const CostScale& scale : scales_) apply(scale, graph, costs);
+    for (const NamedFactor& scale : scales_) apply(scale, graph, costs);
     return costs;
   }
 
   std::string source() const override {
     std::string text = model_->source();
-    for (const CostScale& scale : scales_) text += fmt::format(", {} × {}", scale.pattern, scale.factor);
+    for (const NamedFactor& scale : scales_) text += fmt::format(", {} × {}", scale.pattern, scale.factor);
     return text;
   }
 
  private:
-  static void apply(const CostScale& scale, const graph::Graph& graph, TaskCosts& costs) {
+  static void apply(const NamedFactor& scale, const graph::Graph& graph, TaskCosts& costs) {
     bool found = false;
     for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
       const graph::Task& task = graph.tasks()[i];
@@ -52,23 +51,23 @@ class ScaledCosts final : public CostModel {
   }
 
   std::shared_ptr<const CostModel> model_;
-  std::vector<CostScale> scales_;
+  std::vector<NamedFactor> scales_;
 };
 
 }  // namespace
 
-CostScale parse_cost_scale(std::string_view text) {
-  const std::size_t equals = text.rfind('=');
-  CostScale scale{std::string(text.substr(0, equals)), -1};
-  if (equals != std::string_view::npos) {
-    const std::string_view number = text.substr(equals + 1);
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), scale.factor);
-    if (error != std::errc() || end != number.data() + number.size()) scale.factor = -1;
-  }
-  if (scale.pattern.empty() || !(scale.factor >= 0 && scale.factor <= kGreatestFactor)) {
-    throw UserError(fmt::format("--scale {}", text), "a pattern and a factor from 0 to 1000000", "--scale 'gemm*=0.8'");
-  }
+std::optional<NamedFactor> parse_named_factor(std::string_view text) {
+  const std::size_t equals = text.rfind('='), number = equals == std::string_view::npos ? 0 : equals + 1;
+  const double factor = number_in<double>(text.substr(number)).value_or(-1);
+  NamedFactor scale{number == 0 ? "*" : std::string(text.substr(0, equals)), factor};
+  if (scale.pattern.empty() || !(factor >= 0 && factor <= kGreatestFactor)) return std::nullopt;
   return scale;
+}
+
+NamedFactor parse_cost_scale(std::string_view text) {
+  const std::optional<NamedFactor> scale = parse_named_factor(text);
+  if (scale && text.find('=') != std::string_view::npos) return *scale;
+  throw UserError(fmt::format("--scale {}", text), "a pattern and a factor from 0 to 1000000", "--scale 'gemm*=0.8'");
 }
 
 bool matches_pattern(std::string_view pattern, std::string_view name) {
@@ -91,7 +90,7 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
-std::shared_ptr<const CostModel> scaled_costs(std::shared_ptr<const CostModel> model, std::vector<CostScale> scales) {
+std::shared_ptr<const CostModel> scaled_costs(std::shared_ptr<const CostModel> model, std::vector<NamedFactor> scales) {
   if (scales.empty()) return model;
   return std::make_shared<const ScaledCosts>(std::move(model), std::move(scales));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,20 +11,25 @@
 
 namespace weft::cost {
 
-/// Tasks whose operation or whose own name matches the pattern take `factor` times as long.
-struct CostScale {
+/// A factor for all that has a name which matches the pattern: a task whose operation or whose own name does takes so
+/// many times as long, the network of a channel (runtime/cost/recorded_costs.h) is so many times as fast.
+struct NamedFactor {
   std::string pattern;  // with * for any text
   double factor = 1;
 };
 
-/// "gemm*=0.8". Throws UserError on text of another form and on factors that are negative or above 1e6.
-CostScale parse_cost_scale(std::string_view text);
+/// "gemm*=0.8", or a factor alone for everything; nullopt of text of another form and of factors that are negative or
+/// above 1e6.
+std::optional<NamedFactor> parse_named_factor(std::string_view text);
+
+/// The same with a pattern. Throws UserError in place of nullopt.
+NamedFactor parse_cost_scale(std::string_view text);
 
 /// Whether the whole of `name` matches; * stands for any text, "" too.
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
 /// The model's costs, scaled one after the other: all times of a task equally. costs() throws UserError on a pattern
 /// that matches no task of the graph.
-std::shared_ptr<const CostModel> scaled_costs(std::shared_ptr<const CostModel> model, std::vector<CostScale> scales);
+std::shared_ptr<const CostModel> scaled_costs(std::shared_ptr<const CostModel> model, std::vector<NamedFactor> scales);
 
 }  // namespace weft::cost

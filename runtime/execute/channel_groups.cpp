@@ -52,11 +52,17 @@ int place_in_pair(const graph::Grid& grid, Channel channel, std::int64_t rank) {
   return graph::peer_rank(grid, channel, rank) < rank ? 1 : 0;
 }
 
-std::vector<Channel> channels_of_all(comm::World& world, std::span<const Channel> own) {
-  std::set<Channel> all;
-  for (const std::vector<std::byte>& of_rank : world.all_gather_bytes(std::as_bytes(own))) {
-    for (const std::byte channel : of_rank) all.insert(static_cast<Channel>(channel));
+std::vector<Channel> channels_of(const plan::Plan& plan) {
+  std::vector<Channel> channels;
+  for (const plan::StreamPlan& stream : plan.streams) {
+    if (!stream.stream.compute) channels.push_back(stream.stream.channel);
   }
+  return channels;
+}
+
+std::vector<Channel> channels_of_all(comm::World& world, const std::vector<Channel>& own) {
+  std::set<Channel> all;
+  for (const std::vector<Channel>& of_rank : comm::of_ranks(world, own)) all.insert(of_rank.begin(), of_rank.end());
   return {all.begin(), all.end()};
 }
 

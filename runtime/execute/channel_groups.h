@@ -11,6 +11,7 @@
 
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::execute {
 
@@ -36,9 +37,12 @@ std::vector<GroupSplit> splits_of(const std::optional<graph::Grid>& grid, graph:
 /// The place of `rank` in its group of two on a message channel, whose members are ordered by their ranks.
 int place_in_pair(const graph::Grid& grid, graph::Channel channel, std::int64_t rank);
 
+/// The channels of a plan's communication streams.
+std::vector<graph::Channel> channels_of(const plan::Plan& plan);
+
 /// The channels that any rank uses, in one order. Ranks of different stages use different channels, and all take part
 /// in the splits for each. Collective over the world.
-std::vector<graph::Channel> channels_of_all(comm::World& world, std::span<const graph::Channel> own);
+std::vector<graph::Channel> channels_of_all(comm::World& world, const std::vector<graph::Channel>& own);
 
 /// The communicators of one rank, by channel; null where it has none.
 class CommunicatorSet {

@@ -76,7 +76,7 @@ class Executor {
 
   /// The first task in program order that wrote a NaN or an infinity in the last run, if results are checked. Later
   /// tasks still run.
-  virtual const std::optional<NonFiniteResult>& non_finite() const = 0;
+  virtual std::optional<NonFiniteResult> non_finite() const { return std::nullopt; }
 
   /// Copies the state from the host to the device, for the next run, or back. Every run copies inputs and scalars;
   /// these calls are for parameters. They do nothing if host and device share memory.
@@ -94,6 +94,9 @@ class Executor {
   /// "rank 1: compute0 waits for data to pass … before …; data: in flight …": safe to call from any thread.
   virtual std::string describe() const = 0;
 };
+
+/// The graph of the ranks at a coordinate on the axis pipe: how ranks of a pipeline get the graphs of other stages.
+using GraphOfStage = std::function<std::shared_ptr<const graph::Graph>(std::int64_t pipe)>;
 
 /// Called once, collectively over the world; the state outlives the result.
 using MakeExecutor = std::function<std::unique_ptr<Executor>(comm::World& world, const State& state)>;

@@ -2,14 +2,34 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "kernels/cpu/matrix.h"
+#include "runtime/execute/executor.h"
+#include "runtime/execute/task_arguments.h"
 
 namespace weft::execute {
 
 /// The first element, counted row-major within the window, that is a NaN or an infinity; nothing for integers. Reads
 /// each element once, at the speed of memory.
 std::optional<std::int64_t> first_non_finite(const cpu::Matrix& matrix);
+
+/// Looks for NaN and infinity in the tensors that tasks wrote, and keeps the first such task in program order. Checks
+/// one step at a time; any number of threads may call look_at().
+class FiniteCheck {
+ public:
+  explicit FiniteCheck(const PlanMemory& memory) : memory_(memory) {}
+  void begin_step() { first_.reset(); }
+  /// Call it before the task counts as completed, as no other task overwrites its results until then. Skips workspaces.
+  void look_at(const plan::Plan& plan, graph::TaskId id);
+  /// Between steps.
+  const std::optional<NonFiniteResult>& first() const { return first_; }
+
+ private:
+  const PlanMemory& memory_;
+  std::mutex mutex_;
+  std::optional<NonFiniteResult> first_;
+};
 
 }  // namespace weft::execute

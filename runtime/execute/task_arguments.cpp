@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
-#include <string>
 #include <variant>
 
 #include "base/overloaded.h"
 #include "kernels/cpu/chunks.h"
-#include "kernels/cpu/gemm/packed_b.h"
+#include "kernels/cpu/gemm/gemm.h"
 
 namespace weft::execute {
 namespace {
@@ -56,17 +55,25 @@ void check_packed(const graph::Operation& operation, std::string_view argument, 
   refuse(operation, argument, *packed, graph::ArgumentShape(cpu::packed_b_elements(shape)));
 }
 
-comm::CollectiveCall broadcast(const Matrix& buffer, std::int64_t count, std::int64_t root) {
-  return {
-      .kind = comm::CollectiveKind::broadcast, .dtype = buffer.dtype, .count = count, .root = root, .out = buffer.data};
-}
-
 }  // namespace
 
 cpu::Matrix matrix_of(const graph::Graph& graph, const graph::View& view, std::byte* begin) {
   const DType dtype = graph.tensor(view.tensor).dtype;
   std::byte* const data = begin + view.offset * static_cast<std::int64_t>(size_of(dtype));
   return {data, view.rows, view.cols, view.row_stride, dtype};
+}
+
+cpu::Matrix PlanMemory::matrix(const plan::Plan& plan, const graph::View& view) const {
+  const graph::Tensor& tensor = plan.graph->tensor(view.tensor);
+  return matrix_of(
+      *plan.graph, view,
+      graph::is_state(tensor.role) ? of_state + state->offset(tensor.name) : arena + plan.offset[view.tensor.index()]);
+}
+
+std::vector<cpu::Matrix> PlanMemory::arguments(const plan::Plan& plan, const graph::Task& task) const {
+  std::vector<cpu::Matrix> all;
+  for (const graph::Access& access : task.accesses) all.push_back(matrix(plan, access.view));
+  return all;
 }
 
 std::vector<cpu::Matrix> fitted_arguments(const graph::Operation& operation, std::span<const cpu::Matrix> arguments) {
@@ -82,39 +89,34 @@ std::vector<cpu::Matrix> fitted_arguments(const graph::Operation& operation, std
 
 comm::CollectiveCall collective_call(const graph::Task& task, std::span<const cpu::Matrix> arguments, int group_rank) {
   const std::vector<Matrix> slots = slots_of(task.operation, arguments);
+  using Kind = comm::CollectiveKind;
+  const auto call = [&](Kind kind, std::int64_t count, const void* in, void* out, void* workspace) {
+    return comm::CollectiveCall{kind, slots.front().dtype, count, 0, in, out, workspace};
+  };
+  const auto broadcast = [&](const auto& op, std::int64_t root) {
+    comm::CollectiveCall made = call(Kind::broadcast, op.count, nullptr, Call(op, slots)["buffer"].data, nullptr);
+    made.root = root;
+    return made;
+  };
   return std::visit(
-      Overloaded{
-          [&](const graph::AllReduce& op) {
-            const Call c(op, slots);
-            return comm::CollectiveCall{.kind = comm::CollectiveKind::all_reduce,
-                                        .dtype = c["buffer"].dtype,
-                                        .count = op.count,
-                                        .out = c["buffer"].data,
-                                        .workspace = c["workspace"].data};
-          },
-          [&](const graph::ReduceScatter& op) {
-            const Call c(op, slots);
-            return comm::CollectiveCall{.kind = comm::CollectiveKind::reduce_scatter,
-                                        .dtype = c["in"].dtype,
-                                        .count = op.count,
-                                        .in = c["in"].data,
-                                        .out = c["out"].data,
-                                        .workspace = c["workspace"].data};
-          },
-          [&](const graph::AllGather& op) {
-            const Call c(op, slots);
-            return comm::CollectiveCall{.kind = comm::CollectiveKind::all_gather,
-                                        .dtype = c["in"].dtype,
-                                        .count = op.count,
-                                        .in = c["in"].data,
-                                        .out = c["out"].data};
-          },
-          [&](const graph::Broadcast& op) { return broadcast(Call(op, slots)["buffer"], op.count, op.root); },
-          [&](const graph::Send& op) { return broadcast(Call(op, slots)["buffer"], op.count, group_rank); },
-          [&](const graph::Receive& op) { return broadcast(Call(op, slots)["buffer"], op.count, 1 - group_rank); },
-          [&](const auto& op) -> comm::CollectiveCall {
-            throw std::logic_error(fmt::format("{}, {}, is no collective", task.name, op.kind));
-          }},
+      Overloaded{[&](const graph::AllReduce& op) {
+                   const Call c(op, slots);
+                   return call(Kind::all_reduce, op.count, nullptr, c["buffer"].data, c["workspace"].data);
+                 },
+                 [&](const graph::ReduceScatter& op) {
+                   const Call c(op, slots);
+                   return call(Kind::reduce_scatter, op.count, c["in"].data, c["out"].data, c["workspace"].data);
+                 },
+                 [&](const graph::AllGather& op) {
+                   const Call c(op, slots);
+                   return call(Kind::all_gather, op.count, c["in"].data, c["out"].data, nullptr);
+                 },
+                 [&](const graph::Broadcast& op) { return broadcast(op, op.root); },
+                 [&](const graph::Send& op) { return broadcast(op, group_rank); },
+                 [&](const graph::Receive& op) { return broadcast(op, 1 - group_rank); },
+                 [&](const auto& op) -> comm::CollectiveCall {
+                   throw std::logic_error(fmt::format("{}, {}, is no collective", task.name, op.kind));
+                 }},
       task.operation);
 }
 

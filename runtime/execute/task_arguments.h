@@ -10,11 +10,24 @@
 #include "graph/operation.h"
 #include "kernels/cpu/matrix.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/execute/state.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::execute {
 
 /// A view of a tensor whose memory begins at `begin`.
 cpu::Matrix matrix_of(const graph::Graph& graph, const graph::View& view, std::byte* begin);
+
+/// Where a plan's tensors are: the state, at `of_state`, and the arena that plans share, one at a time.
+struct PlanMemory {
+  const State* state = nullptr;
+  std::byte* of_state = nullptr;
+  std::byte* arena = nullptr;
+
+  cpu::Matrix matrix(const plan::Plan& plan, const graph::View& view) const;
+  /// Of a task's accesses.
+  std::vector<cpu::Matrix> arguments(const plan::Plan& plan, const graph::Task& task) const;
+};
 
 /// The slot of an argument that the task doesn't have.
 inline constexpr cpu::Matrix kAbsentArgument{nullptr, -1, 0, 0, DType::f32};

@@ -10,6 +10,12 @@
 
 namespace weft::execute {
 
+/// Of steady_clock, in nanoseconds.
+inline std::int64_t steady_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 /// Ticks are the CPU's time-stamp counter if the CPU has a constant rate for it, else nanoseconds of steady_clock.
 /// Ticks of all threads are on one clock.
 ///
@@ -52,11 +58,6 @@ class TickClock {
   Reading read() const;
 
  private:
-  static std::int64_t steady_now() {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
-
   bool counter_ = false;
   double per_ns_ = 1;
 };

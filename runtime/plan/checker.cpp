@@ -17,6 +17,8 @@
 namespace weft::plan {
 namespace {
 
+using Kind = Violation::Kind;
+
 /// Collects descriptions of violations, up to a limit.
 class Report {
  public:
@@ -25,8 +27,9 @@ class Report {
   void begin_with(std::string prefix) { prefix_ = std::move(prefix); }
   bool full() const { return violations_.size() >= limit_; }
   std::size_t size() const { return violations_.size(); }
-  void add(Violation::Kind kind, std::string_view message) {
-    if (!full()) violations_.push_back({kind, fmt::format("{}{}", prefix_, message)});
+  template <class... Values>
+  void add(Violation::Kind kind, fmt::format_string<Values...> text, Values&&... values) {
+    if (!full()) violations_.push_back({kind, prefix_ + fmt::format(text, std::forward<Values>(values)...)});
   }
   std::vector<Violation> take() && { return std::move(violations_); }
 
@@ -50,7 +53,7 @@ std::string placed(const Plan& plan, graph::TaskId task) {
 void check_sizes(const Plan& plan, Report& report) {
   const auto demand = [&](std::string_view what, std::size_t found, std::size_t expected) {
     if (found == expected) return;
-    report.add(Violation::Kind::structure, fmt::format("plan.{} has {} items; expected {}", what, found, expected));
+    report.add(Kind::structure, "plan.{} has {} items; expected {}", what, found, expected);
   };
   const auto collectives = static_cast<std::size_t>(std::ranges::count_if(
       plan.graph->tasks(), [](const graph::Task& task) { return graph::is_collective(task.operation); }));
@@ -65,15 +68,13 @@ void check_streams(const Plan& plan, Report& report) {
   for (const StreamPlan& stream : plan.streams) {
     if (stream.stream.compute) continue;
     if (static_cast<std::size_t>(stream.stream.channel) >= owner.size()) {
-      report.add(Violation::Kind::structure,
-                 fmt::format("stream {} belongs to no channel of the graph", stream.stream.name));
+      report.add(Kind::structure, "stream {} belongs to no channel of the graph", stream.stream.name);
       continue;
     }
     const std::string*& first = owner[static_cast<std::size_t>(stream.stream.channel)];
     if (first != nullptr) {
-      report.add(Violation::Kind::structure,
-                 fmt::format("streams {} and {} both belong to channel {}, so its collectives have no total order",
-                             *first, stream.stream.name, plan.graph->channel_name(stream.stream.channel)));
+      report.add(Kind::structure, "streams {} and {} both belong to channel {}, so its collectives have no total order",
+                 *first, stream.stream.name, plan.graph->channel_name(stream.stream.channel));
     }
     first = &stream.stream.name;
   }
@@ -82,18 +83,15 @@ void check_streams(const Plan& plan, Report& report) {
 void check_wait(const Plan& plan, const StreamPlan& stream, const Entry& entry, const Wait& wait, Report& report) {
   const std::string at = fmt::format("{} ({})", task_name(plan, entry.task), stream.stream.name);
   if (wait.stream.index() >= plan.streams.size()) {
-    report.add(Violation::Kind::structure,
-               fmt::format("{} waits for stream {} of {}", at, wait.stream.value, plan.streams.size()));
+    report.add(Kind::structure, "{} waits for stream {} of {}", at, wait.stream.value, plan.streams.size());
     return;
   }
   const StreamPlan& other = plan.streams[wait.stream.index()];
   if (wait.entry >= other.entries.size() || wait.distance > 1) {
-    report.add(Violation::Kind::structure,
-               fmt::format("{} waits for entry {} of {} at distance {}, which has {} entries", at, wait.entry,
-                           other.stream.name, wait.distance, other.entries.size()));
+    report.add(Kind::structure, "{} waits for entry {} of {} at distance {}, which has {} entries", at, wait.entry,
+               other.stream.name, wait.distance, other.entries.size());
   } else if (!other.entries[wait.entry].signals) {
-    report.add(Violation::Kind::structure,
-               fmt::format("{} waits for entry {} of {}, which doesn't signal", at, wait.entry, other.stream.name));
+    report.add(Kind::structure, "{} waits for entry {} of {}, which doesn't signal", at, wait.entry, other.stream.name);
   }
 }
 
@@ -105,35 +103,32 @@ void check_entries(const Plan& plan, Report& report) {
     for (std::uint32_t e = 0; e < stream.entries.size(); ++e) {
       const Entry& entry = stream.entries[e];
       if (entry.task.index() >= tasks) {
-        report.add(Violation::Kind::structure, fmt::format("entry {} of {} names no task", e, stream.stream.name));
+        report.add(Kind::structure, "entry {} of {} names no task", e, stream.stream.name);
         continue;
       }
       const std::string& name = task_name(plan, entry.task);
       if (const StreamPlan*& first = seen[entry.task.index()]; first != nullptr) {
-        report.add(Violation::Kind::structure,
-                   fmt::format("{} runs twice: on {} and on {}", name, first->stream.name, stream.stream.name));
+        report.add(Kind::structure, "{} runs twice: on {} and on {}", name, first->stream.name, stream.stream.name);
       } else {
         first = &stream;
       }
       const Position& position = plan.position[entry.task.index()];
       if (position.stream != StreamId(s) || position.entry != e) {
-        report.add(Violation::Kind::structure,
-                   fmt::format("{} is entry {} of {}, but plan.position says otherwise", name, e, stream.stream.name));
+        report.add(Kind::structure, "{} is entry {} of {}, but plan.position says otherwise", name, e,
+                   stream.stream.name);
       }
       const graph::Channel* channel = graph::channel_of(plan.graph->task(entry.task).operation);
       if (channel == nullptr ? !stream.stream.compute : stream.stream.compute || stream.stream.channel != *channel) {
-        report.add(Violation::Kind::structure,
-                   fmt::format("{} is on stream {}, but belongs on {}", name, stream.stream.name,
-                               channel == nullptr
-                                   ? std::string("a compute stream")
-                                   : fmt::format("the stream of channel {}", plan.graph->channel_name(*channel))));
+        report.add(Kind::structure, "{} is on stream {}, but belongs on {}", name, stream.stream.name,
+                   channel == nullptr ? std::string("a compute stream")
+                                      : fmt::format("the stream of channel {}", plan.graph->channel_name(*channel)));
       }
       for (const Wait& wait : entry.waits) check_wait(plan, stream, entry, wait, report);
     }
   }
   for (std::size_t i = 0; i < tasks; ++i) {
     if (seen[i] == nullptr) {
-      report.add(Violation::Kind::structure, fmt::format("{} is on no stream", plan.graph->tasks()[i].name));
+      report.add(Kind::structure, "{} is on no stream", plan.graph->tasks()[i].name);
     }
   }
 }
@@ -144,14 +139,14 @@ void check_lists(const Plan& plan, Report& report) {
   std::vector<bool> seen(tasks);
   for (const graph::TaskId task : plan.sequence) {
     if (task.index() >= tasks || seen[task.index()]) {
-      report.add(Violation::Kind::structure, "plan.sequence isn't a permutation of the tasks");
+      report.add(Kind::structure, "plan.sequence isn't a permutation of the tasks");
       return;
     }
     seen[task.index()] = true;
     if (graph::is_collective(plan.graph->task(task).operation)) expected.push_back(task);
   }
   if (expected != plan.collectives) {
-    report.add(Violation::Kind::structure, "plan.collectives isn't the subsequence of collectives of plan.sequence");
+    report.add(Kind::structure, "plan.collectives isn't the subsequence of collectives of plan.sequence");
   }
 }
 
@@ -165,19 +160,18 @@ void check_offsets(const Plan& plan, Report& report) {
     const std::int64_t offset = plan.offset[i];
     if (graph::is_state(tensor.role)) {
       if (offset == kNoOffset) continue;
-      report.add(Violation::Kind::structure,
-                 fmt::format("tensor {} outlives the step, but has a place in the scratch arena", tensor.name));
+      report.add(Kind::structure, "tensor {} outlives the step, but has a place in the scratch arena", tensor.name);
     } else if (used[i] && (offset < 0 || offset % 64 != 0 || offset + tensor.bytes() > plan.scratch_bytes)) {
-      report.add(Violation::Kind::structure,
-                 fmt::format("tensor {} takes {} bytes at offset {}; expected a multiple of 64 inside the arena of {} "
-                             "bytes",
-                             tensor.name, tensor.bytes(), offset, plan.scratch_bytes));
+      report.add(Kind::structure,
+                 "tensor {} takes {} bytes at offset {}; expected a multiple of 64 inside the arena of {} "
+                 "bytes",
+                 tensor.name, tensor.bytes(), offset, plan.scratch_bytes);
     }
   }
 }
 
 void check_structure(const Plan& plan, Report& report) {
-  if (plan.graph == nullptr) return report.add(Violation::Kind::structure, "the plan has no graph");
+  if (plan.graph == nullptr) return report.add(Kind::structure, "the plan has no graph");
   const std::size_t before = report.size();
   check_sizes(plan, report);
   if (report.size() != before) return;
@@ -198,10 +192,9 @@ class OrderCheck {
   void demand(graph::TaskId from, graph::TaskId to, std::uint8_t distance, Words&& why) {
     if (clocks_.before(from, to, distance) || report_.full()) return;
     if (!reported_.insert({from, to, distance}).second) return;
-    report_.add(Violation::Kind::missing_wait,
-                fmt::format("wait missing: {} {}, but neither {}'s order nor a wait makes {}{} complete first",
-                            placed(plan_, to), why(), stream_name(to), task_name(plan_, from),
-                            distance == 0 ? "" : " of the step before"));
+    report_.add(Kind::missing_wait, "wait missing: {} {}, but neither {}'s order nor a wait makes {}{} complete first",
+                placed(plan_, to), why(), stream_name(to), task_name(plan_, from),
+                distance == 0 ? "" : " of the step before");
   }
   std::string by(graph::TaskId task, std::uint8_t distance) const {
     return placed(plan_, task) + (distance == 0 ? "" : " in the step before");
@@ -291,7 +284,7 @@ class HazardCheck {
 void check_edges(std::span<const graph::Edge> edges, const Plan& plan, OrderCheck& order, Report& report) {
   for (const graph::Edge& edge : edges) {
     if (edge.from.index() >= plan.position.size() || edge.to.index() >= plan.position.size() || edge.distance > 1) {
-      report.add(Violation::Kind::structure, "an added edge names no task, or a distance above 1");
+      report.add(Kind::structure, "an added edge names no task, or a distance above 1");
       continue;
     }
     order.demand(edge.from, edge.to, edge.distance, [&] {
@@ -408,11 +401,11 @@ class MemoryCheck {
     for (const graph::TaskId user_of_b : users_[b]) {
       for (const graph::TaskId user_of_a : users_[a]) {
         if (clocks_.before(user_of_a, user_of_b, distance)) continue;
-        report_.add(Violation::Kind::memory_overlap,
-                    fmt::format("memory overlap: tensors {} and {} share bytes, but {} may still use {}{} when {} "
-                                "starts to use {}",
-                                place_of(a), place_of(b), placed(plan_, user_of_a), name(a),
-                                distance == 0 ? "" : " of the step before", placed(plan_, user_of_b), name(b)));
+        report_.add(Kind::memory_overlap,
+                    "memory overlap: tensors {} and {} share bytes, but {} may still use {}{} when {} "
+                    "starts to use {}",
+                    place_of(a), place_of(b), placed(plan_, user_of_a), name(a),
+                    distance == 0 ? "" : " of the step before", placed(plan_, user_of_b), name(b));
         return;
       }
     }
@@ -446,10 +439,10 @@ bool check_collective_order(const Plan& plan, Report& report) {
       const graph::TaskId earlier = stream.entries[e - 1].task, later = stream.entries[e].task;
       if (place[earlier.index()] < place[later.index()]) continue;
       in_order = false;
-      report.add(Violation::Kind::collective_order,
-                 fmt::format("collectives out of order: {} runs {} before {}, but plan.collectives has them the other "
-                             "way round",
-                             stream.stream.name, task_name(plan, earlier), task_name(plan, later)));
+      report.add(Kind::collective_order,
+                 "collectives out of order: {} runs {} before {}, but plan.collectives has them the other "
+                 "way round",
+                 stream.stream.name, task_name(plan, earlier), task_name(plan, later));
     }
   }
   return in_order;
@@ -460,10 +453,9 @@ void check_one_queue(std::span<const Plan* const> plans, Report& report) {
   if (replay.complete()) return;
   const Replay::Cycle cycle = replay.cycle();
   if (cycle.of_one_class) {
-    report.add(Violation::Kind::collective_order, "the total order of collectives can't be issued: " + cycle.text);
+    report.add(Kind::collective_order, "the total order of collectives can't be issued: {}", cycle.text);
   } else {
-    report.add(Violation::Kind::one_queue,
-               "deadlock where a rank runs one collective or message at a time: " + cycle.text);
+    report.add(Kind::one_queue, "deadlock where a rank runs one collective or message at a time: {}", cycle.text);
   }
 }
 
@@ -490,12 +482,12 @@ std::vector<Violation> check(std::span<const Plan* const> plans, std::size_t lim
   each_class([&](std::size_t k) { check_structure(*plans[k], report); });
   if (report.size() > 0) return std::move(report).take();
 
-  for (const Violation& violation : check_between_classes(plans)) report.add(violation.kind, violation.message);
+  for (const Violation& violation : check_between_classes(plans)) report.add(violation.kind, "{}", violation.message);
   if (report.size() > 0) return std::move(report).take();
 
   const Replay replay(plans);
   if (!replay.complete()) {
-    report.add(Violation::Kind::deadlock, "deadlock: " + replay.cycle().text);
+    report.add(Kind::deadlock, "deadlock: {}", replay.cycle().text);
     return std::move(report).take();
   }
   bool in_order = true;

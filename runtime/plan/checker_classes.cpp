@@ -13,6 +13,8 @@
 namespace weft::plan {
 namespace {
 
+using Kind = Violation::Kind;
+
 std::vector<graph::TaskId> tasks_on(const Plan& plan, graph::Channel channel) {
   std::vector<graph::TaskId> tasks;
   for (const StreamPlan& stream : plan.streams) {
@@ -60,9 +62,8 @@ class BetweenClasses {
         if (std::ranges::find(members, k) != members.end()) {
           compare_collectives(k, tasks, first);
         } else if (!tasks.empty()) {
-          add(Violation::Kind::collective_order,
-              fmt::format("{} is a collective on {}, of which stage {} isn't a member", at(k, tasks.front()),
-                          graph::to_string(channel), k));
+          add(Kind::collective_order, "{} is a collective on {}, of which stage {} isn't a member",
+              at(k, tasks.front()), graph::to_string(channel), k);
         }
       }
     }
@@ -82,8 +83,8 @@ class BetweenClasses {
           const auto text = [&](std::size_t of_class, const std::vector<graph::TaskId>& list) {
             return i < list.size() ? at(of_class, list[i]) : prefix_of_class(of_class, plans_.size()) + "nothing";
           };
-          add(Violation::Kind::collective_order, fmt::format("{} meets {} on {} (position {})", text(k, tasks),
-                                                             text(first.of_class, wanted), info.name, i));
+          add(Kind::collective_order, "{} meets {} on {} (position {})", text(k, tasks), text(first.of_class, wanted),
+              info.name, i);
           break;
         }
       }
@@ -93,7 +94,10 @@ class BetweenClasses {
   std::vector<Violation> take() && { return std::move(violations_); }
 
  private:
-  void add(Violation::Kind kind, std::string message) { violations_.push_back({kind, std::move(message)}); }
+  template <class... Values>
+  void add(Violation::Kind kind, fmt::format_string<Values...> text, Values&&... values) {
+    violations_.push_back({kind, fmt::format(text, std::forward<Values>(values)...)});
+  }
 
   std::string at(std::size_t k, graph::TaskId task) const {
     return prefix_of_class(k, plans_.size()) + plans_[k]->graph->task(task).name;
@@ -116,14 +120,12 @@ class BetweenClasses {
     const std::vector<graph::TaskId> sends = tasks_on(*plans_[k], channel), receives = tasks_on(*plans_[peer], end);
     for (std::size_t i = 0; i < std::max(sends.size(), receives.size()); ++i) {
       if (i >= sends.size()) {
-        return add(Violation::Kind::message,
-                   fmt::format("{} ({}) has no send: stage {} sends {} messages on {}", words(peer, receives[i]),
-                               graph::to_string(end), k, sends.size(), graph::to_string(channel)));
+        return add(Kind::message, "{} ({}) has no send: stage {} sends {} messages on {}", words(peer, receives[i]),
+                   graph::to_string(end), k, sends.size(), graph::to_string(channel));
       }
       if (i >= receives.size()) {
-        return add(Violation::Kind::message,
-                   fmt::format("{} ({}) has no receive: stage {} receives {} messages on {}", words(k, sends[i]),
-                               graph::to_string(channel), peer, receives.size(), graph::to_string(end)));
+        return add(Kind::message, "{} ({}) has no receive: stage {} receives {} messages on {}", words(k, sends[i]),
+                   graph::to_string(channel), peer, receives.size(), graph::to_string(end));
       }
       const graph::Task &send = plans_[k]->graph->task(sends[i]), &receive = plans_[peer]->graph->task(receives[i]);
       const std::optional<Message> sent = message_of(*plans_[k]->graph, send),
@@ -132,9 +134,8 @@ class BetweenClasses {
           std::holds_alternative<graph::Receive>(receive.operation)) {
         continue;
       }
-      return add(Violation::Kind::message,
-                 fmt::format("{} on {} meets {} on {} (position {})", words(k, sends[i]), graph::to_string(channel),
-                             words(peer, receives[i]), graph::to_string(end), i));
+      return add(Kind::message, "{} on {} meets {} on {} (position {})", words(k, sends[i]), graph::to_string(channel),
+                 words(peer, receives[i]), graph::to_string(end), i);
     }
   }
 
@@ -147,9 +148,8 @@ class BetweenClasses {
     for (std::size_t i = 0; i < std::max(tasks.size(), first.size()); ++i) {
       const auto ours = signature(0, first, i), theirs = signature(k, tasks, i);
       if (ours == theirs) continue;
-      return add(
-          Violation::Kind::collective_order,
-          fmt::format("stage {} issues {} where stage 0 issues {} (position {})", k, text(theirs), text(ours), i));
+      return add(Kind::collective_order, "stage {} issues {} where stage 0 issues {} (position {})", k, text(theirs),
+                 text(ours), i);
     }
   }
 

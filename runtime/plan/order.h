@@ -1,16 +1,33 @@
-// A policy's result: a stream for each task, one total order of all tasks, and added edges.
+// A policy's result: a stream for each task, one total order of all tasks, and added edges. Streams are the in-order
+// queues of a rank: a policy assigns computations to compute streams, and every channel has its own.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/id.h"
 #include "graph/graph.h"
 #include "runtime/plan/reason.h"
-#include "runtime/plan/stream.h"
 
 namespace weft::plan {
+
+using StreamId = Id<struct StreamTag>;
+
+struct Stream {
+  std::string name;  // "compute0", "data", …
+  bool compute = true;
+  graph::Channel channel = graph::Channel::world;  // only of a communication stream
+  friend bool operator==(const Stream&, const Stream&) = default;
+};
+
+/// `compute_streams` compute streams, then one stream for each channel that the graph's collectives use, in the order
+/// of graph::Channel. Throws UserError unless compute_streams ≥ 1.
+std::vector<Stream> streams_of(const graph::Graph& graph, int compute_streams);
+
+/// The stream of a channel's collectives; invalid when there is none.
+StreamId stream_of_channel(std::span<const Stream> streams, graph::Channel channel);
 
 /// The stream of a task, and the reason for its position in the order.
 struct Placement {
@@ -29,13 +46,5 @@ struct Order {
   std::vector<Reason> reasons;
   friend bool operator==(const Order&, const Order&) = default;
 };
-
-/// An order as bytes, which rank 0 broadcasts so that all ranks use the same order.
-std::vector<std::byte> encode(const Order& order);
-
-/// Decodes the order that `bytes` hold. Throws std::runtime_error when they are cut short, too long, name a task,
-/// stream, tensor or reason that doesn't exist in `graph` or in the order, or hold a reason that isn't in `tables`.
-/// make_plan() checks the rest.
-Order decode_order(std::span<const std::byte> bytes, const graph::Graph& graph, ReasonTables tables);
 
 }  // namespace weft::plan

@@ -2,6 +2,7 @@
 // the checker all take this object.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,7 +11,6 @@
 
 #include "graph/graph.h"
 #include "runtime/plan/order.h"
-#include "runtime/plan/stream.h"
 
 namespace weft::plan {
 
@@ -64,6 +64,19 @@ struct Plan {
 /// std::logic_error naming the task if the order violates an edge of the graph or of its own, or puts a task on a
 /// stream of the wrong kind; either is a bug of the policy.
 Plan make_plan(std::shared_ptr<const graph::Graph> graph, const Order& order, std::string policy_name);
+
+/// Bytes of one rank by role. For roles of state: the total. For roles of scratch: the peak over the plan's order.
+/// Roles peak at different moments, so the scratch roles may add up to more than `arena`, the bytes that the plan
+/// allocates.
+struct MemoryReport {
+  std::array<std::int64_t, graph::kRoles> bytes{};  // by role
+  std::int64_t state = 0, arena = 0;
+
+  std::int64_t of(graph::Role role) const { return bytes[static_cast<std::size_t>(role)]; }
+  std::int64_t total() const { return state + arena; }
+};
+
+MemoryReport memory_report(const Plan& plan);
 
 /// The rewrites that the policy chose so that the plan fits its memory, or for a shorter step within it
 /// (runtime/policy/compile/rewrite_to_fit.h): "recompute=0-3;reshard"; "" if there are none.

@@ -155,7 +155,7 @@ class PlacedItems {
         begin_here_((spell_end_.size() + kBlock - 1) / kBlock),
         meet_here_(begin_here_.size()) {}
 
-  /// Calls f(placed) for the placed items that conflict with `item`, sorted by begin.
+  /// Calls f(placed) for the placed items that conflict with `item`, sorted by begin, as long as f returns true.
   template <class F>
   void for_conflicts(std::uint32_t item, F&& f) {
     if (item < at_ || near_end_ == 0) {
@@ -172,7 +172,7 @@ class PlacedItems {
         if (other.spell_end <= item) ++over;
         if (other.spell_end <= item || other.item >= spell_end || !lifetimes_.conflict(item, other.item)) continue;
       }
-      f(other);
+      if (!f(other)) break;
     }
     if (over > near_.size() / 8) std::erase_if(near_, [&](const Placed& other) { return other.spell_end <= item; });
   }
@@ -240,6 +240,7 @@ Layout place(const Lifetimes& lifetimes, std::span<const std::uint32_t> order) {
         best_gap = gap;
       }
       cursor = std::max(cursor, other.end);
+      return best_gap > bytes;  // no gap is better than one that the item fills
     });
     layout.offset[item] = best < 0 ? cursor : best;
     layout.bytes = std::max(layout.bytes, layout.offset[item] + bytes);

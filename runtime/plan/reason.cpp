@@ -174,15 +174,12 @@ const Selection* selection_of(std::span<const Reason> reasons) {
   return nullptr;
 }
 
-ReasonData data_of(const Reason& reason) {
-  ReasonData data;
-  const auto number = [&](std::string_view placeholder, std::uint64_t value) {
-    data.has_words &= placeholder != "word" || value < reason.table->words.size();
-    return ++data.numbers > 0;
-  };
+std::size_t numbers_in_text(const Reason& reason) {
+  std::size_t numbers = 0;
+  const auto any = [](const auto&) { return true; };
   walk(
-      reason, [](std::string_view) { return true; }, number, [&](double) { return ++data.ns > 0; });
-  return data;
+      reason, any, [&](std::string_view, std::uint64_t) { return ++numbers > 0; }, any);
+  return numbers;
 }
 
 bool is_for_memory(const Reason& reason) {

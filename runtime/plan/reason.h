@@ -55,12 +55,8 @@ struct Reason {
 /// The first selection of an order's reasons, which all have the same; null if they have none.
 const Selection* selection_of(std::span<const Reason> reasons);
 
-/// The number of `numbers` and `ns` in a reason's text, and whether the table has the words that they stand for.
-struct ReasonData {
-  std::size_t numbers = 0, ns = 0;
-  bool has_words = true;
-};
-ReasonData data_of(const Reason& reason);
+/// How many of Reason::numbers the reason's text has.
+std::size_t numbers_in_text(const Reason& reason);
 
 /// What texts from outside begin with if the task was delayed or preferred to keep a memory limit.
 inline constexpr std::string_view kForMemory = "for memory: ";

@@ -7,7 +7,7 @@
 
 #include "graph/analysis.h"
 #include "graph/groups.h"
-#include "runtime/plan/memory_report.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::plan {
 namespace {
@@ -65,11 +65,8 @@ Recording record(const Plan& plan, std::span<const RankTrace> traced, int world,
                 .world = world,
                 .grid = grid,
                 .state_bytes = memory_report(plan).state,
-                .plan_fingerprint = plan.fingerprint};
-  for (const StreamPlan& stream : plan.streams) {
-    const bool local = !stream.stream.compute && plan.graph->is_local(stream.stream.channel);
-    out.streams.push_back({stream.stream.name, stream.stream.compute, local});
-  }
+                .plan_fingerprint = plan.fingerprint,
+                .streams = recorded_streams(plan)};
   std::vector<std::uint32_t> place(plan.sequence.size());  // by task id
   for (const graph::TaskId id : plan.sequence) {
     place[id.index()] = static_cast<std::uint32_t>(out.tasks.size());
@@ -163,9 +160,7 @@ BusyTimes busy_times(const Recording& recording, const RecordedStep& step) {
   for (std::size_t i = 0; i < recording.tasks.size(); ++i) {
     streams[recording.tasks[i].stream].push_back({step.times[i].begin, step.times[i].end});
   }
-  std::vector<StreamUse> uses;
-  for (const RecordedStream& stream : recording.streams) uses.push_back(use_of(stream.compute, stream.local));
-  return busy_times(std::move(streams), uses);
+  return busy_times(std::move(streams), recording.streams);
 }
 
 OverlapSummary summarize(const Recording& recording, const RecordedStep& step) {

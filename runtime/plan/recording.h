@@ -16,14 +16,6 @@
 
 namespace weft::plan {
 
-struct RecordedStream {
-  std::string name = {};
-  bool compute = true;
-  bool local = false;  // neither computes nor communicates: a CPU thread's, say
-  bool communicates() const { return !compute && !local; }
-  friend bool operator==(const RecordedStream&, const RecordedStream&) = default;
-};
-
 /// The properties of a task that are the same in every rank and step.
 struct RecordedTask {
   std::string name = {};

@@ -6,6 +6,7 @@
 #include <utility>
 
 namespace weft::plan {
+
 void check_shape(const Plan& plan, const StepTrace& trace) {
   bool same = trace.times.size() == plan.streams.size();
   for (std::size_t i = 0; same && i < plan.streams.size(); ++i) {
@@ -14,17 +15,19 @@ void check_shape(const Plan& plan, const StepTrace& trace) {
   if (!same) throw std::logic_error(fmt::format("the trace of step {} doesn't belong to this plan", trace.step));
 }
 
-StreamUse use_of(bool compute, bool local) {
-  if (local) return StreamUse::local;
-  return compute ? StreamUse::compute : StreamUse::communication;
+std::vector<RecordedStream> recorded_streams(const Plan& plan) {
+  std::vector<RecordedStream> streams;
+  for (const auto& [stream, entries] : plan.streams)
+    streams.push_back({stream.name, stream.compute, !stream.compute && plan.graph->is_local(stream.channel)});
+  return streams;
 }
 
-BusyTimes busy_times(std::vector<Intervals> streams, std::span<const StreamUse> uses) {
+BusyTimes busy_times(std::vector<Intervals> intervals, std::span<const RecordedStream> streams) {
   BusyTimes busy;
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    busy.streams.push_back(merged(std::move(streams[i])));
-    if (uses[i] == StreamUse::local) continue;
-    Intervals& kind = uses[i] == StreamUse::compute ? busy.compute : busy.communication;
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    busy.streams.push_back(merged(std::move(intervals[i])));
+    if (streams[i].local) continue;
+    Intervals& kind = streams[i].compute ? busy.compute : busy.communication;
     kind.insert(kind.end(), busy.streams.back().begin(), busy.streams.back().end());
   }
   busy.compute = merged(std::move(busy.compute));
@@ -35,14 +38,11 @@ BusyTimes busy_times(std::vector<Intervals> streams, std::span<const StreamUse> 
 
 BusyTimes busy_times(const Plan& plan, const StepTrace& trace) {
   check_shape(plan, trace);
-  std::vector<Intervals> streams(plan.streams.size());
-  std::vector<StreamUse> uses;
-  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
-    for (const TaskTime& time : trace.times[i]) streams[i].push_back({time.begin, time.end});
-    const Stream& stream = plan.streams[i].stream;
-    uses.push_back(use_of(stream.compute, !stream.compute && plan.graph->is_local(stream.channel)));
+  std::vector<Intervals> intervals(plan.streams.size());
+  for (std::size_t i = 0; i < intervals.size(); ++i) {
+    for (const TaskTime& time : trace.times[i]) intervals[i].push_back({time.begin, time.end});
   }
-  return busy_times(std::move(streams), uses);
+  return busy_times(std::move(intervals), recorded_streams(plan));
 }
 
 OverlapSummary summarize(const BusyTimes& busy, Interval step) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/intervals.h"
@@ -34,14 +35,19 @@ struct BusyTimes {
 /// Throws std::logic_error if the trace has other streams or entries than the plan.
 void check_shape(const Plan& plan, const StepTrace& trace);
 
-/// What a stream is busy with. local: work of the rank's own beside its computations, as of a CPU thread, which is
-/// neither of the two others.
-enum class StreamUse : std::uint8_t { compute, communication, local };
+struct RecordedStream {
+  std::string name = {};
+  bool compute = true;
+  bool local = false;  // neither computes nor communicates: a CPU thread's, say
+  bool communicates() const { return !compute && !local; }
+  friend bool operator==(const RecordedStream&, const RecordedStream&) = default;
+};
 
-StreamUse use_of(bool compute, bool local);
+/// The plan's streams, in its order.
+std::vector<RecordedStream> recorded_streams(const Plan& plan);
 
-/// From each stream's busy intervals, and its use.
-BusyTimes busy_times(std::vector<Intervals> streams, std::span<const StreamUse> uses);
+/// From each stream's busy intervals.
+BusyTimes busy_times(std::vector<Intervals> intervals, std::span<const RecordedStream> streams);
 
 /// Throws std::logic_error as check_shape() does.
 BusyTimes busy_times(const Plan& plan, const StepTrace& trace);

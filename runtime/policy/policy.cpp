@@ -1,9 +1,8 @@
 #include "runtime/policy/policy.h"
 
-#include <stdexcept>
+#include <algorithm>
 
 #include "runtime/cost/cost_model.h"
-#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 
@@ -12,16 +11,20 @@ PolicyOptions without_limits(PolicyOptions options) {
   return options;
 }
 
-std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
-  return {};
+std::int64_t state_bytes(const graph::Graph& graph) {
+  std::int64_t bytes = 0;
+  for (const graph::Tensor& tensor : graph.tensors()) bytes += graph::is_state(tensor.role) ? tensor.bytes() : 0;
+  return bytes;
 }
 
-std::vector<plan::Order> OneClassPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
-  if (classes.size() != 1) throw std::logic_error(name() + " orders a step of one class");
-  PolicyOptions resolved = options;
-  resolved.memory = 0;
-  resolved.memory_limit = scratch_limit(*classes.front(), options);
-  return {order(*classes.front(), resolved)};
+std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& options) {
+  if (options.memory <= 0) return options.memory_limit;
+  const std::int64_t left = std::max<std::int64_t>(1, options.memory - state_bytes(graph));
+  return options.memory_limit > 0 ? std::min(left, options.memory_limit) : left;
+}
+
+std::vector<plan::Rewrite> Policy::rewrites(const graph::Graph&, const PolicyOptions&) const {
+  return {};
 }
 
 cost::TaskCosts costs_of(const graph::Graph& graph, const PolicyOptions& options) {

@@ -20,7 +20,7 @@ namespace weft::policy {
 struct PolicyOptions {
   int compute_streams = 1;
   std::int64_t memory = 0;        // bytes of state and scratch that the plan may take; 0: no limit
-  std::int64_t memory_limit = 0;  // bytes of scratch that the plan may take, the form of policies; 0: no limit
+  std::int64_t memory_limit = 0;  // bytes of scratch that it may take; 0: no limit
   /// Of list schedules: a weight's gather starts at most this many gathers before its turn, that is, after the first
   /// use of an earlier weight is done; 0: as early as its stream allows.
   std::int64_t gathers_ahead = 0;
@@ -35,6 +35,15 @@ struct PolicyOptions {
 
 /// The same but for memory, of which the plan may take any number of bytes.
 PolicyOptions without_limits(PolicyOptions options);
+
+/// Bytes of the tensors that outlive a step: parameters, optimizer state, …
+std::int64_t state_bytes(const graph::Graph& graph);
+
+/// Bytes of scratch that a plan of the graph may take under the options; 0: any number.
+std::int64_t scratch_limit(const graph::Graph& graph, const PolicyOptions& options);
+
+/// The steps that a policy orders: of one class, any, or those of pipelines (others as `program` does).
+enum class PolicyScope : std::uint8_t { one_class, any, pipelines };
 
 /// Two pure functions: from a graph to rewrites, and from the rewritten graphs of all rank classes to their orders.
 /// Equal inputs must give equal results, on every rank and in every run.
@@ -55,18 +64,22 @@ class Policy {
   /// An order of each rank class, without a deadlock between them. Throws UserError on options out of range, and on a
   /// step that the policy can't order.
   virtual std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const = 0;
-  /// Whether orders() takes a step of several classes.
-  virtual bool orders_several_classes() const { return true; }
+  /// The steps that orders() takes; decide() refuses others, and names the policies that take them.
+  virtual PolicyScope scope() const { return PolicyScope::any; }
   /// The chunks of layers that each rank of a pipeline holds under this policy.
-  virtual graph::PipelineChunks chunks() const { return {}; }
+  graph::PipelineChunks chunks() const { return chunks_; }
+
+ protected:
+  graph::PipelineChunks chunks_;
 };
 
-/// A policy that orders a step of one class. decide() refuses a step of several, and names the policies that order
-/// these. order() gets the limits of PolicyOptions::memory as `memory_limit`.
+/// A policy that orders a step of one class.
 class OneClassPolicy : public Policy {
  public:
-  bool orders_several_classes() const final { return false; }
-  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
+  PolicyScope scope() const final { return PolicyScope::one_class; }
+  std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final {
+    return {order(*classes.front(), options)};
+  }
   virtual plan::Order order(const graph::Graph& graph, const PolicyOptions& options) const = 0;
 };
 

@@ -4,21 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <limits>
+#include <system_error>
 
 #include "base/error.h"
 
 namespace weft::policy {
-namespace {
-
-template <class T>
-bool parse(const std::string& text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-}  // namespace
-
 PolicyParameters::PolicyParameters(std::string policy, std::string_view text) : policy_(std::move(policy)) {
   while (!text.empty()) {
     const std::string_view entry = text.substr(0, text.find(','));
@@ -46,25 +37,25 @@ void PolicyParameters::refuse(const std::string& name, std::string_view expected
   throw UserError(fmt::format("policy {}: {}={}", policy_, name, given_.at(name)), expected, "");
 }
 
-std::int64_t PolicyParameters::integer(const std::string& name, std::int64_t fallback, std::int64_t least,
-                                       std::int64_t most) {
+template <class T>
+T PolicyParameters::within(const std::string& name, T fallback, T least, T most, std::string_view kind) {
   const std::string* value = find(name);
   if (value == nullptr) return fallback;
-  std::int64_t result = 0;
-  if (!parse(*value, result) || result < least || result > most) {
-    refuse(name, fmt::format("an integer from {} to {}", least, most));
-  }
+  T result = 0;
+  const auto [end, error] = std::from_chars(value->data(), value->data() + value->size(), result);
+  const bool number = error == std::errc() && end == value->data() + value->size();
+  if (!number || !(result >= least && result <= most))  // NaN is in no range
+    refuse(name, fmt::format("{} from {} to {}", kind, least, most));
   return result;
 }
 
+std::int64_t PolicyParameters::integer(const std::string& name, std::int64_t fallback, std::int64_t least,
+                                       std::int64_t most) {
+  return within(name, fallback, least, most, "an integer");
+}
+
 double PolicyParameters::number(const std::string& name, double fallback, double least, double most) {
-  const std::string* value = find(name);
-  if (value == nullptr) return fallback;
-  double result = 0;
-  if (!parse(*value, result) || !std::isfinite(result) || result < least || result > most) {
-    refuse(name, fmt::format("a number from {} to {}", least, most));
-  }
-  return result;
+  return within(name, fallback, least, most, "a number");
 }
 
 bool PolicyParameters::truth(const std::string& name, bool fallback) {
@@ -88,9 +79,14 @@ std::string PolicyParameters::text(const std::string& name, std::string_view fal
   return value == nullptr ? std::string(fallback) : *value;
 }
 
+std::map<std::string, std::string> PolicyParameters::others() const {
+  std::map<std::string, std::string> others = given_;
+  for (const std::string& name : known_) others.erase(name);
+  return others;
+}
+
 void PolicyParameters::finish() const {
-  for (const auto& [name, value] : given_) {
-    if (std::ranges::find(known_, name) != known_.end()) continue;
+  for (const auto& [name, value] : others()) {
     const std::string nearest = nearest_name(name, known_);
     throw UserError(fmt::format("policy {} has no parameter \"{}\"", policy_, name),
                     known_.empty() ? std::string("none: it takes no parameters") : "one of " + join(known_),
@@ -101,6 +97,12 @@ void PolicyParameters::finish() const {
 std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters) {
   const std::int64_t seed = parameters.integer("seed", -1, 0, std::numeric_limits<std::int64_t>::max());
   return seed < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(seed));
+}
+
+graph::PipelineChunks chunks_parameter(PolicyParameters& parameters) {
+  const std::int64_t chunks = parameters.integer("chunks", 1, 1, 1000);
+  const bool v = parameters.word("placement", "loop", {"loop", "v"}) == "v";
+  return {chunks, v ? graph::ChunkPlacement::v : graph::ChunkPlacement::loop};
 }
 
 }  // namespace weft::policy

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/pipeline_chunks.h"
+
 namespace weft::policy {
 
 /// "fsdp:forward-depth=2,backward=post" is the policy fsdp with two parameters. A policy reads the parameters that it
@@ -29,11 +31,15 @@ class PolicyParameters {
   std::string word(const std::string& name, std::string_view fallback, const std::vector<std::string>& accepted);
   std::string text(const std::string& name, std::string_view fallback);
 
+  /// Those that weren't read.
+  std::map<std::string, std::string> others() const;
   /// Throws UserError naming a parameter that wasn't read, and the nearest parameter that exists.
   void finish() const;
 
  private:
   const std::string* find(const std::string& name);
+  template <class T>
+  T within(const std::string& name, T fallback, T least, T most, std::string_view kind);
   [[noreturn]] void refuse(const std::string& name, std::string_view expected) const;
 
   std::string policy_;
@@ -43,5 +49,8 @@ class PolicyParameters {
 
 /// The parameter `seed`, if it is given.
 std::optional<std::uint64_t> seed_parameter(PolicyParameters& parameters);
+
+/// The parameters `chunks` (1) and `placement` (loop or v) of policies that order pipelines of any shape.
+graph::PipelineChunks chunks_parameter(PolicyParameters& parameters);
 
 }  // namespace weft::policy

@@ -6,67 +6,57 @@
 #include <utility>
 
 #include "base/units.h"
+#include "runtime/simulate/simulated_step.h"
 
 namespace weft::simulate {
 namespace {
 
-/// A simulated step of all stages, with times by task.
-class PlayedStep {
- public:
-  explicit PlayedStep(const Report& report) : played_(report.played()) {}
+bool computes(const SimulatedStep& step, graph::TaskId id) {
+  return graph::channel_of(step.graph.task(id).operation) == nullptr;
+}
 
-  std::size_t stages() const { return played_.plans.size(); }
-  const plan::Plan& plan(std::size_t stage) const { return *played_.plans[stage]; }
-  const plan::StepTrace& step(std::size_t stage) const { return *played_.steps[stage]; }
-  const graph::Task& task(std::size_t stage, graph::TaskId id) const { return plan(stage).graph->task(id); }
-  plan::TaskTime time(std::size_t stage, graph::TaskId id) const {
-    const plan::Position at = plan(stage).position[id.index()];
-    return step(stage).times[at.stream.index()][at.entry];
+/// Of the tasks that a task waits for, the one that ended last; invalid if it waits for none.
+graph::TaskId last_wait(const SimulatedStep& step, graph::TaskId id) {
+  const plan::Position at = step.plan.position[id.index()];
+  graph::TaskId last;
+  for (const plan::Wait& wait : step.plan.streams[at.stream.index()].entries[at.entry].waits) {
+    if (wait.distance != 0) continue;
+    const graph::TaskId source = step.plan.streams[wait.stream.index()].entries[wait.entry].task;
+    if (!last.valid() || step.end(source) > step.end(last)) last = source;
   }
-  Interval flight(std::size_t stage, graph::TaskId id) const {
-    return played_.flight(stage, plan(stage).position[id.index()]);
-  }
-  bool computes(std::size_t stage, graph::TaskId id) const {
-    return graph::channel_of(task(stage, id).operation) == nullptr;
-  }
+  return last;
+}
 
-  /// Of the tasks that an entry waits for, the one that ended last; invalid if it waits for none.
-  graph::TaskId last_wait(std::size_t stage, graph::TaskId id) const {
-    const plan::Position at = plan(stage).position[id.index()];
-    graph::TaskId last;
-    for (const plan::Wait& wait : plan(stage).streams[at.stream.index()].entries[at.entry].waits) {
-      if (wait.distance != 0) continue;
-      const graph::TaskId source = plan(stage).streams[wait.stream.index()].entries[wait.entry].task;
-      if (!last.valid() || time(stage, source).end > time(stage, last).end) last = source;
-    }
-    return last;
+/// A simulated step of all stages.
+struct PlayedStages {
+  explicit PlayedStages(const Report& report) : played(report.played()) {
+    for (std::size_t stage = 0; stage < played.plans.size(); ++stage) stages.emplace_back(report, stage);
   }
 
   /// The member of another stage that comes last, of a message or of a collective of several stages: its stage and the
   /// task. The stage itself and an invalid task if there is none.
   std::pair<std::size_t, graph::TaskId> last_member(std::size_t stage, graph::TaskId id) const {
     std::pair<std::size_t, graph::TaskId> last = {stage, graph::TaskId()};
-    for (const auto& [other, at] : played_.members(stage, plan(stage).position[id.index()])) {
+    for (const auto& [other, at] : played.members(stage, stages[stage].plan.position[id.index()])) {
       if (other == stage) continue;
-      const graph::TaskId member = plan(other).streams[at.stream.index()].entries[at.entry].task;
-      if (!last.second.valid() || time(other, member).begin > time(last.first, last.second).begin)
+      const graph::TaskId member = stages[other].plan.streams[at.stream.index()].entries[at.entry].task;
+      if (!last.second.valid() || stages[other].arrival(member) > stages[last.first].arrival(last.second))
         last = {other, member};
     }
     return last;
   }
 
- private:
-  PlayedClasses played_;
+  PlayedClasses played;
+  std::vector<SimulatedStep> stages;
 };
 
 /// A stage's computations by begin, without those that take no time.
-std::vector<graph::TaskId> computations_of(const PlayedStep& step, std::size_t stage) {
+std::vector<graph::TaskId> computations_of(const SimulatedStep& step) {
   std::vector<graph::TaskId> tasks;
-  for (const graph::TaskId task : step.plan(stage).sequence) {
-    const plan::TaskTime time = step.time(stage, task);
-    if (step.computes(stage, task) && time.end > time.begin) tasks.push_back(task);
+  for (const graph::TaskId task : step.plan.sequence) {
+    if (computes(step, task) && step.end(task) > step.begin(task)) tasks.push_back(task);
   }
-  std::ranges::stable_sort(tasks, {}, [&](graph::TaskId task) { return step.time(stage, task).begin; });
+  std::ranges::stable_sort(tasks, {}, [&](graph::TaskId task) { return step.begin(task); });
   return tasks;
 }
 
@@ -80,62 +70,52 @@ std::pair<BubbleCause, BubbleCause> causes_of(const graph::Task& task, graph::Di
   return {BubbleCause::members, BubbleCause::collective};
 }
 
-/// Adds the gap from `begin` to `end`, on the trace's clock, divided by cause.
-void add_gap(const PlayedStep& step, std::size_t stage, Interval gap, graph::TaskId next,
+/// Adds the gap from `begin` to `end`, divided by cause.
+void add_gap(const PlayedStages& played, std::size_t stage, double begin, double end, graph::TaskId next,
              std::vector<BubbleGap>& gaps) {
-  const std::int64_t origin = step.step(stage).begin;
-  BubbleGap base;
-  base.stage = base.other_stage = stage;
-  base.next = next;
-  const auto add = [&](std::int64_t begin, std::int64_t end, BubbleCause cause) {
-    if (begin >= end) return;
-    BubbleGap part = base;
-    part.begin_ns = static_cast<double>(begin - origin);
-    part.end_ns = static_cast<double>(end - origin);
-    part.cause = cause;
-    gaps.push_back(std::move(part));
+  const SimulatedStep& step = played.stages[stage];
+  BubbleGap base{.stage = stage, .next = next, .other_stage = stage};
+  const auto add = [&](double from, double to, BubbleCause cause) {
+    if (from >= to) return;
+    base.begin_ns = from;
+    base.end_ns = to;
+    base.cause = cause;
+    gaps.push_back(base);
   };
-  if (!next.valid()) return add(gap.begin, gap.end, BubbleCause::step_end);
-  const graph::TaskId wait = step.last_wait(stage, next);
-  if (!wait.valid() || step.time(stage, wait).end <= gap.begin || step.computes(stage, wait))
-    return add(gap.begin, gap.end, BubbleCause::other);
+  if (!next.valid()) return add(begin, end, BubbleCause::step_end);
+  const graph::TaskId wait = last_wait(step, next);
+  if (!wait.valid() || step.end(wait) <= begin || computes(step, wait)) return add(begin, end, BubbleCause::other);
   base.waits_for = wait;
-  const auto [other, member] = step.last_member(stage, wait);
+  const auto [other, member] = played.last_member(stage, wait);
   if (member.valid()) {
     base.other_stage = other;
-    base.made_by = step.last_wait(other, member);
+    base.made_by = last_wait(played.stages[other], member);
   }
   // The task for which it waits may itself be late because of this stage: then there is no other to blame.
-  const Interval flight = step.flight(stage, wait);
-  const std::int64_t own = std::clamp(step.time(stage, wait).begin, gap.begin, gap.end),
-                     moves = std::clamp(flight.begin, own, gap.end), ends = std::clamp(flight.end, moves, gap.end);
-  const graph::Task& awaited = step.task(stage, wait);
-  const graph::Direction direction = step.plan(stage).graph->direction(*graph::channel_of(awaited.operation));
-  const auto [before, during] = causes_of(awaited, direction);
-  add(gap.begin, own, BubbleCause::other);
+  const double own = std::clamp(step.arrival(wait), begin, end), moves = std::clamp(step.begin(wait), own, end),
+               ends = std::clamp(step.end(wait), moves, end);
+  const graph::Task& awaited = step.graph.task(wait);
+  const auto [before, during] = causes_of(awaited, step.graph.direction(*graph::channel_of(awaited.operation)));
+  add(begin, own, BubbleCause::other);
   add(own, moves, before);
   add(moves, ends, during);
-  add(ends, gap.end, BubbleCause::other);
+  add(ends, end, BubbleCause::other);
 }
 
 /// Finds for each gap of a stage the computations that could have run in it.
-void find_fillers(const PlayedStep& step, std::size_t stage, const std::vector<graph::TaskId>& computations,
+void find_fillers(const SimulatedStep& step, const std::vector<graph::TaskId>& computations,
                   std::span<BubbleGap> gaps) {
-  const graph::Graph& graph = *step.plan(stage).graph;
-  const std::int64_t origin = step.step(stage).begin;
   struct Candidate {
     double ready, begin, ns;
     graph::TaskId task;
   };
   std::vector<Candidate> candidates;
   for (const graph::TaskId task : computations) {
-    const plan::TaskTime time = step.time(stage, task);
-    Candidate candidate{0, static_cast<double>(time.begin - origin), static_cast<double>(time.end - time.begin), task};
-    for (const graph::Edge& edge : graph.in_edges(task)) {
-      if (edge.distance == 0)
-        candidate.ready = std::max(candidate.ready, static_cast<double>(step.time(stage, edge.from).end - origin));
+    Candidate& candidate =
+        candidates.emplace_back(Candidate{0, step.begin(task), step.end(task) - step.begin(task), task});
+    for (const graph::Edge& edge : step.graph.in_edges(task)) {
+      if (edge.distance == 0) candidate.ready = std::max(candidate.ready, step.end(edge.from));
     }
-    candidates.push_back(candidate);
   }
   std::ranges::stable_sort(candidates, {}, &Candidate::ready);
   std::vector<Candidate> pool;  // ready and not used, in the order in which they run
@@ -160,25 +140,15 @@ void find_fillers(const PlayedStep& step, std::size_t stage, const std::vector<g
 }  // namespace
 
 std::string_view to_string(BubbleCause cause) {
-  switch (cause) {
-    case BubbleCause::activation:
-      return "waits for an activation";
-    case BubbleCause::gradient:
-      return "waits for a gradient";
-    case BubbleCause::message:
-      return "a message is in flight";
-    case BubbleCause::receiver:
-      return "waits for a receiver";
-    case BubbleCause::members:
-      return "waits for other stages' collectives";
-    case BubbleCause::collective:
-      return "a collective is in flight";
-    case BubbleCause::step_end:
-      return "has no work left";
-    case BubbleCause::other:
-      break;
-  }
-  return "other";
+  constexpr std::array<std::string_view, kBubbleCauses> kTexts = {"waits for an activation",
+                                                                  "waits for a gradient",
+                                                                  "a message is in flight",
+                                                                  "waits for a receiver",
+                                                                  "waits for other stages' collectives",
+                                                                  "a collective is in flight",
+                                                                  "has no work left",
+                                                                  "other"};
+  return kTexts.at(static_cast<std::size_t>(cause));
 }
 
 std::string_view json_key(BubbleCause cause) {
@@ -187,19 +157,19 @@ std::string_view json_key(BubbleCause cause) {
 }
 
 std::vector<BubbleGap> bubble_gaps(const Report& report) {
-  const PlayedStep step(report);
+  const PlayedStages played(report);
   std::vector<BubbleGap> gaps;
-  for (std::size_t stage = 0; stage < step.stages(); ++stage) {
+  for (const SimulatedStep& step : played.stages) {
     const std::size_t first = gaps.size();
-    const std::vector<graph::TaskId> computations = computations_of(step, stage);
-    std::int64_t busy_until = step.step(stage).begin;
+    const std::vector<graph::TaskId> computations = computations_of(step);
+    double busy_until = 0;
     for (const graph::TaskId task : computations) {
-      const plan::TaskTime time = step.time(stage, task);
-      if (time.begin > busy_until) add_gap(step, stage, {busy_until, time.begin}, task, gaps);
-      busy_until = std::max(busy_until, time.end);
+      if (step.begin(task) > busy_until) add_gap(played, step.of_class, busy_until, step.begin(task), task, gaps);
+      busy_until = std::max(busy_until, step.end(task));
     }
-    if (busy_until < step.step(stage).end) add_gap(step, stage, {busy_until, step.step(stage).end}, {}, gaps);
-    find_fillers(step, stage, computations, std::span(gaps).subspan(first));
+    const auto end = static_cast<double>(step.trace.end - step.trace.begin);
+    if (busy_until < end) add_gap(played, step.of_class, busy_until, end, {}, gaps);
+    find_fillers(step, computations, std::span(gaps).subspan(first));
   }
   return gaps;
 }

@@ -35,10 +35,11 @@ struct BubbleGap {
   std::size_t stage = 0;
   double begin_ns = 0, end_ns = 0;
   BubbleCause cause = BubbleCause::other;
-  graph::TaskId next;           // the computation that ends the wait; invalid at the step's end
-  graph::TaskId waits_for;      // the stage's own task for which it waits; invalid if there is none
-  std::size_t other_stage = 0;  // that `waits_for` waits for; the stage itself if there is none
-  graph::TaskId made_by;  // the task there that ended last before the message or collective; invalid if there is none
+  graph::TaskId next = {};       // the computation that ends the wait; invalid at the step's end
+  graph::TaskId waits_for = {};  // the stage's own task for which it waits; invalid if there is none
+  std::size_t other_stage = 0;   // that `waits_for` waits for; the stage itself if there is none
+  graph::TaskId made_by =
+      {};  // the task there that ended last before the message or collective; invalid if there is none
   /// Computations that ran later, although their inputs were there when the gap began, and that fit into it. Each
   /// counts for one gap.
   double fill_ns = 0;

@@ -3,113 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <ranges>
 #include <stdexcept>
 #include <variant>
 
 namespace weft::simulate {
-namespace {
 
-/// The tasks of all classes as one graph, in which the members of a meeting are one node.
-class JoinedGraph {
- public:
-  JoinedGraph(graph::Classes classes, const graph::Meetings& meetings, std::span<const cost::TaskCosts> costs)
-      : classes_(classes) {
-    std::vector<std::size_t> node_of_meeting(meetings.all().size(), kNone);
-    for (std::size_t k = 0; k < classes.size(); ++k) {
-      for (std::size_t i = 0; i < classes[k]->tasks().size(); ++i) {
-        const std::uint32_t meeting = meetings.of(k, i);
-        const bool alone = meeting == graph::Meetings::kNone;
-        const std::size_t node = alone || node_of_meeting[meeting] == kNone ? cost_.size() : node_of_meeting[meeting];
-        if (node == cost_.size()) cost_.push_back(0);
-        if (!alone) node_of_meeting[meeting] = node;
-        node_of_.resize(classes.size());
-        node_of_[k].push_back(node);
-        const bool receives = std::holds_alternative<graph::Receive>(classes[k]->tasks()[i].operation);
-        if (cost_[node] == 0 && !receives) cost_[node] = costs[k].ns[i];
-      }
-    }
-    add_edges();
-    sort();
+std::vector<std::uint32_t> topological_order(const std::vector<std::vector<std::uint32_t>>& after) {
+  std::vector<std::size_t> missing(after.size());
+  for (const std::vector<std::uint32_t>& targets : after) {
+    for (const std::uint32_t to : targets) ++missing[to];
   }
-
-  std::size_t node(std::size_t class_index, std::size_t task) const { return node_of_[class_index][task]; }
-
-  /// Heads, tails and one longest path of nodes.
-  struct Path {
-    std::vector<double> head, tail;
-    std::vector<bool> on_path;
-    double length = 0;
-  };
-  Path longest_path() const {
-    Path path;
-    path.head.resize(cost_.size());
-    path.tail.resize(cost_.size());
-    path.on_path.resize(cost_.size());
-    for (const std::size_t from : order_) {
-      for (const std::size_t to : after_[from]) path.head[to] = std::max(path.head[to], path.head[from] + cost_[from]);
-      path.length = std::max(path.length, path.head[from] + cost_[from]);
-    }
-    for (auto from = order_.rbegin(); from != order_.rend(); ++from) {
-      for (const std::size_t to : after_[*from])
-        path.tail[*from] = std::max(path.tail[*from], path.tail[to] + cost_[to]);
-    }
-    mark_path(path);
-    return path;
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t node = 0; node < after.size(); ++node) {
+    if (missing[node] == 0) order.push_back(node);
   }
-
- private:
-  static constexpr std::size_t kNone = SIZE_MAX;
-
-  void add_edges() {
-    after_.resize(cost_.size());
-    for (std::size_t k = 0; k < classes_.size(); ++k) {
-      for (const graph::Edge& edge : classes_[k]->edges()) {
-        if (edge.distance != 0 || edge.kind != graph::EdgeKind::completes_before) continue;
-        after_[node(k, edge.from.index())].push_back(node(k, edge.to.index()));
-      }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const std::uint32_t to : after[order[i]]) {
+      if (--missing[to] == 0) order.push_back(to);
     }
   }
-
-  void sort() {
-    std::vector<std::size_t> before(cost_.size());
-    for (const std::vector<std::size_t>& targets : after_) {
-      for (const std::size_t to : targets) ++before[to];
-    }
-    for (std::size_t node = 0; node < cost_.size(); ++node) {
-      if (before[node] == 0) order_.push_back(node);
-    }
-    for (std::size_t i = 0; i < order_.size(); ++i) {
-      for (const std::size_t to : after_[order_[i]]) {
-        if (--before[to] == 0) order_.push_back(to);
-      }
-    }
-    if (order_.size() != cost_.size()) throw std::logic_error("the classes of a step wait for each other in a cycle");
-  }
-
-  void mark_path(Path& path) const {
-    const auto critical = [&](std::size_t node) {
-      return path.head[node] + cost_[node] + path.tail[node] >= path.length;
-    };
-    const auto first =
-        std::ranges::find_if(order_, [&](std::size_t node) { return path.head[node] == 0 && critical(node); });
-    for (std::size_t node = first == order_.end() ? cost_.size() : *first; node != cost_.size();) {
-      path.on_path[node] = true;
-      const double end = path.head[node] + cost_[node];
-      const auto next = std::ranges::find_if(after_[node], [&](std::size_t to) {
-        return path.head[to] == end && path.tail[to] + cost_[to] == path.tail[node];
-      });
-      node = next == after_[node].end() ? cost_.size() : *next;
-    }
-  }
-
-  graph::Classes classes_;
-  std::vector<std::vector<std::size_t>> node_of_;  // by class and task
-  std::vector<double> cost_;                       // by node
-  std::vector<std::vector<std::size_t>> after_;    // by node
-  std::vector<std::size_t> order_;                 // topological
-};
-
-}  // namespace
+  if (order.size() != after.size()) throw std::logic_error("the classes of a step wait for each other in a cycle");
+  return order;
+}
 
 std::vector<graph::CriticalPath> critical_paths(graph::Classes classes, const graph::Meetings& meetings,
                                                 std::span<const cost::TaskCosts> costs) {
@@ -122,19 +39,47 @@ std::vector<graph::CriticalPath> critical_paths(graph::Classes classes, const gr
         fmt::format("{} costs for {} tasks of class {}", costs[k].ns.size(), classes[k]->tasks().size(), k));
   }
   if (classes.size() == 1) return {graph::critical_path(*classes.front(), costs.front().ns)};
-  const JoinedGraph joined(classes, meetings, costs);
-  const JoinedGraph::Path path = joined.longest_path();
+  // A node for each task; the first member of a meeting stands for all.
+  std::vector<std::uint32_t> first_of = {0};  // by class: its first task
+  for (const auto& graph : classes)
+    first_of.push_back(first_of.back() + static_cast<std::uint32_t>(graph->tasks().size()));
+  std::vector<std::uint32_t> node_of(first_of.back());
+  std::iota(node_of.begin(), node_of.end(), 0);
+  for (const graph::Meeting& meeting : meetings.all()) {
+    const graph::ClassTask& lead = meeting.members.front();
+    for (const graph::ClassTask& member : meeting.members)
+      node_of[first_of[member.of_class] + member.task] = first_of[lead.of_class] + lead.task;
+  }
+  std::vector<double> cost(node_of.size(), 0), head(node_of.size(), 0), tail(node_of.size(), 0);
+  std::vector<std::vector<std::uint32_t>> after(node_of.size());
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    for (std::size_t i = 0; i < costs[k].ns.size(); ++i) {
+      double& of_node = cost[node_of[first_of[k] + i]];
+      const bool receives = std::holds_alternative<graph::Receive>(classes[k]->tasks()[i].operation);
+      if (of_node == 0 && !receives) of_node = costs[k].ns[i];
+    }
+    for (const graph::Edge& edge : classes[k]->edges()) {
+      if (edge.distance != 0 || edge.kind != graph::EdgeKind::completes_before) continue;
+      after[node_of[first_of[k] + edge.from.index()]].push_back(node_of[first_of[k] + edge.to.index()]);
+    }
+  }
+  const std::vector<std::uint32_t> order = topological_order(after);
+  double length = 0;
+  for (const std::uint32_t from : order) {
+    const double end = head[from] + cost[from];
+    for (const std::uint32_t to : after[from]) head[to] = std::max(head[to], end);
+    length = std::max(length, end);
+  }
+  for (const std::uint32_t from : std::views::reverse(order)) {
+    for (const std::uint32_t to : after[from]) tail[from] = std::max(tail[from], tail[to] + cost[to]);
+  }
   std::vector<graph::CriticalPath> paths(classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k) {
-    const std::size_t tasks = classes[k]->tasks().size();
-    paths[k].length = path.length;
-    for (std::size_t i = 0; i < tasks; ++i) {
-      const std::size_t node = joined.node(k, i);
-      paths[k].head.push_back(path.head[node]);
-      paths[k].tail.push_back(path.tail[node]);
-      if (path.on_path[node]) paths[k].tasks.emplace_back(i);
+    paths[k].length = length;
+    for (std::uint32_t task = first_of[k]; task < first_of[k + 1]; ++task) {
+      paths[k].head.push_back(head[node_of[task]]);
+      paths[k].tail.push_back(tail[node_of[task]]);
     }
-    std::ranges::stable_sort(paths[k].tasks, {}, [&](graph::TaskId task) { return paths[k].head[task.index()]; });
   }
   return paths;
 }

@@ -188,13 +188,9 @@ Explanation explain(const Problem& problem, const Report& report, const ExplainO
   }
   std::ranges::stable_sort(explanation.collectives, std::greater{}, &ExposedCollective::exposed_ns);
   explanation.groups = exposure_groups(step, explanation.collectives);
-  Remedies remedies(problem, report, of_class);
-  for (std::size_t i = 0; i < std::min(options.most_remedied, explanation.groups.size()); ++i) {
-    remedies.find(step, explanation.collectives, explanation.groups[i]);
-  }
+  find_remedies(problem, report, step, options, explanation);
   explanation.between_passes = take_moves_between_passes(explanation.groups);
   explanation.path = path_pieces(step);
-  if (options.rewrites && !step.graph.has_opaque_tasks()) explanation.rewrites = remedies.rewrites();
   number(explanation);
   return explanation;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
 
 namespace weft::simulate {
@@ -64,35 +66,37 @@ std::string data_text(const SimulatedStep& step, const ExposedCollective& expose
                      step.name(exposed.input));
 }
 
+/// Sets the cause; true, as one is found.
+bool blame(ExposedCollective& exposed, ExposureCause cause, graph::TaskId in_the_way, std::string because) {
+  exposed.cause = cause;
+  exposed.in_the_way = in_the_way;
+  exposed.because = std::move(because);
+  return true;
+}
+
 /// The cause if the collective began later than its data were there; false if none is found.
 bool find_delay(const SimulatedStep& step, ExposedCollective& exposed) {
   const graph::TaskId task = exposed.task, before = step.before_on_stream(task);
   const graph::Edge added = step.last_added(task);
   const double queue = before.valid() ? step.end(before) : 0, edge = added.from.valid() ? step.end(added.from) : 0;
   if (added.from.valid() && edge >= queue) {
-    exposed.in_the_way = added.from;
     if (const plan::Reason& reason = step.reason(task); plan::is_for_memory(reason)) {
-      exposed.cause = ExposureCause::memory_limit;
-      exposed.because = fmt::format("issued after {}: {}; {}", step.name(added.from), plan::to_string(reason),
-                                    data_text(step, exposed));
-      return true;
+      return blame(exposed, ExposureCause::memory_limit, added.from,
+                   fmt::format("issued after {}: {}; {}", step.name(added.from), plan::to_string(reason),
+                               data_text(step, exposed)));
     }
-    exposed.cause = ExposureCause::chosen;
-    exposed.because =
-        fmt::format("{} {}; {}",
-                    added.reason == graph::EdgeReason::memory ? "it uses memory that has to be released first, by"
-                    : added.reason == graph::EdgeReason::recorded_order ? "it was recorded on one stream after"
-                                                                        : "the policy issues it after",
-                    step.name(added.from), data_text(step, exposed));
-    return true;
+    const char* const how = added.reason == graph::EdgeReason::memory
+                                ? "it uses memory that has to be released first, by"
+                            : added.reason == graph::EdgeReason::recorded_order ? "it was recorded on one stream after"
+                                                                                : "the policy issues it after";
+    return blame(exposed, ExposureCause::chosen, added.from,
+                 fmt::format("{} {}; {}", how, step.name(added.from), data_text(step, exposed)));
   }
   if (!before.valid()) return false;
   const plan::Position at = step.plan.position[task.index()];
-  exposed.cause = ExposureCause::queued;
-  exposed.in_the_way = before;
-  exposed.because = fmt::format("stream {} ran {} first; {}", step.plan.streams[at.stream.index()].stream.name,
-                                step.name(before), data_text(step, exposed));
-  return true;
+  return blame(exposed, ExposureCause::queued, before,
+               fmt::format("stream {} ran {} first; {}", step.plan.streams[at.stream.index()].stream.name,
+                           step.name(before), data_text(step, exposed)));
 }
 
 /// The task whose end let this one begin, by the graph or by an added edge; invalid if there is none.
@@ -106,26 +110,23 @@ bool find_held_up(const SimulatedStep& step, double first_exposed, ExposedCollec
   const std::vector<bool> needs = descendants(step.graph, exposed.task, Dependence::data);
   const HeldUp waiting = held_up(step, first_exposed, exposed.task, needs);
   if (!waiting.task.valid()) return false;
-  exposed.in_the_way = waiting.next;
   const std::string& next = step.name(waiting.next);
   if (!needs[waiting.next.index()]) {
     const graph::TaskId awaited = released_by(step, waiting.next), added = step.last_added(waiting.next).from;
     const bool chosen = added.valid() && awaited == added;
-    exposed.cause = chosen ? ExposureCause::chosen : ExposureCause::computation_order;
-    exposed.because =
-        chosen ? fmt::format("the policy makes {} wait for {}, which it doesn't need", next, step.name(awaited))
-               : fmt::format("{} doesn't need it and was ready, but its stream had {} first, which waited{}",
-                             step.name(waiting.task), next, awaited.valid() ? " for " + step.name(awaited) : "");
-    return true;
+    return blame(exposed, chosen ? ExposureCause::chosen : ExposureCause::computation_order, waiting.next,
+                 chosen
+                     ? fmt::format("the policy makes {} wait for {}, which it doesn't need", next, step.name(awaited))
+                     : fmt::format("{} doesn't need it and was ready, but its stream had {} first, which waited{}",
+                                   step.name(waiting.task), next, awaited.valid() ? " for " + step.name(awaited) : ""));
   }
   const bool local = is_local(step.graph, waiting.next);
-  exposed.cause = local ? ExposureCause::local_task : ExposureCause::computation_order;
-  exposed.because =
-      local ? fmt::format("{} needs it and blocks its stream until it ends, though {} and others don't need it", next,
-                          step.name(waiting.task))
-            : fmt::format("the stream ran {}, which needs it, before computations that don't, such as {}", next,
-                          step.name(waiting.task));
-  return true;
+  return blame(exposed, local ? ExposureCause::local_task : ExposureCause::computation_order, waiting.next,
+               local
+                   ? fmt::format("{} needs it and blocks its stream until it ends, though {} and others don't need it",
+                                 next, step.name(waiting.task))
+                   : fmt::format("the stream ran {}, which needs it, before computations that don't, such as {}", next,
+                                 step.name(waiting.task)));
 }
 
 /// The cause if the computation that makes its data was ready earlier, and small; false if not.
@@ -134,11 +135,9 @@ bool find_late_input(const SimulatedStep& step, ExposedCollective& exposed) {
   const double waited = step.begin(exposed.input) - step.ready(exposed.input);
   const graph::TaskId before = step.before_on_stream(exposed.input);
   if (!prepares(step.graph, exposed.input) || !before.valid() || waited < exposed.exposed_ns / 10 + kTick) return false;
-  exposed.cause = ExposureCause::local_task;
-  exposed.in_the_way = exposed.input;
-  exposed.because = fmt::format("{} makes its data and ran after {}, {} later than it could", step.name(exposed.input),
-                                step.name(before), milliseconds(waited));
-  return true;
+  return blame(exposed, ExposureCause::local_task, exposed.input,
+               fmt::format("{} makes its data and ran after {}, {} later than it could", step.name(exposed.input),
+                           step.name(before), milliseconds(waited)));
 }
 
 void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollective& exposed) {
@@ -146,69 +145,42 @@ void find_cause(const SimulatedStep& step, double first_exposed, ExposedCollecti
   const bool late = exposed.late_ns() > kTick;
   const double waited = exposed.begin_ns - step.arrival(exposed.task);
   if (waited > kTick && waited >= exposed.late_ns() / 2) {
-    exposed.cause = ExposureCause::members;
-    exposed.because = fmt::format("waited {} for other stages, which came later", milliseconds(waited));
+    blame(exposed, ExposureCause::members, {},
+          fmt::format("waited {} for other stages, which came later", milliseconds(waited)));
     return;
   }
   if (late && exposed.late_ns() >= exposed.exposed_ns / 2 && find_delay(step, exposed)) return;
   if (find_held_up(step, first_exposed, exposed)) return;
   if ((late && find_delay(step, exposed)) || find_late_input(step, exposed)) return;
   if (exposed.duration_ns > 1.05 * exposed.alone_ns + kTick) {
-    exposed.cause = ExposureCause::contention;
-    exposed.because = fmt::format("took {} instead of {}: other tasks shared its link or its cores",
-                                  milliseconds(exposed.duration_ns), milliseconds(exposed.alone_ns));
+    blame(exposed, ExposureCause::contention, {},
+          fmt::format("took {} instead of {}: other tasks shared its link or its cores",
+                      milliseconds(exposed.duration_ns), milliseconds(exposed.alone_ns)));
     return;
   }
-  exposed.cause = ExposureCause::data_dependency;
-  exposed.because =
-      fmt::format("started when {} was done, and no other computation of its pass could run until it ended",
-                  exposed.input.valid() ? step.name(exposed.input) : std::string("the previous step"));
+  blame(exposed, ExposureCause::data_dependency, {},
+        fmt::format("started when {} was done, and no other computation of its pass could run until it ended",
+                    exposed.input.valid() ? step.name(exposed.input) : std::string("the previous step")));
 }
 
 }  // namespace
 
 std::string_view to_string(ExposureCause cause) {
-  switch (cause) {
-    case ExposureCause::data_dependency:
-      return "data dependency";
-    case ExposureCause::computation_order:
-      return "order of computations";
-    case ExposureCause::local_task:
-      return "a local task in the way";
-    case ExposureCause::queued:
-      return "queued after another collective";
-    case ExposureCause::chosen:
-      return "the policy's choice";
-    case ExposureCause::memory_limit:
-      return "memory limit";
-    case ExposureCause::contention:
-      return "contention";
-    case ExposureCause::members:
-      return "other stages";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 8> kTexts = {"data dependency",
+                                                      "order of computations",
+                                                      "a local task in the way",
+                                                      "queued after another collective",
+                                                      "the policy's choice",
+                                                      "memory limit",
+                                                      "contention",
+                                                      "other stages"};
+  return kTexts.at(static_cast<std::size_t>(cause));
 }
 
 std::string_view identifier_of(ExposureCause cause) {
-  switch (cause) {
-    case ExposureCause::data_dependency:
-      return "data_dependency";
-    case ExposureCause::computation_order:
-      return "computation_order";
-    case ExposureCause::local_task:
-      return "local_task";
-    case ExposureCause::queued:
-      return "queued";
-    case ExposureCause::chosen:
-      return "chosen";
-    case ExposureCause::memory_limit:
-      return "memory_limit";
-    case ExposureCause::contention:
-      return "contention";
-    case ExposureCause::members:
-      return "members";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 8> kNames = {"data_dependency", "computation_order", "local_task", "queued",
+                                                      "chosen",          "memory_limit",      "contention", "members"};
+  return kNames.at(static_cast<std::size_t>(cause));
 }
 
 bool is_local(const graph::Graph& graph, graph::TaskId task) {

@@ -62,26 +62,6 @@ class ChannelWriter {
   std::set<std::string> names_;
 };
 
-/// The numbers that the two halves of messages share, by the stage and the channel of the sender.
-class MessageNumbers {
- public:
-  std::int64_t of(std::size_t stage, std::size_t stages, const graph::Operation& operation) {
-    if (const auto* send = std::get_if<graph::Send>(&operation)) return number({stage, send->channel, send->message});
-    const auto* receive = std::get_if<graph::Receive>(&operation);
-    if (receive == nullptr) return -1;
-    const std::int64_t sender =
-        graph::peer_stage(receive->channel, static_cast<std::int64_t>(stage), static_cast<std::int64_t>(stages));
-    return number({static_cast<std::size_t>(sender), graph::other_end(receive->channel), receive->message});
-  }
-
- private:
-  using Key = std::tuple<std::size_t, graph::Channel, std::int64_t>;
-  std::int64_t number(const Key& key) {
-    return numbers_.emplace(key, static_cast<std::int64_t>(numbers_.size())).first->second;
-  }
-  std::map<Key, std::int64_t> numbers_;
-};
-
 graph::OpenKind kind_of(const graph::Operation& operation) {
   if (std::holds_alternative<graph::Send>(operation)) return graph::OpenKind::send;
   return std::holds_alternative<graph::Receive>(operation) ? graph::OpenKind::receive : graph::OpenKind::collective;
@@ -151,46 +131,12 @@ class ClassWriter {
   std::map<graph::Channel, std::int32_t> local_;
 };
 
-graph::OpenGraph begun(std::string name, std::int64_t world, const cost::CostModel* costs) {
-  graph::OpenGraph out;
-  out.name = std::move(name);
-  out.source = "weft";
-  out.world = world;
-  out.notes.push_back(
-      fmt::format("Times are those of {}.", costs != nullptr ? costs->source() : "the default machine"));
-  return out;
-}
-
 graph::OpenContention contention_of(const cost::Machine& machine, int compute_streams) {
   graph::OpenContention contention{.compute_streams = compute_streams};
   if (machine.shared_cores) contention.shared_cores = machine.cores;
   for (const cost::Slowdown& each : machine.slowdowns)
     contention.slowdowns.push_back({each.compute, each.collective, each.factor});
   return contention;
-}
-
-void add_contention(cost::Machine& machine, const graph::OpenContention& contention) {
-  machine.shared_cores = contention.shared_cores.has_value();
-  machine.cores = contention.shared_cores.value_or(machine.cores);
-  for (const graph::OpenSlowdown& each : contention.slowdowns)
-    machine.slowdowns.push_back({each.compute, each.collective, each.factor});
-}
-
-/// Recorded times hold the contention of the step in which they were recorded.
-void leave_out_contention(cost::Machine& machine) {
-  machine.slowdowns.clear();
-  machine.shared_cores = false;
-}
-
-bool has_recorded_times(graph::Classes classes) {
-  return std::ranges::any_of(classes, [](const auto& graph) { return policy::has_recorded_times(*graph); });
-}
-
-/// Of the class that has most.
-int recorded_compute_streams(graph::Classes classes) {
-  int most = 1;
-  for (const auto& graph : classes) most = std::max(most, policy::recorded_compute_streams(*graph));
-  return most;
 }
 
 /// Meetings in contrary orders were given up, but accesses may order tasks as well.
@@ -259,13 +205,25 @@ Problem open_problem(const graph::OpenGraph& open, const OpenChoices& choices) {
     problem.machine = *choices.machine;
   } else {
     problem.machine.name = kNoMachine;
-    if (open.contention) add_contention(problem.machine, *open.contention);
+    if (open.contention) {
+      problem.machine.shared_cores = open.contention->shared_cores.has_value();
+      problem.machine.cores = open.contention->shared_cores.value_or(problem.machine.cores);
+      for (const graph::OpenSlowdown& each : open.contention->slowdowns)
+        problem.machine.slowdowns.push_back({each.compute, each.collective, each.factor});
+    }
   }
-  if (has_recorded_times(problem.classes)) leave_out_contention(problem.machine);
+  int streams = 1;  // on which computations were recorded, of the class that has most
+  for (const auto& graph : problem.classes) {
+    streams = std::max(streams, policy::recorded_compute_streams(*graph));
+    if (!policy::has_recorded_times(*graph)) continue;
+    // Recorded times hold the contention of the step in which they were recorded.
+    problem.machine.slowdowns.clear();
+    problem.machine.shared_cores = false;
+  }
   problem.options = choices.options;
   problem.options.compute_streams = choices.compute_streams > 0 ? choices.compute_streams
                                     : open.contention           ? open.contention->compute_streams
-                                                                : recorded_compute_streams(problem.classes);
+                                                                : streams;
   problem.options.cost_model = cost::recorded_costs(choices.machine, choices.dtype, choices.bandwidths);
   std::vector<cost::TaskCosts> costs;  // refuses tasks without a cost by name
   for (const auto& graph : problem.classes) costs.push_back(problem.options.cost_model->costs(*graph));
@@ -282,19 +240,35 @@ policy::NamedPolicy default_open_policy(const graph::Graph& graph) {
 graph::OpenGraph open_graph_of(graph::Classes classes, std::span<const cost::TaskCosts> costs, const Problem& problem,
                                std::string name) {
   const std::vector<std::vector<std::int64_t>> ranks = ranks_by_class(problem);
-  std::int64_t world = 0;
-  for (const std::vector<std::int64_t>& each : ranks) world += std::ssize(each);
-  graph::OpenGraph out = begun(std::move(name), world, problem.options.cost_model.get());
+  graph::OpenGraph out;
+  out.name = std::move(name);
+  out.source = "weft";
+  out.world = 0;
+  for (const std::vector<std::int64_t>& each : ranks) out.world += std::ssize(each);
+  const cost::CostModel* model = problem.options.cost_model.get();
+  out.notes.push_back(
+      fmt::format("Times are those of {}.", model != nullptr ? model->source() : "the default machine"));
   ChannelWriter channels(problem.grid, simulation_options(problem).link_of_channel, out);
-  MessageNumbers messages;
+  // The numbers that the two halves of messages share, by the stage and the channel of the sender.
+  std::map<std::tuple<std::size_t, graph::Channel, std::int64_t>, std::int64_t> messages;
+  const auto message_of = [&](std::size_t stage, const graph::Operation& operation) {
+    const auto number = [&](std::size_t sender, graph::Channel channel, std::int64_t message) {
+      return messages.try_emplace({sender, channel, message}, std::ssize(messages)).first->second;
+    };
+    if (const auto* send = std::get_if<graph::Send>(&operation)) return number(stage, send->channel, send->message);
+    const auto* receive = std::get_if<graph::Receive>(&operation);
+    if (receive == nullptr) return std::int64_t{-1};
+    const std::int64_t sender =
+        graph::peer_stage(receive->channel, static_cast<std::int64_t>(stage), std::ssize(classes));
+    return number(static_cast<std::size_t>(sender), graph::other_end(receive->channel), receive->message);
+  };
   for (std::size_t k = 0; k < classes.size(); ++k) {
     graph::OpenClass& one = out.classes.emplace_back();
     if (classes.size() > 1) one.name = fmt::format("pipe {}", k);
     one.ranks = ranks[k];
     const graph::Graph& graph = *classes[k];
     ClassWriter(graph, costs[k], channels, one).write();
-    for (std::size_t i = 0; i < one.tasks.size(); ++i)
-      one.tasks[i].message = messages.of(k, classes.size(), graph.tasks()[i].operation);
+    for (std::size_t i = 0; i < one.tasks.size(); ++i) one.tasks[i].message = message_of(k, graph.tasks()[i].operation);
   }
   if (classes.size() > 1 && classes.front()->has_opaque_tasks()) write_meetings(classes, channels, out);
   out.contention = contention_of(problem.machine, problem.options.compute_streams);

@@ -27,7 +27,7 @@ struct OpenChoices {
   std::optional<cost::Machine> machine = {};  // its contention, and its rates for tasks without a time
   DType dtype = DType::bf16;                  // whose rate counts for flops
   graph::KeptOrder kept = graph::KeptOrder::all;  // of recorded streams
-  std::vector<cost::BandwidthFactor> bandwidths = {};
+  std::vector<cost::NamedFactor> bandwidths = {};
   /// Compute streams; 0: as many as computations ran on, at least 1.
   int compute_streams = 0;
   policy::PolicyOptions options = {};  // memory and seed

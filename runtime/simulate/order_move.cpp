@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "runtime/simulate/simulated_step.h"
 
@@ -18,59 +17,30 @@ class Reordering {
     number(0, place_.size());
   }
 
-  /// Moves what leads to `task` along. False if `anchor` leads to it.
-  bool before(graph::TaskId task, graph::TaskId anchor) {
-    const std::size_t first = place(anchor), last = place(task);
+  /// With `earlier`, what leads to `task` goes along to before `anchor`; else what needs it, to after `anchor`. False
+  /// if the one of the two that is to come second leads to the other.
+  bool move(graph::TaskId task, graph::TaskId anchor, bool earlier) {
+    const std::size_t first = place(earlier ? anchor : task), last = place(earlier ? task : anchor);
     if (last <= first) return true;
     std::vector<bool> goes(place_.size(), false);
     goes[task.index()] = true;
-    for (std::size_t at = last + 1; at-- > first;) {
-      const graph::TaskId each = order_.sequence[at].task;
+    for (std::size_t i = 0; i <= last - first; ++i) {
+      const graph::TaskId each = order_.sequence[earlier ? last - i : first + i].task;
       if (!goes[each.index()]) continue;
-      for (const graph::Edge& edge : graph_.in_edges(each)) {
-        if (edge.distance == 0) goes[edge.from.index()] = true;
+      const auto along = [&](const graph::Edge& edge) {
+        if (edge.distance == 0) goes[(earlier ? edge.from : edge.to).index()] = true;
+      };
+      if (earlier) std::ranges::for_each(graph_.in_edges(each), along);
+      if (!earlier) {
+        for (const std::uint32_t index : graph_.out_edges(each)) along(graph_.edges()[index]);
       }
     }
     if (goes[anchor.index()]) return false;
-    std::stable_partition(at(first), at(last + 1), [&](const plan::Placement& p) { return goes[p.task.index()]; });
+    const auto begin = order_.sequence.begin() + static_cast<std::ptrdiff_t>(first);
+    std::stable_partition(begin, order_.sequence.begin() + static_cast<std::ptrdiff_t>(last + 1),
+                          [&](const plan::Placement& p) { return goes[p.task.index()] == earlier; });
     number(first, last + 1);
     return true;
-  }
-
-  /// Moves what needs `task` along. False if `anchor` needs it.
-  bool after(graph::TaskId task, graph::TaskId anchor) {
-    const std::size_t first = place(task), last = place(anchor);
-    if (last <= first) return true;
-    std::vector<bool> goes(place_.size(), false);
-    goes[task.index()] = true;
-    for (std::size_t at = first; at <= last; ++at) {
-      const graph::TaskId each = order_.sequence[at].task;
-      if (!goes[each.index()]) continue;
-      for (const std::uint32_t index : graph_.out_edges(each)) {
-        const graph::Edge& edge = graph_.edges()[index];
-        if (edge.distance == 0) goes[edge.to.index()] = true;
-      }
-    }
-    if (goes[anchor.index()]) return false;
-    std::stable_partition(at(first), at(last + 1), [&](const plan::Placement& p) { return !goes[p.task.index()]; });
-    number(first, last + 1);
-    return true;
-  }
-
-  void release(graph::TaskId task) {
-    std::erase_if(order_.added_edges, [&](const graph::Edge& e) { return e.to == task && e.distance == 0; });
-  }
-
-  void wait(graph::TaskId task, graph::TaskId anchor) {
-    order_.added_edges.push_back(
-        {anchor, task, graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()});
-  }
-
-  void detach(graph::TaskId task) {
-    const std::vector<bool> needs = descendants(graph_, task);
-    std::erase_if(order_.added_edges, [&](const graph::Edge& edge) {
-      return edge.from == task && edge.distance == 0 && !needs[edge.to.index()];
-    });
   }
 
   void drop_edges_against_the_sequence() {
@@ -80,9 +50,6 @@ class Reordering {
 
  private:
   std::size_t place(graph::TaskId task) const { return place_[task.index()]; }
-  std::vector<plan::Placement>::iterator at(std::size_t place) {
-    return order_.sequence.begin() + static_cast<std::ptrdiff_t>(place);
-  }
   void number(std::size_t first, std::size_t end) {
     for (std::size_t i = first; i < end; ++i) place_[order_.sequence[i].task.index()] = i;
   }
@@ -111,25 +78,28 @@ plan::Order order_of(const plan::Plan& plan) {
 std::string apply(const graph::Graph& graph, const std::vector<OrderMove>& moves, plan::Order& order) {
   Reordering reordering(graph, order);
   for (const OrderMove& move : moves) {
+    const auto drop_edges = [&](const auto& condition) {
+      std::erase_if(order.added_edges, [&](const graph::Edge& edge) { return edge.distance == 0 && condition(edge); });
+    };
     switch (move.kind) {
       case MoveKind::before:
-        if (!reordering.before(move.task, move.anchor)) {
-          return fmt::format("{} needs {}", graph.task(move.task).name, graph.task(move.anchor).name);
-        }
-        break;
-      case MoveKind::after:
-        if (!reordering.after(move.task, move.anchor)) {
-          return fmt::format("{} needs {}", graph.task(move.anchor).name, graph.task(move.task).name);
-        }
-        break;
+      case MoveKind::after: {
+        const bool earlier = move.kind == MoveKind::before;
+        if (reordering.move(move.task, move.anchor, earlier)) break;
+        return fmt::format("{} needs {}", graph.task(earlier ? move.task : move.anchor).name,
+                           graph.task(earlier ? move.anchor : move.task).name);
+      }
       case MoveKind::release:
-        reordering.release(move.task);
+        drop_edges([&](const graph::Edge& edge) { return edge.to == move.task; });
         break;
       case MoveKind::wait:
-        reordering.wait(move.task, move.anchor);
+        order.added_edges.push_back({move.anchor, move.task, graph::EdgeKind::completes_before,
+                                     graph::EdgeReason::policy, 0, graph::TensorId()});
         break;
       case MoveKind::detach:
-        reordering.detach(move.task);
+        drop_edges([&, needs = descendants(graph, move.task)](const graph::Edge& edge) {
+          return edge.from == move.task && !needs[edge.to.index()];
+        });
         break;
     }
   }

@@ -1,14 +1,17 @@
-// Remedies: changes of an order or a graph that make communication less exposed, each with its simulated gain.
+// Remedies: changes of an order or a graph that make communication less exposed, each with its simulated gain. For a
+// group of exposed collectives, candidates go from one computation earlier to as early as the data allow.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/plan/rewrite.h"
+#include "runtime/simulate/exposed_collective.h"
 #include "runtime/simulate/order_move.h"
 
 namespace weft::simulate {
@@ -30,24 +33,30 @@ enum class RemedyKind : std::uint8_t {
 /// The enumerator's name, for programs that read it.
 std::string_view identifier_of(RemedyKind kind);
 
+/// Gains below this are noise of the simulator's arithmetic, and print as 0.000 ms.
+inline constexpr double kLeastGain = 500;
+
 /// Gains are by how much the step becomes shorter; ≤ 0: it doesn't help.
 struct Remedy {
   RemedyKind kind = RemedyKind::rewrite;
-  std::string what;               // "issue it before L1.mlp.up.bwd.all_reduce_dx"
-  double gain_ns = 0;             // with all collectives of the group changed
-  std::size_t collectives = 0;    // number of these; 0: the remedy concerns the whole graph
-  double alone_ns = 0;            // the gain with the worst alone changed
-  std::size_t computations = 0;   // number of computations that move
-  std::int64_t memory_bytes = 0;  // by how much the plan takes more memory
-  bool fits = true;               // within the memory that a plan may take
-  int number = 0;                 // by which it can be chosen; 0: not at all
-  std::vector<OrderMove> moves = {};
+  std::string what = {};                          // "issue it before L1.mlp.up.bwd.all_reduce_dx"
+  double gain_ns = 0;                             // with all collectives of the group changed
+  std::size_t collectives = 0;                    // number of these; 0: the remedy concerns the whole graph
+  double alone_ns = 0;                            // the gain with the worst alone changed
+  std::size_t computations = 0;                   // number of computations that move
+  std::int64_t memory_bytes = 0;                  // by how much the plan takes more memory
+  bool fits = true;                               // within the memory that a plan may take
+  int number = 0;                                 // by which it can be chosen; 0: not at all
+  std::vector<OrderMove> moves = {}, worst = {};  // of all collectives, and of the worst alone
   std::optional<plan::Rewrite> rewrite = {};
 
-  bool gains() const;
+  bool gains() const { return gain_ns >= kLeastGain; }
 };
 
-/// Gains below this are noise of the simulator's arithmetic, and print as 0.000 ms.
-inline constexpr double kLeastGain = 500;
+/// Finds candidates, with moves and without gains, in the order of one simulated step. Within a kind, candidates that
+/// change less come first. Their number doesn't depend on the number of tasks, but for a logarithm. `members`: equal
+/// collectives, the most exposed first.
+std::vector<Remedy> candidate_remedies(const SimulatedStep& step, const plan::Order& order,
+                                       std::span<const ExposedCollective> members);
 
 }  // namespace weft::simulate

@@ -11,7 +11,6 @@
 #include "graph/grid.h"
 #include "graph/rank_classes.h"
 #include "runtime/cost/machine.h"
-#include "runtime/plan/memory_report.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/plan/trace.h"
@@ -99,6 +98,23 @@ struct ProblemBounds {
 };
 
 ProblemBounds bounds_of(const Problem& problem);
+
+struct Disturbance {
+  double noise = 0.2;      // relative standard deviation of every task's time
+  double slow_rank = 1.2;  // factor on the computations of rank 0
+  int draws = 21;          // number of draws of the noise
+};
+
+/// Simulated steps in nanoseconds.
+struct Robustness {
+  double median_ns = 0, p95_ns = 0;  // over the draws of the noise
+  double slow_rank_ns = 0;           // without noise
+};
+
+/// The robustness of a report's plans: their step times when tasks take other times than
+/// planned. The draws use the problem's seed and the following seeds, so plans of one graph
+/// get equal noise. Simulates every rank `draws` times. Throws UserError on a disturbance out of range.
+Robustness robustness_of(const Report& report, const Problem& problem, const Disturbance& disturbance);
 
 /// The share of the time that could be saved from the serial step that the policy saves: (serial − step) / (serial −
 /// bound); 0 if no time could be saved.

@@ -4,8 +4,9 @@
 
 namespace weft::simulate {
 
-SimulatedStep::SimulatedStep(const Report& report, std::size_t of_class)
-    : plan(*report.classes[of_class].plan),
+SimulatedStep::SimulatedStep(const Report& report, std::size_t index)
+    : of_class(index),
+      plan(*report.classes[of_class].plan),
       graph(report.classes[of_class].graph()),
       costs(report.costs[of_class]),
       trace(report.step(of_class)),

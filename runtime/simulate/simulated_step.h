@@ -36,6 +36,7 @@ class SimulatedStep {
   /// queue implies them.
   graph::Edge last_added(graph::TaskId task) const;
 
+  const std::size_t of_class;
   const plan::Plan& plan;
   const graph::Graph& graph;
   const cost::TaskCosts& costs;

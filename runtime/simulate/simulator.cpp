@@ -11,13 +11,11 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
-#include <utility>
 
 #include "base/error.h"
 #include "base/philox.h"
 #include "graph/meetings.h"
 #include "runtime/cost/cost_model.h"
-#include "runtime/simulate/flat_program.h"
 #include "runtime/time/engine.h"
 
 namespace weft::simulate {
@@ -46,6 +44,45 @@ void check_plan(const plan::Plan& plan, const cost::TaskCosts& costs, const std:
   }
 }
 
+const std::vector<plan::Entry>& entries_on(const plan::Plan& plan, graph::Channel channel) {
+  static const std::vector<plan::Entry> kNone;
+  const auto found = std::ranges::find_if(plan.streams, [&](const plan::StreamPlan& each) {
+    return !each.stream.compute && each.stream.channel == channel;
+  });
+  return found == plan.streams.end() ? kNone : found->entries;
+}
+
+/// Of several classes, class k is stage k of a pipeline, and messages are paired: a Receive has its Send's use of the
+/// link, and its Send's time for the share of cores.
+std::vector<time::ClassLoads> loads_of(std::span<const plan::Plan* const> plans, std::span<const cost::TaskCosts> costs,
+                                       const cost::Machine& machine, const std::vector<int>& links) {
+  std::vector<time::ClassLoads> loads;
+  for (std::size_t k = 0; k < plans.size(); ++k) {
+    std::vector<plan::Stream> streams;
+    for (const plan::StreamPlan& each : plans[k]->streams) streams.push_back(each.stream);
+    loads.emplace_back(*plans[k]->graph, streams, costs[k], &machine, links, plans.size() > 1);
+  }
+  // Opaque tasks that meet have equal times already.
+  if (plans.size() == 1 || plans.front()->graph->has_opaque_tasks()) return loads;
+  for (std::size_t k = 0; k < plans.size(); ++k) {
+    for (const graph::Channel channel : {graph::Channel::send_next, graph::Channel::send_previous}) {
+      const auto peer = static_cast<std::size_t>(
+          graph::peer_stage(channel, static_cast<std::int64_t>(k), static_cast<std::int64_t>(plans.size())));
+      const auto &sends = entries_on(*plans[k], channel),
+                 &receives = entries_on(*plans[peer], graph::other_end(channel));
+      if (sends.size() != receives.size()) {
+        throw std::logic_error(fmt::format("stage {} sends {} messages on {}, and stage {} receives another number", k,
+                                           sends.size(), graph::to_string(channel), peer));
+      }
+      for (std::size_t i = 0; i < sends.size(); ++i) {
+        const std::size_t receive = receives[i].task.index();
+        loads[peer].receive(receive, loads[k].tasks[sends[i].task.index()], costs[peer].cpu_ns[receive]);
+      }
+    }
+  }
+  return loads;
+}
+
 /// The state of a stream of a rank.
 enum class Doing : std::uint8_t { blocked, arrived, running, drained };
 
@@ -72,9 +109,10 @@ class Simulator {
       : options_(options),
         identical_(options.noise == 0 && options.slow_rank == 1 && options.core_pools.empty()),
         ranks_(identical_ ? plans.size() : ranks_of(options)),
-        program_(plans, costs, machine, links),
+        plans_(plans),
+        loads_(loads_of(plans, costs, machine, links)),
         class_of_(classes_of_ranks()),
-        engine_(program_.loads(), &machine, class_of_, options.core_pools),
+        engine_(loads_, &machine, class_of_, options.core_pools),
         slots_(engine_.slots()) {
     make_groups();
     if (options.noise > 0) {
@@ -101,7 +139,7 @@ class Simulator {
       }
     }
     result.events = events_;
-    for (std::uint32_t k = 0; k < program_.classes().size(); ++k) result.of_class.push_back(first_rank_of(k));
+    for (std::uint32_t k = 0; k < plans_.size(); ++k) result.of_class.push_back(first_rank_of(k));
     return result;
   }
 
@@ -115,7 +153,7 @@ class Simulator {
         std::fill(classes.begin() + static_cast<std::ptrdiff_t>(first_rank_of(k)), classes.end(), k);
       return classes;
     }
-    for (std::uint32_t rank = 0; program_.classes().size() > 1 && rank < ranks_; ++rank) {
+    for (std::uint32_t rank = 0; plans_.size() > 1 && rank < ranks_; ++rank) {
       classes[rank] = identical_ ? rank : static_cast<std::uint32_t>(graph::coordinates_of(options_.grid, rank).pipe);
     }
     return classes;
@@ -132,14 +170,14 @@ class Simulator {
   void make_groups() {
     group_of_.resize(slots_.size());
     for (std::size_t slot = 0; slot < slots_.size(); ++slot)
-      streams_.push_back(&class_of(engine_.rank_of(slot)).streams[stream_of(slot)]);
+      streams_.push_back(&plan_of(engine_.rank_of(slot)).streams[stream_of(slot)]);
     std::map<std::tuple<std::uint32_t, graph::Channel, std::int64_t>, std::uint32_t> known;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       if (engine_.stream(slot).compute) continue;
       const std::size_t rank = engine_.rank_of(slot);
       const graph::Channel channel = channel_of(slot);
       const std::vector<graph::ClassChannel> together =
-          graph::channels_together(*class_of(rank).plan->graph, class_of_[rank], program_.classes().size(), channel);
+          graph::channels_together(graph_of(rank), class_of_[rank], plans_.size(), channel);
       const graph::ClassChannel& first = together.front();
       const auto [found, is_new] =
           known.try_emplace({first.of_class, first.channel, color_of(rank, channel)}, groups_.size());
@@ -178,23 +216,21 @@ class Simulator {
     return graph::group_color(options_.grid, channel, number);
   }
 
-  const graph::Graph& graph_of(std::size_t rank) const { return *class_of(rank).plan->graph; }
-  graph::Channel channel_of(std::size_t slot) const {
-    return class_of(engine_.rank_of(slot)).plan->streams[stream_of(slot)].stream.channel;
-  }
-  const FlatClass& class_of(std::size_t rank) const { return program_.classes()[class_of_[rank]]; }
-  const FlatEntry& entry_of(std::size_t slot) const { return (*streams_[slot])[slots_[slot].next]; }
+  const plan::Plan& plan_of(std::size_t rank) const { return *plans_[class_of_[rank]]; }
+  const graph::Graph& graph_of(std::size_t rank) const { return *plan_of(rank).graph; }
+  graph::Channel channel_of(std::size_t slot) const { return streams_[slot]->stream.channel; }
+  const plan::Entry& entry_of(std::size_t slot) const { return streams_[slot]->entries[slots_[slot].next]; }
   const std::vector<std::uint32_t>& members_of(std::size_t slot) const { return groups_[group_of_[slot]]; }
   SlotState& lead_of(std::size_t slot) { return slots_[members_of(slot).front()]; }
   std::size_t stream_of(std::size_t slot) const { return slot - engine_.slot(engine_.rank_of(slot), 0); }
-  std::size_t end_of(std::size_t rank) const { return engine_.slot(rank, class_of(rank).streams.size()); }
+  std::size_t end_of(std::size_t rank) const { return engine_.slot(rank, plan_of(rank).streams.size()); }
 
   // ---- one step
 
   void run_step() {
     left_ = 0;
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-      const std::size_t entries = streams_[slot]->size();
+      const std::size_t entries = streams_[slot]->entries.size();
       slots_[slot] = SlotState{};
       slots_[slot].doing = entries == 0 ? Doing::drained : Doing::blocked;
       left_ += entries;
@@ -203,7 +239,7 @@ class Simulator {
       SimulatedRank& result = (*ranks_result_)[rank];
       plan::StepTrace& trace = result.steps.emplace_back();
       trace.step = step_;
-      for (const std::vector<FlatEntry>& stream : class_of(rank).streams) trace.times.emplace_back(stream.size());
+      for (const plan::StreamPlan& each : plan_of(rank).streams) trace.times.emplace_back(each.entries.size());
       result.contention_ns = 0;
     }
     for (std::size_t rank = 0; rank < ranks_; ++rank) advance(rank, false);
@@ -214,12 +250,12 @@ class Simulator {
     if (left_ > 0) throw RuntimeFault(deadlock());
   }
 
-  bool ready(std::size_t rank, const FlatEntry& entry) const {
-    for (std::uint32_t i = entry.first_wait; i < entry.first_wait + entry.waits; ++i) {
-      const FlatWait& wait = program_.waits()[i];
-      if (slots_[engine_.slot(rank, wait.stream)].next <= wait.entry) return false;
+  /// The first wait of a rank's entry that doesn't hold; null if all do.
+  const plan::Wait* awaited(std::size_t rank, const plan::Entry& entry) const {
+    for (const plan::Wait& wait : entry.waits) {
+      if (wait.distance == 0 && slots_[engine_.slot(rank, wait.stream.index())].next <= wait.entry) return &wait;
     }
-    return true;
+    return nullptr;
   }
 
   /// Starts every entry that can start on a rank; `changed`: an entry has just ended there.
@@ -227,8 +263,7 @@ class Simulator {
     for (std::size_t slot = engine_.slot(rank, 0); slot < end_of(rank); ++slot) {
       SlotState& state = slots_[slot];
       if (state.doing != Doing::blocked) continue;
-      const FlatEntry& entry = entry_of(slot);
-      if (!ready(rank, entry)) continue;
+      if (awaited(rank, entry_of(slot)) != nullptr) continue;
       state.begin = engine_.now();
       if (engine_.stream(slot).compute) {
         begin_work(slot);
@@ -246,7 +281,7 @@ class Simulator {
     begin_work(members.front());
     for (std::size_t i = 1; i < members.size(); ++i) {
       slots_[members[i]].doing = Doing::running;
-      engine_.join(members[i], entry_of(members[i]).task, members[i - 1]);
+      engine_.join(members[i], entry_of(members[i]).task.value, members[i - 1]);
     }
     for (const std::uint32_t member : members) engine_.settle(engine_.rank_of(member));
   }
@@ -254,14 +289,14 @@ class Simulator {
   void begin_work(std::size_t slot) {
     slots_[slot].doing = Doing::running;
     slots_[slot].alone = alone(slot);
-    engine_.start(slot, entry_of(slot).task, slots_[slot].alone);
+    engine_.start(slot, entry_of(slot).task.value, slots_[slot].alone);
   }
 
   /// Time of a slot's entry alone in this step; for a collective, the slot is its group's first member.
   double alone(std::size_t slot) const {
     const std::size_t rank = engine_.rank_of(slot);
-    const std::uint32_t task = entry_of(slot).task;
-    double ns = program_.loads()[class_of_[rank]].tasks[task].ns;
+    const std::uint32_t task = entry_of(slot).task.value;
+    double ns = loads_[class_of_[rank]].tasks[task].ns;
     if (rank == 0 && engine_.stream(slot).compute) ns *= options_.slow_rank;
     if (sigma_ == 0) return ns;
     const PhiloxBlock words = philox_quad(options_.seed, static_cast<std::uint32_t>(step_), task, rank);
@@ -294,24 +329,24 @@ class Simulator {
     ++state.next;
     ++events_;
     --left_;
-    state.doing = state.next < streams_[slot]->size() ? Doing::blocked : Doing::drained;
+    state.doing = state.next < streams_[slot]->entries.size() ? Doing::blocked : Doing::drained;
   }
 
   // ---- the message about a deadlock
 
   std::string task_name(std::size_t slot, std::size_t entry) const {
-    const plan::Plan& plan = *class_of(engine_.rank_of(slot)).plan;
-    const plan::StreamPlan& stream = plan.streams[stream_of(slot)];
-    return fmt::format("'{}' ({})", plan.graph->task(stream.entries[entry].task).name, stream.stream.name);
+    const plan::StreamPlan& stream = *streams_[slot];
+    return fmt::format("'{}' ({})", graph_of(engine_.rank_of(slot)).task(stream.entries[entry].task).name,
+                       stream.stream.name);
   }
 
   /// "rank 3"; of a pipeline whose stages' ranks are identical, "stage 3".
   std::string rank_name(std::size_t rank) const { return fmt::format("{} {}", identical_ ? "stage" : "rank", rank); }
 
   std::string deadlock() const {
-    const bool several = program_.classes().size() > 1;
-    std::string text = fmt::format("the plan{} of policy '{}' deadlock{}:", several ? "s" : "",
-                                   program_.classes().front().plan->policy, several ? "" : "s");
+    const bool several = plans_.size() > 1;
+    std::string text = fmt::format("the plan{} of policy '{}' deadlock{}:", several ? "s" : "", plans_.front()->policy,
+                                   several ? "" : "s");
     int told = 0;
     for (std::size_t slot = 0; slot < slots_.size() && told < 8; ++slot) {
       const std::size_t rank = engine_.rank_of(slot);
@@ -322,13 +357,8 @@ class Simulator {
       if (ranks_ > 1) text += rank_name(rank) + ": ";
       text += task_name(slot, state.next);
       if (state.doing == Doing::blocked) {
-        const FlatEntry& entry = entry_of(slot);
-        for (std::uint32_t i = entry.first_wait; i < entry.first_wait + entry.waits; ++i) {
-          const FlatWait& wait = program_.waits()[i];
-          if (slots_[engine_.slot(rank, wait.stream)].next > wait.entry) continue;
-          text += " waits for " + task_name(engine_.slot(rank, wait.stream), wait.entry);
-          break;
-        }
+        if (const plan::Wait* wait = awaited(rank, entry_of(slot)); wait != nullptr)
+          text += " waits for " + task_name(engine_.slot(rank, wait->stream.index()), wait->entry);
       } else if (state.doing == Doing::arrived) {
         for (const std::uint32_t member : members_of(slot)) {
           if (slots_[member].doing == Doing::arrived && slots_[member].next == state.next) continue;
@@ -344,12 +374,13 @@ class Simulator {
 
   const SimulationOptions& options_;
   bool identical_;
-  std::size_t ranks_;  // simulated; if all ranks of a class are identical, one of each
-  FlatProgram program_;
-  std::vector<std::uint32_t> class_of_;  // by rank
+  std::size_t ranks_;                         // simulated; if all ranks of a class are identical, one of each
+  std::span<const plan::Plan* const> plans_;  // by class
+  std::vector<time::ClassLoads> loads_;       // by class
+  std::vector<std::uint32_t> class_of_;       // by rank
   time::Engine engine_;
   std::vector<SlotState> slots_;
-  std::vector<const std::vector<FlatEntry>*> streams_;  // by slot
+  std::vector<const plan::StreamPlan*> streams_;    // by slot
   std::vector<std::vector<std::uint32_t>> groups_;  // slots of a collective's members by rank; of a message, the send's
                                                     // and the receive's
   std::vector<std::uint32_t> group_of_;             // by slot of a communication stream

@@ -7,7 +7,6 @@
 
 #include "graph/grid.h"
 #include "graph/rank_classes.h"
-#include "runtime/cost/core_pool.h"
 #include "runtime/cost/costs.h"
 #include "runtime/cost/machine.h"
 #include "runtime/plan/plan.h"
@@ -31,11 +30,9 @@ struct SimulationOptions {
   std::vector<cost::CorePool> core_pools = {};  // ranks that share cores; all ranks are simulated then
 };
 
-/// The result of one rank.
-struct SimulatedRank {
-  int rank = 0;
-  std::vector<plan::StepTrace> steps;  // rounded to nanoseconds; a collective begins when this rank is ready for it
-  double contention_ns = 0;            // of the last step: sum of the computations' times beyond their times alone
+/// The result of one rank. Its times are rounded to nanoseconds; a collective begins when this rank is ready for it.
+struct SimulatedRank : plan::RankTrace {
+  double contention_ns = 0;  // of the last step: sum of the computations' times beyond their times alone
 };
 
 struct Simulation {
@@ -55,7 +52,7 @@ std::vector<int> links_of_channels(graph::Classes classes);
 
 /// Streams are in order. A task starts when its stream is free and its waits hold; a collective, when this is true on
 /// all members of its group. Work proceeds at rates that change with every event:
-/// - collectives that run on one link of a rank share it (runtime/cost/link_shares.h), and run at the rate of their
+/// - collectives that run on one link of a rank share it (runtime/time/class_loads.h), and run at the rate of their
 ///   slowest member;
 /// - a collective runs at the rate of TaskCosts::beside_ns while computations of its rank run;
 /// - a computation is slowed down by the greatest of the machine's factors for the collectives that run beside it;

@@ -2,10 +2,53 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 #include "graph/operations/collectives.h"
 
 namespace weft::time {
+
+KindSlowdowns::KindSlowdowns(const graph::Graph& graph, const cost::Machine* machine) : kind_(graph.tasks().size()) {
+  std::vector<std::string_view> names;
+  for (const bool collectives : {true, false}) {
+    std::map<std::string_view, std::uint32_t> numbers;
+    for (std::size_t i = 0; i < kind_.size(); ++i) {
+      const graph::Operation& operation = graph.tasks()[i].operation;
+      if (graph::is_collective(operation) != collectives) continue;
+      const auto [found, is_new] =
+          numbers.emplace(graph::kind_name(operation), static_cast<std::uint32_t>(names.size()));
+      if (is_new) names.push_back(found->first);
+      kind_[i] = found->second;
+    }
+    if (collectives) collectives_ = names.size();
+  }
+  if (machine == nullptr || machine->slowdowns.empty()) return;
+  for (const std::string_view name : names) {
+    for (std::size_t c = 0; c < collectives_; ++c) factors_.push_back(machine->slowdown(name, names[c]));
+  }
+  if (std::ranges::all_of(factors_, [](double factor) { return factor == 1; })) factors_.clear();
+}
+
+double LinkShares::level_of(const std::vector<double>& uses) {
+  // Whoever needs less than an equal share of the link leaves the rest to the others, whose equal share grows.
+  double level = 0;
+  for (bool grew = true; grew;) {
+    double needed = 0;
+    std::size_t greedy = 0;
+    for (const double use : uses) {
+      if (use <= level) {
+        needed += use;
+      } else {
+        ++greedy;
+      }
+    }
+    if (greedy == 0) return 1;
+    const double next = (1 - needed) / static_cast<double>(greedy);
+    grew = next > level;
+    if (grew) level = next;
+  }
+  return level;
+}
 
 ClassLoads::ClassLoads(const graph::Graph& graph, std::span<const plan::Stream> of_streams,
                        const cost::TaskCosts& costs, const cost::Machine* machine,

@@ -9,11 +9,60 @@
 
 #include "graph/graph.h"
 #include "runtime/cost/costs.h"
-#include "runtime/cost/kind_slowdowns.h"
 #include "runtime/cost/machine.h"
-#include "runtime/plan/stream.h"
+#include "runtime/plan/order.h"
 
 namespace weft::time {
+
+/// How the collectives of one graph slow its computations down, by the kinds of both: a table of Machine::slowdown()
+/// for the kinds that the graph has.
+class KindSlowdowns {
+ public:
+  /// Without a graph or a machine, nothing is slowed down.
+  KindSlowdowns() = default;
+  KindSlowdowns(const graph::Graph& graph, const cost::Machine* machine);
+
+  std::uint32_t kind(std::size_t task) const { return kind_[task]; }
+  /// The kinds of a computation and of a collective (Operation, is_collective()).
+  double factor(std::uint32_t computation, std::uint32_t collective) const {
+    return factors_.empty() ? 1 : factors_[computation * collectives_ + collective];
+  }
+  bool none() const { return factors_.empty(); }
+
+ private:
+  std::vector<std::uint32_t> kind_;  // by task; collectives have the first numbers
+  std::size_t collectives_ = 0;      // number of their kinds
+  std::vector<double> factors_;      // [kind][collective's kind]; empty: all are 1
+};
+
+/// A collective that runs alone uses its link for a part of its time, its `use`: bytes occupy a link, latency doesn't.
+/// While the uses of a link's collectives add up to at most 1, each runs as if alone. Otherwise all get an equal share
+/// of the link, and what a collective doesn't need of its share goes to the others (max-min fairness).
+///
+///   uses 0.2, 0.9, 0.9   →   shares 0.2, 0.4, 0.4   →   rates 1, 0.44, 0.44
+class LinkShares {
+ public:
+  explicit LinkShares(std::size_t links) : uses_(links), level_(links, 1) {}
+
+  void clear() {
+    for (std::vector<double>& uses : uses_) uses.clear();
+  }
+  /// Adds a running collective, whose `use` is from 0 to 1.
+  void add(std::size_t link, double use) { uses_[link].push_back(use); }
+  /// After the last add(), before rate().
+  void divide() {
+    for (std::size_t link = 0; link < uses_.size(); ++link) level_[link] = level_of(uses_[link]);
+  }
+  /// The speed of a collective of this use; 1: as if alone.
+  double rate(std::size_t link, double use) const { return use > level_[link] ? level_[link] / use : 1; }
+
+ private:
+  /// The greatest share of any collective.
+  static double level_of(const std::vector<double>& uses);
+
+  std::vector<std::vector<double>> uses_;  // by link
+  std::vector<double> level_;              // by link
+};
 
 struct TaskLoad {
   double ns = 0;           // alone
@@ -43,7 +92,7 @@ struct ClassLoads {
   std::vector<TaskLoad> tasks;
   std::vector<StreamLoad> streams;
   std::size_t compute_streams = 0, links = 0;
-  cost::KindSlowdowns slowdowns;
+  KindSlowdowns slowdowns;
   bool shared_cores = false;  // transports take cores from computations
   bool has_messages = false;  // so that the directions of a link are told apart
   bool contends = false;      // any task's rate depends on what runs beside it

@@ -26,7 +26,7 @@ Engine::Engine(std::span<const ClassLoads> classes, const cost::Machine* machine
     for (const std::int64_t rank : pools[pool].ranks)
       ranks_.at(static_cast<std::size_t>(rank)).pool = static_cast<std::uint32_t>(pool);
   }
-  on_link_ = cost::LinkShares(links_ * (has_messages_ ? 2 : 1));
+  on_link_ = LinkShares(links_ * (has_messages_ ? 2 : 1));
   state_.slots.resize(places_.size());
   state_.computing.resize(words, 0);
   state_.communicating.resize(words, 0);

@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "base/assertions.h"
-#include "runtime/cost/core_pool.h"
-#include "runtime/cost/link_shares.h"
 #include "runtime/cost/machine.h"
 #include "runtime/time/class_loads.h"
 #include "runtime/time/event_queue.h"
@@ -172,7 +170,7 @@ class Engine {
   bool shared_cores_ = false;
   bool has_messages_ = false;  // each link is twice in on_link_: out, then in
   std::size_t links_ = 0;
-  cost::LinkShares on_link_{0};  // of the rank that settle() is at
+  LinkShares on_link_{0};  // of the rank that settle() is at
   State state_;
 };
 

@@ -15,7 +15,7 @@
 
 #include "base/units.h"
 #include "inspect/drawing/chart.h"
-#include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine.h"
 #include "runtime/cost/machine_numbers.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
@@ -24,7 +24,6 @@
 #include "study/search/step_estimate.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
-#include "train/step/step_config.h"
 
 namespace weft::study {
 namespace {
@@ -32,6 +31,7 @@ namespace {
 constexpr std::array kInverseEfficiencies = {1.0, 1.4, 2.0, 2.8};
 constexpr std::array kCongestions = {0.0, 0.05, 0.15, 0.4};
 constexpr const char* kPolicy = "axonn:window=16";
+constexpr std::size_t kCandidates = 6;  // configurations of a point that the fit chooses from
 
 /// A configuration that axonn planned.
 struct PlannedGrid {
@@ -95,17 +95,13 @@ struct Estimate {
   EstimatedStep step;
 };
 
-Estimate estimate_of(const train::ResolvedRun& run, const StepSetup& setup) {
-  train::ResolvedRun own = run;
-  own.config = with_setup(run.config, setup);
-  const StepSizes sizes(own.config.model.layers, train::accumulation(own.config));
-  return {setup, step_by(run.policy, std::move(own), sizes).value()};
-}
-
 /// Estimates the grid's step with the largest micro-batch that fits. `choices`: of one grid, by falling micro-batch.
 std::optional<Estimate> largest_that_fits(const train::ResolvedRun& run, const std::vector<StepSetup>& choices) {
   for (const StepSetup& setup : choices) {
-    const Estimate estimate = estimate_of(run, setup);
+    train::ResolvedRun own = run;
+    own.config = with_setup(run.config, setup);
+    const StepSizes sizes(own.config.model.layers, train::accumulation(own.config));
+    const Estimate estimate{setup, step_by(run.policy, std::move(own), sizes).value()};
     if (static_cast<double>(estimate.step.bytes) <= run.machine->memory_bytes) return estimate;
   }
   return std::nullopt;
@@ -135,13 +131,13 @@ std::vector<OpenGrid> open_grids(const train::ResolvedRun& run, const PublishedP
 }
 
 /// Step 1 of study_axonn().
-std::vector<PlannedGrid> candidates_of(const PublishedPoint& point, std::size_t most) {
+std::vector<PlannedGrid> candidates_of(const PublishedPoint& point) {
   constexpr std::size_t kAtOnce = 8;  // not the number of threads, on which the result would depend
   const train::ResolvedRun run = run_of(point);
   const std::vector<OpenGrid> open = open_grids(run, point);
   std::vector<Estimate> best;
   for (std::size_t begin = 0; begin < open.size(); begin += kAtOnce) {
-    if (best.size() == most && open[begin].least_ns > best.back().step.ns) break;
+    if (best.size() == kCandidates && open[begin].least_ns > best.back().step.ns) break;
     const std::size_t count = std::min(kAtOnce, open.size() - begin);
     std::vector<std::optional<Estimate>> found(count);
     tbb::parallel_for(std::size_t{0}, count,
@@ -150,7 +146,7 @@ std::vector<PlannedGrid> candidates_of(const PublishedPoint& point, std::size_t 
       if (estimate) best.push_back(*estimate);
     }
     std::ranges::stable_sort(best, {}, [](const Estimate& each) { return each.step.ns; });
-    if (best.size() > most) best.resize(most);
+    if (best.size() > kCandidates) best.resize(kCandidates);
   }
   std::vector<PlannedGrid> candidates(best.size());
   tbb::parallel_for(std::size_t{0}, best.size(),
@@ -199,8 +195,8 @@ std::vector<SwitchedStep> switched_steps(const PlannedGrid& candidate, const cos
 /// The points of one machine, with their candidates.
 class RunsOfMachine {
  public:
-  RunsOfMachine(const std::string& machine, const AxonnStudyOptions& options, const TellStatus& tell)
-      : machine_(cost::find_machine(machine, cost::machine_folders())), options_(options), tell_(tell) {
+  RunsOfMachine(const std::string& machine, const TellStatus& tell)
+      : machine_(cost::find_machine(machine, cost::machine_folders())), tell_(tell) {
     for (const PublishedPoint& point : published_points()) {
       if (point.machine == machine) points_.push_back(point);
     }
@@ -210,7 +206,7 @@ class RunsOfMachine {
     const auto steps = std::ssize(points_) * 2;
     for (std::size_t i = 0; i < points_.size(); ++i) {
       tell_({fmt::format("{}: grids", to_string(points_[i])), static_cast<std::int64_t>(2 * i), steps});
-      candidates_.push_back(candidates_of(points_[i], options_.candidates));
+      candidates_.push_back(candidates_of(points_[i]));
       tell_({fmt::format("{}: other constants", to_string(points_[i])), static_cast<std::int64_t>(2 * i + 1), steps});
       surfaces_.push_back(surfaces_of(candidates_.back()));
     }
@@ -271,7 +267,6 @@ class RunsOfMachine {
   }
 
   cost::Machine machine_;
-  const AxonnStudyOptions& options_;
   const TellStatus& tell_;
   std::vector<PublishedPoint> points_;
   std::vector<std::vector<PlannedGrid>> candidates_;  // by point
@@ -493,7 +488,7 @@ AxonnStudy study_axonn(const AxonnStudyOptions& options, const TellStatus& tell)
     }
   }
   AxonnStudy study;
-  for (const std::string& name : names) study.machines.push_back(RunsOfMachine(name, options, tell).study());
+  for (const std::string& name : names) study.machines.push_back(RunsOfMachine(name, tell).study());
   return study;
 }
 

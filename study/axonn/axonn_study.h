@@ -74,7 +74,6 @@ struct AxonnStudy {
 
 struct AxonnStudyOptions {
   std::vector<std::string> machines;  // names; empty: all
-  std::size_t candidates = 6;         // configurations of a point that the fit chooses from
   int threads = 1;
 };
 

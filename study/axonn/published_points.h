@@ -14,11 +14,11 @@ namespace weft::study {
 struct PublishedPoint {
   std::string machine, model;  // names of a machine file and of a model
   std::int64_t ranks = 1;
-  std::int64_t sequences = 1;  // of a step
-  double petaflops = 0;        // sustained by all ranks, recomputation counted; 0: only an efficiency is published
-  bool verified = false;       // read in the paper itself, not in a source that cites it
-  bool fitted = false;         // at the small end of its machine's series: constants are fitted to it
-  double efficiency = 0;       // published rate of a rank over that of the machine's smallest run; 0: none
+  std::int64_t sequences = 8192;  // of a step: 16.8 million tokens
+  double petaflops = 0;           // sustained by all ranks, recomputation counted; 0: only an efficiency is published
+  bool verified = false;          // read in the paper itself, not in a source that cites it
+  bool fitted = false;            // at the small end of its machine's series: constants are fitted to it
+  double efficiency = 0;          // published rate of a rank over that of the machine's smallest run; 0: none
 };
 
 /// By machine and rising ranks. The smallest run of a machine comes first.

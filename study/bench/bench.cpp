@@ -13,10 +13,8 @@
 #include "base/files/input_file.h"
 #include "base/hash.h"
 #include "inspect/formats/graph_file.h"
-#include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/simulate/open_problem.h"
-#include "study/step_figures.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
@@ -116,10 +114,9 @@ void enter_if_planned(BenchRow& row, const simulate::Report& report, const simul
     return;
   }
   const Graphs graphs = report.graphs();
-  const StepFigures figures = figures_of(report);
-  row.step_ns = figures.step_ns;
-  row.exposed_ns = figures.exposed_ns;
-  row.memory_bytes = figures.memory_bytes;
+  row.step_ns = report.step_ns();
+  row.exposed_ns = report.most_exposed().times.exposed;
+  row.memory_bytes = report.memory_bytes();
   row.planning_ms = report.planning_ms;
   for (const auto& graph : graphs) row.tasks += std::ssize(graph->tasks());
   row.graph = fingerprint_of(graphs, problem);

@@ -15,18 +15,15 @@
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
 #include "base/hash.h"
-#include "base/text/json_object.h"
 #include "ops/lower.h"
 #include "ops/sharding.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/checkpoint_folder.h"
 #include "train/config/resolved_run.h"
 #include "train/data/token_source.h"
 #include "train/evaluation.h"
 #include "train/generator.h"
-#include "train/sampler.h"
 #include "train/step/step_config.h"
 #include "train/step/training_state.h"
 #include "train/trainer.h"
@@ -133,7 +130,7 @@ double loss_on(execute::Program& program, const train::RunConfig& config, const 
                                                               .seq_len = config.seq_len,
                                                               .held_out_only = true,
                                                               .documents = true});
-  const train::EvalBatches batches = train::eval_batches(config, source.held_out(), train::share_of(config, {}));
+  const train::EvalBatches batches = train::eval_batches(config, source.held_out, train::share_of(config, {}));
   return train::evaluate(program, batches).loss;
 }
 
@@ -231,8 +228,8 @@ std::optional<StudyResult> train_and_question(const MemorisationStudy& study, co
   const train::ResolvedRun resolved = train::resolve(training_config(study, run, texts.tokenizer(), scratch.path()), 0);
   train::TrainResult trained;
   run_here(resolved.config.grid.ranks(), [&](comm::World& world) {
-    train::Trainer trainer(world, resolved, train::Trainer::Console::silent);
-    train::TrainResult result = trainer.run();
+    const auto setup = train::set_up_training(world, resolved);
+    train::TrainResult result = train::run_training(*setup);
     if (world.rank() == 0) trained = std::move(result);
     return 0;
   });

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 
 #include "base/units.h"
 #include "inspect/drawing/chart.h"

@@ -1,8 +1,5 @@
 #include "study/memorisation/study_documents.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -64,7 +61,7 @@ StudyTexts::StudyTexts(const StudyTextOptions& options, const fs::path& folder)
   text::TextFiles files = text_files_of(
       options, [&](std::string_view whole, std::size_t from) { return tokenizer_->cut_after(whole, from); });
   while (const auto part = files.next()) {
-    tokenizer_->encode(files.text(*part), {.add_special = false, .special_texts = text::SpecialTexts::plain}, ids_);
+    tokenizer_->append(files.text(*part), {.add_special = false, .special_texts = text::SpecialTexts::plain}, ids_);
   }
 }
 

@@ -9,13 +9,11 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "base/text/parse_number.h"
 #include "base/units.h"
 #include "inspect/drawing/chart.h"
-#include "runtime/cost/machine_files.h"
-#include "runtime/policy/catalog/policies.h"
+#include "runtime/cost/machine.h"
 #include "runtime/simulate/report.h"
-#include "study/step_figures.h"
+#include "study/policy_step.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
@@ -74,7 +72,6 @@ std::int64_t batch_of(const ScalingStudy& study, std::int64_t batch, const Scali
 /// A step that was planned and simulated once.
 struct PlannedStep {
   train::ResolvedRun run;
-  StepSetup setup = {};
   simulate::Report report = {};
 };
 
@@ -97,7 +94,6 @@ PlannedStep searched_step(const ScalingStudy& study, const Series& series, const
                     "a plan that fits", "more --finalists, or more --memory");
   }
   step.run.config = study::config_of(result, best);
-  step.setup = best.setup;
   step.report = *best.report;
   return step;
 }
@@ -105,8 +101,6 @@ PlannedStep searched_step(const ScalingStudy& study, const Series& series, const
 PlannedStep given_step(const ScalingStudy& study, const Series& series, const ScalingPoint& point) {
   PlannedStep step{.run = train::resolve(config_of(study, series, point), 0)};
   if (series.policy != nullptr) step.run.policy = *series.policy;
-  const train::RunConfig& config = step.run.config;
-  step.setup = {config.grid, config.micro_batch, config.recompute, config.reshard_after_forward, config.zero1};
   step.report = simulate::report_plan(train::planning_problem(step.run), step.run.policy);
   if (!step.report.planned()) throw UserError(step.report.refusal, "", "");
   return step;
@@ -132,7 +126,7 @@ void enter(const ScalingStudy& study, const PlannedStep& step, ScalingRow& row) 
     exposed[i] = static_cast<double>(again.first().overlap.exposed) * 1e-6;
   });
   row.policy = report.policy.name;
-  row.setup = step.setup;
+  row.setup = setup_of(config);
   row.global_batch = config.global_batch;
   row.step_ms = quantile(steps, 0.5);
   row.low_ms = quantile(steps, 0.05);
@@ -307,10 +301,6 @@ ScalingPoint scaling_point(std::string_view text) {
   return point;
 }
 
-std::size_t series_count(const ScalingStudy& study) {
-  return series_of(study).size();
-}
-
 void check_scaling(const ScalingStudy& study) {
   for (const train::Setting& setting : study.settings) {
     if (setting.key == "ranks") {
@@ -366,8 +356,7 @@ std::vector<ScalingRow> run_scaling(const ScalingStudy& study, const TellStatus&
     }
     return true;
   };
-  std::vector<ScalingRow> rows = run(
-      experiment, {}, [](std::span<const ScalingRow>) {}, tell);
+  std::vector<ScalingRow> rows = run(experiment, {}, {}, tell);
   for (std::size_t begin = 0; begin < rows.size(); begin += points)
     set_efficiency(std::span(rows).subspan(begin, points));
   return rows;

@@ -59,9 +59,6 @@ struct ScalingRow {
   bool possible() const { return reason.empty(); }
 };
 
-/// The points of a series of its own: models × machines × policies.
-std::size_t series_count(const ScalingStudy& study);
-
 /// Throws UserError on what is wrong before any search: names and files that can't be read, points that contradict each
 /// other or other settings, a batch that can't grow with the ranks.
 void check_scaling(const ScalingStudy& study);

@@ -8,10 +8,10 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/log.h"
@@ -21,7 +21,6 @@
 #include "study/search/search.h"
 #include "study/search/search_results.h"
 #include "train/config/saved_model.h"
-#include "train/run/memory_check.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -117,7 +116,7 @@ std::vector<train::Setting> choose_grid(const train::RunConfig& config, const tr
   run.config.resume.clear();
   run.config.init_from.clear();
   const bool own_limit = !run.config.memory && run.config.machine.empty();
-  if (own_limit) run.config.memory = static_cast<std::int64_t>(train::machine_memory_bytes()) / ranks.on_node;
+  if (own_limit) run.config.memory = static_cast<std::int64_t>(machine_memory_bytes()) / ranks.on_node;
   const SearchOptions options = options_of(run, kept, ranks.all);
   const SearchResult result = [&] {
     StatusLine line(verbosity == Verbosity::choice);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "train/config/resolved_run.h"
 #include "train/run/launch_run.h"
 
 namespace weft::study {

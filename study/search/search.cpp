@@ -14,8 +14,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "runtime/cost/machine_files.h"
-#include "runtime/policy/catalog/policies.h"
+#include "runtime/cost/machine.h"
 #include "study/search/closed_forms.h"
 #include "study/search/step_estimate.h"
 #include "train/step/planning.h"
@@ -275,10 +274,8 @@ class Search {
   void plan_whole(Configuration& configuration, const policy::NamedPolicy& policy) const {
     train::ResolvedRun run = run_;
     run.config = with_setup(std::move(run.config), configuration.setup);
-    run.policy = policy;
+    run.set_policy(policy);
     if (has_stages(configuration.setup)) {
-      run.config.policy = policy.name;
-      run.config.policy_chunks = policy->chunks();
       try {
         train::fill_in(run.config, 0);
       } catch (const UserError&) {

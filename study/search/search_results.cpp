@@ -4,19 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "inspect/drawing/chart.h"
 #include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine_numbers.h"
+#include "study/policy_step.h"
 #include "study/search/closed_forms.h"
 #include "study/search/step_setup.h"
-#include "study/step_figures.h"
 
 namespace weft::study {
 namespace {
@@ -56,8 +54,8 @@ std::string limit_text(const Configuration& configuration) {
   return fmt::format("{} {:.0f} %", limit.name, 100 * share);
 }
 
-double exposed_ns(const Configuration& configuration) {
-  return figures_of(*configuration.report).exposed_ns;
+double exposed_ns(const simulate::Report& report) {
+  return report.most_exposed().times.exposed;
 }
 
 /// Of the mean rank, while it waits for messages of other classes.
@@ -152,12 +150,12 @@ Columns<RankedConfiguration> columns_of(const SearchResult& result) {
   columns.add("fits", [](const Row&) { return true; });
   columns.add("estimated", [](const Row& row) { return !row.of.exact; });
   columns.show({.head = "exposed", .rank = 2},
-               [](const Row& row) { return row.of.exact ? format_time(exposed_ns(row.of)) : ""; });
+               [](const Row& row) { return row.of.exact ? format_time(exposed_ns(*row.of.report)) : ""; });
   columns.show({.head = "limited by", .words = true, .rank = 2}, [](const Row& row) { return limit_text(row.of); });
   columns.add("bound_ms", [](const Row& row) { return row.of.least_ns * 1e-6; })
       .shown({.head = "bound", .rank = 4}, [](const Row& row) { return format_time(row.of.least_ns); });
   columns.add("axonn_place", [](const Row& row) { return row.axonn_place; }, {.head = "AxoNN's place", .rank = 4});
-  columns.add("exposed_ms", of_finalist([](const Configuration& each) { return exposed_ns(each) * 1e-6; }));
+  columns.add("exposed_ms", of_finalist([](const Configuration& each) { return exposed_ns(*each.report) * 1e-6; }));
   columns.add("limited_by", of_finalist([](const Configuration& each) { return limit_of(each).name; }));
   columns.add("rewrites_for_memory", of_finalist(rewrites_for_memory));
   return columns;
@@ -187,7 +185,7 @@ std::vector<StepPart> parts_of(const simulate::Report& one, const simulate::Repo
   return {{"computing alone", one.first().alone.compute_ns, other.first().alone.compute_ns},
           {"slowed down by communication", one.simulation.ranks.front().contention_ns,
            other.simulation.ranks.front().contention_ns},
-          {std::string(kAllExposed), figures_of(one).exposed_ns, figures_of(other).exposed_ns}};
+          {std::string(kAllExposed), exposed_ns(one), exposed_ns(other)}};
 }
 
 /// The exposed and the whole time of each channel that one of the steps has, by turns.
@@ -295,8 +293,8 @@ inspect::Picture pareto_picture(const SearchResult& result) {
   for (const Configuration& each : result.configurations) {
     if (each.step_ns <= most) (each.exact ? whole : estimated).points.push_back(point(each));
   }
-  for (const Configuration* each : pareto_front(result)) {
-    if (each->step_ns <= most) front.points.push_back(point(*each));
+  for (const Configuration& each : pareto_front(result.configurations)) {
+    if (each.step_ns <= most) front.points.push_back(point(each));
   }
   return inspect::chart_picture(
       {.title = fmt::format("{} on {} ranks of {}: step time against memory", result.config.model.name,
@@ -327,7 +325,7 @@ std::string why_text(const SearchResult& result, std::size_t a, std::size_t b) {
   };
   row("step", {"", first.step_ns, second.step_ns});
   if (has_messages(first) || has_messages(second)) {
-    row(std::string(kAllExposed), {"", exposed_ns(first), exposed_ns(second)});
+    row(std::string(kAllExposed), {"", exposed_ns(*first.report), exposed_ns(*second.report)});
     row("idle for other stages", {"", idle_ns(first), idle_ns(second)});
   } else {
     const simulate::Report &one = *first.report, &other = *second.report;
@@ -361,22 +359,6 @@ StyledText setup_text(const SearchResult& result, const std::set<std::string, st
   add("", fmt::format("the best of {} choices of {}{}", result.choices, join(chosen),
                       kept.empty() ? "" : "; set: " + join(set_before)));
   return table_text(table, width);
-}
-
-std::vector<const Configuration*> pareto_front(const SearchResult& result) {
-  std::vector<const Configuration*> all;
-  for (const Configuration& each : result.configurations) all.push_back(&each);
-  std::ranges::stable_sort(all, [](const Configuration* one, const Configuration* other) {
-    return std::pair(one->memory_bytes, one->step_ns) < std::pair(other->memory_bytes, other->step_ns);
-  });
-  std::vector<const Configuration*> front;
-  double best = std::numeric_limits<double>::infinity();
-  for (const Configuration* each : all) {
-    if (each->step_ns >= best) continue;
-    best = each->step_ns;
-    front.push_back(each);
-  }
-  return front;
 }
 
 Results results_of(const SearchResult& result, std::size_t most, const std::string& reasons) {

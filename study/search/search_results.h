@@ -24,7 +24,4 @@ std::string why_text(const SearchResult& result, std::size_t a, std::size_t b);
 /// were chosen: all but the `kept` ones.
 StyledText setup_text(const SearchResult& result, const KeptKeys& kept, std::optional<std::size_t> width);
 
-/// Configurations that no other beats in both step and memory, by rising memory.
-std::vector<const Configuration*> pareto_front(const SearchResult& result);
-
 }  // namespace weft::study

@@ -1,6 +1,5 @@
 #include "study/search/step_estimate.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -12,15 +11,14 @@
 #include "graph/analysis.h"
 #include "graph/task_signature.h"
 #include "ops/pipeline_layout.h"
-#include "runtime/plan/memory_report.h"
+#include "runtime/plan/plan.h"
 #include "runtime/policy/builtin/fit_memory.h"
-#include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/list_policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "runtime/policy/scheduling/list_schedule.h"
 #include "runtime/simulate/bounds.h"
 #include "runtime/simulate/report.h"
 #include "train/step/planning.h"
-#include "train/step/step_config.h"
 
 namespace weft::study {
 namespace {
@@ -182,10 +180,8 @@ StepNeeds StepBounds::needs(const AxisOrder& order) const {
 
 std::optional<EstimatedStep> step_by(const policy::NamedPolicy& policy, train::ResolvedRun run,
                                      const StepSizes& sizes) {
-  run.config.policy = policy.name;
-  run.config.policy_chunks = policy->chunks();
+  run.set_policy(policy);
   run.config.memory = 0;  // a limit is compared with the whole step's memory
-  run.policy = policy;
   std::vector<double> ns, bytes;
   for (const StepSizes::Size& size : sizes.all()) {
     train::ResolvedRun small = small_run(run, size);

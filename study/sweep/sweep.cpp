@@ -12,14 +12,11 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/median.h"
-#include "base/text/parse_number.h"
 #include "base/units.h"
 #include "inspect/drawing/chart.h"
-#include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine.h"
 #include "runtime/cost/machine_keys.h"
-#include "runtime/cost/machine_toml.h"
-#include "runtime/policy/catalog/policies.h"
-#include "study/step_figures.h"
+#include "study/policy_step.h"
 #include "train/config/resolved_run.h"
 #include "train/step/planning.h"
 
@@ -78,22 +75,21 @@ train::ResolvedRun resolve(const Sweep& sweep, const std::vector<std::string>& v
   train::leave_out_library(config);
   train::ResolvedRun run = train::read_texts(std::move(config));
   set_machine_numbers(run, settings.numbers);
-  run.policy = policy;
-  run.config.policy = policy.name;
-  run.config.policy_chunks = policy->chunks();
+  run.set_policy(policy);
   train::fill_in(run.config, 0);
   return run;
 }
 
-void enter(SweepRow& row, const StepFigures& figures, const cost::Machine& machine, const train::RunConfig& config) {
-  row.step_ms = figures.step_ns * 1e-6;
-  row.tokens_per_s = tokens_per_second(config, figures.step_ns);
-  row.mfu = model_flops_share(config, config.grid.ranks(), machine, figures.step_ns);
-  row.exposed_ms = figures.exposed_ns * 1e-6;
-  row.communication_ms = figures.communication_ns * 1e-6;
-  row.memory_bytes = figures.memory_bytes;
-  row.fits = static_cast<double>(figures.memory_bytes) <= machine.memory_bytes;
-  row.bound_ms = figures.bound_ns * 1e-6;
+void enter(SweepRow& row, const simulate::Report& report, const cost::Machine& machine,
+           const train::RunConfig& config) {
+  row.step_ms = report.step_ns() * 1e-6;
+  row.tokens_per_s = tokens_per_second(config, report.step_ns());
+  row.mfu = model_flops_share(config, config.grid.ranks(), machine, report.step_ns());
+  row.exposed_ms = most(report.times(), &simulate::ClassTimes::exposed) * 1e-6;
+  row.communication_ms = most(report.times(), &simulate::ClassTimes::communication) * 1e-6;
+  row.memory_bytes = report.memory_bytes();
+  row.fits = static_cast<double>(row.memory_bytes) <= machine.memory_bytes;
+  row.bound_ms = report.bounds.best() * 1e-6;
 }
 
 /// Plans a problem once, and simulates it for each row's draw of the noise. Returns why there is no plan; "" if there
@@ -110,7 +106,7 @@ std::string simulate_draws(const Sweep& sweep, const train::ResolvedRun& run, st
       problem.simulation.seed = row.seed;
       simulate::simulate_again(report, problem);
     }
-    enter(row, figures_of(report), problem.machine, run.config);
+    enter(row, report, problem.machine, run.config);
   }
   return "";
 }

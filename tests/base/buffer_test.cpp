@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/base/messages.h"
@@ -37,6 +39,18 @@ TEST(Buffer, OfNothingIsEmpty) {
 
 TEST(Buffer, NamesTheSizeThatTheSystemRefused) {
   EXPECT_TRUE(refuses<RuntimeFault>([] { const Buffer buffer(std::int64_t{1} << 60); }, {"1152921504606846976 bytes"}));
+}
+
+TEST(ProcessMemory, CountsPagesThatAreWritten) {
+  constexpr std::int64_t kBytes = 64 << 20;
+  const std::int64_t before = resident_bytes();
+  ASSERT_GT(before, 0);
+  std::vector<char> pages(kBytes);
+  std::memset(pages.data(), 1, pages.size());
+  EXPECT_EQ(pages.back(), 1);
+  EXPECT_GE(resident_bytes() - before, kBytes * 9 / 10);
+  EXPECT_GE(peak_resident_bytes(), before + kBytes * 9 / 10);
+  EXPECT_GE(machine_memory_bytes(), static_cast<double>(before));
 }
 
 }  // namespace

@@ -24,12 +24,5 @@ TEST(Bf16, KeepsInfinityAndNan) {
   EXPECT_TRUE(std::isnan(static_cast<float>(bf16(std::nanf("")))));
 }
 
-TEST(DType, Sizes) {
-  EXPECT_EQ(size_of(DType::f32), 4U);
-  EXPECT_EQ(size_of(DType::bf16), 2U);
-  EXPECT_EQ(size_of(DType::i64), 8U);
-  EXPECT_EQ(to_string(DType::bf16), "bf16");
-}
-
 }  // namespace
 }  // namespace weft

@@ -32,12 +32,6 @@ TEST(NearestName, FindsTypos) {
   EXPECT_EQ(nearest_name("steps" + std::string(65, 's'), names), "");
 }
 
-TEST(Join, SeparatesWithCommas) {
-  EXPECT_EQ(join(std::vector<std::string>{}), "");
-  EXPECT_EQ(join(std::vector<std::string>{"a"}), "a");
-  EXPECT_EQ(join(std::vector<std::string>{"a", "b"}), "a, b");
-}
-
 TEST(FirstLine, LeavesOutTheFix) {
   EXPECT_EQ(first_line(UserError("2 ranks", "3", "--ranks 3").what()), "2 ranks; expected 3");
   EXPECT_EQ(first_line("one line"), "one line");

@@ -209,12 +209,5 @@ TEST_F(LogFile, ALinkIsNotWrittenThroughAndAPipeHoldsNobodyUp) {
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 1) << errors;
 }
 
-TEST(LogLevels, AreNamed) {
-  for (const char* name : {"error", "warning", "info", "debug", "trace"})
-    EXPECT_EQ(to_string(log_level_of(name)), name);
-  const std::string refusal = testing::message_of<UserError>([] { log_level_of("warn"); });
-  EXPECT_TRUE(has_parts(refusal, {"\"warn\"", "error, warning, info, debug, trace", "--log-level warning"}));
-}
-
 }  // namespace
 }  // namespace weft

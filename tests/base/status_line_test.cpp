@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/text_width.h"
+#include "base/utf8.h"
 #include "tests/base/environment_variable.h"
 #include "tests/base/pseudo_terminal.h"
 

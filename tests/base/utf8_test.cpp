@@ -59,9 +59,7 @@ TEST(ValidUtf8, KeepsTextAsItIs) {
 // The numbers of U+FFFD are those of Python's bytes.decode("utf-8", "replace").
 TEST(ValidUtf8, ReplacesTheLongestBeginningOfACharacter) {
   const std::string r = "\xEF\xBF\xBD";
-  EXPECT_EQ(made_valid("a\xFF"
-                       "b"),
-            "a" + r + "b");
+  EXPECT_EQ(made_valid("a\xFFz"), "a" + r + "z");
   EXPECT_EQ(made_valid("\xE4\xB8"), r);
   EXPECT_EQ(made_valid("\xE4\xB8x"), r + "x");
   EXPECT_EQ(made_valid("\xF0\x9F\x98x"), r + "x");
@@ -71,6 +69,51 @@ TEST(ValidUtf8, ReplacesTheLongestBeginningOfACharacter) {
   EXPECT_EQ(made_valid("\xF4\x90\x80\x80"), r + r + r + r);  // beyond U+10FFFF
   EXPECT_EQ(made_valid("\xC0\xAF"), r + r);
   EXPECT_EQ(made_valid("\xF0\x9F\xE4\xB8\xAD"), r + "\xE4\xB8\xAD");
+}
+
+TEST(TextWidth, CountsColumns) {
+  EXPECT_EQ(text_width(""), 0U);
+  EXPECT_EQ(text_width("loss 2.5"), 8U);
+  EXPECT_EQ(text_width("é€…"), 3U);
+  EXPECT_EQ(text_width("e\xcc\x81"), 1U);  // a letter and its accent
+  EXPECT_EQ(text_width("織機"), 4U);
+  EXPECT_EQ(text_width("한글ｗ"), 6U);
+  EXPECT_EQ(text_width("🧵 x"), 4U);
+  EXPECT_EQ(text_width("\xff\xc3"), 2U);
+}
+
+TEST(TextWidth, CutsBetweenCharacters) {
+  EXPECT_EQ(cut_to_width("weft", 4), "weft");
+  EXPECT_EQ(cut_to_width("weft", 3), "we…");
+  EXPECT_EQ(cut_to_width("weft", 1), "…");
+  EXPECT_EQ(cut_to_width("weft", 0), "");
+  EXPECT_EQ(cut_to_width("織機織", 6), "織機織");
+  EXPECT_EQ(cut_to_width("織機織", 5), "織機…");
+  EXPECT_EQ(cut_to_width("織機織", 4), "織…");  // half of a wide character isn't shown
+  EXPECT_EQ(cut_to_width("e\xcc\x81t\xc3\xa9", 2), "e\xcc\x81…");
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(Wrap, BreaksAtSpacesAndKeepsTheWidth) {
+  EXPECT_EQ(wrap("one two three", 7), (Lines{"one two", "three"}));
+  EXPECT_EQ(wrap("one two three", 8), (Lines{"one two", "three"}));
+  EXPECT_EQ(wrap("one two three", 13), Lines{"one two three"});
+  EXPECT_EQ(wrap("one  two", 80), Lines{"one two"});
+}
+
+TEST(Wrap, ALongWordHasALineOfItsOwn) {
+  EXPECT_EQ(wrap("a incomprehensible b", 5), (Lines{"a", "incomprehensible", "b"}));
+}
+
+TEST(Wrap, LineBreaksOfTheTextStay) {
+  EXPECT_EQ(wrap("a b\nc\n\nd", 80), (Lines{"a b", "c", "", "d"}));
+  EXPECT_EQ(wrap("", 80), Lines{});
+}
+
+TEST(Wrap, CountsColumnsNotBytes) {
+  EXPECT_EQ(wrap("éé éé", 5), Lines{"éé éé"});
+  EXPECT_EQ(wrap("織織 織", 6), (Lines{"織織", "織"}));  // two columns each
 }
 
 }  // namespace

@@ -9,9 +9,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <sstream>
 #include <thread>
+
+#include "tests/base/temporary_folder.h"
 
 namespace weft::testing {
 namespace {
@@ -27,11 +28,6 @@ std::string contents(std::FILE* file) {
     text.append(buffer, static_cast<std::size_t>(n));
   }
   return text;
-}
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 /// Runs in the child, between fork and exec.
@@ -93,14 +89,14 @@ Ending ChildProcess::wait(std::chrono::seconds limit) {
 }
 
 std::optional<pid_t> ChildProcess::descendant(const std::string& variable) const {
-  const std::string children =
-      read(std::filesystem::path("/proc") / std::to_string(id_) / "task" / std::to_string(id_) / "children");
+  const std::string children = TemporaryFolder::read(std::filesystem::path("/proc") / std::to_string(id_) / "task" /
+                                                     std::to_string(id_) / "children");
   std::size_t at = 0;
   while (at < children.size()) {
     const std::size_t end = children.find(' ', at);
     const std::string id = children.substr(at, end - at);
     // Variables are separated by zero bytes.
-    const std::string environment = '\0' + read(std::filesystem::path("/proc") / id / "environ");
+    const std::string environment = '\0' + TemporaryFolder::read(std::filesystem::path("/proc") / id / "environ");
     if (environment.find('\0' + variable + '\0') != std::string::npos) return std::stoi(id);
     if (end == std::string::npos) break;
     at = end + 1;
@@ -135,29 +131,11 @@ bool trains(ChildProcess& child, const std::string& run_dir) {
 }
 
 std::vector<std::string> tiny_training(const std::string& run_dir, const std::vector<std::string>& more) {
-  std::vector<std::string> command = {WEFT_EXECUTABLE,
-                                      "train",
-                                      "--run-dir",
-                                      run_dir,
-                                      "--quiet",
-                                      "--model.layers",
-                                      "1",
-                                      "--model.hidden",
-                                      "16",
-                                      "--model.heads",
-                                      "2",
-                                      "--model.ffn",
-                                      "32",
-                                      "--model.context",
-                                      "16",
-                                      "--global-batch",
-                                      "2",
-                                      "--threads",
-                                      "1",
-                                      "--eval-sequences",
-                                      "1",
-                                      "--trace-steps",
-                                      "0"};
+  std::vector<std::string> command = {WEFT_EXECUTABLE, "train", "--run-dir", run_dir};
+  std::istringstream flags(
+      "--quiet --model.layers 1 --model.hidden 16 --model.heads 2 --model.ffn 32 --model.context 16 --global-batch 2 "
+      "--threads 1 --eval-sequences 1 --trace-steps 0");
+  for (std::string word; flags >> word;) command.push_back(word);
   if (std::ranges::find(more, "--data") == more.end()) {
     command.insert(command.end(), {"--data", WEFT_SOURCE_DIR "/docs/design.md"});
   }

@@ -53,11 +53,6 @@ TEST_F(DifferingRanks, BySomethingThatOneOfThemCannotResolve) {
                  {"weft: error: rank 1 was started with global-batch = 3, rank 0 with global-batch = 2"});
 }
 
-TEST_F(DifferingRanks, ByTheModel) {
-  expect_refused(two_programs(training({}), training({"--model.hidden", "32"})),
-                 {"rank 1 was started with model.hidden = 32, rank 0 with model.hidden = 16"});
-}
-
 TEST_F(DifferingRanks, ByTheBuild) {
   // A copy of the program with another build id. A note consists of a header, the name and the id.
   const std::string note("\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", 16);

@@ -48,10 +48,10 @@ std::ptrdiff_t entries(const fs::path& folder) {
   return std::distance(fs::directory_iterator(folder), {});
 }
 
-/// The size in bytes of the largest file in a checkpoint of tiny_training().
-std::uint64_t largest_file(const fs::path& run_dir) {
+/// The size in bytes of the largest file in a folder.
+std::uint64_t largest_file(const fs::path& folder) {
   std::uint64_t largest = 0;
-  for (const auto& file : fs::directory_iterator(train::find_checkpoint(run_dir))) {
+  for (const auto& file : fs::directory_iterator(folder)) {
     largest = std::max(largest, std::uint64_t{file.file_size()});
   }
   return largest;
@@ -102,7 +102,7 @@ TEST_F(Disk, FullWhileWritingLeavesNoDebris) {
     ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
     // One byte too few for the largest file.
     testing::ChildProcess child(training({"--steps", "1000", "--resume", "auto", "--save-every", "2"}),
-                                {.file_bytes = largest_file(run_dir_) - 1, .as_nobody = false});
+                                {.file_bytes = largest_file(train::find_checkpoint(run_dir_)) - 1, .as_nobody = false});
     EXPECT_EQ(child.wait().exit_code, 3);
     EXPECT_TRUE(has_parts(child.errors(), {"optimizer.safetensors' can't be written: File too large"}));
     EXPECT_EQ(entries(train::checkpoints_of(run_dir_)), 1);
@@ -151,10 +151,7 @@ TEST_F(Disk, FullWhileExportingLeavesNothing) {
     };
     testing::ChildProcess good(exporting(folder_.path("good-" + format).string()));
     ASSERT_EQ(good.wait().exit_code, 0) << good.errors();
-    std::uint64_t largest = 0;
-    for (const auto& file : fs::directory_iterator(folder_.path("good-" + format))) {
-      largest = std::max(largest, std::uint64_t{file.file_size()});
-    }
+    const std::uint64_t largest = largest_file(folder_.path("good-" + format));
     const std::set<std::string> before = names(folder_.path());
     for (const char* output : {"new", "above/new/", "there"}) {
       if (format == "chakra" && output == std::string("there")) continue;  // accepts no folder that contains files

@@ -29,54 +29,17 @@ std::size_t leftovers(const fs::path& run_dir) {
                     [](const fs::directory_entry& e) { return e.path().filename().string().starts_with('.'); }));
 }
 
-TEST(KillWhileSaving, TheLastCompleteCheckpointAlwaysLoads) {
-  constexpr int kKills = 40;
-  constexpr int kLongestWait =
-      100'000;  // µs after the first checkpoint of a round: longer than a save, even on a slow disk
-  const testing::TemporaryFolder folder;
-  const std::string run_dir = folder.path("run").string();
-  const auto command = [&](std::int64_t steps) {
-    return testing::tiny_training(run_dir, {"--steps", std::to_string(steps), "--resume", "auto", "--save-every", "1",
-                                            "--keep-last", "2", "--schedule", "constant"});
-  };
-  std::mt19937 random(42);
-  std::uniform_int_distribution<int> instant(0, kLongestWait);
-  std::int64_t step = 0;
-  int kills_while_writing = 0;
-  for (int kill = 0; kill < kKills; ++kill) {
-    testing::ChildProcess child(command(1'000'000));
-    ASSERT_TRUE(testing::wait_until([&] {
-      const auto found = train::complete_checkpoints(run_dir);
-      return (!found.empty() && found.back().step > step) || !child.running();
-    }));
-    std::this_thread::sleep_for(std::chrono::microseconds(instant(random)));
-    child.send(SIGKILL);
-    ASSERT_EQ(child.wait().signal, SIGKILL) << "round " << kill << ": " << child.errors();
-    std::int64_t loaded = 0;
-    ASSERT_NO_THROW(loaded = testing::loaded_step(run_dir)) << "round " << kill;
-    EXPECT_GT(loaded, step) << "round " << kill;
-    step = loaded;
-    if (leftovers(run_dir) > 0) ++kills_while_writing;
-  }
-  EXPECT_GT(kills_while_writing, 0);  // otherwise the kills tested nothing
-
-  testing::ChildProcess last(command(step + 2));
-  ASSERT_EQ(last.wait().exit_code, 0) << last.errors();
-  EXPECT_EQ(testing::loaded_step(run_dir), step + 2);
-  EXPECT_EQ(leftovers(run_dir), 0U);
-  EXPECT_EQ(train::complete_checkpoints(run_dir).size(), 2U);
-}
-
-// Each rank writes a shard. The next grid continues from the checkpoint that the previous grid left, half-written or
-// complete.
-class KillGridWhileSaving : public ::testing::Test {
+// Of a grid, each rank writes a shard. The next grid continues from the checkpoint that the previous grid left,
+// half-written or complete.
+class KillWhileSaving : public ::testing::Test {
  protected:
-  static constexpr const char* kGrids[] = {"x=2,y=2", "z=2,data=2", "x=2,z=2", "y=2,data=2"};
+  static constexpr const char* kGrids[] = {"x=2,y=2", "z=2,data=2", "x=2,z=2", "y=2,data=2", "data=1"};
+  static constexpr std::size_t kOneRank = 4;
 
   std::vector<std::string> command(std::size_t grid, std::int64_t steps) const {
-    return testing::tiny_training(run_dir_, {"--steps", std::to_string(steps), "--resume", "auto", "--save-every", "1",
-                                             "--keep-last", "2", "--schedule", "constant", "--model.heads", "4",
-                                             "--global-batch", "4", "--grid", kGrids[grid % std::size(kGrids)]});
+    return testing::tiny_training(
+        run_dir_, {"--steps", std::to_string(steps), "--resume", "auto", "--save-every", "1", "--keep-last", "2",
+                   "--schedule", "constant", "--model.heads", "4", "--global-batch", "4", "--grid", kGrids[grid]});
   }
   /// Waits until a round has saved, then for a short random time.
   void wait_for_an_instant(testing::ChildProcess& child, int longest) {
@@ -103,6 +66,21 @@ class KillGridWhileSaving : public ::testing::Test {
     EXPECT_EQ(train::complete_checkpoints(run_dir_).size(), 2U);
   }
 
+  /// Kills the process `kills` times, each time while it runs on grid_of(round).
+  template <class GridOf>
+  void kill_often(int kills, GridOf grid_of) {
+    for (int kill = 0; kill < kills; ++kill) {
+      testing::ChildProcess child(command(grid_of(kill), 1'000'000));
+      wait_for_an_instant(child, 100'000);
+      if (HasFatalFailure()) return;
+      child.send(SIGKILL);
+      ASSERT_EQ(child.wait().signal, SIGKILL) << "round " << kill << ": " << child.errors();
+      expect_it_loads(kill);
+      if (HasFatalFailure()) return;
+    }
+    expect_the_next_grid_ends_well(grid_of(kills));
+  }
+
   const testing::TemporaryFolder folder_;
   const std::string run_dir_ = folder_.path("run").string();
   std::mt19937 random_{7};
@@ -110,25 +88,19 @@ class KillGridWhileSaving : public ::testing::Test {
   int kills_while_writing_ = 0;
 };
 
-TEST_F(KillGridWhileSaving, AllRanksAtOnce) {
-  constexpr int kKills = 20;
-  for (int kill = 0; kill < kKills; ++kill) {
-    testing::ChildProcess child(command(static_cast<std::size_t>(kill), 1'000'000));
-    wait_for_an_instant(child, 100'000);
-    if (HasFatalFailure()) return;
-    child.send(SIGKILL);
-    ASSERT_EQ(child.wait().signal, SIGKILL) << "round " << kill << ": " << child.errors();
-    expect_it_loads(kill);
-    if (HasFatalFailure()) return;
-  }
-  expect_the_next_grid_ends_well(kKills);
+TEST_F(KillWhileSaving, OfOneRank) {
+  kill_often(40, [](int) { return kOneRank; });
+}
+
+TEST_F(KillWhileSaving, AllRanksAtOnce) {
+  kill_often(20, [](int kill) { return static_cast<std::size_t>(kill) % 4; });
 }
 
 // One rank of four under mpirun is killed: the others are writing their shards, or waiting.
-TEST_F(KillGridWhileSaving, OneProcessOfFour) {
+TEST_F(KillWhileSaving, OneProcessOfFour) {
   constexpr int kKills = 8;
   for (int kill = 0; kill < kKills; ++kill) {
-    testing::ChildProcess job(testing::under_mpirun(4, command(static_cast<std::size_t>(kill), 1'000'000)));
+    testing::ChildProcess job(testing::under_mpirun(4, command(static_cast<std::size_t>(kill) % 4, 1'000'000)));
     wait_for_an_instant(job, 200'000);
     if (HasFatalFailure()) return;
     const auto rank = job.descendant("OMPI_COMM_WORLD_RANK=" + std::to_string(kill % 4));
@@ -140,7 +112,7 @@ TEST_F(KillGridWhileSaving, OneProcessOfFour) {
     expect_it_loads(kill);
     if (HasFatalFailure()) return;
   }
-  expect_the_next_grid_ends_well(kKills);
+  expect_the_next_grid_ends_well(kKills % 4);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "runtime/cost/cost_model.h"
-#include "runtime/cost/profile_file.h"
+#include "runtime/cost/profile.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/runtime/random_graph.h"
 

@@ -9,7 +9,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -21,11 +20,6 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kMostBytes = 1 << 16;
-
-Bytes contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 /// The random numbers of one mutation; they depend only on the mutation's number.
 class Draws {
@@ -114,7 +108,10 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::vector<Bytes> seeds;
-  for (const auto& path : paths) seeds.push_back(contents(path));
+  for (const auto& path : paths) {
+    const std::string content = weft::testing::TemporaryFolder::read(path);
+    seeds.emplace_back(content.begin(), content.end());
+  }
   const std::size_t mutations = std::stoul(argv[2]);
   Bytes bytes;
   std::string what;

@@ -56,12 +56,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if ((choice & 8U) != 0) options.val_data = options.data;
   fuzz::accepted([&] {
     const train::TokenSource source = train::TokenSource::open(options);
-    fuzz::require(source.train().size() > static_cast<std::uint64_t>(options.seq_len), "too few tokens accepted");
-    fuzz::require(source.held_out().size() >= 2, "too few held-out tokens accepted");
-    check_ids(source.train(), options.vocab);
-    check_ids(source.held_out(), options.vocab);
-    fuzz::require(train::TokenSource::open(options).digest() == source.digest(), "another digest of the same files");
-    const std::uint64_t tokens = source.train().size() + source.held_out().size();
+    fuzz::require(source.train.size() > static_cast<std::uint64_t>(options.seq_len), "too few tokens accepted");
+    fuzz::require(source.held_out.size() >= 2, "too few held-out tokens accepted");
+    check_ids(source.train, options.vocab);
+    check_ids(source.held_out, options.vocab);
+    fuzz::require(train::TokenSource::open(options).digest == source.digest, "another digest of the same files");
+    const std::uint64_t tokens = source.train.size() + source.held_out.size();
     fuzz::require(tokens <= 2 * (size + 2), "more tokens than bytes");
   });
   return 0;

@@ -7,7 +7,6 @@
 
 #include "graph/open_graph.h"
 #include "inspect/import/chakra_file.h"
-#include "inspect/import/chakra_step.h"
 #include "inspect/import/kineto_file.h"
 #include "inspect/import/nsight_file.h"
 #include "inspect/import/recovered_step.h"

@@ -2,6 +2,7 @@
 // and as one replayed CUDA graph.
 #include <gtest/gtest.h>
 
+#include "runtime/execute/cuda/cuda_device.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/runtime/execute/device/watched_device.h"
@@ -48,12 +49,7 @@ TEST_F(CudaGrid, GridsThatShareTheGpu) {
 TEST_F(CudaGrid, SchedulesDontChangeBits) {
   const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{2, 1, 2, 1});
   const testing::GridOutcome first = testing::run_grid(testing::on_gpu(run));
-  for (const char* policy : {"serial", "axonn", "critical-path", "lhs", "random"}) {
-    SCOPED_TRACE(policy);
-    testing::GridRun other = run;
-    other.policy = policy;
-    testing::expect_equal(testing::run_grid(testing::on_gpu(other)), first);
-  }
+  testing::expect_equal_under_policies(testing::on_gpu(run), first);
 }
 
 // The graph decides which products have an epilogue, so the bits are equal for all its schedules and rewrites.
@@ -82,13 +78,25 @@ TEST_F(CudaGrid, AGraphReplaysTheSameBits) {
   }
 }
 
+class WatchedGpu final : public execute::CudaDevice {
+ public:
+  explicit WatchedGpu(std::function<void()> look) : CudaDevice(0), look_(std::move(look)) {}
+  execute::DeviceGraph end_capture(execute::DeviceStream origin) override {
+    look_();
+    return CudaDevice::end_capture(origin);
+  }
+
+ private:
+  std::function<void()> look_;
+};
+
 TEST_F(CudaGrid, ALookDuringACaptureHarmsNothing) {
   const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::bf16, graph::Grid{1, 1, 1, 2});
   int looks = 0;
   testing::GridRun watched = run;
   watched.make_executor = [&](comm::World& world, const execute::State& state) {
     return testing::watched_executor(
-        world, state, run.step.grid, [] { return execute::make_cuda_device(0); }, looks);
+        world, state, run.step.grid, [](auto look) { return std::make_unique<WatchedGpu>(look); }, looks);
   };
   testing::expect_equal(testing::run_grid(watched), testing::run_grid(testing::on_gpu(run)));
   EXPECT_EQ(looks, 1);

@@ -11,7 +11,7 @@
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/transpose.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
-#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/gpu/operation_case.h"
 #include "tests/kernels/reference.h"
@@ -26,16 +26,6 @@ using testing::kFloats;
 
 class CudaLayouts : public testing::GpuTest {
  protected:
-  // `tensor` on the device.
-  Matrix on_device(Tensor& tensor) {
-    Matrix matrix = tensor.view();
-    matrix.data = memory_.upload(tensor.bytes());
-    return matrix;
-  }
-  std::vector<std::byte> bytes_of(const Matrix& matrix, Tensor& like) {
-    return memory_.download(static_cast<const std::byte*>(matrix.data), static_cast<std::int64_t>(like.bytes().size()));
-  }
-
   testing::GpuMemory memory_;
 };
 
@@ -58,11 +48,10 @@ TEST_F(CudaLayouts, TransposeMovesEveryBit) {
         Tensor from(dtype, rows, cols, padding), to(dtype, cols, rows, 3 - padding);
         std::mt19937 random(7);
         for (std::byte& byte : from.bytes()) byte = static_cast<std::byte>(random());
-        const Matrix a = on_device(from), b = on_device(to);
+        const Matrix a = memory_.upload(from), b = memory_.upload(to);
         cuda::transpose({}, a, b);
-        memory_.synchronize();
-        EXPECT_EQ(bytes_of(a, from), from.bytes());
-        to.bytes() = bytes_of(b, to);
+        EXPECT_EQ(memory_.download(a).bytes(), from.bytes());
+        to = memory_.download(b);
         EXPECT_TRUE(to.padding_untouched());
         int wrong = 0;
         for (std::int64_t row = 0; row < rows; ++row) {
@@ -96,19 +85,18 @@ TEST_F(CudaLayouts, ProductsAreTheSame) {
         Tensor a = key.trans_a ? tensor(dtype, k, m, 8) : tensor(dtype, m, k, 8);
         Tensor b = key.trans_b ? tensor(dtype, n, k, 0) : tensor(dtype, k, n, 0), c = tensor(key.output, m, n, 0);
         Tensor bias = tensor(key.output, 1, n, 0);
-        const Matrix at = on_device(a), bt = on_device(b), ct = on_device(c), added = on_device(bias);
+        const Matrix at = memory_.upload(a), bt = memory_.upload(b), ct = memory_.upload(c);
+        const Matrix added = memory_.upload(bias);
         key.strides = {at.row_stride, bt.row_stride, ct.row_stride};
         const auto run = [&](GemmLayout layout) {
           const cuda::PreparedGemm gemm(library, key, at, bt, ct, key.has_bias ? &added : nullptr, nullptr, layout);
-          memory_.write(static_cast<std::byte*>(ct.data), c.bytes());
+          memory_.write(ct, c);
           EXPECT_LE(gemm.scratch_bytes(), kScratch);
           cuda::check(cudaMemset(scratch, 0xff, kScratch), "cudaMemset");
           gemm.run({nullptr, scratch, nullptr});
-          memory_.synchronize();
-          return bytes_of(ct, c);
+          return memory_.download(ct);
         };
-        Tensor expected = c, actual = c;
-        expected.bytes() = run(GemmLayout::own);
+        Tensor expected = run(GemmLayout::own);
         for (const GemmLayout layout : {GemmLayout::nn, GemmLayout::nt, GemmLayout::tn}) {
           SCOPED_TRACE(::testing::Message() << to_string(dtype) << " " << m << "x" << n << "x" << k << " flags " << bits
                                             << cpu::layout_suffix(layout));
@@ -117,8 +105,8 @@ TEST_F(CudaLayouts, ProductsAreTheSame) {
             EXPECT_THROW(run(layout), std::logic_error);
             continue;
           }
-          actual.bytes() = run(layout);
-          EXPECT_EQ(actual.bytes(), run(layout));
+          Tensor actual = run(layout);
+          EXPECT_EQ(actual.bytes(), run(layout).bytes());
           const double relative = 1e-4 + (key.output == DType::bf16 ? 0x1p-7 : 0);
           cpu::testing::expect_close(actual.values(), expected.values(), {relative, 1e-3});
         }
@@ -131,7 +119,7 @@ TEST_F(CudaLayouts, ProductsAreTheSame) {
 TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
   constexpr std::int64_t m = 256, n = 384, k = 512;
   Tensor a = Tensor::random(DType::bf16, m, k, 1), b = Tensor::random(DType::bf16, n, k, 2), c(DType::f32, m, n);
-  const Matrix at = on_device(a), bt = on_device(b), ct = on_device(c);
+  const Matrix at = memory_.upload(a), bt = memory_.upload(b), ct = memory_.upload(c);
   const graph::Gemm operation{m, n, k, false, true};
   const std::vector<Matrix> arguments = {at, bt, ct};
   const execute::GemmProblem problem = execute::problem_of(operation, arguments);
@@ -139,13 +127,8 @@ TEST_F(CudaLayouts, TasksTakeTheLayoutOfTheTable) {
   const auto run = [&](const execute::DeviceGemmMethod& method) {
     execute::CudaLibraries libraries(
         {.tuning = std::make_shared<const execute::GemmTuning>(std::vector<execute::GemmChoice>{{problem, method}})});
-    const auto task = execute::prepare_cuda_task(operation, arguments, libraries);
-    task->bind(memory_.poisoned(task->scratch_bytes()));
-    task->run(nullptr, nullptr);
-    memory_.synchronize();
-    Tensor result = c;
-    result.bytes() = bytes_of(ct, c);
-    return std::pair(result.values(), task->scratch_bytes());
+    testing::prepare_on_gpu(operation, arguments, memory_, libraries)->run(nullptr, nullptr);
+    return std::pair(memory_.download(ct).values(), execute::cuda_scratch_bytes(operation, arguments, libraries));
   };
   const auto method_in = [&](GemmLayout layout) {
     const cuda::PreparedGemm gemm(library, execute::key_of(problem, arguments), at, bt, ct, nullptr, nullptr, layout);
@@ -168,8 +151,7 @@ TEST_F(CudaLayouts, TrialsRunThem) {
   problem.trans_a = true;
   problem.strides = {1024, 1024, 1024};
   ASSERT_EQ(execute::device_gemm_layouts(problem).size(), 2U);
-  const auto trials = execute::make_device_gemm_trials({.rounds = testing::kEmulated ? 1 : 3});
-  const execute::GemmTrial trial = trials->run(problem);
+  const execute::GemmTrial trial = execute::device_gemm_trials({.rounds = testing::kEmulated ? 1 : 3})(problem);
   EXPECT_GT(trial.candidates, 2U);
   EXPECT_EQ(std::get<execute::DeviceGemmMethod>(trial.usual).layout, GemmLayout::own);
   EXPECT_EQ(execute::parse_gemm_method(execute::to_string(trial.chosen)), trial.chosen);

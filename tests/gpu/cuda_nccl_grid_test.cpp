@@ -1,16 +1,17 @@
 // Grids of ranks in one process, each with its own GPU and NCCL collectives. Skipped if there are too few GPUs.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "graph/groups.h"
 #include "runtime/execute/cuda/nccl_transport.h"
 #include "tests/gpu/gpu_run.h"
 #include "tests/gpu/gpu_test.h"
-#include "tests/gpu/nccl_calls.h"
 #include "tests/runtime/comm/ranks.h"
 
 namespace weft {
@@ -18,33 +19,42 @@ namespace {
 
 class CudaNcclGrid : public testing::SeveralGpus<8> {};
 
-TEST_F(CudaNcclGrid, CollectivesStayWithinTheirGroups) {
-  const graph::Grid grid = graph::Grid{2, 1, 2, 2};
-  const auto body = [&](comm::World& world) {
-    execute::CudaDevice device(world.rank());
-    testing::NcclCalls calls(
-        world, grid, device,
-        {graph::Channel::x, graph::Channel::z_gather, graph::Channel::z_scatter, graph::Channel::data});
-    calls.write(0);
-    calls.enqueue();
-    calls.expect(0);
-  };
-  testing::on_ranks(static_cast<int>(grid.ranks()), body);
+// Threads enqueue in step: none leaves a collective before all members of its group have come to it.
+TEST_F(CudaNcclGrid, AllMembersHaveComeToWhatIsEnqueued) {
+  const graph::Grid grid{.x = 2, .data = 2};
+  std::vector<std::atomic<int>> prepared(4), steps(4), calls(4);
+  testing::on_ranks(4, [&](comm::World& world) {
+    const auto own = static_cast<std::size_t>(world.rank());
+    const auto device = execute::make_cuda_device(world.rank());
+    const execute::DeviceStream stream = device->add_stream("collectives", execute::StreamPriority::high);
+    std::byte* const sum = device->allocate(4);
+    const auto transport = execute::make_nccl_transport(world, grid, *device);
+    for (const graph::Channel channel : {graph::Channel::x, graph::Channel::data}) transport->join(channel);
+    ++prepared[own];
+    transport->prepare(*device, {});
+    for (const std::atomic<int>& each : prepared) EXPECT_EQ(each, 1);
+    for (int step = 1; step <= 20; ++step) {
+      ++steps[own];
+      transport->begin_step(false);
+      for (const std::atomic<int>& each : steps) EXPECT_GE(each, step);
+      for (const graph::Channel channel : {graph::Channel::x, graph::Channel::data, graph::Channel::x}) {
+        const int call = ++calls[own];
+        transport->enqueue(*device, channel, stream,
+                           {comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, sum, nullptr});
+        for (const std::int64_t rank : graph::group_ranks(grid, channel, world.rank())) {
+          EXPECT_GE(calls[static_cast<std::size_t>(rank)], call) << "rank " << rank;
+        }
+      }
+    }
+    device->synchronize(stream);
+  });
 }
 
 // A run that doesn't fit because of its communicators' buffers is refused before the first step.
 TEST_F(CudaNcclGrid, BuffersCountAsMemory) {
   const testing::GridRun run = testing::small_run(ops::Family::gpt2, DType::f32, graph::Grid{1, 2, 1, 2});
   const auto exit_code_with = [&](std::int64_t memory_bytes) {
-    testing::GridRun limited = run;
-    limited.make_executor = [grid = run.step.grid, memory_bytes](comm::World& world, const execute::State& state) {
-      const execute::DeviceExecutorOptions options{.memory_bytes = memory_bytes};
-      auto device = execute::make_cuda_device(world.rank());
-      auto transport = execute::make_nccl_transport(world, grid, *device);
-      auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
-      return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-    };
-    return testing::run_grid(limited).exit_code;
+    return testing::run_grid(testing::on_gpus(run, {.memory_bytes = memory_bytes})).exit_code;
   };
   constexpr std::int64_t kRest = std::int64_t{64} << 20;
   EXPECT_EQ(exit_code_with(2 * execute::kNcclCommunicatorBytes + kRest), 2)
@@ -74,32 +84,6 @@ TEST_F(CudaNcclGrid, SchedulesDontChangeBits) {
   testing::expect_equal(testing::run_grid(testing::on_gpus(run, true)), first);
 }
 
-// A second collective on each of two channels waits for a peer that never arrives; at a first one the host itself would
-// wait. Each must be abortable while the other waits.
-TEST_F(CudaNcclGrid, AStopEndsEveryChannel) {
-  const graph::Grid grid = graph::Grid{2, 1, 1, 2};
-  const auto body = [&](comm::World& world) {
-    execute::CudaDevice device(world.rank());
-    constexpr std::int64_t kCount = 4;
-    std::byte* const memory = device.allocate(kCount * 8);
-    execute::NcclTransport transport(world, grid, device);
-    for (const graph::Channel channel : {graph::Channel::x, graph::Channel::data}) {
-      transport.join(channel);
-      const execute::DeviceStream stream = device.add_stream("collectives", execute::StreamPriority::high);
-      std::byte* const out = memory + (channel == graph::Channel::x ? 0 : kCount * 4);
-      for (int call = 0; call < (world.rank() == 0 ? 2 : 1); ++call) {
-        transport.enqueue(device, channel, stream,
-                          {comm::CollectiveKind::all_reduce, DType::i32, kCount, 0, nullptr, out, nullptr});
-      }
-    }
-    transport.stop();
-    const execute::DeviceStream after = device.add_stream("after", execute::StreamPriority::normal);
-    device.copy(after, memory, memory + kCount * 4, kCount * 4);
-    EXPECT_NO_THROW(device.synchronize(after));
-  };
-  testing::on_ranks(static_cast<int>(grid.ranks()), body);
-}
-
 // The other rank takes the communicator's id and then goes another way.
 TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
   const auto body = [&](comm::World& world) {
@@ -113,11 +97,6 @@ TEST_F(CudaNcclGrid, ARankWaitsAsLongAsItIsTold) {
     world.barrier();
   };
   testing::on_ranks(2, body);
-}
-
-TEST_F(CudaNcclGrid, ALostRankEndsTheRun) {
-  testing::expect_a_lost_rank_ends(
-      testing::on_gpus(testing::small_run(ops::Family::gpt2, DType::f32, graph::Grid{1, 2, 1, 2})));
 }
 
 }  // namespace

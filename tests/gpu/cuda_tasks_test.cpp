@@ -248,22 +248,12 @@ TEST_F(CudaTasks, AttentionBackward) {
       testing::GpuMemory memory;
       execute::CudaLibraries libraries;
       std::vector<Matrix> on_device;
-      for (Tensor* tensor : all) {
-        on_device.push_back(tensor->view());
-        on_device.back().data = memory.upload(tensor->bytes());
-      }
+      for (Tensor* tensor : all) on_device.push_back(memory.upload(*tensor));
       on_cpu(op, views());
-      const auto task = execute::prepare_cuda_task(op, on_device, libraries);
-      task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
-      task->run(nullptr, nullptr);
-      memory.synchronize();
+      testing::prepare_on_gpu(op, on_device, memory, libraries)->run(nullptr, nullptr);
       for (std::size_t i = all.size() - 3; i < all.size(); ++i) {
-        Tensor& expected = *all[i];
-        Tensor actual = expected;
-        actual.bytes() = memory.download(static_cast<std::byte*>(on_device[i].data),
-                                         static_cast<std::int64_t>(expected.bytes().size()));
         double difference = 0, norm = 0;
-        const auto a = actual.values(), b = expected.values();
+        const auto a = memory.download(on_device[i]).values(), b = all[i]->values();
         for (std::size_t e = 0; e < a.size(); ++e) {
           difference += (a[e] - b[e]) * (a[e] - b[e]);
           norm += b[e] * b[e];

@@ -4,7 +4,7 @@
 
 #include "graph/operation.h"
 #include "kernels/cuda/attention/cudnn_attention.h"
-#include "runtime/execute/device/attention_workspace.h"
+#include "runtime/execute/device/device_memory.h"
 
 namespace weft::cuda {
 namespace {

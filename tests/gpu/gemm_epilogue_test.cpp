@@ -2,10 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <stdexcept>
-#include <vector>
 
 #include "kernels/cuda/elementwise/elementwise.h"
 #include "kernels/cuda/gemm/gemm.h"
@@ -18,56 +16,11 @@ using cpu::Matrix;
 
 class GemmEpilogues : public testing::GpuTest {
  protected:
-  Matrix matrix(std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16) {
-    return {memory_.zeroed(rows * cols * 4), rows, cols, cols, dtype};
-  }
-
- private:
-  testing::GpuMemory memory_;
-};
-
-TEST_F(GemmEpilogues, OfATransformersBlockAreTheLibrarys) {
-  const cuda::CublasLt library;
-  const Matrix x = matrix(512, 768), up = matrix(3072, 768), down = matrix(768, 3072), bias = matrix(1, 3072);
-  const Matrix y = matrix(512, 3072), z = matrix(512, 3072);
-  cuda::GemmKey key{.m = 512, .n = 3072, .k = 768, .trans_b = true, .has_bias = true};
-  key.inputs = key.output = DType::bf16;
-  key.strides = {768, 768, 3072};
-  key.epilogue = Epilogue::gelu;
-  EXPECT_TRUE(cuda::GemmWithEpilogue(library, key, x, up, y, &bias, &z, nullptr).fused());
-  key.trans_b = key.has_bias = false;
-  key.strides = {768, 3072, 3072};
-  key.epilogue = Epilogue::gelu_gradient;
-  EXPECT_TRUE(cuda::GemmWithEpilogue(library, key, x, down, y, nullptr, &z, nullptr).fused());
-}
-
-TEST_F(GemmEpilogues, OfOddRowsRunBehindTheProduct) {
-  const cuda::CublasLt library;
-  const Matrix a = matrix(16, 64), b = matrix(64, 44), c = matrix(16, 44), other = matrix(16, 44);
-  cuda::GemmKey key{.m = 16, .n = 44, .k = 64};
-  key.inputs = key.output = DType::bf16;
-  key.strides = {64, 44, 44};
-  key.epilogue = Epilogue::gelu_gradient;
-  EXPECT_FALSE(cuda::GemmWithEpilogue(library, key, a, b, c, nullptr, &other, nullptr).fused());
-  EXPECT_THROW(cuda::GemmWithEpilogue(library, key, a, b, c, nullptr, nullptr, nullptr), std::logic_error);
-}
-
-// Side matrices that no plan uses yet: their values are those of kernels after the product. A library need not have
-// them.
-class GemmSides : public testing::GpuTest {
- protected:
   static constexpr std::int64_t kM = 48, kN = 64, kK = 40;
 
   Matrix matrix(std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(rows * cols) * size_of(dtype));
-    for (std::size_t i = 0; i < bytes.size() / size_of(dtype); ++i) {
-      state_ = state_ * 1664525U + 1013904223U;
-      const float value = static_cast<float>(state_ >> 8) * 0x1p-23F - 1.0F;
-      const bf16 narrow(value);
-      std::memcpy(bytes.data() + i * size_of(dtype), dtype == DType::f32 ? static_cast<const void*>(&value) : &narrow,
-                  size_of(dtype));
-    }
-    return {memory_.upload(bytes), rows, cols, cols, dtype};
+    cpu::testing::Tensor tensor = cpu::testing::Tensor::random(dtype, rows, cols, ++seed_);
+    return memory_.upload(tensor);
   }
   static cuda::GemmKey key_of(const Matrix& a, const Matrix& b, const Matrix& c, bool trans_a) {
     cuda::GemmKey key{.m = kM, .n = kN, .k = kK, .trans_a = trans_a, .inputs = a.dtype, .output = c.dtype};
@@ -76,25 +29,13 @@ class GemmSides : public testing::GpuTest {
   }
   cuda::Launch launch() { return {nullptr, memory_.poisoned(cuda::kGemmWorkspace), nullptr}; }
 
-  std::vector<float> values(const Matrix& matrix) {
-    memory_.synchronize();
-    const auto count = static_cast<std::size_t>(matrix.rows * matrix.cols);
-    const auto bytes = memory_.download(static_cast<const std::byte*>(matrix.data),
-                                        static_cast<std::int64_t>(count * size_of(matrix.dtype)));
-    std::vector<float> all(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      all[i] = matrix.dtype == DType::f32 ? reinterpret_cast<const float*>(bytes.data())[i]
-                                          : static_cast<float>(reinterpret_cast<const bf16*>(bytes.data())[i]);
-    }
-    return all;
-  }
   void expect_near(const Matrix& actual, const Matrix& expected) {
-    const std::vector<float> a = values(actual), e = values(expected);
+    const cpu::testing::Values a = memory_.download(actual).values(), e = memory_.download(expected).values();
     ASSERT_EQ(a.size(), e.size());
     double difference = 0, norm = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
-      difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(e[i]), 2);
-      norm += std::pow(static_cast<double>(e[i]), 2);
+      difference += std::pow(a[i] - e[i], 2);
+      norm += std::pow(e[i], 2);
     }
     EXPECT_GT(norm, 0);
     EXPECT_LT(std::sqrt(difference / norm), 0.01);
@@ -109,10 +50,36 @@ class GemmSides : public testing::GpuTest {
   cuda::CublasLt library_;
 
  private:
-  std::uint32_t state_ = 1;
+  std::uint32_t seed_ = 0;
 };
 
-TEST_F(GemmSides, AWeightGradientSumsItsRows) {
+TEST_F(GemmEpilogues, OfATransformersBlockAreTheLibrarys) {
+  const Matrix x = matrix(512, 768), up = matrix(3072, 768), down = matrix(768, 3072), bias = matrix(1, 3072);
+  const Matrix y = matrix(512, 3072), z = matrix(512, 3072);
+  cuda::GemmKey key{.m = 512, .n = 3072, .k = 768, .trans_b = true, .has_bias = true};
+  key.inputs = key.output = DType::bf16;
+  key.strides = {768, 768, 3072};
+  key.epilogue = Epilogue::gelu;
+  EXPECT_TRUE(cuda::GemmWithEpilogue(library_, key, x, up, y, &bias, &z, nullptr).fused());
+  key.trans_b = key.has_bias = false;
+  key.strides = {768, 3072, 3072};
+  key.epilogue = Epilogue::gelu_gradient;
+  EXPECT_TRUE(cuda::GemmWithEpilogue(library_, key, x, down, y, nullptr, &z, nullptr).fused());
+}
+
+TEST_F(GemmEpilogues, OfOddRowsRunBehindTheProduct) {
+  const Matrix a = matrix(16, 64), b = matrix(64, 44), c = matrix(16, 44), other = matrix(16, 44);
+  cuda::GemmKey key{.m = 16, .n = 44, .k = 64};
+  key.inputs = key.output = DType::bf16;
+  key.strides = {64, 44, 44};
+  key.epilogue = Epilogue::gelu_gradient;
+  EXPECT_FALSE(cuda::GemmWithEpilogue(library_, key, a, b, c, nullptr, &other, nullptr).fused());
+  EXPECT_THROW(cuda::GemmWithEpilogue(library_, key, a, b, c, nullptr, nullptr, nullptr), std::logic_error);
+}
+
+// Side matrices that no plan uses yet: their values are those of kernels after the product. A library need not have
+// them.
+TEST_F(GemmEpilogues, AWeightGradientSumsItsRows) {
   const Matrix a = matrix(kK, kM), b = matrix(kK, kN), c = matrix(kM, kN, DType::f32), c2 = matrix(kM, kN, DType::f32);
   const Matrix sums = matrix(1, kM, DType::f32), sums2 = matrix(1, kM, DType::f32);
   const cuda::GemmKey key = key_of(a, b, c, true);
@@ -125,7 +92,7 @@ TEST_F(GemmSides, AWeightGradientSumsItsRows) {
   expect_near(sums2, sums);
 }
 
-TEST_F(GemmSides, GelusGradientSumsItsColumns) {
+TEST_F(GemmEpilogues, GelusGradientSumsItsColumns) {
   const Matrix a = matrix(kM, kK), b = matrix(kK, kN), c = matrix(kM, kN), c2 = matrix(kM, kN), x = matrix(kM, kN);
   const Matrix sums = matrix(1, kN, DType::f32), sums2 = matrix(1, kN);
   cuda::GemmKey key = key_of(a, b, c, false);
@@ -141,7 +108,7 @@ TEST_F(GemmSides, GelusGradientSumsItsColumns) {
   expect_near(sums2, sums);
 }
 
-TEST_F(GemmSides, AProductIsAddedToAnotherMatrix) {
+TEST_F(GemmEpilogues, AProductIsAddedToAnotherMatrix) {
   const Matrix a = matrix(kM, kK), b = matrix(kK, kN), c = matrix(kM, kN), c2 = matrix(kM, kN);
   const Matrix addend = matrix(kM, kN), bias = matrix(1, kN);
   cuda::GemmKey key = key_of(a, b, c, false);
@@ -156,7 +123,7 @@ TEST_F(GemmSides, AProductIsAddedToAnotherMatrix) {
   expect_near(c2, c);
 }
 
-TEST_F(GemmSides, OnesThatDontFitAreRefused) {
+TEST_F(GemmEpilogues, OnesThatDontFitAreRefused) {
   const Matrix a = matrix(kM, kK), b = matrix(kK, kN), c = matrix(kM, kN), short_sums = matrix(1, kN);
   const cuda::GemmKey key = key_of(a, b, c, false);
   const auto make = [&](const cuda::GemmSideMatrices& side) {

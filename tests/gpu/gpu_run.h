@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/devices.h"
-#include "runtime/execute/device/staged_transport.h"
+#include "runtime/execute/device/transport.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/train/grid_run.h"
 
@@ -41,27 +43,39 @@ inline GridRun on_gpu(GridRun run, bool graphs = false) {
   return run;
 }
 
-/// A run whose ranks share the GPU and know nothing of each other's streams: collectives go through the host.
-inline GridRun on_gpu_staged(GridRun run) {
-  run.make_executor = [grid = run.step.grid](comm::World& world, const execute::State& state) {
-    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4};
-    auto team = std::make_shared<execute::DeviceTeam>(execute::make_cuda_device(0), 1, grid, options,
-                                                      execute::make_staged_transport(world, grid));
+using MakeTransport =
+    std::function<std::unique_ptr<execute::DeviceTransport>(comm::World&, const graph::Grid&, execute::Device&)>;
+
+/// A run whose ranks have teams of their own. `ordinal`: of the GPU that they share; without it, each has its own.
+inline GridRun in_own_teams(GridRun run, const execute::DeviceExecutorOptions& options, std::optional<int> ordinal,
+                            const MakeTransport& make_transport) {
+  run.make_executor = [=, grid = run.step.grid](comm::World& world, const execute::State& state) {
+    auto device = execute::make_cuda_device(ordinal.value_or(world.rank()));
+    auto transport = make_transport(world, grid, *device);
+    auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
     return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
   };
   return run;
 }
 
+/// A run whose ranks share the GPU and know nothing of each other's streams: collectives go through the host.
+inline GridRun on_gpu_staged(const GridRun& run) {
+  return in_own_teams(run, {.kept_steps = 1, .trace_every = 4}, 0,
+                      [](comm::World& world, const graph::Grid& grid, execute::Device&) {
+                        return execute::make_staged_transport(world, grid);
+                      });
+}
+
 /// A run whose ranks have a GPU each, or processes of their own that share the first one, with NCCL's collectives.
-inline GridRun on_gpus(GridRun run, bool graphs = false, bool share_a_gpu = false) {
-  run.make_executor = [grid = run.step.grid, graphs, share_a_gpu](comm::World& world, const execute::State& state) {
-    const execute::DeviceExecutorOptions options{.kept_steps = 1, .trace_every = 4, .graphs = graphs};
-    auto device = execute::make_cuda_device(share_a_gpu ? 0 : world.rank());
-    auto transport = execute::make_nccl_transport(world, grid, *device);
-    auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
-  };
-  return run;
+inline GridRun on_gpus(const GridRun& run, const execute::DeviceExecutorOptions& options,
+                       std::optional<int> ordinal = std::nullopt) {
+  return in_own_teams(run, options, ordinal, [](comm::World& world, const graph::Grid& grid, execute::Device& device) {
+    return execute::make_nccl_transport(world, grid, device);
+  });
+}
+inline GridRun on_gpus(const GridRun& run, bool graphs = false, bool share_a_gpu = false) {
+  return on_gpus(run, {.kept_steps = 1, .trace_every = 4, .graphs = graphs},
+                 share_a_gpu ? std::optional(0) : std::nullopt);
 }
 
 /// Expects that both runs ended well, with losses that differ by at most `tolerance` times the expected losses.

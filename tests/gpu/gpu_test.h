@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "runtime/execute/device/devices.h"
+#include "tests/kernels/reference.h"
 
 namespace weft::testing {
 
@@ -51,22 +52,27 @@ class GpuMemory {
   GpuMemory(const GpuMemory&) = delete;
   GpuMemory& operator=(const GpuMemory&) = delete;
 
-  std::byte* upload(const std::vector<std::byte>& bytes) {
-    std::byte* const memory = poisoned(static_cast<std::int64_t>(bytes.size()));
-    write(memory, bytes);
-    return memory;
+  /// A copy of the tensor.
+  cpu::Matrix upload(cpu::testing::Tensor& tensor) {
+    cpu::Matrix matrix = tensor.view();
+    matrix.data = poisoned(static_cast<std::int64_t>(tensor.bytes().size()));
+    write(matrix, tensor);
+    return matrix;
   }
-  void write(std::byte* to, const std::vector<std::byte>& bytes) {
-    cuda::check(cudaMemcpy(to, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+  static void write(const cpu::Matrix& to, cpu::testing::Tensor& tensor) {
+    cuda::check(cudaMemcpy(to.data, tensor.bytes().data(), tensor.bytes().size(), cudaMemcpyHostToDevice),
+                "cudaMemcpy");
   }
-  std::vector<std::byte> download(const std::byte* from, std::int64_t count) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(count));
-    cuda::check(cudaMemcpy(bytes.data(), from, bytes.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    return bytes;
+  /// Once all kernels have ended.
+  static cpu::testing::Tensor download(const cpu::Matrix& from) {
+    cuda::check(cudaDeviceSynchronize(), "a kernel");
+    cpu::testing::Tensor tensor(from.dtype, from.rows, from.cols, from.row_stride - from.cols);
+    cuda::check(cudaMemcpy(tensor.bytes().data(), from.data, tensor.bytes().size(), cudaMemcpyDeviceToHost),
+                "cudaMemcpy");
+    return tensor;
   }
   std::byte* poisoned(std::int64_t bytes) { return filled(bytes, 0xff); }
   std::byte* zeroed(std::int64_t bytes) { return filled(bytes, 0); }
-  void synchronize() { cuda::check(cudaDeviceSynchronize(), "a kernel"); }
 
  private:
   std::byte* filled(std::int64_t bytes, int value) {

@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "runtime/comm/launch.h"
+#include "runtime/cost/machine.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_toml.h"
 #include "tests/gpu/gpu_test.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/ranks_on_nodes.h"
+#include "train/measure/machine_timer.h"
 
 namespace weft::train {
 namespace {
@@ -117,7 +116,6 @@ TEST_F(MeasureGpu, RanksWithAGpuEachMeasureNccl) {
 TEST_F(MeasureGpu, GroupsMayHaveArraysOfDifferentSizes) {
   if (execute::report_devices().devices.size() < 4) GTEST_SKIP() << "needs 4 GPUs";
   const MachineSizes sizes = tiny_sizes();
-  std::ostringstream errors;
   const auto body = [&](comm::World& world) {
     const auto timer = make_gpu_timer(world, sizes);
     const std::int64_t bytes = world.rank() % 2 == 0 ? 16384 : 0;
@@ -130,9 +128,8 @@ TEST_F(MeasureGpu, GroupsMayHaveArraysOfDifferentSizes) {
     EXPECT_EQ(begun, (std::vector<std::size_t>{0, 1, 2}));
     EXPECT_EQ(seconds.size(), 3U);
     for (const double each : seconds) EXPECT_GT(each, 0);
-    return 0;
   };
-  EXPECT_EQ(comm::run_ranks(4, body, errors), 0) << errors.str();
+  testing::on_ranks(4, body);
 }
 
 TEST_F(MeasureGpu, RanksThatShareAGpuAreRefused) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,7 @@ namespace weft::testing {
 /// One rank's calls: of every kind and type on each channel, or messages. Channels have streams of their own.
 ///
 ///   NcclCalls calls(world, grid, device, {Channel::x, Channel::data});
-///   calls.write(round);      // other numbers each round
-///   calls.enqueue();         // or a graph that captured it
-///   calls.expect(round);
+///   calls.run_once(round);   // other numbers each round
 class NcclCalls {
  public:
   NcclCalls(comm::World& world, const graph::Grid& grid, execute::CudaDevice& device,
@@ -45,6 +44,24 @@ class NcclCalls {
 
   execute::NcclTransport& transport() { return transport_; }
   execute::DeviceStream origin() const { return origin_; }
+
+  /// Several rounds: enqueued each time, or captured once and launched.
+  void run(bool captured) {
+    run_once(0);  // NCCL connects the ranks in the first calls, which no capture allows
+    std::optional<execute::DeviceGraph> graph;
+    if (captured) {
+      device_.begin_capture(origin_);
+      enqueue();
+      graph = device_.end_capture(origin_);
+    }
+    for (const int round : {1, 2}) run_once(round, graph);
+    if (graph) device_.destroy(*graph);
+  }
+  void run_once(int round, const std::optional<execute::DeviceGraph>& graph = {}) {
+    write(round);
+    graph ? device_.launch(origin_, *graph) : enqueue();
+    expect(round);
+  }
 
   void write(int round) {
     for (std::size_t c = 0; c < calls_.size(); ++c) {
@@ -74,7 +91,8 @@ class NcclCalls {
                    std::string(to_string(call.dtype)) + " on rank " + std::to_string(rank_));
       const std::int64_t count =
           call.kind == comm::CollectiveKind::all_gather ? kCount * std::ssize(call.group) : kCount;
-      for (std::int64_t i = 0; i < count; ++i) EXPECT_EQ(get(c, i), result(call, i, round)) << "element " << i;
+      for (std::int64_t i = 0; i < count; ++i)
+        EXPECT_EQ(get(c, i), static_cast<float>(result(call, i, round))) << "element " << i;
     }
   }
 
@@ -175,34 +193,27 @@ class NcclCalls {
   T& element(std::size_t call, std::int64_t i) const {
     return reinterpret_cast<T*>(host_ + static_cast<std::int64_t>(call) * kSlot)[i];
   }
-  void set(std::size_t call, std::int64_t i, int number) {
+  // Calls body(element of the call's type), of a number that every type holds exactly.
+  template <class Body>
+  void with_element(std::size_t call, std::int64_t i, const Body& body) const {
     switch (calls_[call].dtype) {
       case DType::i32:
-        element<std::int32_t>(call, i) = number;
-        break;
+        return body(element<std::int32_t>(call, i));
       case DType::i64:
-        element<std::int64_t>(call, i) = number;
-        break;
+        return body(element<std::int64_t>(call, i));
       case DType::f32:
-        element<float>(call, i) = static_cast<float>(number);
-        break;
+        return body(element<float>(call, i));
       case DType::bf16:
-        element<bf16>(call, i) = bf16(static_cast<float>(number));
-        break;
+        return body(element<bf16>(call, i));
     }
   }
-  double get(std::size_t call, std::int64_t i) const {
-    switch (calls_[call].dtype) {
-      case DType::i32:
-        return element<std::int32_t>(call, i);
-      case DType::i64:
-        return static_cast<double>(element<std::int64_t>(call, i));
-      case DType::f32:
-        return static_cast<double>(element<float>(call, i));
-      case DType::bf16:
-        return static_cast<double>(static_cast<float>(element<bf16>(call, i)));
-    }
-    return 0;
+  void set(std::size_t call, std::int64_t i, int number) {
+    with_element(call, i, [&]<class T>(T& to) { to = static_cast<T>(static_cast<float>(number)); });
+  }
+  float get(std::size_t call, std::int64_t i) const {
+    float number = 0;
+    with_element(call, i, [&](const auto& from) { number = static_cast<float>(from); });
+    return number;
   }
 
   graph::Grid grid_;

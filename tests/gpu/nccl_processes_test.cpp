@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,28 +87,13 @@ class NcclProcesses : public ::testing::TestWithParam<int> {
     return testing::kEmulated || all.test_to_run_count() == all.current_test_suite()->test_to_run_count();
   }
 
-  // Rounds of calls: enqueued each time, or captured once and launched. The channels may depend on the rank.
+  // The channels may depend on the rank.
   static std::vector<RankEnd> run_calls(const graph::Grid& grid, bool captured,
                                         const std::function<std::vector<Channel>(const comm::World&)>& channels) {
     return run_ranks(static_cast<int>(grid.ranks()), [&](comm::World& world) {
       execute::CudaDevice device(ordinal_of(world));
       testing::NcclCalls calls(world, grid, device, channels(world));
-      // NCCL connects the ranks in the first calls, which no capture allows.
-      calls.write(0);
-      calls.enqueue();
-      calls.expect(0);
-      std::optional<execute::DeviceGraph> graph;
-      if (captured) {
-        device.begin_capture(calls.origin());
-        calls.enqueue();
-        graph = device.end_capture(calls.origin());
-      }
-      for (const int round : {1, 2}) {
-        calls.write(round);
-        captured ? device.launch(calls.origin(), *graph) : calls.enqueue();
-        calls.expect(round);
-      }
-      if (captured) device.destroy(*graph);
+      calls.run(captured);
       return std::vector<double>();
     });
   }
@@ -210,9 +194,7 @@ TEST_P(NcclProcesses, AStopEndsEveryChannel) {
   expect_all_returned(run_ranks(ranks, [&](comm::World& world) {
     execute::CudaDevice device(ordinal_of(world));
     testing::NcclCalls calls(world, flat_grid(ranks), device, flat_channels(world));
-    calls.write(0);
-    calls.enqueue();
-    calls.expect(0);
+    calls.run_once(0);
     if (world.rank() == 0) calls.enqueue_first_of_each_channel();
     world.barrier();
     calls.transport().stop();

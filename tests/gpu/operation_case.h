@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -57,53 +58,57 @@ inline Special of_dtype(DType dtype) {
 
 // An argument, and whether the kernel writes it.
 struct Argument {
-  Fill fill;
   DType dtype;
   std::int64_t rows, cols;
   bool written;
   Special special;
 };
 
-struct OperationCase {
-  std::string name;
-  graph::Operation operation;
-  std::vector<Argument> arguments;
-  cpu::testing::Tolerance tolerance;  // for fp32 results; bf16 results may also differ by two units in the last place
-};
-
 inline cpu::testing::Tensor make(const Argument& a, std::mt19937& random) {
-  if (a.fill == Fill::integers) return cpu::testing::Tensor::integers(a.dtype, a.special.integers);
-  if (a.fill == Fill::tokens || a.fill == Fill::targets) {
+  const Fill fill = a.special.fill;
+  if (fill == Fill::integers) return cpu::testing::Tensor::integers(a.dtype, a.special.integers);
+  if (fill == Fill::tokens || fill == Fill::targets) {
     std::vector<std::int64_t> values;
     for (std::int64_t i = 0; i < a.rows * a.cols; ++i) {
       // Few distinct tokens, so that several rows share a token.
       const auto token = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(a.special.below));
-      values.push_back(a.fill == Fill::targets && i % 5 == 3 ? -1 : random() % 3 == 0 ? 1 % a.special.below : token);
+      values.push_back(fill == Fill::targets && i % 5 == 3 ? -1 : random() % 3 == 0 ? 1 % a.special.below : token);
     }
     return cpu::testing::Tensor::integers(a.dtype, values);
   }
   cpu::testing::Tensor tensor(a.dtype, a.rows, a.cols, a.special.padding);
-  if (a.fill == Fill::poison) return tensor;
-  std::normal_distribution<double> normal(0.0, a.fill == Fill::small ? 0.05 : 1.0);
+  if (fill == Fill::poison) return tensor;
+  std::normal_distribution<double> normal(0.0, fill == Fill::small ? 0.05 : 1.0);
   cpu::testing::Values values(static_cast<std::size_t>(a.rows * a.cols));
-  for (double& value : values) value = a.fill == Fill::positive ? std::abs(normal(random)) + 0.1 : normal(random);
+  for (double& value : values) value = fill == Fill::positive ? std::abs(normal(random)) + 0.1 : normal(random);
   tensor.assign(values);
   return tensor;
 }
 
-inline void check_case(const OperationCase& c) {
-  SCOPED_TRACE(c.name);
+/// A task in poisoned scratch.
+inline std::unique_ptr<execute::CudaTask> prepare_on_gpu(const graph::Operation& operation,
+                                                         const std::vector<cpu::Matrix>& arguments, GpuMemory& memory,
+                                                         execute::CudaLibraries& libraries) {
+  const std::int64_t bytes = execute::cuda_scratch_bytes(operation, arguments, libraries);
+  std::byte* const scratch = memory.poisoned(std::max<std::int64_t>(bytes, 256));
+  return execute::prepare_cuda_task(operation, arguments, scratch, libraries);
+}
+
+/// `tolerance` is for fp32 results; bf16 results may also differ by two units in the last place.
+inline void check_case(const std::string& name, const graph::Operation& operation,
+                       const std::vector<Argument>& arguments, const cpu::testing::Tolerance& tolerance) {
+  SCOPED_TRACE(name);
   std::mt19937 random(std::random_device{}());
   const auto seed = random();
   SCOPED_TRACE("seed " + std::to_string(seed));
   random.seed(seed);
   std::vector<cpu::testing::Tensor> host;
-  for (const Argument& a : c.arguments) host.push_back(make(a, random));
+  for (const Argument& a : arguments) host.push_back(make(a, random));
   std::vector<cpu::testing::Tensor> expected = host;
 
   std::vector<cpu::Matrix> on_host;
   for (cpu::testing::Tensor& tensor : expected) on_host.push_back(tensor.view());
-  const execute::PreparedTask reference(c.operation, on_host);
+  const execute::PreparedTask reference(operation, on_host);
   cpu::Workers workers(2);
   workers.reserve(reference.scratch());
   reference.run(workers);
@@ -111,42 +116,33 @@ inline void check_case(const OperationCase& c) {
   GpuMemory memory;
   execute::CudaLibraries libraries;
   std::vector<cpu::Matrix> on_device;
-  std::vector<std::byte*> buffers;
-  for (cpu::testing::Tensor& tensor : host) {
-    buffers.push_back(memory.upload(tensor.bytes()));
-    cpu::Matrix matrix = tensor.view();
-    matrix.data = buffers.back();
-    on_device.push_back(matrix);
-  }
-  const auto task = execute::prepare_cuda_task(c.operation, on_device, libraries);
-  task->bind(memory.poisoned(std::max<std::int64_t>(task->scratch_bytes(), 256)));
+  for (cpu::testing::Tensor& tensor : host) on_device.push_back(memory.upload(tensor));
+  const auto task = prepare_on_gpu(operation, on_device, memory, libraries);
   auto* const fault = reinterpret_cast<cuda::Fault*>(memory.zeroed(256));
   // Runs twice from the same inputs: the bits must be equal.
-  std::vector<std::vector<std::byte>> first;
+  std::vector<cpu::testing::Tensor> first;
   for (int repeat = 0; repeat < 2; ++repeat) {
-    for (std::size_t i = 0; i < host.size(); ++i) memory.write(buffers[i], host[i].bytes());
+    for (std::size_t i = 0; i < host.size(); ++i) memory.write(on_device[i], host[i]);
     task->run(nullptr, fault);
-    memory.synchronize();
     for (std::size_t i = 0; i < host.size(); ++i) {
-      std::vector<std::byte> bytes = memory.download(buffers[i], static_cast<std::int64_t>(host[i].bytes().size()));
+      cpu::testing::Tensor found = memory.download(on_device[i]);
       if (repeat == 0) {
-        first.push_back(std::move(bytes));
+        first.push_back(std::move(found));
       } else {
-        EXPECT_EQ(first[i], bytes) << "argument " << i << " differs when run again";
+        EXPECT_EQ(first[i].bytes(), found.bytes()) << "argument " << i << " differs when run again";
       }
     }
   }
   for (std::size_t i = 0; i < host.size(); ++i) {
     const std::string what = "argument " + std::to_string(i);
-    if (!c.arguments[i].written) {
-      EXPECT_EQ(first[i], host[i].bytes()) << what << " is read only";
+    if (!arguments[i].written) {
+      EXPECT_EQ(first[i].bytes(), host[i].bytes()) << what << " is read only";
       continue;
     }
-    std::copy(first[i].begin(), first[i].end(), host[i].bytes().begin());
-    EXPECT_TRUE(host[i].padding_untouched()) << what;
-    const double relative = c.tolerance.relative + (host[i].dtype() == DType::bf16 ? 0x1p-7 : 0);
+    EXPECT_TRUE(first[i].padding_untouched()) << what;
+    const double relative = tolerance.relative + (host[i].dtype() == DType::bf16 ? 0x1p-7 : 0);
     // With bf16 inputs, sums of many rounded terms differ by the precision of bf16, relative to the largest.
-    cpu::testing::expect_close(host[i].values(), expected[i].values(), {relative, c.tolerance.absolute}, what);
+    cpu::testing::expect_close(first[i].values(), expected[i].values(), {relative, tolerance.absolute}, what);
   }
 }
 
@@ -164,10 +160,11 @@ void check(const Op& operation, DType dtype, const cpu::testing::Tolerance& tole
            std::initializer_list<NamedSpecial<Op>> specials = {}) {
   std::array<Special, graph::argument_count<Op>> special;
   for (const NamedSpecial<Op>& named : specials) special[named.argument.index()] = named.special;
-  OperationCase c{std::string(Op::kind) + " " + std::string(to_string(dtype)), operation, {}, tolerance};
+  std::string text = std::string(Op::kind) + " " + std::string(to_string(dtype));
+  std::vector<Argument> arguments;
   graph::for_each_field(operation, [&](std::string_view name, const auto& value) {
     if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>) {
-      c.name += " " + std::string(name) + "=" + std::to_string(value);
+      text += " " + std::string(name) + "=" + std::to_string(value);
     }
   });
   const auto rows = operation.arguments();
@@ -175,12 +172,12 @@ void check(const Op& operation, DType dtype, const cpu::testing::Tolerance& tole
     const graph::ArgumentSchema& row = rows[i];
     if (!row.present) continue;
     const bool one_dtype = row.elements.rule == graph::ArgumentElements::Rule::one_dtype;
-    c.arguments.push_back({row.mode == graph::AccessMode::write ? Fill::poison : special[i].fill,
-                           special[i].dtype.value_or(one_dtype ? row.elements.dtype : dtype),
-                           special[i].rows > 0 ? special[i].rows : row.shape.rows, row.shape.cols,
-                           row.mode != graph::AccessMode::read, special[i]});
+    if (row.mode == graph::AccessMode::write) special[i].fill = Fill::poison;
+    arguments.push_back({special[i].dtype.value_or(one_dtype ? row.elements.dtype : dtype),
+                         special[i].rows > 0 ? special[i].rows : row.shape.rows, row.shape.cols,
+                         row.mode != graph::AccessMode::read, special[i]});
   }
-  check_case(c);
+  check_case(text, operation, arguments, tolerance);
 }
 
 }  // namespace weft::testing

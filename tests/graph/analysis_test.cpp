@@ -108,12 +108,6 @@ TEST(OneMachineBound, EqualsBruteForceOverSubsets) {
   }
 }
 
-TEST(WorkPerStream, SumsCosts) {
-  const std::vector<double> cost = {1, 2, 4};
-  EXPECT_EQ(work_per_stream(cost, std::vector<std::uint32_t>{0, 2, 0}, 3), (std::vector<double>{5, 0, 2}));
-  EXPECT_THROW(work_per_stream(cost, std::vector<std::uint32_t>{0, 3, 0}, 3), std::out_of_range);
-}
-
 TEST_F(Diamond, LivenessCountsScratchFromFirstToLastAccess) {
   const Liveness live = liveness(graph_, topological_order(graph_));
   EXPECT_EQ(live.live_bytes, (std::vector<std::int64_t>{16, 16 + 32, 16 + 32 + 64, 32 + 64 + 16}));

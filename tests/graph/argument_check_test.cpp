@@ -1,12 +1,11 @@
 // Errors in a task's accesses that the builder refuses.
-#include "graph/argument_check.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <stdexcept>
 #include <string>
 
+#include "graph/graph.h"
 #include "tests/base/messages.h"
 #include "tests/graph/every_operation.h"
 #include "tests/graph/schema_graph.h"
@@ -124,11 +123,6 @@ TEST(ArgumentCheck, RefusesRowsApartInAnotherShape) {
   EXPECT_THROW(builder.add_task({"swiglu", SwiGluForward{8, 1}, {read(apart), write({y, 0, 8, 1, 1})}}),
                std::logic_error);
   EXPECT_NO_THROW(builder.add_task({"gelu", GeluForward{16}, {read(apart), write(to)}}));
-}
-
-TEST(ArgumentCheck, AGraphRemembersWhatItWasHeldTo) {
-  EXPECT_EQ(GraphBuilder().build().arguments(), Arguments::of_schema);
-  EXPECT_EQ(GraphBuilder(Arguments::of_any_form).build().arguments(), Arguments::of_any_form);
 }
 
 }  // namespace

@@ -95,14 +95,6 @@ TEST(Graph, StateCarriesEdgesIntoTheNextStep) {
             (Found{{"update", "use", Reason::read_after_write, 1}, {"use", "update", Reason::read_after_write, 0}}));
 }
 
-TEST(Graph, ScratchHasNoEdgeIntoTheNextStep) {
-  Sketch sketch;
-  const TensorId x = sketch.tensor("x");
-  sketch.task("w", {write(sketch.all(x))});
-  sketch.task("r", {read(sketch.all(x))});
-  EXPECT_EQ(edges_of(sketch.build()), (Found{{"w", "r", Reason::read_after_write, 0}}));
-}
-
 TEST(Graph, FindsEdgesOfATask) {
   Sketch sketch;
   const TensorId x = sketch.tensor("x");

@@ -5,25 +5,6 @@
 namespace weft::graph {
 namespace {
 
-TEST(TaskSignature, NamesTheSizesAndTheDtypeAndNothingElse) {
-  GraphBuilder builder(Arguments::of_any_form);
-  const View x = whole(builder, builder.add_tensor({"x", DType::bf16, {4, 8}, Role::activation}));
-  const View w = whole(builder, builder.add_tensor({"w", DType::bf16, {2, 8}, Role::parameter}));
-  const View y = whole(builder, builder.add_tensor({"y", DType::bf16, {4, 2}, Role::activation}));
-  const View random = whole(builder, builder.add_tensor({"random", DType::i64, {3}, Role::input}));
-  builder.add_task({"make", Add{32}, {read(w), read(w), write(x)}});
-  builder.add_task({"up", Gemm{4, 2, 8, false, true}, {read(x), read(w), write(y)}});
-  builder.add_task({"sum", AllReduce{Channel::data, 2, 8}, {read_write(y)}});
-  builder.add_task({"drop", Dropout{4, 2, 0, 0.1F, 7}, {read(y), read(random), write(y)}});
-  builder.add_task({"drop2", Dropout{4, 2, 4, 0.5F, 9}, {read(y), read(random), write(y)}});
-  const Graph graph = std::move(builder).build();
-  const auto of = [&](const char* name) { return task_signature(graph, graph.task(graph.find_task(name))); };
-  EXPECT_EQ(of("up"), "gemm m=4 n=2 k=8 trans_b bf16");
-  EXPECT_EQ(of("sum"), "all_reduce channel=data ranks=2 count=8 bf16");
-  EXPECT_EQ(of("drop"), "dropout rows=4 cols=2 parts=1 bf16");
-  EXPECT_EQ(of("drop"), of("drop2"));
-}
-
 TEST(TaskSignature, OfACollectiveTellsItsOperation) {
   const Operation operations[] = {AllReduce{Channel::x, 2, 8},         ReduceScatter{Channel::z_scatter, 4, 5},
                                   AllGather{Channel::z_gather, 3, 1},  Broadcast{Channel::world, 8, 9, 7},

@@ -1,5 +1,5 @@
-// Shared by the kernel tests: typed matrices that detect stray writes, comparison with double-precision references,
-// central differences, and the check that one thread and many give the same bits.
+// Shared by the kernel tests: typed matrices that detect stray writes, comparison with double-precision references, and
+// the check that one thread and many give the same bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <vector>
 
@@ -159,19 +158,27 @@ inline void expect_close(const Values& actual, const Values& expected, const Tol
   }
 }
 
-/// The gradient of a scalar function by central differences, in double.
-inline Values numeric_gradient(const std::function<double(const Values&)>& function, Values at, double step = 1e-5) {
-  Values gradient(at.size());
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    const double middle = at[i];
-    at[i] = middle + step;
-    const double above = function(at);
-    at[i] = middle - step;
-    const double below = function(at);
-    at[i] = middle;
-    gradient[i] = (above - below) / (2 * step);
+/// C of a product in double precision; `before` holds C's previous values. Rows of A and columns of B are copied, so
+/// that the inner loop is contiguous.
+inline Values product_in_double(const GemmShape& shape, const Values& a, const Values& b, const Values* bias,
+                                const Values& before) {
+  const auto at = [](const Values& v, std::int64_t i) { return v[static_cast<std::size_t>(i)]; };
+  Values rows, cols, result;
+  for (std::int64_t i = 0; i < shape.m; ++i) {
+    for (std::int64_t p = 0; p < shape.k; ++p) rows.push_back(at(a, shape.trans_a ? p * shape.m + i : i * shape.k + p));
   }
-  return gradient;
+  for (std::int64_t j = 0; j < shape.n; ++j) {
+    for (std::int64_t p = 0; p < shape.k; ++p) cols.push_back(at(b, shape.trans_b ? j * shape.k + p : p * shape.n + j));
+  }
+  for (std::int64_t i = 0; i < shape.m; ++i) {
+    for (std::int64_t j = 0; j < shape.n; ++j) {
+      double total = shape.accumulate ? at(before, i * shape.n + j) : 0.0;
+      if (bias != nullptr) total += at(*bias, j);
+      for (std::int64_t p = 0; p < shape.k; ++p) total += at(rows, i * shape.k + p) * at(cols, j * shape.k + p);
+      result.push_back(total);
+    }
+  }
+  return result;
 }
 
 inline double dot(const Values& a, const Values& b) {

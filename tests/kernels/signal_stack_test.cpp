@@ -68,8 +68,7 @@ TEST(SignalStack, SignalsDuringProductsDoNoHarm) {
   while (signals < before + 2000) {
     const std::int64_t m = kSizes[pick(random)], n = kSizes[pick(random)], k = kSizes[pick(random)];
     const bool trans_a = random() % 2 == 0, trans_b = random() % 2 == 0;
-    multiply_tiles(trans_a, trans_b, m, n, k, 1.0F, a.data(), trans_a ? m : k, b.data(), trans_b ? k : n, 0.0F,
-                   c.data(), n);
+    multiply_tiles(trans_a, trans_b, m, n, k, a.data(), trans_a ? m : k, b.data(), trans_b ? k : n, 0.0F, c.data(), n);
     ASSERT_EQ(c[static_cast<std::size_t>(m * n - 1)], static_cast<float>(k));
   }
 }

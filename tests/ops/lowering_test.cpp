@@ -70,17 +70,6 @@ TEST_F(LoweringBench, ScopesMakeNamesAndPlaces) {
   EXPECT_EQ(last.phase, graph::Phase::update);
 }
 
-TEST_F(LoweringBench, BackwardRunsAdjointsInReverseUnderTheirScopes) {
-  const Value x = input();
-  Value y = unary(low_, x, "a");
-  y = unary(low_, y, "b");
-  low_.set_gradient(y, y.tensor);
-  low_.backward();
-  keep(low_.gradient(x), "gradient");
-  EXPECT_EQ(finish(), (std::vector<std::string>{"a.fwd.gelu", "b.fwd.gelu", "b.bwd.gelu_dx", "a.bwd.gelu_dx",
-                                                "bwd.keep_gradient"}));
-}
-
 TEST_F(LoweringBench, ContributionsToAGradientAreSummed) {
   const Value x = input();
   const Value first = unary(low_, x, "a"), second = unary(low_, x, "b");

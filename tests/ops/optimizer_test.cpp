@@ -70,13 +70,6 @@ TEST_P(OptimizerGraph, AGradientIsReducedRightBehindTheAdjointThatCompletesIt) {
   }
 }
 
-TEST_P(OptimizerGraph, TheFirstReductionIsNotLeftToTheEnd) {
-  step_.grid.data = 2;
-  const auto graph = lower_train(model_, step_);
-  EXPECT_LT(graph->find_task("mb1.L1.mlp.down.weight.bwd.all_reduce"), graph->find_task("mb1.L1.mlp.up.bwd.gemm_dx"));
-  EXPECT_LT(graph->find_task("mb1.L1.norm1.weight.bwd.all_reduce"), graph->find_task("mb1.L0.mlp.down.bwd.gemm_dx"));
-}
-
 TEST_P(OptimizerGraph, EachMicroBatchIsScatteredAndItsShardAdded) {
   step_.grid.z = step_.grid.data = 2;
   step_.micro_batches = 3;

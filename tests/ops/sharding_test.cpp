@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "base/error.h"
@@ -156,31 +155,6 @@ TEST_P(EveryGrid, RanksRunOneGraph) {
       EXPECT_EQ((first.end - first.begin) * (is_cut_over_z(first.sharding) ? grid.z : 1), first.elements());
       const bool cut = GetParam() && zero1_cuts(first, grid);
       EXPECT_EQ((first.update_end - first.update_begin) * (cut ? grid.data : 1), first.end - first.begin);
-    }
-  });
-}
-
-TEST_P(EveryGrid, ReplicasAreNumberedFromZero) {
-  for_each_pair([](const auto& specs, const graph::Grid&, const auto& ranks) {
-    for (std::size_t p = 0; p < specs.size(); ++p) {
-      std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> replicas, update_replicas;
-      for (const auto& shards : ranks) {
-        const ParameterShard& shard = shards[p];
-        replicas[elements_of(shard.runs_within(shard.begin, shard.end))].push_back(shard.replica);
-        update_replicas[elements_of(shard.runs_within(shard.update_begin, shard.update_end))].push_back(
-            shard.update_replica);
-      }
-      for (const auto* holders : {&replicas, &update_replicas}) {
-        for (const auto& [elements, numbers] : *holders) {
-          // Blocks that are all padding look like equal elements to this test, but are no replicas.
-          if (std::count(elements.begin(), elements.end(), -1) == std::ssize(elements)) continue;
-          std::vector<std::int64_t> sorted = numbers;
-          std::sort(sorted.begin(), sorted.end());
-          for (std::size_t i = 0; i < sorted.size(); ++i) {
-            EXPECT_EQ(sorted[i], static_cast<std::int64_t>(i)) << specs[p].name;
-          }
-        }
-      }
     }
   });
 }

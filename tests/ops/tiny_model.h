@@ -45,9 +45,23 @@ inline const char* to_string(ModelKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
+/// The families as a test's parameter, and the names of its cases where the parameter has one.
+inline const auto kFamilies = ::testing::Values(ops::Family::gpt2, ops::Family::llama);
+inline const auto kNameOfParam = [](const auto& info) { return std::string(to_string(info.param)); };
+
+/// "x2data3", for names of cases: the axes with several ranks; "one" if there are none.
+inline std::string name_of(const graph::Grid& grid) {
+  std::string name;
+  for (const graph::Axis axis :
+       {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data, graph::Axis::pipe}) {
+    if (grid.on(axis) > 1) name += std::string(graph::to_string(axis)) + std::to_string(grid.on(axis));
+  }
+  return name.empty() ? "one" : name;
+}
+
 /// Windows shorter than the context, heads wider than hidden / heads, and all kinds of scaled rotary frequencies.
-inline ops::ModelConfig tiny_model(ModelKind kind) {
-  ops::ModelConfig model = tiny_model(kind == ModelKind::gpt2 ? ops::Family::gpt2 : ops::Family::llama);
+inline ops::ModelConfig tiny_model(ModelKind kind, const ModelSizes& sizes = {}) {
+  ops::ModelConfig model = of_family(kind == ModelKind::gpt2 ? ops::Family::gpt2 : ops::Family::llama, sizes);
   switch (kind) {
     case ModelKind::gpt2:
     case ModelKind::llama:
@@ -97,10 +111,6 @@ inline const graph::Task& task(const graph::Graph& graph, std::string_view name)
 template <class Operation>
 const Operation& operation(const graph::Graph& graph, std::string_view name) {
   return std::get<Operation>(task(graph, name).operation);
-}
-
-inline bool has_task(const graph::Graph& graph, std::string_view name) {
-  return graph.find_task(name).valid();
 }
 
 /// Names of the tasks whose names contain `part`, in program order.

@@ -13,7 +13,6 @@ namespace {
 
 class TransformerGraph : public ::testing::TestWithParam<Family> {
  protected:
-  bool gpt2() const { return GetParam() == Family::gpt2; }
   ModelConfig model_ = testing::tiny_model(GetParam());
   StepConfig step_ = testing::tiny_step();
 };
@@ -118,42 +117,6 @@ TEST_P(TransformerGraph, TheInputsGradientComesBeforeTheWeights) {
     input.replace(input.rfind("gemm_dw"), 7, "gemm_dx");
     EXPECT_EQ(graph->find_task(input).index() + 1, graph->find_task(name).index()) << name;
   }
-}
-
-TEST_P(TransformerGraph, LinearLayersHaveTheirShapes) {
-  const auto graph = lower_train(model_, step_);
-  const std::int64_t rows = 8, h = 16, kv = model_.kv_heads * model_.head_dim();
-  const auto expect = [&](const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k) {
-    const graph::Gemm& gemm = testing::operation<graph::Gemm>(*graph, name);
-    EXPECT_EQ(gemm.m, m) << name;
-    EXPECT_EQ(gemm.n, n) << name;
-    EXPECT_EQ(gemm.k, k) << name;
-  };
-  expect("mb0.L0.attn.qkv.fwd.gemm", rows, h + 2 * kv, h);
-  expect("mb0.L0.attn.qkv.bwd.gemm_dx", rows, h, h + 2 * kv);
-  expect("mb0.L0.attn.qkv.bwd.gemm_dw", h + 2 * kv, h, rows);
-  expect("mb0.L0.mlp.up.fwd.gemm", rows, gpt2() ? 24 : 48, h);
-  expect("mb0.L0.mlp.down.fwd.gemm", rows, h, 24);
-  expect("mb0.head.fwd.gemm", rows, 19, h);
-  const graph::Gemm& forward = testing::operation<graph::Gemm>(*graph, "mb0.L0.mlp.up.fwd.gemm");
-  EXPECT_TRUE(forward.trans_b);
-  EXPECT_EQ(forward.has_bias, gpt2());
-  EXPECT_TRUE(testing::operation<graph::Gemm>(*graph, "mb0.L0.mlp.up.bwd.gemm_dw").trans_a);
-}
-
-TEST_P(TransformerGraph, AttentionTakesColumnsOfThePackedProjection) {
-  const auto graph = lower_train(model_, step_);
-  const graph::Task& attention = testing::task(*graph, "mb0.L0.attn.fwd.attention");
-  const std::int64_t q = 16, kv = model_.kv_heads * model_.head_dim(), stride = q + 2 * kv;
-  const graph::TensorId qkv = attention.accesses[0].view.tensor;
-  EXPECT_EQ(attention.accesses[0].view, (graph::View{qkv, 0, 8, q, stride}));
-  EXPECT_EQ(attention.accesses[1].view, (graph::View{qkv, q, 8, kv, stride}));
-  EXPECT_EQ(attention.accesses[2].view, (graph::View{qkv, q + kv, 8, kv, stride}));
-  if (gpt2()) return;
-  // Queries and keys are rotated together, values aren't; the adjoint rotates their gradients back.
-  EXPECT_EQ(testing::task(*graph, "mb0.L0.attn.fwd.rope").accesses[0].view, (graph::View{qkv, 0, 8, q + kv, stride}));
-  EXPECT_FALSE(testing::operation<graph::Rope>(*graph, "mb0.L0.attn.fwd.rope").inverse);
-  EXPECT_TRUE(testing::operation<graph::Rope>(*graph, "mb0.L0.attn.bwd.rope_dqkv").inverse);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ int run(int argc, char** argv) {
       weft::testing::run_parity(weft::testing::load_parity_case(argv[1]), variant);
   std::vector<weft::train::TensorToWrite> tensors;
   for (const auto& [name, array] : results) {
-    tensors.push_back({name, weft::train::StoredType::f32, array.shape,
+    tensors.push_back({name, weft::train::stored_type(weft::DType::f32), array.shape,
                        [&values = array.values](auto&) { return std::as_bytes(std::span(values)); }});
   }
   weft::train::write_safetensors(argv[2], std::move(tensors));

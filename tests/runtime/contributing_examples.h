@@ -20,11 +20,10 @@ namespace weft::graph {
 /// y = x².
 struct Square : ElementCount {
   static constexpr std::string_view kind = "square";
-  static constexpr KindClass kind_class = KindClass::elementwise;
   constexpr auto arguments() const {
     return std::array{reads("x", any_shape(n), kFloat), writes("y", any_shape(n), same_as("x"))};
   }
-  constexpr Work work(double element_bytes) const { return {as_double(n), 2 * element_bytes * as_double(n)}; }
+  constexpr Work work(double element_bytes) const { return each(n, 1, 2 * element_bytes); }
 };
 
 }  // namespace weft::graph

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/device/device_executor.h"
-#include "runtime/execute/device/staged_transport.h"
+#include "runtime/execute/device/transport.h"
 #include "runtime/execute/program/program.h"
 #include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/executable_graph.h"

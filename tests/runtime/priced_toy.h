@@ -9,37 +9,18 @@
 #include "base/error.h"
 #include "runtime/simulate/report.h"
 #include "tests/runtime/links.h"
-#include "tests/runtime/toy_graph.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::testing {
 
-/// Nanoseconds by a task's name; of others `fallback`.
-class Prices final : public cost::CostModel {
- public:
-  explicit Prices(std::map<std::string, double> ns, double fallback = 0) : ns_(std::move(ns)), fallback_(fallback) {}
-  cost::TaskCosts costs(const graph::Graph& graph) const override {
-    cost::TaskCosts costs;
-    for (const graph::Task& task : graph.tasks()) {
-      const auto found = ns_.find(task.name);
-      costs.ns.push_back(found == ns_.end() ? fallback_ : found->second);
-      costs.cpu_ns.push_back(0);
-    }
-    return costs;
-  }
-  std::string source() const override { return "a list of prices"; }
-
- private:
-  std::map<std::string, double> ns_;
-  double fallback_;
-};
-
-/// Two ranks along the data axis; every channel has a link of its own.
+/// Times by names of tasks, and `fallback` of others. Two ranks along the data axis; every channel has a link of its
+/// own.
 inline simulate::Problem problem_of(std::shared_ptr<const graph::Graph> graph, std::map<std::string, double> ns,
                                     double fallback = 0) {
   simulate::Problem problem;
   problem.classes = {std::move(graph)};
   problem.grid.data = 2;
-  problem.options.cost_model = std::make_shared<Prices>(std::move(ns), fallback);
+  problem.options.cost_model = named_costs(std::move(ns), fallback);
   problem.simulation.link_of_channel = own_links();
   return problem;
 }

@@ -2,8 +2,10 @@
 // plans.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +54,27 @@ inline plan::Order order_of(const graph::Graph& graph, int compute_streams,
     order.sequence.push_back({graph.find_task(task), plan::StreamId(stream), 0});
   }
   return order;
+}
+
+/// Tasks in an order of their names: a collective on its channel's stream, a computation on the first compute stream or
+/// on that of the number behind an @: "a c b@1". There are as many compute streams as these need.
+inline plan::Order order_in(const graph::Graph& graph, const std::string& tasks) {
+  std::vector<std::pair<std::string, std::string>> order;
+  int compute_streams = 1;
+  std::istringstream words(tasks);
+  for (std::string name, stream; words >> name;) {
+    const std::size_t at = std::min(name.find('@'), name.size());
+    stream = at < name.size() ? name.substr(at + 1) : "0";
+    name.resize(at);
+    const graph::Channel* channel = graph::channel_of(graph.task(graph.find_task(name)).operation);
+    if (channel == nullptr) compute_streams = std::max(compute_streams, 1 + std::stoi(stream));
+    order.emplace_back(name, channel == nullptr ? "compute" + stream : std::string(graph.channel_name(*channel)));
+  }
+  return order_of(graph, compute_streams, order);
+}
+
+inline plan::Plan plan_in(const std::shared_ptr<const graph::Graph>& graph, const std::string& tasks) {
+  return plan::make_plan(graph, order_in(*graph, tasks), "mine");
 }
 
 /// The entry of a task, by name.

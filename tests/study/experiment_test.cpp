@@ -99,8 +99,7 @@ TEST(Experiment, ComputesTheRowsThatArentKnown) {
 }
 
 TEST(Experiment, ASignalLeavesRowsOut) {
-  const auto rows = run(
-      squares(2), {}, [](std::span<const Square>) {}, [](const Status&) {});
+  const auto rows = run(squares(2));
   EXPECT_EQ(rows, (std::vector<Square>{{0, 0}, {1, 1}}));
 }
 

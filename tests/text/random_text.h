@@ -25,24 +25,13 @@ class RandomText {
   std::string marked_text(std::size_t most) {
     std::string made;
     for (std::size_t left = below(most) + 1; left > 0; --left) {
-      switch (below(6)) {
-        case 0:
-          append_character(made, 0x0300 + below(0x70));
-          break;
-        case 1:
-          append_character(made, 0x1100 + below(0x100));
-          break;
-        case 2:
-          append_character(made, 0xAC00 + below(0x100));
-          break;
-        case 3:
-          append_character(made, "aeiouAEIOU \n"[below(12)]);
-          break;
-        case 4:
-          append_character(made, 0x0900 + below(0x500));
-          break;
-        default:
-          append_character(made, any());
+      constexpr std::array<std::array<std::uint32_t, 2>, 4> kRanges = {
+          {{0x0300, 0x70}, {0x1100, 0x100}, {0xAC00, 0x100}, {0x0900, 0x500}}};
+      const std::uint32_t kind = below(6);
+      if (kind == 5) {
+        append_character(made, "aeiouAEIOU \n"[below(12)]);
+      } else {
+        append_character(made, kind == 4 ? any() : kRanges.at(kind)[0] + below(kRanges.at(kind)[1]));
       }
     }
     return made;

@@ -91,7 +91,6 @@ TEST(BadInput, Data) {
   const std::vector<Case> cases = {
       {"empty.txt", "", {}, {"empty.txt' is empty"}},
       {"binary.txt", text + std::string(1, '\0') + text, {}, {"isn't text: it has a NUL byte at 4000"}},
-      {"vocabulary.txt", text, {"--model", "gpt2-124m"}, {"a vocabulary of 50257", "--model.vocab 257"}},
       {"rows.jsonl", R"({"text": ")" + text + "\"}\n", {}, {"rows.jsonl' is a JSON file"}},
       {"ids32.bin", token_file(20240801, 7, 2000, 2000, 4, 0xffffffff), {}, {"token 0 has id 4294967295"}},
       {"bare_ids.bin",
@@ -111,20 +110,15 @@ TEST(BadInput, Data) {
 TEST(BadInput, DataPaths) {
   const testing::TemporaryFolder folder;
   folder.write("text.txt", std::string(4000, 'a'));
-  folder.write("ids.bin", std::string(4000, '\0'));
   folder.write("mixed/text.txt", "a");
   folder.write("mixed/ids.bin", "a");
-  fs::create_directory(folder.path("none"));
   const auto train = [](const Arguments& flags) { return testing::joined({"train", "--run-dir", "run"}, flags); };
   expect_refused(folder, train({"--data", "missing.txt"}), {"'missing.txt' doesn't exist"});
   expect_refused(folder, train({"--data", std::string(5000, 'x')}), {"doesn't exist"});
-  expect_refused(folder, train({"--data", "none"}), {"holds no text and no tokens"});
   expect_refused(folder, train({"--data", "mixed"}), {"holds 1 .bin files among 2 files"});
   expect_refused(folder, train({"--data", "/dev/zero"}), {"isn't a regular file"});
   expect_refused(folder, train({"--data", "caf\xe9.txt"}), {"is not plain text"});
-  expect_refused(folder, train({"--data", "text.txt", "--val-data", "ids.bin"}), {"of one kind"});
   expect_refused(folder, train({"--data", "text.txt", "--val-data", "missing"}), {"'missing' doesn't exist"});
-  expect_refused(folder, train({"--data", "text.txt", "--seq-len", "100000"}), {"longer than the model's context"});
   expect_little_memory();
 }
 
@@ -135,12 +129,9 @@ TEST(BadInput, Weights) {
     std::vector<std::string> parts;
   };
   const std::vector<Case> cases = {
-      {"1234567", {"has 7 bytes"}},
       {little_endian(std::uint64_t{1} << 60, 8) + "{}", {"claims a header of 1152921504606846976 bytes"}},
       {safetensors(R"({"a":)" + four, std::string(16, 'x')), {"isn't valid JSON"}},
       {safetensors(R"({"a":)" + nested(100'000) + "}", ""), {"nests values more than 64 deep"}},
-      {safetensors(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""),
-       {"more than 2^64 bytes"}},
       {safetensors(R"({"a":{"dtype":"F32","shape":[-4],"data_offsets":[0,16]}})", ""), {"a.shape[0] is -4"}},
       {safetensors(R"({"\u001b[2Ja":1})", ""), {"\\u001b[2Ja"}},
       {safetensors(R"({"a":)" + four + "}", std::string(16, 'x')), {"has no tensor 'wte.weight'"}},
@@ -255,7 +246,6 @@ TEST(BadInput, ConfigurationFiles) {
     expect_refused(folder, {"train", "bad.toml", "--run-dir", "run"}, bad.parts);
   }
   const testing::TemporaryFolder folder;
-  expect_refused(folder, {"train", "missing.toml"}, {"missing.toml can't be read"});
   expect_refused(folder, {"train", "."}, {". is a folder"});
   expect_refused(folder, {"train", "/dev/zero"}, {"is larger than 65536 bytes"});
   expect_little_memory();
@@ -269,33 +259,24 @@ TEST(BadInput, Flags) {
   const std::vector<Case> cases = {
       {{"--set", "=2"}, {"unknown key"}},
       {{"--set", std::string(100'000, 'x') + "=2"}, {"unknown key", "(100"}},
-      {{"--steps", "0"}, {"steps = 0 and epochs = 0"}},
       {{"--steps", "5", "--epochs", "2"}, {"steps = 5 and epochs = 2", "leave one out"}},
-      {{"--goldfish", "k=1"}, {"--goldfish: k = 1 is out of range"}},
       {{"--goldfish", "h=100000"}, {"contexts that fit into a sequence"}},
       {{"--keep-best", "--no-save"}, {"keep-best with save = false"}},
       {{"--model.hidden", "100", "--model.heads", "3"}, {"set model.heads to one of 1, 2, 4, 5"}},
-      {{"--model.family", "llama", "--model.heads", "8", "--model.kv-heads", "3"}, {"set model.kv-heads to one of"}},
       {{"--model", "tinny"}, {"did you mean --model tiny?"}},
       {{"--model", "./tinny"}, {"--model: './tinny' doesn't exist", "a folder of Hugging Face with config.json"}},
       {{"--model", "ids.bin"}, {"'ids.bin' is no folder"}},
       {{"--model", "llama-8b", "--data", "ids.bin", "--global-batch", "1", "--seq-len", "8", "--ranks", "1"},
        {"need at least", "memory"}},
       {{"--model.layers", "10000", "--model.hidden", "1000000"}, {"a model of"}},
-      {{"--global-batch", "16777216"}, {"activations of"}},
-      {{"--global-batch", "16777216", "--micro-batch", "1"}, {"16777216 micro-batches"}},
-      {{"--ranks", "3"}, {"--global-batch 6 or 9"}},
       {{"--grid", "data=8192", "--global-batch", "8192"}, {"at most 4096", "mpirun -np 8192"}},
       {{"--micro-batch", "3"}, {"doesn't divide"}},
       {{"--grid", "data=2,data=2"}, {"is given twice"}},
-      {{"--grid", "dat=2"}, {"did you mean \"data\"?"}},
       {{"--grid", "pipe=8"}, {"8 pipeline stages (pipe = 8, 1 on each rank) for 4 layers", "smaller pipe"}},
       {{"--grid", "pipe=2", "--stages", "1,2"}, {"stages = 1,2: 2 stages of 3 layers", "4 layers in all"}},
       {{"--grid", "pipe=2", "--policy", "axonn"}, {"axonn", "1f1b"}},
       {{"--stages", "2,2"}, {"without a pipeline", "--grid pipe=2"}},
-      {{"--grid", "x=3"}, {"model.hidden = 256 does not divide by x = 3", "choose x=2 or x=4"}},
       {{"--policy", "programm"}, {"program"}},
-      {{"--min-lr", "1"}, {"is above lr"}},
       {{"--resume", "a", "--init-from", "b"}, {"only one: resume"}},
   };
   for (const Case& bad : cases) {

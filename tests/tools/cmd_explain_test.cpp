@@ -120,17 +120,6 @@ TEST_F(ExplainCommandTest, HalvesTheMicroBatch) {
                         {"Micro-batches of half the size, which add gradients in another order", "--micro-batch 1\n"}));
 }
 
-TEST_F(ExplainCommandTest, RewritesGainWhatTheySay) {
-  const json plain = explain(testing::joined(kOnTwo, {"--policy", "serial"}));
-  for (const json& rewrite : plain.at("rewrites")) {
-    const json rewritten =
-        explain(testing::joined(kOnTwo, {"--policy", "serial", "--rewrites", rewrite.at("what").get<std::string>()}));
-    EXPECT_NEAR(plain.at("step_ms").get<double>() - rewritten.at("step_ms").get<double>(),
-                rewrite.at("gain_ms").get<double>(), 1e-9)
-        << rewrite;
-  }
-}
-
 TEST_F(ExplainCommandTest, LayersAndMicroBatchesShareAParagraph) {
   const std::vector<std::string> words = {"--grid",   "x=2",    "--micro-batch",  "1",
                                           "--policy", "serial", "--model.layers", "6"};

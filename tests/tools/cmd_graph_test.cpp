@@ -27,11 +27,6 @@ TEST_F(GraphCommand, WritesEveryFormat) {
   EXPECT_TRUE(drawn("b.txt", {"--format", "dot"}).starts_with("// dot"));
 }
 
-TEST_F(GraphCommand, BytesAreTheSameEveryTime) {
-  const std::vector<std::string> words = {"--ranks", "2", "--critical-path"};
-  EXPECT_EQ(drawn("a.dot", words), drawn("a.dot", words));
-}
-
 TEST_F(GraphCommand, TellsWhatTheSimulatedStepTells) {
   const std::string dot = drawn("a.dot", {"--grid", "y=2,z=2", "--critical-path", "--collapse", "layer"});
   EXPECT_TRUE(has_parts(dot, {"memory peaks here", "memory peaks in ", "critical path ", "simulated step",

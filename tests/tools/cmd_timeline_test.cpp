@@ -35,8 +35,6 @@ TEST_F(TimelineCommand, ComparesPolicies) {
 TEST_F(TimelineCommand, RefusesWhatItCannotDraw) {
   expect_refused("timeline", {"-o", "a.pdf"}, {".svg or .png"});
   expect_refused("timeline", {"--compare", "serial", "programm"}, {"program"});
-  expect_refused("timeline", {"--ranks", "2", "--rank", "7"}, {"--rank 7", "rank 0 stands for"});
-  expect_refused("timeline", {"--columns", "3"}, {"--columns"});
 }
 
 }  // namespace

@@ -35,19 +35,17 @@ bool is_of(const std::string& name, const testing::Room& room) {
 
 TEST(Namespaces, FilesOpenTheirRooms) {
   std::size_t found = 0;
-  for (const std::string& top : testing::room_tops()) {
-    for (const fs::path& path : testing::source_files(top)) {
-      const std::string file = testing::source_name(path), text = testing::source_text(path);
-      const testing::Room& room = testing::rooms().at(testing::room_of(file));
-      bool own = false;
-      for (const std::string& name : opened(text)) {
-        own = own || is_of(name, room);
-        // Another room's name may be declared, not defined.
-        const bool declares = text.find("namespace " + name + " {\nclass ") != std::string::npos;
-        EXPECT_TRUE(is_of(name, room) || declares) << file << " opens " << name;
-      }
-      found += own ? 1 : 0;
+  for (const fs::path& path : testing::source_files(testing::room_tops())) {
+    const std::string file = testing::source_name(path), text = testing::source_text(path);
+    const testing::Room& room = testing::rooms().at(testing::room_of(file));
+    bool own = false;
+    for (const std::string& name : opened(text)) {
+      own = own || is_of(name, room);
+      // Another room's name may be declared, not defined.
+      const bool declares = text.find("namespace " + name + " {\nclass ") != std::string::npos;
+      EXPECT_TRUE(is_of(name, room) || declares) << file << " opens " << name;
     }
+    found += own ? 1 : 0;
   }
   EXPECT_GT(found, 300U);
 }

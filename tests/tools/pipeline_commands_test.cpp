@@ -33,7 +33,7 @@ TEST_F(PipelineCommands, EachStageHasATrace) {
   EXPECT_GT(output({"timeline", "step.stage1.json", "--text"}).size(), 0U);
   (void)output(of_step("simulate", {"-o", "plain"}));
   EXPECT_TRUE(exists("plain") && exists("plain.stage1"));
-  expect_refusal(of_step("simulate", {"-o", "/dev/null"}), {"-o /dev/null", "pipeline stages"});
+  expect_refusal(of_step("simulate", {"-o", "/dev/null"}), {"-o /dev/null", "several classes of ranks"});
 }
 
 TEST_F(PipelineCommands, ComparisonsGoToFilesAndPages) {

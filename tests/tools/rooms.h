@@ -43,10 +43,11 @@ inline const std::vector<Room>& rooms() {
   return list;
 }
 
-/// The top folders that rooms lie in.
-inline const std::vector<std::string>& room_tops() {
-  static const std::vector<std::string> list{"base",    "text",    "graph", "kernels", "ops",
-                                             "runtime", "inspect", "train", "study",   "tools"};
+/// The top folders that rooms lie in, and `more`.
+inline std::vector<std::string> room_tops(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> list{"base",    "text",    "graph", "kernels", "ops",
+                                "runtime", "inspect", "train", "study",   "tools"};
+  list.insert(list.end(), more.begin(), more.end());
   return list;
 }
 

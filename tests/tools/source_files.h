@@ -13,14 +13,16 @@
 
 namespace weft::testing {
 
-/// Headers and sources of one of the project's folders, and of the folders in it.
-inline std::vector<std::filesystem::path> source_files(const std::string& folder) {
+/// Headers and sources of some of the project's folders, and of the folders in them.
+inline std::vector<std::filesystem::path> source_files(const std::vector<std::string>& folders) {
   static const std::set<std::string> endings{".h", ".cpp", ".cu", ".cuh"};
   std::vector<std::filesystem::path> list;
-  const std::filesystem::path root = std::filesystem::path(WEFT_SOURCE_DIR) / folder;
-  if (!std::filesystem::exists(root)) return list;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-    if (entry.is_regular_file() && endings.contains(entry.path().extension().string())) list.push_back(entry.path());
+  for (const std::string& folder : folders) {
+    const std::filesystem::path root = std::filesystem::path(WEFT_SOURCE_DIR) / folder;
+    if (!std::filesystem::exists(root)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.is_regular_file() && endings.contains(entry.path().extension().string())) list.push_back(entry.path());
+    }
   }
   std::sort(list.begin(), list.end());
   return list;

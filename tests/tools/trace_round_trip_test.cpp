@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files/byte_source.h"
+#include "base/files/input_file.h"
 #include "inspect/formats/pytorch_trace.h"
 #include "inspect/formats/recorded_file.h"
 #include "inspect/import/kineto_file.h"

@@ -27,21 +27,19 @@ class TrustedCode : public testing::SmallStep {
   /// Whether the library was loaded since the last call.
   bool loaded(const std::string& library = "mine.so") const { return fs::remove(folder_.path(library + ".loaded")); }
 
-  testing::CommandResult weft_in_folder(const Words& words) const { return run(words); }
-
   /// Exit code 2, and the flag that would load the library, which isn't loaded.
   void expect_unloaded_refusal(const Words& words) const {
-    const testing::CommandResult result = weft_in_folder(words);
+    const testing::CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 2) << words.front() << "\n" << result.output << result.errors;
     EXPECT_TRUE(has(result.errors, "--policy ./mine.so")) << words.front() << "\n" << result.errors;
     EXPECT_FALSE(loaded()) << words.front();
   }
   void expect_unloaded_success(const Words& words) const {
-    testing::succeeded(weft_in_folder(words));
+    testing::succeeded(run(words));
     EXPECT_FALSE(loaded()) << words.front();
   }
   void expect_loaded_success(const Words& words) const {
-    testing::succeeded(weft_in_folder(words));
+    testing::succeeded(run(words));
     EXPECT_TRUE(loaded()) << words.front();
   }
 
@@ -119,13 +117,13 @@ TEST_F(TrustedCode, ARunOfALibraryIsReadWithoutIt) {
 
 TEST_F(TrustedCode, WhatALibraryWouldAddIsSaidToBeMissing) {
   train_with_library();
-  const testing::CommandResult checked = weft_in_folder({"trace", "check", "run"});
+  const testing::CommandResult checked = run({"trace", "check", "run"});
   EXPECT_TRUE(has(checked.output, "--policy ./mine.so")) << checked.output;
-  const testing::CommandResult told = weft_in_folder({"trace", "check", "run", "--policy", "./mine.so"});
+  const testing::CommandResult told = run({"trace", "check", "run", "--policy", "./mine.so"});
   EXPECT_TRUE(has(told.output, "compiles to the same plan")) << told.output;
-  ASSERT_EQ(weft_in_folder({"report", "run", "-o", "without.html"}).exit_code, 0);
+  ASSERT_EQ(run({"report", "run", "-o", "without.html"}).exit_code, 0);
   EXPECT_TRUE(has(read("without.html"), "--policy ./mine.so"));
-  EXPECT_EQ(weft_in_folder({"export", "run", "-o", "weights", "--policy", "./mine.so"}).exit_code, 2);
+  EXPECT_EQ(run({"export", "run", "-o", "weights", "--policy", "./mine.so"}).exit_code, 2);
 }
 
 TEST_F(TrustedCode, RanksOfALauncherLoadNothingEither) {

@@ -11,7 +11,6 @@
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/comm/ranks.h"
 #include "train/config/resolved_run.h"
-#include "train/trainer.h"
 
 namespace weft::testing {
 

@@ -1,23 +1,16 @@
-// The bar: policies, thread counts and recomputation change no bit, and the number of ranks only roundings.
+// The bar: policies, thread counts and recomputation change no bit. (Of grids: fine_tuning_test, grid_resume_test.)
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "tests/train/near_numbers.h"
 #include "tests/train/tiny_run.h"
 
 namespace weft::train {
 namespace {
 
-struct DeterminismCase {
-  ops::Family family;
-  DType dtype;
-  std::int64_t ranks;
-};
-
-std::vector<DeterminismCase> determinism_cases() {
-  std::vector<DeterminismCase> all;
+std::vector<testing::RunKind> kinds_of_runs() {
+  std::vector<testing::RunKind> all;
   for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const std::int64_t ranks : {1, 2, 4}) all.push_back({family, dtype, ranks});
@@ -26,12 +19,9 @@ std::vector<DeterminismCase> determinism_cases() {
   return all;
 }
 
-class Determinism : public ::testing::TestWithParam<DeterminismCase> {};
+class Determinism : public ::testing::TestWithParam<testing::RunKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Bar, Determinism, ::testing::ValuesIn(determinism_cases()), [](const auto& info) {
-  return std::string(to_string(info.param.family)) + "_" + std::string(to_string(info.param.dtype)) + "_" +
-         std::to_string(info.param.ranks) + "Ranks";
-});
+INSTANTIATE_TEST_SUITE_P(Bar, Determinism, ::testing::ValuesIn(kinds_of_runs()), testing::kNameOfParam);
 
 TEST_P(Determinism, SchedulesThreadsAndRecomputationChangeNoBit) {
   const testing::TemporaryFolder folder;
@@ -62,8 +52,7 @@ TEST_P(Determinism, SchedulesThreadsAndRecomputationChangeNoBit) {
 
 class DataParallel : public ::testing::TestWithParam<ops::Family> {};
 
-INSTANTIATE_TEST_SUITE_P(Families, DataParallel, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Families, DataParallel, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(DataParallel, EveryRandomNumberComesFromTheSeed) {
   const testing::TemporaryFolder folder;
@@ -92,31 +81,6 @@ TEST_P(DataParallel, ThreadsChangeNoBitWhereWorkIsCut) {
   for (const std::int64_t threads : {2, 3}) {
     config.threads = threads;
     EXPECT_EQ(testing::first_difference(testing::train_run(config).state, expected.state), "") << threads << " threads";
-  }
-}
-
-// Tokens and masks belong to the global batch, however it is cut; only the order of sums differs.
-TEST_P(DataParallel, LossesEqualThoseOfOneRank) {
-  struct Cut {
-    std::int64_t ranks, micro_batch;
-  };
-  const testing::TemporaryFolder folder;
-  RunConfig config = testing::tiny_run(folder, GetParam());
-  config.steps = 20;
-  config.warmup = 10;
-  config.lr = 1e-3;
-  config.micro_batch = 8;
-  testing::train_run(config);
-  const std::vector<double> expected = testing::metric(config.run_dir, "loss"),
-                            norms = testing::metric(config.run_dir, "grad_norm");
-  ASSERT_EQ(expected.size(), 20U);
-  for (const Cut& cut : {Cut{1, 2}, Cut{2, 4}, Cut{2, 1}, Cut{4, 2}, Cut{4, 1}}) {
-    config.ranks = cut.ranks;
-    config.micro_batch = cut.micro_batch;
-    testing::train_run(config);
-    SCOPED_TRACE(fmt::format("{} ranks, micro-batches of {}", cut.ranks, cut.micro_batch));
-    testing::expect_near(testing::metric(config.run_dir, "loss"), expected, 1e-6);
-    testing::expect_near(testing::metric(config.run_dir, "grad_norm"), norms, 1e-5);
   }
 }
 

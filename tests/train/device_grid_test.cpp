@@ -108,7 +108,7 @@ TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
   testing::GridRun watched = run;
   watched.make_executor = [&](comm::World& world, const execute::State& state) {
     return testing::watched_executor(
-        world, state, run.step.grid, [] { return testing::make_fake_device(); }, looks);
+        world, state, run.step.grid, [](auto look) { return testing::make_fake_device({.look = look}); }, looks);
   };
   testing::expect_equal(testing::run_grid(watched), testing::run_grid(run));
   EXPECT_EQ(looks, 1);
@@ -116,11 +116,7 @@ TEST(DeviceGridWatched, ALookDuringACaptureHarmsNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Grids, DeviceGrid,
                          ::testing::Values(graph::Grid{1, 1, 1, 1}, graph::Grid{2, 1, 1, 2}, graph::Grid{1, 2, 2, 1}),
-                         [](const auto& info) {
-                           const graph::Grid& g = info.param;
-                           return "x" + std::to_string(g.x) + "y" + std::to_string(g.y) + "z" + std::to_string(g.z) +
-                                  "data" + std::to_string(g.data);
-                         });
+                         [](const auto& info) { return testing::name_of(info.param); });
 
 }  // namespace
 }  // namespace weft::train

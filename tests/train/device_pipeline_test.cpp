@@ -16,7 +16,6 @@
 #include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/train/device_run.h"
-#include "tests/train/pipeline_run.h"
 #include "tests/train/tiny_run.h"
 
 namespace weft::train {
@@ -39,9 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Grids, DevicePipelines,
                                                               graph::Grid{.z = 2, .pipe = 2},
                                                               graph::Grid{.data = 2, .pipe = 2})),
                          [](const auto& info) {
-                           const graph::Grid& grid = std::get<1>(info.param);
-                           return fmt::format("{}_z{}data{}pipe{}", to_string(std::get<0>(info.param)), grid.z,
-                                              grid.data, grid.pipe);
+                           return fmt::format("{}_{}", to_string(std::get<0>(info.param)),
+                                              testing::name_of(std::get<1>(info.param)));
                          });
 
 TEST_P(DevicePipelines, EveryScheduleHasTheCpusBits) {
@@ -130,15 +128,7 @@ TEST(DevicePipelineFlags, AWholeRunIsTheCpus) {
     config.eval_every = 4;
     config.save_every = 5;
     config.keep_last = 0;
-    const ResolvedRun run = resolve(config, 0);
-    TrainResult result;
-    const auto body = [&](comm::World& world) {
-      Trainer trainer(world, run, Trainer::Console::silent, make_executor);
-      TrainResult own = trainer.run();
-      if (world.rank() == 0) result = std::move(own);
-    };
-    testing::on_ranks(static_cast<int>(run.config.ranks), body);
-    return result;
+    return testing::trained_on_grid(config, make_executor);
   };
   testing::GridRun on;
   on.step.grid = {.data = 2, .pipe = 2};
@@ -153,13 +143,7 @@ TEST(DevicePipelineFlags, AWholeRunIsTheCpus) {
     const TrainResult found = trained(name, executor);
     EXPECT_EQ(found.sample, cpu.sample);
     EXPECT_EQ(found.devices.communicator, name);
-    const auto lines = testing::metrics_of(folder.path(name)), expected = testing::metrics_of(folder.path("cpu"));
-    ASSERT_EQ(lines.size(), expected.size());
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      for (const char* key : {"step", "loss", "grad_norm", "val_loss"}) {
-        EXPECT_EQ(lines[i].value(key, 0.0), expected[i].value(key, 0.0)) << key << " of line " << i;
-      }
-    }
+    testing::expect_equal_metrics(testing::metrics_of(folder.path(name)), testing::metrics_of(folder.path("cpu")));
     for (const char* checkpoint : {"step_00000005", "step_00000010"}) {
       EXPECT_EQ(parameters_of(name, checkpoint), parameters_of("cpu", checkpoint));
     }

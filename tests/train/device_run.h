@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/execute/device/device_executor.h"
-#include "runtime/execute/device/staged_transport.h"
+#include "runtime/execute/device/transport.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/train/grid_run.h"
 
@@ -39,7 +39,7 @@ inline FakeDeviceCounts counts_of(GridRun run, bool graphs = false) {
       &kept);
   const GridOutcome outcome = run_grid(run);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  return dynamic_cast<FakeDevice&>(kept->device()).counts();
+  return dynamic_cast<FakeDevice&>(*kept->device).counts();
 }
 
 /// Every rank with a fake device of its own, and collectives through the host.

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <sstream>
 #include <thread>
 
 #include "runtime/execute/device/device_executor.h"
@@ -37,38 +36,31 @@ testing::GridRun on_one_fake(std::int64_t memory_bytes) {
 }
 
 // Runs a body with a program of the run's step on each rank.
-int run_programs(const testing::GridRun& run, const std::function<void(comm::World&, execute::Program&)>& body,
-                 std::ostream& errors) {
-  return comm::run_ranks(
-      static_cast<int>(run.step.grid.ranks()),
-      [&](comm::World& world) {
-        execute::Program program(world, {{"train", ops::lower_train(run.model, run.step)}},
-                                 {.grid = run.step.grid, .make_executor = run.make_executor});
-        body(world, program);
-        return 0;
-      },
-      errors);
+testing::RanksEnd run_programs(const testing::GridRun& run,
+                               const std::function<void(comm::World&, execute::Program&)>& body) {
+  return testing::end_of_ranks(static_cast<int>(run.step.grid.ranks()), [&](comm::World& world) {
+    execute::Program program = testing::program_of(run, world, {});
+    body(world, program);
+  });
 }
 
 TEST(DeviceRun, WhatRanksNeedTogetherIsComparedWithTheDevice) {
   std::atomic<std::int64_t> state = 0, scratch = 0;
-  std::ostringstream errors;
   const auto measure = [&](comm::World&, const execute::Program& program) {
     state = program.state_bytes();
     scratch = program.plan("train").scratch_bytes;
     EXPECT_EQ(program.scratch_bytes(), scratch + kKernelScratch);
   };
-  ASSERT_EQ(run_programs(on_one_fake(1 << 30), measure, errors), 0) << errors.str();
+  ASSERT_EQ(run_programs(on_one_fake(1 << 30), measure).errors, "");
   const std::int64_t need = 2 * (state + scratch + kKernelScratch);
   const auto nothing = [](comm::World&, const execute::Program&) {};
-  EXPECT_EQ(run_programs(on_one_fake(need), nothing, errors), 0) << errors.str();
-  EXPECT_EQ(errors.str(), "");
+  EXPECT_EQ(run_programs(on_one_fake(need), nothing).errors, "");
   for (const std::int64_t memory : {need - 2, std::int64_t{2 * state}, 2 * state - 2, std::int64_t{2}}) {
-    EXPECT_EQ(run_programs(on_one_fake(memory), nothing, errors), 2);
-    EXPECT_NE(errors.str().find("a rank needs at least "), std::string::npos) << errors.str();
-    EXPECT_EQ(errors.str().find("activations") != std::string::npos, memory >= 2 * state) << errors.str();
-    EXPECT_EQ(errors.str().find("--attention-workspace") != std::string::npos, memory >= 2 * (state + scratch));
-    errors.str("");
+    const testing::RanksEnd end = run_programs(on_one_fake(memory), nothing);
+    EXPECT_EQ(end.code, 2);
+    EXPECT_NE(end.errors.find("a rank needs at least "), std::string::npos) << end.errors;
+    EXPECT_EQ(end.errors.find("activations") != std::string::npos, memory >= 2 * state) << end.errors;
+    EXPECT_EQ(end.errors.find("--attention-workspace") != std::string::npos, memory >= 2 * (state + scratch));
   }
   // With room for tables and the places of inputs and results the step runs.
   const testing::GridOutcome outcome = testing::run_grid(on_one_fake(need + (1 << 16)));
@@ -122,7 +114,6 @@ void wait_for_stall(const execute::Executor& executor) {
 
 TEST(DeviceRun, ALongStepIsSeenMovingAndWhereItStands) {
   std::vector<std::atomic<std::uint32_t>> go(2);
-  std::ostringstream errors;
   const auto body = [&](comm::World& world, execute::Program& program) {
     const execute::Executor& executor = program.executor();
     EXPECT_NE(executor.describe().find("between steps"), std::string::npos);
@@ -142,14 +133,13 @@ TEST(DeviceRun, ALongStepIsSeenMovingAndWhereItStands) {
     program.run("train");
     EXPECT_GT(executor.status().completed, completed);
   };
-  EXPECT_EQ(run_programs(held(go), body, errors), 0) << errors.str();
+  EXPECT_EQ(run_programs(held(go), body).errors, "");
 }
 
 TEST(DeviceRun, ALostPeerEndsAStepAtOnce) {
   std::vector<std::atomic<std::uint32_t>> go(2);
   std::atomic<const execute::Executor*> first{nullptr};
   std::atomic<bool> left{false};
-  std::ostringstream errors;
   Clock::time_point lost;
   const auto body = [&](comm::World& world, execute::Program& program) {
     if (world.rank() == 1) {
@@ -169,20 +159,20 @@ TEST(DeviceRun, ALostPeerEndsAStepAtOnce) {
       throw;
     }
   };
-  EXPECT_EQ(run_programs(held(go), body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: error: rank 1: gone\n");
+  const testing::RanksEnd end = run_programs(held(go), body);
+  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.errors, "weft: error: rank 1: gone\n");
 }
 
 TEST(DeviceRun, DevicesAreToldWithTheirRanksAndCommunicator) {
   std::vector<std::atomic<std::uint32_t>> go(2);
-  std::ostringstream errors;
   for (const bool shared : {true, false}) {
     const auto body = [&](comm::World& world, const execute::Program& program) {
       const RunDevices devices = find_devices(world, program.executor().runs_on(), 1);
       EXPECT_EQ(to_string(devices),
                 shared ? "fake, 2 ranks; communicator local" : "2 × fake, 2 ranks; communicator held");
     };
-    EXPECT_EQ(run_programs(shared ? on_one_fake(1 << 30) : held(go), body, errors), 0) << errors.str();
+    EXPECT_EQ(run_programs(shared ? on_one_fake(1 << 30) : held(go), body).errors, "");
   }
 }
 

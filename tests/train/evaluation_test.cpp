@@ -19,7 +19,7 @@
 namespace weft::train {
 namespace {
 
-constexpr std::int64_t kSeqLen = 8;
+constexpr std::int64_t kTokensOfSequence = 8;
 
 class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
  protected:
@@ -40,7 +40,7 @@ class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
     testing::on_ranks(static_cast<int>(grid.ranks()), [&](comm::World& world) {
       ops::StepConfig step;
       step.micro_batch = micro_batch;
-      step.seq_len = kSeqLen;
+      step.seq_len = kTokensOfSequence;
       step.grid = grid;
       const graph::Coordinates at = graph::coordinates_of(grid, world.rank());
       execute::Program program(world, {{"eval", ops::lower_eval(model_, step)}}, {.grid = grid});
@@ -51,7 +51,7 @@ class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
       }
       set_coordinates(program.state(), grid, at);
       const BatchShare share{graph::batch_rank(grid, at), grid.batch_ranks(), 1, micro_batch};
-      const EvalBatches batches(written_->stream(), kSeqLen, share, limit);
+      const EvalBatches batches(written_->stream(), kTokensOfSequence, share, limit);
       results[static_cast<std::size_t>(world.rank())] = evaluate(program, batches);
     });
     for (const Evaluation& result : results) {
@@ -71,14 +71,12 @@ class EvaluationFamilies : public ::testing::TestWithParam<ops::Family> {
   std::unique_ptr<const testing::WrittenTokens> written_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, EvaluationFamilies, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Families, EvaluationFamilies, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
   testing::ReferenceTransformer::Parameters parameters;
   for (const ops::ParameterSpec& spec : ops::model_parameters(model_)) {
-    std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
-    initialize_parameter(wide(spec), 3, DType::f32, values.data(), nullptr);
+    const std::vector<float> values = testing::initial_values(wide(spec), 3);
     testing::ReferenceMatrix matrix(spec.rows, spec.cols);
     std::copy(values.begin(), values.end(), matrix.values.begin());
     parameters[spec.name] = std::move(matrix);
@@ -88,7 +86,7 @@ TEST_P(EvaluationFamilies, IsTheExactMeanHoweverTheWorkIsCut) {
     tokens[i] = static_cast<std::int32_t>(ids_[i]);
     targets[i] = static_cast<std::int32_t>(ids_[i + 1]);
   }
-  const double expected = testing::ReferenceTransformer(model_, kSeqLen).loss(parameters, tokens, targets);
+  const double expected = testing::ReferenceTransformer(model_, kTokensOfSequence).loss(parameters, tokens, targets);
   struct Cut {
     int ranks;
     std::int64_t micro_batch;
@@ -125,10 +123,10 @@ TEST(Evaluation, EndsForAllRanksWhenOneWantsToStop) {
     for (const bool by_signal : {true, false}) {
       testing::on_ranks(ranks, [&](comm::World& world) {
         ops::StepConfig step;
-        step.seq_len = kSeqLen;
+        step.seq_len = kTokensOfSequence;
         step.grid.data = ranks;
         execute::Program program(world, {{"eval", ops::lower_eval(model, step)}}, {});
-        const EvalBatches batches(written.stream(), kSeqLen, {world.rank(), ranks, 1, 1}, 0);
+        const EvalBatches batches(written.stream(), kTokensOfSequence, {world.rank(), ranks, 1, 1}, 0);
         const auto evaluate_until = [&](std::int64_t last) {
           std::int64_t asked = 0;
           return evaluate(program, batches, [&] {

@@ -1,15 +1,16 @@
-// Runs on prompts with completions, for epochs, that keep their best checkpoint.
+// Runs that count some of their targets alone, of completions or by a Goldfish loss; for epochs; that keep their best
+// checkpoint.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "tests/train/data/tokens_with_documents.h"
 #include "tests/train/near_numbers.h"
 #include "tests/train/tiny_run.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/config/saved_model.h"
 
 namespace weft::train {
@@ -36,18 +37,28 @@ RunConfig tuning_run(const testing::TemporaryFolder& folder, const std::string& 
   return config;
 }
 
-TEST(FineTuning, LearnsCompletionsAlikeOnEveryGrid) {
-  const testing::TemporaryFolder folder;
-  const RunConfig one = tuning_run(folder, "one");
-  const testing::RunOutcome expected = testing::train_run(one);
-  const std::vector<double> losses = testing::metric(one.run_dir, "loss");
-  for (const graph::Grid grid : {graph::Grid{1, 1, 2, 2}, graph::Grid{2, 1, 1, 2}}) {
-    RunConfig config = tuning_run(folder, graph::to_string(grid));
+/// The run's losses, which are alike on the grids: their mean is over the targets that count on all ranks, in all
+/// micro-batches, whose numbers differ.
+std::vector<double> losses_on(const std::vector<graph::Grid>& grids,
+                              const std::function<RunConfig(const std::string& run_dir)>& run) {
+  const RunConfig one = run("one");
+  const TrainResult expected = testing::train_run(one).result;
+  for (const graph::Grid& grid : grids) {
+    SCOPED_TRACE(graph::to_string(grid));
+    RunConfig config = run(graph::to_string(grid));
     config.grid = grid;
     config.micro_batch = 2;
-    testing::expect_near({*testing::trained_on_grid(config).val_loss}, {*expected.result.val_loss}, 1e-5);
-    testing::expect_near(testing::metric(config.run_dir, "loss"), losses, 1e-5);
+    testing::expect_near({*testing::trained_on_grid(config).val_loss}, {*expected.val_loss}, 1e-5);
+    for (const char* key : {"loss", "grad_norm"}) {
+      testing::expect_near(testing::metric(config.run_dir, key), testing::metric(one.run_dir, key), 1e-5, key);
+    }
   }
+  return testing::metric(one.run_dir, "loss");
+}
+
+TEST(FineTuning, LearnsCompletionsAlikeOnEveryGrid) {
+  const testing::TemporaryFolder folder;
+  losses_on({{1, 1, 2, 2}, {2, 1, 1, 2}}, [&](const std::string& run_dir) { return tuning_run(folder, run_dir); });
 }
 
 // 54 documents of 460 tokens are trained on: windows of 16, 8 a step.
@@ -100,8 +111,44 @@ TEST(FineTuning, KeepsTheBestCheckpoint) {
   config.lr = 0.5;
   testing::train_run(config);
   EXPECT_LE(best_checkpoint(config.run_dir)->val_loss, lowest);
-  config.save = false;
-  EXPECT_THROW(resolve(config, 0), UserError);
+}
+
+RunConfig goldfish_run(const testing::TemporaryFolder& folder, const std::string& run_dir,
+                       const std::string& goldfish) {
+  RunConfig config = testing::tiny_run(folder, ops::Family::llama);
+  config.run_dir = folder.path(run_dir).string();
+  config.dropout = 0;
+  config.steps = 6;
+  config.save_every = 3;
+  config.keep_last = 0;
+  config.goldfish = goldfish_of(goldfish, "goldfish");
+  return config;
+}
+
+TEST(GoldfishRun, TrainsAlikeOnEveryGrid) {
+  const testing::TemporaryFolder folder;
+  const auto losses = losses_on({{1, 1, 1, 4}, {2, 1, 2, 1}, {1, 2, 1, 2}}, [&](const std::string& run_dir) {
+    return goldfish_run(folder, run_dir, "k=3,h=4,strategy=hash");
+  });
+  const RunConfig all = goldfish_run(folder, "all", "");
+  const testing::RunOutcome without = testing::train_run(all);
+  EXPECT_NE(testing::metric(all.run_dir, "loss"), losses);
+  // Held-out loss counts all targets.
+  RunConfig first = goldfish_run(folder, "first", "k=3,h=4,strategy=hash");
+  first.steps = 1;
+  EXPECT_EQ(without.result.first_val_loss, testing::train_run(first).result.first_val_loss);
+}
+
+TEST(GoldfishRun, GoesOnWithTheSameMasks) {
+  for (const std::string strategy : {"k=3,h=4,strategy=hash", "k=3,strategy=random"}) {
+    const testing::TemporaryFolder folder;
+    const testing::RunOutcome whole = testing::train_run(goldfish_run(folder, "whole", strategy));
+    RunConfig config = goldfish_run(folder, "rest", strategy);
+    config.resume = folder.path("whole/checkpoints/step_00000003").string();
+    const testing::RunOutcome rest = testing::train_run(config);
+    EXPECT_EQ(rest.result.first_step, 3);
+    EXPECT_EQ(testing::first_difference(rest.state, whole.state), "") << strategy;
+  }
 }
 
 }  // namespace

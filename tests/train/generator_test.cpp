@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,41 +13,22 @@
 #include "base/error.h"
 #include "ops/lower.h"
 #include "runtime/comm/local.h"
+#include "tests/base/messages.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/reference_transformer.h"
-#include "train/step/training_state.h"
 
 namespace weft::train {
 namespace {
 
-// A model with random weights, wide enough apart that every position and token matters.
+// A model with random weights.
 class Net {
  public:
   Net(const ops::ModelConfig& model, DType dtype, std::int64_t prefill)
       : model_(model),
         prefill_(prefill),
         worlds_(comm::make_local_worlds(1)),
-        program_(*worlds_[0], generation_graphs(model, dtype, prefill), {.threads = 2}) {
-    for (ops::ParameterSpec spec : ops::model_parameters(model)) {
-      const bool ones = spec.init == ops::Init::ones;
-      spec.init = ops::Init::normal;
-      spec.std = 0.3F;
-      std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
-      initialize_parameter(spec, 5, DType::f32, values.data(), nullptr);
-      testing::ReferenceMatrix reference(spec.rows, spec.cols);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        if (ones) values[i] += 1;
-        if (dtype == DType::bf16) values[i] = static_cast<float>(bf16(values[i]));
-        reference.values[i] = static_cast<double>(values[i]);
-        if (dtype == DType::bf16) {
-          program_.state().get<bf16>(spec.name)[i] = bf16(values[i]);
-        } else {
-          program_.state().get<float>(spec.name)[i] = values[i];
-        }
-      }
-      parameters_[spec.name] = std::move(reference);
-    }
-  }
+        program_(*worlds_[0], generation_graphs(model, dtype, prefill), {.threads = 2}),
+        parameters_(testing::write_wide_weights(program_.state(), model, dtype, 5)) {}
 
   std::vector<std::int32_t> generate(const std::vector<std::int32_t>& prompt, std::int64_t max_tokens) {
     Sampler sampler({.temperature = 0});
@@ -106,7 +89,7 @@ class GeneratorFamilies : public ::testing::TestWithParam<testing::ModelKind> {
 INSTANTIATE_TEST_SUITE_P(Families, GeneratorFamilies,
                          ::testing::Values(testing::ModelKind::gpt2, testing::ModelKind::llama,
                                            testing::ModelKind::mistral, testing::ModelKind::qwen3),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         testing::kNameOfParam);
 
 TEST_P(GeneratorFamilies, EveryTokenIsThatOfTheWholePrefixComputedAnew) {
   const std::vector<std::int32_t> text = {3, 18, 0, 7, 7, 11, 2, 16};
@@ -172,6 +155,98 @@ TEST(Generator, CachesAreAsLongAsTheTextWherePositionsAreNoParameters) {
   EXPECT_EQ(with_short_context(ops::model_by_name("llama-1b"), 300).context, 300);
   EXPECT_EQ(with_short_context(ops::model_by_name("llama-tiny"), 300).context, 128);
   EXPECT_EQ(with_short_context(ops::model_by_name("gpt2-124m"), 300).context, 1024);
+}
+
+// ---- the sampler, on logits made by hand
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int kDraws = 20000;
+
+/// How often each id is drawn.
+std::vector<double> frequencies(const SamplerOptions& options, std::span<const float> logits) {
+  Sampler sampler(options);
+  std::vector<double> share(logits.size(), 0.0);
+  for (std::uint64_t i = 0; i < kDraws; ++i) share[static_cast<std::size_t>(sampler.sample(logits, i))] += 1;
+  for (double& value : share) value /= kDraws;
+  return share;
+}
+
+// Probabilities 0.1, 0.4, 0.2, 0.3.
+const std::array<float, 4> kLogits = {std::log(0.1F), std::log(0.4F), std::log(0.2F), std::log(0.3F)};
+// Four standard deviations of a share of 20,000 draws.
+constexpr double kNear = 0.015;
+
+TEST(Sampler, TemperatureZeroTakesTheLargestAndTheLowestIdOfATie) {
+  Sampler greedy({0.0, 0, 1.0, 1});
+  EXPECT_EQ(greedy.sample(kLogits, 0), 1);
+  EXPECT_EQ(greedy.sample(std::array{1.0F, 3.0F, 2.0F, 3.0F}, 5), 1);
+}
+
+TEST(Sampler, DrawsWithTheProbabilitiesOfItsFilters) {
+  struct Case {
+    SamplerOptions options;
+    std::vector<double> expected;
+    std::vector<float> logits = {kLogits.begin(), kLogits.end()};
+  };
+  const double e = std::exp(1.0);
+  for (const Case& each : std::vector<Case>{
+           {{}, {0.1, 0.4, 0.2, 0.3}},
+           {{.temperature = 0.5}, {1.0 / 30, 16.0 / 30, 4.0 / 30, 9.0 / 30}},  // probabilities are squared
+           {{.temperature = 1e-300}, {0, 1, 0, 0}},                            // no overflow
+           {{.top_k = 2}, {0, 4.0 / 7, 0, 3.0 / 7}},
+           {{.top_k = 2}, {1 / (e + 1), e / (e + 1), 0, 0}, {0, 1, 0, 0}},  // of a tie the lower id
+           {{.top_p = 0.6}, {0, 4.0 / 7, 0, 3.0 / 7}},                      // 0.4 + 0.3 reach it; 0.4 alone doesn't
+           {{.top_p = 1e-9}, {0, 1, 0, 0}},                                 // one token at least
+           // After top-k the probabilities are 4/7 and 3/7: 0.5 is reached by the first alone.
+           {{.top_k = 2, .top_p = 0.5}, {0, 1, 0, 0}},
+           {{}, {0, 0.5, 0, 0.5, 0}, {-kInfinity, 0, -kInfinity, 0, -kInfinity}}}) {
+    const std::vector<double> share = frequencies(each.options, each.logits);
+    for (std::size_t id = 0; id < share.size(); ++id) {
+      EXPECT_NEAR(share[id], each.expected[id], each.expected[id] == 0 ? 0 : kNear) << id;
+    }
+  }
+}
+
+TEST(Sampler, TopKOfTheWholeVocabularyIsNoFilter) {
+  Sampler all({1.0, 0, 1.0, 7}), four({1.0, 4, 1.0, 7}), more({1.0, 100, 1.0, 7});
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(four.sample(kLogits, i), all.sample(kLogits, i));
+    EXPECT_EQ(more.sample(kLogits, i), all.sample(kLogits, i));
+  }
+}
+
+TEST(Sampler, IsAFunctionOfSeedAndPosition) {
+  Sampler a({1.0, 0, 1.0, 3}), b({1.0, 0, 1.0, 3}), other({1.0, 0, 1.0, 4});
+  int differences = 0;
+  for (std::uint64_t i = 100; i-- > 0;) {
+    b.sample(kLogits, i + 1000);
+    EXPECT_EQ(a.sample(kLogits, i), b.sample(kLogits, i));
+    differences += a.sample(kLogits, i) != other.sample(kLogits, i) ? 1 : 0;
+  }
+  EXPECT_GT(differences, 30);
+}
+
+TEST(Sampler, BrokenLogitsAreAFaultThatNamesTheToken) {
+  Sampler sampler({0.0, 0, 1.0, 1});
+  const auto sample = [&](std::vector<float> logits) {
+    return testing::message_of<RuntimeFault>([&] { sampler.sample(logits, 0); });
+  };
+  EXPECT_TRUE(has_parts(sample({0.0F, NAN}), {"token 1 is nan"}));
+  EXPECT_TRUE(has_parts(sample({kInfinity, 0.0F}), {"token 0 is inf"}));
+  EXPECT_TRUE(has_parts(sample({-kInfinity, -kInfinity}), {"no token"}));
+  EXPECT_TRUE(has_parts(sample({}), {"no token"}));
+}
+
+TEST(Sampler, RefusesSettingsOutOfRange) {
+  const auto make = [](double temperature, std::int64_t k, double p) {
+    return testing::message_of<UserError>([&] { Sampler({temperature, k, p, 1}); });
+  };
+  EXPECT_TRUE(has_parts(make(-0.1, 0, 1), {"temperature -0.1"}));
+  EXPECT_TRUE(has_parts(make(NAN, 0, 1), {"temperature nan"}));
+  EXPECT_TRUE(has_parts(make(1, -1, 1), {"top-k -1"}));
+  EXPECT_TRUE(has_parts(make(1, 0, 0), {"top-p 0"}));
+  EXPECT_TRUE(has_parts(make(1, 0, 1.5), {"top-p 1.5"}));
+  EXPECT_EQ(make(0, 0, 1), "");
 }
 
 }  // namespace

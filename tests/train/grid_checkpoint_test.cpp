@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
-#include "runtime/comm/launch.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/runtime/comm/ranks.h"
 #include "tests/train/grid_arrays.h"
 #include "tests/train/model_arrays.h"
 #include "train/checkpoint/checkpoint.h"
@@ -34,8 +33,7 @@ struct Layout {
 };
 
 std::string name_of(const Layout& layout) {
-  const graph::Grid& grid = layout.grid;
-  return fmt::format("x{}y{}z{}data{}{}", grid.x, grid.y, grid.z, grid.data, layout.zero1 ? "zero1" : "");
+  return testing::name_of(layout.grid) + (layout.zero1 ? "zero1" : "");
 }
 
 const std::vector<Layout>& layouts() {
@@ -66,25 +64,21 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
   GridCheckpoint() : model_(model_of(GetParam().first)), dtype_(GetParam().second) {}
 
   /// Runs `body` on every rank of a grid; returns the message of the first that failed.
-  std::string on(const Layout& layout, testing::GridArrays::Fill fill, const Rank& body, std::uint64_t seed = 1) const {
+  std::string on(const Layout& layout, const Rank& body) const {
     ops::validate_grid(model_, layout.grid);
-    std::ostringstream errors;
-    comm::run_ranks(
-        static_cast<int>(layout.grid.ranks()),
-        [&](comm::World& world) {
-          testing::GridArrays arrays(model_, layout.grid, world.rank(), dtype_, layout.zero1, fill, seed);
-          body(world, arrays);
-          return 0;
-        },
-        errors);
-    return errors.str();
+    return testing::end_of_ranks(static_cast<int>(layout.grid.ranks()),
+                                 [&](comm::World& world) {
+                                   testing::GridArrays arrays(model_, layout.grid, world.rank(), dtype_, layout.zero1,
+                                                              testing::GridArrays::Fill::values);
+                                   body(world, arrays);
+                                 })
+        .errors;
   }
   fs::path save(const Layout& layout, std::int64_t step = 200) const {
-    const std::string fault =
-        on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays& arrays) {
-          CheckpointWriter(world, folder_.path(), {}).save_now(grid_info(model_, dtype_, step), arrays.states());
-          world.barrier();
-        });
+    const std::string fault = on(layout, [&](comm::World& world, testing::GridArrays& arrays) {
+      CheckpointWriter(world, folder_.path(), {}).save_now(grid_info(model_, dtype_, step), arrays.states());
+      world.barrier();
+    });
     EXPECT_EQ(fault, "");
     return checkpoint_path(folder_.path(), step);
   }
@@ -99,6 +93,14 @@ class GridCheckpoint : public ::testing::TestWithParam<std::pair<ops::Family, DT
       if (result.empty()) result = arrays.difference();
     }
     return result;
+  }
+  /// The weights of the folder load on each rank.
+  void expect_weights_on(const Layout& layout) const {
+    for (std::int64_t rank = 0; rank < layout.grid.ranks(); ++rank) {
+      testing::GridArrays arrays(model_, layout.grid, rank, dtype_, layout.zero1, testing::GridArrays::Fill::rubbish);
+      load_parameters(folder_.path(), model_, arrays.states());
+      EXPECT_EQ(arrays.difference(false), "") << name_of(layout);
+    }
   }
   static Manifest manifest_of(const fs::path& path) {
     return parse_manifest(testing::TemporaryFolder::read(path / "manifest.json"), "manifest");
@@ -147,14 +149,8 @@ TEST_P(GridCheckpoint, AdaptersOfAGridLoadOnOthers) {
 
 TEST_P(GridCheckpoint, ItsWeightsLoadAloneInEitherType) {
   for (const Layout& from : {layouts()[1], layouts()[4], layouts()[7]}) {
-    const fs::path path = save(from);
-    for (const Layout& to : {layouts()[0], layouts()[6], layouts()[7]}) {
-      for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
-        testing::GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, testing::GridArrays::Fill::rubbish);
-        load_parameters(folder_.path(), model_, arrays.states());
-        EXPECT_EQ(arrays.difference(false), "") << name_of(from) << " on " << name_of(to);
-      }
-    }
+    save(from);
+    for (const Layout& to : {layouts()[0], layouts()[6], layouts()[7]}) expect_weights_on(to);
   }
 }
 
@@ -162,13 +158,7 @@ TEST_P(GridCheckpoint, ItsWeightsLoadAloneInEitherType) {
 TEST_P(GridCheckpoint, WeightsOfHuggingFaceLoadOnEveryGrid) {
   const testing::GridArrays whole(model_, {}, 0, dtype_, false, testing::GridArrays::Fill::values);
   save_weights(folder_.path(), model_, whole.states());
-  for (const Layout& to : layouts()) {
-    for (std::int64_t rank = 0; rank < to.grid.ranks(); ++rank) {
-      testing::GridArrays arrays(model_, to.grid, rank, dtype_, to.zero1, testing::GridArrays::Fill::rubbish);
-      load_parameters(folder_.path(), model_, arrays.states());
-      EXPECT_EQ(arrays.difference(false), "") << name_of(to);
-    }
-  }
+  for (const Layout& to : layouts()) expect_weights_on(to);
 }
 
 TEST_P(GridCheckpoint, OneRankOrDataRanksAloneWriteWholeTensors) {
@@ -204,31 +194,30 @@ TEST_P(GridCheckpoint, EachRankWritesItsElementsOnce) {
 
 TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
   const Layout layout{{2, 1, 1, 2}, true};
-  const std::string fault =
-      on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays&) {
-        CheckpointWriter writer(world, folder_.path(), {.keep_last = 2});
-        std::set<std::string> told;
-        const auto ask = [&] {
-          if (const auto path = writer.written()) told.insert(path->filename().string());
-        };
-        std::vector<std::unique_ptr<testing::GridArrays>> kept;  // the writer refers to their shards
-        for (std::int64_t step = 1; step <= 4; ++step) {
-          // As if another model had been saved after each step.
-          kept.push_back(std::make_unique<testing::GridArrays>(model_, layout.grid, world.rank(), dtype_, true,
-                                                               testing::GridArrays::Fill::values,
-                                                               static_cast<std::uint64_t>(step)));
-          writer.save(grid_info(model_, dtype_, step), kept.back()->states());
-          for (int i = 0; i < 3; ++i) ask();
-        }
-        writer.finish();
-        ask();
-        world.barrier();
-        if (world.rank() == 0) {
-          EXPECT_TRUE(told.contains("step_00000004"));
-        } else {
-          EXPECT_TRUE(told.empty());
-        }
-      });
+  const std::string fault = on(layout, [&](comm::World& world, testing::GridArrays&) {
+    CheckpointWriter writer(world, folder_.path(), {.keep_last = 2});
+    std::set<std::string> told;
+    const auto ask = [&] {
+      if (const auto path = writer.written()) told.insert(path->filename().string());
+    };
+    std::vector<std::unique_ptr<testing::GridArrays>> kept;  // the writer refers to their shards
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      // As if another model had been saved after each step.
+      kept.push_back(std::make_unique<testing::GridArrays>(model_, layout.grid, world.rank(), dtype_, true,
+                                                           testing::GridArrays::Fill::values,
+                                                           static_cast<std::uint64_t>(step)));
+      writer.save(grid_info(model_, dtype_, step), kept.back()->states());
+      for (int i = 0; i < 3; ++i) ask();
+    }
+    writer.finish();
+    ask();
+    world.barrier();
+    if (world.rank() == 0) {
+      EXPECT_TRUE(told.contains("step_00000004"));
+    } else {
+      EXPECT_TRUE(told.empty());
+    }
+  });
   EXPECT_EQ(fault, "");
   const auto found = complete_checkpoints(folder_.path());
   ASSERT_EQ(found.size(), 2U);
@@ -240,7 +229,7 @@ TEST_P(GridCheckpoint, IsWrittenBehindTheSteps) {
 TEST_P(GridCheckpoint, TheSpaceItTakesIsKnownToAllRanks) {
   const Layout layout{{2, 1, 2, 1}};
   std::vector<std::uint64_t> needed(4);
-  EXPECT_EQ(on(layout, testing::GridArrays::Fill::values,
+  EXPECT_EQ(on(layout,
                [&](comm::World& world, testing::GridArrays& arrays) {
                  CheckpointWriter writer(world, folder_.path(), {});
                  needed[static_cast<std::size_t>(world.rank())] =
@@ -260,7 +249,7 @@ TEST_P(GridCheckpoint, APartThatCannotBeWrittenLeavesTheLastCheckpoint) {
   const Layout layout{{2, 1, 2, 1}};
   const fs::path good = save(layout, 1);
   const auto poisoned = [&](bool now) {
-    return on(layout, testing::GridArrays::Fill::values, [&](comm::World& world, testing::GridArrays& arrays) {
+    return on(layout, [&](comm::World& world, testing::GridArrays& arrays) {
       if (world.rank() == 3) {
         const ParameterState& embedding = arrays.states().at(0);
         embedding.v[0] = std::numeric_limits<float>::infinity();

@@ -1,14 +1,13 @@
 // A run that ends on one grid and goes on with another trains as if it had never ended.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tests/train/near_numbers.h"
 #include "tests/train/tiny_run.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft::train {
 namespace {
@@ -40,10 +39,6 @@ class GridResume : public ::testing::TestWithParam<Move> {
   const testing::TemporaryFolder folder_;
 };
 
-std::string name_of(const graph::Grid& grid) {
-  return fmt::format("x{}y{}z{}data{}pipe{}", grid.x, grid.y, grid.z, grid.data, grid.pipe);
-}
-
 INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
                          ::testing::Values(Move{ops::Family::gpt2, {2, 2, 1, 1}, {1, 1, 2, 2}},
                                            Move{ops::Family::llama, {2, 2, 1, 1}, {1, 1, 2, 2}},
@@ -53,8 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Moves, GridResume,
                                            Move{ops::Family::gpt2, {.pipe = 2}, {.z = 2}, false, false},
                                            Move{ops::Family::llama, {.x = 2}, {.data = 2, .pipe = 2}, false, true}),
                          [](const auto& info) {
-                           return std::string(to_string(info.param.family)) + "_" + name_of(info.param.from) +
-                                  (info.param.zero1_from ? "zero1" : "") + "_" + name_of(info.param.to) +
+                           return std::string(to_string(info.param.family)) + "_" + testing::name_of(info.param.from) +
+                                  (info.param.zero1_from ? "zero1" : "") + "_" + testing::name_of(info.param.to) +
                                   (info.param.zero1_to ? "zero1" : "");
                          });
 
@@ -80,7 +75,7 @@ TEST_P(GridResume, LossesGoOnAsIfNothingHadHappened) {
   EXPECT_EQ(testing::trained_on_grid(whole).steps_done, kSteps);
 
   RunConfig rest = config(move.to, move.zero1_to, "rest");
-  rest.resume = (std::filesystem::path(whole.run_dir) / "checkpoints" / fmt::format("step_{:08}", kHalf)).string();
+  rest.resume = checkpoint_path(whole.run_dir, kHalf).string();
   const TrainResult result = testing::trained_on_grid(rest);
   EXPECT_EQ(result.first_step, kHalf);
   EXPECT_EQ(result.steps_done, kSteps);

@@ -4,20 +4,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ops/lower.h"
+#include "ops/pipeline_layout.h"
 #include "ops/sharding.h"
-#include "runtime/comm/launch.h"
 #include "runtime/execute/program/program.h"
 #include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
@@ -72,6 +72,30 @@ inline GridRun narrow_run(const graph::Grid& grid) {
                          {.layers = 1, .hidden = 8, .heads = 2, .kv_heads = 2, .ffn = 16, .vocab = 12, .context = 4}),
       .step = {.seq_len = 4, .grid = grid, .pipeline = {}},
       .steps = 1};
+}
+
+/// A model of eight narrow layers, and runs of it in pipeline stages.
+inline ops::ModelConfig pipeline_model(ops::Family family) {
+  return of_family(family,
+                   {.layers = 8, .hidden = 24, .heads = 6, .kv_heads = 2, .ffn = 28, .vocab = 29, .context = 8});
+}
+
+inline GridRun pipeline_run(ops::Family family, const graph::Grid& grid, const std::string& policy) {
+  GridRun run{.model = pipeline_model(family),
+              .step = {.seq_len = 4,
+                       .micro_batches = std::max<std::int64_t>(4, 12 / grid.batch_ranks()),  // multiples of 2, 3 and 4
+                       .grid = grid,
+                       .pipeline = {},
+                       .dropout = 0.1F,
+                       .clip = 0.5F},
+              .steps = 4,
+              .warmup = 2,
+              .policy = policy};
+  if (grid.pipe > 1) {
+    run.step.pipeline =
+        ops::balanced_layout(run.model, run.step.seq_len, grid.pipe, policy::make_policy(policy)->chunks());
+  }
+  return run;
 }
 
 /// A table that picks the library's fp32 product, whole, for every product of the run's plain step.
@@ -160,6 +184,15 @@ inline void write_inputs(const GridRun& run, const execute::State& state, std::i
   }
 }
 
+/// A rank's program of the run's step.
+inline execute::Program program_of(const GridRun& run, comm::World& world, execute::ProgramOptions options) {
+  options.grid = run.step.grid;
+  options.make_executor = run.make_executor;
+  const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
+  const std::int64_t pipe = graph::coordinates_of(run.step.grid, world.rank()).pipe;
+  return {world, {{"train", lower(pipe), nullptr, lower}}, options};
+}
+
 /// The run's part of one rank. Rank 0 has the losses and norms.
 inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& outcome, std::mutex& mutex) {
   const graph::Grid& grid = run.step.grid;
@@ -170,25 +203,14 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
   options.policy_options.memory_limit = run.memory_limit;
   options.rewrites = plan::parse_rewrites(run.rewrites);
   options.gemm_tuning = run.gemm_tuning;
-  options.grid = grid;
-  options.make_executor = run.make_executor;
   options.watchdog_seconds = run.watchdog_seconds;
-  const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
-  execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
+  execute::Program program = program_of(run, world, std::move(options));
   const execute::State& state = program.state();
   const std::vector<ops::ParameterSpec> specs = ops::model_parameters(run.model);
   const auto shards = ops::shards_of_stage(run.model, run.step.pipeline,
                                            ops::shard_parameters(run.model, specs, grid, at, run.step.zero1), at.pipe);
-  for (const ops::ParameterShard& shard : shards) {
-    const std::string& name = shard.spec->name;
-    float* master = state.contains(name + ".master") ? state.get<float>(name + ".master").data() : nullptr;
-    train::initialize_parameter(shard, run.seed, run.step.dtype, state.data(name), master);
-  }
-  if (state.contains(ops::names::kCoordinates)) {
-    const auto values = ops::coordinate_values(grid, at);
-    const auto coordinates = state.get<std::int64_t>(ops::names::kCoordinates);
-    std::copy_n(values.begin(), coordinates.size(), coordinates.begin());
-  }
+  train::initialize_parameters(train::training_arrays(state, shards, run.step.dtype), run.seed);
+  train::set_coordinates(state, grid, at);
   program.state_to_device();
   const auto finish = [&] {
     program.finish();
@@ -215,13 +237,10 @@ inline void run_grid_rank(const GridRun& run, comm::World& world, GridOutcome& o
 inline GridOutcome run_grid(const GridRun& run) {
   GridOutcome outcome;
   std::mutex mutex;
-  std::ostringstream errors;
-  const auto body = [&](comm::World& world) {
-    run_grid_rank(run, world, outcome, mutex);
-    return 0;
-  };
-  outcome.exit_code = comm::run_ranks(static_cast<int>(run.step.grid.ranks()), body, errors);
-  outcome.errors = errors.str();
+  const RanksEnd end = end_of_ranks(static_cast<int>(run.step.grid.ranks()),
+                                    [&](comm::World& world) { run_grid_rank(run, world, outcome, mutex); });
+  outcome.exit_code = end.code;
+  outcome.errors = end.errors;
   return outcome;
 }
 
@@ -258,13 +277,7 @@ inline void expect_equal_under_policies(GridRun run, const GridOutcome& expected
 inline void expect_a_lost_rank_ends(const GridRun& run) {
   const int ranks = static_cast<int>(run.step.grid.ranks());
   const auto body = [&](comm::World& world) {
-    execute::ProgramOptions options;
-    options.grid = run.step.grid;
-    options.make_executor = run.make_executor;
-    if (run.step.grid.pipe > 1) options.policy = policy::make_policy(run.policy);
-    const auto lower = [&](std::int64_t pipe) { return ops::lower_train(run.model, run.step, pipe); };
-    const graph::Coordinates at = graph::coordinates_of(run.step.grid, world.rank());
-    execute::Program program(world, {{"train", lower(at.pipe), nullptr, lower}}, options);
+    execute::Program program = program_of(run, world, {.policy = policy::make_policy(run.policy)});
     if (world.rank() == ranks - 1) throw std::runtime_error("gone");
     program.run("train");
     ADD_FAILURE() << "a step without the last rank";

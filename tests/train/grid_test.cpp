@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <ranges>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -12,7 +14,7 @@
 #include "graph/analysis.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
-#include "runtime/plan/memory_report.h"
+#include "runtime/plan/plan.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "tests/base/messages.h"
@@ -58,8 +60,7 @@ class GridBar : public ::testing::TestWithParam<ops::Family> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, GridBar, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Families, GridBar, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(GridBar, GradientsOfTheFirstStep) {
   const auto first_step = [](testing::GridRun run) {
@@ -94,11 +95,10 @@ class GridKinds : public ::testing::TestWithParam<testing::ModelKind> {
  protected:
   testing::GridRun run_of(std::int64_t kv_heads, const graph::Grid& grid) const {
     testing::GridRun run = grid_run(ops::Family::llama, grid);
-    ops::ModelConfig model = testing::tiny_model(GetParam());
-    const ops::ModelConfig sizes = run.model;
-    model.layers = 2, model.hidden = 48, model.heads = 12, model.kv_heads = kv_heads, model.ffn = 36;
-    model.vocab = sizes.vocab, model.context = sizes.context, model.tied = kv_heads == 1;
-    run.model = model;
+    run.model = testing::tiny_model(
+        GetParam(),
+        {.layers = 2, .hidden = 48, .heads = 12, .kv_heads = kv_heads, .ffn = 36, .vocab = 61, .context = 12});
+    run.model.tied = kv_heads == 1;
     run.step.document_mask = kv_heads == 1;
     run.steps = 4;
     return run;
@@ -108,7 +108,7 @@ class GridKinds : public ::testing::TestWithParam<testing::ModelKind> {
 INSTANTIATE_TEST_SUITE_P(Grids, GridKinds,
                          ::testing::Values(testing::ModelKind::llama_biased, testing::ModelKind::mistral,
                                            testing::ModelKind::qwen2, testing::ModelKind::qwen3),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         testing::kNameOfParam);
 
 TEST_P(GridKinds, TrainLikeOneRank) {
   for (const std::int64_t kv_heads : {12, 1}) {
@@ -264,8 +264,7 @@ class GridMicroBatches : public GridBar {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, GridMicroBatches, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Families, GridMicroBatches, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(GridMicroBatches, ScatteredOneByOneTrainLikeOneRank) {
   const testing::GridOutcome expected = testing::run_grid(grid_run(GetParam(), {}));
@@ -350,25 +349,17 @@ TEST(GridSharedHeads, TrainLikeOneRank) {
 
 /// The grids that a refusal names, each as a whole: "choose x=1 or x=3 or --grid x=2,y=1,z=1,data=1".
 std::vector<graph::Grid> grids_to_choose(const std::string& refusal, const graph::Grid& refused) {
+  static const std::regex size("(\\w+)=(\\d+)");
   std::vector<graph::Grid> named;
-  std::string rest = refusal.substr(refusal.find("choose ") + 7);
-  const auto sizes_into = [](graph::Grid& grid, std::string sizes) {
-    if (const std::size_t flag = sizes.find("--grid "); flag != std::string::npos) sizes.erase(0, flag + 7);
-    for (std::size_t at = 0; at < sizes.size();) {
-      const std::size_t end = std::min(sizes.find(',', at), sizes.size()), equals = sizes.find('=', at);
+  const std::string choices = refusal.substr(refusal.find("choose ") + 7);
+  for (const auto& choice : std::views::split(choices, std::string_view(" or "))) {
+    graph::Grid& grid = named.emplace_back(refused);
+    const std::string text(choice.begin(), choice.end());
+    for (std::sregex_iterator at(text.begin(), text.end(), size), end; at != end; ++at) {
       for (const graph::Axis axis : graph::kAxes) {
-        if (sizes.substr(at, equals - at) == graph::to_string(axis))
-          grid.on(axis) = std::stoll(sizes.substr(equals + 1));
+        if ((*at)[1] == std::string(graph::to_string(axis))) grid.on(axis) = std::stoll((*at)[2]);
       }
-      at = end + 1;
     }
-  };
-  for (bool more = true; more;) {
-    const std::size_t end = rest.find(" or ");
-    more = end != std::string::npos;
-    named.push_back(refused);
-    sizes_into(named.back(), rest.substr(0, end));
-    if (more) rest.erase(0, end + 4);
   }
   return named;
 }

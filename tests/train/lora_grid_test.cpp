@@ -9,6 +9,7 @@
 
 #include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"
+#include "tests/train/reference_transformer.h"
 
 namespace weft::train {
 namespace {
@@ -37,10 +38,8 @@ testing::GridRun lora_run(ops::Family family, const graph::Grid& grid, std::int6
 void expect_like(const testing::GridRun& run, const testing::GridOutcome& expected) {
   const testing::GridOutcome found = testing::run_grid(run);
   ASSERT_EQ(found.exit_code, 0) << found.errors;
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    EXPECT_NEAR(found.losses[i], expected.losses[i], 1e-5 * expected.losses[i]) << "loss of step " << i;
-    EXPECT_NEAR(found.norms[i], expected.norms[i], 1e-5 * expected.norms[i]) << "norm of step " << i;
-  }
+  testing::expect_near(found.losses, expected.losses, 1e-5, "loss");
+  testing::expect_near(found.norms, expected.norms, 1e-5, "gradient norm");
   for (const auto& [name, values] : expected.arrays) {
     if (name.find("lora") == std::string::npos) {
       EXPECT_EQ(found.arrays.at(name), values) << name;
@@ -52,8 +51,7 @@ void expect_like(const testing::GridRun& run, const testing::GridOutcome& expect
 
 class LoraGrids : public ::testing::TestWithParam<ops::Family> {};
 
-INSTANTIATE_TEST_SUITE_P(Families, LoraGrids, ::testing::Values(ops::Family::gpt2, ops::Family::llama),
-                         [](const auto& info) { return std::string(ops::to_string(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Families, LoraGrids, testing::kFamilies, testing::kNameOfParam);
 
 TEST_P(LoraGrids, TrainLikeOneRank) {
   const testing::GridOutcome expected = testing::run_grid(lora_run(GetParam(), {}));
@@ -97,10 +95,7 @@ TEST(LoraGridParts, OnlyAdaptersAreTrained) {
   testing::GridRun run = lora_run(ops::Family::gpt2, graph::Grid{1, 1, 2, 1});
   const auto start = [&](const std::string& name) {
     for (const ops::ParameterSpec& spec : ops::model_parameters(run.model)) {
-      if (spec.name != name) continue;
-      std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
-      initialize_parameter(spec, run.seed, DType::f32, values.data(), nullptr);
-      return values;
+      if (spec.name == name) return testing::initial_values(spec, run.seed);
     }
     throw std::logic_error(name);
   };

@@ -1,4 +1,5 @@
-// Losses, logits, gradients and optimizer steps of the lowered graphs against plain double-precision references.
+// Losses, logits and gradients of the lowered graphs against plain double-precision references. (Steps of the
+// optimizer: golden_test.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "runtime/execute/program/program.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/reference_transformer.h"
-#include "train/step/training_state.h"
 
 namespace weft::train {
 namespace {
@@ -42,29 +42,8 @@ class Model {
         step_(step),
         program_(*worlds_[0],
                  {{"train", ops::lower_train(model, step)}, {"eval", ops::lower_eval(model, whole_batch(step))}},
-                 {.threads = 1}) {
-    for (const ops::ParameterSpec& spec : specs_) {
-      // Small initial values would hardly change the residual stream, so these are wider, and none is 0 or 1.
-      ops::ParameterSpec wide = spec;
-      wide.init = ops::Init::normal;
-      wide.std = spec.matrix ? 0.3F : 0.2F;
-      std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
-      initialize_parameter(wide, kSeed, DType::f32, values.data(), nullptr);
-      testing::ReferenceMatrix reference(spec.rows, spec.cols);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        if (spec.init == ops::Init::ones) values[i] += 1.0F;
-        if (step.dtype == DType::bf16) values[i] = static_cast<float>(bf16(values[i]));
-        reference.values[i] = static_cast<double>(values[i]);
-      }
-      parameters_[spec.name] = std::move(reference);
-      if (step.dtype == DType::bf16) {
-        std::transform(values.begin(), values.end(), program_.state().get<bf16>(spec.name).begin(),
-                       [](float value) { return bf16(value); });
-        std::copy(values.begin(), values.end(), state(spec.name + ".master").begin());
-      } else {
-        std::copy(values.begin(), values.end(), state(spec.name).begin());
-      }
-    }
+                 {.threads = 1}),
+        parameters_(testing::write_wide_weights(program_.state(), model, step.dtype, kSeed)) {
     for (std::int64_t i = 0; i < kSequences * kSeqLen; ++i) {
       tokens_.push_back(static_cast<std::int32_t>(i * i * 5 % model.vocab));
       targets_.push_back(i == 5 ? -1 : static_cast<std::int32_t>((i * 7 + 3) % model.vocab));
@@ -261,52 +240,6 @@ TEST_P(ModelNumerics, ClippingScalesAllGradientsAlike) {
     std::vector<double> half = plain.gradient(spec.name);
     for (double& value : half) value *= static_cast<double>(clipped.state(ops::names::kMetrics)[4]);
     EXPECT_LE(largest_difference(clipped.gradient(spec.name), half), 1e-6 * largest(half)) << spec.name;
-  }
-}
-
-// Loshchilov and Hutter 2019, algorithm 2, in double on the gradients that the step itself reports through m.
-TEST_P(ModelNumerics, TenStepsOfAdamWFollowTheReference) {
-  ops::StepConfig config = step();
-  config.beta1 = 0.9F;
-  config.beta2 = 0.95F;
-  config.weight_decay = 0.1F;
-  config.clip = 1.0F;
-  Model net(model(), config);
-  const double lr = 1e-2, beta1 = 0.9F, beta2 = 0.95F, eps = config.eps, decay = 0.1F;
-  struct Moments {
-    std::vector<double> weight, m, v, last_m;
-  };
-  std::vector<Moments> expected;
-  for (const ops::ParameterSpec& spec : net.specs()) {
-    const std::vector<double>& weight = net.parameters().at(spec.name).values;
-    const std::vector<double> zeros(weight.size());
-    expected.push_back({weight, zeros, zeros, zeros});
-  }
-  double first = 0, last = 0;
-  for (int t = 1; t <= 10; ++t) {
-    last = net.train(static_cast<float>(lr), t);
-    if (t == 1) first = last;
-    for (std::size_t p = 0; p < expected.size(); ++p) {
-      Moments& e = expected[p];
-      const ops::ParameterSpec& spec = net.specs()[p];
-      const std::vector<double> m = net.gradient(spec.name);
-      for (std::size_t i = 0; i < m.size(); ++i) {
-        const double gradient = (m[i] - beta1 * e.last_m[i]) / (1 - beta1);
-        e.m[i] = beta1 * e.m[i] + (1 - beta1) * gradient;
-        e.v[i] = beta2 * e.v[i] + (1 - beta2) * gradient * gradient;
-        const double m_hat = e.m[i] / (1 - std::pow(beta1, t)), v_hat = e.v[i] / (1 - std::pow(beta2, t));
-        if (spec.matrix) e.weight[i] -= static_cast<double>(static_cast<float>(lr)) * decay * e.weight[i];
-        e.weight[i] -= static_cast<double>(static_cast<float>(lr)) * m_hat / (std::sqrt(v_hat) + eps);
-      }
-      e.last_m = m;
-    }
-  }
-  EXPECT_LT(last, first - 0.1);  // and it memorizes the batch
-  for (std::size_t p = 0; p < expected.size(); ++p) {
-    const auto weight = net.state(net.specs()[p].name);
-    EXPECT_LT(largest_difference({weight.begin(), weight.end()}, expected[p].weight),
-              2e-5 * largest(expected[p].weight))
-        << net.specs()[p].name;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -28,10 +29,11 @@
 #include "runtime/comm/launch.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/device/device_executor.h"
-#include "runtime/execute/device/staged_transport.h"
+#include "runtime/execute/device/transport.h"
 #include "runtime/plan/checker.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
+#include "tests/ops/tiny_model.h"
 #include "tests/runtime/execute/device/fake_device.h"
 #include "tests/runtime/random_graph.h"
 #include "train/step/training_state.h"
@@ -56,19 +58,6 @@ struct Pipeline {
   std::vector<plan::Order> orders;
   Bits bits;
 };
-
-ops::ModelConfig tiny_model(bool tied) {
-  ops::ModelConfig model;
-  model.family = tied ? ops::Family::gpt2 : ops::Family::llama;
-  model.layers = 6;
-  model.hidden = 8;
-  model.heads = model.kv_heads = 2;
-  model.ffn = 8;
-  model.vocab = 7;
-  model.context = 2;
-  model.tied = tied;
-  return model;
-}
 
 std::vector<std::shared_ptr<const plan::Plan>> plans_of(const Pipeline& pipeline,
                                                         const std::vector<plan::Order>& orders) {
@@ -174,7 +163,9 @@ std::optional<Bits> run(const Pipeline& pipeline, const std::vector<std::shared_
 Pipeline make_pipeline(std::uint64_t seed) {
   Draws draws(seed);
   Pipeline made;
-  made.model = tiny_model(draws.chance(50));
+  // GPT-2's embedding is tied.
+  made.model = of_family(draws.chance(50) ? ops::Family::gpt2 : ops::Family::llama,
+                         {.layers = 6, .hidden = 8, .heads = 2, .kv_heads = 2, .ffn = 8, .vocab = 7, .context = 2});
   const std::vector<std::string> policies = policy::pipeline_policy_names();
   do {
     made.policy = policies[draws.below(policies.size())];
@@ -205,34 +196,21 @@ std::pair<std::size_t, std::size_t> room_of(const graph::Graph& graph, const pla
   for (std::size_t i = 0; i < order.sequence.size(); ++i) place[order.sequence[i].task.index()] = i;
   const graph::TaskId task = order.sequence[at].task;
   std::size_t first = 0, last = order.sequence.size() - 1;
-  for (const graph::Edge& edge : graph.edges()) {
-    if (edge.distance > 0) continue;
-    if (edge.to == task) first = std::max(first, place[edge.from.index()] + 1);
-    if (edge.from == task) last = std::min(last, place[edge.to.index()] - 1);
-  }
-  for (const graph::Edge& edge : order.added_edges) {
-    if (edge.distance > 0) continue;
-    if (edge.to == task) first = std::max(first, place[edge.from.index()] + 1);
-    if (edge.from == task) last = std::min(last, place[edge.to.index()] - 1);
-  }
+  const auto stay_within = [&](std::span<const graph::Edge> edges) {
+    for (const graph::Edge& edge : edges) {
+      if (edge.distance > 0) continue;
+      if (edge.to == task) first = std::max(first, place[edge.from.index()] + 1);
+      if (edge.from == task) last = std::min(last, place[edge.to.index()] - 1);
+    }
+  };
+  stay_within(graph.edges());
+  stay_within(order.added_edges);
   return {first, last};
 }
 
 enum class Change : std::uint8_t { message, collective, computation, wait };
 
-constexpr std::string_view to_string(Change change) {
-  switch (change) {
-    case Change::message:
-      return "message moved";
-    case Change::collective:
-      return "collective moved";
-    case Change::computation:
-      return "computation moved";
-    case Change::wait:
-      return "wait dropped";
-  }
-  return "?";
-}
+constexpr std::array kChanges = {"message moved", "collective moved", "computation moved", "wait dropped"};
 
 bool concerns(Change change, const graph::Task& task) {
   const graph::Channel* const channel = graph::channel_of(task.operation);
@@ -296,26 +274,14 @@ std::vector<plan::Violation> violations_of(const std::vector<std::shared_ptr<con
   return plan::check(all);
 }
 
-std::string_view name_of(plan::Violation::Kind kind) {
-  using Kind = plan::Violation::Kind;
-  switch (kind) {
-    case Kind::structure:
-      return "structure";
-    case Kind::missing_wait:
-      return "missing wait";
-    case Kind::memory_overlap:
-      return "memory overlap";
-    case Kind::collective_order:
-      return "order of collectives";
-    case Kind::deadlock:
-      return "deadlock";
-    case Kind::message:
-      return "messages don't meet";
-    case Kind::one_queue:
-      return "deadlock with one queue a rank";
-  }
-  return "?";
-}
+/// By plan::Violation::Kind.
+constexpr std::array kViolations = {"structure",
+                                    "missing wait",
+                                    "memory overlap",
+                                    "order of collectives",
+                                    "deadlock",
+                                    "messages don't meet",
+                                    "deadlock with one queue a rank"};
 
 class Fuzzer {
  public:
@@ -373,13 +339,15 @@ class Fuzzer {
     }
     const plan::Violation& first = violations.front();
     if (deadlock && bits) throw Failure("refused as a deadlock, and runs: " + first.message);
-    count(change, fmt::format("refused, {}: {}", name_of(first.kind),
+    count(change, fmt::format("refused, {}: {}", kViolations.at(static_cast<std::size_t>(first.kind)),
                               !bits    ? "doesn't end or is refused by a communicator"
                               : !right ? "changes bits"
                                        : "ran right this time"));
   }
 
-  void count(Change change, const std::string& what) { ++counts_[fmt::format("{}: {}", to_string(change), what)]; }
+  void count(Change change, const std::string& what) {
+    ++counts_[fmt::format("{}: {}", kChanges.at(static_cast<std::size_t>(change)), what)];
+  }
 
   void tell(std::uint64_t done) const {
     fmt::print("{} mutants\n", done);

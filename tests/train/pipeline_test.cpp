@@ -4,12 +4,12 @@
 
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "ops/pipeline_layout.h"
 #include "runtime/policy/catalog/policies.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/train/grid_run.h"
-#include "tests/train/pipeline_run.h"
 
 namespace weft::train {
 namespace {
@@ -27,9 +27,8 @@ INSTANTIATE_TEST_SUITE_P(Grids, Pipelines,
                                                               graph::Grid{.z = 2, .pipe = 2},
                                                               graph::Grid{.data = 2, .pipe = 2})),
                          [](const auto& info) {
-                           const graph::Grid& grid = std::get<1>(info.param);
-                           return fmt::format("{}_x{}z{}data{}pipe{}", to_string(std::get<0>(info.param)), grid.x,
-                                              grid.z, grid.data, grid.pipe);
+                           return fmt::format("{}_{}", to_string(std::get<0>(info.param)),
+                                              testing::name_of(std::get<1>(info.param)));
                          });
 
 TEST_P(Pipelines, TrainLikeOneRank) {
@@ -58,91 +57,70 @@ TEST_P(Pipelines, SchedulesGiveTheSameBits) {
   }
 }
 
-// Sums over data ranks, sharded optimizer state, recomputed layers, gathered weights that are dropped, attention within
-// documents: with stages as without.
-TEST(PipelineFlags, KeepingAndSendingInOtherWays) {
-  for (const graph::Grid& grid : {graph::Grid{.z = 2, .data = 2, .pipe = 2}, graph::Grid{.y = 2, .pipe = 2}}) {
-    SCOPED_TRACE(graph::to_string(grid));
-    const auto run_of = [&](std::int64_t pipe, const char* policy) {
-      graph::Grid of = grid;
-      of.pipe = pipe;
-      testing::GridRun run = testing::pipeline_run(ops::Family::llama, of, policy);
-      run.step.zero1 = grid.data > 1;
-      run.step.recompute_blocks = true;
-      run.step.reshard_after_forward = grid.z > 1;
-      run.step.document_mask = true;
-      run.steps = 3;
-      return run;
+// With stages as without. Only a tied embedding's gradients are added in another order.
+TEST(PipelineFlags, TrainWithAndWithoutStages) {
+  struct Case {
+    const char* what;
+    ops::Family family;
+    graph::Grid grid;
+    void (*change)(testing::GridRun&);
+    std::vector<std::string> policies;
+    bool same_bits = true;  // as without stages
+  };
+  // Sums over data ranks, sharded optimizer state, recomputed layers, gathered weights that are dropped, attention
+  // within documents.
+  const auto keep_and_send = [](testing::GridRun& run) {
+    run.step.zero1 = run.step.grid.data > 1;
+    run.step.recompute_blocks = true;
+    run.step.reshard_after_forward = run.step.grid.z > 1;
+    run.step.document_mask = true;
+  };
+  const auto norms_of_heads = [](testing::GridRun& run) {
+    run.model = testing::tiny_model(
+        testing::ModelKind::qwen3,
+        {.layers = 2, .hidden = 24, .heads = 6, .kv_heads = 2, .ffn = 28, .vocab = 29, .context = 8});
+    if (run.step.grid.pipe > 1) run.step.pipeline = ops::balanced_layout(run.model, run.step.seq_len, 2);
+  };
+  const auto adapters = [](testing::GridRun& run) {
+    run.model.lora = {.rank = 3, .alpha = 7.5F};
+    run.step.eps = 1e-4F;
+  };
+  const auto scatter = [](testing::GridRun& run) { run.step.gradient_reduction = ops::GradientReduction::micro_batch; };
+  using enum ops::Family;
+  const std::vector<Case> cases = {{"keeping and sending", llama, {.z = 2, .data = 2}, keep_and_send, {"1f1b", "zb-v"}},
+                                   {"keeping and sending", llama, {.y = 2}, keep_and_send, {"1f1b", "zb-v"}},
+                                   // They are summed over all ranks of a stage, and of no other.
+                                   {"norms of queries and keys", llama, {.x = 2, .data = 2}, norms_of_heads, {"zb-h1"}},
+                                   // Gradients go back through frozen stages to the adapters of the first one.
+                                   {"adapters", gpt2, {.z = 2}, adapters, {"1f1b", "dualpipe-v"}},
+                                   {"adapters", llama, {.z = 2}, adapters, {"1f1b", "dualpipe-v"}},
+                                   // A tied embedding's gradients are scattered over z in each micro-batch, and its two
+                                   // stages' sums are added at the end.
+                                   {"scattered micro-batches", gpt2, {.z = 2}, scatter, {"1f1b", "zb-h1"}, false},
+                                   {"scattered micro-batches", llama, {.z = 2}, scatter, {"1f1b", "zb-h1"}, false},
+                                   // The first and the last stage keep equal copies of it, on two ranks or on one.
+                                   {"a tied embedding",
+                                    gpt2,
+                                    {.z = 2, .data = 2},
+                                    [](testing::GridRun& run) { run.step.zero1 = true; },
+                                    {"1f1b", "dualpipe-v"},
+                                    false}};
+  for (const Case& each : cases) {
+    SCOPED_TRACE(fmt::format("{}: {} on {}", each.what, to_string(each.family), graph::to_string(each.grid)));
+    const auto outcome_of = [&](std::int64_t pipe, const std::string& policy) {
+      graph::Grid grid = each.grid;
+      grid.pipe = pipe;
+      testing::GridRun run = testing::pipeline_run(each.family, grid, policy);
+      each.change(run);
+      return testing::run_grid(run);
     };
-    const testing::GridOutcome expected = testing::run_grid(run_of(1, "program"));
-    for (const char* policy : {"1f1b", "zb-v"}) {
-      SCOPED_TRACE(policy);
-      testing::expect_equal(testing::run_grid(run_of(2, policy)), expected);
+    const testing::GridOutcome without = outcome_of(1, "program"), staged = outcome_of(2, each.policies.front());
+    testing::expect_like_one_rank(staged, without);
+    if (each.same_bits) testing::expect_equal(staged, without);
+    for (std::size_t i = 1; i < each.policies.size(); ++i) {
+      testing::expect_equal(outcome_of(2, each.policies[i]), staged);
     }
   }
-}
-
-// Norms of queries and keys are summed over all ranks of a stage, and of no other.
-TEST(PipelineFlags, NormsOfHeadsAreSummedWithinTheirStage) {
-  const auto run_of = [&](std::int64_t pipe, const char* policy) {
-    testing::GridRun run = testing::pipeline_run(ops::Family::llama, {.x = 2, .data = 2, .pipe = pipe}, policy);
-    const ops::ModelConfig sizes = run.model;
-    run.model = testing::tiny_model(testing::ModelKind::qwen3);
-    run.model.layers = 2, run.model.hidden = 24, run.model.heads = 6, run.model.kv_heads = 2, run.model.ffn = 28;
-    run.model.vocab = sizes.vocab, run.model.context = sizes.context, run.model.tied = false;
-    if (pipe > 1) run.step.pipeline = ops::balanced_layout(run.model, run.step.seq_len, pipe);
-    return run;
-  };
-  testing::expect_equal(testing::run_grid(run_of(2, "zb-h1")), testing::run_grid(run_of(1, "program")));
-}
-
-// Gradients go back through frozen stages to the adapters of the first one.
-TEST(PipelineFlags, AdaptersTrainOverFrozenStages) {
-  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
-    const auto run_of = [&](std::int64_t pipe, const char* policy) {
-      testing::GridRun run = testing::pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
-      run.model.lora = {.rank = 3, .alpha = 7.5F};
-      run.step.eps = 1e-4F;
-      return run;
-    };
-    const testing::GridOutcome expected = testing::run_grid(run_of(1, "program"));
-    for (const char* policy : {"1f1b", "dualpipe-v"}) {
-      SCOPED_TRACE(policy);
-      testing::expect_equal(testing::run_grid(run_of(2, policy)), expected);
-    }
-  }
-}
-
-// A tied embedding's gradients are scattered over z in each micro-batch, and its two stages' sums are added at the end.
-TEST(PipelineFlags, EachMicroBatchsGradientsMayBeScattered) {
-  for (const ops::Family family : {ops::Family::gpt2, ops::Family::llama}) {
-    const auto run_of = [&](std::int64_t pipe, const char* policy) {
-      testing::GridRun run = testing::pipeline_run(family, {.z = 2, .pipe = pipe}, policy);
-      run.step.gradient_reduction = ops::GradientReduction::micro_batch;
-      return run;
-    };
-    const testing::GridOutcome serial = testing::run_grid(run_of(1, "program"));
-    const testing::GridOutcome staged = testing::run_grid(run_of(2, "1f1b"));
-    testing::expect_equal(testing::run_grid(run_of(2, "zb-h1")), staged);
-    testing::expect_like_one_rank(staged, serial);
-  }
-}
-
-// The first and the last stage add the embedding's gradients and keep equal copies, on one rank or on two.
-TEST(PipelineFlags, ATiedEmbeddingIsOneParameter) {
-  const graph::Grid grid{.z = 2, .data = 2, .pipe = 2};
-  graph::Grid without = grid;
-  without.pipe = 1;
-  const auto run_of = [&](const graph::Grid& of, const char* policy) {
-    testing::GridRun run = testing::pipeline_run(ops::Family::gpt2, of, policy);
-    run.step.zero1 = true;
-    return run;
-  };
-  const testing::GridOutcome serial = testing::run_grid(run_of(without, "program"));
-  const testing::GridOutcome apart = testing::run_grid(run_of(grid, "1f1b"));
-  const testing::GridOutcome together = testing::run_grid(run_of(grid, "dualpipe-v"));
-  testing::expect_equal(together, apart);
-  testing::expect_like_one_rank(apart, serial);
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 
 #include "base/error.h"
 #include "runtime/plan/checker.h"
-#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/builtin/program.h"
 #include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/scheduling/program_order.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/random_graph.h"
@@ -37,7 +38,7 @@ testing::GridRun small_run(ops::Family family, const graph::Grid& grid, std::int
 
 std::int64_t serial_scratch(const Graph& graph, const std::string& rewrites) {
   const Graph after = plan::rewrite(graph, plan::parse_rewrites(rewrites));
-  const plan::Order order = policy::serial_order(*after, policy::program_sequence(*after));
+  const plan::Order order = policy::serial_order(*after, policy::ReorderedProgram(*after).sequence());
   return plan::make_plan(after, order, "serial").scratch_bytes;
 }
 

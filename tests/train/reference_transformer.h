@@ -12,6 +12,7 @@
 
 #include "kernels/dropout_formula.h"
 #include "ops/model_config.h"
+#include "train/step/training_state.h"
 
 namespace weft::testing {
 
@@ -255,5 +256,44 @@ class ReferenceTransformer {
   std::uint64_t seed_ = 0;
   std::uint32_t step_ = 0;
 };
+
+/// The initial values of a whole parameter.
+inline std::vector<float> initial_values(const ops::ParameterSpec& spec, std::uint64_t seed) {
+  const std::int64_t n = spec.rows * spec.cols;
+  const ops::ParameterShard whole{.spec = &spec,
+                                  .rows = spec.rows,
+                                  .cols = spec.cols,
+                                  .end = n,
+                                  .update_end = n,
+                                  .runs = {{.local = 0, .global = 0, .count = n}}};
+  std::vector<float> values(static_cast<std::size_t>(n));
+  train::initialize_parameter(whole, seed, DType::f32, values.data(), nullptr);
+  return values;
+}
+
+/// Writes random weights into a program's state, so wide that every position and token matters, and none of them 0 or
+/// 1: N(0, deviation²), of norms around 1. Returns them as the dtype holds them.
+inline ReferenceTransformer::Parameters write_wide_weights(const execute::State& state, const ops::ModelConfig& model,
+                                                           DType dtype, std::uint64_t seed) {
+  ReferenceTransformer::Parameters parameters;
+  for (ops::ParameterSpec spec : ops::model_parameters(model)) {
+    const float middle = spec.init == ops::Init::ones ? 1.0F : 0.0F;
+    spec.init = ops::Init::normal;
+    spec.std = spec.matrix ? 0.3F : 0.2F;
+    std::vector<float> values = initial_values(spec, seed);
+    for (float& value : values) {
+      value += middle;
+      if (dtype == DType::bf16) value = static_cast<float>(bf16(value));
+    }
+    ReferenceMatrix& reference = parameters.emplace(spec.name, ReferenceMatrix(spec.rows, spec.cols)).first->second;
+    std::ranges::copy(values, reference.values.begin());
+    if (dtype == DType::f32) std::ranges::copy(values, state.get<float>(spec.name).begin());
+    if (dtype == DType::f32) continue;
+    std::ranges::transform(values, state.get<bf16>(spec.name).begin(), [](float value) { return bf16(value); });
+    const std::string master = spec.name + ".master";
+    if (state.contains(master)) std::ranges::copy(values, state.get<float>(master).begin());
+  }
+  return parameters;
+}
 
 }  // namespace weft::testing

@@ -1,6 +1,7 @@
 // Whole training runs that take a fraction of a second: ranks as threads, a model of width 16, a text that tests write.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -12,7 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/comm/launch.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/ops/tiny_model.h"
 #include "tests/runtime/comm/ranks.h"
@@ -53,6 +53,16 @@ inline train::RunConfig tiny_run(const TemporaryFolder& folder, ops::Family fami
   return config;
 }
 
+/// A kind of run, as a test's parameter.
+struct RunKind {
+  ops::Family family;
+  DType dtype;
+  std::int64_t ranks;
+};
+inline std::string to_string(const RunKind& kind) {
+  return fmt::format("{}_{}_{}Ranks", ops::to_string(kind.family), weft::to_string(kind.dtype), kind.ranks);
+}
+
 struct RunOutcome {
   int exit_code = 0;
   std::string errors;
@@ -81,40 +91,41 @@ inline std::string first_difference(const std::map<std::string, std::vector<std:
   return "";
 }
 
-/// Trains on config.ranks threads; all ranks must end with the same state.
-inline RunOutcome train_run(const train::RunConfig& config, const execute::MakeExecutor& make_executor = nullptr) {
+/// Trains on config.ranks threads. Of `replicas` all ranks must end with the same state.
+inline RunOutcome train_run(const train::RunConfig& config, const execute::MakeExecutor& make_executor = nullptr,
+                            bool replicas = true) {
   const train::ResolvedRun run = train::resolve(config, 0);
   RunOutcome outcome;
   std::vector<std::map<std::string, std::vector<std::byte>>> states(static_cast<std::size_t>(run.config.ranks));
-  std::ostringstream errors;
-  outcome.exit_code = comm::run_ranks(
-      static_cast<int>(run.config.ranks),
-      [&](comm::World& world) {
-        train::Trainer trainer(world, run, train::Trainer::Console::silent, make_executor);
-        train::TrainResult result = trainer.run();
-        if (world.rank() == 0) outcome.result = std::move(result);
-        states[static_cast<std::size_t>(world.rank())] = trained_state(trainer.program());
-        return 0;
-      },
-      errors);
-  outcome.errors = errors.str();
+  const RanksEnd end = end_of_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
+    const auto setup = train::set_up_training(world, run, make_executor);
+    train::TrainResult result = train::run_training(*setup);
+    if (world.rank() == 0) outcome.result = std::move(result);
+    states[static_cast<std::size_t>(world.rank())] = trained_state(*setup->program);
+  });
+  outcome.exit_code = end.code;
+  outcome.errors = end.errors;
   EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
-  for (const auto& state : states) EXPECT_EQ(first_difference(state, states.front()), "");
+  for (const auto& state : states) EXPECT_TRUE(!replicas || first_difference(state, states.front()).empty());
   outcome.state = std::move(states.front());
   return outcome;
 }
 
-/// Trains on config.ranks threads, which need not end with the same state; rank 0's result.
-inline train::TrainResult trained_on_grid(const train::RunConfig& config) {
+/// The result of ranks that need not end with the same state.
+inline train::TrainResult trained_on_grid(const train::RunConfig& config,
+                                          const execute::MakeExecutor& make_executor = nullptr) {
+  return train_run(config, make_executor, /*replicas=*/false).result;
+}
+
+/// The fingerprint of rank 0's plan of a training step.
+inline std::uint64_t plan_fingerprint(const train::RunConfig& config) {
   const train::ResolvedRun run = train::resolve(config, 0);
-  train::TrainResult result;
-  const auto body = [&](comm::World& world) {
-    train::Trainer trainer(world, run, train::Trainer::Console::silent);
-    train::TrainResult own = trainer.run();
-    if (world.rank() == 0) result = std::move(own);
-  };
-  on_ranks(static_cast<int>(run.config.ranks), body);
-  return result;
+  std::uint64_t fingerprint = 0;
+  on_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
+    const auto setup = train::set_up_training(world, run);
+    if (world.rank() == 0) fingerprint = setup->program->plan("train").fingerprint;
+  });
+  return fingerprint;
 }
 
 /// The lines of a run's metrics.jsonl.
@@ -123,6 +134,17 @@ inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run_d
   std::vector<nlohmann::json> metrics;
   for (std::string line; std::getline(lines, line);) metrics.push_back(nlohmann::json::parse(line));
   return metrics;
+}
+
+/// Both have the same steps with the same results.
+inline void expect_equal_metrics(const std::vector<nlohmann::json>& found,
+                                 const std::vector<nlohmann::json>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    for (const char* key : {"step", "loss", "grad_norm", "lr", "val_loss"}) {
+      EXPECT_EQ(found[i].value(key, nlohmann::json()), expected[i].value(key, nlohmann::json())) << key << " " << i;
+    }
+  }
 }
 
 /// One key of every line.

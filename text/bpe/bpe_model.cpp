@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "text/unicode/char_class.h"
+#include "text/unicode/characters.h"
 
 namespace weft::text {
 namespace {
@@ -57,8 +57,7 @@ BpeModel::BpeModel(std::vector<BpeToken> tokens, BpeOptions options)
   }
 }
 
-BpeModel::BpeModel(std::vector<BpeToken> tokens, const std::vector<std::pair<std::string, std::string>>& merges,
-                   BpeOptions options)
+BpeModel::BpeModel(std::vector<BpeToken> tokens, const Merges& merges, BpeOptions options)
     : BpeModel(std::move(tokens), std::move(options)) {
   std::vector<std::pair<std::uint64_t, Merge>> pairs;
   pairs.reserve(merges.size());

@@ -1,17 +1,18 @@
 // Byte-pair encoding: the ids of a word by a vocabulary and merges in the order of their ranks.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
-
-#include "text/bpe/word_cache.h"
 
 namespace weft::text {
 
@@ -30,6 +31,44 @@ struct BpeToken {
   std::int32_t id = 0;
 };
 
+/// A table with one place for each hash, in which a newer word replaces an older one. One thread at a time uses it.
+class WordCache {
+ public:
+  static constexpr std::size_t kMostBytes = 30, kMostIds = 8;  // with them an entry fills a line of the CPU's cache
+
+  WordCache() : entries_(kEntries) {}
+
+  /// The ids of `word`, of 1 to kMostBytes bytes; empty if they aren't known.
+  std::span<const std::int32_t> find(std::string_view word, std::uint64_t hash) const {
+    const Entry& entry = entries_[hash % kEntries];
+    if (entry.size != word.size() || std::memcmp(entry.word.data(), word.data(), word.size()) != 0) return {};
+    return {entry.ids.data(), entry.count};
+  }
+  /// Keeps ids, unless they are too many.
+  void put(std::string_view word, std::uint64_t hash, std::span<const std::int32_t> ids) {
+    if (ids.empty() || ids.size() > kMostIds) return;
+    Entry& entry = entries_[hash % kEntries];
+    entry.size = static_cast<std::uint8_t>(word.size());
+    entry.count = static_cast<std::uint8_t>(ids.size());
+    std::memcpy(entry.word.data(), word.data(), word.size());
+    std::copy(ids.begin(), ids.end(), entry.ids.begin());
+  }
+
+ private:
+  static constexpr std::size_t kEntries = std::size_t{1} << 15;
+
+  struct alignas(64) Entry {
+    std::uint8_t size = 0, count = 0;
+    std::array<char, kMostBytes> word;
+    std::array<std::int32_t, kMostIds> ids;
+  };
+
+  std::vector<Entry> entries_;
+};
+
+/// From the first rank on, the texts of two tokens each.
+using Merges = std::vector<std::pair<std::string, std::string>>;
+
 /// Immutable; any number of threads may encode, each with a scratch of its own.
 class BpeModel {
  public:
@@ -43,10 +82,8 @@ class BpeModel {
     std::vector<std::uint64_t> heap;
   };
 
-  /// `merges` from the first rank on, as the texts of the two tokens. Throws UserError, naming the merge, if a token is
-  /// missing.
-  BpeModel(std::vector<BpeToken> tokens, const std::vector<std::pair<std::string, std::string>>& merges,
-           BpeOptions options);
+  /// Throws UserError, naming the merge, if a token is missing.
+  BpeModel(std::vector<BpeToken> tokens, const Merges& merges, BpeOptions options);
 
   /// tiktoken's rule: two tokens side by side merge if their bytes are a token, whose id is the rank.
   static BpeModel of_ranks(std::vector<BpeToken> tokens, BpeOptions options);

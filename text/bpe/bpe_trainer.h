@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/bpe/bpe_model.h"
 #include "text/split/lexer.h"
 
 namespace weft::text {
@@ -23,7 +24,7 @@ WordCounts count_words(const std::function<std::optional<std::string>()>& next, 
 
 struct TrainedBpe {
   std::vector<std::string> tokens;  // bytes, by id: the 256 bytes in GPT-2's order, then the merges'
-  std::vector<std::pair<std::string, std::string>> merges;  // bytes, by rank
+  Merges merges;                    // bytes, by rank
 };
 
 /// Merges the commonest pair of neighbours until there are `tokens` tokens or no pair is left; of equally common pairs

@@ -1,5 +1,6 @@
-// The texts of many files, one after the other: text files, JSON lines, either compressed. And the pieces of a text:
-// those that a model is to write, and those that it only reads.
+// The texts of many files, one after the other: text files, JSON lines, either compressed. The pieces of a text: those
+// that a model is to write, and those that it only reads. And their ids, encoded by several threads in the texts'
+// order.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/files/byte_source.h"
+#include "base/files/input_file.h"
+#include "text/tokenizer.h"
 
 namespace weft::text {
 
@@ -89,5 +92,25 @@ class TextFiles {
   bool json_ = false, file_ended_ = false, begins_ = true;
   std::uint64_t line_ = 0;
 };
+
+struct EncodedPart {
+  std::span<const std::int32_t> ids;
+  std::vector<IdRange> ignored = {};  // of `ids`: the pieces that aren't learnt
+  std::uint64_t text_bytes = 0;
+  bool differs = false;  // the ids of a piece were decoded to another text
+};
+
+struct ParallelEncode {
+  const Tokenizer& tokenizer;
+  EncodeOptions options;
+  int threads = 1;
+  bool verify = false;  // decodes the ids again
+  TextFiles& files;     // of which each piece of a part is encoded by itself
+  /// Takes the result of a part, whose text is gone, in the order of the files. Called by one thread at a time.
+  std::function<void(const TextPart&, const EncodedPart&)> take;
+};
+
+/// Throws what the files and `take` throw.
+void encode_in_order(const ParallelEncode& work);
 
 }  // namespace weft::text

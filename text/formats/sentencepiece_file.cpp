@@ -10,8 +10,7 @@
 #include "base/files/input_file.h"
 #include "base/utf8.h"
 #include "text/formats/tokenizer_file.h"
-#include "text/pipeline/added_tokens.h"
-#include "text/pipeline/decoder.h"
+#include "text/pipeline/pipeline.h"
 #include "text/tokenizer.h"
 
 namespace weft::text {
@@ -23,25 +22,6 @@ using sentencepiece::SentencePieceProcessor;
 /// The ids that are put around a text.
 struct Frame {
   bool begin = true, end = false;
-};
-
-class SentencePieceTokenizer : public Tokenizer {
- public:
-  SentencePieceTokenizer(TokenizerFacts facts, std::unique_ptr<const SentencePieceProcessor> model, Frame frame);
-
-  using Tokenizer::encode;
-  void encode(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const override;
-  std::string decode(std::span<const std::int32_t> ids, bool skip_special = false) const override;
-  std::optional<std::string> token_text(std::int32_t id) const override;
-  std::optional<std::int32_t> token_id(std::string_view text) const override;
-  bool is_special(std::int32_t id) const override { return specials_.find(id) != nullptr; }
-
- private:
-  std::string decode_plain(std::vector<int> ids) const;
-
-  std::unique_ptr<const SentencePieceProcessor> model_;
-  Frame frame_;
-  AddedTokens specials_;  // control tokens, whose texts the library takes as plain
 };
 
 AddedTokens controls_of(const SentencePieceProcessor& model) {
@@ -64,74 +44,82 @@ Frame frame_of(const std::filesystem::path& folder) {
   return {flag(document.root(), "add_bos_token", true), flag(document.root(), "add_eos_token")};
 }
 
-SentencePieceTokenizer::SentencePieceTokenizer(TokenizerFacts facts,
-                                               std::unique_ptr<const SentencePieceProcessor> model, Frame frame)
-    : Tokenizer(std::move(facts)), model_(std::move(model)), frame_(frame), specials_(controls_of(*model_)) {}
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  SentencePieceTokenizer(TokenizerFacts facts, std::unique_ptr<const SentencePieceProcessor> model, Frame frame)
+      : Tokenizer(std::move(facts)), model_(std::move(model)), frame_(frame), specials_(controls_of(*model_)) {}
 
-void SentencePieceTokenizer::encode(std::string_view text, const EncodeOptions& options,
-                                    std::vector<std::int32_t>& ids) const {
-  std::string storage;
-  const std::string_view valid = valid_utf8(text, storage);
-  if (options.add_special && frame_.begin && facts().begin) ids.push_back(*facts().begin);
-  specials_.split(
-      valid, false, options.special_texts == SpecialTexts::tokens,
-      [&](std::string_view plain) {
-        std::vector<int> pieces;
-        const auto status = model_->Encode({plain.data(), plain.size()}, &pieces);
-        if (!status.ok()) throw RuntimeFault("SentencePiece: " + status.ToString());
-        ids.insert(ids.end(), pieces.begin(), pieces.end());
-      },
-      [&](const AddedToken& token) { ids.push_back(token.id); });
-  if (options.add_special && frame_.end && facts().end) ids.push_back(*facts().end);
-}
-
-/// The library makes U+FFFD of bytes that end within a character; here they stay, for what follows.
-std::string SentencePieceTokenizer::decode_plain(std::vector<int> ids) const {
-  constexpr std::size_t kMostBytes = 3;  // of a character that isn't complete
-  std::string rest;
-  for (std::size_t count = 1; count <= std::min(kMostBytes, ids.size()); ++count) {
-    std::string bytes;
-    for (std::size_t i = ids.size() - count; i < ids.size(); ++i) {
-      if (!model_->IsByte(ids[i])) break;
-      bytes += byte_of_fallback(model_->IdToPiece(ids[i])).value_or('\0');
-    }
-    if (bytes.size() == count && breaks_off(bytes)) rest = bytes;
+  void append(std::string_view text, const EncodeOptions& options, std::vector<std::int32_t>& ids) const override {
+    std::string storage;
+    const std::string_view valid = valid_utf8(text, storage);
+    if (options.add_special && frame_.begin && facts().begin) ids.push_back(*facts().begin);
+    specials_.split(
+        valid, false, options.special_texts == SpecialTexts::tokens,
+        [&](std::string_view plain) {
+          std::vector<int> pieces;
+          const auto status = model_->Encode({plain.data(), plain.size()}, &pieces);
+          if (!status.ok()) throw RuntimeFault("SentencePiece: " + status.ToString());
+          ids.insert(ids.end(), pieces.begin(), pieces.end());
+        },
+        [&](const AddedToken& token) { ids.push_back(token.id); });
+    if (options.add_special && frame_.end && facts().end) ids.push_back(*facts().end);
   }
-  ids.resize(ids.size() - rest.size());
-  std::string text;
-  const auto status = model_->Decode(ids, &text);
-  if (!status.ok()) throw RuntimeFault("SentencePiece: " + status.ToString());
-  return text + rest;
-}
 
-std::string SentencePieceTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
-  std::string text;
-  std::vector<int> plain;
-  const auto end_plain = [&] {
-    if (!plain.empty()) text += decode_plain(std::exchange(plain, {}));
-  };
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= vocabulary()) refuse_id(i, ids[i]);
-    if (!is_special(ids[i])) {
-      plain.push_back(ids[i]);
-    } else if (!skip_special) {
-      end_plain();
-      text += model_->IdToPiece(ids[i]);
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special) const override {
+    std::string text;
+    std::vector<int> plain;
+    const auto end_plain = [&] {
+      if (!plain.empty()) text += decode_plain(std::exchange(plain, {}));
+    };
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 0 || ids[i] >= vocabulary()) refuse_id(i, ids[i]);
+      if (!is_special(ids[i])) {
+        plain.push_back(ids[i]);
+      } else if (!skip_special) {
+        end_plain();
+        text += model_->IdToPiece(ids[i]);
+      }
     }
+    end_plain();
+    return text;
   }
-  end_plain();
-  return text;
-}
 
-std::optional<std::string> SentencePieceTokenizer::token_text(std::int32_t id) const {
-  if (id < 0 || id >= vocabulary()) return std::nullopt;
-  return model_->IdToPiece(id);
-}
+  std::optional<std::string> token_text(std::int32_t id) const override {
+    if (id < 0 || id >= vocabulary()) return std::nullopt;
+    return model_->IdToPiece(id);
+  }
 
-std::optional<std::int32_t> SentencePieceTokenizer::token_id(std::string_view text) const {
-  const int id = model_->PieceToId({text.data(), text.size()});
-  return model_->IdToPiece(id) == text ? std::optional<std::int32_t>(id) : std::nullopt;
-}
+  std::optional<std::int32_t> token_id(std::string_view text) const override {
+    const int id = model_->PieceToId({text.data(), text.size()});
+    return model_->IdToPiece(id) == text ? std::optional<std::int32_t>(id) : std::nullopt;
+  }
+
+ private:
+  bool is_special(std::int32_t id) const { return specials_.find(id) != nullptr; }
+
+  /// The library makes U+FFFD of bytes that end within a character; here they stay, for what follows.
+  std::string decode_plain(std::vector<int> ids) const {
+    constexpr std::size_t kMostBytes = 3;  // of a character that isn't complete
+    std::string rest;
+    for (std::size_t count = 1; count <= std::min(kMostBytes, ids.size()); ++count) {
+      std::string bytes;
+      for (std::size_t i = ids.size() - count; i < ids.size(); ++i) {
+        if (!model_->IsByte(ids[i])) break;
+        bytes += byte_of_fallback(model_->IdToPiece(ids[i])).value_or('\0');
+      }
+      if (bytes.size() == count && breaks_off(bytes)) rest = bytes;
+    }
+    ids.resize(ids.size() - rest.size());
+    std::string text;
+    const auto status = model_->Decode(ids, &text);
+    if (!status.ok()) throw RuntimeFault("SentencePiece: " + status.ToString());
+    return text + rest;
+  }
+
+  std::unique_ptr<const SentencePieceProcessor> model_;
+  Frame frame_;
+  AddedTokens specials_;  // control tokens, whose texts the library takes as plain
+};
 
 }  // namespace
 

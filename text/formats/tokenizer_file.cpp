@@ -1,3 +1,4 @@
+// Finds a tokenizer's file and the reader that its content needs; and what the readers share.
 #include "text/formats/tokenizer_file.h"
 
 #include <fmt/format.h>
@@ -40,6 +41,40 @@ std::optional<std::int32_t> token_number(const DocumentValue& config, std::strin
     value = items.empty() ? std::nullopt : std::optional(items.front());
   }
   return value ? std::optional(id_of(*value)) : std::nullopt;
+}
+
+constexpr std::string_view kVocabularyFile = "vocab.json", kMergesFile = "merges.txt";
+
+/// The file that load_tokenizer() takes in a folder.
+std::optional<fs::path> file_in(const fs::path& folder) {
+  for (const char* name : {"tokenizer.json", "tekken.json", "tokenizer.model"}) {
+    if (is_file(folder / name)) return folder / name;
+  }
+  if (is_file(folder / kVocabularyFile) && is_file(folder / kMergesFile)) return folder / kVocabularyFile;
+  std::optional<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".tiktoken") continue;
+    if (found) {
+      throw UserError(fmt::format("{} has several .tiktoken files", in_quotes(folder)), "one tokenizer",
+                      "name the file");
+    }
+    found = entry.path();
+  }
+  return found;
+}
+
+bool begins_object(std::string_view content) {
+  const std::size_t begin = content.find_first_not_of(" \t\r\n");
+  return begin != std::string_view::npos && content[begin] == '{';
+}
+
+TokenizerPointer load_json(const fs::path& path, std::string content) {
+  const Document document = read_tokenizer_json(content, path);
+  if (document.root().find("model")) return load_tokenizer_json(path, std::move(content), document);
+  if (document.root().find("config")) return load_tekken(path, std::move(content), document);
+  throw UserError(fmt::format("{} has neither a \"model\" nor a \"config\"", in_quotes(path)),
+                  "a tokenizer.json of Hugging Face or a tekken.json of Mistral", kTokenizerFix);
 }
 
 }  // namespace
@@ -115,24 +150,6 @@ void find_ends(const fs::path& folder, const std::function<std::optional<std::in
   find(facts.end, {"</s>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "<｜end▁of▁sentence｜>", "<EOT>"});
 }
 
-TokenizerPointer byte_tokenizer(const fs::path& path, std::string kind, std::vector<TokenizerFile> own,
-                                ByteVocabulary vocabulary) {
-  AddedTokens added(std::move(vocabulary.specials));
-  TokenizerFacts facts = facts_of(path, std::move(kind), vocabulary.texts.size(), std::move(own));
-  find_ends(
-      path.parent_path(), [&](std::string_view name) { return added.id_of(name); }, facts);
-  if (!facts.begin) facts.begin = facts.end;
-  return std::make_shared<BpeTokenizer>(
-      std::move(facts), BpeParts{.normalizer = {},
-                                 .pre_tokenizer = {.steps = {std::move(vocabulary.split)}, .bytes = true},
-                                 .model = std::move(vocabulary.model),
-                                 .added = std::move(added),
-                                 .before = std::move(vocabulary.before),
-                                 .after = {},
-                                 .decoder = {.steps = {DecodeByteLevel{}}, .separator = ""},
-                                 .texts = std::move(vocabulary.texts)});
-}
-
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place) {
   constexpr std::int32_t kMostTokens = 1 << 22;  // an id takes memory, and no model has more
   if (id < 0 || id >= kMostTokens) {
@@ -146,6 +163,28 @@ void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view
                     kTokenizerFix);
   }
   texts[index] = text;
+}
+
+bool has_tokenizer(const fs::path& folder) {
+  return file_in(folder).has_value();
+}
+
+TokenizerPointer load_tokenizer(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    const auto file = file_in(path);
+    if (file) return load_tokenizer(*file);
+    throw UserError(in_quotes(path) + " has no tokenizer",
+                    "tokenizer.json, tekken.json, tokenizer.model, vocab.json with merges.txt, or a .tiktoken file",
+                    "name another folder, or the tokenizer's file");
+  }
+  if (path.filename() == kVocabularyFile || path.filename() == kMergesFile) {
+    return load_gpt2_files(path.parent_path() / kVocabularyFile, path.parent_path() / kMergesFile);
+  }
+  std::string content = read_tokenizer_file(path);
+  if (begins_object(content)) return load_json(path, std::move(content));
+  if (is_tiktoken(content)) return load_tiktoken(path, std::move(content));
+  return load_sentencepiece(path, std::move(content));
 }
 
 }  // namespace weft::text

@@ -42,18 +42,6 @@ TokenizerFacts facts_of(const std::filesystem::path& path, std::string kind, std
 void find_ends(const std::filesystem::path& folder,
                const std::function<std::optional<std::int32_t>(std::string_view)>& id_of, TokenizerFacts& facts);
 
-/// A tokenizer of bytes, whose texts begin with their begin or else with the end of the one before. A splitter makes
-/// words of a text. `texts`: of each id.
-struct ByteVocabulary {
-  BpeModel model;
-  std::vector<AddedToken> specials;
-  SplitStep split;
-  std::vector<std::string> texts;
-  std::vector<std::int32_t> before = {};
-};
-TokenizerPointer byte_tokenizer(const std::filesystem::path& path, std::string kind, std::vector<TokenizerFile> own,
-                                ByteVocabulary vocabulary);
-
 /// Sets the text of an id; throws UserError if it has another.
 void set_text(std::vector<std::string>& texts, std::int32_t id, std::string_view text, const std::string& place);
 

@@ -13,7 +13,7 @@
 #include "text/bpe/byte_alphabet.h"
 #include "text/formats/tokenizer_file.h"
 #include "text/split/lexer.h"
-#include "text/unicode/char_class.h"
+#include "text/unicode/characters.h"
 
 namespace weft::text {
 namespace {
@@ -125,6 +125,7 @@ void add_template(const DocumentValue& component, TextFrame& frame) {
 // The components, each of which may be a "Sequence" of them, add their steps. What isn't known is refused by name.
 
 void add_normalizer(const DocumentValue& component, Normalizer& normalizer) {
+  // First the forms, in the order of NormalForm.
   static const Names known{"NFC",          "NFD",     "NFKC",    "NFKD",  "Lowercase",
                            "StripAccents", "Prepend", "Replace", "Strip", "Sequence"};
   const std::string type = component["type"].name_of(known);
@@ -153,10 +154,7 @@ void add_normalizer(const DocumentValue& component, Normalizer& normalizer) {
     } else if (type == "StripAccents") {
       steps.emplace_back(StripAccents{});
     } else {
-      steps.emplace_back(type == "NFC"    ? NormalForm::nfc
-                         : type == "NFD"  ? NormalForm::nfd
-                         : type == "NFKC" ? NormalForm::nfkc
-                                          : NormalForm::nfkd);
+      steps.emplace_back(static_cast<NormalForm>(std::ranges::find(known, type) - known.begin()));
     }
   }
 }
@@ -270,8 +268,8 @@ std::pair<std::string, std::string> read_merge(const DocumentValue& value) {
   return {text.substr(0, blank), text.substr(blank + 1)};
 }
 
-std::vector<std::pair<std::string, std::string>> read_merges(const DocumentValue& value, const Vocabulary& vocabulary) {
-  std::vector<std::pair<std::string, std::string>> merges;
+Merges read_merges(const DocumentValue& value, const Vocabulary& vocabulary) {
+  Merges merges;
   for (const DocumentValue& item : value.items()) {
     auto merge = read_merge(item);
     if (vocabulary.bytes) {
@@ -392,14 +390,14 @@ TokenizerPointer load_tokenizer_json(const std::filesystem::path& path, std::str
   if (std::ranges::find(facts.files, kConfigFile, &TokenizerFile::name) == facts.files.end()) {
     facts.files.push_back({kConfigFile, tokenizer_config_json(text_of(facts.begin), text_of(facts.end))});
   }
-  return std::make_shared<BpeTokenizer>(std::move(facts), BpeParts{.normalizer = std::move(normalizer),
-                                                                   .pre_tokenizer = std::move(pre_tokenizer),
-                                                                   .model = std::move(bpe),
-                                                                   .added = std::move(added),
-                                                                   .before = std::move(frame.before),
-                                                                   .after = std::move(frame.after),
-                                                                   .decoder = std::move(decoder),
-                                                                   .texts = std::move(vocabulary.texts)});
+  return bpe_tokenizer(std::move(facts), BpeParts{.normalizer = std::move(normalizer),
+                                                  .pre_tokenizer = std::move(pre_tokenizer),
+                                                  .model = std::move(bpe),
+                                                  .added = std::move(added),
+                                                  .before = std::move(frame.before),
+                                                  .after = std::move(frame.after),
+                                                  .decoder = std::move(decoder),
+                                                  .texts = std::move(vocabulary.texts)});
 }
 
 }  // namespace weft::text

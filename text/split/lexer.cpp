@@ -1,10 +1,11 @@
 #include "text/split/lexer.h"
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdint>
 
-#include "text/unicode/char_class.h"
+#include "text/unicode/characters.h"
 
 namespace weft::text {
 namespace {
@@ -202,17 +203,13 @@ std::span<const Lexer> lexers() {
 }
 
 const Lexer* lexer_of(std::string_view expression) {
-  for (const Lexer& lexer : kLexers) {
-    if (lexer.expression == expression) return &lexer;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(kLexers, expression, &Lexer::expression);
+  return found == kLexers.end() ? nullptr : &*found;
 }
 
 const Lexer* lexer_named(std::string_view name) {
-  for (const Lexer& lexer : kLexers) {
-    if (lexer.name == name) return &lexer;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(kLexers, name, &Lexer::name);
+  return found == kLexers.end() ? nullptr : &*found;
 }
 
 std::size_t cut_after(std::string_view text, std::size_t from) {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "text/unicode/char_class.h"
+#include "text/unicode/characters.h"
 
 namespace weft::text {
 namespace {

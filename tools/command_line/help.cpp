@@ -6,9 +6,8 @@
 #include <cctype>
 #include <functional>
 #include <string_view>
-#include <utility>
 
-#include "base/text_width.h"
+#include "base/utf8.h"
 #include "tools/command_line/parse.h"
 
 namespace weft::tools {
@@ -137,23 +136,8 @@ std::string opening(const std::vector<const Command*>& path, std::size_t columns
   return text + "\n" + paragraphs("Usage: " + usage_of(path), columns);
 }
 
-CommandOption version_option() {
-  CommandOption option{.names = "--version", .target = static_cast<bool*>(nullptr)};
-  option.arity = Arity::none;
-  option.help = "print the version, the compiler and the build type";
-  return option;
-}
-
-CommandOption help_option(const std::vector<const Command*>& path) {
-  CommandOption option{.names = "-h,--help", .target = static_cast<bool*>(nullptr)};
-  option.arity = Arity::none;
-  option.help =
-      path.back()->subcommands.empty() ? "-h: the most used options; --help: all of them" : "-h: this text in short";
-  return option;
-}
-
-bool has_switches(const Command& command) {
-  return std::ranges::any_of(command.options, &CommandOption::is_switch);
+CommandOption own_option(const char* names, const char* help) {
+  return {.names = names, .target = static_cast<bool*>(nullptr), .help = help, .arity = Arity::none};
 }
 
 constexpr const char* kSwitchNote = "A flag without a value is true; --no-FLAG and --FLAG=false make it false.";
@@ -227,14 +211,17 @@ std::string long_help(const std::vector<const Command*>& path, std::size_t colum
   text += section("Arguments", chosen(command, &CommandOption::is_argument), table, true);
   std::vector<const CommandOption*> own =
       chosen(command, [](const CommandOption& o) { return !o.is_argument() && o.group.empty(); });
-  const CommandOption help = help_option(path), version = version_option();
+  const CommandOption version = own_option("--version", "print the version, the compiler and the build type");
+  const CommandOption help =
+      own_option("-h,--help", path.back()->subcommands.empty() ? "-h: the most used options; --help: all of them"
+                                                               : "-h: this text in short");
   if (path.size() == 1) own.push_back(&version);
   own.push_back(&help);
   text += section("Options", own, table, true);
   for (const std::string& group : option_groups(command)) {
     text += section(group, chosen(command, [&](const CommandOption& o) { return o.group == group; }), table, true);
   }
-  if (has_switches(command)) text += "\n" + paragraphs(kSwitchNote, columns);
+  if (std::ranges::any_of(command.options, &CommandOption::is_switch)) text += "\n" + paragraphs(kSwitchNote, columns);
   return text + examples_of(command, command.examples.size(), columns);
 }
 

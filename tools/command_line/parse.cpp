@@ -7,13 +7,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/overloaded.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 #include "tools/command_line/config_readers.h"
 #include "train/config/config.h"
 
@@ -278,6 +277,10 @@ CommandCall parse_command_line(const Command& root, std::vector<std::string> wor
     throw UserError(error.what(), "", fmt::format("`{} --help` shows what is accepted", full_name(path)));
   }
   const std::vector<const Command*> called = take(parser, {});
+  if (called.size() > 1 && !called.back()->subcommands.empty()) {
+    throw UserError(full_name(called) + ": nothing to do", "one of " + join(command_names(*called.back())),
+                    fmt::format("`{} --help` has examples", full_name(called)));
+  }
   return {version->count() > 0 ? CommandCall::Wants::version : CommandCall::Wants::run, called};
 }
 

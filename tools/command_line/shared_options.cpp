@@ -1,5 +1,7 @@
 #include "tools/command_line/shared_options.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -76,6 +78,10 @@ int print_result(bool as_json, const JsonObject& json, std::string_view text) {
 
 CommandOption jobs_option(int& jobs, int most) {
   return number_option("--jobs", &jobs, "threads; 0: all cores", 0, most);
+}
+
+int threads_of(int jobs) {
+  return jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace weft::tools

@@ -47,5 +47,7 @@ int print_result(bool as_json, const JsonObject& json, std::string_view text);
 
 /// --jobs: threads that simulate or search.
 CommandOption jobs_option(int& jobs, int most = 4096);
+/// The number of threads that a flag asks for; 0: all cores.
+int threads_of(int jobs);
 
 }  // namespace weft::tools

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -18,7 +15,7 @@
 #include "tools/command_line/config_readers.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/step_input.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/config/saved_model.h"
 
 namespace weft::tools {
@@ -101,11 +98,6 @@ CommandOption key_option(const train::ConfigKey& key, std::vector<train::Setting
   return option;
 }
 
-/// Whether `auto` means something as the grid of a command line.
-bool chooses_grid(std::string_view command) {
-  return command == "train";
-}
-
 }  // namespace
 
 std::vector<std::string> policy_words(std::vector<std::string> before) {
@@ -120,7 +112,7 @@ void add_keys(Command& command, std::string_view reader, std::vector<train::Sett
   for (const train::ConfigKey& key : keys) {
     if (!reads_key(reader, key.name)) continue;
     CommandOption option = key_option(key, settings, default_text);
-    if (key.name == "grid" && chooses_grid(reader)) {
+    if (key.name == "grid" && reader == "train") {
       option.value += "|auto";
       option.suggestions = {"auto"};
     }
@@ -235,9 +227,9 @@ std::pair<train::RunConfig, std::vector<train::Setting>> ConfigOptions::layers(M
   return {std::move(config), given_->settings(numbers)};
 }
 
-int ConfigOptions::on_config(train::RunConfig& config, const std::function<int()>& body) const {
+int ConfigOptions::on_config(train::RunConfig& config, const std::function<int()>& body, OpenGrid open) const {
   config = load();
-  return dump() ? print_config(config) : body();
+  return dump() ? print_config(config, open) : body();
 }
 
 int ConfigOptions::on_step(StepSource& source, const std::function<int()>& body) const {

@@ -55,7 +55,7 @@ class ConfigOptions {
   /// Loads the step that the command line names and runs `body`; with --dump-config prints the configuration instead.
   int on_step(StepSource& source, const std::function<int()>& body) const;
   /// The same of a command that takes no graph files.
-  int on_config(train::RunConfig& config, const std::function<int()>& body) const;
+  int on_config(train::RunConfig& config, const std::function<int()>& body, OpenGrid open = OpenGrid::refused) const;
   /// What is said about an open graph, if the file is one; then load() isn't called. Throws UserError with
   /// --dump-config.
   std::optional<OpenSettings> open_graph() const;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 #include "inspect/formats/graph_file.h"
 #include "train/config/resolved_run.h"
 
@@ -32,10 +32,6 @@ std::optional<std::size_t> class_named(const graph::OpenGraph& graph, const std:
 }
 
 }  // namespace
-
-bool open_graph_takes(std::string_view key) {
-  return std::ranges::find(kKeys, key) != kKeys.end();
-}
 
 void refuse_without_graph_file(const OpenFlags& flags) {
   const std::string flag = flags.given();
@@ -65,8 +61,7 @@ std::vector<CommandOption> open_options(OpenFlags& flags) {
        .default_text = "all",
        .choices = {"all", "computations", "none"}},
       {.names = "--bandwidth",
-       .target =
-           [&flags](const std::string& value) { flags.bandwidths.push_back(cost::parse_bandwidth_factor(value)); },
+       .target = [&flags](const std::string& value) { flags.bandwidths.push_back(cost::parse_bandwidth(value)); },
        .value = "[CHANNEL=]FACTOR",
        .help = "simulate a network that is FACTOR times as fast; may be repeated",
        .arity = Arity::each}};
@@ -93,8 +88,8 @@ std::vector<std::string> OpenSettings::words() const {
   const auto add = [&](const std::string& flag, const std::string& value) { words.insert(words.end(), {flag, value}); };
   if (!flags.wanted.empty()) add("--class", flags.wanted);
   if (!flags.kept.empty()) add("--keep-order", flags.kept);
-  for (const cost::BandwidthFactor& each : flags.bandwidths) {
-    add("--bandwidth", fmt::format("{}={}", each.channel, each.factor));
+  for (const cost::NamedFactor& each : flags.bandwidths) {
+    add("--bandwidth", fmt::format("{}={}", each.pattern, each.factor));
   }
   for (const train::Setting& setting : settings) {
     add(setting.source, setting.source == "--set" ? fmt::format("{}={}", setting.key, setting.value) : setting.value);
@@ -132,7 +127,7 @@ OpenInput open_input(const OpenSettings& settings) {
 OpenInput open_input(graph::OpenGraph graph, const OpenSettings& settings) {
   train::RunConfig config = settings.config;
   for (const train::Setting& setting : settings.settings) {
-    if (open_graph_takes(setting.key)) continue;
+    if (std::ranges::find(kKeys, setting.key) != kKeys.end()) continue;
     refuse_for_open_graph(
         setting.source == "--set" ? "--set " + setting.key : setting.source,
         fmt::format("one of --{}: the file has the step's graph, and no model or grid", fmt::join(kKeys, ", --")));

@@ -18,7 +18,7 @@ namespace weft::tools {
 struct OpenFlags {
   std::string wanted;  // a class by its name or by a rank in it, without the others; "": all
   std::string kept;    // graph::KeptOrder; "": all
-  std::vector<cost::BandwidthFactor> bandwidths;
+  std::vector<cost::NamedFactor> bandwidths;
 
   /// The first of these flags that was given; "" if none was.
   std::string given() const;
@@ -53,9 +53,6 @@ struct OpenInput {
   /// The recorded length of the step, of several classes the greatest; 0: it was never recorded.
   double recorded_ns() const;
 };
-
-/// Whether flag or key `key` means something for an open graph.
-bool open_graph_takes(std::string_view key);
 
 /// The keys of the settings, applied. Throws UserError on a key that needs a model or a grid, a class that isn't there,
 /// and on whatever graph or policy are refused for.

@@ -14,7 +14,7 @@
 namespace weft::tools {
 namespace {
 
-void scale_costs(simulate::Problem& problem, const std::vector<cost::CostScale>& scales) {
+void scale_costs(simulate::Problem& problem, const std::vector<cost::NamedFactor>& scales) {
   if (scales.empty()) return;
   problem.options.cost_model = cost::scaled_costs(problem.options.cost_model, scales);
   for (const auto& graph : problem.classes) (void)problem.options.cost_model->costs(*graph);
@@ -27,7 +27,7 @@ void StepSource::trust(const std::vector<std::string>& policies) {
   if (open) open->config.libraries = config.libraries;
 }
 
-CommandOption scale_option(std::vector<cost::CostScale>& scales) {
+CommandOption scale_option(std::vector<cost::NamedFactor>& scales) {
   return {.names = "--scale",
           .target = [&scales](const std::string& value) { scales.push_back(cost::parse_cost_scale(value)); },
           .value = "PATTERN=FACTOR",

@@ -18,14 +18,14 @@ namespace weft::tools {
 struct StepSource {
   train::RunConfig config = {};           // not yet resolved
   std::optional<OpenSettings> open = {};  // in place of a configuration
-  std::vector<cost::CostScale> scales = {};
+  std::vector<cost::NamedFactor> scales = {};
 
   /// Lets policies and their libraries be loaded that the command line names.
   void trust(const std::vector<std::string>& policies);
 };
 
 /// --scale: what if some tasks took another time? Adds to `scales`, each time it is given.
-CommandOption scale_option(std::vector<cost::CostScale>& scales);
+CommandOption scale_option(std::vector<cost::NamedFactor>& scales);
 
 /// Reads a step once, for several policies. The source must outlive it.
 class StepReader {

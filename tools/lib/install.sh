@@ -4,7 +4,7 @@
 # Packages for building and running.
 build_packages=(build-essential cmake ninja-build pkg-config
   libtbb-dev libdnnl-dev libopenmpi-dev openmpi-bin libgraphviz-dev graphviz zlib1g-dev
-  libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+  libfmt-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libutf8proc-dev libpcre2-dev libsqlite3-dev libsentencepiece-dev)
 # Packages for the tests.
 test_packages=(libgtest-dev)

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/files/durable_file.h"
 #include "base/printable.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 #include "runtime/cost/machine_numbers.h"
 #include "study/search/search_results.h"
 #include "tools/command_line/commands.h"
@@ -91,7 +91,7 @@ Command describe_search() {
       output_option(options->output, "FILE.toml", "write the best configuration, to train, simulate and compare"));
   command.add(number_option("--top", &options->top, "rows of the table", 1));
   add_search_flags(command, options->flags);
-  add_pipe_flag(command, options->flags);
+  command.add(word_option("--pipe", &options->flags.pipes, "P", "numbers of pipeline stages to try; default: 1"));
   command.add(word_option("--why", &options->why, "N", "two rows of the table: say where their steps differ"));
   command.add(svg_option(options->results.svg,
                          "draw step time against memory, with the front that no other configuration beats"));
@@ -108,9 +108,8 @@ Command describe_search() {
                       {"weft search --model gpt2-124m --machine perlmutter --ranks 16 --global-batch 64 --pipe 1 2 4"},
                       {"weft search run.toml --ranks 6 --keep micro-batch recompute --json"}};
   command.run = [options, config] {
-    options->config = config.load();
-    if (config.dump()) return print_config(options->config, OpenGrid::accepted);
-    return search(*options);
+    return config.on_config(
+        options->config, [&] { return search(*options); }, OpenGrid::accepted);
   };
   return command;
 }

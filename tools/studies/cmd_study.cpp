@@ -1,5 +1,4 @@
 // `weft study`: many searches, simulations or trainings that answer one question.
-#include "base/error.h"
 #include "tools/command_line/commands.h"
 
 namespace weft::tools {
@@ -11,9 +10,6 @@ Command describe_study() {
                        "--points 4 8 16 --kind strong"},
                       {"weft study axonn --machines perlmutter"},
                       {"weft study memorisation --models 1m --seeds 1"}};
-  command.run = []() -> int {
-    throw UserError("weft study: nothing to do", "scaling, axonn or memorisation", "`weft study --help` has examples");
-  };
   return command;
 }
 

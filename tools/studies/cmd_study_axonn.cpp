@@ -1,7 +1,5 @@
 // `weft study axonn`: AxoNN's published runs beside their simulation.
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "study/axonn/axonn_study.h"
 #include "tools/command_line/commands.h"
@@ -14,14 +12,12 @@ namespace {
 
 struct StudyAxonnOptions {
   study::AxonnStudyOptions study;
-  std::int64_t candidates = 6;
   int jobs = 0;
   ResultFlags results;
 };
 
 int study_axonn(StudyAxonnOptions options) {
   options.results.check();
-  options.study.candidates = static_cast<std::size_t>(options.candidates);
   options.study.threads = threads_of(options.jobs);
   const study::AxonnStudy study = options.results.with_status(
       [&](const TellStatus& tell) { return study::study_axonn(options.study, tell); }, true);
@@ -40,17 +36,14 @@ Command describe_study_axonn() {
   command.add(choice_option("--machines", &options->study.machines, "MACHINE",
                             "machines whose runs are simulated; default: perlmutter, frontier and alps",
                             {"perlmutter", "frontier", "alps"}));
-  command.add(number_option("--candidates", &options->candidates,
-                            "grids of each run of which the fitted constants choose the fastest", 1, 1000));
   command.add(jobs_option(options->jobs, 1024));
   command.add(svg_option(options->results.svg, "draw the published and the simulated rates over ranks"));
   add_result_flags(command, options->results, "figures");
   command.description =
       "Singh et al. (SC '24) trained models of 5 to 320 billion parameters on Perlmutter, Frontier and Alps. For each "
-      "run "
-      "the best of AxoNN's kind of grids under policy axonn is simulated. Two numbers of each machine, the efficiency "
-      "of "
-      "computing and the congestion of its network, are fitted to the small runs; the large runs are predicted.";
+      "run the best of AxoNN's kind of grids under policy axonn is simulated. Two numbers of each machine, the "
+      "efficiency of computing and the congestion of its network, are fitted to the small runs; the large runs are "
+      "predicted.";
   command.examples = {{"weft study axonn"}, {"weft study axonn --machines perlmutter --json"}};
   command.run = [options] { return study_axonn(*options); };
   return command;

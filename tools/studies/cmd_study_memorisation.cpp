@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -29,7 +27,7 @@ struct MemorisationCommand {
   study::MemorisationStudy study;
   std::string goldfish = train::to_text(train::Goldfish());
   std::vector<std::string> overrides;
-  std::int64_t jobs = 0;
+  int jobs = 0;
   ResultFlags results{.folder = "runs/memorisation"};
 };
 
@@ -56,11 +54,9 @@ study::MemorisationStudy study_of(const MemorisationCommand& command) {
     }
     study.settings.push_back({text.substr(0, equals), text.substr(equals + 1), "--set"});
   }
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  const std::int64_t jobs = command.jobs > 0 ? command.jobs : cores;
-  study.jobs = static_cast<int>(std::min<std::int64_t>(jobs, study::count_trainings(study)));
-  study.threads = static_cast<int>(std::max<std::int64_t>(1, cores / study.jobs));
-  study.text.threads = static_cast<int>(cores);
+  study.jobs = static_cast<int>(std::min<std::int64_t>(threads_of(command.jobs), study::count_trainings(study)));
+  study.text.threads = threads_of(0);
+  study.threads = std::max(1, study.text.threads / study.jobs);
   study::check_memorisation(study);
   return study;
 }

@@ -1,11 +1,9 @@
 // `weft study scaling`: the total arithmetic a second over the number of ranks, each point at its best configuration.
-#include <fmt/format.h>
 
 #include <memory>
 #include <span>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "study/columns.h"
@@ -20,26 +18,21 @@ namespace weft::tools {
 namespace {
 
 struct ScalingCommand {
-  std::vector<std::string> points, machines, models;
+  study::ScalingStudy study;
+  std::vector<std::string> points;
   std::string kind;
   SearchFlags flags;
-  double noise = 0;
-  std::int64_t seeds = 1;
   ResultFlags results;
 };
 
 study::ScalingStudy study_of(const ScalingCommand& command, const ConfigOptions& config) {
-  study::ScalingStudy study;
+  study::ScalingStudy study = command.study;
   std::tie(study.base, study.settings) = config.layers(MachineNumbers::refused);
   for (const std::string& point : command.points) study.points.push_back(study::scaling_point(point));
   study.kind = command.kind == "weak" ? study::ScalingKind::weak : study::ScalingKind::strong;
-  study.machines = command.machines;
-  study.models = command.models;
   const train::RunConfig given = config.load();
   study.policies = named_policies(command.flags.policies, given.libraries);
   study.search = search_options(command.flags, given.libraries);
-  study.noise = command.noise;
-  study.seeds = command.seeds;
   study::check_scaling(study);
   return study;
 }
@@ -67,17 +60,17 @@ void add_own_flags(Command& command, ScalingCommand& options) {
                              "configuration's at the first point, unless the points name models",
                              {"strong", "weak"})));
   command.add({.names = "--machines",
-               .target = &options.machines,
+               .target = &options.study.machines,
                .value = "MACHINE",
                .help = "a series for each machine; default: the configuration's",
                .suggestions = {"dgx-h100", "perlmutter", "frontier", "alps"},
                .paths = Paths::files});
-  command.add(word_option("--models", &options.models, "MODEL", "a series for each model; default: the configuration's",
-                          ops::model_names()));
+  command.add(word_option("--models", &options.study.models, "MODEL",
+                          "a series for each model; default: the configuration's", ops::model_names()));
   add_search_flags(command, options.flags,
                    "a series for each policy; default: one of the fastest among program, lhs and portfolio:budget=0");
-  command.add(noise_option(options.noise));
-  command.add(seeds_option(options.seeds));
+  command.add(noise_option(options.study.noise));
+  command.add(seeds_option(options.study.seeds));
   command.add(repeated(path_option("-o,--output", &options.results.files, "FILE",
                                    "write a .csv, .json or .svg file; may be given again")));
   add_result_flags(command, options.results, "points");

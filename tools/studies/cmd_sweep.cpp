@@ -6,10 +6,8 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "runtime/policy/catalog/policies.h"
 #include "study/sweep/sweep.h"
@@ -25,10 +23,9 @@ namespace weft::tools {
 namespace {
 
 struct SweepCommand {
+  study::Sweep sweep;
   std::vector<std::string> over, policies;
   ResultFlags results;
-  double noise = 0;
-  std::int64_t seeds = 1;
   int jobs = 0;
 };
 
@@ -41,14 +38,12 @@ std::vector<std::string> keys_of_simulate() {
 }
 
 study::Sweep sweep_of(const SweepCommand& command, const ConfigOptions& config) {
-  study::Sweep sweep;
+  study::Sweep sweep = command.sweep;
   sweep.keys = study::swept_keys(command.over, keys_of_simulate());
   std::tie(sweep.base, sweep.settings) = config.layers(MachineNumbers::taken);
   const train::RunConfig given = study::shared_config(sweep);
   sweep.policies = named_policies(command.policies, given.libraries);
   if (sweep.policies.empty()) sweep.policies.push_back(policy::named_policy(given.policy, given.libraries));
-  sweep.noise = command.noise;
-  sweep.seeds = command.seeds;
   sweep.threads = threads_of(command.jobs);
   study::check_sweep(sweep);
   return sweep;
@@ -89,8 +84,8 @@ Command describe_sweep() {
                   "reads, or a number of the machine: machine.network.latency=1e-6 5e-6")));
   command.add(word_option("--policies", &options->policies, "POLICY",
                           "policies to compare; default: the configuration's", policy_words()));
-  command.add(noise_option(options->noise));
-  command.add(seeds_option(options->seeds));
+  command.add(noise_option(options->sweep.noise));
+  command.add(seeds_option(options->sweep.seeds));
   command.add(jobs_option(options->jobs));
   command.add(
       output_option(options->results.folder, "FOLDER",

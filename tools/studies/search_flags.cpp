@@ -3,28 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
-#include "runtime/policy/catalog/policies.h"
+#include "base/units.h"
 #include "tools/command_line/shared_options.h"
 #include "tools/input/config_options.h"
 
 namespace weft::tools {
 namespace {
-
-/// Plans of finalists; the searching policy plans the best of them in addition.
-const std::vector<std::string>& default_policies() {
-  static const std::vector<std::string> names = {"program", "lhs"};
-  return names;
-}
-constexpr const char* kSearching = "portfolio:budget=0";
-/// Plans of finalists with pipeline stages.
-const std::vector<std::string>& default_schedules() {
-  static const std::vector<std::string> names = {"1f1b", "interleaved", "zb-h1"};
-  return names;
-}
 
 std::vector<std::int64_t> numbers_of_stages(const SearchFlags& flags) {
   constexpr double kMostStages = 1e9;
@@ -34,12 +20,6 @@ std::vector<std::int64_t> numbers_of_stages(const SearchFlags& flags) {
     if (std::ranges::find(numbers, number) == numbers.end()) numbers.push_back(number);
   }
   return numbers.empty() ? std::vector<std::int64_t>{1} : numbers;
-}
-
-/// Whether the policy orders pipelines.
-bool orders_stages(const policy::NamedPolicy& policy) {
-  const std::vector<std::string> names = policy::pipeline_policy_names();
-  return std::ranges::find(names, policy->name()) != names.end();
 }
 
 study::KeptKeys kept_keys(const SearchFlags& flags) {
@@ -71,10 +51,6 @@ void add_search_flags(Command& command, SearchFlags& flags, const std::string& p
   command.add(jobs_option(flags.jobs));
 }
 
-void add_pipe_flag(Command& command, SearchFlags& flags) {
-  command.add(word_option("--pipe", &flags.pipes, "P", "numbers of pipeline stages to try; default: 1"));
-}
-
 std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& names,
                                                 policy::TrustedLibraries libraries) {
   std::vector<policy::NamedPolicy> policies;
@@ -88,21 +64,19 @@ study::SearchOptions search_options(const SearchFlags& flags, const policy::Trus
   options.kept = kept_keys(flags);
   options.policies = named_policies(flags.policies, libraries);
   if (options.policies.empty()) {
-    options.policies = named_policies(default_policies(), {});
-    options.searching = policy::named_policy(kSearching);
+    options.policies = named_policies({"program", "lhs"}, {});
+    options.searching = policy::named_policy("portfolio:budget=0");  // plans the best of the finalists in addition
   }
   options.pipes = numbers_of_stages(flags);
+  const std::vector<std::string> of_stages = policy::pipeline_policy_names();
   for (const policy::NamedPolicy& each : options.policies) {
-    if (!flags.policies.empty() && orders_stages(each)) options.schedules.push_back(each);
+    const bool orders_stages = std::ranges::find(of_stages, each->name()) != of_stages.end();
+    if (!flags.policies.empty() && orders_stages) options.schedules.push_back(each);
   }
-  if (options.schedules.empty()) options.schedules = named_policies(default_schedules(), {});
+  if (options.schedules.empty()) options.schedules = named_policies({"1f1b", "interleaved", "zb-h1"}, {});
   options.finalists = static_cast<std::size_t>(flags.finalists);
   options.threads = threads_of(flags.jobs);
   return options;
-}
-
-int threads_of(int jobs) {
-  return jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace weft::tools

@@ -21,17 +21,11 @@ struct SearchFlags {
 /// Adds --keep, --policies, --finalists and --jobs, which set `flags` when they are parsed.
 void add_search_flags(Command& command, SearchFlags& flags, const std::string& policies_help = "");
 
-/// Adds --pipe.
-void add_pipe_flag(Command& command, SearchFlags& flags);
-
 /// The policies as objects; those of `libraries` and those that are named may be loaded.
 std::vector<policy::NamedPolicy> named_policies(const std::vector<std::string>& names,
                                                 policy::TrustedLibraries libraries);
 
 /// Without ranks. Throws UserError.
 study::SearchOptions search_options(const SearchFlags& flags, const policy::TrustedLibraries& libraries);
-
-/// The number of threads that a flag asks for; 0: all cores.
-int threads_of(int jobs);
 
 }  // namespace weft::tools

@@ -9,11 +9,9 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,12 +22,9 @@
 #include "base/printable.h"
 #include "base/status_line.h"
 #include "base/text/json_object.h"
-#include "base/text/parse_number.h"
 #include "base/text/text_table.h"
 #include "base/units.h"
 #include "text/bpe/bpe_trainer.h"
-#include "text/byte_tokenizer.h"
-#include "text/corpus/parallel_encode.h"
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"
 #include "text/split/lexer.h"
@@ -55,17 +50,12 @@ struct TokenizeOptions {
   std::string train;
   std::int64_t vocabulary = 0;
   std::string pattern = "gpt2";
-  std::int64_t threads = 0;
+  int threads = 0;
   bool json = false, quiet = false;
 };
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-int threads_of(const TokenizeOptions& options) {
-  return options.threads > 0 ? static_cast<int>(options.threads)
-                             : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 text::TokenizerPointer tokenizer_of(const TokenizeOptions& options) {
@@ -82,14 +72,7 @@ text::TextFiles text_files(const TokenizeOptions& options, text::CutAfter cut_af
   for (const fs::path& path : files) {
     std::error_code error;
     if (!fs::is_regular_file(path, error) || path.extension() == ".gz") continue;
-    const InputFile file(path);
-    std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), train::kKindBytes));
-    file.read(0, head);
-    const auto kind = train::foreign_kind(path, head);
-    if (kind && kind->name != "a JSON file" && kind->name != "a gzip file") {
-      throw UserError(in_quotes(path) + " is " + kind->name, "text or JSON lines, plain or packed with gzip",
-                      kind->fix);
-    }
+    train::refuse_no_text(InputFile(path), true);
   }
   text::TextFileOptions how;
   how.all_json = !options.field.empty();
@@ -158,7 +141,7 @@ int write_tokens(const TokenizeOptions& options) {
       {.tokenizer = *tokenizer,
        .options = {.add_special = false,
                    .special_texts = options.special ? text::SpecialTexts::tokens : text::SpecialTexts::plain},
-       .threads = threads_of(options),
+       .threads = threads_of(options.threads),
        .verify = options.verify,
        .files = files,
        .take = [&](const text::TextPart& part, const text::EncodedPart& made) {
@@ -215,7 +198,7 @@ int train_vocabulary(const TokenizeOptions& options) {
         line.show(progress("counting words", files));
         return files.text(*part);
       },
-      lexer, threads_of(options));
+      lexer, threads_of(options.threads));
   const auto wanted = static_cast<std::size_t>(options.vocabulary) - 1;
   const text::TrainedBpe trained = text::train_bpe(words, wanted, [&](std::size_t tokens) {
     line.show({"merging", static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(wanted)});
@@ -306,9 +289,8 @@ Command describe_tokenize() {
   command.add({.names = "--quiet", .target = &options->quiet, .help = "print only the result and errors"});
   command.description =
       "Tokenizers are read from tokenizer.json (BPE), tokenizer.model (SentencePiece, or tiktoken's ranks), "
-      "tekken.json, "
-      "vocab.json with merges.txt, and *.tiktoken files. Token files have llm.c's format. A text file is one document, "
-      "and so is each line of JSON lines.";
+      "tekken.json, vocab.json with merges.txt, and *.tiktoken files. Token files have llm.c's format. A text file is "
+      "one document, and so is each line of JSON lines.";
   command.examples = {{"weft tokenize --text \"Hello world\"", "the bytes of a text"},
                       {"weft tokenize --train bpe --vocab 4096 book.txt -o tokenizer.json"},
                       {"weft tokenize --tokenizer tokenizer.json book.txt -o book.bin"},

@@ -1,9 +1,11 @@
-// The folder of a checkpoint: the order of writing, and the checks before loading.
+// The folders of checkpoints: their names, the order of writing, and the checks before loading.
 #include "train/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
@@ -11,18 +13,28 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files/durable_folder.h"
+#include "base/files/input_file.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/checkpoint_part.h"
-#include "train/checkpoint/checkpoint_shards.h"
-#include "train/checkpoint/hf_config.h"
 #include "train/checkpoint/weights.h"
 
 namespace weft::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kStepPrefix = "step_";
+
+/// The step in "step_00000200"; nullopt for another name.
+std::optional<std::int64_t> step_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  const auto step = number_in<std::int64_t>(std::string_view(name).substr(kStepPrefix.size()));
+  return step && *step >= 0 ? step : std::nullopt;
+}
 
 const std::string kTuning(execute::kGemmTuningFile);
 
@@ -57,6 +69,80 @@ void verify_share(const fs::path& folder, const Manifest& manifest, const ReadSh
 }
 
 }  // namespace
+
+fs::path checkpoints_of(const fs::path& run_dir) {
+  return run_dir / "checkpoints";
+}
+
+fs::path checkpoint_path(const fs::path& run_dir, std::int64_t step) {
+  return checkpoints_of(run_dir) / fmt::format("{}{:08}", kStepPrefix, step);
+}
+
+bool is_checkpoint(const fs::path& folder) {
+  std::error_code hidden;  // a folder that can't be read counts as absent
+  return fs::exists(folder / kManifestFile, hidden);
+}
+
+std::vector<CheckpointFolder> complete_checkpoints(const fs::path& run_dir) {
+  std::vector<CheckpointFolder> found;
+  std::error_code none;  // no such folder: no checkpoints
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints_of(run_dir), none)) {
+    const auto step = step_of(entry.path());
+    if (step && is_checkpoint(entry.path())) found.push_back({*step, entry.path()});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const CheckpointFolder& a, const CheckpointFolder& b) { return a.step < b.step; });
+  return found;
+}
+
+std::optional<fs::path> latest_checkpoint(const fs::path& run_dir) {
+  const auto found = complete_checkpoints(run_dir);
+  if (!found.empty()) return found.back().path;
+  std::error_code hidden;
+  if (run_dir.filename() != kBestName || fs::exists(run_dir, hidden)) return std::nullopt;
+  if (const auto best = best_checkpoint(run_dir.parent_path())) return best->folder.path;
+  return std::nullopt;
+}
+
+std::optional<BestCheckpoint> best_checkpoint(const fs::path& run_dir, std::int64_t most_steps) {
+  std::optional<BestCheckpoint> best;
+  for (CheckpointFolder& folder : complete_checkpoints(run_dir)) {
+    std::optional<double> loss;
+    try {
+      if (folder.step <= most_steps) loss = read_manifest(folder.path).info.val_loss;
+    } catch (const UserError&) {
+      continue;  // a damaged one is refused by name where somebody asks for it
+    }
+    if (loss && (!best || *loss <= best->val_loss)) best = {std::move(folder), *loss};
+  }
+  return best;
+}
+
+fs::path find_checkpoint(const fs::path& path) {
+  if (is_checkpoint(path)) return path;
+  if (const auto latest = latest_checkpoint(path)) return *latest;
+  std::error_code hidden;
+  throw UserError(in_quotes(path) + (fs::exists(path, hidden) ? " holds no complete checkpoint" : " doesn't exist"),
+                  "a run folder with checkpoints/step_…, one of those folders, or RUN/best of a run with --keep-best",
+                  "to start from weights alone, give --init-from");
+}
+
+void remove_superseded(const fs::path& run_dir, std::int64_t newest_step, const Retention& retention) {
+  if (retention.keep_last == 0) return;
+  auto found = complete_checkpoints(run_dir);
+  std::erase_if(found, [&](const CheckpointFolder& c) { return c.step > newest_step; });
+  const auto kept = static_cast<std::size_t>(retention.keep_last);
+  std::optional<BestCheckpoint> best;
+  if (retention.keep_best) best = best_checkpoint(run_dir, newest_step);
+  for (std::size_t i = 0; i + kept < found.size(); ++i) {
+    if (retention.keep_every > 0 && found[i].step % retention.keep_every == 0) continue;
+    if (best && best->folder.step == found[i].step) continue;
+    // A failed removal is tried again after the next checkpoint.
+    Log(LogTopic::checkpoint)
+        .info("{} {}: newer checkpoints are kept", in_quotes(found[i].path),
+              remove_folder(found[i].path) ? "removed" : "can't be removed");
+  }
+}
 
 SpaceCheck checkpoint_space(const fs::path& run_dir, const CheckpointInfo& info,
                             std::span<const ParameterState> parameters) {
@@ -124,6 +210,27 @@ fs::path commit_checkpoint(DurableFolder& folder, const fs::path& run_dir, std::
   Log(LogTopic::checkpoint).info("{} written", in_quotes(path));
   remove_superseded(run_dir, manifest.info.step, retention);
   return path;
+}
+
+std::uint64_t file_identity(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  // Device numbers are only valid on one machine.
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return Fingerprint().add(boot).add(status.st_dev).add(status.st_ino).value();
+}
+
+ReadShare share_reading(comm::World& world, const std::filesystem::path& path) {
+  const std::vector<std::uint64_t> all = world.all_gather(file_identity(path));
+  const std::uint64_t own = all[static_cast<std::size_t>(world.rank())];
+  ReadShare share{0, 0};
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != own) continue;
+    if (static_cast<int>(rank) < world.rank()) ++share.rank;
+    ++share.ranks;
+  }
+  return share;
 }
 
 }  // namespace weft::train

@@ -1,19 +1,68 @@
-// Checkpoints: folders, complete or absent, from which a run continues bit for bit and other programs load the model.
+// Checkpoints: folders, complete or absent, from which a run continues bit for bit and other programs load the model;
+// their names, completeness and retention.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/files/durable_file.h"
-#include "base/files/durable_folder.h"
 #include "ops/model_config.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "runtime/comm/communicator.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/parameter_state.h"
-#include "train/checkpoint/read_share.h"
 
 namespace weft::train {
+
+inline constexpr std::string_view kManifestFile = "manifest.json";
+
+/// The name of a run's best checkpoint where a path stands for a checkpoint: RUN/best.
+inline constexpr std::string_view kBestName = "best";
+
+/// The checkpoints that are kept after a newer one is complete: the last `keep_last` (0: all), all whose step is a
+/// multiple of `keep_every` (0: none), and the best.
+struct Retention {
+  std::int64_t keep_last = 0, keep_every = 0;
+  bool keep_best = false;
+};
+
+struct CheckpointFolder {
+  std::int64_t step = 0;
+  std::filesystem::path path;
+};
+
+/// <run_dir>/checkpoints.
+std::filesystem::path checkpoints_of(const std::filesystem::path& run_dir);
+/// <run_dir>/checkpoints/step_00000200 for step 200.
+std::filesystem::path checkpoint_path(const std::filesystem::path& run_dir, std::int64_t step);
+
+/// Whether a folder is a complete checkpoint: it has a manifest, which is written last.
+bool is_checkpoint(const std::filesystem::path& folder);
+/// The complete checkpoints below <run_dir>/checkpoints, by step.
+std::vector<CheckpointFolder> complete_checkpoints(const std::filesystem::path& run_dir);
+/// The complete checkpoint with the highest step, or for RUN/best, if that is no folder, the best; nullopt if there is
+/// none.
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& run_dir);
+/// A checkpoint and its held-out loss.
+struct BestCheckpoint {
+  CheckpointFolder folder;
+  double val_loss = 0;
+};
+/// Of the checkpoints up to a step whose manifests tell a held-out loss, the newest with the lowest; nullopt if there
+/// are none.
+std::optional<BestCheckpoint> best_checkpoint(const std::filesystem::path& run_dir,
+                                              std::int64_t most_steps = std::numeric_limits<std::int64_t>::max());
+/// The checkpoint that `path` means: a checkpoint folder itself, a run folder's latest, or RUN/best. Throws UserError.
+std::filesystem::path find_checkpoint(const std::filesystem::path& path);
+
+/// Removes the complete checkpoints up to `newest_step` that `retention` doesn't keep, never that of `newest_step`
+/// itself. Checkpoints of higher steps, from a run that went further than this one's start, are neither counted nor
+/// removed.
+void remove_superseded(const std::filesystem::path& run_dir, std::int64_t newest_step, const Retention& retention);
 
 /// For a rank whose arrays are the whole model: writes <run_dir>/checkpoints/step_00000200 for step 200 and returns its
 /// path:
@@ -45,6 +94,14 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& folder);
 std::filesystem::path commit_checkpoint(DurableFolder& folder, const std::filesystem::path& run_dir,
                                         std::vector<Manifest> parts, const Retention& retention);
 
+/// A rank's index among the ranks that share.
+struct ReadShare {
+  int rank = 0, ranks = 1;
+
+  /// Whether this rank reads piece `number`.
+  bool has(std::int64_t number) const { return number % ranks == rank; }
+};
+
 /// Fills all arrays of a rank from a checkpoint folder, exactly as they were, whatever grid wrote it. First one of the
 /// ranks that share a file reads all of it and compares its checksum, at some GB/s if it is in memory. Throws
 /// UserError, naming file or tensor, on a wrong checksum and on other parameters, shapes or dtype than were saved, and
@@ -58,5 +115,13 @@ void load_checkpoint(const std::filesystem::path& folder, std::span<const Parame
 void load_parameters(const std::filesystem::path& path, const ops::ModelConfig& model,
                      std::span<const ParameterState> parameters, const ReadShare& share = {},
                      std::span<const ops::ParameterSpec> elsewhere = {});
+
+/// A number that identifies a file or folder: equal on processes of one machine that reach it through one mount. 0 if
+/// it doesn't exist.
+std::uint64_t file_identity(const std::filesystem::path& path);
+
+/// The ranks for which `path` is the same file or folder. Ranks on other machines read for themselves: a copy may be
+/// damaged, and a shared disk can't be told from copies. Collective over the world; the paths may differ.
+ReadShare share_reading(comm::World& world, const std::filesystem::path& path);
 
 }  // namespace weft::train

@@ -1,11 +1,11 @@
-// One rank's part of a checkpoint: the tensors that it writes, and their entries in the manifest.
+// One rank's part of a checkpoint: the tensors that it writes, and their entries in the manifest; and the shards that
+// it reads into the arrays of any grid.
 #pragma once
 
 #include <filesystem>
 #include <span>
+#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "train/checkpoint/manifest.h"
@@ -26,21 +26,25 @@ bool holds_everything(std::span<const ParameterState> parameters);
 /// Of a model's parameters; f32 without any.
 DType dtype_of(std::span<const ParameterState> parameters);
 
-/// The optimizer's arrays by content; a frozen parameter has none. A checkpoint keeps the masters of bf16 parameters
-/// only; other masters equal the parameter. Throws std::invalid_argument if one is missing.
-std::vector<std::pair<std::string, float*>> optimizer_arrays(const ParameterState& parameter);
-
-/// Calls visit(content, dtype, array, pieces, elements) for each array that this rank stores of a parameter.
-template <class Visit>
-void for_each_stored_array(const ParameterState& parameter, const Visit& visit) {
-  if (parameter.shard == nullptr || parameter.shard->replica == 0) {
-    visit(kParameterContent, parameter.dtype, parameter.data, parameter.kept_pieces(), parameter.kept_elements());
+/// Calls visit(content, dtype, array, range) for each array that this rank stores of a parameter; arrays are pointers,
+/// which may be replaced. A frozen parameter has no optimizer state. A checkpoint keeps the masters of bf16 parameters
+/// only; other masters equal the parameter. Throws std::invalid_argument if an array is missing.
+template <class State, class Visit>
+void for_each_stored_array(State& parameter, const Visit& visit) {
+  const ops::ParameterShard* shard = parameter.shard;
+  if (shard == nullptr || shard->replica == 0) {
+    visit(kParameterContent, parameter.dtype, parameter.data, parameter.kept());
   }
-  if (parameter.shard != nullptr && parameter.shard->update_replica != 0) return;
-  for (const auto& [content, array] : optimizer_arrays(parameter)) {
-    visit(content.c_str(), DType::f32, static_cast<void*>(array), parameter.updated_pieces(),
-          parameter.updated_elements());
-  }
+  if (parameter.spec->frozen || (shard != nullptr && shard->update_replica != 0)) return;
+  const auto of_optimizer = [&](const char* content, auto& array) {
+    if (array == nullptr || parameter.data == nullptr) {
+      throw std::invalid_argument("checkpoint: " + parameter.spec->name + " has no array for " + content);
+    }
+    visit(content, DType::f32, array, parameter.updated());
+  };
+  of_optimizer("m", parameter.m);
+  of_optimizer("v", parameter.v);
+  if (parameter.dtype == DType::bf16) of_optimizer("master", parameter.master);
 }
 
 /// Whether each rank has all parameters of the model, in whole or in part, or those of its pipeline stage alone; or one
@@ -75,5 +79,16 @@ Manifest write_checkpoint_part(const std::filesystem::path& folder, const Checkp
 
 /// Throws RuntimeFault if an array that this rank stores holds a NaN or an infinity.
 void refuse_non_finite(std::span<const ParameterState> parameters, std::int64_t step);
+
+/// The arrays to fill: all of them as saved, or only the parameters, with masters that equal them.
+enum class LoadedArrays : std::uint8_t { all, parameters };
+
+/// Fills a rank's arrays from a checkpoint that any grid wrote, and reads only the needed elements: `manifest` is that
+/// of `folder`. Throws UserError, naming manifest and tensor, unless the shards have the shapes of the model's tensors
+/// and cover each tensor exactly once, and the files agree with the manifest. `elsewhere`: parameters that other ranks
+/// hold.
+void load_shards(const std::filesystem::path& folder, const Manifest& manifest,
+                 std::span<const ParameterState> parameters, LoadedArrays which,
+                 std::span<const ops::ParameterSpec> elsewhere = {});
 
 }  // namespace weft::train

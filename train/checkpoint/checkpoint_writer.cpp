@@ -10,9 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/durable_folder.h"
+#include "base/files/durable_file.h"
 #include "base/files/input_file.h"
-#include "runtime/comm/of_ranks.h"
 #include "train/checkpoint/checkpoint_part.h"
 
 namespace weft::train {
@@ -21,19 +20,11 @@ namespace {
 /// Calls visit(array, bytes) for each array of a parameter that this rank stores and steps change; arrays are pointers,
 /// to be replaced.
 template <class Visit>
-void for_each_array(ParameterState& parameter, Visit visit) {
+void for_each_array(ParameterState& parameter, const Visit& visit) {
   if (parameter.spec->frozen) return;
-  const ops::ParameterShard* shard = parameter.shard;
-  if (shard == nullptr || shard->replica == 0) {
-    visit(parameter.data, static_cast<std::size_t>(parameter.kept_elements()) * size_of(parameter.dtype));
-  }
-  if (shard != nullptr && shard->update_replica != 0) return;
-  for (float** array : {&parameter.m, &parameter.v, &parameter.master}) {
-    const bool stored = array != &parameter.master || parameter.dtype == DType::bf16;
-    if (*array != nullptr && stored) {
-      visit(*array, static_cast<std::size_t>(parameter.updated_elements()) * sizeof(float));
-    }
-  }
+  for_each_stored_array(parameter, [&](const char*, DType dtype, auto*& array, const BlockRange& range) {
+    visit(array, static_cast<std::size_t>(range.size()) * size_of(dtype));
+  });
 }
 
 // Arrays begin at cache lines.
@@ -103,7 +94,7 @@ void CheckpointWriter::end_together() {
   });
 }
 
-void CheckpointWriter::copy(std::span<const ParameterState> parameters) {
+std::span<const ParameterState> CheckpointWriter::copied(std::span<const ParameterState> parameters) {
   const std::int64_t bytes = snapshot_bytes(parameters);
   if (memory_.size() < bytes) memory_ = Buffer(bytes);
   snapshot_.assign(parameters.begin(), parameters.end());
@@ -115,32 +106,32 @@ void CheckpointWriter::copy(std::span<const ParameterState> parameters) {
       at += padded(size);
     });
   }
+  return snapshot_;
+}
+
+void CheckpointWriter::begin(const CheckpointInfo& info, std::span<const ParameterState> parameters,
+                             std::launch launch) {
+  finish();
+  const bool alone = writes_alone(parameters);
+  if (alone && world_.rank() != 0) return;
+  const std::filesystem::path folder = alone ? run_dir_ : begin_together(info, parameters);
+  if (launch == std::launch::async) parameters = copied(parameters);
+  if (alone) {
+    writing_ = std::async(launch,
+                          [this, info, parameters] { return save_checkpoint(run_dir_, info, parameters, retention_); });
+  } else {
+    writing_part_ = std::async(launch, [this, info, parameters, folder] {
+      return write_checkpoint_part(folder, info, world_.rank(), parameters, holds_);
+    });
+  }
 }
 
 void CheckpointWriter::save(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
-  finish();
-  if (writes_alone(parameters)) {
-    if (world_.rank() != 0) return;
-    copy(parameters);
-    writing_ =
-        std::async(std::launch::async, [this, info] { return save_checkpoint(run_dir_, info, snapshot_, retention_); });
-    return;
-  }
-  const std::filesystem::path folder = begin_together(info, parameters);
-  copy(parameters);
-  writing_part_ = std::async(std::launch::async, [this, info, folder] {
-    return write_checkpoint_part(folder, info, world_.rank(), snapshot_, holds_);
-  });
+  begin(info, parameters, std::launch::async);
 }
 
 void CheckpointWriter::save_now(const CheckpointInfo& info, std::span<const ParameterState> parameters) {
-  finish();
-  if (writes_alone(parameters)) {
-    if (world_.rank() == 0) completed_ = save_checkpoint(run_dir_, info, parameters, retention_);
-    return;
-  }
-  const std::filesystem::path folder = begin_together(info, parameters);
-  part_ = write_checkpoint_part(folder, info, world_.rank(), parameters, holds_);
+  begin(info, parameters, std::launch::deferred);
   finish();
 }
 

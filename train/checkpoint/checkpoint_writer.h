@@ -62,7 +62,9 @@ class CheckpointWriter {
   bool writes_alone(std::span<const ParameterState> parameters) const;
   std::filesystem::path begin_together(const CheckpointInfo& info, std::span<const ParameterState> parameters);
   void end_together();
-  void copy(std::span<const ParameterState> parameters);
+  std::span<const ParameterState> copied(std::span<const ParameterState> parameters);
+  /// Asynchronous: writes a copy in a thread. Deferred: writes the arrays themselves, in finish().
+  void begin(const CheckpointInfo& info, std::span<const ParameterState> parameters, std::launch launch);
 
   comm::World& world_;
   const std::filesystem::path run_dir_;

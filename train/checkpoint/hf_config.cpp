@@ -1,20 +1,26 @@
-// One reader and one writer a family; keys as in transformers' configuration_gpt2.py and configuration_llama.py.
+// One reader and one writer a family; keys as in transformers' configuration_gpt2.py and configuration_llama.py. The
+// numbers of a rotary embedding mean what transformers' modeling_rope_utils.py makes of them.
 #include "train/checkpoint/hf_config.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/files/document.h"
 #include "base/files/input_file.h"
 #include "base/text/json_object.h"
-#include "train/checkpoint/hf_keys.h"
 
 namespace weft::train {
 namespace {
+
+using ops::RopeKind;
 
 constexpr const char* kGiveConfig =
     "give the config.json of a GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM or "
@@ -67,6 +73,168 @@ constexpr std::array kNeutralSettings = {NeutralSetting{"embedding_multiplier", 
                                          NeutralSetting{"logit_scale", 1}, NeutralSetting{"partial_rotary_factor", 1}};
 constexpr std::array kForeignSettings = {"attention_multiplier",    "query_pre_attn_scalar", "attn_logit_softcapping",
                                          "final_logit_softcapping", "quantization_config",   "num_local_experts"};
+
+/// An object of a config, in which null counts as absent.
+class HfKeys {
+ public:
+  explicit HfKeys(const DocumentValue& object) : object_(object) {
+    if (!object.is_object()) object.refuse("an object");
+  }
+
+  bool has(const char* key) const { return mentions(key) && !object_[key].is_null(); }
+  bool mentions(const char* key) const { return object_.find(key).has_value(); }
+  DocumentValue operator[](const char* key) const { return object_[key]; }
+  HfKeys object(const char* key) const { return HfKeys(object_[key]); }
+  std::string name() const { return object_.place(); }
+
+  std::int64_t integer(const char* key) const { return object_[key].integer(0, kLargest); }
+  std::int64_t integer_or(const char* key, std::int64_t absent) const { return has(key) ? integer(key) : absent; }
+  float number_or(const char* key, float absent) const { return has(key) ? object_[key].float_number() : absent; }
+  bool flag_or(const char* key, bool absent) const { return has(key) ? object_[key].boolean() : absent; }
+  std::string text_or(const char* key, const char* absent) const { return has(key) ? object_[key].text() : absent; }
+  /// Refuses a setting that is present with another value than the one Weft computes.
+  template <class Value>
+  void require(const char* key, Value value) const {
+    if (!has(key) || object_[key].json() == value) return;
+    object_[key].refuse(JsonValue(value).text() + ", the only value implemented");
+  }
+  /// The same for a text with several spellings of one meaning.
+  void require_one_of(const char* key, std::initializer_list<std::string_view> values, const char* meaning) const {
+    if (!has(key)) return;
+    const std::string text = text_or(key, "");
+    if (std::find(values.begin(), values.end(), text) == values.end()) object_[key].refuse(meaning);
+  }
+
+ private:
+  static constexpr std::int64_t kLargest = 1'000'000'000;  // of sizes: so that products of two don't overflow
+
+  DocumentValue object_;
+};
+
+/// The context before scaling. A number beside the object comes first, as in transformers.
+float original_context(const HfKeys& keys, const HfKeys& rope, const ops::ModelConfig& model) {
+  constexpr const char* kKey = "original_max_position_embeddings";
+  const std::int64_t inside = rope.integer_or(kKey, model.context);
+  return static_cast<float>(keys.integer_or(kKey, inside));
+}
+
+void read_llama3(const HfKeys& keys, const HfKeys& rope, ops::ModelConfig& model) {
+  model.rope_scaling_factor = rope["factor"].float_number();
+  model.rope_low_freq_factor = rope["low_freq_factor"].float_number();
+  model.rope_high_freq_factor = rope["high_freq_factor"].float_number();
+  model.rope_original_context = original_context(keys, rope, model);
+}
+
+/// The factor of queries and keys: given, or from mscale and mscale_all_dim; 0: from the scaling factor.
+float yarn_attention_factor(const HfKeys& rope, float factor) {
+  if (rope.has("attention_factor")) {
+    const float given = rope["attention_factor"].float_number();
+    if (!(given > 0)) rope["attention_factor"].refuse("a number above 0");
+    return given;
+  }
+  const float numerator = rope.number_or("mscale", 0.0F), denominator = rope.number_or("mscale_all_dim", 0.0F);
+  if (numerator == 0.0F || denominator == 0.0F) return 0.0F;
+  const auto stretch = [factor](double mscale) {
+    return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(static_cast<double>(factor)) + 1.0;
+  };
+  return static_cast<float>(stretch(numerator) / stretch(denominator));
+}
+
+void read_yarn(const HfKeys& keys, const HfKeys& rope, ops::ModelConfig& model) {
+  model.rope_scaling = RopeKind::yarn;
+  model.rope_original_context = original_context(keys, rope, model);
+  // A null means the ratio of the two contexts.
+  const bool ratio = rope.mentions("factor") && !rope.has("factor");
+  model.rope_scaling_factor =
+      ratio ? static_cast<float>(model.context) / model.rope_original_context : rope["factor"].float_number();
+  // A zero counts as absent in transformers.
+  const float fast = rope.number_or("beta_fast", 0.0F), slow = rope.number_or("beta_slow", 0.0F);
+  model.rope_high_freq_factor = fast != 0.0F ? fast : 32.0F;
+  model.rope_low_freq_factor = slow != 0.0F ? slow : 1.0F;
+  model.rope_truncate = rope.flag_or("truncate", true);
+  model.rope_attention_factor = yarn_attention_factor(rope, model.rope_scaling_factor);
+}
+
+/// `rope`: the object with the type and its numbers: rope_scaling (transformers 4) or rope_parameters (5).
+void read_scaling(const HfKeys& keys, const HfKeys& rope, ops::ModelConfig& model) {
+  const char* type_key = rope.has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope.text_or(type_key, "default");
+  rope.require("partial_rotary_factor", 1.0);
+  if (rope.has("mrope_section")) rope["mrope_section"].refuse("none: positions of one kind alone are implemented");
+  if (type == "default") return;
+  if (type == "llama3") return read_llama3(keys, rope, model);
+  if (type == "yarn") return read_yarn(keys, rope, model);
+  if (type != "linear") {
+    rope[type_key].refuse("\"default\", \"linear\", \"llama3\" or \"yarn\", the kinds of RoPE implemented");
+  }
+  model.rope_scaling = RopeKind::linear;
+  model.rope_scaling_factor = rope["factor"].float_number();
+}
+
+auto numbers_of(ops::ModelConfig& model) {
+  return std::tie(model.rope_theta, model.rope_scaling, model.rope_scaling_factor, model.rope_low_freq_factor,
+                  model.rope_high_freq_factor, model.rope_original_context, model.rope_attention_factor,
+                  model.rope_truncate);
+}
+
+JsonObject scaling_json(const ops::ModelConfig& model) {
+  JsonObject rope;
+  rope.add("rope_type", to_string(model.rope_scaling)).add("factor", shortest_double(model.rope_scaling_factor));
+  const auto original = static_cast<std::int64_t>(model.rope_original_context);
+  switch (model.rope_scaling) {
+    case RopeKind::linear:
+      break;
+    case RopeKind::llama3:
+      rope.add("low_freq_factor", shortest_double(model.rope_low_freq_factor))
+          .add("high_freq_factor", shortest_double(model.rope_high_freq_factor))
+          .add("original_max_position_embeddings", original);
+      break;
+    case RopeKind::yarn:
+      rope.add("beta_fast", shortest_double(model.rope_high_freq_factor))
+          .add("beta_slow", shortest_double(model.rope_low_freq_factor))
+          .add("original_max_position_embeddings", original)
+          .add("attention_factor", shortest_double(model.rotary_factor()));
+      if (!model.rope_truncate) rope.add("truncate", false);
+      break;
+  }
+  return rope;
+}
+
+/// Reads rope_theta and rope_scaling (transformers 4) or rope_parameters (5) into the model, whose context is known.
+/// Types default, linear, llama3 and yarn; others are refused, and so are files that say both, differently.
+void read_rope(const HfKeys& keys, ops::ModelConfig& model) {
+  model.rope_theta = keys.number_or("rope_theta", 10000.0F);
+  ops::ModelConfig other = model;
+  if (keys.has("rope_scaling")) read_scaling(keys, keys.object("rope_scaling"), model);
+  if (!keys.has("rope_parameters")) return;
+  const HfKeys rope = keys.object("rope_parameters");
+  for (const char* nested : {"full_attention", "sliding_attention"}) {
+    if (rope.has(nested)) rope[nested].refuse("numbers that all layers share");
+  }
+  other.rope_theta = rope.number_or("rope_theta", model.rope_theta);
+  read_scaling(keys, rope, other);
+  // A file may have the keys of both versions, which must agree.
+  const bool said_twice = keys.has("rope_theta") || keys.has("rope_scaling");
+  if (said_twice && numbers_of(model) != numbers_of(other)) {
+    keys["rope_parameters"].refuse("the numbers of rope_theta and rope_scaling, which the file also has");
+  }
+  numbers_of(model) = numbers_of(other);
+}
+
+/// Writes them for both.
+void write_rope(const ops::ModelConfig& model, JsonObject& config) {
+  // yarn multiplies queries and keys whatever the factor of its frequencies.
+  const bool scaled = model.rope_scaling_factor != 1.0F || model.rotary_factor() != 1.0F;
+  JsonObject rope;
+  if (scaled) {
+    rope = scaling_json(model);
+    config.add("rope_scaling", rope);
+  } else {
+    rope.add("rope_type", "default");
+  }
+  const double theta = shortest_double(model.rope_theta);
+  config.add("rope_theta", theta).add("rope_parameters", rope.add("rope_theta", theta));
+}
 
 /// A size of gpt2 under its name, or under `alias`, the name in other families, which transformers takes for the same
 /// size.
@@ -191,7 +359,7 @@ ops::ModelConfig read_llama(const HfKeys& keys, const LlamaClass& absent) {
   model.tied = keys.flag_or("tie_word_embeddings", false);
   model.qk_norm = absent.type == "qwen3";
   read_biases(keys, absent.type, model);
-  read_hf_rope(keys, model);
+  read_rope(keys, model);
   const std::int64_t head = keys.integer_or("head_dim", keys.mentions("head_dim") ? 0 : absent.head_size);
   if (keys.has("head_dim") && head == 0) keys["head_dim"].refuse("a number above 0, or null");
   const bool usual = model.heads > 0 && head * model.heads == model.hidden;
@@ -298,7 +466,7 @@ void write_llama(const ops::ModelConfig& model, JsonObject& config) {
   if (type == "llama" || type == "qwen3") config.add("attention_bias", model.out_bias);
   write_window(model, type, config);
   config.add("rms_norm_eps", shortest_double(model.norm_eps));
-  write_hf_rope(model, config);
+  write_rope(model, config);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "base/files/document.h"
 #include "base/files/input_file.h"
 #include "base/text/json_object.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace weft::train {
 namespace {

@@ -1,5 +1,5 @@
 // A parameter with its optimizer state as arrays of the host, the pieces of Hugging Face's tensors in them, which are
-// the units of sharded checkpoints, and the conversion to stored tensors.
+// the units of sharded checkpoints, and the conversion to and from the tensors of files.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "ops/model_config.h"
 #include "ops/sharding.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace weft::train {
 
@@ -60,6 +61,12 @@ std::vector<ParameterPiece> pieces_of(const ops::ParameterShard& shard, std::int
 /// Of an array that holds the whole parameter.
 std::vector<ParameterPiece> pieces_of(const ops::ParameterSpec& spec);
 
+/// Elements [begin, end) of a rank's block of a parameter, or of the whole.
+struct BlockRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+};
+
 /// One rank's arrays of one parameter: rows × cols elements each, row-major, as Weft holds them, or what `shard` says:
 /// `data` its elements [begin, end), the others [update_begin, update_end). `data` is of `dtype` (f32 or bf16). `m` and
 /// `v` are AdamW's moments, which a frozen parameter lacks; `master` is the fp32 copy of a bf16 parameter and of one
@@ -73,12 +80,11 @@ struct ParameterState {
   float* master = nullptr;
   const ops::ParameterShard* shard = nullptr;
 
-  /// Elements of `data`, and of each of the other arrays.
-  std::int64_t kept_elements() const;
-  std::int64_t updated_elements() const;
-  /// The pieces of stored tensors in these arrays.
-  std::vector<ParameterPiece> kept_pieces() const;
-  std::vector<ParameterPiece> updated_pieces() const;
+  /// The elements that `data`, and that each of the other arrays holds.
+  BlockRange kept() const;
+  BlockRange updated() const;
+  /// The pieces of stored tensors in an array of these elements.
+  std::vector<ParameterPiece> pieces(const BlockRange& range) const;
 };
 
 /// Sets the padding of a shard's arrays to zero.
@@ -92,5 +98,27 @@ std::vector<std::uint64_t> stored_shape(const ops::ParameterSpec& spec, const op
 /// lie in `scratch`.
 std::span<const std::byte> pack(const ops::ParameterSpec& spec, const ops::StoredTensor& piece, DType dtype,
                                 const void* data, std::vector<std::byte>& scratch);
+
+/// The elements of a region, as a tensor of a file holds them: row-major, or, if `transposed`, all of its block
+/// column by column (GPT-2's Conv1D matrices).
+struct TensorSource {
+  const SafetensorsFile* file = nullptr;
+  const StoredTensorInfo* tensor = nullptr;
+  Region region;
+  bool transposed = false;
+};
+
+/// A tensor that holds all of `piece`, one of spec.stored. Throws UserError, naming file and tensor, on another shape
+/// than stored_shape().
+TensorSource whole_source(const SafetensorsFile& file, const StoredTensorInfo& tensor, const ops::ParameterSpec& spec,
+                          const ops::StoredTensor& piece);
+
+/// Copies the elements that the source and the piece have in common into the piece's array, converted to its `dtype`,
+/// f32 or bf16 (rounded to nearest even). Reads no others from the file.
+void copy(const TensorSource& source, const ParameterPiece& piece, DType dtype, void* array);
+
+/// The same for the pieces of an array that belong to `stored`, a part of which is the source.
+void copy(const TensorSource& source, const ops::StoredTensor& stored, std::span<const ParameterPiece> pieces,
+          DType dtype, void* array);
 
 }  // namespace weft::train

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/hash.h"
-#include "runtime/comm/of_ranks.h"
 
 namespace weft::train {
 namespace {
@@ -28,7 +27,7 @@ std::uint64_t elements_of(const ParameterState& parameter) {
 }
 
 std::uint64_t values_of(const ParameterState& parameter) {
-  const auto bytes = static_cast<std::size_t>(parameter.kept_elements()) * size_of(parameter.dtype);
+  const auto bytes = static_cast<std::size_t>(parameter.kept().size()) * size_of(parameter.dtype);
   return Crc32c().add({static_cast<const std::byte*>(parameter.data), bytes}).value();
 }
 

@@ -24,37 +24,10 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr const char* kMetadataKey = "__metadata__";
 
-struct TypeRow {
-  StoredType type;
-  std::string_view name;
-  std::uint64_t size;
-};
-
-constexpr std::array<TypeRow, 17> kTypes = {{{StoredType::boolean, "BOOL", 1},
-                                             {StoredType::u8, "U8", 1},
-                                             {StoredType::i8, "I8", 1},
-                                             {StoredType::f8_e5m2, "F8_E5M2", 1},
-                                             {StoredType::f8_e4m3, "F8_E4M3", 1},
-                                             {StoredType::f8_e8m0, "F8_E8M0", 1},
-                                             {StoredType::i16, "I16", 2},
-                                             {StoredType::u16, "U16", 2},
-                                             {StoredType::f16, "F16", 2},
-                                             {StoredType::bf16, "BF16", 2},
-                                             {StoredType::i32, "I32", 4},
-                                             {StoredType::u32, "U32", 4},
-                                             {StoredType::f32, "F32", 4},
-                                             {StoredType::c64, "C64", 8},
-                                             {StoredType::f64, "F64", 8},
-                                             {StoredType::i64, "I64", 8},
-                                             {StoredType::u64, "U64", 8}}};
-
-const TypeRow& row(StoredType type) {
-  return kTypes.at(static_cast<std::size_t>(type));
-}
-
+constexpr StoredType kF32{"F32", 4}, kBf16{"BF16", 2}, kF16{"F16", 2}, kI32{"I32", 4}, kI64{"I64", 8};
 /// Bytes that a tensor of this shape takes, or nothing if that exceeds 64 bits.
 std::optional<std::uint64_t> byte_count(std::span<const std::uint64_t> shape, StoredType type) {
-  std::uint64_t count = size_of(type);
+  std::uint64_t count = type.size;
   for (const std::uint64_t dimension : shape) {
     if (__builtin_mul_overflow(count, dimension, &count)) return std::nullopt;
   }
@@ -68,13 +41,13 @@ std::vector<std::uint64_t> counts_of(const DocumentValue& list) {
 }
 
 StoredType type_of(const DocumentValue& dtype) {
-  static const std::vector<std::string> known = [] {
-    std::vector<std::string> names;
-    for (const TypeRow& t : kTypes) names.emplace_back(t.name);
-    return names;
-  }();
-  const std::string name = dtype.name_of(known);
-  return std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& t) { return t.name == name; })->type;
+  // The first 6 have elements of one byte, the next 4 of two, the next 3 of four, and the rest of eight.
+  static const std::vector<std::string> known = {"BOOL", "U8",  "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0",
+                                                 "I16",  "U16", "F16", "BF16",    "I32",     "U32",
+                                                 "F32",  "C64", "F64", "I64",     "U64"};
+  const auto at = std::ranges::find(known, dtype.name_of(known));
+  const auto number = at - known.begin();
+  return {*at, number < 6 ? 1U : number < 10 ? 2U : number < 13 ? 4U : 8U};
 }
 
 StoredTensorInfo parse_tensor(const std::string& name, const DocumentValue& entry) {
@@ -90,7 +63,7 @@ StoredTensorInfo parse_tensor(const std::string& name, const DocumentValue& entr
   if (!bytes || *bytes != info.end - info.begin) {
     entry.refuse(fmt::format("has {} bytes", info.end - info.begin),
                  fmt::format("{} for {} {}", bytes ? std::to_string(*bytes) + " bytes" : "more than 2^64 bytes",
-                             to_string(info.type), shape_text(info.shape)));
+                             info.type.name, shape_text(info.shape)));
   }
   return info;
 }
@@ -144,14 +117,14 @@ struct Layout {
 };
 
 /// Sorts `tensors` in the order of the file.
-Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, std::string>& metadata) {
+Layout lay_out(std::vector<TensorToWrite>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorToWrite& a, const TensorToWrite& b) {
-    return size_of(a.type) != size_of(b.type) ? size_of(a.type) > size_of(b.type) : a.name < b.name;
+    return a.type.size != b.type.size ? a.type.size > b.type.size : a.name < b.name;
   });
   Layout layout;
   JsonObject json;
-  std::set<std::string_view> names;
-  if (!metadata.empty()) json.add(*names.insert(kMetadataKey).first, metadata);
+  json.add(kMetadataKey, JsonObject().add("format", "pt"));  // as transformers wants
+  std::set<std::string_view> names = {kMetadataKey};
   std::uint64_t end = 0;
   for (const TensorToWrite& tensor : tensors) {
     const auto size = byte_count(tensor.shape, tensor.type);
@@ -160,7 +133,7 @@ Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, 
     }
     layout.sizes.push_back(*size);
     json.add(tensor.name, JsonObject()
-                              .add("dtype", to_string(tensor.type))
+                              .add("dtype", tensor.type.name)
                               .add("shape", tensor.shape)
                               .add("data_offsets", JsonArray{end, end + *size}));
     end += *size;
@@ -172,26 +145,9 @@ Layout lay_out(std::vector<TensorToWrite>& tensors, const std::map<std::string, 
 
 }  // namespace
 
-std::uint64_t size_of(StoredType type) {
-  return row(type).size;
-}
-
-std::string_view to_string(StoredType type) {
-  return row(type).name;
-}
-
 StoredType stored_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return StoredType::f32;
-    case DType::bf16:
-      return StoredType::bf16;
-    case DType::i32:
-      return StoredType::i32;
-    case DType::i64:
-      return StoredType::i64;
-  }
-  throw std::invalid_argument("no such dtype");
+  constexpr std::array kOfDType = {kF32, kBf16, kI32, kI64};
+  return kOfDType.at(static_cast<std::size_t>(dtype));
 }
 
 std::string shape_text(std::span<const std::uint64_t> shape) {
@@ -238,44 +194,35 @@ std::span<const std::byte> SafetensorsFile::bytes(const StoredTensorInfo& tensor
   return file_.bytes().subspan(data_begin_ + tensor.begin, tensor.end - tensor.begin);
 }
 
-void SafetensorsFile::read(const StoredTensorInfo& tensor, std::span<float> out) const {
-  if (out.size() != tensor.elements()) throw std::invalid_argument("SafetensorsFile::read: a float an element");
-  read(tensor, 0, out);
+std::vector<float> SafetensorsFile::read(const StoredTensorInfo& tensor) const {
+  std::vector<float> values(tensor.elements());
+  read(tensor, 0, values);
+  return values;
 }
 
 void SafetensorsFile::read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const {
   if (first > tensor.elements() || out.size() > tensor.elements() - first) {
     throw std::invalid_argument("SafetensorsFile::read: elements that the tensor has");
   }
-  const std::uint64_t size = size_of(tensor.type);
-  const auto source = bytes(tensor).subspan(first * size, out.size() * size);
-  switch (tensor.type) {
-    case StoredType::f32:
-      if (!out.empty()) std::memcpy(out.data(), source.data(), source.size());
-      return;
-    case StoredType::bf16:
-      return convert<bf16>(source, out, [](bf16 value) { return static_cast<float>(value); });
-    case StoredType::f16:
-      return convert<std::uint16_t>(source, out, half_to_float);
-    case StoredType::i32:
-      return convert<std::int32_t>(source, out, [](std::int32_t value) { return static_cast<float>(value); });
-    case StoredType::i64:
-      return convert<std::int64_t>(source, out, [](std::int64_t value) { return static_cast<float>(value); });
-    default:
-      throw UserError(
-          fmt::format("{}: tensor '{}' has dtype {}", in_quotes(path()), tensor.name, to_string(tensor.type)),
-          "F32, BF16, F16, I32 or I64", "convert the file to one of these");
-  }
+  const StoredType type = tensor.type;
+  const auto source = bytes(tensor).subspan(first * type.size, out.size() * type.size);
+  const auto as_float = [](auto value) { return static_cast<float>(value); };
+  if (type == kF32) return convert<float>(source, out, as_float);
+  if (type == kBf16) return convert<bf16>(source, out, as_float);
+  if (type == kF16) return convert<std::uint16_t>(source, out, half_to_float);
+  if (type == kI32) return convert<std::int32_t>(source, out, as_float);
+  if (type == kI64) return convert<std::int64_t>(source, out, as_float);
+  throw UserError(fmt::format("{}: tensor '{}' has dtype {}", in_quotes(path()), tensor.name, type.name),
+                  "F32, BF16, F16, I32 or I64", "convert the file to one of these");
 }
 
 void SafetensorsFile::release(const StoredTensorInfo& tensor, std::uint64_t first, std::uint64_t count) const {
-  const std::uint64_t size = size_of(tensor.type);
+  const std::uint64_t size = tensor.type.size;
   file_.release(bytes(tensor).subspan(first * size, count * size));
 }
 
-FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                              const std::map<std::string, std::string>& metadata) {
-  const Layout layout = lay_out(tensors, metadata);
+FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors) {
+  const Layout layout = lay_out(tensors);
   const std::uint64_t header_size = layout.header.size();
   DurableFile file(path);
   file.write(std::as_bytes(std::span(&header_size, 1)));
@@ -291,9 +238,8 @@ FileSummary write_safetensors(const std::filesystem::path& path, std::vector<Ten
   return file.commit();
 }
 
-std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
-                                const std::map<std::string, std::string>& metadata) {
-  const Layout layout = lay_out(tensors, metadata);
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors) {
+  const Layout layout = lay_out(tensors);
   return std::accumulate(layout.sizes.begin(), layout.sizes.end(),
                          std::uint64_t{sizeof(std::uint64_t) + layout.header.size()});
 }

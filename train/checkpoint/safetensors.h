@@ -21,31 +21,12 @@ namespace weft::train {
 /// The fix where a file of tensors can't be read.
 inline constexpr const char* kRepair = "copy or make the file again";
 
-/// Element types that a file may hold; more than Weft computes with, so that a file may carry masks and the like.
-enum class StoredType : std::uint8_t {
-  boolean,
-  u8,
-  i8,
-  f8_e5m2,
-  f8_e4m3,
-  f8_e8m0,
-  i16,
-  u16,
-  f16,
-  bf16,
-  i32,
-  u32,
-  f32,
-  c64,
-  f64,
-  i64,
-  u64
+/// An element type of files; they may hold more types than Weft computes with, masks and the like.
+struct StoredType {
+  std::string_view name;   // "BF16", as in the header
+  std::uint64_t size = 0;  // bytes of an element
+  friend bool operator==(const StoredType&, const StoredType&) = default;
 };
-
-/// Bytes of an element.
-std::uint64_t size_of(StoredType type);
-/// "BF16", as in the header.
-std::string_view to_string(StoredType type);
 StoredType stored_type(DType dtype);
 
 /// "[3, 4]"; a scalar is "[]".
@@ -54,17 +35,17 @@ std::string shape_text(std::span<const std::uint64_t> shape);
 /// One tensor of a file: row-major, little-endian, at bytes [begin, end) of the data after the header.
 struct StoredTensorInfo {
   std::string name;
-  StoredType type = StoredType::f32;
+  StoredType type;
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0, end = 0;
 
-  std::uint64_t elements() const { return (end - begin) / size_of(type); }
+  std::uint64_t elements() const { return (end - begin) / type.size; }
 };
 
 /// A file opened for reading by mmap: opening costs the header, a tensor its pages.
 ///
 ///   SafetensorsFile file("model.safetensors");
-///   if (const StoredTensorInfo* info = file.find("wte.weight")) file.read(*info, std::span<float>(values));
+///   if (const StoredTensorInfo* info = file.find("wte.weight")) values = file.read(*info);
 class SafetensorsFile {
  public:
   /// Throws UserError, naming file and tensor, unless the header is at most 100 MB of JSON without duplicate keys, each
@@ -80,11 +61,11 @@ class SafetensorsFile {
   const StoredTensorInfo* find(std::string_view name) const;
   /// Not aligned to the element.
   std::span<const std::byte> bytes(const StoredTensorInfo& tensor) const;
-  /// Elements as float, from F32, BF16, F16, I32 or I64 (the last two rounded where they exceed 24 bits). Throws
-  /// UserError on another dtype and std::invalid_argument unless `out` has a float an element.
-  void read(const StoredTensorInfo& tensor, std::span<float> out) const;
-  /// As above, but only elements [first, first + out.size()), which the tensor must have (else std::invalid_argument).
+  /// Elements [first, first + out.size()) as float, from F32, BF16, F16, I32 or I64 (the last two rounded where they
+  /// exceed 24 bits). Throws UserError on another dtype and std::invalid_argument unless the tensor has them.
   void read(const StoredTensorInfo& tensor, std::uint64_t first, std::span<float> out) const;
+  /// All of the elements.
+  std::vector<float> read(const StoredTensorInfo& tensor) const;
   /// Elements [first, first + count) aren't read again soon: their pages need no memory (see MappedFile).
   void release(const StoredTensorInfo& tensor, std::uint64_t first, std::uint64_t count) const;
 
@@ -99,7 +80,7 @@ class SafetensorsFile {
 /// already or after putting them into `scratch`, which all tensors share; so writing takes memory for one tensor only.
 struct TensorToWrite {
   std::string name;
-  StoredType type = StoredType::f32;
+  StoredType type;
   std::vector<std::uint64_t> shape;
   std::function<std::span<const std::byte>(std::vector<std::byte>& scratch)> bytes;
 };
@@ -107,11 +88,9 @@ struct TensorToWrite {
 /// Writes `tensors` durably (see DurableFile), the largest elements first, then by name, so that all are aligned, after
 /// a header padded to a multiple of 8. Throws RuntimeFault if the disk does, and std::invalid_argument on two tensors
 /// of one name or on a tensor whose bytes don't match its shape.
-FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors,
-                              const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+FileSummary write_safetensors(const std::filesystem::path& path, std::vector<TensorToWrite> tensors);
 
 /// The size of the file that write_safetensors() would write, exactly; no `bytes` is called.
-std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors,
-                                const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+std::uint64_t safetensors_bytes(std::vector<TensorToWrite> tensors);
 
 }  // namespace weft::train

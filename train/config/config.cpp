@@ -88,29 +88,10 @@ const ConfigKey& find_key(std::string_view key, std::string_view source) {
 }
 
 std::string_view title_of(KeyGroup group) {
-  switch (group) {
-    case KeyGroup::model:
-      return "Model";
-    case KeyGroup::sizes:
-      return "Sizes of the model";
-    case KeyGroup::step:
-      return "Batch and precision";
-    case KeyGroup::data:
-      return "Data";
-    case KeyGroup::optimizer:
-      return "Optimizer";
-    case KeyGroup::grid:
-      return "Grid";
-    case KeyGroup::plan:
-      return "Policy and plan";
-    case KeyGroup::machine:
-      return "Machine and costs";
-    case KeyGroup::device:
-      return "Device";
-    case KeyGroup::run:
-      return "Run and checkpoints";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 10> kTitles = {
+      "Model", "Sizes of the model", "Batch and precision", "Data",   "Optimizer",
+      "Grid",  "Policy and plan",    "Machine and costs",   "Device", "Run and checkpoints"};
+  return kTitles.at(static_cast<std::size_t>(group));
 }
 
 void set_key(RunConfig& config, std::string_view key, std::string_view value, std::string_view source) {
@@ -123,28 +104,6 @@ void set_key(RunConfig& config, std::string_view key, std::string_view value, st
   for (const ConfigKey& size : config_keys()) {
     if (size.name.starts_with(kModelPrefix)) config.given.insert(size.name);
   }
-}
-
-bool is_addition(std::string_view key) {
-  constexpr std::array kAdditions = {"rope-scaling",  "rope-attention-factor",
-                                     "rope-truncate", "head-size",
-                                     "qkv-bias",      "out-bias",
-                                     "mlp-bias",      "qk-norm",
-                                     "window",        "window-from"};
-  return key.starts_with(kModelPrefix) &&
-         std::ranges::find(kAdditions, key.substr(kModelPrefix.size())) != kAdditions.end();
-}
-
-bool computes_with(ops::Family family, std::string_view key) {
-  if (!key.starts_with(kModelPrefix) || key == "model.init-std") return false;
-  return family == ops::Family::llama || !(key.starts_with("model.rope") || is_addition(key));
-}
-
-bool is_given(const RunConfig& config, std::string_view key) {
-  if (config.given.contains(key)) return true;
-  const bool by_key = std::any_of(config.given.begin(), config.given.end(),
-                                  [](const std::string& name) { return name.starts_with("model"); });
-  return !by_key && key.starts_with(kModelPrefix) && config.model_name != RunConfig().model_name;
 }
 
 /// Of one layer; of two, the later counts.

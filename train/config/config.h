@@ -13,10 +13,10 @@
 #include "base/dtype.h"
 #include "base/packed_unit.h"
 #include "graph/grid.h"
-#include "ops/gradient_reduction.h"
+#include "ops/lower.h"
 #include "ops/model_config.h"
 #include "ops/pipeline_layout.h"
-#include "runtime/execute/device/attention_workspace.h"
+#include "runtime/execute/device/devices.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/trusted_libraries.h"
 #include "train/config/goldfish.h"
@@ -128,7 +128,6 @@ struct RunConfig {
   std::string init_from;            // weights only: a checkpoint folder, or a Hugging Face folder or safetensors file
   // not settings
   graph::PipelineChunks policy_chunks;       // what the policy wants: resolve() knows it
-  bool forward_in_order = false;             // evaluation and generation take no policy: fill_in() decides
   ops::PipelineLayout pipeline;              // of grid.pipe, stages and pipe_chunks: fill_in() makes it
   std::string model_folder;                  // of Hugging Face, whose sizes the key `model` gave; for messages
   std::set<std::string, std::less<>> given;  // keys that a file or a flag set; a named model gives all of its sizes
@@ -200,9 +199,6 @@ void load_toml_text(RunConfig& config, std::string_view text, const std::string&
 
 /// The resolved configuration as TOML, which load_toml() reads back to the same RunConfig.
 std::string dump_toml(const RunConfig& config);
-
-/// Throws UserError if the grid has pipeline stages.
-void expect_one_stage(const RunConfig& config);
 
 /// Gives a pipeline whose policy nobody set the usual policy of pipelines.
 void choose_policy(RunConfig& config);

@@ -98,23 +98,17 @@ void resolve_batch(RunConfig& config) {
   }
 }
 
-void check_model(const ops::ModelConfig& model) {
-  ops::validate(model);
-  if (model.family == ops::Family::gpt2 && model.kv_heads != model.heads) {
-    throw UserError(fmt::format("model.kv-heads = {} with {} heads", model.kv_heads, model.heads),
-                    "as many as heads: gpt2 has no grouped-query attention",
-                    fmt::format("--model.kv-heads {}, or --model.family llama", model.heads));
-  }
+void refuse_if(bool wrong, std::string_view found, std::string_view expected, std::string_view fix) {
+  if (wrong) throw UserError(found, expected, fix);
 }
 
 void resolve_sequence(RunConfig& config) {
-  if (config.seq_len == 0) config.seq_len = config.model.context;
-  if (config.seq_len > config.model.context) {
-    throw UserError(
-        fmt::format("seq-len = {} is longer than the model's context of {}", config.seq_len, config.model.context),
-        fmt::format("at most {}", config.model.context),
-        fmt::format("--seq-len {}, or --model.context {}", config.model.context, config.seq_len));
-  }
+  const std::int64_t context = config.model.context;
+  if (config.seq_len == 0) config.seq_len = context;
+  refuse_if(config.seq_len > context,
+            fmt::format("seq-len = {} is longer than the model's context of {}", config.seq_len, context),
+            fmt::format("at most {}", context),
+            fmt::format("--seq-len {}, or --model.context {}", context, config.seq_len));
 }
 
 void resolve_pipeline(RunConfig& config) {
@@ -126,8 +120,6 @@ void resolve_pipeline(RunConfig& config) {
                     "leave pipe-chunks out, or choose a policy with chunks: interleaved:chunks=2");
   }
   if (config.pipe_chunks > 0) chunks.chunks = config.pipe_chunks;
-  // Policies of pipelines are for training steps.
-  config.forward_in_order = config.grid.pipe > 1;
   if (config.grid.pipe == 1) {
     config.pipeline = {};
     if (!config.stages.empty() || config.pipe_chunks > 1) {
@@ -153,37 +145,24 @@ void check_products(const RunConfig& config) {
   const std::int64_t tokens = config.micro_batch * config.seq_len;
   const std::int64_t widest =
       std::max({4 * model.hidden, model.query_cols() + 2 * model.key_cols(), 2 * model.ffn, model.vocab});
-  if (tokens > kMostElements / widest) {
-    throw UserError(fmt::format("activations of {} tokens (micro-batch {} of seq-len {}) by {} columns", tokens,
-                                config.micro_batch, config.seq_len, widest),
-                    fmt::format("at most {} elements", kMostElements), "--micro-batch 1, or a shorter --seq-len");
-  }
+  refuse_if(tokens > kMostElements / widest,
+            fmt::format("activations of {} tokens (micro-batch {} of seq-len {}) by {} columns", tokens,
+                        config.micro_batch, config.seq_len, widest),
+            fmt::format("at most {} elements", kMostElements), "--micro-batch 1, or a shorter --seq-len");
   const std::int64_t micro_batches = accumulation(config);
-  if (micro_batches > kMostBlocks / model.layers) {
-    throw UserError(fmt::format("{} micro-batches of {} layers in one step", micro_batches, model.layers),
-                    fmt::format("at most {} in all, because a step is one graph", kMostBlocks),
-                    "a larger --micro-batch, or a smaller --global-batch");
-  }
+  refuse_if(micro_batches > kMostBlocks / model.layers,
+            fmt::format("{} micro-batches of {} layers in one step", micro_batches, model.layers),
+            fmt::format("at most {} in all, because a step is one graph", kMostBlocks),
+            "a larger --micro-batch, or a smaller --global-batch");
 }
 
 void check_start(const RunConfig& config) {
-  if (config.resume == kResumeAuto && config.run_dir.empty()) {
-    throw UserError("resume = auto without a run-dir", "the folder of the run to continue",
-                    "--run-dir FOLDER, or --resume FOLDER");
-  }
+  refuse_if(config.resume == kResumeAuto && config.run_dir.empty(), "resume = auto without a run-dir",
+            "the folder of the run to continue", "--run-dir FOLDER, or --resume FOLDER");
   // With auto, a new run may begin, for which init-from counts.
-  if (!config.resume.empty() && config.resume != kResumeAuto && !config.init_from.empty()) {
-    throw UserError(fmt::format("resume = {} and init-from = {}", config.resume, config.init_from),
-                    "only one: resume continues a run, init-from starts a run with given weights", "leave one out");
-  }
-}
-
-/// Adapters aren't cut over z, so there is nothing to scatter.
-void check_lora(const RunConfig& config) {
-  if (!config.model.lora.used() || config.gradient_reduction == ops::GradientReduction::step) return;
-  throw UserError("gradient-reduction = micro-batch with lora",
-                  "gradient-reduction = step: adapters aren't cut over z, and no other weight has a gradient",
-                  "leave gradient-reduction out");
+  refuse_if(!config.resume.empty() && config.resume != kResumeAuto && !config.init_from.empty(),
+            fmt::format("resume = {} and init-from = {}", config.resume, config.init_from),
+            "only one: resume continues a run, init-from starts a run with given weights", "leave one out");
 }
 
 /// Refuses rewrites of layers that the model doesn't have.
@@ -199,32 +178,27 @@ void check_layers(const RunConfig& config) {
   }
 }
 
-void check_length(const RunConfig& config) {
-  if ((config.steps == 0) == (config.epochs > 0)) return;
-  throw UserError(fmt::format("steps = {} and epochs = {}", config.steps, config.epochs), "one of both",
-                  config.steps == 0 ? "--steps 200, or --epochs 3" : "leave one out");
-}
-
-void check_best(const RunConfig& config) {
-  if (!config.keep_best || config.save) return;
-  throw UserError("keep-best with save = false", "checkpoints, of which the best is kept", "leave one of both out");
-}
-
-void check_goldfish(const RunConfig& config) {
-  if (!config.goldfish || !config.goldfish->reads_context() || config.goldfish->h <= config.seq_len) return;
-  throw UserError(fmt::format("goldfish = {} reads contexts of {} tokens, and seq-len = {}", to_text(config.goldfish),
-                              config.goldfish->h, config.seq_len),
-                  "contexts that fit into a sequence", fmt::format("h={} or less", config.seq_len));
-}
-
-void check_optimizer(const RunConfig& config) {
-  if (config.dtype != DType::f32 && config.dtype != DType::bf16) {
-    throw UserError(fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "--dtype fp32");
-  }
-  if (config.schedule != Schedule::constant && config.min_lr > config.lr) {
-    throw UserError(fmt::format("min-lr = {} is above lr = {}", config.min_lr, config.lr),
-                    "a decay that ends at or below the peak", fmt::format("--min-lr {} or less", config.lr));
-  }
+void check_settings(const RunConfig& config) {
+  refuse_if(config.dtype != DType::f32 && config.dtype != DType::bf16,
+            fmt::format("dtype = {}", to_string(config.dtype)), "fp32 or bf16", "--dtype fp32");
+  refuse_if(config.schedule != Schedule::constant && config.min_lr > config.lr,
+            fmt::format("min-lr = {} is above lr = {}", config.min_lr, config.lr),
+            "a decay that ends at or below the peak", fmt::format("--min-lr {} or less", config.lr));
+  const Goldfish goldfish = config.goldfish.value_or(Goldfish{.h = 0});
+  refuse_if(goldfish.reads_context() && goldfish.h > config.seq_len,
+            fmt::format("goldfish = {} reads contexts of {} tokens, and seq-len = {}", to_text(config.goldfish),
+                        goldfish.h, config.seq_len),
+            "contexts that fit into a sequence", fmt::format("h={} or less", config.seq_len));
+  refuse_if((config.steps == 0) != (config.epochs > 0),
+            fmt::format("steps = {} and epochs = {}", config.steps, config.epochs), "one of both",
+            config.steps == 0 ? "--steps 200, or --epochs 3" : "leave one out");
+  refuse_if(config.keep_best && !config.save, "keep-best with save = false", "checkpoints, of which the best is kept",
+            "leave one of both out");
+  // Adapters aren't cut over z, so there is nothing to scatter.
+  refuse_if(config.model.lora.used() && config.gradient_reduction != ops::GradientReduction::step,
+            "gradient-reduction = micro-batch with lora",
+            "gradient-reduction = step: adapters aren't cut over z, and no other weight has a gradient",
+            "leave gradient-reduction out");
 }
 
 std::string communicator_text(const RunConfig& config) {
@@ -232,15 +206,6 @@ std::string communicator_text(const RunConfig& config) {
 }
 
 }  // namespace
-
-void expect_one_stage(const RunConfig& config) {
-  if (config.grid.pipe == 1) return;
-  throw UserError(fmt::format("grid {}: {} pipeline stages", graph::to_string(config.grid), config.grid.pipe),
-                  "one stage: this command orders and simulates the graph of one rank",
-                  "weft train, plan, simulate, compare, report, explain, timeline, memory, profile and graph take "
-                  "pipelines; or a grid "
-                  "without pipe");
-}
 
 void choose_policy(RunConfig& config) {
   // The default policy would run one micro-batch after the other.
@@ -252,25 +217,19 @@ void check_device(const RunConfig& config) {
   const CommunicatorKind kind = config.communicator;
   const std::string communicator = communicator_text(config);
   if (config.device == DeviceKind::cpu) {
-    if (kind != CommunicatorKind::nccl && kind != CommunicatorKind::staged) return;
-    throw UserError(communicator + " with device cpu", "auto, local or mpi: it moves what lies on GPUs",
-                    "--communicator auto, or --device cuda");
+    return refuse_if(kind == CommunicatorKind::nccl || kind == CommunicatorKind::staged,
+                     communicator + " with device cpu", "auto, local or mpi: it moves what lies on GPUs",
+                     "--communicator auto, or --device cuda");
   }
-  if (config.pack_weights == WeightPacking::on || plan::packs_weights(config.rewrites)) {
-    throw UserError("pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
-                    "leave pack-weights out");
-  }
-  if (config.check_nan) {
-    throw UserError("check-nan with device cuda", "device cpu", "--device cpu: the same step, checked task by task");
-  }
-  if (kind == CommunicatorKind::mpi) {
-    throw UserError(communicator + " with device cuda", "auto, local, nccl, or staged, which is MPI for GPUs",
-                    "--communicator staged");
-  }
-  if (kind == CommunicatorKind::staged && config.cuda_graph) {
-    throw UserError(communicator + " with cuda-graph", "a communicator that graphs can hold: local or nccl",
-                    "leave --cuda-graph out");
-  }
+  refuse_if(config.pack_weights == WeightPacking::on || plan::packs_weights(config.rewrites),
+            "pack-weights with device = cuda", "device cpu: a GPU's products read weights as they are",
+            "leave pack-weights out");
+  refuse_if(config.check_nan, "check-nan with device cuda", "device cpu",
+            "--device cpu: the same step, checked task by task");
+  refuse_if(kind == CommunicatorKind::mpi, communicator + " with device cuda",
+            "auto, local, nccl, or staged, which is MPI for GPUs", "--communicator staged");
+  refuse_if(kind == CommunicatorKind::staged && config.cuda_graph, communicator + " with cuda-graph",
+            "a communicator that graphs can hold: local or nccl", "leave --cuda-graph out");
 }
 
 void check_communicator(const RunConfig& config, bool launched_by_mpi) {
@@ -278,22 +237,18 @@ void check_communicator(const RunConfig& config, bool launched_by_mpi) {
   check_device(config);
   const CommunicatorKind kind = config.communicator;
   const std::string found = communicator_text(config);
-  if (kind == CommunicatorKind::local && launched_by_mpi && config.ranks > 1) {
-    throw UserError(fmt::format("{} under mpirun with {} processes", found, config.ranks),
-                    "ranks that are threads of one process",
-                    fmt::format("--communicator auto, or --ranks {} without mpirun", config.ranks));
-  }
-  if (kind == CommunicatorKind::mpi && !launched_by_mpi) {
-    throw UserError(found + " without mpirun", "a process for each rank",
-                    fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
-  }
-  if (kind == CommunicatorKind::staged && config.grid.pipe > 1 && !launched_by_mpi &&
-      config.grid.ranks() > kMostStagedThreads) {
-    throw UserError(fmt::format("communicator = staged with pipeline stages on {} threads", config.grid.ranks()),
-                    fmt::format("at most {} in one process, whose streams that wait for the host share 32 queues",
-                                kMostStagedThreads),
-                    "--communicator local, or mpirun with a process for each rank");
-  }
+  refuse_if(kind == CommunicatorKind::local && launched_by_mpi && config.ranks > 1,
+            fmt::format("{} under mpirun with {} processes", found, config.ranks),
+            "ranks that are threads of one process",
+            fmt::format("--communicator auto, or --ranks {} without mpirun", config.ranks));
+  refuse_if(kind == CommunicatorKind::mpi && !launched_by_mpi, found + " without mpirun", "a process for each rank",
+            fmt::format("mpirun -np {} weft …, or --communicator auto", config.ranks));
+  refuse_if(kind == CommunicatorKind::staged && config.grid.pipe > 1 && !launched_by_mpi &&
+                config.grid.ranks() > kMostStagedThreads,
+            fmt::format("communicator = staged with pipeline stages on {} threads", config.grid.ranks()),
+            fmt::format("at most {} in one process, whose streams that wait for the host share 32 queues",
+                        kMostStagedThreads),
+            "--communicator local, or mpirun with a process for each rank");
 }
 
 bool reads_documents(const RunConfig& config) {
@@ -322,20 +277,16 @@ void fill_in(RunConfig& config, std::int64_t world_size) {
       entry.set(probe, entry.get(config), entry.name);
     }
   }
-  check_model(config.model);
+  ops::validate(config.model);
   resolve_grid(config, world_size);
   ops::validate_grid(config.model, config.grid);
   resolve_batch(config);
   resolve_sequence(config);
   resolve_pipeline(config);
   check_products(config);
-  check_optimizer(config);
-  check_goldfish(config);
-  check_length(config);
-  check_best(config);
+  check_settings(config);
   check_device(config);
   check_layers(config);
-  check_lora(config);
   if (config.threads == 0) {
     const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
     config.threads = std::max<std::int64_t>(1, cores / config.ranks);

@@ -24,33 +24,18 @@ void add(std::vector<ConfigKey>& all, KeyGroup group, std::vector<ConfigKey> ent
   }
 }
 
-/// The length of a run is given in steps or in epochs: the later of two layers counts.
-ConfigKey steps_key() {
-  ConfigKey key = integer_key("steps", "how many steps to train; 0: as epochs says", &RunConfig::steps, 0, kMany);
-  key.set = [set = key.set](RunConfig& config, std::string_view value, std::string_view where) {
-    set(config, value, where);
-    if (config.steps > 0) config.epochs = 0;
-  };
-  return key;
-}
-
-ConfigKey epochs_key() {
-  ConfigKey key = number_key("epochs", "in place of steps: how many times to read the training data, as in 3 or 0.5",
-                             &RunConfig::epochs, 0, 1e6);
-  key.set = [set = key.set](RunConfig& config, std::string_view value, std::string_view where) {
-    set(config, value, where);
-    if (config.epochs > 0) config.steps = 0;
-  };
-  return key;
-}
-
 void add_run(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::model, {model_key()});
   add(all, KeyGroup::run,
       {text_key("run-dir", "the folder for the run's files; empty: runs/<model>-<date>-<time>", &RunConfig::run_dir),
-       steps_key(), epochs_key(),
-       integer_key("seed", "the seed of the initial weights, of the order of the data and of dropout", &RunConfig::seed,
-                   0, 9.0e18),
+       // The length of a run is given in steps or in epochs: the later of two layers counts.
+       with_effect(number_key("steps", "how many steps to train; 0: as epochs says", &RunConfig::steps, 0, kMany),
+                   [](RunConfig& config, const RunConfig&) { config.epochs = config.steps > 0 ? 0 : config.epochs; }),
+       with_effect(number_key("epochs", "in place of steps: how many times to read the training data, as in 3 or 0.5",
+                              &RunConfig::epochs, 0, 1e6),
+                   [](RunConfig& config, const RunConfig&) { config.steps = config.epochs > 0 ? 0 : config.steps; }),
+       number_key("seed", "the seed of the initial weights, of the order of the data and of dropout", &RunConfig::seed,
+                  0, 9.0e18),
        number_key("max-time",
                   "end the run after this many seconds, with its evaluation, its checkpoint and the decay of its "
                   "learning rate; an evaluation that takes longer is cut short; 0: no limit",
@@ -59,7 +44,11 @@ void add_run(std::vector<ConfigKey>& all) {
 
 void add_grid(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::grid,
-      {ranks_key(), grid_key(), axis_order_key(), stages_key(), pipe_chunks_key(),
+      {ranks_key(), grid_key(), axis_order_key(), stages_key(),
+       number_key("pipe-chunks",
+                  "pipeline stages that each rank has (virtual stages); 0: as many as the policy wants, which is 1 but "
+                  "for interleaved, zb-v and dualpipe-v",
+                  &RunConfig::pipe_chunks, 0, 64),
        boolean_key("zero-1", "cut the optimizer's state and work over data too (ZeRO stage 1)", &RunConfig::zero1),
        words_key<DType>("reduce-dtype", "the type of gradients while they are sent; sums are fp32",
                         {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::reduce_dtype),
@@ -68,23 +57,10 @@ void add_grid(std::vector<ConfigKey>& all) {
                    &RunConfig::reshard_after_forward)});
 }
 
-ConfigKey attention_workspace_key() {
-  return {
-      "attention-workspace",
-      ValueKind::text,
-      "SIZE",
-      "with device cuda: cuDNN's attention runs where its workspace takes no more memory than this, for each stream "
-      "that computes; elsewhere Weft's own kernels run, slower, with other roundings and next to no workspace",
-      [](RunConfig& config, std::string_view value, std::string_view where) {
-        config.attention_workspace = parse_bytes(value, where);
-      },
-      [](const RunConfig& config) { return exact_bytes(config.attention_workspace); }};
-}
-
 void add_device(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::device,
-      {integer_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
-                   &RunConfig::threads, 0, 4096),
+      {number_key("threads", "threads that a rank computes with; 0: the machine's cores divided by the ranks",
+                  &RunConfig::threads, 0, 4096),
        words_key<DeviceKind>("device", "where the step runs: on the cpu, or with cuda on NVIDIA GPUs",
                              {{"cpu", DeviceKind::cpu}, {"cuda", DeviceKind::cuda}}, &RunConfig::device),
        words_key<CommunicatorKind>(
@@ -100,29 +76,22 @@ void add_device(std::vector<ConfigKey>& all) {
            &RunConfig::communicator),
        boolean_key("cuda-graph", "with device cuda: replay each step that isn't traced as one CUDA graph",
                    &RunConfig::cuda_graph),
-       attention_workspace_key()});
+       parsed_key("attention-workspace", ValueKind::text, "SIZE",
+                  "with device cuda: cuDNN's attention runs where its workspace takes no more memory than this, for "
+                  "each stream that computes; elsewhere Weft's own kernels run, slower, with other roundings and next "
+                  "to no workspace",
+                  &RunConfig::attention_workspace, parse_bytes, exact_bytes)});
   add(all, KeyGroup::run,
-      {integer_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
+      {number_key("trace-every", "with device cuda: trace one step of this many", &RunConfig::trace_every, 1, kMany)});
 }
 
-ConfigKey memory_key() {
-  return {
-      "memory",
-      ValueKind::text,
-      "SIZE|auto|none",
-      "memory that a rank's plan may take, with parameters and optimizer: 37GiB, 40GB; none: any size; auto: that of "
-      "a device of the machine, if one is named",
-      [](RunConfig& config, std::string_view value, std::string_view where) {
-        if (value == "auto") {
-          config.memory.reset();
-        } else {
-          config.memory = value == "none" ? 0 : parse_bytes(value, where);
-        }
-      },
-      [](const RunConfig& config) -> std::string {
-        if (!config.memory) return "auto";
-        return *config.memory == 0 ? "none" : exact_bytes(*config.memory);
-      }};
+std::optional<std::int64_t> memory_of(std::string_view value, std::string_view where) {
+  if (value == "auto") return std::nullopt;
+  return value == "none" ? 0 : parse_bytes(value, where);
+}
+
+std::string memory_text(std::optional<std::int64_t> memory) {
+  return !memory ? "auto" : *memory == 0 ? "none" : exact_bytes(*memory);
 }
 
 void add_plan(std::vector<ConfigKey>& all) {
@@ -149,8 +118,11 @@ void add_plan(std::vector<ConfigKey>& all) {
                 &RunConfig::machine),
        text_key("profile", "measured costs that policies plan by: a file of `weft profile`", &RunConfig::profile)});
   add(all, KeyGroup::plan,
-      {integer_key("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
-       memory_key()});
+      {number_key("streams", "compute streams of a rank, each with its own threads", &RunConfig::streams, 1, 64),
+       parsed_key("memory", ValueKind::text, "SIZE|auto|none",
+                  "memory that a rank's plan may take, with parameters and optimizer: 37GiB, 40GB; none: any size; "
+                  "auto: that of a device of the machine, if one is named",
+                  &RunConfig::memory, memory_of, memory_text)});
 }
 
 void add_products(std::vector<ConfigKey>& all) {
@@ -178,6 +150,11 @@ void add_products(std::vector<ConfigKey>& all) {
                    "name the first task that writes a NaN or an infinity; every result is read once more, which takes "
                    "a few % of a step",
                    &RunConfig::check_nan)});
+}
+
+ConfigKey paths_key(std::string name, std::string help, PathList RunConfig::*field) {
+  return parsed_key(std::move(name), ValueKind::paths, "text, or a list of texts", std::move(help), field, paths_of,
+                    [](const PathList& paths) { return to_text(paths); });
 }
 
 void add_data(std::vector<ConfigKey>& all) {
@@ -210,10 +187,10 @@ void add_step(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::step,
       {words_key<DType>("dtype", "the type of weights and activations in the step; bf16 keeps fp32 master weights",
                         {{"fp32", DType::f32}, {"bf16", DType::bf16}}, &RunConfig::dtype),
-       integer_key("micro-batch", "sequences that a rank runs at once; 0: its whole share of the global batch",
-                   &RunConfig::micro_batch, 0, 1 << 24),
-       integer_key("global-batch", "sequences of one step, over all ranks", &RunConfig::global_batch, 1, 1 << 24),
-       integer_key("seq-len", "tokens of a sequence; 0: the model's context", &RunConfig::seq_len, 0, 1 << 20),
+       number_key("micro-batch", "sequences that a rank runs at once; 0: its whole share of the global batch",
+                  &RunConfig::micro_batch, 0, 1 << 24),
+       number_key("global-batch", "sequences of one step, over all ranks", &RunConfig::global_batch, 1, 1 << 24),
+       number_key("seq-len", "tokens of a sequence; 0: the model's context", &RunConfig::seq_len, 0, 1 << 20),
        words_key<Recompute>("recompute", "compute activations again in the backward pass, to save memory",
                             {{"none", Recompute::none}, {"block", Recompute::block}}, &RunConfig::recompute),
        words_key<ops::GradientReduction>(
@@ -236,23 +213,11 @@ void add_step(std::vector<ConfigKey>& all) {
                           {{"wrapped", Packing::wrapped}, {"documents", Packing::documents}}, &RunConfig::packing)});
 }
 
-ConfigKey goldfish_key() {
-  return {"goldfish",
-          ValueKind::text,
-          "k=N,h=N,strategy=NAME",
-          "drop one in k targets from the training loss, so that texts aren't memorized (Goldfish loss). "
-          "strategy: hash (the h tokens before a target decide), avalanche, static (every k-th) or random; empty: none",
-          [](RunConfig& config, std::string_view value, std::string_view where) {
-            config.goldfish = goldfish_of(value, where);
-          },
-          [](const RunConfig& config) { return to_text(config.goldfish); }};
-}
-
 void add_optimisation(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::optimizer,
       {number_key("lr", "the peak of the learning rate", &RunConfig::lr, 0, 10),
        number_key("min-lr", "the learning rate at the end of its decay", &RunConfig::min_lr, 0, 10),
-       integer_key("warmup", "steps in which the learning rate rises linearly", &RunConfig::warmup, 0, kMany),
+       number_key("warmup", "steps in which the learning rate rises linearly", &RunConfig::warmup, 0, kMany),
        words_key<Schedule>("schedule", "how the learning rate decays after the warm-up",
                            {{"cosine", Schedule::cosine},
                             {"wsd", Schedule::wsd},
@@ -264,26 +229,31 @@ void add_optimisation(std::vector<ConfigKey>& all) {
        number_key("eps", "AdamW: added to the denominator", &RunConfig::eps, 1e-20, 1),
        number_key("weight-decay", "AdamW: the decay of matrices; vectors don't decay", &RunConfig::weight_decay, 0, 10),
        number_key("clip", "the greatest global norm of the gradient; 0: no clipping", &RunConfig::clip, 0, 1e9),
-       goldfish_key()});
+       parsed_key("goldfish", ValueKind::text, "k=N,h=N,strategy=NAME",
+                  "drop one in k targets from the training loss, so that texts aren't memorized (Goldfish loss). "
+                  "strategy: hash (the h tokens before a target decide), avalanche, static (every k-th) or random; "
+                  "empty: none",
+                  &RunConfig::goldfish, goldfish_of,
+                  [](const std::optional<Goldfish>& goldfish) { return to_text(goldfish); })});
 }
 
 void add_records(std::vector<ConfigKey>& all) {
   add(all, KeyGroup::run,
-      {integer_key("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
-       integer_key("eval-sequences",
-                   "evaluate at most this many held-out sequences, over all ranks; 0: all of the held-out tokens",
-                   &RunConfig::eval_sequences, 0, kMany),
+      {number_key("eval-every", "steps between evaluations; 0: only at the end", &RunConfig::eval_every, 0, kMany),
+       number_key("eval-sequences",
+                  "evaluate at most this many held-out sequences, over all ranks; 0: all of the held-out tokens",
+                  &RunConfig::eval_sequences, 0, kMany),
        boolean_key("save", "write checkpoints; --no-save: none at all, for measurements", &RunConfig::save),
-       integer_key("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
-       integer_key("keep-last", "how many of the newest checkpoints to keep; 0: all", &RunConfig::keep_last, 0, kMany),
-       integer_key("keep-every", "keep for ever the checkpoints of steps that are multiples of this; 0: none",
-                   &RunConfig::keep_every, 0, kMany),
+       number_key("save-every", "steps between checkpoints; 0: only at the end", &RunConfig::save_every, 0, kMany),
+       number_key("keep-last", "how many of the newest checkpoints to keep; 0: all", &RunConfig::keep_last, 0, kMany),
+       number_key("keep-every", "keep for ever the checkpoints of steps that are multiples of this; 0: none",
+                  &RunConfig::keep_every, 0, kMany),
        boolean_key("keep-best",
                    "write a checkpoint after each evaluation with the lowest held-out loss so far, and keep the newest "
                    "of them; RUN/best names it",
                    &RunConfig::keep_best),
-       integer_key("trace-steps", "how many of the last steps trace.json keeps; 0: no trace", &RunConfig::trace_steps,
-                   0, 1000),
+       number_key("trace-steps", "how many of the last steps trace.json keeps; 0: no trace", &RunConfig::trace_steps, 0,
+                  1000),
        boolean_key("metrics-csv", "write metrics.csv beside metrics.jsonl", &RunConfig::metrics_csv),
        boolean_key("tensorboard", "write event files for TensorBoard into the run folder", &RunConfig::tensorboard),
        text_key("resume", "the run or checkpoint folder to go on from; auto: run-dir's newest checkpoint, if any",

@@ -16,7 +16,6 @@ ConfigKey ranks_key();
 ConfigKey grid_key();
 ConfigKey axis_order_key();
 ConfigKey stages_key();
-ConfigKey pipe_chunks_key();
 ConfigKey lora_key();
 ConfigKey rewrites_key();
 ConfigKey model_key();
@@ -44,16 +43,6 @@ const ConfigKey& find_key(std::string_view key, std::string_view source);
 
 /// Of the keys of a model's sizes.
 inline constexpr std::string_view kModelPrefix = "model.";
-
-/// Whether a key is a size that llama has without it, at its default: what Mistral, Qwen2 and Qwen3 add.
-bool is_addition(std::string_view key);
-
-/// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers and llama's
-/// additions none in gpt2.
-bool computes_with(ops::Family family, std::string_view key);
-
-/// Whether a size of the model was given: set by a file or flag, or by code that set `model` and none of its keys.
-bool is_given(const RunConfig& config, std::string_view key);
 
 /// Loads the sizes of `model_name` where they aren't those of the model held (a RunConfig that nobody has set).
 void load_named_model(RunConfig& config);

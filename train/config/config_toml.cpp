@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/input_file.h"
-#include "base/files/toml_document.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
 
@@ -54,52 +54,43 @@ std::string value_text(const ConfigKey& entry, const DocumentValue& value) {
                   "write it as in " + example(entry));
 }
 
-class Reader {
- public:
-  explicit Reader(std::span<const Setting> over) : over_(over) {}
+/// Is it a former key with the value that had no effect, or is its replacement set by `over`?
+bool means_nothing(const std::string& key, const DocumentValue& value, std::span<const Setting> over) {
+  const FormerKey* former = former_key(table_name(key));
+  if (former == nullptr) return false;
+  // As older builds stored it.
+  const std::string stored = value.is_integer() ? integer_text(value) : "";
+  return stored == former->neutral ||
+         std::ranges::any_of(over, [&](const Setting& setting) { return table_name(setting.key) == former->now; });
+}
 
-  std::vector<Setting> read(const DocumentValue& root) {
-    for (const auto& [key, value] : root.members()) {
-      if (!value.is_object()) {
-        add(key, value);
-      } else if (key == "model") {
-        for (const auto& [size, of_model] : value.members()) add("model." + size, of_model);
-      } else {
-        throw UserError(fmt::format("{}: unknown table [{}]", value.where(), key),
-                        "keys at the top of the file and sizes under [model]",
-                        "move its keys above the first table's line");
-      }
-    }
-    return std::move(settings_);
-  }
-
- private:
-  void add(const std::string& key, const DocumentValue& value) {
-    if (means_nothing(key, value)) return;
+std::vector<Setting> settings_of(const DocumentValue& root, std::span<const Setting> over) {
+  std::vector<Setting> settings;
+  const auto add = [&](const std::string& key, const DocumentValue& value) {
+    if (means_nothing(key, value, over)) return;
     const ConfigKey& entry = find_key(key, value.where());
-    settings_.push_back({entry.name, value_text(entry, value), value.where()});
+    settings.push_back({entry.name, value_text(entry, value), value.where()});
+  };
+  for (const auto& [key, value] : root.members()) {
+    if (!value.is_object()) {
+      add(key, value);
+    } else if (key == "model") {
+      for (const auto& [size, of_model] : value.members()) add("model." + size, of_model);
+    } else {
+      throw UserError(fmt::format("{}: unknown table [{}]", value.where(), key),
+                      "keys at the top of the file and sizes under [model]",
+                      "move its keys above the first table's line");
+    }
   }
-
-  /// Is it a former key with the value that had no effect, or is its replacement set by `over`?
-  bool means_nothing(const std::string& key, const DocumentValue& value) const {
-    const FormerKey* former = former_key(table_name(key));
-    if (former == nullptr) return false;
-    // As older builds stored it.
-    const std::string stored = value.is_integer() ? integer_text(value) : "";
-    return stored == former->neutral ||
-           std::ranges::any_of(over_, [&](const Setting& setting) { return table_name(setting.key) == former->now; });
-  }
-
-  std::span<const Setting> over_;
-  std::vector<Setting> settings_;
-};
+  return settings;
+}
 
 constexpr const char* kFixOfFile = "`weft train --dump-config` prints a file to start from";
 
 }  // namespace
 
 void load_toml_text(RunConfig& config, std::string_view text, const std::string& name, std::span<const Setting> over) {
-  apply_settings(config, Reader(over).read(read_toml(text, name, kFixOfFile).root()));
+  apply_settings(config, settings_of(read_toml(text, name, kFixOfFile).root(), over));
 }
 
 void load_toml(RunConfig& config, const std::string& path) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "base/error.h"
@@ -14,26 +13,20 @@ namespace {
 constexpr std::string_view kForm = "members such as k=4,h=13,strategy=hash";
 constexpr double kMostK = 1e6, kMostH = 1 << 20;
 
-/// By the number of the strategy.
-const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names = {"hash", "avalanche", "static", "random"};
-  return names;
-}
-
-Goldfish::Strategy strategy_of(std::string_view name, std::string_view where) {
-  const std::vector<std::string>& names = strategy_names();
-  const auto found = std::ranges::find(names, name);
-  if (found != names.end()) return static_cast<Goldfish::Strategy>(found - names.begin());
-  const std::string nearest = nearest_name(name, names);
-  throw UserError(fmt::format("{}: unknown strategy \"{}\"", where, name), "one of " + join(names),
-                  nearest.empty() ? "choose one of these" : fmt::format("did you mean \"{}\"?", nearest));
+const std::vector<Word<Goldfish::Strategy>>& strategies() {
+  using Strategy = Goldfish::Strategy;
+  static const std::vector<Word<Strategy>> words = {{"hash", Strategy::hash},
+                                                    {"avalanche", Strategy::avalanche},
+                                                    {"static", Strategy::fixed},
+                                                    {"random", Strategy::random}};
+  return words;
 }
 
 }  // namespace
 
 std::string to_text(const std::optional<Goldfish>& goldfish) {
   if (!goldfish) return "";
-  const std::string& strategy = strategy_names()[static_cast<std::size_t>(goldfish->strategy)];
+  const std::string strategy = word_of_value(strategies(), goldfish->strategy);
   return goldfish->reads_context() ? fmt::format("k={},h={},strategy={}", goldfish->k, goldfish->h, strategy)
                                    : fmt::format("k={},strategy={}", goldfish->k, strategy);
 }
@@ -47,7 +40,7 @@ std::optional<Goldfish> goldfish_of(std::string_view text, std::string_view wher
     const std::string place = fmt::format("{}: {}", where, name);
     if (name == "k") goldfish.k = parse_number<std::int64_t>(value, place, 2, kMostK);
     if (name == "h") goldfish.h = parse_number<std::int64_t>(value, place, 1, kMostH);
-    if (name == "strategy") goldfish.strategy = strategy_of(value, where);
+    if (name == "strategy") goldfish.strategy = value_of_word(strategies(), value, place);
     gives_h = gives_h || name == "h";
   }
   if (gives_h && !goldfish.reads_context()) {

@@ -1,4 +1,4 @@
-// The kinds of configuration keys: integers, numbers, truth values, texts and words, each an entry of the table that
+// The kinds of configuration keys: numbers, truth values, texts and words, each an entry of the table that
 // knows how its field is parsed and printed. Internal to train/config/config*.cpp.
 #pragma once
 
@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,10 +14,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text/parse_number.h"
+#include "base/units.h"
 #include "train/config/config.h"
 #include "train/config/config_table.h"
-#include "train/config/path_list.h"
 
 namespace weft::train {
 
@@ -41,9 +41,6 @@ struct Member {
 /// Members in their order, each of them once; an empty text has none. Throws UserError.
 std::vector<Member> members_of(std::string_view text, std::string_view where, const MemberForm& form);
 
-/// The words of a switch, for messages.
-inline constexpr const char* kSwitchWords = "true, false, on or off";
-
 /// A field of the run or of its model, by pointer to member.
 template <class Config, class Value>
 auto& field_of(Config& config, Value RunConfig::*field) {
@@ -54,71 +51,44 @@ auto& field_of(Config& config, Value ops::ModelConfig::*field) {
   return config.model.*field;
 }
 
-template <class Field>
-ConfigKey integer_key(std::string name, std::string help, Field field, double least, double most) {
+/// A key whose texts `parse(value, where)` reads and `print(field)` writes.
+template <class Field, class Parse, class Print>
+ConfigKey parsed_key(std::string name, ValueKind kind, std::string type, std::string help, Field field, Parse parse,
+                     Print print) {
   return {std::move(name),
-          ValueKind::integer,
-          "integer",
+          kind,
+          std::move(type),
           std::move(help),
           [=](RunConfig& config, std::string_view value, std::string_view where) {
-            using Value = std::remove_reference_t<decltype(field_of(config, field))>;
-            field_of(config, field) = static_cast<Value>(parse_number<std::int64_t>(value, where, least, most));
+            field_of(config, field) = parse(value, where);
           },
-          [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
+          [=](const RunConfig& config) { return std::string(print(field_of(config, field))); }};
 }
 
-template <class Field>
-ConfigKey number_key(std::string name, std::string help, Field field, double least, double most) {
-  return {std::move(name), ValueKind::number, "number", std::move(help),
-          [=](RunConfig& config, std::string_view value, std::string_view where) {
-            using Value = std::remove_reference_t<decltype(field_of(config, field))>;
-            field_of(config, field) = parse_number<Value>(value, where, least, most);
-          },
-          // The shortest digits that read back as the same value.
-          [=](const RunConfig& config) { return fmt::format("{}", field_of(config, field)); }};
+/// An integer or another number, as the field is.
+template <class Value, class Config>
+ConfigKey number_key(std::string name, std::string help, Value Config::*field, double least, double most) {
+  constexpr bool kWhole = std::is_integral_v<Value>;
+  return parsed_key(
+      std::move(name), kWhole ? ValueKind::integer : ValueKind::number, kWhole ? "integer" : "number", std::move(help),
+      field,
+      [=](std::string_view value, std::string_view where) {
+        using Parsed = std::conditional_t<kWhole, std::int64_t, Value>;
+        return static_cast<Value>(parse_number<Parsed>(value, where, least, most));
+      },
+      // The shortest digits that read back as the same value.
+      [](Value value) { return fmt::format("{}", value); });
 }
 
 template <class Field>
 ConfigKey text_key(std::string name, std::string help, Field field) {
-  return {std::move(name),
-          ValueKind::text,
-          "text",
-          std::move(help),
-          [=](RunConfig& config, std::string_view value, std::string_view where) {
-            expect_plain_text(value, where);
-            field_of(config, field) = std::string(value);
-          },
-          [=](const RunConfig& config) { return field_of(config, field); }};
-}
-
-template <class Field>
-ConfigKey paths_key(std::string name, std::string help, Field field) {
-  return {std::move(name),
-          ValueKind::paths,
-          "text, or a list of texts",
-          std::move(help),
-          [=](RunConfig& config, std::string_view value, std::string_view where) {
-            field_of(config, field) = paths_of(value, where);
-          },
-          [=](const RunConfig& config) { return to_text(field_of(config, field)); }};
-}
-
-template <class Field>
-ConfigKey boolean_key(std::string name, std::string help, Field field) {
-  return {std::move(name),
-          ValueKind::boolean,
-          "true or false",
-          std::move(help),
-          [=](RunConfig& config, std::string_view value, std::string_view where) {
-            const bool on = value == "true" || value == "on";
-            if (!on && value != "false" && value != "off") {
-              throw UserError(fmt::format("{} = \"{}\" is not a truth value", where, value), kSwitchWords,
-                              "write true or false");
-            }
-            field_of(config, field) = on;
-          },
-          [=](const RunConfig& config) { return std::string(field_of(config, field) ? "true" : "false"); },
-          {"true", "false"}};
+  return parsed_key(
+      std::move(name), ValueKind::text, "text", std::move(help), field,
+      [](std::string_view value, std::string_view where) {
+        expect_plain_text(value, where);
+        return std::string(value);
+      },
+      std::identity());
 }
 
 template <class Value>
@@ -127,36 +97,59 @@ struct Word {
   Value value;
 };
 
-template <class Value, class Field>
-ConfigKey words_key(std::string name, std::string help, std::vector<Word<Value>> accepted, Field field) {
+/// The value that a word means. Where "on" and "off" are words, true and false mean them, and the other way round;
+/// elsewhere nothing has these names. Throws UserError.
+template <class Value>
+Value value_of_word(const std::vector<Word<Value>>& accepted, std::string_view word, std::string_view where) {
+  const auto meant = [](std::string_view name) { return name == "true" ? "on" : name == "false" ? "off" : name; };
+  std::vector<std::string> names;
+  for (const Word<Value>& each : accepted) {
+    if (meant(each.name) == meant(word)) return each.value;
+    names.push_back(each.name);
+  }
+  const std::string nearest = nearest_name(word, names);
+  const bool is_switch = names.size() == 2 && (names.front() == "true" || names.back() == "on");
+  throw UserError(fmt::format("{} = \"{}\" is unknown", where, word),
+                  is_switch ? "true, false, on or off" : "one of " + join(names),
+                  nearest.empty() ? "choose one of these" : fmt::format("did you mean \"{}\"?", nearest));
+}
+
+template <class Value>
+std::string word_of_value(const std::vector<Word<Value>>& accepted, const Value& value) {
+  const auto found = std::ranges::find(accepted, value, &Word<Value>::value);
+  return found == accepted.end() ? "?" : found->name;
+}
+
+template <class Value, class Config>
+ConfigKey words_key(std::string name, std::string help, const std::vector<Word<Value>>& accepted,
+                    Value Config::*field) {
   std::vector<std::string> names;
   for (const Word<Value>& word : accepted) names.push_back(word.name);
-  return {std::move(name),
-          ValueKind::text,
-          join(names, "|"),
-          std::move(help),
-          [=](RunConfig& config, std::string_view value, std::string_view where) {
-            // Where "on" and "off" are words, true and false mean them; elsewhere nothing has these names.
-            const std::string_view meant = value == "true" ? "on" : value == "false" ? "off" : value;
-            for (const Word<Value>& word : accepted) {
-              if (word.name == meant) {
-                field_of(config, field) = word.value;
-                return;
-              }
-            }
-            const std::string nearest = nearest_name(value, names);
-            const bool is_switch = names.size() == 2 && std::ranges::find(names, "on") != names.end();
-            throw UserError(fmt::format("{} = \"{}\" is unknown", where, value),
-                            is_switch ? kSwitchWords : "one of " + join(names),
-                            nearest.empty() ? "choose one of these" : fmt::format("did you mean \"{}\"?", nearest));
-          },
-          [=](const RunConfig& config) {
-            const auto found = std::find_if(accepted.begin(), accepted.end(), [&](const Word<Value>& word) {
-              return word.value == field_of(config, field);
-            });
-            return found == accepted.end() ? std::string("?") : found->name;
-          },
-          names};
+  ConfigKey key = parsed_key(
+      std::move(name), ValueKind::text, join(names, "|"), std::move(help), field,
+      [=](std::string_view value, std::string_view where) { return value_of_word(accepted, value, where); },
+      [=](const Value& value) { return word_of_value(accepted, value); });
+  key.words = std::move(names);
+  return key;
+}
+
+template <class Config>
+ConfigKey boolean_key(std::string name, std::string help, bool Config::*field) {
+  ConfigKey key = words_key<bool>(std::move(name), std::move(help), {{"true", true}, {"false", false}}, field);
+  key.kind = ValueKind::boolean;
+  key.type = "true or false";
+  return key;
+}
+
+/// The key, whose value has a further effect.
+template <class Effect>
+ConfigKey with_effect(ConfigKey key, Effect effect) {
+  key.set = [set = key.set, effect](RunConfig& config, std::string_view value, std::string_view where) {
+    const RunConfig before = config;
+    set(config, value, where);
+    effect(config, before);
+  };
+  return key;
 }
 
 }  // namespace weft::train

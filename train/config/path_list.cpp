@@ -6,8 +6,8 @@
 #include <cstddef>
 
 #include "base/error.h"
+#include "base/files/document.h"
 #include "base/files/input_file.h"
-#include "base/files/toml_document.h"
 #include "train/config/key_kinds.h"
 
 namespace weft::train {

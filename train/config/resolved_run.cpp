@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/cost/machine_files.h"
-#include "runtime/cost/profile_file.h"
+#include "runtime/cost/machine.h"
+#include "runtime/cost/profile.h"
 #include "runtime/policy/catalog/policies.h"
 
 namespace weft::train {
@@ -17,17 +17,22 @@ TuningSetting tuning_setting(std::string_view text) {
   return {From::file, std::string(text)};
 }
 
+void ResolvedRun::set_policy(policy::NamedPolicy chosen) {
+  policy = std::move(chosen);
+  config.policy = policy.name;
+  config.policy_chunks = policy->chunks();
+}
+
 ResolvedRun read_texts(RunConfig config) {
-  ResolvedRun run;
   choose_policy(config);
-  run.policy = policy::named_policy(config.policy, config.libraries);
-  if (!config.machine.empty()) {
-    run.machine = std::make_shared<const cost::Machine>(cost::find_machine(config.machine, cost::machine_folders()));
+  ResolvedRun run{.config = std::move(config)};
+  run.set_policy(policy::named_policy(run.config.policy, run.config.libraries));
+  const std::string &machine = run.config.machine, &profile = run.config.profile;
+  if (!machine.empty()) {
+    run.machine = std::make_shared<const cost::Machine>(cost::find_machine(machine, cost::machine_folders()));
   }
-  if (!config.profile.empty()) run.profile = std::make_shared<const cost::Profile>(cost::load_profile(config.profile));
-  run.gemm_tuning = tuning_setting(config.gemm_tuning);
-  config.policy_chunks = run.policy->chunks();
-  run.config = std::move(config);
+  if (!profile.empty()) run.profile = std::make_shared<const cost::Profile>(cost::load_profile(profile));
+  run.gemm_tuning = tuning_setting(run.config.gemm_tuning);
   return run;
 }
 

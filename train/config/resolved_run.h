@@ -39,6 +39,10 @@ struct ResolvedRun {
   std::shared_ptr<const cost::Machine> machine = nullptr;  // the machine that policies plan for; null: none is named
   std::shared_ptr<const cost::Profile> profile = nullptr;  // measured costs; null: none are named
   TuningSetting gemm_tuning = {};
+
+  /// Another policy, also in the configuration, which isn't filled in yet: with pipeline stages the policy decides how
+  /// many a rank has.
+  void set_policy(policy::NamedPolicy chosen);
 };
 
 /// Fills in a configuration and reads what it names, for a world of `world_size` ranks (0: not started by mpirun).

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -10,7 +11,7 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_part.h"
 #include "train/checkpoint/hf_config.h"
 #include "train/config/config_table.h"
@@ -29,6 +30,32 @@ bool is_there(const fs::path& path) {
 fs::path config_beside(const fs::path& path) {
   std::error_code hidden;
   return (fs::is_directory(path, hidden) ? path : path.parent_path()) / kModelConfigFile;
+}
+
+/// Whether a key is a size that llama has without it, at its default: what Mistral, Qwen2 and Qwen3 add.
+bool is_addition(std::string_view key) {
+  constexpr std::array kAdditions = {"rope-scaling",  "rope-attention-factor",
+                                     "rope-truncate", "head-size",
+                                     "qkv-bias",      "out-bias",
+                                     "mlp-bias",      "qk-norm",
+                                     "window",        "window-from"};
+  return key.starts_with(kModelPrefix) &&
+         std::ranges::find(kAdditions, key.substr(kModelPrefix.size())) != kAdditions.end();
+}
+
+/// Whether a key is a size that a family's model computes with: not init-std, and of RoPE's numbers and llama's
+/// additions none in gpt2.
+bool computes_with(ops::Family family, std::string_view key) {
+  if (!key.starts_with(kModelPrefix) || key == "model.init-std") return false;
+  return family == ops::Family::llama || !(key.starts_with("model.rope") || is_addition(key));
+}
+
+/// Whether a size of the model was given: set by a file or flag, or by code that set `model` and none of its keys.
+bool is_given(const RunConfig& config, std::string_view key) {
+  if (config.given.contains(key)) return true;
+  const bool by_key =
+      std::ranges::any_of(config.given, [](const std::string& name) { return name.starts_with("model"); });
+  return !by_key && key.starts_with(kModelPrefix) && config.model_name != RunConfig().model_name;
 }
 
 /// Two values of one key of the model, as text.
@@ -69,13 +96,11 @@ void refuse_differences(const RunConfig& config, const SavedModel& saved) {
 
 /// A named model keeps its name as long as it is that model.
 std::string named_or_custom(const ops::ModelConfig& model) {
-  const std::vector<std::string> names = ops::model_names();
-  if (std::find(names.begin(), names.end(), model.name) == names.end()) return kCustomModel;
+  if (std::ranges::count(ops::model_names(), model.name) == 0) return kCustomModel;
   RunConfig named, saved;
   named.model = ops::model_by_name(model.name);
   saved.model = model;
-  const std::vector<ConfigKey>& table = config_keys();
-  const bool equal = std::all_of(table.begin(), table.end(), [&](const ConfigKey& entry) {
+  const bool equal = std::ranges::all_of(config_keys(), [&](const ConfigKey& entry) {
     return !entry.name.starts_with(kModelPrefix) || entry.get(named) == entry.get(saved);
   });
   return equal ? model.name : kCustomModel;
@@ -83,8 +108,7 @@ std::string named_or_custom(const ops::ModelConfig& model) {
 
 /// Whether the configuration gives all sizes of the model that have no default in every family.
 bool gives_all_sizes(const RunConfig& config) {
-  const std::vector<ConfigKey>& table = config_keys();
-  return std::all_of(table.begin(), table.end(), [&](const ConfigKey& entry) {
+  return std::ranges::all_of(config_keys(), [&](const ConfigKey& entry) {
     return !computes_with(config.model.family, entry.name) || is_addition(entry.name) || is_given(config, entry.name);
   });
 }

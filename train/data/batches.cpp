@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/assertions.h"
 #include "base/error.h"
 #include "base/philox.h"
 
@@ -22,8 +23,7 @@ constexpr std::uint32_t kPermutationSite = 0xDA7A0000U;  // + round
 constexpr std::uint32_t kPhaseSite = 0xDA7A0100U;
 constexpr std::uint32_t kRounds = 8;  // small domains need more than the theoretical four rounds
 
-constexpr std::int64_t kStop = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();  // as a wanted step, ends the thread
 
 std::uint64_t word(std::uint64_t seed, std::uint32_t epoch, std::uint32_t site, std::uint64_t counter) {
   const PhiloxBlock block = philox_quad(seed, epoch, site, counter);
@@ -104,7 +104,7 @@ void BatchLoader::start(std::int64_t step) {
   thread_ = std::thread([this, step] {
     for (std::int64_t s = step; failed_.load() == kNever; ++s) {
       for (std::int64_t wanted = wanted_.load(); wanted <= s; wanted = wanted_.load()) wanted_.wait(wanted);
-      if (wanted_.load() == kStop) return;
+      if (wanted_.load() == kNever) return;
       try {
         fill(s);
       } catch (...) {
@@ -118,7 +118,7 @@ void BatchLoader::start(std::int64_t step) {
 }
 
 void BatchLoader::stop() {
-  wanted_.store(kStop);
+  wanted_.store(kNever);
   wanted_.notify_one();
   thread_.join();
 }
@@ -181,11 +181,8 @@ Batch BatchLoader::next(std::int64_t step) {
   return {tokens_[slot], targets_[slot], document_starts_[slot], counted_[slot]};
 }
 
-EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit)
-    : EvalBatches(stream, {}, seq_len, share, limit) {}
-
-EvalBatches::EvalBatches(const TokenStream& stream, std::vector<TokenWindow> windows, std::int64_t seq_len,
-                         const BatchShare& share, std::int64_t limit)
+EvalBatches::EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit,
+                         std::vector<TokenWindow> windows)
     : stream_(stream), seq_len_(static_cast<std::uint64_t>(seq_len)), share_(share), given_(std::move(windows)) {
   if (seq_len < 1 || stream.size() < 2) {
     throw UserError(fmt::format("{} held-out tokens for sequences of {}", stream.size(), seq_len),
@@ -216,11 +213,9 @@ TokenWindow EvalBatches::window(std::uint64_t index) const {
 void EvalBatches::fill(std::int64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets,
                        std::span<std::int32_t> document_starts) const {
   const auto batch = static_cast<std::uint64_t>(share_.micro_batch);
-  const bool fits = document_starts.empty() || (stream_.has_documents() && document_starts.size() == tokens.size());
-  if (index < 0 || index >= micro_batches_ || tokens.size() != batch * seq_len_ || targets.size() != tokens.size() ||
-      !fits) {
-    throw std::invalid_argument("EvalBatches::fill: no such micro-batch, or spans of another size than B*T");
-  }
+  assert_that("a micro-batch of this rank, and spans of its size", [&] {
+    return index >= 0 && index < micro_batches_ && tokens.size() == ids_per_batch() && targets.size() == tokens.size();
+  });
   std::fill(tokens.begin(), tokens.end(), 0);
   std::fill(targets.begin(), targets.end(), -1);
   std::ranges::fill(document_starts, 0);

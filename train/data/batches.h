@@ -114,7 +114,7 @@ class BatchLoader {
   std::vector<std::int32_t> other_targets_, other_starts_;  // of a sequence of another rank
   std::int64_t next_step_ = 0;
   std::atomic<std::int64_t> filled_{0};  // steps below are in their slots
-  std::atomic<std::int64_t> wanted_{0};  // steps below may be filled; kStop ends the thread
+  std::atomic<std::int64_t> wanted_{0};  // steps below may be filled; the largest ends the thread
   std::atomic<std::int64_t> failed_{0};  // the step whose tokens couldn't be read, after which the thread has ended
   std::exception_ptr failure_;           // read after `failed_`
   std::thread thread_;
@@ -128,10 +128,9 @@ class EvalBatches {
  public:
   /// `limit`: windows at most, the first ones, over all ranks; 0: all tokens. Throws UserError if there are fewer than
   /// 2 tokens. `stream` must outlive the object.
-  EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit);
-  /// `windows` cover the stream, in its order.
-  EvalBatches(const TokenStream& stream, std::vector<TokenWindow> windows, std::int64_t seq_len,
-              const BatchShare& share, std::int64_t limit);
+  /// Windows that are given cover the stream, in its order.
+  EvalBatches(const TokenStream& stream, std::int64_t seq_len, const BatchShare& share, std::int64_t limit,
+              std::vector<TokenWindow> windows = {});
 
   /// Micro-batches of each rank.
   std::int64_t size() const { return micro_batches_; }

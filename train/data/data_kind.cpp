@@ -14,6 +14,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr std::size_t kKindBytes = 64 * 1024;
 constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kWriteText = "write its text to a .txt file, or its token ids to a .bin file";
 
@@ -84,10 +85,17 @@ bool is_data_set_name(const std::filesystem::path& path) {
   });
 }
 
-std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::span<const std::byte> head) {
+std::vector<std::byte> head_of(const InputFile& file) {
+  std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), kKindBytes));
+  file.read(0, head);
+  return head;
+}
+
+std::optional<ForeignKind> foreign_kind(const InputFile& file) {
+  const std::vector<std::byte> head = head_of(file);
   const std::string_view bytes(reinterpret_cast<const char*>(head.data()), head.size());
   const auto known = std::ranges::find_if(kForeignFiles, [&](const ForeignFile& kind) {
-    return kind.begin.empty() ? path.extension() == kind.ending : bytes.starts_with(kind.begin);
+    return kind.begin.empty() ? file.path().extension() == kind.ending : bytes.starts_with(kind.begin);
   });
   if (known != kForeignFiles.end()) return ForeignKind{std::string(known->name), std::string(known->fix)};
   if (is_arrow_stream(head)) return ForeignKind{"an Arrow file", std::string(kWriteText)};
@@ -98,11 +106,18 @@ std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::
 }
 
 void refuse_foreign_kind(const InputFile& file) {
-  std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), kKindBytes));
-  file.read(0, head);
-  if (const auto kind = foreign_kind(file.path(), head)) {
+  if (const auto kind = foreign_kind(file)) {
     throw UserError(in_quotes(file.path()) + " is " + kind->name, "text, or token ids in a .bin file", kind->fix);
   }
+}
+
+void refuse_no_text(const InputFile& file, bool json) {
+  const auto kind = foreign_kind(file);
+  if (!kind || kind->name == "a gzip file") return;
+  const auto ending = file.path().extension();
+  if (json ? kind->name == "a JSON file" : ending == ".jsonl" || ending == ".ndjson") return;
+  throw UserError(in_quotes(file.path()) + " is " + kind->name, "text or JSON lines, plain or packed with gzip",
+                  kind->fix);
 }
 
 }  // namespace weft::train

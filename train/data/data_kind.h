@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "base/files/input_file.h"
 
@@ -18,15 +18,17 @@ struct ForeignKind {
   std::string fix;   // how its content can be trained on
 };
 
-/// Number of bytes at a file's beginning that are examined.
-constexpr std::size_t kKindBytes = 64 * 1024;
+/// The bytes at a file's beginning that are examined: 64 KiB, or the whole of it.
+std::vector<std::byte> head_of(const InputFile& file);
 
-/// Of a file that begins with `head`: the whole of it, or kKindBytes. nullopt: text, ids, or bytes of an unknown kind.
-/// Known are NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON lines, safetensors, and compressed files.
-std::optional<ForeignKind> foreign_kind(const std::filesystem::path& path, std::span<const std::byte> head);
+/// nullopt: text, ids, or bytes of an unknown kind. Known are NumPy's arrays, Arrow, Parquet, HDF5, JSON and JSON
+/// lines, safetensors, and compressed files.
+std::optional<ForeignKind> foreign_kind(const InputFile& file);
 
 /// Throws UserError, naming the file and its kind, if the kind is foreign.
 void refuse_foreign_kind(const InputFile& file);
+/// The same where texts may be packed with gzip, and be JSON lines: those with their name, or, if `json`, any JSON.
+void refuse_no_text(const InputFile& file, bool json);
 
 /// Whether a name is that of a file in which data sets are shared: "train-00000-of-00001.parquet".
 bool is_data_set_name(const std::filesystem::path& path);

@@ -13,10 +13,6 @@ constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15ULL;
 constexpr std::uint32_t kSite = 0xDA7A0200U;  // of Philox
 constexpr std::int32_t kDropped = -1;
 
-std::uint64_t mixed_id(std::int32_t id) {
-  return mixed_bits(static_cast<std::uint64_t>(id));
-}
-
 /// Thomas Wang's hash, of 32 bits as the paper's code takes it: some of its steps aren't cut to them.
 std::uint64_t wang_32(std::uint64_t key) {
   constexpr std::uint64_t kMask = 0xffffffffULL;
@@ -71,6 +67,7 @@ std::size_t GoldfishMask::tokens_before(std::size_t t, std::span<const std::int3
 
 void GoldfishMask::drop_by_hash(std::span<const std::int32_t> window, std::span<const std::int32_t> document_starts,
                                 std::span<std::int32_t> targets) const {
+  const auto mixed_id = [](std::int32_t id) { return mixed_bits(static_cast<std::uint64_t>(id)); };
   std::uint64_t key = 0;
   for (std::size_t t = 0; t < targets.size(); ++t) {
     key = key * kFactor + mixed_id(window[t]);

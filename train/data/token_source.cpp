@@ -17,10 +17,9 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/hash.h"
-#include "text/byte_tokenizer.h"
 #include "text/corpus/text_files.h"
+#include "text/tokenizer.h"
 #include "train/data/data_kind.h"
-#include "train/data/documents.h"
 #include "train/data/token_file.h"
 
 namespace weft::train {
@@ -285,16 +284,6 @@ void note_left_out(const FileSet& set, std::string_view why, std::vector<std::st
   }
 }
 
-void expect_byte_vocabulary(const std::string& named, std::int64_t vocab) {
-  if (vocab == text::ByteTokenizer::kVocabulary) return;
-  throw UserError(
-      fmt::format("{} is text, and the model has a vocabulary of {}", named, vocab),
-      fmt::format("{}, as text is read byte by byte", text::ByteTokenizer::kVocabulary),
-      fmt::format("--tokenizer with the model's, --model.vocab {} for a model of bytes, or --data with a .bin "
-                  "file of token ids",
-                  text::ByteTokenizer::kVocabulary));
-}
-
 /// `count` ids of a part, from `begin` on. They begin a document if the part tells of documents: what stands before
 /// them in the file stands elsewhere in the sequence.
 TokenStream::Part slice(const TokenStream::Part& part, std::uint64_t begin, std::uint64_t count) {
@@ -382,61 +371,68 @@ FoundFiles find_data(const TokenSourceOptions& options, std::vector<std::string>
 
 void expect_bytes_of_text(const FoundFiles& found, const TokenSourceOptions& options) {
   if (!found.data.text) return;
-  const std::string& text = found.data.files.empty() ? found.val_named : found.named;
-  expect_byte_vocabulary(text, options.vocab);
+  const std::string& named = found.data.files.empty() ? found.val_named : found.named;
+  constexpr auto kBytes = text::ByteTokenizer::kVocabulary;
+  if (options.vocab != kBytes) {
+    throw UserError(fmt::format("{} is text, and the model has a vocabulary of {}", named, options.vocab),
+                    fmt::format("{}, as text is read byte by byte", kBytes),
+                    fmt::format("--tokenizer with the model's, --model.vocab {} for a model of bytes, or --data with a "
+                                ".bin file of token ids",
+                                kBytes));
+  }
   if (options.width == TokenWidth::automatic) return;
-  throw UserError(text + " is text, and data-dtype is given", "a .bin file, whose ids have such a width",
+  throw UserError(named + " is text, and data-dtype is given", "a .bin file, whose ids have such a width",
                   "--data-dtype auto, or give a .bin file");
 }
 
-/// Both sequences, and the digest of them.
-struct Split {
-  TokenStream train, held_out;
-  Fingerprint digest;
-  std::string what_held_out;
-};
-
-/// Of each file `per_cent` of its tokens, the last ones.
-Split hold_out_tails(const std::vector<CheckedTokens>& files, std::int64_t vocab, std::uint64_t per_cent) {
-  Split split;
-  split.train = split.held_out = TokenStream(static_cast<std::uint32_t>(vocab));
-  split.what_held_out = fmt::format("the last {} % of each file", per_cent);
-  for (const CheckedTokens& file : files) {
-    const std::uint64_t count = file.part.count, kept_back = count * per_cent / 100;
-    append(split.train, file, 0, count - kept_back);
-    append(split.held_out, file, count - kept_back, kept_back);
-    add_file(split.digest, file, count - kept_back);
-  }
-  return split;
+/// Both sequences, still empty.
+TokenSource source_below(std::int64_t vocab) {
+  TokenSource source;
+  source.train = source.held_out = TokenStream(static_cast<std::uint32_t>(vocab));
+  return source;
 }
 
-Split hold_out_documents(const std::vector<CheckedTokens>& files, std::int64_t vocab, const std::string& named) {
+/// Of each file `per_cent` of its tokens, the last ones.
+TokenSource hold_out_tails(const std::vector<CheckedTokens>& files, std::int64_t vocab, std::uint64_t per_cent,
+                           Fingerprint& digest) {
+  TokenSource source = source_below(vocab);
+  source.what_held_out = fmt::format("the last {} % of each file", per_cent);
+  for (const CheckedTokens& file : files) {
+    const std::uint64_t count = file.part.count, kept_back = count * per_cent / 100;
+    append(source.train, file, 0, count - kept_back);
+    append(source.held_out, file, count - kept_back, kept_back);
+    add_file(digest, file, count - kept_back);
+  }
+  return source;
+}
+
+TokenSource hold_out_documents(const std::vector<CheckedTokens>& files, std::int64_t vocab, const std::string& named,
+                               Fingerprint& digest) {
   std::uint64_t documents = 0, number = 0, held_out = 0;
   for (const CheckedTokens& file : files) documents += file.part.document_begins.size();
   if (documents < 2) {
     throw UserError(named + " is one document, and val-split is documents",
                     "2 or more: one to train on, and one to hold out", "--val-split tail, or --val-data");
   }
-  Split split;
-  split.train = split.held_out = TokenStream(static_cast<std::uint32_t>(vocab));
+  TokenSource source = source_below(vocab);
   for (const CheckedTokens& file : files) {
     const TokenStream::Part& part = file.part;
     const std::vector<std::uint64_t>& begins = part.document_begins;
     std::uint64_t trained_from = 0;
-    add_file(split.digest, file, part.count);
+    add_file(digest, file, part.count);
     for (std::size_t d = 0; d < begins.size(); ++d) {
       if (!is_held_out_document(number++, documents)) continue;
       const std::uint64_t begin = begins[d], end = d + 1 < begins.size() ? begins[d + 1] : part.count;
-      append(split.train, file, trained_from, begin - trained_from);
-      append(split.held_out, file, begin, end - begin);
-      split.digest.add(begin).add(end);
+      append(source.train, file, trained_from, begin - trained_from);
+      append(source.held_out, file, begin, end - begin);
+      digest.add(begin).add(end);
       trained_from = end;
       ++held_out;
     }
-    append(split.train, file, trained_from, part.count - trained_from);
+    append(source.train, file, trained_from, part.count - trained_from);
   }
-  split.what_held_out = fmt::format("{} of {} documents", grouped(held_out), grouped(documents));
-  return split;
+  source.what_held_out = fmt::format("{} of {} documents", grouped(held_out), grouped(documents));
+  return source;
 }
 
 /// Adds to each file where its documents begin, if the run needs to know.
@@ -455,19 +451,19 @@ void add_documents(Fingerprint& digest, const std::vector<CheckedTokens>& files,
   }
 }
 
-void expect_enough(const Split& split, const TokenSourceOptions& options, const std::string& named) {
+void expect_enough(const TokenSource& source, const TokenSourceOptions& options, const std::string& named) {
   const auto needed = static_cast<std::uint64_t>(options.seq_len) + 1;
-  if (split.train.size() < needed && !options.held_out_only) {
-    throw UserError(fmt::format("{} has {} tokens to train on", named, grouped(split.train.size())),
+  if (source.train.size() < needed && !options.held_out_only) {
+    throw UserError(fmt::format("{} has {} tokens to train on", named, grouped(source.train.size())),
                     fmt::format("{} or more: one sequence of {} and its last target", grouped(needed), options.seq_len),
                     "give more data, or a shorter --seq-len");
   }
-  if (split.train.learnt(0, split.train.size()) == 0 && !options.held_out_only) {
+  if (source.train.learnt(0, source.train.size()) == 0 && !options.held_out_only) {
     throw UserError(named + " has no completion or message to learn", "tokens that count in the loss",
                     "give data with completions or messages of the assistant");
   }
-  if (split.held_out.size() < 2) {
-    throw UserError(fmt::format("{} held-out tokens ({})", split.held_out.size(), split.what_held_out), "2 or more",
+  if (source.held_out.size() < 2) {
+    throw UserError(fmt::format("{} held-out tokens ({})", source.held_out.size(), source.what_held_out), "2 or more",
                     "give more data, or --val-data");
   }
 }
@@ -479,45 +475,40 @@ PathList data_paths(const PathList& data) {
 }
 
 TokenSource TokenSource::open(const TokenSourceOptions& options) {
-  TokenSource source;
-  const FoundFiles found = find_data(options, source.notes_);
+  std::vector<std::string> notes;
+  const FoundFiles found = find_data(options, notes);
   expect_bytes_of_text(found, options);
   std::vector<CheckedTokens> files;
-  if (!found.data.files.empty()) files = check_files(found.named, found.data, options, source.notes_);
+  if (!found.data.files.empty()) files = check_files(found.named, found.data, options, notes);
   const bool by_document = found.val.files.empty() && options.split == ValSplit::documents;
   find_documents(files, by_document, options);
-  Split split;
-  if (by_document) {
-    split = hold_out_documents(files, options.vocab, found.named);
-  } else {
-    split = hold_out_tails(files, options.vocab, found.val.files.empty() ? 10 : 0);
-  }
+  Fingerprint digest;
+  TokenSource source = by_document ? hold_out_documents(files, options.vocab, found.named, digest)
+                                   : hold_out_tails(files, options.vocab, found.val.files.empty() ? 10 : 0, digest);
   if (!found.val.files.empty()) {
-    split.what_held_out = found.what_held_out;
-    std::vector<CheckedTokens> val_files = check_files(found.val_named, found.val, options, source.notes_);
+    source.what_held_out = found.what_held_out;
+    std::vector<CheckedTokens> val_files = check_files(found.val_named, found.val, options, notes);
     find_documents(val_files, false, options);
     for (CheckedTokens& file : val_files) {
-      append(split.held_out, file, 0, file.part.count);
-      add_file(split.digest, file, 0);
+      append(source.held_out, file, 0, file.part.count);
+      add_file(digest, file, 0);
       files.push_back(std::move(file));
     }
   }
-  add_documents(split.digest, files, options);
-  expect_enough(split, options, found.named);
-  source.train_ = std::move(split.train);
-  source.held_out_ = std::move(split.held_out);
-  source.what_held_out_ = std::move(split.what_held_out);
-  source.digest_ = split.digest.value();
-  source.files_ = files.size();
-  source.text_ = found.data.text;
-  source.kind_ = kind_of(files);
-  std::ranges::sort(source.notes_);
+  add_documents(digest, files, options);
+  expect_enough(source, options, found.named);
+  source.digest = digest.value();
+  source.files = files.size();
+  source.is_text = found.data.text;
+  source.kind = kind_of(files);
+  std::ranges::sort(notes);
+  source.notes = std::move(notes);
   return source;
 }
 
 std::string TokenSource::description() const {
-  return fmt::format("{} {} file{}, {} tokens to train on, {} held out ({})", files_, kind_, files_ == 1 ? "" : "s",
-                     grouped(train_.size()), grouped(held_out_.size()), what_held_out_);
+  return fmt::format("{} {} file{}, {} tokens to train on, {} held out ({})", files, kind, files == 1 ? "" : "s",
+                     grouped(train.size()), grouped(held_out.size()), what_held_out);
 }
 
 }  // namespace weft::train

@@ -36,32 +36,24 @@ struct TokenSourceOptions {
 /// Held out are, without `val_data`, those of several files whose name has the word "val", "valid" or "validation"
 /// (x_val_000000.bin, wiki.valid.txt), and all others are trained on whole; or, where there are none, the last 10 % of
 /// each file, or documents as is_held_out_document() tells.
-class TokenSource {
- public:
+struct TokenSource {
   /// Throws UserError, naming the file: missing, empty, binary, of another kind, a truncated or unknown .bin, an id
   /// outside of the vocabulary (with its position), or fewer tokens than one sequence.
   static TokenSource open(const TokenSourceOptions& options);
 
-  const TokenStream& train() const { return train_; }
-  const TokenStream& held_out() const { return held_out_; }
-  std::size_t files() const { return files_; }
-  bool is_text() const { return text_; }
-  /// A digest of the two sequences: equal, up to collisions, exactly if the same tokens are trained on and held out in
-  /// the same order, whatever the files' names.
-  std::uint64_t digest() const { return digest_; }
   /// "16 text files, 259,012 tokens to train on, 28,771 held out (the last 10 % of each file)".
   std::string description() const;
-  /// Files left out, and why: "logo.png: left out, it has a NUL byte at 8".
-  const std::vector<std::string>& notes() const { return notes_; }
 
- private:
-  TokenStream train_, held_out_;
-  std::size_t files_ = 0;
-  bool text_ = true;
-  std::string kind_;           // "text", "u16 token"
-  std::string what_held_out_;  // "the last 10 % of each file"
-  std::uint64_t digest_ = 0;
-  std::vector<std::string> notes_;
+  TokenStream train, held_out;
+  std::size_t files = 0;
+  bool is_text = true;
+  std::string kind;           // "text", "u16 token"
+  std::string what_held_out;  // "the last 10 % of each file"
+  /// Of the two sequences: equal, up to collisions, exactly if the same tokens are trained on and held out in the same
+  /// order, whatever the files' names.
+  std::uint64_t digest = 0;
+  /// Files left out, and why: "logo.png: left out, it has a NUL byte at 8".
+  std::vector<std::string> notes;
 };
 
 /// The paths that `data` stands for: itself, or the default folder if it is empty.

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "text/byte_tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace weft::train {
 namespace {
@@ -43,18 +43,6 @@ void expect_below(std::uint32_t vocab, std::span<const std::int32_t> ids, const 
 }
 
 }  // namespace
-
-std::uint64_t bytes_per_token(TokenEncoding encoding) {
-  switch (encoding) {
-    case TokenEncoding::bytes:
-      return 1;
-    case TokenEncoding::u16:
-      return 2;
-    case TokenEncoding::u32:
-      return 4;
-  }
-  return 1;
-}
 
 void TokenStream::append(Part part, std::span<const text::IdRange> ignored) {
   const std::uint64_t count = part.count + (part.end_of_text ? 1 : 0);

@@ -16,7 +16,9 @@ namespace weft::train {
 /// The encoding of ids in a file.
 enum class TokenEncoding : std::uint8_t { bytes, u16, u32 };
 
-std::uint64_t bytes_per_token(TokenEncoding encoding);
+constexpr std::uint64_t bytes_per_token(TokenEncoding encoding) {
+  return std::uint64_t{1} << static_cast<unsigned>(encoding);
+}
 
 /// A sequence of tokens made of parts of files, which needs no memory for their content. Any number of threads may read
 /// it.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -13,12 +14,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files/durable_folder.h"
+#include "base/files/durable_file.h"
 #include "base/files/input_file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "text/corpus/parallel_encode.h"
 #include "text/corpus/text_files.h"
 #include "text/corpus/token_file_writer.h"
 #include "train/data/data_kind.h"
@@ -34,21 +34,12 @@ bool is_token_file(const fs::path& path) {
   return path.extension() == ".bin";
 }
 
-/// Texts may be JSON lines or packed with gzip; everything else that isn't text is refused by name.
-void refuse_no_text(const fs::path& path, std::span<const std::byte> head) {
-  const auto kind = foreign_kind(path, head);
-  if (!kind || kind->name == "a gzip file" || path.extension() == ".jsonl" || path.extension() == ".ndjson") return;
-  throw UserError(in_quotes(path) + " is " + kind->name, "text or JSON lines, plain or packed with gzip", kind->fix);
-}
-
 /// Whether the file holds text, as far as its beginning tells.
 bool is_text_file(const fs::path& path) {
   const InputFile file(path);
   if (file.size() == 0) return false;
-  std::vector<std::byte> head(std::min<std::uint64_t>(file.size(), kKindBytes));
-  file.read(0, head);
-  refuse_no_text(path, head);
-  return path.extension() == ".gz" || std::ranges::find(head, std::byte{0}) == head.end();
+  refuse_no_text(file, false);
+  return path.extension() == ".gz" || std::ranges::count(head_of(file), std::byte{0}) == 0;
 }
 
 /// The texts that a path names; nullopt if it names token files.
@@ -135,6 +126,15 @@ std::uint64_t write_tokens(const fs::path& from, const fs::path& to, const text:
   return writer.commit().tokens;
 }
 
+/// The file that checkpoints of byte models carry for other libraries stands for the byte tokenizer itself.
+bool holds_bytes(const fs::path& folder) {
+  static const text::ByteTokenizer bytes;
+  const fs::path path = folder / bytes.facts().files.front().name;
+  std::error_code error;
+  if (fs::file_size(path, error) != bytes.facts().files.front().content.size() || error) return false;
+  return text::load_tokenizer(path)->facts().files.front().content == bytes.facts().files.front().content;
+}
+
 }  // namespace
 
 PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer, const TextCache& cache) {
@@ -155,6 +155,22 @@ PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer,
       .info("{} tokenized by {}: {} tokens in {:.1f} s, kept in {}", shown(data), tokenizer.facts().kind,
             human_count(static_cast<double>(tokens)), seconds, folder.string());
   return folder;
+}
+
+text::TokenizerPointer find_tokenizer(const std::string& named, const fs::path& folder, std::int64_t vocab) {
+  std::error_code error;
+  fs::path place = named.empty() ? folder : fs::path(named);
+  if (named.empty() && !fs::is_directory(place, error)) place = place.parent_path();
+  const bool is_there = !named.empty() || (!place.empty() && text::has_tokenizer(place));
+  if (!is_there && vocab != text::ByteTokenizer::kVocabulary) return nullptr;
+  text::TokenizerPointer tokenizer = std::make_shared<text::ByteTokenizer>();
+  if (is_there && !holds_bytes(place)) tokenizer = text::load_tokenizer(place);
+  if (tokenizer->vocabulary() > vocab) {
+    throw UserError(
+        fmt::format("the tokenizer of {} has a vocabulary of {}", in_quotes(place), tokenizer->vocabulary()),
+        fmt::format("at most {}, the model's", vocab), "--tokenizer with the one that the model was trained with");
+  }
+  return tokenizer;
 }
 
 }  // namespace weft::train

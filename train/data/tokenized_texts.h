@@ -1,6 +1,8 @@
-// Texts turned into token files once, so that runs read ids and not texts.
+// Texts turned into token files once, so that runs read ids and not texts; and the tokenizer that a saved model was
+// trained with.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -23,5 +25,11 @@ struct TextCache {
 /// "text". Left out of a folder are links, folders, empty files and files with NUL bytes. Throws UserError and
 /// RuntimeFault.
 PathList tokenized_texts(const PathList& data, const text::Tokenizer& tokenizer, const TextCache& cache);
+
+/// The tokenizer for a model of `vocab` tokens: of `named`, a folder or file, if it isn't empty; else that in `folder`,
+/// which may be a file's path too; else bytes, if the vocabulary is theirs; else none. Throws UserError if the
+/// tokenizer's vocabulary is larger than the model's, or a file can't be read.
+text::TokenizerPointer find_tokenizer(const std::string& named, const std::filesystem::path& folder,
+                                      std::int64_t vocab);
 
 }  // namespace weft::train

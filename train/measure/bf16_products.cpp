@@ -3,10 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstddef>
-#include <cstring>
-#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -15,9 +12,8 @@
 #include "base/files/document.h"
 #include "base/files/durable_file.h"
 #include "base/files/input_file.h"
-#include "base/files/toml_document.h"
 #include "base/text/json_object.h"
-#include "runtime/execute/tuning/gemm_tuning_cache.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/step_config.h"
 
@@ -71,13 +67,6 @@ Bf16Choice choice_of_rank_0(const RunConfig& config, const std::optional<std::fi
   return choose_bf16(facts);
 }
 
-// The choice as bytes for the other ranks.
-struct Message {
-  PackedUnit unit;
-  Bf16Choice::Source source;
-  double pairs_gain;  // 0: none
-};
-
 }  // namespace
 
 PairsGainFile::PairsGainFile(const std::filesystem::path& run_dir, std::string cpu_model)
@@ -121,24 +110,16 @@ std::optional<Bf16Choice> bf16_of_run(comm::World& world, const RunConfig& confi
                                       const std::optional<std::filesystem::path>& checkpoint,
                                       const std::function<std::optional<double>()>& measure) {
   if (!computes_in_bf16(config)) return std::nullopt;
-  Message message{};
-  if (world.rank() == 0) {
-    const Bf16Choice choice = choice_of_rank_0(config, checkpoint, measure);
-    message = {choice.unit, choice.source, choice.pairs_gain.value_or(0)};
-  }
-  world.barrier();  // unlike a broadcast, a barrier leaves the cores to the measurement
-  const auto own = std::as_bytes(std::span(&message, 1));
-  std::vector<std::byte> bytes(own.begin(), own.end());
-  world.broadcast(bytes, 0);
-  std::memcpy(&message, bytes.data(), sizeof message);
-  if (!cpu::has_unit(message.unit)) {
+  std::vector<Bf16Choice> choice(1);
+  if (world.rank() == 0) choice = {choice_of_rank_0(config, checkpoint, measure)};
+  world.barrier();  // unlike other collectives, a barrier leaves the cores to the measurement
+  choice = comm::of_ranks(world, choice).front();
+  if (!cpu::has_unit(choice.front().unit)) {
     throw UserError(fmt::format("rank {} has a CPU without {}, by which rank 0 multiplies bf16", world.rank(),
-                                name_of(message.unit)),
+                                name_of(choice.front().unit)),
                     "CPUs with the same unit", "--bf16-products fp32");
   }
-  Bf16Choice choice{message.unit, message.source};
-  if (message.pairs_gain > 0) choice.pairs_gain = message.pairs_gain;
-  return choice;
+  return choice.front();
 }
 
 ResolvedRun with_bf16(ResolvedRun run, const std::optional<Bf16Choice>& choice) {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "kernels/cpu/cpu_model.h"
 #include "kernels/cpu/gemm/packed_unit.h"
+#include "kernels/cpu/isa/level.h"
 #include "runtime/comm/communicator.h"
 #include "train/config/resolved_run.h"
 

@@ -1,14 +1,14 @@
 // Times of CPUs: kernels that executors call, on a rank's threads, and collectives on the world's communicators.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "base/buffer.h"
 #include "graph/analysis.h"
 #include "runtime/comm/local.h"
-#include "runtime/cost/profile_file.h"
+#include "runtime/cost/profile.h"
 #include "runtime/execute/cpu/collective_probe.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/policy/catalog/policies.h"
@@ -63,14 +63,13 @@ class CpuTimer final : public MachineTimer {
     machine.cores = threads_;
     machine.provenance.push_back({"device.cores", "the threads of a rank", "given", 0});
     machine.shared_cores = true;
-    machine.memory_bytes = std::floor(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                                      static_cast<double>(sysconf(_SC_PAGESIZE)) / world_.ranks_on_node());
+    machine.memory_bytes = std::floor(machine_memory_bytes() / world_.ranks_on_node());
     machine.provenance.push_back(
         {"device.memory-bytes", "the system's memory, divided by the ranks of a node", "measured", 0});
   }
 
   double start_seconds(std::int64_t tasks) override {
-    const auto graph = std::make_shared<const graph::Graph>(graph_of({graph::Add{1}, DType::f32, tasks}));
+    const auto graph = graph_of({graph::Add{1}, DType::f32, tasks});
     const auto plan =
         std::make_shared<const plan::Plan>(policy::compile_plan(graph, *policy::named_policy("serial").policy));
     const std::unique_ptr<comm::World> alone = std::move(comm::make_local_worlds(1).front());
@@ -116,8 +115,8 @@ class CpuTimer final : public MachineTimer {
     costs.transport_source = fmt::format("all_reduce of {} bytes takes {:.0f} % of a product's time beside it",
                                          call.count * kCollectiveElementBytes, 100 * std::clamp(share, 0.0, 1.0));
     tell("an addition");
-    const graph::Graph graph = graph_of({graph::Add{elements}});
-    execute::ProbeComputation addition(graph, graph.tasks().front(), threads_);
+    const auto graph = graph_of({graph::Add{elements}});
+    execute::ProbeComputation addition(*graph, graph->tasks().front(), threads_);
     const double factor = execute::slowdown_factor(known, times_beside(addition));
     if (factor > 1)
       costs.slowdowns.push_back({std::string(graph::Add::kind), std::string(graph::AllReduce::kind), factor});

@@ -27,11 +27,19 @@ namespace {
 
 using comm::CollectiveKind;
 
+using SharedGraphs = std::vector<std::shared_ptr<const graph::Graph>>;
+
+std::vector<const graph::Graph*> pointers_to(const SharedGraphs& graphs) {
+  std::vector<const graph::Graph*> all;
+  for (const auto& graph : graphs) all.push_back(graph.get());
+  return all;
+}
+
 /// Graphs on this rank's GPU, each with a plan of its own. Collective over the world, which must outlive them.
 class GraphsOnGpu {
  public:
-  GraphsOnGpu(comm::World& world, const RunConfig& config, std::vector<graph::Graph> graphs, const char* policy)
-      : graphs_(shared(std::move(graphs))), state_(pointers()) {
+  GraphsOnGpu(comm::World& world, const RunConfig& config, SharedGraphs graphs, const char* policy)
+      : graphs_(std::move(graphs)), state_(pointers_to(graphs_)) {
     for (const auto& graph : graphs_) {
       for (const graph::Tensor& tensor : graph->tensors()) {
         const std::int64_t elements = tensor.elements();
@@ -64,19 +72,6 @@ class GraphsOnGpu {
   }
 
  private:
-  using SharedGraphs = std::vector<std::shared_ptr<const graph::Graph>>;
-
-  static SharedGraphs shared(std::vector<graph::Graph> graphs) {
-    SharedGraphs all;
-    for (graph::Graph& graph : graphs) all.push_back(std::make_shared<const graph::Graph>(std::move(graph)));
-    return all;
-  }
-  std::vector<const graph::Graph*> pointers() const {
-    std::vector<const graph::Graph*> all;
-    for (const auto& graph : graphs_) all.push_back(graph.get());
-    return all;
-  }
-
   const SharedGraphs graphs_;
   const execute::State state_;
   std::vector<std::shared_ptr<const plan::Plan>> plans_;
@@ -149,12 +144,11 @@ class GpuTimer final : public MachineTimer {
     for (const TimedCollective& each : collectives) {
       elements = std::max(elements, part_of_array(each.bytes, groups.ranks) * groups.ranks);
     }
-    std::vector<graph::Graph> graphs;
-    graphs.push_back(shortest_step());
+    SharedGraphs graphs = {shortest_step()};
     std::vector<std::int64_t> tasks;
     for (const TimedCollective& each : collectives) {
       // Groups with other sizes have as many collectives, so that none outlasts the largest.
-      const double most_bytes = clock_.greatest(static_cast<double>(each.bytes));
+      const double most_bytes = over_ranks(world_, static_cast<double>(each.bytes)).greatest;
       tasks.push_back(tasks_of(sizes_.least_seconds, kSecondsOfCollective + most_bytes / 1e11));
       graphs.push_back(graph_of({operation_of(each, groups.ranks), DType::f32, tasks.back(), "array", elements}));
     }
@@ -189,7 +183,9 @@ class GpuTimer final : public MachineTimer {
  private:
   static constexpr std::int64_t kNoTraces = std::int64_t{1} << 40;  // but of a plan's first two steps
 
-  static graph::Graph shortest_step() { return graph_of({graph::Add{1}, DType::f32, 1, "shortest"}); }
+  static std::shared_ptr<const graph::Graph> shortest_step() {
+    return graph_of({graph::Add{1}, DType::f32, 1, "shortest"});
+  }
 
   // These guesses only choose how many tasks a step has.
   static double guessed_seconds(const graph::Work& work, DType dtype) {
@@ -208,7 +204,7 @@ class GpuTimer final : public MachineTimer {
     return config;
   }
 
-  GraphsOnGpu on_gpu(std::vector<graph::Graph> graphs) {
+  GraphsOnGpu on_gpu(SharedGraphs graphs) {
     return {world_, config_of({1, 1}, kNoTraces), std::move(graphs), "serial"};
   }
 
@@ -236,10 +232,9 @@ class GpuTimer final : public MachineTimer {
     // The collectives are enqueued first.
     add_equal_tasks(both, {operation_of(sum, groups.ranks), DType::f32, sums, "array"});
     add_equal_tasks(both, computations);
-    std::vector<graph::Graph> list;
-    list.push_back(graph_of(computations));
-    list.push_back(std::move(both).build());
-    GraphsOnGpu graphs(world_, config_of(groups, 1), std::move(list), "program");
+    GraphsOnGpu graphs(world_, config_of(groups, 1),
+                       {graph_of(computations), std::make_shared<const graph::Graph>(std::move(both).build())},
+                       "program");
     std::vector<double> alone, beside;
     for (int round = 0; round < sizes_.rounds_beside + 1; ++round) {
       graphs.run(0);
@@ -248,7 +243,7 @@ class GpuTimer final : public MachineTimer {
       alone.push_back(graphs.computing_seconds(0));
       beside.push_back(graphs.computing_seconds(1));
     }
-    return clock_.mean(median(beside) / median(alone));
+    return over_ranks(world_, median(beside) / median(alone)).mean;
   }
 
   comm::World& world_;

@@ -13,9 +13,9 @@
 #include "base/dtype.h"
 #include "graph/operation.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/cost/cost_model.h"
 #include "runtime/cost/machine.h"
-#include "runtime/cost/rank_groups.h"
-#include "train/measure/machine_sizes.h"
+#include "train/measure/measure_machine.h"
 
 namespace weft::train {
 

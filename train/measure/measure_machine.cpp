@@ -14,16 +14,34 @@
 #include "graph/analysis.h"
 #include "runtime/comm/agreement.h"
 #include "runtime/cost/cost_model.h"
+#include "runtime/cost/machine.h"
 #include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_toml.h"
 #include "runtime/cost/measured_rates.h"
-#include "runtime/cost/rank_groups.h"
+#include "train/measure/machine_timer.h"
 
 namespace weft::train {
 namespace {
 
 using comm::CollectiveKind;
+
+/// The first three are of quick measurements too.
+struct Shapes {
+  std::array<std::array<std::int64_t, 3>, 6> products;   // m, n, k
+  std::array<std::array<std::int64_t, 4>, 4> attention;  // batch, heads, seq, head_dim; the first two when quick
+};
+
+// Square products, and products of a layer: many rows with few columns, and few rows with many columns.
+constexpr Shapes kOfCpus = {
+    {{{128, 128, 128}, {512, 512, 512}, {1024, 2048, 512}, {256, 256, 256}, {1024, 1024, 1024}, {2048, 512, 2048}}},
+    {{{2, 4, 128, 64}, {2, 4, 512, 64}, {4, 4, 256, 32}, {1, 4, 1024, 64}}}};
+constexpr Shapes kOfGpus = {{{{1024, 1024, 1024},
+                              {4096, 4096, 4096},
+                              {8192, 2048, 512},
+                              {2048, 2048, 2048},
+                              {8192, 8192, 2048},
+                              {2048, 512, 8192}}},
+                            {{{8, 12, 1024, 64}, {2, 16, 2048, 128}, {8, 12, 512, 64}, {1, 16, 4096, 128}}}};
 
 constexpr std::array kCollectives = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                      CollectiveKind::reduce_scatter, CollectiveKind::broadcast};
@@ -78,9 +96,11 @@ class MachineBench {
     machine_.name = name;
     machine_.devices_per_node = world_.ranks_on_node();
     timer_.describe(machine_);
-    measure_tasks();
+    tell("the start of a task");
+    machine_.task_overhead = rounded(timer_.start_seconds(sizes_.tasks));
+    rests("device.task-overhead", "measured", fmt::format("a step of {} tasks, each of one addition", sizes_.tasks));
     measure_products();
-    measure_attention();
+    machine_.attention = timed(sizes_.attention);
     measure_memory();
     const std::array links = this->links();
     measure_link(links.front());
@@ -132,15 +152,21 @@ class MachineBench {
 
   bool neighbours_share_ports() const { return most_bytes() > 0 && nodes() > 1 && ranks_on_node() > 1; }
 
+  template <class Point>
+  std::vector<Point> timed(std::vector<Point> points) {
+    for (Point& point : points) {
+      tell(point_text(point));
+      point.seconds = rounded(timer_.task_seconds(cost::operation_of(point), point.dtype));
+      point.source = fmt::format("median of {} repeats in warm caches", sizes_.repeats);
+    }
+    return points;
+  }
+
   void measure_products() {
     double best_f32 = 0, best_bf16 = 0;
-    for (cost::GemmPoint point : sizes_.gemms) {
-      tell(point_text(point));
-      const DType dtype = point.dtype;
-      point.seconds = rounded(timer_.task_seconds(cost::operation_of(point), dtype));
-      point.source = fmt::format("median of {} repeats in warm caches", sizes_.repeats);
-      machine_.gemms.push_back(point);
-      double& best = dtype == DType::f32 ? best_f32 : best_bf16;
+    machine_.gemms = timed(sizes_.gemms);
+    for (const cost::GemmPoint& point : machine_.gemms) {
+      double& best = point.dtype == DType::f32 ? best_f32 : best_bf16;
       // With the start of its task: a GPU starts a short product beside the last one, so that less time would be left
       // than its arithmetic takes.
       best = std::max(best, cost::rate_of(point) * point.seconds / (point.seconds + machine_.task_overhead));
@@ -160,15 +186,6 @@ class MachineBench {
     }
   }
 
-  void measure_attention() {
-    for (cost::AttentionPoint point : sizes_.attention) {
-      tell(point_text(point));
-      point.seconds = rounded(timer_.task_seconds(cost::operation_of(point), point.dtype));
-      point.source = fmt::format("median of {} repeats in warm caches", sizes_.repeats);
-      machine_.attention.push_back(point);
-    }
-  }
-
   void measure_memory() {
     tell("memory");
     const std::int64_t n = sizes_.memory_elements;
@@ -185,12 +202,6 @@ class MachineBench {
     machine_.efficiency = limited || efficiency > 1 ? 1 : efficiency;
     rests("device.efficiency", "measured",
           limited ? "GELU of as many floats, which the memory limits" : "GELU of as many floats");
-  }
-
-  void measure_tasks() {
-    tell("the start of a task");
-    machine_.task_overhead = rounded(timer_.start_seconds(sizes_.tasks));
-    rests("device.task-overhead", "measured", fmt::format("a step of {} tasks, each of one addition", sizes_.tasks));
   }
 
   void measure_link(const LinkGroup& link, const cost::GroupedPoints& neighbours = {}) {
@@ -305,6 +316,35 @@ class MachineBench {
 };
 
 }  // namespace
+
+MachineSizes machine_sizes(DeviceKind device, bool quick) {
+  const bool gpu = device == DeviceKind::cuda;
+  const Shapes& shapes = gpu ? kOfGpus : kOfCpus;
+  const std::size_t products = quick ? 3 : shapes.products.size();
+  const std::size_t attention = quick ? 2 : shapes.attention.size();
+  MachineSizes sizes;
+  sizes.repeats = quick ? 3 : 7;
+  sizes.rounds_beside = quick ? 5 : 35;
+  if (gpu) sizes.memory_elements = std::int64_t{1} << 26;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const auto& [trans_a, trans_b] : {std::pair{false, false}, {false, true}, {true, false}}) {
+      for (std::size_t i = 0; i < products; ++i) {
+        const auto [m, n, k] = shapes.products.at(i);
+        sizes.gemms.push_back({.m = m, .n = n, .k = k, .trans_a = trans_a, .trans_b = trans_b, .dtype = dtype});
+      }
+    }
+    for (const bool backward : {false, true}) {
+      for (std::size_t i = 0; i < attention; ++i) {
+        const auto [batch, heads, seq, head_dim] = shapes.attention.at(i);
+        sizes.attention.push_back(
+            {.backward = backward, .batch = batch, .heads = heads, .seq = seq, .head_dim = head_dim, .dtype = dtype});
+      }
+    }
+  }
+  const std::int64_t most = std::int64_t{1} << (gpu ? 28 : 24);
+  for (std::int64_t bytes = 1 << 10; bytes <= most; bytes *= quick ? 16 : 4) sizes.collective_bytes.push_back(bytes);
+  return sizes;
+}
 
 cost::Machine measure_machine(comm::World& world, const std::string& name, const MachineSizes& sizes,
                               MachineTimer& timer, const TellStatus& tell) {

@@ -4,22 +4,332 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "base/buffer.h"
+#include "base/overloaded.h"
 #include "graph/analysis.h"
+#include "graph/grid.h"
 #include "graph/task_signature.h"
-#include "runtime/comm/of_ranks.h"
-#include "runtime/cost/profile_file.h"
-#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/cost/profile.h"
+#include "runtime/execute/channel_groups.h"
+#include "runtime/execute/cpu/collective_probe.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 #include "runtime/policy/catalog/policies.h"
-#include "train/measure/collective_bench.h"
-#include "train/step/step_graphs.h"
+#include "train/measure/rank_clock.h"
+#include "train/step/planning.h"
 
 namespace weft::train {
 namespace {
+
+std::unordered_map<std::string, double> times_of(const cost::Profile& profile) {
+  std::unordered_map<std::string, double> ns;
+  for (const cost::ProfileEntry& entry : profile.entries) ns.emplace(entry.signature, entry.ns);
+  return ns;
+}
+
+// ---- collectives and messages apart from steps: alone, and beside computations that let them progress
+
+// Slowdowns are measured for kinds of computations that take at least this share of all computing time.
+constexpr double kMatters = 0.02;
+
+std::string_view kind_of_signature(std::string_view signature) {
+  return signature.substr(0, signature.find(' '));
+}
+
+/// The tasks that make a call: a collective's one, a message's send and its receive, which the profile tells apart.
+std::vector<std::string> ends_of(const std::string& signature) {
+  const graph::SignedCollective call = *graph::collective_of_signature(signature);
+  const auto* send = std::get_if<graph::Send>(&call.operation);
+  if (send == nullptr) return {signature};
+  return {signature,
+          fmt::format("{} channel={} count={} {}", graph::Receive::kind,
+                      graph::to_string(graph::other_end(send->channel)), send->count, to_string(call.dtype))};
+}
+
+/// How many tasks of each signature each rank has in a step.
+class SignatureCounts {
+ public:
+  SignatureCounts(comm::World& world, const graph::Graph& graph) {
+    std::map<std::string, std::int64_t> own;
+    for (const graph::Task& task : graph.tasks()) ++own[graph::task_signature(graph, task)];
+    std::string lines;
+    for (const auto& [signature, count] : own) lines += fmt::format("{} {}\n", count, signature);
+    for (const std::string& of_rank : comm::of_ranks(world, lines)) {
+      auto& counts = by_rank_.emplace_back();
+      std::istringstream in(of_rank);
+      std::int64_t count = 0;
+      for (std::string signature; in >> count && std::getline(in.ignore(), signature);) {
+        counts.emplace(signature, count);
+        mean_[signature] += static_cast<double>(count) / world.size();
+      }
+    }
+  }
+
+  /// By signature, those of all ranks.
+  const std::map<std::string, double>& mean() const { return mean_; }
+  std::int64_t of(int rank, const std::string& signature) const {
+    const auto& counts = by_rank_[static_cast<std::size_t>(rank)];
+    const auto found = counts.find(signature);
+    return found == counts.end() ? 0 : found->second;
+  }
+
+ private:
+  std::vector<std::map<std::string, std::int64_t>> by_rank_;
+  std::map<std::string, double> mean_;
+};
+
+/// The time of all tasks of one kind in a step, the mean over the ranks, and the signature that takes most of it.
+struct KindTimes {
+  double ns = 0;
+  std::string heaviest = {};
+  double heaviest_ns = 0;  // of all tasks with this signature
+};
+
+comm::CollectiveCall call_of(const graph::SignedCollective& collective) {
+  using comm::CollectiveKind;
+  const auto call = [&](CollectiveKind kind, std::int64_t count, std::int64_t root = 0) {
+    return comm::CollectiveCall{kind, collective.dtype, count, root, nullptr, nullptr, nullptr};
+  };
+  return std::visit(
+      Overloaded{[&](const graph::AllReduce& o) { return call(CollectiveKind::all_reduce, o.count); },
+                 [&](const graph::ReduceScatter& o) { return call(CollectiveKind::reduce_scatter, o.count); },
+                 [&](const graph::AllGather& o) { return call(CollectiveKind::all_gather, o.count); },
+                 [&](const graph::Broadcast& o) { return call(CollectiveKind::broadcast, o.count, o.root); },
+                 [&](const graph::Send& o) { return call(CollectiveKind::broadcast, o.count); },
+                 [&](const graph::Receive& o) { return call(CollectiveKind::broadcast, o.count); },
+                 [&](const auto&) -> comm::CollectiveCall { throw std::logic_error("no collective"); }},
+      collective.operation);
+}
+
+/// Of all ranks' plans, of which `plan` is this rank's. The profile has an entry for each computation of any rank.
+/// Collectives and messages get their core times and their times beside computations, and an entry where they have
+/// none: a collective's time is that of members that begin at once, a message's that of two ends that are ready, one
+/// pair of stages after the other. Slowdowns are measured for kinds of computations that matter. Every rank gets the
+/// same profile. Collective over the world.
+class CollectiveBench {
+ public:
+  CollectiveBench(comm::World& world, const RunConfig& config, const plan::Plan& plan, TellStatus tell,
+                  cost::Profile& profile)
+      : world_(world),
+        grid_(config.grid),
+        graph_(*plan.graph),
+        threads_(static_cast<int>(config.threads)),
+        tell_(std::move(tell)),
+        profile_(profile),
+        counts_(world, graph_),
+        communicators_(world, channels(), config.grid),
+        in_(largest_bytes()),
+        out_(in_.size()),
+        workspace_(in_.size()),
+        ns_(times_of(profile)) {}
+
+  void measure(int rounds) {
+    execute::ProbeComputation product = execute::ProbeComputation::product(threads_);
+    std::vector<std::string> probed = signatures(false);
+    for (const std::string& message : signatures(true)) {
+      if (kind_of_signature(message) == graph::Send::kind) probed.push_back(message);
+    }
+    for (std::int64_t i = 0; i < std::ssize(probed); ++i) {
+      const std::string& signature = probed[static_cast<std::size_t>(i)];
+      tell_({fmt::format("[{}/{}] {}", i + 1, probed.size(), signature), i, std::ssize(probed)});
+      measure_call(signature, product, rounds);
+    }
+    std::ranges::sort(profile_.entries, {}, &cost::ProfileEntry::signature);
+    measure_slowdowns(std::max(1, rounds / 2));
+  }
+
+ private:
+  /// Ranks that make a call while the others wait: all groups of a collective, or the ranks of two neighbouring stages.
+  struct Site {
+    comm::Communicator* group = nullptr;  // null: this rank waits
+    std::size_t end = 0;                  // of ends_of() that is this rank's
+    std::int64_t root = 0;
+  };
+
+  std::vector<std::string> signatures(bool messages) const {
+    std::vector<std::string> found;
+    for (const auto& [signature, count] : counts_.mean()) {
+      const auto collective = graph::collective_of_signature(signature);
+      if (collective && graph::is_message(*graph::channel_of(collective->operation)) == messages)
+        found.push_back(signature);
+    }
+    return found;
+  }
+
+  std::vector<graph::Channel> channels() const {
+    std::vector<graph::Channel> channels;
+    for (const bool messages : {false, true}) {
+      for (const std::string& signature : signatures(messages))
+        channels.push_back(*graph::channel_of(graph::collective_of_signature(signature)->operation));
+    }
+    return channels;
+  }
+
+  std::int64_t largest_bytes() const {
+    std::int64_t bytes = 0;
+    for (const graph::Task& task : graph_.tasks()) {
+      if (!graph::is_collective(task.operation)) continue;
+      for (const graph::Access& access : task.accesses)
+        bytes = std::max(bytes, graph_.tensor(access.view.tensor).bytes());
+    }
+    return static_cast<std::int64_t>(std::ranges::max(world_.all_gather(static_cast<std::uint64_t>(bytes))));
+  }
+
+  std::vector<Site> sites_of(const std::string& signature) const {
+    const graph::SignedCollective call = *graph::collective_of_signature(signature);
+    const graph::Channel channel = *graph::channel_of(call.operation);
+    if (!graph::is_message(channel)) return {{communicators_.on(channel), 0, call_of(call).root}};
+    const std::int64_t own = graph::coordinates_of(grid_, world_.rank()).pipe;
+    std::vector<Site> sites;
+    for (std::int64_t stage = 0; stage < grid_.pipe; ++stage) {
+      const auto rank = static_cast<int>(graph::rank_of(grid_, {.pipe = stage}));
+      if (counts_.of(rank, signature) == 0) continue;
+      Site site;
+      if (own == graph::peer_stage(channel, stage, grid_.pipe))
+        site = {communicators_.on(graph::other_end(channel)), 1, 0};
+      if (own == stage) site = {communicators_.on(channel), 0, 0};
+      if (site.group != nullptr) site.root = site.end == 0 ? site.group->rank() : 1 - site.group->rank();
+      sites.push_back(site);
+    }
+    return sites;
+  }
+
+  execute::CollectiveTimes probe(const std::string& signature, const Site& site, execute::ProbeComputation& computation,
+                                 int rounds) {
+    comm::CollectiveCall call = call_of(*graph::collective_of_signature(signature));
+    call.in = in_.data();
+    call.out = out_.data();
+    call.workspace = workspace_.data();
+    call.root = site.root;
+    return execute::probe_collective(world_, site.group, call, computation, rounds);
+  }
+
+  /// The greatest value on the ranks that have an end of the site.
+  double greatest(const Site& site, std::size_t end, double value, double otherwise) const {
+    const bool counts = site.group != nullptr && site.end == end;
+    return std::ranges::max(comm::of_ranks(world_, counts ? value : otherwise));
+  }
+
+  /// The mean over the sites, which make the call one after the other.
+  void measure_call(const std::string& signature, execute::ProbeComputation& product, int rounds) {
+    const std::vector<Site> sites = sites_of(signature);
+    const std::vector<std::string> ends = ends_of(signature);
+    const auto count = static_cast<double>(sites.size());
+    execute::CollectiveTimes mean;
+    std::vector<double> slows_by(ends.size());
+    for (const Site& site : sites) {
+      const execute::CollectiveTimes times = probe(signature, site, product, rounds);
+      mean.alone += times.alone / count;
+      mean.beside += times.beside / count;
+      for (std::size_t end = 0; end < ends.size(); ++end) {
+        slows_by[end] += greatest(site, end, times.own_slows_by, 0) / count;
+      }
+      beside_product_.emplace(signature, times);  // of the first site
+    }
+    for (std::size_t end = 0; end < ends.size(); ++end) note(ends[end], mean, slows_by[end], rounds);
+  }
+
+  void note(const std::string& signature, const execute::CollectiveTimes& times, double slows_by, int rounds) {
+    auto entry = std::ranges::find(profile_.entries, signature, &cost::ProfileEntry::signature);
+    if (entry == profile_.entries.end()) {
+      profile_.entries.push_back({.signature = signature, .ns = times.alone, .samples = rounds});
+      ns_[signature] = times.alone;
+      entry = std::prev(profile_.entries.end());
+    }
+    entry->cpu_ns = slows_by * threads_;
+    entry->beside_ns = times.beside;
+  }
+
+  // ---- slowdowns
+
+  /// Of computations or of calls. A message counts once, as its send.
+  std::map<std::string_view, KindTimes> kinds(bool calls) const {
+    std::map<std::string_view, KindTimes> kinds;
+    for (const auto& [signature, count] : counts_.mean()) {
+      const std::string_view name = kind_of_signature(signature);
+      if (graph::collective_of_signature(signature).has_value() != calls || name == graph::Receive::kind) continue;
+      const double ns = count * ns_.at(signature);
+      KindTimes& kind = kinds[name];
+      kind.ns += ns;
+      if (!kind.heaviest.empty() && ns <= kind.heaviest_ns) continue;
+      kind.heaviest = signature;
+      kind.heaviest_ns = ns;
+    }
+    return kinds;
+  }
+
+  /// This rank's task of a kind whose signature takes most time; null if it has none.
+  const graph::Task* heaviest_task(std::string_view kind) const {
+    const graph::Task* heaviest = nullptr;
+    double most = -1;
+    std::map<std::string, const graph::Task*> first;
+    for (const graph::Task& task : graph_.tasks()) {
+      if (graph::kind_name(task.operation) == kind) first.emplace(graph::task_signature(graph_, task), &task);
+    }
+    for (const auto& [signature, task] : first) {
+      const double ns = ns_.at(signature) * static_cast<double>(counts_.of(world_.rank(), signature));
+      if (ns > most) most = ns, heaviest = task;
+    }
+    return heaviest;
+  }
+
+  void measure_slowdowns(int rounds) {
+    const auto computations = kinds(false), calls = kinds(true);
+    double computing = 0;
+    for (const auto& [name, kind] : computations) computing += kind.ns;
+    const auto matters = [&](const auto& named) { return named.second.ns >= kMatters * computing; };
+    const auto total = std::ranges::count_if(computations, matters) * std::ssize(calls);
+    std::int64_t done = 0;
+    for (const auto& [name, kind] : computations) {
+      if (total == 0 || kind.ns < kMatters * computing) continue;
+      const graph::Task* const task = heaviest_task(name);
+      // A rank without such tasks computes something else beside the others.
+      execute::ProbeComputation computation = task != nullptr ? execute::ProbeComputation(graph_, *task, threads_)
+                                                              : execute::ProbeComputation::product(threads_);
+      for (const auto& [call, times] : calls) {
+        tell_({fmt::format("{} beside {}", name, call), done++, total});
+        measure_slowdown(name, task != nullptr, times.heaviest, computation, rounds);
+      }
+    }
+  }
+
+  /// Of a kind of computations beside a call: on the rank with the greatest factor, of those that compute and call.
+  void measure_slowdown(std::string_view name, bool has_kind, const std::string& signature,
+                        execute::ProbeComputation& computation, int rounds) {
+    const Site site = sites_of(signature).front();
+    execute::CollectiveTimes known = beside_product_.at(signature), found = probe(signature, site, computation, rounds);
+    known.slows_by = known.own_slows_by;
+    found.slows_by = found.own_slows_by;
+    const double own = has_kind ? execute::slowdown_factor(known, found) : 1;
+    const std::vector<std::string> ends = ends_of(signature);
+    for (std::size_t end = 0; end < ends.size(); ++end) {
+      const double factor = greatest(site, end, own, 1);
+      if (factor > 1)
+        profile_.slowdowns.push_back({std::string(name), std::string(kind_of_signature(ends[end])), factor});
+    }
+  }
+
+  comm::World& world_;
+  const graph::Grid grid_;
+  const graph::Graph& graph_;
+  const int threads_;
+  const TellStatus tell_;
+  cost::Profile& profile_;
+  const SignatureCounts counts_;
+  const execute::CommunicatorSet communicators_;
+  const Buffer in_, out_, workspace_;
+  std::unordered_map<std::string, double> ns_;                      // by signature, of the profile
+  std::map<std::string, execute::CollectiveTimes> beside_product_;  // of a call at its first site
+};
+
+// ---- tasks of steps
 
 // The ranks' entries of equal signature become one: means weighted by samples.
 std::vector<cost::ProfileEntry> merged(comm::World& world, const std::vector<cost::ProfileEntry>& own) {
@@ -43,19 +353,8 @@ std::vector<cost::ProfileEntry> merged(comm::World& world, const std::vector<cos
   return entries;
 }
 
-std::unordered_map<std::string, double> times_of(const cost::Profile& profile) {
-  std::unordered_map<std::string, double> ns;
-  for (const cost::ProfileEntry& entry : profile.entries) ns.emplace(entry.signature, entry.ns);
-  return ns;
-}
-
 bool is_collective(const cost::ProfileEntry& entry) {
   return graph::collective_of_signature(entry.signature).has_value();
-}
-
-double mean_over_ranks(comm::World& world, double value) {
-  const std::vector<double> all = comm::of_ranks(world, value);
-  return std::accumulate(all.begin(), all.end(), 0.0) / world.size();
 }
 
 bool has_messages(const graph::Graph& graph) {
@@ -87,7 +386,7 @@ double SerialSamples::run(StageComputations& stage) {
   communicates_ = false;
   step_ns_.push_back(stage.run());
   samples_.add(stage.plan(), stage.last_trace());
-  return mean_over_ranks(world_, step_ns_.back());
+  return over_ranks(world_, step_ns_.back()).mean;
 }
 
 void SerialSamples::write(const plan::Plan& plan, cost::Profile& profile) const {
@@ -114,8 +413,8 @@ void SerialSamples::write(const plan::Plan& plan, cost::Profile& profile) const 
     if (graph::is_collective(task.operation) && communicates_) communicating += found->second;
   }
   // The factor on computations by which a serial step of these costs takes as long as the measured step.
-  const double rest = mean_over_ranks(world_, cost::middle_mean(step_ns_) - communicating);
-  computing = mean_over_ranks(world_, computing);
+  const double rest = over_ranks(world_, cost::middle_mean(step_ns_) - communicating).mean;
+  computing = over_ranks(world_, computing).mean;
   profile.computing_factor = computing > 0 ? std::max(1.0, rest / computing) : 1;
 }
 
@@ -136,14 +435,14 @@ cost::Profile measure_profile(comm::World& world, const ResolvedRun& run, int st
     run_steps(steps, tell_once, [&](bool counts) { return counts ? samples.run(stage) : stage.run(); });
     profile.core_pools = stage.core_pools();
     samples.write(stage.plan(), profile);
-    measure_collectives(world, config, stage.plan(), rounds, tell_once, profile);
+    CollectiveBench(world, config, stage.plan(), tell_once, profile).measure(rounds);
     return profile;
   }
   PolicyBenchmark benchmark(world, run, {policy::named_policy("serial")});
   run_steps(steps, tell_once, [&](bool counts) { return counts ? samples.run(benchmark, 0) : benchmark.run(0); });
   samples.write(benchmark.plan(0), profile);
   // The remaining measurements are about the host's computing time, which collectives on a GPU don't use.
-  if (!on_device) measure_collectives(world, config, benchmark.plan(0), rounds, tell_once, profile);
+  if (!on_device) CollectiveBench(world, config, benchmark.plan(0), tell_once, profile).measure(rounds);
   return profile;
 }
 

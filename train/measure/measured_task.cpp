@@ -11,25 +11,17 @@
 #include "runtime/execute/tuning/gemm_trials.h"
 
 namespace weft::train {
-namespace {
-
-DType dtype_of(const graph::ArgumentSchema& row, DType open) {
-  return row.elements.rule == graph::ArgumentElements::Rule::one_dtype ? row.elements.dtype : open;
-}
-
-}  // namespace
-
 MeasuredTask::MeasuredTask(const graph::Operation& operation, DType dtype, cpu::Workers& workers)
     : task_(prepared(operation, dtype)), workers_(workers) {
   workers_.reserve(task_.scratch());
 }
 
 execute::PreparedTask MeasuredTask::prepared(const graph::Operation& operation, DType dtype) {
-  const graph::Graph graph = graph_of({operation, dtype});
+  const std::shared_ptr<const graph::Graph> graph = graph_of({operation, dtype});
   std::vector<cpu::Matrix> arguments;
-  for (const graph::Access& access : graph.tasks().front().accesses) {
-    const std::int64_t bytes = graph.tensor(access.view.tensor).bytes();
-    arguments.push_back(execute::matrix_of(graph, access.view, memory_.emplace_back(bytes).data()));
+  for (const graph::Access& access : graph->tasks().front().accesses) {
+    const std::int64_t bytes = graph->tensor(access.view.tensor).bytes();
+    arguments.push_back(execute::matrix_of(*graph, access.view, memory_.emplace_back(bytes).data()));
     execute::fill_with_small_numbers(arguments.back());
   }
   return {operation, arguments};
@@ -40,9 +32,12 @@ void add_equal_tasks(graph::GraphBuilder& builder, const EqualTasks& tasks) {
   const auto add_operand = [&](const graph::ArgumentSchema& row) {
     if (!row.present) return;
     const std::int64_t rows = row.shape.rows, cols = row.shape.cols;
+    const bool fixed = row.elements.rule == graph::ArgumentElements::Rule::one_dtype;
     const std::int64_t elements = tasks.elements > 0 ? tasks.elements : rows * cols;
-    const graph::TensorId tensor = builder.add_tensor(
-        {fmt::format("{}.{}", tasks.name, row.name), dtype_of(row, tasks.dtype), {elements}, graph::Role::parameter});
+    const graph::TensorId tensor = builder.add_tensor({fmt::format("{}.{}", tasks.name, row.name),
+                                                       fixed ? row.elements.dtype : tasks.dtype,
+                                                       {elements},
+                                                       graph::Role::parameter});
     accesses.push_back({{tensor, 0, rows, cols, cols}, row.mode});
   };
   std::visit(
@@ -55,10 +50,10 @@ void add_equal_tasks(graph::GraphBuilder& builder, const EqualTasks& tasks) {
   }
 }
 
-graph::Graph graph_of(const EqualTasks& tasks) {
+std::shared_ptr<const graph::Graph> graph_of(const EqualTasks& tasks) {
   graph::GraphBuilder builder;
   add_equal_tasks(builder, tasks);
-  return std::move(builder).build();
+  return std::make_shared<const graph::Graph>(std::move(builder).build());
 }
 
 }  // namespace weft::train

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,6 @@ struct EqualTasks {
 /// The tasks follow those that the builder has.
 void add_equal_tasks(graph::GraphBuilder& builder, const EqualTasks& tasks);
 
-graph::Graph graph_of(const EqualTasks& tasks);
+std::shared_ptr<const graph::Graph> graph_of(const EqualTasks& tasks);
 
 }  // namespace weft::train

@@ -18,19 +18,14 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "train/measure/bf16_products.h"
+#include "train/measure/rank_clock.h"
 #include "train/step/device_choice.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
-#include "train/step/step_graphs.h"
 #include "train/step/training_state.h"
 
 namespace weft::train {
 namespace {
-
-RunConfig every_step_traced(RunConfig config) {
-  config.trace_every = 1;
-  return config;
-}
 
 class SilentCommunicator final : public comm::Communicator {
  public:
@@ -51,8 +46,6 @@ class SilentWorld final : public comm::World {
   int rank_on_node() const override { return 0; }
   std::unique_ptr<comm::Communicator> split(int) override { return std::make_unique<SilentCommunicator>(); }
   void barrier() override {}
-  void broadcast(std::vector<std::byte>&, int) override {}
-  std::vector<std::uint64_t> all_gather(std::uint64_t value) override { return {value}; }
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
     return {{bytes.begin(), bytes.end()}};
   }
@@ -62,13 +55,41 @@ class SilentWorld final : public comm::World {
 
 }  // namespace
 
-PolicyBenchmark::PolicyBenchmark(comm::World& world, const ResolvedRun& run,
-                                 const std::vector<policy::NamedPolicy>& policies, const policy::PolicyOptions& options)
+BenchmarkRank::BenchmarkRank(comm::World& world, const ResolvedRun& run)
     : world_(world),
       run_(with_bf16(run, bf16_of_run(world, run.config))),
       at_(graph::coordinates_of(run_.config.grid, world.rank())),
       specs_(ops::model_parameters(run_.config.model)),
-      shards_(shards_of(run_.config, specs_, at_)) {
+      shards_(shards_of(run_.config, specs_, at_)) {}
+
+void BenchmarkRank::begin(const execute::State& state) {
+  const RunConfig& config = run_.config;
+  step_ = 0;
+  const auto arrays = training_arrays(state, shards_, config.dtype);
+  initialize_parameters(arrays, config.seed);
+  for (const ParameterState& array : arrays) {
+    std::fill_n(array.m, array.updated().size(), 0.0F);
+    std::fill_n(array.v, array.updated().size(), 0.0F);
+  }
+  write_constants(state, config, at_);
+  // Ranks that differ only in x and y read the same tokens.
+  std::mt19937_64 draw(config.seed + static_cast<std::uint64_t>(graph::batch_rank(config.grid, at_)));
+  const auto token = [&] { return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(config.model.vocab)); };
+  const auto draw_ids = [&](const char* name) {
+    const std::int64_t count = accumulation(config) * config.micro_batch * config.seq_len;
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+    std::ranges::generate(ids, token);
+    write_ids(state, name, ids);
+  };
+  draw_ids(ops::names::kTokens);
+  draw_ids(ops::names::kTargets);
+}
+
+PolicyBenchmark::PolicyBenchmark(comm::World& world, const ResolvedRun& run,
+                                 const std::vector<policy::NamedPolicy>& policies, const policy::PolicyOptions& options)
+    : BenchmarkRank(world, run) {
+  RunConfig traced = run_.config;
+  traced.trace_every = 1;
   const execute::ProgramGraph graph = train_graph(run_.config, at_.pipe);
   std::vector<execute::ProgramGraph> graphs;
   for (const policy::NamedPolicy& policy : policies) {
@@ -82,14 +103,13 @@ PolicyBenchmark::PolicyBenchmark(comm::World& world, const ResolvedRun& run,
                               .grid = run_.config.grid,
                               .threads = static_cast<int>(run_.config.threads),
                               .gemm_tuning = execute::table_of(nullptr, bf16_unit_of(run_.config)),
-                              .make_executor = executor_of(every_step_traced(run_.config)),
+                              .make_executor = executor_of(traced),
                               .watchdog_seconds = run_.config.watchdog});
   reset();
 }
 
 void PolicyBenchmark::reset() {
-  begin_benchmark(program_->state(), run_.config, at_, shards_);
-  step_ = 0;
+  begin(program_->state());
   program_->state_to_device();
 }
 
@@ -99,11 +119,7 @@ double PolicyBenchmark::run(std::size_t policy) {
   program_->run(names_.at(policy), step_++);
   const plan::StepTrace& trace = last_trace(policy);
   // Ranks leave a barrier within microseconds of one another, so each counts from its own start.
-  std::uint64_t slowest = 0;
-  for (const std::uint64_t ns : world_.all_gather(static_cast<std::uint64_t>(trace.end - trace.begin))) {
-    slowest = std::max(slowest, ns);
-  }
-  return static_cast<double>(slowest);
+  return over_ranks(world_, static_cast<double>(trace.end - trace.begin)).greatest;
 }
 
 std::uint64_t PolicyBenchmark::fingerprint() const {
@@ -113,45 +129,18 @@ std::uint64_t PolicyBenchmark::fingerprint() const {
     const auto add = [&](const void* data, std::int64_t bytes) {
       sum.add_bytes(data, static_cast<std::size_t>(bytes));
     };
-    add(array.data, array.kept_elements() * static_cast<std::int64_t>(size_of(array.dtype)));
-    if (array.m != nullptr) add(array.m, array.updated_elements() * 4);
-    if (array.v != nullptr) add(array.v, array.updated_elements() * 4);
-    if (array.master != nullptr) add(array.master, array.updated_elements() * 4);
+    add(array.data, array.kept().size() * static_cast<std::int64_t>(size_of(array.dtype)));
+    if (array.m != nullptr) add(array.m, array.updated().size() * 4);
+    if (array.v != nullptr) add(array.v, array.updated().size() * 4);
+    if (array.master != nullptr) add(array.master, array.updated().size() * 4);
   }
   Fingerprint all;
   for (const std::uint64_t value : world_.all_gather(sum.value())) all.add(value);
   return all.value();
 }
 
-void begin_benchmark(const execute::State& state, const RunConfig& config, const graph::Coordinates& at,
-                     const std::vector<ops::ParameterShard>& shards) {
-  const auto arrays = training_arrays(state, shards, config.dtype);
-  initialize_parameters(arrays, config.seed);
-  for (const ParameterState& array : arrays) {
-    std::fill_n(array.m, array.updated_elements(), 0.0F);
-    std::fill_n(array.v, array.updated_elements(), 0.0F);
-  }
-  write_constants(state, config, at);
-  // Ranks that differ only in x and y read the same tokens.
-  std::mt19937_64 draw(config.seed + static_cast<std::uint64_t>(graph::batch_rank(config.grid, at)));
-  const auto token = [&] { return static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(config.model.vocab)); };
-  const auto draw_ids = [&](const char* name) {
-    const std::int64_t count = accumulation(config) * config.micro_batch * config.seq_len;
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
-    std::ranges::generate(ids, token);
-    write_ids(state, name, ids);
-  };
-  draw_ids(ops::names::kTokens);
-  draw_ids(ops::names::kTargets);
-}
-
 StageComputations::StageComputations(comm::World& world, const ResolvedRun& run)
-    : world_(world),
-      run_(with_bf16(run, bf16_of_run(world, run.config))),
-      at_(graph::coordinates_of(run_.config.grid, world.rank())),
-      pools_(execute::shared_cores(world, run_.config.threads)),
-      specs_(ops::model_parameters(run_.config.model)),
-      shards_(shards_of(run_.config, specs_, at_)) {
+    : BenchmarkRank(world, run), pools_(execute::shared_cores(world, run_.config.threads)) {
   policy::PolicyOptions options;
   options.weight_layouts = &execute::cpu_weight_layouts();
   plan_ = std::make_shared<const plan::Plan>(policy::compile_plan(train_graph(run_.config, at_.pipe).graph,
@@ -169,7 +158,7 @@ StageComputations::StageComputations(comm::World& world, const ResolvedRun& run)
                                   .threads = static_cast<int>(run_.config.threads),
                                   .gemm_tuning = execute::table_of(nullptr, bf16_unit_of(run_.config))});
   loaded_ = executor_->load(plan_);
-  begin_benchmark(*state_, run_.config, at_, shards_);
+  begin(*state_);
 }
 
 double StageComputations::run() {

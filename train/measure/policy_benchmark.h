@@ -10,7 +10,7 @@
 #include "graph/grid.h"
 #include "ops/sharding.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/cost/core_pool.h"
+#include "runtime/cost/machine.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/execute/program/program.h"
 #include "runtime/execute/state.h"
@@ -20,13 +20,30 @@
 
 namespace weft::train {
 
+/// What steps on one rank are made of, with the configuration's unit that multiplies bf16.
+class BenchmarkRank {
+ protected:
+  /// Collective over the world, which must outlive it.
+  BenchmarkRank(comm::World& world, const ResolvedRun& run);
+
+  /// Initial weights, optimizer state zero, random tokens.
+  void begin(const execute::State& state);
+
+  comm::World& world_;
+  const ResolvedRun run_;
+  const graph::Coordinates at_;
+  const std::vector<ops::ParameterSpec> specs_;
+  const std::vector<ops::ParameterShard> shards_;
+  std::int64_t step_ = 0;
+};
+
 /// A rank's program that holds the training graph once for each policy, over one state with initial weights and random
 /// tokens. Making it and running steps is collective over the world.
 ///
 ///   PolicyBenchmark benchmark(world, run, {named_policy("serial"), run.policy});
 ///   for (int round = 0; round < 20; ++round)
 ///     for (std::size_t p = 0; p < benchmark.policies(); ++p) ms[p].push_back(benchmark.run(p) * 1e-6);
-class PolicyBenchmark {
+class PolicyBenchmark : BenchmarkRank {
  public:
   PolicyBenchmark(comm::World& world, const ResolvedRun& run, const std::vector<policy::NamedPolicy>& policies,
                   const policy::PolicyOptions& options = {});
@@ -46,19 +63,9 @@ class PolicyBenchmark {
   std::uint64_t fingerprint() const;
 
  private:
-  comm::World& world_;
-  const ResolvedRun run_;
-  const graph::Coordinates at_;
-  const std::vector<ops::ParameterSpec> specs_;
-  const std::vector<ops::ParameterShard> shards_;
   std::vector<std::string> names_;  // of the program's graphs, by policy
   std::unique_ptr<execute::Program> program_;
-  std::int64_t step_ = 0;
 };
-
-/// For the rank at `at`, which has these shards. Optimizer state becomes zero.
-void begin_benchmark(const execute::State& state, const RunConfig& config, const graph::Coordinates& at,
-                     const std::vector<ops::ParameterShard>& shards);
 
 /// A rank's own stage on the CPU, under policy `serial`, with messages and collectives that move nothing. So values
 /// mean nothing, and times do. Steps are collective over the world: all ranks compute at once, as in a pipeline, and
@@ -66,7 +73,7 @@ void begin_benchmark(const execute::State& state, const RunConfig& config, const
 ///
 ///   StageComputations stage(world, run);
 ///   for (int step = 0; step < 10; ++step) stage.run(), samples.add(stage.plan(), stage.last_trace());
-class StageComputations {
+class StageComputations : BenchmarkRank {
  public:
   StageComputations(comm::World& world, const ResolvedRun& run);
 
@@ -78,17 +85,11 @@ class StageComputations {
   const std::vector<cost::CorePool>& core_pools() const { return pools_; }
 
  private:
-  comm::World& world_;
-  const ResolvedRun run_;
-  const graph::Coordinates at_;
   const std::vector<cost::CorePool> pools_;
-  const std::vector<ops::ParameterSpec> specs_;
-  const std::vector<ops::ParameterShard> shards_;
   std::shared_ptr<const plan::Plan> plan_;
   std::unique_ptr<execute::State> state_;  // outlives the executor
   std::unique_ptr<execute::CpuExecutor> executor_;
   execute::Executor::PlanHandle loaded_ = 0;
-  std::int64_t step_ = 0;
 };
 
 }  // namespace weft::train

@@ -7,6 +7,14 @@
 
 namespace weft::train {
 
+/// The mean of a value over the ranks, and the greatest one.
+struct OverRanks {
+  double mean = 0, greatest = 0;
+};
+
+/// Collective over the world.
+OverRanks over_ranks(comm::World& world, double value);
+
 /// All calls are collective over the world.
 ///
 ///   RankClock clock(world, 7, 0.02);
@@ -18,20 +26,12 @@ class RankClock {
       : world_(world), repeats_(repeats), least_seconds_(least_seconds) {}
 
   /// Seconds of one call, the mean over the ranks.
-  double seconds(const std::function<void()>& function);
+  double seconds(const std::function<void()>& function) { return measure(function).mean; }
   /// The same of the slowest rank, for functions in which ranks wait for each other.
-  double slowest_seconds(const std::function<void()>& function);
-
-  /// The mean of a value over the ranks, and the greatest one.
-  double mean(double value) { return over_ranks(value).mean; }
-  double greatest(double value) { return over_ranks(value).greatest; }
+  double slowest_seconds(const std::function<void()>& function) { return measure(function).greatest; }
 
  private:
-  struct Times {
-    double mean = 0, greatest = 0;
-  };
-  Times measure(const std::function<void()>& function);
-  Times over_ranks(double value);
+  OverRanks measure(const std::function<void()>& function);
 
   comm::World& world_;
   const int repeats_;

@@ -12,8 +12,8 @@
 #include "kernels/cpu/parallel.h"
 #include "ops/lower.h"
 #include "runtime/comm/agreement.h"
-#include "runtime/execute/tuning/device_gemm_trials.h"
-#include "runtime/execute/tuning/gemm_tuning_cache.h"
+#include "runtime/execute/tuning/gemm_trials.h"
+#include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/step/planning.h"
 #include "train/step/step_config.h"
@@ -111,21 +111,12 @@ std::vector<RunProduct> products_of_run(const ResolvedRun& run) {
   return products;
 }
 
-TryGemm gemm_trials(const RunConfig& config, int rounds) {
+execute::TryGemm gemm_trials(const RunConfig& config, int rounds) {
   const execute::GemmTrialOptions options{.rounds = rounds,
                                           .cache_bytes = bytes_beyond_caches(),
                                           .bf16 = bf16_unit_of(config).value_or(cpu::widest_bf16_unit())};
-  if (config.device == DeviceKind::cuda) {
-    const std::shared_ptr<execute::DeviceGemmTrials> trials = execute::make_device_gemm_trials(options);
-    return [trials](const execute::GemmProblem& problem) { return trials->run(problem); };
-  }
-  struct OnCpu {
-    cpu::Workers workers;
-    execute::GemmTrials trials;
-    OnCpu(int threads, const execute::GemmTrialOptions& of) : workers(threads), trials(workers, of) {}
-  };
-  const auto on_cpu = std::make_shared<OnCpu>(static_cast<int>(config.threads), options);
-  return [on_cpu](const execute::GemmProblem& problem) { return on_cpu->trials.run(problem); };
+  if (config.device == DeviceKind::cuda) return execute::device_gemm_trials(options);
+  return execute::cpu_gemm_trials(static_cast<int>(config.threads), options);
 }
 
 execute::TuningMachine tuning_machine(const RunConfig& config) {
@@ -136,7 +127,7 @@ execute::TunedGemms tune_for_run(const ResolvedRun& run, const TellStatus& tell)
   const RunConfig& config = run.config;
   const execute::GemmTuningCache cache{execute::tuning_folder(config.run_dir), tuning_machine(config),
                                        config.device == DeviceKind::cuda ? 0 : static_cast<int>(config.threads)};
-  TryGemm trial;  // made at the first measurement
+  execute::TryGemm trial;  // made at the first measurement
   const auto measure = [&](const execute::GemmProblem& problem) {
     if (!trial) trial = gemm_trials(config, execute::GemmTrialOptions{}.rounds);
     return trial(problem);

@@ -41,10 +41,9 @@ std::vector<RunProduct> products_of_run(const ResolvedRun& run);
 /// Tries products on the device of a filled-in configuration, with its threads. `rounds`: number of rounds that compare
 /// the best methods. Throws UserError if the device is missing.
 ///
-///   const TryGemm trial = gemm_trials(run.config, 11);
+///   const execute::TryGemm trial = gemm_trials(run.config, 11);
 ///   for (const RunProduct& product : products_of_run(run)) trial(product.problem);
-using TryGemm = std::function<execute::GemmTrial(const execute::GemmProblem&)>;
-TryGemm gemm_trials(const RunConfig& config, int rounds);
+execute::TryGemm gemm_trials(const RunConfig& config, int rounds);
 
 /// The machine for which trials on the configuration's device are valid.
 execute::TuningMachine tuning_machine(const RunConfig& config);

@@ -1,6 +1,8 @@
 // Lines are written with one call each; a file is only parsed when a run continues.
 #include "train/run/metrics.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -77,27 +79,18 @@ std::vector<Metric> metrics_in_order(const StepMetrics& metrics) {
           {"exposed_comm_ms", metrics.exposed_comm_ms}};
 }
 
-void append_json(const StepMetrics& metrics, fmt::memory_buffer& out) {
-  auto end = fmt::appender(out);
-  const std::vector<Metric> fields = metrics_in_order(metrics);
-  fmt::format_to(end, "{{\"step\":{}", metrics.step);
-  for (const Metric& field : fields) {
+std::string json_line(const StepMetrics& metrics) {
+  std::string line = fmt::format("{{\"step\":{}", metrics.step);
+  std::vector<std::string> notes;
+  for (const Metric& field : metrics_in_order(metrics)) {
     if (!field.present) continue;
-    if (std::isfinite(field.value)) {
-      fmt::format_to(end, ",\"{}\":{}", field.name, field.value);
-    } else {
-      fmt::format_to(end, ",\"{}\":null", field.name);
-    }
+    const bool finite = std::isfinite(field.value);
+    line += fmt::format(",\"{}\":{}", field.name, finite ? fmt::format("{}", field.value) : "null");
+    if (!finite) notes.push_back(fmt::format("{} is {}", field.name, field.value));
   }
-  fmt::format_to(end, ",\"peak_memory_bytes\":{},\"tokens_seen\":{},\"wall_time\":{:.3f}", metrics.peak_memory_bytes,
-                 metrics.tokens_seen, metrics.wall_time);
-  bool noted = false;
-  for (const Metric& field : fields) {
-    if (std::isfinite(field.value)) continue;
-    fmt::format_to(end, "{}{} is {}", noted ? ", " : ",\"note\":\"", field.name, field.value);
-    noted = true;
-  }
-  fmt::format_to(end, "{}\n", noted ? "\"}" : "}");
+  line += fmt::format(",\"peak_memory_bytes\":{},\"tokens_seen\":{},\"wall_time\":{:.3f}", metrics.peak_memory_bytes,
+                      metrics.tokens_seen, metrics.wall_time);
+  return line + (notes.empty() ? "}\n" : fmt::format(",\"note\":\"{}\"}}\n", join(notes)));
 }
 
 std::string_view csv_header() {
@@ -109,27 +102,19 @@ std::string_view csv_header() {
   return header;
 }
 
-void append_csv(const StepMetrics& metrics, fmt::memory_buffer& out) {
-  auto end = fmt::appender(out);
-  fmt::format_to(end, "{}", metrics.step);
+std::string csv_line(const StepMetrics& metrics) {
+  std::string line = fmt::format("{}", metrics.step);
   for (const Metric& field : metrics_in_order(metrics)) {
-    fmt::format_to(end, ",");
-    if (field.present) fmt::format_to(end, "{}", field.value);
+    line += field.present ? fmt::format(",{}", field.value) : ",";
   }
-  fmt::format_to(end, ",{},{},{:.3f}\n", metrics.peak_memory_bytes, metrics.tokens_seen, metrics.wall_time);
+  return line + fmt::format(",{},{},{:.3f}\n", metrics.peak_memory_bytes, metrics.tokens_seen, metrics.wall_time);
 }
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t first_step, MetricsForm form)
     : form_(form), file_(prepared(path, first_step, form)) {}
 
 void MetricsFile::write(const StepMetrics& metrics) {
-  line_.clear();
-  if (form_ == MetricsForm::csv) {
-    append_csv(metrics, line_);
-  } else {
-    append_json(metrics, line_);
-  }
-  file_.append({line_.data(), line_.size()});
+  file_.append(form_ == MetricsForm::csv ? csv_line(metrics) : json_line(metrics));
 }
 
 }  // namespace weft::train

@@ -1,15 +1,14 @@
 // The metrics of each step of a run, and metrics.jsonl and metrics.csv, which have a line a step.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "train/run/appended_file.h"
+#include "train/run/run_folder.h"
 
 namespace weft::train {
 
@@ -37,13 +36,13 @@ struct Metric {
 std::vector<Metric> metrics_in_order(const StepMetrics& metrics);
 
 /// {"step":3,"loss":5.52,"grad_norm":1.25,"lr":0.0003,…}. JSON has no NaN and no infinity: such a value becomes null,
-/// and "note" names it ("loss is nan"). Appends to `out`, with a newline.
-void append_json(const StepMetrics& metrics, fmt::memory_buffer& out);
+/// and "note" names it ("loss is nan"). With a newline.
+std::string json_line(const StepMetrics& metrics);
 
 /// The first line of a CSV file: "step,loss,val_loss,…".
 std::string_view csv_header();
-/// A line below it: "3,5.52,,1.25,…". Appends to `out`, with a newline.
-void append_csv(const StepMetrics& metrics, fmt::memory_buffer& out);
+/// A line below it: "3,5.52,,1.25,…". With a newline.
+std::string csv_line(const StepMetrics& metrics);
 
 enum class MetricsForm : std::uint8_t { json_lines, csv };
 
@@ -61,7 +60,6 @@ class MetricsFile {
  private:
   MetricsForm form_;
   AppendedFile file_;
-  fmt::memory_buffer line_;
 };
 
 }  // namespace weft::train

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "runtime/comm/of_ranks.h"
-
 namespace weft::train {
 
 RunDevices find_devices(comm::World& world, const execute::ExecutorPlace& place, std::size_t gpus) {

@@ -3,6 +3,7 @@
 #include <dnnl.h>
 #include <fmt/format.h>
 #include <oneapi/tbb/version.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,18 +13,16 @@
 
 #include "base/error.h"
 #include "base/files/durable_file.h"
-#include "base/files/durable_folder.h"
 #include "base/files/input_file.h"
 #include "inspect/drawing/draw.h"
 #include "inspect/drawing/drawing.h"
 #include "inspect/drawing/render.h"
 #include "inspect/drawing/timeline.h"
-#include "inspect/formats/trace_file.h"
+#include "inspect/formats/chrome_trace.h"
 #include "kernels/cpu/isa/kernel_choice.h"
-#include "runtime/comm/of_ranks.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "runtime/plan/recording.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/tensorboard_file.h"
 
 namespace weft::train {
@@ -45,10 +44,6 @@ bool is_numbered(const std::string& name, std::string_view begin, std::string_vi
   return !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-std::string trace_file_of_stage(std::int64_t stage) {
-  return fmt::format("{}{}{}", kStageTrace, stage, kStageTraceEnd);
-}
-
 /// Files and folders directly in `run_dir`; empty if it can't be read.
 std::vector<fs::path> entries_of(const fs::path& run_dir) {
   std::vector<fs::path> entries;
@@ -59,14 +54,21 @@ std::vector<fs::path> entries_of(const fs::path& run_dir) {
   return entries;
 }
 
-std::vector<std::int64_t> words_of(const std::vector<plan::StepTrace>& traces) {
-  std::vector<std::int64_t> words;
-  for (const plan::StepTrace& trace : traces) {
-    words.insert(words.end(), {trace.step, trace.begin, trace.end});
-    for (const auto& stream : trace.times) {
-      for (const plan::TaskTime& time : stream) words.insert(words.end(), {time.begin, time.end});
+/// Calls the function with each time of the traces.
+template <class Traces, class Function>
+void for_times(Traces& traces, const Function& function) {
+  for (auto& trace : traces) {
+    function(trace.begin), function(trace.end);
+    for (auto& stream : trace.times) {
+      for (auto& time : stream) function(time.begin), function(time.end);
     }
   }
+}
+
+std::vector<std::int64_t> words_of(const std::vector<plan::StepTrace>& traces) {
+  std::vector<std::int64_t> words;
+  for (const plan::StepTrace& trace : traces) words.push_back(trace.step);
+  for_times(traces, [&](std::int64_t time) { words.push_back(time); });
   return words;
 }
 
@@ -74,12 +76,8 @@ std::vector<std::int64_t> words_of(const std::vector<plan::StepTrace>& traces) {
 std::vector<plan::StepTrace> traces_of(const std::vector<std::int64_t>& words, std::vector<plan::StepTrace> like) {
   if (words.size() != words_of(like).size()) throw RuntimeFault("a rank sent a trace of another length");
   auto word = words.begin();
-  for (plan::StepTrace& trace : like) {
-    trace.step = *word++, trace.begin = *word++, trace.end = *word++;
-    for (auto& stream : trace.times) {
-      for (plan::TaskTime& time : stream) time.begin = *word++, time.end = *word++;
-    }
-  }
+  for (plan::StepTrace& trace : like) trace.step = *word++;
+  for_times(like, [&](auto& time) { time = *word++; });
   return like;
 }
 
@@ -92,16 +90,6 @@ std::int64_t clock_offset(comm::World& world) {
   const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
   const std::vector<std::uint64_t> clocks = world.all_gather(static_cast<std::uint64_t>(ns));
   return ns - static_cast<std::int64_t>(clocks.front());
-}
-
-std::vector<plan::StepTrace> shifted(std::vector<plan::StepTrace> traces, std::int64_t offset) {
-  for (plan::StepTrace& trace : traces) {
-    trace.begin -= offset, trace.end -= offset;
-    for (auto& stream : trace.times) {
-      for (plan::TaskTime& time : stream) time.begin -= offset, time.end -= offset;
-    }
-  }
-  return traces;
 }
 
 /// Writes the result of `draw`; nothing if it throws UserError.
@@ -132,25 +120,19 @@ bool holds_run(const std::filesystem::path& run_dir) {
 }
 
 void remove_run_files(const std::filesystem::path& run_dir) {
-  const auto expect_removed = [](const fs::path& path, const std::error_code& error) {
+  std::error_code error;
+  const auto remove = [&](const fs::path& path) {
+    fs::remove(path, error);
     if (error) throw RuntimeFault(in_quotes(path) + " can't be removed: " + error.message());
   };
-  std::error_code error;
   // Checkpoints last, so that the rest of an interrupted removal still counts as a run.
-  for (const std::string_view name : kRunFiles) {
-    fs::remove(run_dir / name, error);
-    expect_removed(run_dir / name, error);
-  }
+  for (const std::string_view name : kRunFiles) remove(run_dir / name);
   for (const fs::path& file : entries_of(run_dir)) {
     const std::string name = file.filename().string();
-    if (!is_numbered(name, kRankLog, kRankLogEnd) && !is_numbered(name, kStageTrace, kStageTraceEnd)) continue;
-    fs::remove(file, error);
-    expect_removed(file, error);
+    if (is_numbered(name, kRankLog, kRankLogEnd) || is_numbered(name, kStageTrace, kStageTraceEnd)) remove(file);
   }
   for (const fs::path& file : entries_of(run_dir / kTensorBoardFolder)) {
-    if (!file.filename().string().starts_with(kEventFileStart)) continue;
-    fs::remove(file, error);
-    expect_removed(file, error);
+    if (file.filename().string().starts_with(kEventFileStart)) remove(file);
   }
   remove_leftovers(checkpoints_of(run_dir));
   for (const CheckpointFolder& checkpoint : complete_checkpoints(run_dir)) {
@@ -185,7 +167,9 @@ std::vector<std::filesystem::path> write_graph_files(const std::filesystem::path
 std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path& run_dir, comm::World& world,
                                                      const plan::Plan& plan, const graph::Grid& grid,
                                                      const std::vector<plan::StepTrace>& traces, const Say& say) {
-  const auto all = comm::of_ranks(world, words_of(shifted(traces, clock_offset(world))));
+  std::vector<plan::StepTrace> shifted = traces;
+  for_times(shifted, [offset = clock_offset(world)](auto& time) { time -= offset; });
+  const auto all = comm::of_ranks(world, words_of(shifted));
   // Ranks of one pipeline stage have one plan; its first rank writes their traces.
   const std::int64_t stage = graph::coordinates_of(grid, world.rank()).pipe;
   std::error_code hidden;
@@ -200,7 +184,7 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
   }
   const plan::Recording recording = plan::record(plan, ranks, world.size(), grid);
   if (stage > 0) {
-    inspect::write_chrome_file(run_dir / trace_file_of_stage(stage), recording);
+    inspect::write_chrome_file(run_dir / fmt::format("{}{}{}", kStageTrace, stage, kStageTraceEnd), recording);
     return {};
   }
   inspect::write_chrome_file(run_dir / kTraceFile, recording);
@@ -212,6 +196,11 @@ std::vector<std::filesystem::path> write_trace_files(const std::filesystem::path
     files.push_back(std::move(file));
   }
   return files;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 std::map<std::string, std::string> library_versions() {

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "runtime/comm/agreement.h"
-#include "train/checkpoint/checkpoint_folder.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/run/run_files.h"
 
 namespace weft::train {
@@ -84,9 +84,29 @@ FolderLock::~FolderLock() {
   ::close(fd_);
 }
 
-RunFolder::RunFolder(const fs::path& folder, Name name, HeldRun held) : path_(folder) {
+AppendedFile::AppendedFile(std::filesystem::path path) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd_ < 0) throw RuntimeFault(in_quotes(path_) + " can't be opened: " + std::strerror(errno));
+}
+
+AppendedFile::~AppendedFile() {
+  ::close(fd_);
+}
+
+void AppendedFile::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw RuntimeFault(in_quotes(path_) + " can't be written: " + std::strerror(errno));
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+RunFolder::RunFolder(const fs::path& folder, bool proposed, bool may_hold_run) : path_(folder) {
   std::error_code error;
-  for (int number = 2; !made_.make(path_, error) && !error && name == Name::proposed; ++number) {
+  for (int number = 2; !made_.make(path_, error) && !error && proposed; ++number) {
     path_ = fmt::format("{}-{}", folder.string(), number);
   }
   if (error) {
@@ -94,7 +114,7 @@ RunFolder::RunFolder(const fs::path& folder, Name name, HeldRun held) : path_(fo
                     "a folder that can be written", kAnotherFolder);
   }
   lock_ = std::make_unique<FolderLock>(path_, "the run folder", kAnotherFolder);
-  if (held == HeldRun::refused && holds_run(path_)) {
+  if (!may_hold_run && holds_run(path_)) {
     throw UserError(fmt::format("the run folder {} already holds a run", in_quotes(path_)), "a folder without one",
                     fmt::format("--resume auto continues that run; {} begins another run; --overwrite removes "
                                 "its metrics, logs, traces and checkpoints",
@@ -112,9 +132,7 @@ std::unique_ptr<RunFolder> claim_run_folder(comm::World& world, RunConfig& confi
                       "leave one out; --resume \"\" where a file sets it");
     }
     if (world.rank() != 0) return;
-    const bool accepted = options.overwrite || goes_on(config);
-    folder = std::make_unique<RunFolder>(config.run_dir, options.name,
-                                         accepted ? RunFolder::HeldRun::accepted : RunFolder::HeldRun::refused);
+    folder = std::make_unique<RunFolder>(config.run_dir, options.proposed, options.overwrite || goes_on(config));
     path = folder->path().string();
   });
   config.run_dir = comm::text_of_rank_0(world, path);

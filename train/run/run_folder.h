@@ -1,4 +1,4 @@
-// The folder of a run, which belongs to one run at a time and to no earlier run.
+// The folder of a run, which belongs to one run at a time and to no earlier run, and files that grow in it.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "base/files/durable_folder.h"
+#include "base/files/durable_file.h"
 #include "runtime/comm/communicator.h"
 #include "train/config/config.h"
 
@@ -28,15 +28,31 @@ class FolderLock {
   int fd_ = -1;
 };
 
+/// A file that grows while a run goes on, so that it can be watched and survives a kill. Every write is one call of the
+/// system where the disk takes it whole.
+class AppendedFile {
+ public:
+  /// Makes the file or goes on at its end. A symbolic link isn't followed. Throws RuntimeFault if it can't be opened.
+  explicit AppendedFile(std::filesystem::path path);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+
+  /// Throws RuntimeFault if the disk does.
+  void append(std::string_view bytes);
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
 /// A run folder, made if missing and locked during this object's life. A folder that was made and stays empty is
 /// removed.
 class RunFolder {
  public:
-  enum class Name : std::uint8_t { given, proposed };  // proposed: a new folder, with "-2" … if the name is taken
-  enum class HeldRun : std::uint8_t { refused, accepted };  // a run that the folder already holds
-
+  /// `proposed`: a new folder, with "-2" … if the name is taken. `may_hold_run`: the folder may hold a run already.
   /// Throws UserError.
-  RunFolder(const std::filesystem::path& folder, Name name, HeldRun held);
+  RunFolder(const std::filesystem::path& folder, bool proposed, bool may_hold_run);
 
   const std::filesystem::path& path() const { return path_; }
 
@@ -48,7 +64,7 @@ class RunFolder {
 
 /// Settings of the command line for the folder, besides the configuration.
 struct RunFolderOptions {
-  RunFolder::Name name = RunFolder::Name::given;
+  bool proposed = false;   // by Weft: another name if it is taken
   bool overwrite = false;  // removes an existing run
 };
 

@@ -13,12 +13,10 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status_line.h"
-#include "runtime/comm/of_ranks.h"
-#include "text/byte_tokenizer.h"
+#include "text/tokenizer.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/weights.h"
 #include "train/config/saved_model.h"
-#include "train/data/saved_tokenizer.h"
 #include "train/data/tokenized_texts.h"
 
 namespace weft::train {
@@ -126,9 +124,9 @@ std::string base_of_adapters(const RunConfig& config, const RunInputs& inputs) {
 }  // namespace
 
 std::vector<comm::Fact> facts_of(const TokenSource& source) {
-  return {{"tokens to train on", std::to_string(source.train().size())},
-          {"tokens held out", std::to_string(source.held_out().size())},
-          {"data digest", hex(source.digest())}};
+  return {{"tokens to train on", std::to_string(source.train.size())},
+          {"tokens held out", std::to_string(source.held_out.size())},
+          {"data digest", hex(source.digest)}};
 }
 
 void agree_on_resumed(comm::World& world, const RunConfig& config) {

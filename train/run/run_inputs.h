@@ -9,7 +9,7 @@
 #include "runtime/comm/agreement.h"
 #include "runtime/comm/communicator.h"
 #include "text/tokenizer.h"
-#include "train/checkpoint/read_share.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/config/config.h"
 #include "train/data/token_source.h"
 

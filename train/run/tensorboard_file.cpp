@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <chrono>
 #include <cstddef>
@@ -13,40 +12,17 @@
 #include "base/error.h"
 #include "base/files/checksum.h"
 #include "base/files/input_file.h"
+#include "inspect/formats/protobuf.h"
+#include "train/run/run_files.h"
 
 namespace weft::train {
 namespace {
 
-/// Fields of protobuf messages (protobuf.dev, "Encoding"), of tensorflow/core/util/event.proto and summary.proto.
-class Message {
- public:
-  Message& number(int field, std::uint64_t value) { return tag(field, 0).varint(value); }
-  Message& number(int field, double value) { return tag(field, 1).bits(std::bit_cast<std::uint64_t>(value), 8); }
-  Message& number(int field, float value) { return tag(field, 5).bits(std::bit_cast<std::uint32_t>(value), 4); }
-  Message& text(int field, std::string_view value) {
-    tag(field, 2).varint(value.size());
-    bytes_ += value;
-    return *this;
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  Message& tag(int field, int type) {
-    return varint(static_cast<std::uint64_t>(field) << 3U | static_cast<unsigned>(type));
-  }
-  Message& varint(std::uint64_t value) {
-    constexpr std::uint64_t kMore = 0x80;
-    for (; value >= kMore; value >>= 7U) bytes_ += static_cast<char>(value | kMore);
-    bytes_ += static_cast<char>(value);
-    return *this;
-  }
-  Message& bits(std::uint64_t value, int count) {
-    for (int i = 0; i < count; ++i) bytes_ += static_cast<char>(value >> (8U * static_cast<unsigned>(i)));
-    return *this;
-  }
-
-  std::string bytes_;
-};
+std::string little_endian(std::uint64_t value, int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8U * static_cast<unsigned>(i)));
+  return bytes;
+}
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -56,19 +32,11 @@ std::filesystem::path new_file_in(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw RuntimeFault(in_quotes(folder) + " can't be made: " + error.message());
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   for (int number = 0;; ++number) {
     std::filesystem::path path = folder / fmt::format("{}{:010d}.{}.{}.{}", kEventFileStart, static_cast<long>(now()),
-                                                      host.data(), ::getpid(), number);
+                                                      host_name(), ::getpid(), number);
     if (!std::filesystem::exists(path)) return path;
   }
-}
-
-std::string little_endian(std::uint64_t value, int count) {
-  std::string bytes;
-  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8U * static_cast<unsigned>(i)));
-  return bytes;
 }
 
 // TensorFlow masks checksums, since records may hold records.
@@ -95,29 +63,29 @@ std::string tfrecord(std::string_view bytes) {
 
 TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, std::int64_t first_step)
     : file_(new_file_in(folder)) {
-  file_.append(tfrecord(Message().number(1, now()).text(3, "brain.Event:2").bytes()));
+  file_.append(tfrecord(inspect::ProtoMessage().number(1, now()).text(3, "brain.Event:2").bytes()));
   constexpr std::uint64_t kStart = 1;  // of SessionLog.SessionStatus
-  file_.append(tfrecord(Message()
+  file_.append(tfrecord(inspect::ProtoMessage()
                             .number(1, now())
-                            .number(2, static_cast<std::uint64_t>(first_step))
-                            .text(7, Message().number(1, kStart).bytes())
+                            .varint(2, static_cast<std::uint64_t>(first_step))
+                            .message(7, inspect::ProtoMessage().varint(1, kStart))
                             .bytes()));
 }
 
 void TensorBoardFile::write(const StepMetrics& metrics) {
-  Message summary;
+  inspect::ProtoMessage summary;
   const auto add = [&](std::string_view tag, double value) {
-    summary.text(1, Message().text(1, tag).number(2, static_cast<float>(value)).bytes());
+    summary.message(1, inspect::ProtoMessage().text(1, tag).number(2, static_cast<float>(value)));
   };
   for (const Metric& metric : metrics_in_order(metrics)) {
     if (metric.present) add(tag_of(metric.name), metric.value);
   }
   add("memory/peak_bytes", static_cast<double>(metrics.peak_memory_bytes));
   add("data/tokens_seen", static_cast<double>(metrics.tokens_seen));
-  file_.append(tfrecord(Message()
+  file_.append(tfrecord(inspect::ProtoMessage()
                             .number(1, metrics.wall_time)
-                            .number(2, static_cast<std::uint64_t>(metrics.step))
-                            .text(5, summary.bytes())
+                            .varint(2, static_cast<std::uint64_t>(metrics.step))
+                            .message(5, summary)
                             .bytes()));
 }
 

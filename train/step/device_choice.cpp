@@ -12,17 +12,14 @@
 #include "runtime/execute/device/device_executor.h"
 #include "runtime/execute/device/device_memory.h"
 #include "runtime/execute/device/devices.h"
-#include "runtime/execute/device/staged_transport.h"
+#include "runtime/execute/device/transport.h"
 
 namespace weft::train {
 namespace {
 
 // No rank allocates before all have read the free memory.
 std::int64_t share_of_memory(comm::World& world, const execute::Device& device) {
-  const std::vector<std::uint64_t> identities = world.all_gather(device.identity());
-  const std::vector<std::uint64_t> free = world.all_gather(static_cast<std::uint64_t>(device.memory().free));
-  std::vector<execute::DeviceView> views;
-  for (std::size_t r = 0; r < free.size(); ++r) views.push_back({identities[r], static_cast<std::int64_t>(free[r])});
+  const auto views = comm::of_ranks(world, execute::DeviceView{device.identity(), device.memory().free});
   return execute::memory_share(views, static_cast<std::size_t>(world.rank()));
 }
 

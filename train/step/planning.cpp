@@ -7,7 +7,7 @@
 
 #include "ops/lower.h"
 #include "runtime/cost/cost_model.h"
-#include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine.h"
 #include "runtime/execute/cpu/cpu_weight_layouts.h"
 #include "runtime/execute/program/agree_on_plan.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
@@ -52,6 +52,15 @@ void contend(policy::PolicyOptions& options, const cost::Machine& machine, const
   options.link_of_channel = simulate::links_of_channels(machine, grid);
 }
 
+template <class Lower>
+execute::ProgramGraph graph_of(const char* name, const RunConfig& config, std::int64_t pipe,
+                               std::shared_ptr<const policy::Policy> policy, Lower lower) {
+  const auto of_stage = [lower, model = config.model, step = step_config(config)](std::int64_t stage) {
+    return lower(model, step, stage);
+  };
+  return {name, of_stage(pipe), std::move(policy), of_stage};
+}
+
 /// The graphs of a training step.
 std::vector<std::shared_ptr<const graph::Graph>> classes_of(const RunConfig& config) {
   std::vector<std::shared_ptr<const graph::Graph>> classes;
@@ -62,6 +71,18 @@ std::vector<std::shared_ptr<const graph::Graph>> classes_of(const RunConfig& con
 }
 
 }  // namespace
+
+execute::ProgramGraph train_graph(const RunConfig& config, std::int64_t pipe) {
+  return graph_of("train", config, pipe, nullptr, ops::lower_train);
+}
+
+execute::ProgramGraph eval_graph(const RunConfig& config, std::int64_t pipe) {
+  return graph_of("eval", config, pipe, forward_policy(config), ops::lower_eval);
+}
+
+std::shared_ptr<const policy::Policy> forward_policy(const RunConfig& config) {
+  return config.pipeline.layers.empty() ? nullptr : policy::default_policy();
+}
 
 policy::PolicyOptions policy_options(const ResolvedRun& run) {
   policy::PolicyOptions options = without_costs(run);

@@ -1,16 +1,25 @@
-// The inputs of policies in a run: the training graph, the machine, and the costs of tasks.
+// The graphs of a run, and the inputs of policies that order them: the machine, and the costs of tasks.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "runtime/execute/program/program.h"
 #include "runtime/plan/rewrite.h"
 #include "runtime/policy/policy.h"
 #include "runtime/simulate/report.h"
 #include "train/config/resolved_run.h"
 
 namespace weft::train {
+
+/// "train" and "eval" of a resolved configuration, for the ranks at `pipe`, with a way to lower those of the other
+/// pipeline stages.
+execute::ProgramGraph train_graph(const RunConfig& config, std::int64_t pipe);
+execute::ProgramGraph eval_graph(const RunConfig& config, std::int64_t pipe);
+
+/// The policy of graphs without a backward pass; null: the run's. Policies of pipelines are for training steps.
+std::shared_ptr<const policy::Policy> forward_policy(const RunConfig& config);
 
 /// The options of policies in a run. Without machine and profile they use the default cost model.
 policy::PolicyOptions policy_options(const ResolvedRun& run);

@@ -1,13 +1,31 @@
 #include "train/step/step_config.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/units.h"
 #include "kernels/cpu/gemm/packed_unit.h"
 
 namespace weft::train {
+namespace {
+
+// `trained`: bytes of a parameter that is trained, with what the optimizer keeps of it. Frozen ones take their own
+// alone.
+double state_bytes(const RunConfig& config, double trained) {
+  const ops::ModelConfig& model = config.model;
+  const std::int64_t own = model.parameters() / config.grid.model_ranks();
+  if (!model.lora.used()) return trained * static_cast<double>(own);
+  const std::int64_t adapters = model.adapter_parameters() / config.grid.model_ranks();
+  return static_cast<double>(size_of(config.dtype)) * static_cast<double>(own) +
+         trained * static_cast<double>(adapters);
+}
+
+}  // namespace
 
 ops::StepConfig step_config(const RunConfig& config) {
   ops::StepConfig step;
@@ -50,7 +68,7 @@ BatchPlan batch_plan(const RunConfig& config, const TokenStream& tokens) {
 EvalBatches eval_batches(const RunConfig& config, const TokenStream& held_out, const BatchShare& share) {
   std::vector<TokenWindow> windows;
   if (config.packing == Packing::documents) windows = document_windows(held_out, config.seq_len);
-  return {held_out, std::move(windows), config.seq_len, share, config.eval_sequences};
+  return {held_out, config.seq_len, share, config.eval_sequences, std::move(windows)};
 }
 
 std::optional<GoldfishMask> goldfish_mask(const RunConfig& config) {
@@ -72,6 +90,43 @@ bool computes_in_bf16(const RunConfig& config) {
 std::optional<PackedUnit> bf16_unit_of(const RunConfig& config) {
   if (!computes_in_bf16(config)) return std::nullopt;
   return config.bf16_products ? *config.bf16_products : cpu::fastest_bf16_unit();
+}
+
+double least_host_bytes(const RunConfig& config) {
+  const auto element = static_cast<double>(size_of(config.dtype));
+  const auto data_ranks = config.zero1 ? static_cast<double>(config.grid.data) : 1.0;
+  if (config.device == DeviceKind::cpu) {
+    const std::int64_t columns = config.model.hidden / config.grid.x;
+    const double block_input = static_cast<double>(config.micro_batch * config.seq_len * columns) * element;
+    const double parameter_bytes = data_ranks > 1 ? element + 4.0 + 12.0 / data_ranks : 16.0;
+    return state_bytes(config, parameter_bytes) + static_cast<double>(config.model.layers) * block_input;
+  }
+  const bool has_master = config.dtype != DType::f32 || data_ranks > 1;
+  // Pages of the state take memory only once they are written; the moments are on the host only for checkpoints.
+  const bool has_moments = config.save || !config.resume.empty();
+  const double parameter_bytes = element + ((has_master ? 4.0 : 0.0) + (has_moments ? 8.0 : 0.0)) / data_ranks;
+  return state_bytes(config, parameter_bytes);
+}
+
+void check_memory(const RunConfig& config, std::int64_t ranks, double memory_bytes) {
+  const double needed = least_host_bytes(config) * static_cast<double>(ranks);
+  if (needed <= memory_bytes) return;
+  const auto text = [](double bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); };
+  if (config.device == DeviceKind::cuda) {
+    throw UserError(
+        fmt::format(
+            "{} rank{} of {} parameters need at least {} of memory on the host, where parameters{} pass through", ranks,
+            ranks == 1 ? "" : "s", human_count(static_cast<double>(config.model.parameters())), text(needed),
+            config.save || !config.resume.empty() ? " and optimizer state" : ""),
+        fmt::format("at most {}, this machine's memory", text(memory_bytes)),
+        config.save ? "a smaller model, fewer --ranks, or --save=false for a run without checkpoints"
+                    : "a smaller model or fewer --ranks");
+  }
+  throw UserError(fmt::format("{} rank{} of {} parameters and micro-batches of {} tokens need at least {} of memory",
+                              ranks, ranks == 1 ? "" : "s", human_count(static_cast<double>(config.model.parameters())),
+                              config.micro_batch * config.seq_len, text(needed)),
+                  fmt::format("at most {}, this machine's memory", text(memory_bytes)),
+                  "a smaller model, a smaller --micro-batch, a shorter --seq-len or fewer --ranks");
 }
 
 }  // namespace weft::train

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <string>
+#include <tuple>
 
 #include "base/philox.h"
 #include "ops/lower.h"
-#include "train/step/schedule.h"
 
 namespace weft::train {
 namespace {
@@ -75,7 +76,52 @@ void fill(const ops::ParameterShard& shard, std::int64_t from, std::int64_t to, 
   }
 }
 
+/// The progress of `at` from step `begin` to `end`, in [0, 1]; 1 for an empty range.
+double progress(double at, std::int64_t begin, std::int64_t end) {
+  if (end <= begin) return 1.0;
+  return std::clamp((at - static_cast<double>(begin)) / static_cast<double>(end - begin), 0.0, 1.0);
+}
+
 }  // namespace
+
+double learning_rate(const RunConfig& config, std::int64_t step, double decayed) {
+  const auto [steps, warmup, lr, min_lr] = std::tie(config.steps, config.warmup, config.lr, config.min_lr);
+  if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup);
+  const double by_time = static_cast<double>(warmup) + decayed * static_cast<double>(steps - warmup);
+  const double s = std::max(static_cast<double>(step), by_time);
+  const double r = progress(s, warmup, steps);
+  switch (config.schedule) {
+    case Schedule::cosine:
+      return min_lr + 0.5 * (1.0 + std::cos(std::numbers::pi * r)) * (lr - min_lr);
+    case Schedule::linear:
+      return lr - r * (lr - min_lr);
+    case Schedule::constant:
+      return lr;
+    case Schedule::wsd: {
+      // Integer arithmetic, because 0.8 isn't exact: floor(0.8 * 15) must be 12.
+      const std::int64_t decay_begin = steps / 5 * 4 + steps % 5 * 4 / 5;
+      if (s < static_cast<double>(decay_begin)) return lr;
+      return min_lr + (1.0 - std::sqrt(progress(s, decay_begin, steps))) * (lr - min_lr);
+    }
+  }
+  return lr;
+}
+
+std::vector<ops::ParameterShard> shards_of(const RunConfig& config, const std::vector<ops::ParameterSpec>& specs,
+                                           const graph::Coordinates& at) {
+  return ops::shards_of_stage(config.model, config.pipeline,
+                              ops::shard_parameters(config.model, specs, config.grid, at, config.zero1), at.pipe);
+}
+
+std::vector<ops::ParameterSpec> parameters_elsewhere(const RunConfig& config,
+                                                     const std::vector<ops::ParameterSpec>& specs,
+                                                     const graph::Coordinates& at) {
+  std::vector<ops::ParameterSpec> elsewhere;
+  std::ranges::copy_if(specs, std::back_inserter(elsewhere), [&](const ops::ParameterSpec& spec) {
+    return !ops::holds(config.model, config.pipeline, spec, at.pipe);
+  });
+  return elsewhere;
+}
 
 std::vector<ParameterState> training_arrays(const execute::State& state, const std::vector<ops::ParameterShard>& shards,
                                             DType dtype) {
@@ -118,10 +164,9 @@ void write_ids(const execute::State& state, const char* name, std::span<const st
 
 void write_scalars(const execute::State& state, const RunConfig& config, std::int64_t step,
                    std::optional<std::int64_t> counted, double decayed) {
-  const LearningRate schedule{config.schedule, config.steps, config.warmup, config.lr, config.min_lr};
   const auto scalars = state.get<float>(ops::names::kScalars);
   const auto t = static_cast<double>(step + 1);
-  scalars[0] = static_cast<float>(schedule.at(step, decayed));
+  scalars[0] = static_cast<float>(learning_rate(config, step, decayed));
   scalars[1] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta1), t)));
   scalars[2] = static_cast<float>(1 / (1 - std::pow(static_cast<double>(config.beta2), t)));
   // A step without a target that counts has gradients of 0.
@@ -134,13 +179,6 @@ void initialize_parameter(const ops::ParameterShard& shard, std::uint64_t seed, 
                           float* master) {
   fill(shard, shard.begin, shard.end, seed, dtype, data);
   if (master != nullptr) fill(shard, shard.update_begin, shard.update_end, seed, DType::f32, master);
-}
-
-void initialize_parameter(const ops::ParameterSpec& spec, std::uint64_t seed, DType dtype, void* data, float* master) {
-  draw(spec, seed, 0, spec.rows * spec.cols, [&](std::int64_t i, float value) {
-    set(data, dtype, i, value);
-    if (master != nullptr) master[i] = value;
-  });
 }
 
 }  // namespace weft::train

@@ -50,7 +50,7 @@ WaitModel::WaitModel(const WaitProblem& problem, bool recent_first)
 
 WaitModel::Partner WaitModel::partner_of(const WaitWork& from, const WaitWork& to) {
   constexpr int kUnknown = 99;
-  Partner out{from.kind, from.stream, from.phase, kUnknown, kUnknown};
+  Partner out{side_of(from), kUnknown, kUnknown};
   if (from.layer >= 0 && to.layer >= 0) out.layers = std::clamp(to.layer - from.layer, -kFarLayers, kFarLayers);
   if (from.micro_batch >= 0 && to.micro_batch >= 0) out.micro_batches = from.micro_batch == to.micro_batch ? 0 : 1;
   return out;

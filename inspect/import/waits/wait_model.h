@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "inspect/import/waits/wait_problem.h"
+#include "inspect/import/waits/wait_search.h"
 
 namespace weft::inspect {
 
@@ -50,9 +50,7 @@ class WaitModel {
     std::optional<graph::Phase> phase = {};
     auto operator<=>(const Side&) const = default;
   };
-  struct Partner {  // for which work
-    std::uint32_t kind = 0, stream = 0;
-    std::optional<graph::Phase> phase = {};
+  struct Partner : Side {               // for which work
     int layers = 0, micro_batches = 0;  // apart
     auto operator<=>(const Partner&) const = default;
   };

@@ -258,10 +258,6 @@ class WaitSearch {
   std::vector<std::uint32_t> clocks_;  // by choice: of the waiting stream, after it
 };
 
-bool same_wait(const FoundWait& a, const FoundWait& b) {
-  return a.group == b.group && a.event == b.event;
-}
-
 }  // namespace
 
 std::vector<FoundWait> find_waits(const WaitProblem& problem) {
@@ -270,6 +266,7 @@ std::vector<FoundWait> find_waits(const WaitProblem& problem) {
   for (const WaitGroup& group : problem.groups) work += std::size_t{group.waits} * problem.streams;
   const bool much = work > kMuchWork;
   const std::size_t hypotheses = much ? std::max(kFewHypotheses, kHypotheses * kMuchWork / work) : kHypotheses;
+  const auto named = [](const FoundWait& wait) { return std::pair(wait.group, wait.event); };
   std::vector<FoundWait> best;
   double most = -std::numeric_limits<double>::infinity();
   for (const bool recent_first : {true, false}) {
@@ -280,7 +277,7 @@ std::vector<FoundWait> find_waits(const WaitProblem& problem) {
       std::vector<FoundWait> before;
       for (int round = 0; round < (much ? 2 : kSearchRounds); ++round) {
         std::vector<FoundWait> found = WaitSearch(problem, model, hypotheses).run();
-        const bool settled = std::ranges::equal(found, before, same_wait);
+        const bool settled = std::ranges::equal(found, before, {}, named, named);
         before = found;
         if (settled) break;
         model.learn(found);

@@ -136,13 +136,11 @@ void write_rows(const float* from, std::int64_t rows, std::int64_t dim, float sc
 void transpose_rows(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
   for (std::int64_t row = 0; row < rows; row += kLanes) {
     for (std::int64_t col = 0; col < cols; col += kLanes) {
-      std::array<Floats, kLanes> block{};
-      const auto present = static_cast<std::size_t>(std::min(kLanes, rows - row));
-      for (std::size_t i = 0; i < present; ++i) {
-        block[i] = load(from + (row + static_cast<std::int64_t>(i)) * cols + col);
-      }
+      Floats block[kLanes] = {};
+      const std::int64_t present = std::min(kLanes, rows - row);
+      for (std::int64_t i = 0; i < present; ++i) block[i] = load(from + (row + i) * cols + col);
       transpose(block);
-      for (std::size_t i = 0; i < kLanes; ++i) store(to + (col + static_cast<std::int64_t>(i)) * kTile + row, block[i]);
+      for (std::int64_t i = 0; i < kLanes; ++i) store(to + (col + i) * kTile + row, block[i]);
     }
   }
 }
@@ -295,16 +293,16 @@ void forward_block(const AttentionShape& shape, const Block& block, const HeadRo
       log_sum_exp[v * kLanes + lane] = softmax.scaled(softmax.largest[v])[lane] + std::log(softmax.total[v][lane]);
     }
     for (std::int64_t col = 0; col < dim; col += kLanes) {
-      std::array<Floats, kLanes> rows;
-      for (std::size_t i = 0; i < kLanes; ++i) {
-        rows[i] = load(scratch.sums + (col + static_cast<std::int64_t>(i)) * kTile + v * kLanes) * inverse;
+      Floats rows[kLanes];
+      for (std::int64_t i = 0; i < kLanes; ++i) {
+        rows[i] = load(scratch.sums + (col + i) * kTile + v * kLanes) * inverse;
       }
       transpose(rows);
       for (std::int64_t lane = 0; lane < present; ++lane) {
         if (v * kLanes + lane + kRowsAhead < block.queries)
           prefetch_row<1>(out, v * kLanes + lane + kRowsAhead, kLanes);
         T* to = out.data + (v * kLanes + lane) * out.stride + col;
-        const Floats row = rows[static_cast<std::size_t>(lane)];
+        const Floats row = rows[lane];
         if (col + kLanes <= shape.head_dim) {
           store(to, row);
         } else if (col < shape.head_dim) {
@@ -515,24 +513,21 @@ void backward_head(const AttentionShape& shape, const AttentionTensors& tensors,
 }
 
 // Calls visit with the element type that attention uses for these matrices, given the unit that multiplies bf16.
-template <class Visit, class... Matrices>
-void with_tiles_of(PackedUnit unit, const Visit& visit, const Matrices&... matrices) {
-  const auto choose = [&]<class T>(std::type_identity<T> type) {
+template <class Visit>
+void with_tiles_of(PackedUnit unit, DType dtype, const Visit& visit) {
+  with_element_type(dtype, [&]<class T>(std::type_identity<T> type) {
     if constexpr (kHasPairs && std::is_same_v<T, bf16>) {
       if (unit == PackedUnit::pairs) return visit(std::type_identity<PairedBf16>{});
     }
     visit(type);
-  };
-  with_element_type(choose, matrices...);
+  });
 }
 
 template <template <class> class ScratchOf>
 Scratch scratch_of(const AttentionShape& shape, DType dtype, PackedUnit bf16) {
   Scratch scratch{};
-  Matrix any{};
-  any.dtype = dtype;
-  with_tiles_of(
-      bf16, [&]<class T>(std::type_identity<T>) { scratch.worker_bytes = ScratchOf<T>(shape, nullptr).bytes; }, any);
+  with_tiles_of(bf16, dtype,
+                [&]<class T>(std::type_identity<T>) { scratch.worker_bytes = ScratchOf<T>(shape, nullptr).bytes; });
   return scratch;
 }
 
@@ -540,11 +535,11 @@ Scratch scratch_of(const AttentionShape& shape, DType dtype, PackedUnit bf16) {
 
 void attention_forward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
                        PackedUnit bf16) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  const DType dtype = common_dtype(tensors.q, tensors.k, tensors.v, tensors.out);
+  with_tiles_of(bf16, dtype, [&]<class T>(std::type_identity<T>) {
     workers.run(shape.batch * shape.kv_heads * forward_parts(shape),
                 [&](std::int64_t chunk) { forward_chunk<T>(shape, tensors, chunk, workers.worker_scratch()); });
-  };
-  with_tiles_of(bf16, run, tensors.q, tensors.k, tensors.v, tensors.out);
+  });
 }
 
 Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16) {
@@ -553,14 +548,14 @@ Scratch attention_forward_scratch(const AttentionShape& shape, DType dtype, Pack
 
 void attention_backward(Workers& workers, const AttentionShape& shape, const AttentionTensors& tensors,
                         const AttentionGradients& gradients, PackedUnit bf16) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  const DType dtype = common_dtype(tensors.q, tensors.k, tensors.v, tensors.out, gradients.dout, gradients.dq,
+                                   gradients.dk, gradients.dv);
+  with_tiles_of(bf16, dtype, [&]<class T>(std::type_identity<T>) {
     workers.run(shape.batch * shape.kv_heads, [&](std::int64_t chunk) {
       backward_head<T>(shape, tensors, gradients, chunk / shape.kv_heads, chunk % shape.kv_heads,
                        workers.worker_scratch());
     });
-  };
-  with_tiles_of(bf16, run, tensors.q, tensors.k, tensors.v, tensors.out, gradients.dout, gradients.dq, gradients.dk,
-                gradients.dv);
+  });
 }
 
 Scratch attention_backward_scratch(const AttentionShape& shape, DType dtype, PackedUnit bf16) {

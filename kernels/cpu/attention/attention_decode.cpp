@@ -67,19 +67,19 @@ void average_values(const float* weights, float total, const T* values, std::int
 
 void cache_store(Workers& workers, std::int64_t batch, std::int64_t seq, std::int64_t context, const Matrix& x,
                  const Matrix& cache) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, cache), [&]<class T>(std::type_identity<T>) {
     for_rows(workers, batch * seq, x.cols, [&](std::int64_t row) {
       std::copy_n(elements<T>(x, row), x.cols, elements<T>(cache, row / seq * context + row % seq));
     });
-  };
-  with_element_type(run, x, cache);
+  });
 }
 
 void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t position, const DecodeTensors& tensors) {
   if (position < 0 || position >= shape.context) {
     throw RuntimeFault(fmt::format("position {} is outside the cache of {} tokens", position, shape.context));
   }
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  const DType dtype = common_dtype(tensors.q, tensors.k, tensors.v, tensors.k_cache, tensors.v_cache, tensors.out);
+  with_element_type(dtype, [&]<class T>(std::type_identity<T>) {
     const std::int64_t dim = shape.head_dim, group = shape.heads / shape.kv_heads, visible = shape.visible(position);
     const std::int64_t first = position + 1 - visible;
     workers.run(shape.batch * shape.kv_heads, [&](std::int64_t chunk) {
@@ -98,8 +98,7 @@ void attention_decode(Workers& workers, const DecodeShape& shape, std::int64_t p
                        elements<T>(tensors.out, sequence) + head * dim);
       }
     });
-  };
-  with_element_type(run, tensors.q, tensors.k, tensors.v, tensors.k_cache, tensors.v_cache, tensors.out);
+  });
 }
 
 Scratch attention_decode_scratch(const DecodeShape& shape) {

@@ -69,7 +69,7 @@ std::vector<float> rope_frequencies(std::int64_t head_dim, float theta, const Ro
 void rope(Workers& workers, std::span<const float> frequencies, std::int64_t heads, std::int64_t seq_len,
           std::int64_t offset, bool inverse, const Matrix& x, float factor) {
   const auto half = static_cast<std::int64_t>(frequencies.size());
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(x.dtype, [&]<class T>(std::type_identity<T>) {
     for_rows(workers, x.rows, x.cols, [&](std::int64_t row) {
       // One row's angles serve all its heads. As in the reference implementation, angles are products in fp32.
       ScratchParts scratch(workers.worker_scratch());
@@ -92,8 +92,7 @@ void rope(Workers& workers, std::span<const float> frequencies, std::int64_t hea
         });
       }
     });
-  };
-  with_element_type(run, x);
+  });
 }
 
 Scratch rope_scratch(std::int64_t head_dim) {

@@ -79,7 +79,7 @@ void drop(std::int64_t n, const std::uint16_t* bits, const kernels::DropoutChanc
 void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const Matrix* residual, const Matrix& y) {
   const Matrix& base = residual != nullptr ? *residual : x;
   const kernels::DropoutChance chance = kernels::dropout_chance(mask.p);
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, base, y), [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, x.rows, x.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       const T* in = elements<T>(x, row) + begin;
       const T* extra = elements<T>(base, row) + begin;
@@ -100,8 +100,7 @@ void dropout(Workers& workers, const DropoutMask& mask, const Matrix& x, const M
         i += count;
       }
     });
-  };
-  with_element_type(run, x, base, y);
+  });
 }
 
 }  // namespace weft::cpu

@@ -40,19 +40,17 @@ void zero(Workers& workers, const Matrix& out) {
 
 void cast(Workers& workers, const Matrix& x, const Matrix& out) {
   const auto views = common_shape(x, out);
-  const auto from_type = [&]<class From>(std::type_identity<From>) {
-    const auto to_type = [&]<class To>(std::type_identity<To>) {
+  with_element_type(x.dtype, [&]<class From>(std::type_identity<From>) {
+    with_element_type(out.dtype, [&]<class To>(std::type_identity<To>) {
       for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
         convert_rows(elements<From>(views[0], row) + begin, 0, 1, n, elements<To>(views[1], row) + begin, 0);
       });
-    };
-    with_element_type(to_type, out);
-  };
-  with_element_type(from_type, x);
+    });
+  });
 }
 
 void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool accumulate) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(dy.dtype, [&]<class T>(std::type_identity<T>) {
     ColumnSums<T> sums(workers, dy.rows, dy.cols, 1);
     // Four rows at a time share one load and one store of the partial sums.
     sums.accumulate([&](std::int64_t first, std::int64_t end, float* partial) {
@@ -67,8 +65,7 @@ void bias_gradient(Workers& workers, const Matrix& dy, const Matrix& db, bool ac
             partial, [](Floats a) { return a; }, elements<T>(dy, row));
     });
     sums.combine(0, db.f32(), accumulate);
-  };
-  with_element_type(run, dy);
+  });
 }
 
 Scratch bias_gradient_scratch(std::int64_t rows, std::int64_t cols) {
@@ -77,13 +74,13 @@ Scratch bias_gradient_scratch(std::int64_t rows, std::int64_t cols) {
 
 void select_row(Workers& workers, const Matrix& x, std::int64_t index, const Matrix& out) {
   const std::int64_t row = (index % x.rows + x.rows) % x.rows;
-  const auto copy = [&]<class From>(std::type_identity<From>) {
-    const auto into = [&]<class To>(std::type_identity<To>) {
-      convert_rows(elements<From>(x, row), 0, 1, x.cols, elements<To>(out), 0);
-    };
-    with_element_type(into, out);
-  };
-  workers.run(1, [&](std::int64_t) { with_element_type(copy, x); });
+  workers.run(1, [&](std::int64_t) {
+    with_element_type(x.dtype, [&]<class From>(std::type_identity<From>) {
+      with_element_type(out.dtype, [&]<class To>(std::type_identity<To>) {
+        convert_rows(elements<From>(x, row), 0, 1, x.cols, elements<To>(out), 0);
+      });
+    });
+  });
 }
 
 namespace {
@@ -138,7 +135,7 @@ void gelu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Ma
 }
 
 void swiglu_forward(Workers& workers, const Matrix& x, const Matrix& y) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, y), [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, y.rows, y.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       const T* gate = elements<T>(x, row) + begin;
       const T* up = gate + y.cols;
@@ -147,12 +144,11 @@ void swiglu_forward(Workers& workers, const Matrix& x, const Matrix& y) {
           n, out, [](Floats g, Floats s, Floats u) { return g * s * u; }, Fetching<T>{gate, gate + x.row_stride},
           mapped<logistic>(Fetching<T>{gate, out + kAhead}), Fetching<T>{up, up + x.row_stride});
     });
-  };
-  with_element_type(run, x, y);
+  });
 }
 
 void swiglu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const Matrix& dx) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, dy, dx), [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, dy.rows, dy.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       const T* gate = elements<T>(x, row) + begin;
       const T* up = gate + dy.cols;
@@ -165,8 +161,7 @@ void swiglu_backward(Workers& workers, const Matrix& x, const Matrix& dy, const 
       transform<2, T>(n, {dgate, dgate + dy.cols}, gradients, Fetching<T>{gate, gate + x.row_stride},
                       mapped<logistic>(gate), Fetching<T>{up, up + x.row_stride}, Fetching<T>{d, d + dy.row_stride});
     });
-  };
-  with_element_type(run, x, dy, dx);
+  });
 }
 
 namespace {
@@ -182,37 +177,34 @@ std::int64_t window_begin(std::int64_t window, std::int64_t cols, std::int64_t w
 }  // namespace
 
 void add_bias(Workers& workers, const Matrix& y, const Matrix& bias) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(y, bias), [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, y.rows, y.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       T* to = elements<T>(y, row) + begin;
       const T* b = elements<T>(bias) + begin;
       for_vectors(n, [&](std::int64_t i, auto lanes) { lanes.store(to + i, lanes.load(to + i) + lanes.load(b + i)); });
     });
-  };
-  with_element_type(run, y, bias);
+  });
 }
 
 void take_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out) {
   const std::int64_t first = window_begin(window, out.cols, x.cols);
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, out), [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, out.rows, out.cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       std::copy_n(elements<T>(x, row) + first + begin, n, elements<T>(out, row) + begin);
     });
-  };
-  with_element_type(run, x, out);
+  });
 }
 
 void put_columns(Workers& workers, const Matrix& x, std::int64_t window, const Matrix& out) {
   const std::int64_t first = window_begin(window, x.cols, out.cols);
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, out), [&]<class T>(std::type_identity<T>) {
     for_rows(workers, out.rows, out.cols, [&](std::int64_t row) {
       T* to = elements<T>(out, row);
       std::fill_n(to, first, T(0.0F));
       std::copy_n(elements<T>(x, row), x.cols, to + first);
       std::fill(to + first + x.cols, to + out.cols, T(0.0F));
     });
-  };
-  with_element_type(run, x, out);
+  });
 }
 
 }  // namespace weft::cpu

@@ -40,7 +40,7 @@ void embedding_forward(Workers& workers, const Matrix& tokens, const Matrix& wte
                        std::int64_t seq_len, std::int64_t offset, const Matrix& out,
                        std::optional<std::int64_t> first_token) {
   const Matrix& table = wpe != nullptr ? *wpe : wte;
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(wte, table, out), [&]<class T>(std::type_identity<T>) {
     for_rows(workers, out.rows, out.cols, [&](std::int64_t row) {
       const auto held = row_of(tokens.i32()[row], wte, first_token);
       T* to = elements<T>(out, row);
@@ -60,13 +60,12 @@ void embedding_forward(Workers& workers, const Matrix& tokens, const Matrix& wte
           out.cols, to, [](Floats word, Floats position) { return word + position; }, embedding,
           static_cast<const T*>(elements<T>(table, place)));
     });
-  };
-  with_element_type(run, wte, table, out);
+  });
 }
 
 void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& dout, const Matrix& dwte, bool accumulate,
                         std::optional<std::int64_t> first_token) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(dout.dtype, [&]<class T>(std::type_identity<T>) {
     // A chunk owns a range of the vocabulary and examines every token: rows are added in order, without atomics.
     const std::int64_t vocab = dwte.rows, per_chunk = std::max<std::int64_t>(16, ceil_div(vocab, 32));
     for (std::int64_t row = 0; row < dout.rows; ++row) row_of(tokens.i32()[row], dwte, first_token);
@@ -80,13 +79,12 @@ void embedding_backward(Workers& workers, const Matrix& tokens, const Matrix& do
         if (token >= begin && token < end) add_row(elements<T>(dout, row), dout.cols, dwte.f32(token));
       }
     });
-  };
-  with_element_type(run, dout);
+  });
 }
 
 void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_len, const Matrix& dwpe,
                        bool accumulate) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(dout.dtype, [&]<class T>(std::type_identity<T>) {
     // A chunk owns some positions and walks over them sequence by sequence, so that it reads long runs of rows.
     constexpr std::int64_t kPlaces = 16;
     workers.run(ceil_div(dwpe.rows, kPlaces), [&](std::int64_t chunk) {
@@ -100,8 +98,7 @@ void position_backward(Workers& workers, const Matrix& dout, std::int64_t seq_le
         }
       }
     });
-  };
-  with_element_type(run, dout);
+  });
 }
 
 }  // namespace weft::cpu

@@ -71,7 +71,7 @@ void adamw(Workers& workers, const AdamWSettings& settings, const AdamWStep& ste
   const float lr = step.scalars.f32()[0], correct1 = step.scalars.f32()[1], correct2 = step.scalars.f32()[2];
   const float factor = step.norm_and_factor.f32()[1];
   const AdamWSettings s = settings;
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(param.dtype, [&]<class T>(std::type_identity<T>) {
     for_pieces(workers, views[0].rows, views[0].cols, [&](std::int64_t row, std::int64_t begin, std::int64_t n) {
       T* p = elements<T>(views[0], row) + begin;
       const float* g = elements<float>(views[1], row) + begin;
@@ -91,8 +91,7 @@ void adamw(Workers& workers, const AdamWSettings& settings, const AdamWStep& ste
         lanes.store(p + i, updated);
       });
     });
-  };
-  with_element_type(run, param);
+  });
 }
 
 }  // namespace weft::cpu

@@ -206,14 +206,12 @@ struct PreparedGemm::Impl {
     float* out = c.f32(slice.row) + slice.col;
     float beta = shape.accumulate ? 1.0F : 0.0F;
     if (bias) {
-      with_element_type(
-          [&]<class Bias>(std::type_identity<Bias>) {
-            beta = start_slice(slice, out, c.row_stride, shape.accumulate, elements<Bias>(*bias) + slice.col, out,
-                               c.row_stride);
-          },
-          *bias);
+      with_element_type(bias->dtype, [&]<class Bias>(std::type_identity<Bias>) {
+        beta = start_slice(slice, out, c.row_stride, shape.accumulate, elements<Bias>(*bias) + slice.col, out,
+                           c.row_stride);
+      });
     }
-    multiply_tiles(shape.trans_a, shape.trans_b, slice.rows, slice.cols, shape.k, 1.0F,
+    multiply_tiles(shape.trans_a, shape.trans_b, slice.rows, slice.cols, shape.k,
                    a.f32() + offset_of(a, shape.trans_a, slice.row, 0), a.row_stride,
                    b.f32() + offset_of(b, shape.trans_b, 0, slice.col), b.row_stride, beta, out, c.row_stride);
   }
@@ -244,15 +242,13 @@ struct PreparedGemm::Impl {
     float* out = direct ? c.f32(slice.row) + slice.col : parts.floats(slice.rows * slice.cols);
     const std::int64_t stride = direct ? c.row_stride : slice.cols;
     float beta = 0.0F;
-    const auto start = [&]<class C>(std::type_identity<C>) {
+    with_element_type(c.dtype, [&]<class C>(std::type_identity<C>) {
       const C* before = elements<C>(c, slice.row) + slice.col;
-      const auto with_bias = [&]<class Bias>(std::type_identity<Bias>) {
+      with_element_type(bias ? bias->dtype : c.dtype, [&]<class Bias>(std::type_identity<Bias>) {
         const Bias* added = bias ? elements<Bias>(*bias) + slice.col : nullptr;
         beta = start_slice(slice, before, c.row_stride, shape.accumulate, added, out, stride);
-      };
-      with_element_type(with_bias, bias ? *bias : c);
-    };
-    with_element_type(start, c);
+      });
+    });
     const bool dots = slice.rows <= kDotRows && !shape.trans_a && shape.trans_b;
     if (dots) add_dots(slice, as, beta, out, stride);
     for (std::int64_t k = 0; k < shape.k && !dots; k += depth) {
@@ -262,8 +258,8 @@ struct PreparedGemm::Impl {
                    left_cols, left, left_cols);
       convert_rows(b.b16() + offset_of(b, shape.trans_b, k, slice.col), b.row_stride, shape.trans_b ? slice.cols : step,
                    right_cols, right, right_cols);
-      multiply_tiles(shape.trans_a, shape.trans_b, slice.rows, slice.cols, step, 1.0F, left, left_cols, right,
-                     right_cols, beta, out, stride);
+      multiply_tiles(shape.trans_a, shape.trans_b, slice.rows, slice.cols, step, left, left_cols, right, right_cols,
+                     beta, out, stride);
       beta = 1.0F;
     }
     if (!direct) convert_rows(out, stride, slice.rows, slice.cols, c.b16(slice.row) + slice.col, c.row_stride);
@@ -323,13 +319,12 @@ void PreparedGemm::run(Workers& workers) const {
   });
 }
 
-void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
-                    const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-                    std::int64_t ldc) {
+void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                    std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
   // A view of one row may have any stride; the library requires a valid stride.
   lda = std::max(lda, trans_a ? m : k), ldb = std::max(ldb, trans_b ? k : n), ldc = std::max(ldc, n);
   const dnnl_status_t status =
-      dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+      dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, 1.0F, a, lda, b, ldb, beta, c, ldc);
   dnnl::error::wrap_c_api(status, "sgemm");
 }
 

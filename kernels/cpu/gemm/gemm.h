@@ -1,6 +1,7 @@
 // Matrix products: C (+)= op(A)·op(B) (+ bias), divided into slices by shape and prepared before the first step.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,10 +40,17 @@ class PreparedGemm {
   std::unique_ptr<Impl> impl_;
 };
 
-/// One fp32 product on the calling thread, for kernels that consist of small tiles: C = alpha·op(A)·op(B) + beta·C,
+/// The dtype and the number of elements of a B that is packed whole: 4 bytes each for f32, else 2.
+DType packed_b_dtype(PackedUnit unit);
+std::int64_t packed_b_elements(const GemmShape& shape);
+
+/// Packs all of B (see GemmShape) into a vector of that size at `to`, 64-byte aligned. The result depends only on
+/// shape.n, shape.k and B's values, so products with another m, or with transposed A, may read it.
+void pack_gemm_b(Workers& workers, const GemmShape& shape, const Matrix& b, std::byte* to, PackedUnit unit);
+
+/// One fp32 product on the calling thread, for kernels that consist of small tiles: C = op(A)·op(B) + beta·C,
 /// row-major with the given row strides. With beta = 0, C isn't read.
-void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
-                    const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-                    std::int64_t ldc);
+void multiply_tiles(bool trans_a, bool trans_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                    std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);
 
 }  // namespace weft::cpu

@@ -2,6 +2,8 @@
 // Libraries can be several times slower in one layout than in another.
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/epilogue.h"
 #include "kernels/cpu/matrix.h"
 
 namespace weft::cpu {
@@ -21,6 +24,18 @@ struct GemmShape {
   bool accumulate = false;  // add to the values in C
 
   bool operator==(const GemmShape&) const = default;
+};
+
+/// The properties of a matrix product that determine its speed, and which of a library's algorithms exist.
+struct GemmProblem {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
+  DType inputs = DType::f32, output = DType::f32;
+  std::array<std::int64_t, 3> strides = {};  // elements between the rows of A, B and C as they are stored
+  Epilogue epilogue = Epilogue::none;        // the CPU's products are asked for without
+
+  auto operator<=>(const GemmProblem&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
+  GemmShape shape() const { return {m, n, k, trans_a, trans_b, accumulate}; }
 };
 
 /// The layout in which a library reads the operands: `own` as they are; otherwise A and B as named (n: as in op(), t:

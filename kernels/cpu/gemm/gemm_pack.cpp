@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/cpu/chunks.h"
+#include "kernels/cpu/gemm/block_transpose.h"
 #include "kernels/cpu/gemm/gemm_amx.h"
 #include "kernels/cpu/gemm/gemm_tile.h"
 #include "kernels/cpu/simd.h"
@@ -15,39 +16,6 @@ namespace {
 
 // The number of rows of a matrix that are read together.
 constexpr std::int64_t kRowsTogether = 8;
-
-// For exchanging blocks of kBlock × kBlock across the diagonal: the source of lane `lane` of a pair's new first (or
-// second) vector. Below kLanes it is a lane of the old first vector, else of the old second.
-template <int kBlock, bool kSecond>
-constexpr int source_lane(int lane) {
-  const bool upper = (lane & kBlock) != 0;
-  if constexpr (kSecond) return upper ? lane + int{kLanes} : lane + kBlock;
-  return upper ? lane - kBlock + int{kLanes} : lane;
-}
-
-template <int kBlock, bool kSecond, std::size_t... kLane>
-Floats swapped(Floats a, Floats b, std::index_sequence<kLane...> /*lanes*/) {
-  return __builtin_shufflevector(a, b, source_lane<kBlock, kSecond>(static_cast<int>(kLane))...);
-}
-
-template <int kBlock>
-[[gnu::always_inline]] inline void swap_blocks(Floats (&rows)[kLanes]) {
-  constexpr auto kEach = std::make_index_sequence<kLanes>{};
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) {
-    if ((i & kBlock) != 0) continue;
-    const Floats a = rows[i], b = rows[i + kBlock];
-    rows[i] = swapped<kBlock, false>(a, b, kEach);
-    rows[i + kBlock] = swapped<kBlock, true>(a, b, kEach);
-  }
-}
-
-[[gnu::always_inline]] inline void transpose(Floats (&rows)[kLanes]) {
-  if constexpr (kLanes == 16) swap_blocks<8>(rows);
-  swap_blocks<4>(rows);
-  swap_blocks<2>(rows);
-  swap_blocks<1>(rows);
-}
 
 // Writes kLanes rows of op(A), beginning at row i, into two strips, or into one if the second has no rows.
 class TwoStrips {
@@ -215,8 +183,8 @@ void pack(const PackSource& source, const PackTarget& target, const Values& valu
 template <class Strips>
 void pack(const PackSource& source, const PackTarget& target) {
   if (source.unit != PackedUnit::f32) return pack<Strips>(source, target, Pairs{source});
-  with_element_type([&]<class T>(std::type_identity<T>) { pack<Strips>(source, target, Singles<T>{source}); },
-                    source.matrix);
+  with_element_type(source.matrix.dtype,
+                    [&]<class T>(std::type_identity<T>) { pack<Strips>(source, target, Singles<T>{source}); });
 }
 
 // Rows of op(A) in the order in which AMX reads them.

@@ -223,11 +223,9 @@ void PackedGemm::multiply_slice(const Panel& panel, const Buffers& buffers, std:
   ScratchParts parts(scratch);
   float* const bias_floats = parts.floats(slice_cols_);
   if (arguments_.bias && panel.k == 0) {
-    with_element_type(
-        [&]<class T>(std::type_identity<T>) {
-          convert_rows(elements<T>(*arguments_.bias) + panel.col + slice.col, 0, 1, slice.cols, bias_floats, 0);
-        },
-        *arguments_.bias);
+    with_element_type(arguments_.bias->dtype, [&]<class T>(std::type_identity<T>) {
+      convert_rows(elements<T>(*arguments_.bias) + panel.col + slice.col, 0, 1, slice.cols, bias_floats, 0);
+    });
     slice.bias = bias_floats;
   }
   if (sums_in_slices()) slice.sums = parts.floats(rows_together() * slice_cols_);

@@ -7,7 +7,6 @@
 
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_tile.h"
-#include "kernels/cpu/gemm/packed_b.h"
 
 namespace weft::cpu {
 

@@ -28,10 +28,10 @@ void store_bits(bf16* to, Floats value, std::int64_t count) {
 
 template <class T>
 void copy_whole_block(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride) {
-  std::array<Floats, kLanes> block;
-  for (std::size_t i = 0; i < kLanes; ++i) block[i] = load(from + static_cast<std::int64_t>(i) * from_stride);
+  Floats block[kLanes];
+  for (std::int64_t i = 0; i < kLanes; ++i) block[i] = load(from + i * from_stride);
   transpose(block);
-  for (std::size_t i = 0; i < kLanes; ++i) store_bits(to + static_cast<std::int64_t>(i) * to_stride, block[i], kLanes);
+  for (std::int64_t i = 0; i < kLanes; ++i) store_bits(to + i * to_stride, block[i], kLanes);
 }
 
 // At most kLanes rows and columns.
@@ -60,7 +60,7 @@ void copy_tile(const T* from, std::int64_t from_stride, std::int64_t rows, std::
 void transpose(Workers& workers, const Matrix& from, const Matrix& to) {
   if (to.rows != from.cols || to.cols != from.rows) throw std::logic_error("transpose: the shapes don't fit");
   const std::int64_t col_chunks = ceil_div(from.cols, kChunkCols);
-  const auto copy = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(from, to), [&]<class T>(std::type_identity<T>) {
     workers.run(ceil_div(from.rows, kChunkRows) * col_chunks, [&](std::int64_t chunk) {
       const std::int64_t row = chunk / col_chunks * kChunkRows, first_col = chunk % col_chunks * kChunkCols;
       const std::int64_t end_row = std::min(from.rows, row + kChunkRows);
@@ -72,8 +72,7 @@ void transpose(Workers& workers, const Matrix& from, const Matrix& to) {
         }
       }
     });
-  };
-  with_element_type(copy, from, to);
+  });
 }
 
 }  // namespace weft::cpu

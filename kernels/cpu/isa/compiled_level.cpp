@@ -1,5 +1,5 @@
-// The compiler's macros as a level; see compiled_level.h.
-#include "kernels/cpu/isa/compiled_level.h"
+// The compiler's macros as a level; see kernel_choice.h.
+#include "kernels/cpu/isa/kernel_choice.h"
 
 namespace weft::cpu {
 

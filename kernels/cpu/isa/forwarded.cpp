@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/cpu/isa/level_kernels.h"
+#include "kernels/cpu/isa/kernel_table.h"
 
 namespace weft::cpu {
 namespace {

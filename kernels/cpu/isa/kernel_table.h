@@ -15,10 +15,9 @@
 #include "kernels/cpu/elementwise/reduce.h"
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_method.h"
-#include "kernels/cpu/gemm/packed_b.h"
 #include "kernels/cpu/gemm/packed_unit.h"
 #include "kernels/cpu/gemm/transpose.h"
-#include "kernels/cpu/isa/compiled_level.h"
+#include "kernels/cpu/isa/kernel_choice.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/norm/norm.h"
 
@@ -67,6 +66,9 @@ struct KernelTable {
   WEFT_NAMED_KERNELS(WEFT_MEMBER)
 #undef WEFT_MEMBER
 };
+
+/// The table of the level in use. Loads the CPU's highest level if none is chosen yet.
+const KernelTable& kernels();
 
 /// What a level's library exports: its table, if `build` names the same build as the caller's; else null, because the
 /// two would not understand each other.

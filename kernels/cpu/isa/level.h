@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -31,6 +32,10 @@ struct CpuFeatures {
   std::uint64_t xcr0 = 0;
 };
 CpuFeatures features_of_this_cpu();
+
+/// Vendor, family, model, stepping and the processor's own name, under which measurements are kept:
+/// "AuthenticAMD 26.2.1 AMD EPYC". "" on processors without CPUID.
+std::string cpu_model();
 
 /// The highest level that a CPU and its operating system have; nothing below x86-64-v3.
 std::optional<IsaLevel> highest_level(const CpuFeatures& cpu);

@@ -1,6 +1,4 @@
 // The choice of kernels in a build with all levels: one shared library is loaded; see kernel_choice.h.
-#include "kernels/cpu/isa/level_kernels.h"
-
 #include <array>
 #include <filesystem>
 #include <stdexcept>
@@ -10,6 +8,7 @@
 #include "base/error.h"
 #include "base/shared_library.h"
 #include "kernels/cpu/isa/kernel_choice.h"
+#include "kernels/cpu/isa/kernel_table.h"
 #include "kernels/cpu/isa/level.h"
 
 namespace weft::cpu {

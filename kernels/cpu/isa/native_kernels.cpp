@@ -1,6 +1,5 @@
 // The choice of kernels in a build that has one level, linked statically; see kernel_choice.h.
 #include "base/error.h"
-#include "kernels/cpu/isa/compiled_level.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 
 namespace weft::cpu {

@@ -42,6 +42,10 @@ ExponentialSum replace_by_exponentials(T* x, float* exponentials, std::int64_t n
   return sum;
 }
 
+void check_target(std::int64_t target, std::int64_t vocab) {
+  if (target >= vocab) throw RuntimeFault(fmt::format("target {} is outside the vocabulary of {}", target, vocab));
+}
+
 // Memory for a row's exponentials until their sum is known.
 float* exponentials_of(float* x, Workers& /*workers*/) {
   return x;
@@ -54,13 +58,11 @@ float* exponentials_of(const bf16* /*x*/, Workers& workers) {
 
 void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, const Matrix& targets,
                    const Matrix& losses, const Matrix* grad_scale) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(logits.dtype, [&]<class T>(std::type_identity<T>) {
     for_rows(workers, logits.rows, logits.cols, [&](std::int64_t row) {
       T* x = elements<T>(logits, row);
       const std::int64_t target = targets.i32()[row];
-      if (target >= vocab) {
-        throw RuntimeFault(fmt::format("target {} is outside the vocabulary of {}", target, vocab));
-      }
+      check_target(target, vocab);
       if (target < 0) {
         losses.f32()[row] = 0.0F;
         if (grad_scale != nullptr) std::fill_n(x, logits.cols, T(0.0F));
@@ -80,8 +82,7 @@ void cross_entropy(Workers& workers, std::int64_t vocab, const Matrix& logits, c
       x[target] = T((probability - 1.0F) * scale);
       std::fill(x + vocab, x + logits.cols, T(0.0F));
     });
-  };
-  with_element_type(run, logits);
+  });
 }
 
 Scratch cross_entropy_scratch(std::int64_t vocab, DType dtype, bool gradient) {
@@ -116,10 +117,6 @@ struct Columns {
   bool has(std::int64_t token) const { return token >= first && token < first + tokens; }
 };
 
-void check_target(std::int64_t target, std::int64_t vocab) {
-  if (target >= vocab) throw RuntimeFault(fmt::format("target {} is outside the vocabulary of {}", target, vocab));
-}
-
 float scalar_exp(float x) {
   return softmax_exp(broadcast(x))[0];
 }
@@ -129,7 +126,7 @@ float scalar_exp(float x) {
 void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& logits, const Matrix& targets,
                       const Matrix& statistics) {
   const Columns columns(part, logits.cols);
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(logits.dtype, [&]<class T>(std::type_identity<T>) {
     for_rows(workers, logits.rows, logits.cols, [&](std::int64_t row) {
       const T* x = elements<T>(logits, row);
       const std::int64_t target = targets.i32()[row];
@@ -141,8 +138,7 @@ void vocab_statistics(Workers& workers, const VocabPart& part, const Matrix& log
       out[1] = sum.total * scalar_exp(sum.reference - std::max(sum.largest, sum.reference));
       out[2] = columns.has(target) ? static_cast<float>(x[target - columns.first]) : kNone;
     });
-  };
-  with_element_type(run, logits);
+  });
 }
 
 void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t parts, const Matrix& logits,
@@ -153,7 +149,7 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
   if (part.vocab > parts * cols) {
     throw std::logic_error(fmt::format("{} parts of {} columns are too few for {} tokens", parts, cols, part.vocab));
   }
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(logits.dtype, [&]<class T>(std::type_identity<T>) {
     for_rows(workers, rows, grad_scale != nullptr ? cols : 3 * parts, [&](std::int64_t row) {
       T* x = elements<T>(logits, row);
       const std::int64_t target = targets.i32()[row];
@@ -181,8 +177,7 @@ void vocab_cross_entropy(Workers& workers, const VocabPart& part, std::int64_t p
       }
       std::fill(x + columns.tokens, x + cols, T(0.0F));
     });
-  };
-  with_element_type(run, logits);
+  });
 }
 
 }  // namespace weft::cpu

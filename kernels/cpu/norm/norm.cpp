@@ -106,18 +106,20 @@ void differentiate_row(const NormTensors& norm, const Matrix& dy, const NormGrad
 }  // namespace
 
 void norm_forward(Workers& workers, float eps, const NormTensors& norm, const Matrix* bias, const Matrix& y) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  const Matrix& shift = bias != nullptr ? *bias : y;
+  with_element_type(common_dtype(norm.x, norm.weight, shift, y), [&]<class T>(std::type_identity<T>) {
     for_rows(workers, norm.x.rows, norm.x.cols, [&](std::int64_t row) {
       norm.mean != nullptr ? normalize_row<true, T>(eps, norm, bias, y, row)
                            : normalize_row<false, T>(eps, norm, bias, y, row);
     });
-  };
-  with_element_type(run, norm.x, norm.weight, bias != nullptr ? *bias : y, y);
+  });
 }
 
 void norm_backward(Workers& workers, const NormTensors& norm, const Matrix& dy, const NormGradients& gradients) {
   const bool centered = norm.mean != nullptr;
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  const Matrix& residual = gradients.dresidual != nullptr ? *gradients.dresidual : dy;
+  const DType dtype = common_dtype(norm.x, norm.weight, dy, gradients.dx, residual);
+  with_element_type(dtype, [&]<class T>(std::type_identity<T>) {
     ColumnSums<T> sums(workers, norm.x.rows, norm.x.cols, centered ? 2 : 1);
     sums.accumulate([&](std::int64_t first, std::int64_t end, float* partial) {
       for (std::int64_t row = first; row < end; ++row) {
@@ -127,9 +129,7 @@ void norm_backward(Workers& workers, const NormTensors& norm, const Matrix& dy, 
     });
     sums.combine(0, gradients.dweight.f32(), gradients.accumulate);
     if (centered) sums.combine(1, gradients.dbias->f32(), gradients.accumulate);
-  };
-  with_element_type(run, norm.x, norm.weight, dy, gradients.dx,
-                    gradients.dresidual != nullptr ? *gradients.dresidual : dy);
+  });
 }
 
 Scratch norm_backward_scratch(bool centered, std::int64_t rows, std::int64_t cols) {
@@ -171,7 +171,7 @@ std::int64_t fetched_distance(std::int64_t row_stride) {
 }  // namespace
 
 void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Matrix& statistics) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(x.dtype, [&]<class T>(std::type_identity<T>) {
     const std::int64_t cols = x.cols, distance = fetched_distance<T>(x.row_stride);
     for_rows(workers, x.rows, cols, [&](std::int64_t row) {
       const T* in = elements<T>(x, row);
@@ -187,15 +187,14 @@ void norm_statistics(Workers& workers, bool centered, const Matrix& x, const Mat
       if (centered) *out++ = m;
       *out = squares;
     });
-  };
-  with_element_type(run, x);
+  });
 }
 
 void norm_forward_of_parts(Workers& workers, std::int64_t parts, float eps, const NormTensors& norm, const Matrix* bias,
                            const Matrix& statistics, const Matrix& y) {
   const Matrix& x = norm.x;
   const Matrix& shift = bias != nullptr ? *bias : norm.weight;
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, norm.weight, shift, y), [&]<class T>(std::type_identity<T>) {
     const std::int64_t cols = x.cols;
     const auto total_cols = static_cast<float>(parts * cols);
     const T* w = elements<T>(norm.weight);
@@ -218,14 +217,13 @@ void norm_forward_of_parts(Workers& workers, std::int64_t parts, float eps, cons
         lanes.store(out + i, value);
       });
     });
-  };
-  with_element_type(run, x, norm.weight, shift, y);
+  });
 }
 
 void norm_backward_sums(Workers& workers, const NormTensors& norm, const Matrix& dy, const Matrix& sums) {
   const Matrix& x = norm.x;
   const bool centered = norm.mean != nullptr;
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, norm.weight, dy), [&]<class T>(std::type_identity<T>) {
     const T* w = elements<T>(norm.weight);
     for_rows(workers, x.rows, x.cols, [&](std::int64_t row) {
       const T* in = elements<T>(x, row);
@@ -241,8 +239,7 @@ void norm_backward_sums(Workers& workers, const NormTensors& norm, const Matrix&
       if (centered) *out++ = sum(g_total);
       *out = gx_total;
     });
-  };
-  with_element_type(run, x, norm.weight, dy);
+  });
 }
 
 void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormTensors& norm, const Matrix& dy,
@@ -250,7 +247,7 @@ void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormTens
   const Matrix& x = norm.x;
   const Matrix& residual = gradients.dresidual != nullptr ? *gradients.dresidual : dy;
   const bool centered = norm.mean != nullptr;
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, norm.weight, dy, gradients.dx, residual), [&]<class T>(std::type_identity<T>) {
     const std::int64_t cols = x.cols;
     const auto total_cols = static_cast<float>(parts * cols);
     const T* w = elements<T>(norm.weight);
@@ -281,13 +278,12 @@ void norm_backward_of_parts(Workers& workers, std::int64_t parts, const NormTens
     });
     column_sums.combine(0, gradients.dweight.f32(), gradients.accumulate);
     if (centered) column_sums.combine(1, gradients.dbias->f32(), gradients.accumulate);
-  };
-  with_element_type(run, x, norm.weight, dy, gradients.dx, residual);
+  });
 }
 
 void head_norm_forward(Workers& workers, float eps, std::int64_t heads, const Matrix& x, const Matrix& weight,
                        const Matrix& y, const Matrix& rstd) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, weight, y), [&]<class T>(std::type_identity<T>) {
     const std::int64_t dim = x.cols / heads;
     for_rows(workers, x.rows, x.cols, [&](std::int64_t row) {
       for (std::int64_t head = 0; head < heads; ++head) {
@@ -301,13 +297,12 @@ void head_norm_forward(Workers& workers, float eps, std::int64_t heads, const Ma
         rstd.f32()[row * heads + head] = s;
       }
     });
-  };
-  with_element_type(run, x, weight, y);
+  });
 }
 
 void head_norm_backward(Workers& workers, std::int64_t heads, const Matrix& x, const Matrix& weight, const Matrix& rstd,
                         const Matrix& dy, const HeadNormGradients& gradients) {
-  const auto run = [&]<class T>(std::type_identity<T>) {
+  with_element_type(common_dtype(x, weight, dy, gradients.dx), [&]<class T>(std::type_identity<T>) {
     const std::int64_t dim = x.cols / heads;
     const T* w = elements<T>(weight);
     ColumnSums<T> sums(workers, x.rows, dim, 1);
@@ -325,8 +320,7 @@ void head_norm_backward(Workers& workers, std::int64_t heads, const Matrix& x, c
       }
     });
     sums.combine(0, gradients.dweight.f32(), gradients.accumulate);
-  };
-  with_element_type(run, x, weight, dy, gradients.dx);
+  });
 }
 
 Scratch head_norm_backward_scratch(std::int64_t rows, std::int64_t head_dim) {

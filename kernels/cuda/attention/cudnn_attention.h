@@ -66,7 +66,7 @@ class CudnnAttention {
 
   /// For the backward pass, the workspace begins with Σ dout·out of every row (f32 [batch·heads·seq]); cuDNN's own
   /// workspace follows, which in its deterministic engines holds the gradient of all scores
-  /// (runtime/execute/device/attention_workspace.h).
+  /// (runtime/execute/device/device_memory.h).
   std::int64_t workspace_bytes() const { return delta_bytes_ + plan_bytes_; }
 
   /// Throws std::logic_error for a buffer that isn't aligned as AttentionPointers requires.

@@ -79,10 +79,8 @@ void zero(const Launch& launch, const Matrix& out) {
 void cast(const Launch& launch, const Matrix& x, const Matrix& out) {
   const auto views = cpu::common_shape(x, out);
   if (cpu::count(views[0]) == 0) return;
-  with_float_type(x.dtype, [&](auto* from_type) {
-    with_float_type(out.dtype, [&](auto* to_type) {
-      using From = std::remove_pointer_t<decltype(from_type)>;
-      using To = std::remove_pointer_t<decltype(to_type)>;
+  with_float_type(x.dtype, [&]<class From>(From*) {
+    with_float_type(out.dtype, [&]<class To>(To*) {
       constexpr int kWidth = 16 / sizeof(To);  // consecutive threads store to adjacent addresses
       const bool wide = loads_vectors(views[0], kWidth) && loads_vectors(views[1], kWidth);
       const Items items = items_of(views[0].rows, views[0].cols, kWidth, wide);
@@ -95,8 +93,7 @@ void cast(const Launch& launch, const Matrix& x, const Matrix& out) {
 
 void bias_gradient(const Launch& launch, const Matrix& dy, const Matrix& db, bool accumulate) {
   auto* partials = reinterpret_cast<float*>(launch.scratch);
-  with_float_type(dy.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_float_type(dy.dtype, [&]<class T>(T*) {
     const Elements<T> elements{static_cast<const T*>(dy.data), dy.row_stride};
     if (vectorizable(dy)) {
       column_sums<kVector, 1>(launch, elements, dy.rows, dy.cols, partials, db.f32(), nullptr, accumulate);

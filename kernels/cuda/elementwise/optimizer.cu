@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 #include <stdexcept>
-#include <type_traits>
 #include <vector>
 
 #include "kernels/cpu/chunks.h"
@@ -201,8 +200,7 @@ void clip_factor(const Launch& launch, const Matrix& partials, float max_norm, c
 
 void adamw(const Launch& launch, const AdamWSettings& settings, const AdamWStep& step, const Matrix& param,
            const Matrix& grad, const Matrix& m, const Matrix& v, const Matrix* master) {
-  with_float_type(param.dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_float_type(param.dtype, [&]<class T>(T*) {
     const AdamWOf<T> of = adamw_of<T>(settings, step, param, grad, m, v, master);
     if (of.count > 0) start("adamw", launch, adamw_kernel<T>, blocks_for(of.count, kThreads), kThreads, 0, of);
   });
@@ -296,8 +294,7 @@ struct AdamWBatch::Impl {
 
 AdamWBatch::AdamWBatch(std::span<const AdamWArguments> tensors) : impl_(std::make_unique<Impl>()) {
   impl_->dtype = tensors.front().param.dtype;
-  with_float_type(impl_->dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_float_type(impl_->dtype, [&]<class T>(T*) {
     std::vector<AdamWOf<T>> list;
     for (const AdamWArguments& of : tensors) {
       if (of.param.dtype != impl_->dtype) throw std::logic_error("the parameters of a batch differ in dtype");
@@ -313,8 +310,7 @@ AdamWBatch::~AdamWBatch() = default;
 
 void AdamWBatch::run(const Launch& launch) const {
   if (impl_->table.size() == 0) return;
-  with_float_type(impl_->dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_float_type(impl_->dtype, [&]<class T>(T*) {
     start("adamw_batch", launch, adamw_batch_kernel<T>, impl_->table.size(), kThreads, 0,
           as<AdamWOf<T>>(impl_->tensors), as<BlockOf>(impl_->blocks));
   });

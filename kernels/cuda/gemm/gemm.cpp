@@ -83,10 +83,6 @@ void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceA
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
-cpu::GemmShape shape_of(const GemmKey& key) {
-  return {key.m, key.n, key.k, key.trans_a, key.trans_b, key.accumulate};
-}
-
 // The matrix in the key's shape, rows × cols, whatever shape the caller gave the same memory.
 Matrix shaped(const Matrix& matrix, bool transposed, std::int64_t rows, std::int64_t cols) {
   Matrix as = matrix;
@@ -137,7 +133,7 @@ std::string to_hex(const GemmAlgorithm& algorithm) {
 }
 
 std::int64_t gemm_scratch_bytes(const GemmKey& key, GemmLayout layout) {
-  return kGemmWorkspace + cpu::copies_for(layout, shape_of(key), key.inputs).bytes;
+  return kGemmWorkspace + cpu::copies_for(layout, key.shape(), key.inputs).bytes;
 }
 
 std::optional<GemmAlgorithm> parse_hex(std::string_view text) {
@@ -186,14 +182,14 @@ struct PreparedGemm::Impl {
         b(shaped(b_matrix, key.trans_b, key.k, key.n)),
         c(shaped(c_matrix, false, key.m, key.n)),
         added(side.addend != nullptr ? shaped(*side.addend, false, key.m, key.n) : c),
-        copies(cpu::copies_for(layout, shape_of(key), key.inputs)),
+        copies(cpu::copies_for(layout, key.shape(), key.inputs)),
         a_shown(copies.a ? copies.a->matrix : a),
         b_shown(copies.b ? copies.b->matrix : b),
         handle(static_cast<cublasLtHandle_t>(library.get())),
         empty(key.m == 0 || key.n == 0 || key.k == 0),
         fused(key.epilogue != Epilogue::none || side.bias_gradient != nullptr) {
     if (empty) return;
-    const cpu::GemmShape shown = cpu::shown_as(layout, shape_of(key));
+    const cpu::GemmShape shown = cpu::shown_as(layout, key.shape());
     check_cublas(cublas_lt().init_descriptor(&descriptor, sizeof(descriptor), CUBLAS_COMPUTE_32F, CUDA_R_32F),
                  "cublasLtMatmulDescInit");
     set<std::int32_t>(descriptor, CUBLASLT_MATMUL_DESC_TRANSA, shown.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -287,7 +283,7 @@ PreparedGemm::PreparedGemm(const CublasLt& library, const GemmKey& key, const Ma
                            const Matrix& c, const Matrix* bias, const GemmAlgorithm* algorithm, GemmLayout layout) {
   check_arguments(key, a, b, c, bias);
   require(key.epilogue == Epilogue::none, "the key has an epilogue: use with_epilogue()");
-  require(cpu::layout_fits(layout, shape_of(key), key.inputs),
+  require(cpu::layout_fits(layout, key.shape(), key.inputs),
           "the layout needs no copies, or copies that are too large");
   impl_ = std::make_unique<Impl>(library, key, a, b, c, GemmSideMatrices{.bias = bias}, layout);
   if (impl_->empty) return;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/epilogue.h"
 #include "kernels/cpu/gemm/gemm_layout.h"
 #include "kernels/cuda/launch.h"
 
@@ -21,17 +19,8 @@ namespace weft::cuda {
 
 using cpu::GemmLayout;
 
-/// The key that decides which algorithms exist and which is fastest. Row-major: C[m,n] from op(A) [m,k] and op(B)
-/// [k,n]; A is stored [k,m] if trans_a, B [n,k] if trans_b. `strides` are the row strides of A, B and C, in elements.
-struct GemmKey {
-  std::int64_t m, n, k;
-  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
-  DType inputs = DType::f32, output = DType::f32;
-  std::array<std::int64_t, 3> strides{};
-  Epilogue epilogue = Epilogue::none;
-
-  auto operator<=>(const GemmKey&) const = default;
-};
+/// With the strides of matrices in device memory.
+using GemmKey = cpu::GemmProblem;
 
 /// One of cuBLASLt's algorithms for a product. It is valid for the version of cuBLASLt that made it, and for products
 /// of the same key in the same layout on the same kind of device.

@@ -130,12 +130,20 @@ __device__ void write_softmax_gradient(T* x, const Raw<T, kWidth>* stage, std::i
   }
 }
 
-// The gradient of a row without a target.
+// Whether the row has a target. Without one its loss is 0 and so is its gradient, if `cols` of it are wanted.
 template <class T, int kWidth>
-__device__ void write_zeros(T* x, std::int64_t cols) {
+__device__ bool has_target(std::int64_t target, std::int64_t vocab, float* loss, T* x, std::int64_t cols,
+                           Fault* fault) {
+  if (target >= vocab) {
+    if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
+    return false;
+  }
+  if (target >= 0) return true;
+  if (threadIdx.x == 0) *loss = 0.0F;
   const float zeros[kWidth] = {};
   const std::int64_t pieces = cols / kWidth, stride = blockDim.x;
   for (std::int64_t piece = threadIdx.x; piece < pieces; piece += stride) store(x + piece * kWidth, zeros);
+  return false;
 }
 
 constexpr int kMostThreads = 1024, kSumThreads = 1024;
@@ -150,16 +158,7 @@ __global__ void __launch_bounds__(kMostThreads)
   auto* stage = dynamic_shared<Raw<T, kWidth>>();
   const std::int64_t row = blockIdx.x, target = targets[row];
   T* x = logits.at(row, 0);
-  if (target >= vocab) {
-    if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
-    return;
-  }
-  if (target < 0) {
-    if (threadIdx.x == 0) losses[row] = 0.0F;
-    if (grad_scale == nullptr) return;
-    write_zeros<T, kWidth>(x, cols);
-    return;
-  }
+  if (!has_target<T, kWidth>(target, vocab, losses + row, x, grad_scale != nullptr ? cols : 0, fault)) return;
   const float picked = to_float(x[target]);
   const ExponentialSum sum = exponential_sum<T, kWidth, kStaged>(x, vocab, stage, shared);
   const float reference = reference_of(sum.top);
@@ -263,17 +262,8 @@ __global__ void __launch_bounds__(kMostPartThreads)
                                std::int64_t cols, const std::int32_t* targets, const float* statistics, float* losses,
                                const float* grad_scale, Fault* fault) {
   const std::int64_t row = blockIdx.x, target = targets[row];
-  if (target >= part.vocab) {
-    if (threadIdx.x == 0) report(fault, Fault::target_outside_vocabulary);
-    return;
-  }
   T* x = logits.at(row, 0);
-  if (target < 0) {
-    if (threadIdx.x == 0) losses[row] = 0.0F;
-    if (grad_scale == nullptr) return;
-    write_zeros<T, kWidth>(x, cols);
-    return;
-  }
+  if (!has_target<T, kWidth>(target, part.vocab, losses + row, x, grad_scale != nullptr ? cols : 0, fault)) return;
   // Every thread combines the parts in their order, so that all ranks get the same bits.
   float top = -INFINITY, total = 0.0F;
   for (std::int64_t p = 0; p < parts; ++p) top = fmaxf(top, statistics[(p * rows + row) * 3]);

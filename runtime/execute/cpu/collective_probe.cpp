@@ -9,7 +9,6 @@
 
 #include "base/median.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/of_ranks.h"
 #include "runtime/execute/task_arguments.h"
 
 namespace weft::execute {
@@ -140,7 +139,8 @@ class Probe {
 
 }  // namespace
 
-ProbeComputation::ProbeComputation(const graph::Graph& graph, const graph::Task& task, int threads) {
+ProbeComputation::ProbeComputation(const graph::Graph& graph, const graph::Task& task, int threads)
+    : workers_(std::make_unique<cpu::Workers>(threads)) {
   std::map<graph::TensorId, std::byte*> begin;
   std::vector<cpu::Matrix> arguments;
   for (const graph::Access& access : task.accesses) {
@@ -149,25 +149,21 @@ ProbeComputation::ProbeComputation(const graph::Graph& graph, const graph::Task&
     if (is_new) found->second = memory_.emplace_back(graph.tensor(tensor).bytes()).data();
     arguments.push_back(matrix_of(graph, access.view, found->second));
   }
-  prepare(task.operation, std::move(arguments), threads);
+  task_.emplace(task.operation, arguments);
+  workers_->reserve(task_->scratch());
 }
 
 ProbeComputation ProbeComputation::product(int threads) {
   constexpr std::int64_t kSize = 512;
-  ProbeComputation computation;
-  std::vector<cpu::Matrix> arguments;
-  for (int i = 0; i < 3; ++i) {
-    std::byte* const data = computation.memory_.emplace_back(kSize * kSize * 4).data();
-    arguments.push_back({data, kSize, kSize, kSize, DType::f32});
-  }
-  computation.prepare(graph::Gemm{.m = kSize, .n = kSize, .k = kSize, .trans_b = true}, std::move(arguments), threads);
-  return computation;
-}
-
-void ProbeComputation::prepare(const graph::Operation& operation, std::vector<cpu::Matrix> arguments, int threads) {
-  task_.emplace(operation, arguments);
-  workers_ = std::make_unique<cpu::Workers>(threads);
-  workers_->reserve(task_->scratch());
+  graph::GraphBuilder builder;
+  const auto matrix = [&](const char* name) {
+    return graph::whole(builder, builder.add_tensor({name, DType::f32, {kSize, kSize}, graph::Role::parameter}));
+  };
+  const graph::Gemm product{.m = kSize, .n = kSize, .k = kSize, .trans_b = true};
+  const graph::TaskId task = builder.add_task(
+      {"product", product, {graph::read(matrix("a")), graph::read(matrix("b")), graph::write(matrix("c"))}});
+  const graph::Graph graph = std::move(builder).build();
+  return {graph, graph.task(task), threads};
 }
 
 CollectiveTimes probe_collective(comm::World& world, comm::Communicator* group, const comm::CollectiveCall& call,

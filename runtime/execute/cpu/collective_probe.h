@@ -1,7 +1,6 @@
 // Measures how collectives and the computations beside them slow each other down, which traces don't show.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,9 +30,6 @@ class ProbeComputation {
   void set_progress_hook(std::function<void()> hook) { workers_->set_progress_hook(std::move(hook)); }
 
  private:
-  ProbeComputation() = default;
-  void prepare(const graph::Operation& operation, std::vector<cpu::Matrix> arguments, int threads);
-
   std::vector<Buffer> memory_;
   std::unique_ptr<cpu::Workers> workers_;
   std::optional<PreparedTask> task_;

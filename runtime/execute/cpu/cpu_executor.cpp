@@ -10,11 +10,11 @@
 #include <thread>
 #include <utility>
 
+#include "base/buffer.h"
 #include "kernels/cpu/parallel.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/execute/cpu/collective_progress.h"
 #include "runtime/execute/cpu/cpu_plan.h"
-#include "runtime/execute/cpu/finite_check.h"
+#include "runtime/execute/non_finite.h"
 #include "runtime/execute/tick_clock.h"
 
 #if defined(__x86_64__)
@@ -49,7 +49,8 @@ struct CpuExecutor::Impl {
   bool prepared = false;
   std::int64_t arena_bytes = 0;
   cpu::Scratch kernel_scratch;
-  CpuMemory memory;
+  Buffer arena;
+  PlanMemory memory;
   CommunicatorSet communicators;     // destroyed before the memory, which peers may be reading
   std::deque<cpu::Workers> workers;  // one a compute stream
 
@@ -68,11 +69,12 @@ struct CpuExecutor::Impl {
   std::atomic_flag failure_taken = ATOMIC_FLAG_INIT;
 
   Impl(const State& s, CommunicatorSet c, const CpuExecutorOptions& o)
-      : options(o), memory(s), communicators(std::move(c)) {}
+      : options(o), memory{&s, s.begin()}, communicators(std::move(c)) {}
 
   // Called once, at the first run: by then every plan is known, and so is the arena's size.
   void prepare() {
-    memory.allocate(arena_bytes);
+    arena = Buffer(arena_bytes);
+    memory.arena = arena.data();
     std::size_t compute_streams = 1;
     for (auto& loaded : plans) {
       kernel_scratch = larger(kernel_scratch, loaded->prepare(memory, options.gemm_tuning.get()));
@@ -189,7 +191,7 @@ struct CpuExecutor::Impl {
   }
 
   void begin_step(CpuPlan& loaded, std::int64_t step) {
-    loaded.traces.begin(loaded.runs, step, clock);
+    loaded.traces.begin(step, clock);
     for (CpuStream& stream : loaded.streams) stream.next = 0;
     finite_check.begin_step();
     running.store(&loaded, std::memory_order_release);
@@ -200,7 +202,7 @@ struct CpuExecutor::Impl {
   }
 
   void run(CpuPlan& loaded, std::int64_t step) {
-    if (failed.load()) throw std::logic_error("an executor that has failed or was stopped can't run again");
+    if (failed.load()) throw std::logic_error("an executor that has failed can't run again");
     cpu::prepare_thread();  // the sums of collectives, too, flush denormals
     try {
       if (!prepared) prepare();
@@ -228,20 +230,14 @@ CpuExecutor::CpuExecutor(const State& state, CommunicatorSet communicators, cons
     : impl_(std::make_unique<Impl>(state, std::move(communicators), options)) {}
 
 CpuExecutor::~CpuExecutor() {
-  stop();
-}
-
-const std::optional<NonFiniteResult>& CpuExecutor::non_finite() const {
-  return impl_->finite_check.first();
-}
-
-void CpuExecutor::stop() {
   impl_->closing.store(true, std::memory_order_release);
-  impl_->failed.store(true, std::memory_order_release);
   impl_->step_ticket.fetch_add(1, std::memory_order_release);
   impl_->step_ticket.notify_all();
   for (std::thread& thread : impl_->threads) thread.join();
-  impl_->threads.clear();
+}
+
+std::optional<NonFiniteResult> CpuExecutor::non_finite() const {
+  return impl_->finite_check.first();
 }
 
 Executor::PlanHandle CpuExecutor::load(std::shared_ptr<const plan::Plan> plan) {
@@ -258,8 +254,7 @@ bool CpuExecutor::start(PlanHandle plan, std::int64_t step) {
 }
 
 const plan::StepTrace& CpuExecutor::last_trace(PlanHandle plan) const {
-  CpuPlan& loaded = *impl_->plans.at(plan);
-  return loaded.traces.last(loaded.runs);
+  return impl_->plans.at(plan)->traces.last();
 }
 
 std::int64_t CpuExecutor::last_step_ns(PlanHandle plan) const {
@@ -268,8 +263,7 @@ std::int64_t CpuExecutor::last_step_ns(PlanHandle plan) const {
 }
 
 std::vector<plan::StepTrace> CpuExecutor::traces(PlanHandle plan) const {
-  CpuPlan& loaded = *impl_->plans.at(plan);
-  return loaded.traces.all(loaded.runs);
+  return impl_->plans.at(plan)->traces.all();
 }
 
 std::int64_t CpuExecutor::scratch_bytes() const {

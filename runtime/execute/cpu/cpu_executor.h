@@ -53,10 +53,7 @@ class CpuExecutor final : public Executor {
   const plan::StepTrace& last_trace(PlanHandle plan) const override;
   std::int64_t last_step_ns(PlanHandle plan) const override;
   std::vector<plan::StepTrace> traces(PlanHandle plan) const override;
-  const std::optional<NonFiniteResult>& non_finite() const override;
-
-  /// Ends the threads; no run may follow. Destroying the executor does the same.
-  void stop();
+  std::optional<NonFiniteResult> non_finite() const override;
 
   std::int64_t scratch_bytes() const override;
   ExecutorStatus status() const override;

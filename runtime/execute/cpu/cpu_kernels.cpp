@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <variant>
 
 #include "kernels/cpu/attention/attention.h"
@@ -17,7 +16,7 @@
 #include "kernels/cpu/elementwise/elementwise.h"
 #include "kernels/cpu/elementwise/embedding.h"
 #include "kernels/cpu/elementwise/optimizer.h"
-#include "kernels/cpu/gemm/packed_b.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/loss/cross_entropy.h"
 #include "kernels/cpu/norm/norm.h"
 #include "runtime/execute/kernel_calls.h"
@@ -72,31 +71,31 @@ template <class Prepared>
 struct ScratchOf {
   const Prepared& prepared;
 
-  KernelScratch operator()(Call<graph::Gemm> /*call*/) const { return prepared.scratch(); }
-  KernelScratch operator()(Call<graph::BiasGradient> c) const { return cpu::bias_gradient_scratch(c->rows, c->cols); }
+  cpu::Scratch operator()(Call<graph::Gemm> /*call*/) const { return prepared.scratch(); }
+  cpu::Scratch operator()(Call<graph::BiasGradient> c) const { return cpu::bias_gradient_scratch(c->rows, c->cols); }
   template <bool kCentered>
-  KernelScratch operator()(Call<graph::NormBackward<kCentered>> c) const {
+  cpu::Scratch operator()(Call<graph::NormBackward<kCentered>> c) const {
     return cpu::norm_backward_scratch(kCentered, c->rows, c->cols);
   }
-  KernelScratch operator()(Call<graph::HeadNormBackward> c) const {
+  cpu::Scratch operator()(Call<graph::HeadNormBackward> c) const {
     return cpu::head_norm_backward_scratch(c->rows, c->head_dim);
   }
-  KernelScratch operator()(Call<graph::NormBackwardOfParts> c) const {
+  cpu::Scratch operator()(Call<graph::NormBackwardOfParts> c) const {
     return cpu::norm_backward_scratch(c->centered, c->rows, c->cols);
   }
-  KernelScratch operator()(Call<graph::Rope> c) const { return cpu::rope_scratch(c->head_dim); }
-  KernelScratch operator()(Call<graph::AttentionForward> c) const {
+  cpu::Scratch operator()(Call<graph::Rope> c) const { return cpu::rope_scratch(c->head_dim); }
+  cpu::Scratch operator()(Call<graph::AttentionForward> c) const {
     return cpu::attention_forward_scratch(shape_of(*c), c["q"].dtype, prepared);
   }
-  KernelScratch operator()(Call<graph::AttentionBackward> c) const {
+  cpu::Scratch operator()(Call<graph::AttentionBackward> c) const {
     return cpu::attention_backward_scratch(shape_of(*c), c["q"].dtype, prepared);
   }
-  KernelScratch operator()(Call<graph::AttentionDecode> c) const { return cpu::attention_decode_scratch(shape_of(*c)); }
-  KernelScratch operator()(Call<graph::CrossEntropy> c) const {
+  cpu::Scratch operator()(Call<graph::AttentionDecode> c) const { return cpu::attention_decode_scratch(shape_of(*c)); }
+  cpu::Scratch operator()(Call<graph::CrossEntropy> c) const {
     return cpu::cross_entropy_scratch(c->vocab, c["logits"].dtype, c->gradient);
   }
-  KernelScratch operator()(Call<graph::SumSquares> c) const { return cpu::sum_squares_scratch(c["x"]); }
-  KernelScratch operator()(const auto& /*call*/) const { return {}; }
+  cpu::Scratch operator()(Call<graph::SumSquares> c) const { return cpu::sum_squares_scratch(c["x"]); }
+  cpu::Scratch operator()(const auto& /*call*/) const { return {}; }
 };
 
 template <class Prepared>
@@ -175,7 +174,7 @@ class PreparedTask::KernelOf final : public Kernel {
       : operation_(operation), slots_(copy_of(slots)), prepared_(Preparation{tuning}(call())) {}
 
   void run(cpu::Workers& workers) const override { Run<PreparedFor<Op>>{{workers}, prepared_}(call()); }
-  KernelScratch scratch() const override { return ScratchOf<PreparedFor<Op>>{prepared_}(call()); }
+  cpu::Scratch scratch() const override { return ScratchOf<PreparedFor<Op>>{prepared_}(call()); }
 
  private:
   using Slots = std::array<Matrix, graph::argument_count<Op>>;

@@ -15,9 +15,6 @@
 
 namespace weft::execute {
 
-/// Scratch that must be reserved (Workers::reserve) before a task runs.
-using KernelScratch = cpu::Scratch;
-
 /// A computation made ready to run: its operation with resolved addresses and prepared library handles, so that run()
 /// looks nothing up and allocates nothing.
 ///
@@ -34,7 +31,8 @@ class PreparedTask {
                const GemmTuning* tuning = nullptr);
 
   void run(cpu::Workers& workers) const { kernel_->run(workers); }
-  KernelScratch scratch() const { return kernel_->scratch(); }
+  /// To be reserved (Workers::reserve) before the task runs.
+  cpu::Scratch scratch() const { return kernel_->scratch(); }
 
  private:
   // A kernel for one operation's type, in one piece of memory with its arguments: steps of many small tasks are bound
@@ -42,7 +40,7 @@ class PreparedTask {
   struct Kernel {
     virtual ~Kernel() = default;
     virtual void run(cpu::Workers& workers) const = 0;
-    virtual KernelScratch scratch() const = 0;
+    virtual cpu::Scratch scratch() const = 0;
   };
   template <class Op>
   class KernelOf;

@@ -6,7 +6,26 @@
 #include <stdexcept>
 #include <utility>
 
+#include "runtime/execute/non_finite.h"
+
 namespace weft::execute {
+
+StreamBatches::StreamBatches(const plan::Plan& plan, plan::StreamId stream) {
+  const std::vector<plan::Entry>& entries = plan.streams[stream.index()].entries;
+  for (std::uint32_t e = 0; e < entries.size(); ++e) {
+    const plan::Entry& entry = entries[e];
+    if (batches_.empty() || batches_.back().signals || !entry.waits.empty()) {
+      const auto first = static_cast<std::uint32_t>(waits_.size());
+      for (const plan::Wait& wait : entry.waits) {
+        const auto length = static_cast<std::int64_t>(plan.streams[wait.stream.index()].entries.size());
+        waits_.push_back({wait.stream.value, std::int64_t{wait.entry} + 1 - wait.distance * length});
+      }
+      batches_.push_back({e, e, first, static_cast<std::uint32_t>(waits_.size()), false});
+    }
+    batches_.back().end = e + 1;
+    batches_.back().signals = entry.signals || e + 1 == entries.size();
+  }
+}
 
 CpuPlan::CpuPlan(std::shared_ptr<const plan::Plan> loaded, const CommunicatorSet& communicators,
                  std::int64_t kept_steps)
@@ -31,16 +50,14 @@ CpuPlan::CpuPlan(std::shared_ptr<const plan::Plan> loaded, const CommunicatorSet
   }
 }
 
-cpu::Scratch CpuPlan::prepare(const CpuMemory& memory, const GemmTuning* tuning) {
+cpu::Scratch CpuPlan::prepare(const PlanMemory& memory, const GemmTuning* tuning) {
   cpu::Scratch most;
   for (CpuStream& stream : streams) {
     stream.tasks.clear();
     stream.calls.clear();
     for (const plan::Entry& entry : stream.plan->entries) {
       const graph::Task& task = plan->graph->task(entry.task);
-      std::vector<cpu::Matrix> arguments;
-      arguments.reserve(task.accesses.size());
-      for (const graph::Access& access : task.accesses) arguments.push_back(memory.matrix(*plan, access.view));
+      const std::vector<cpu::Matrix> arguments = memory.arguments(*plan, task);
       if (stream.plan->stream.compute) {
         stream.tasks.emplace_back(task.operation, arguments, tuning);
         most = larger(most, stream.tasks.back().scratch());
@@ -91,6 +108,39 @@ std::string CpuPlan::describe_position() const {
     }
   }
   return text;
+}
+
+void CollectiveProgress::poll(CpuPlan& loaded) {
+  if (polling_.test_and_set(std::memory_order_acquire)) return;
+  struct Unlock {
+    std::atomic_flag& flag;
+    ~Unlock() { flag.clear(std::memory_order_release); }
+  } unlock{polling_};
+  for (std::size_t s = loaded.compute_streams; s < loaded.streams.size(); ++s) {
+    advance(loaded, loaded.streams[s], loaded.traces.times(s));
+  }
+  last_.store(clock_.now(), std::memory_order_relaxed);
+}
+
+void CollectiveProgress::advance(CpuPlan& loaded, CpuStream& stream, plan::TaskTime* times) {
+  const auto& entries = stream.plan->entries;
+  while (stream.next < entries.size()) {
+    const plan::Entry& entry = entries[stream.next];
+    if (!stream.in_flight) {
+      if (!std::ranges::all_of(entry.waits, [&](const plan::Wait& wait) { return loaded.passed(wait); })) return;
+      if (times != nullptr) times[stream.next].begin = clock_.now_after_loads();
+      stream.communicator->start(stream.calls[stream.next]);
+      stream.in_flight = true;
+    }
+    if (!stream.communicator->progress()) return;
+    if (times != nullptr) times[stream.next].end = clock_.now();
+    if (check_ != nullptr) check_->look_at(*loaded.plan, entry.task);
+    stream.in_flight = false;
+    ++stream.next;
+    const std::int64_t done = stream.finished.load(std::memory_order_relaxed) + 1;
+    stream.finished.store(done, std::memory_order_relaxed);
+    stream.completed.store(done, std::memory_order_release);
+  }
 }
 
 }  // namespace weft::execute

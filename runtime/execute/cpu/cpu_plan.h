@@ -1,4 +1,5 @@
-// A plan that a CPU executor has loaded: its streams with prepared tasks and counters, and its tensors in host memory.
+// A plan that a CPU executor has loaded: its streams with prepared tasks and counters, and the progress of its
+// collectives.
 #pragma once
 
 #include <atomic>
@@ -6,37 +7,52 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "base/buffer.h"
 #include "kernels/cpu/matrix.h"
 #include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
 #include "runtime/execute/cpu/kept_traces.h"
 #include "runtime/execute/state.h"
-#include "runtime/execute/stream_batches.h"
 #include "runtime/execute/task_arguments.h"
+#include "runtime/execute/tick_clock.h"
 #include "runtime/plan/plan.h"
 
 namespace weft::execute {
 
-/// The state, and the arena that the plans share, one at a time.
-class CpuMemory {
+class FiniteCheck;  // runtime/execute/non_finite.h
+
+/// "`stream` has completed `entries` entries of this step": 0 or less means entries of the step before.
+struct StreamWait {
+  std::uint32_t stream = 0;
+  std::int64_t entries = 0;
+};
+
+/// Only a batch's first entry waits, and other streams only wait for its last entry.
+struct StreamBatch {
+  std::uint32_t begin = 0, end = 0;             // entries
+  std::uint32_t first_wait = 0, last_wait = 0;  // in the flat array
+  bool signals = false;                         // another stream waits for the last entry, or the stream ends here
+};
+
+/// The entries of one stream, cut into batches, with all of their waits in one flat array.
+///
+///   entries   a b c(waits) d e(signals) f      batches   [a b] [c d e] [f]
+class StreamBatches {
  public:
-  explicit CpuMemory(const State& state) : state_(state) {}
-  /// Once, before the first matrix().
-  void allocate(std::int64_t arena_bytes) { arena_ = Buffer(arena_bytes); }
-  cpu::Matrix matrix(const plan::Plan& plan, const graph::View& view) const {
-    const graph::Tensor& tensor = plan.graph->tensor(view.tensor);
-    const std::int64_t offset = plan.offset[view.tensor.index()];
-    return matrix_of(*plan.graph, view,
-                     graph::is_state(tensor.role) ? state_.data(tensor.name) : arena_.data() + offset);
+  StreamBatches() = default;
+  StreamBatches(const plan::Plan& plan, plan::StreamId stream);
+
+  std::span<const StreamBatch> batches() const { return batches_; }
+  std::span<const StreamWait> waits(const StreamBatch& batch) const {
+    return std::span(waits_).subspan(batch.first_wait, batch.last_wait - batch.first_wait);
   }
 
  private:
-  const State& state_;
-  Buffer arena_;
+  std::vector<StreamBatch> batches_;
+  std::vector<StreamWait> waits_;
 };
 
 /// A stream's copy of another stream's progress, so that it needn't read memory that the other thread writes. It has
@@ -66,7 +82,7 @@ struct CpuPlan {
   CpuPlan(std::shared_ptr<const plan::Plan> loaded, const CommunicatorSet& communicators, std::int64_t kept_steps);
 
   /// Resolves all addresses and prepares the kernels, which need scratch of this size.
-  cpu::Scratch prepare(const CpuMemory& memory, const GemmTuning* tuning);
+  cpu::Scratch prepare(const PlanMemory& memory, const GemmTuning* tuning);
 
   bool communicates() const { return !plan->collectives.empty(); }
   bool passed(const plan::Wait& wait) const {
@@ -86,6 +102,33 @@ struct CpuPlan {
   std::size_t compute_streams = 0;
   std::atomic<std::int64_t> runs{0};
   KeptTraces traces;
+};
+
+/// Advances the collectives of a running step; any thread may do it between its tasks.
+class CollectiveProgress {
+ public:
+  /// Checks results with `check`, unless it is null.
+  CollectiveProgress(const TickClock& clock, FiniteCheck* check)
+      : clock_(clock), check_(check), interval_(clock.ticks_in(kInterval)) {}
+
+  /// Advances every communication stream as far as possible without blocking; does nothing while another thread does
+  /// so.
+  void poll(CpuPlan& loaded);
+  /// Has the poll interval passed since the last poll?
+  bool due(std::int64_t now) const { return now - last_.load(std::memory_order_relaxed) >= interval_; }
+
+ private:
+  // The longest time between two polls while a compute thread works: the hook runs after every slice of a task, but
+  // polls the network only once this time has passed.
+  static constexpr std::int64_t kInterval = 100'000;  // ns
+
+  void advance(CpuPlan& loaded, CpuStream& stream, plan::TaskTime* times);
+
+  const TickClock& clock_;
+  FiniteCheck* const check_;
+  const std::int64_t interval_;  // ticks
+  alignas(128) std::atomic_flag polling_ = ATOMIC_FLAG_INIT;
+  std::atomic<std::int64_t> last_{0};  // ticks
 };
 
 }  // namespace weft::execute

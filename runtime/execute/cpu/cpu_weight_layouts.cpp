@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_method.h"
-#include "kernels/cpu/gemm/packed_b.h"
 
 namespace weft::execute {
 namespace {

@@ -1,6 +1,7 @@
 #include "runtime/execute/cpu/kept_traces.h"
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 #include <utility>
 
@@ -9,13 +10,13 @@ namespace weft::execute {
 KeptTraces::KeptTraces(const plan::Plan& plan, std::int64_t steps) {
   Kept empty;
   for (const plan::StreamPlan& stream : plan.streams) empty.trace.times.emplace_back(stream.entries.size());
-  ring_.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, steps)), empty);
+  kept_.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, steps)), empty);
 }
 
-void KeptTraces::begin(std::int64_t run, std::int64_t step, const TickClock& clock) {
-  running_ = nullptr;
-  if (ring_.empty()) return;
-  running_ = &ring_[static_cast<std::size_t>(run) % ring_.size()];
+void KeptTraces::begin(std::int64_t step, const TickClock& clock) {
+  if (kept_.empty()) return;
+  kept_.splice(kept_.end(), kept_, kept_.begin());
+  running_ = &kept_.back();
   running_->begin = clock.read();
   running_->in_ticks = true;
   running_->complete = false;
@@ -30,22 +31,18 @@ void KeptTraces::end(const TickClock& clock) {
   running_->complete = true;
 }
 
-const plan::StepTrace& KeptTraces::last(std::int64_t runs) {
-  if (runs == 0) throw std::logic_error("a plan that has not run has no trace");
-  if (ring_.empty()) throw std::logic_error("an executor that keeps no steps has no trace");
-  Kept& kept = ring_[static_cast<std::size_t>(runs - 1) % ring_.size()];
-  if (!kept.complete) throw std::logic_error("the step that failed took the place of the last trace");
-  return kept.in_nanoseconds();
+const plan::StepTrace& KeptTraces::last() {
+  const auto found = std::find_if(kept_.rbegin(), kept_.rend(), std::mem_fn(&Kept::complete));
+  if (found == kept_.rend()) throw std::logic_error("no step of this plan was traced");
+  return found->in_nanoseconds();
 }
 
-std::vector<plan::StepTrace> KeptTraces::all(std::int64_t runs) {
-  const auto size = static_cast<std::int64_t>(ring_.size());
-  std::vector<plan::StepTrace> kept;
-  for (std::int64_t run = std::max<std::int64_t>(0, runs - size); run < runs; ++run) {
-    Kept& of_run = ring_[static_cast<std::size_t>(run % size)];
-    if (of_run.complete) kept.push_back(of_run.in_nanoseconds());
+std::vector<plan::StepTrace> KeptTraces::all() {
+  std::vector<plan::StepTrace> all;
+  for (Kept& kept : kept_) {
+    if (kept.complete) all.push_back(kept.in_nanoseconds());
   }
-  return kept;
+  return all;
 }
 
 const plan::StepTrace& KeptTraces::Kept::in_nanoseconds() {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <vector>
 
 #include "runtime/execute/tick_clock.h"
@@ -11,14 +12,14 @@
 
 namespace weft::execute {
 
-/// The traces of one plan, whose runs are counted from 0. Allocates nothing while steps run.
+/// The traces of one plan. Allocates nothing while steps run.
 class KeptTraces {
  public:
   KeptTraces() = default;
   /// Room for the last `steps` traces; 0: no tracing.
   KeptTraces(const plan::Plan& plan, std::int64_t steps);
 
-  void begin(std::int64_t run, std::int64_t step, const TickClock& clock);
+  void begin(std::int64_t step, const TickClock& clock);
   /// Call it when the step ended without an error.
   void end(const TickClock& clock);
   /// The array for the times of the running step's tasks, in ticks, by entry; null: no tracing.
@@ -26,10 +27,10 @@ class KeptTraces {
     return running_ == nullptr ? nullptr : running_->trace.times[stream].data();
   }
 
-  /// The trace of the last of `runs` runs. Throws std::logic_error if there was no run, or its trace is missing.
-  const plan::StepTrace& last(std::int64_t runs);
+  /// Of the last step that ended well. Throws std::logic_error if none is kept.
+  const plan::StepTrace& last();
   /// Oldest first.
-  std::vector<plan::StepTrace> all(std::int64_t runs);
+  std::vector<plan::StepTrace> all();
 
  private:
   struct Kept {
@@ -41,7 +42,7 @@ class KeptTraces {
     const plan::StepTrace& in_nanoseconds();
   };
 
-  std::vector<Kept> ring_;  // run r is at r mod size
+  std::list<Kept> kept_;  // the running or last step at the end
   Kept* running_ = nullptr;
 };
 

@@ -54,13 +54,7 @@ std::vector<cost::CorePool> pools_of(const std::vector<AllowedCores>& by_rank, s
 }
 
 std::vector<cost::CorePool> shared_cores(comm::World& world, std::int64_t threads) {
-  const AllowedCores own = allowed_cores(world.rank());
-  const std::vector<std::uint64_t> machines = world.all_gather(own.machine), which = world.all_gather(own.which),
-                                   cores = world.all_gather(static_cast<std::uint64_t>(own.cores));
-  std::vector<AllowedCores> by_rank;
-  for (std::size_t rank = 0; rank < machines.size(); ++rank)
-    by_rank.push_back({machines[rank], which[rank], static_cast<std::int64_t>(cores[rank])});
-  return pools_of(by_rank, threads);
+  return pools_of(comm::of_ranks(world, allowed_cores(world.rank())), threads);
 }
 
 bool are_shared(const std::vector<cost::CorePool>& pools, std::int64_t rank) {

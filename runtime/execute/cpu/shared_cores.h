@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
-#include "runtime/cost/core_pool.h"
+#include "runtime/cost/machine.h"
 
 namespace weft::execute {
 

@@ -7,6 +7,7 @@
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
 
+#include <array>
 #include <cstdlib>
 #include <mutex>
 #include <stdexcept>
@@ -23,17 +24,11 @@ namespace {
 using cuda::check;
 
 std::string_view text_of(cuda::Fault fault) {
-  switch (fault) {
-    case cuda::Fault::none:
-      return "none";
-    case cuda::Fault::token_outside_table:
-      return "a token is outside of the vocabulary";
-    case cuda::Fault::position_outside_table:
-      return "a position is outside of the context";
-    case cuda::Fault::target_outside_vocabulary:
-      return "a target is outside of the vocabulary";
-  }
-  return "an unknown fault";
+  constexpr std::array<std::string_view, 4> kTexts = {"none", "a token is outside of the vocabulary",
+                                                      "a position is outside of the context",
+                                                      "a target is outside of the vocabulary"};
+  const auto index = static_cast<std::size_t>(fault);
+  return index < kTexts.size() ? kTexts[index] : "an unknown fault";
 }
 
 // Must run before CUDA reads the environment, at a process's first query for devices. A stream that waits for the host
@@ -189,10 +184,10 @@ std::int64_t CudaDevice::scratch_bytes(const graph::Graph& graph, const graph::T
   return cuda_scratch_bytes(task.operation, arguments, *libraries_);
 }
 
-std::unique_ptr<DeviceTask> CudaDevice::prepare(const graph::Graph& /*graph*/, const graph::Task& task,
-                                                std::vector<cpu::Matrix> arguments) {
+std::unique_ptr<DeviceTask> CudaDevice::prepare(const graph::Task& task, std::vector<cpu::Matrix> arguments,
+                                                std::byte* scratch) {
   use();
-  return prepare_cuda_task(task.operation, arguments, *libraries_);
+  return prepare_cuda_task(task.operation, arguments, scratch, *libraries_);
 }
 
 void CudaDevice::launch(DeviceStream stream, const DeviceTask& task) {

@@ -14,7 +14,7 @@
 namespace weft::execute {
 
 /// Owns everything that it makes. Tasks that it prepared must not outlive it.
-class CudaDevice final : public Device {
+class CudaDevice : public Device {
  public:
   /// Throws RuntimeFault when the device can't be used.
   explicit CudaDevice(int ordinal, CudaSettings settings = {});
@@ -36,8 +36,8 @@ class CudaDevice final : public Device {
   void sum(DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
            DType dtype) override;
   std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) override;
-  std::unique_ptr<DeviceTask> prepare(const graph::Graph& graph, const graph::Task& task,
-                                      std::vector<cpu::Matrix> arguments) override;
+  std::unique_ptr<DeviceTask> prepare(const graph::Task& task, std::vector<cpu::Matrix> arguments,
+                                      std::byte* scratch) override;
   void launch(DeviceStream stream, const DeviceTask& task) override;
   std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) override;
   void settle() override;

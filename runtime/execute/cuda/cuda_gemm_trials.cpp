@@ -1,5 +1,5 @@
 // cuBLASLt's algorithms against one another, in the layouts that a product can be shown in; see
-// runtime/execute/tuning/device_gemm_trials.h.
+// runtime/execute/tuning/gemm_trials.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "kernels/cuda/gemm/gemm.h"
 #include "runtime/execute/cuda/cuda_tasks.h"
 #include "runtime/execute/device/devices.h"
-#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 
 namespace weft::execute {
 namespace {
@@ -30,20 +30,20 @@ cuda::DeviceBuffer random_numbers(const cpu::Matrix& shape) {
   return cuda::on_device({numbers.data(), static_cast<std::size_t>(numbers.size())});
 }
 
-class CudaGemmTrials final : public DeviceGemmTrials {
+class CudaGemmTrials {
  public:
   explicit CudaGemmTrials(const GemmTrialOptions& options) : options_(options) {
     cuda::check(cudaEventCreate(&begin_), "cudaEventCreate");
     cuda::check(cudaEventCreate(&end_), "cudaEventCreate");
   }
-  ~CudaGemmTrials() override {
+  ~CudaGemmTrials() {
     cudaEventDestroy(begin_);
     cudaEventDestroy(end_);
   }
   CudaGemmTrials(const CudaGemmTrials&) = delete;
   CudaGemmTrials& operator=(const CudaGemmTrials&) = delete;
 
-  GemmTrial run(const GemmProblem& p) override {
+  GemmTrial run(const GemmProblem& p) {
     const auto operands = operands_of(p);
     std::vector<cpu::Matrix> matrices(operands.begin(), operands.end());
     if (p.has_bias) matrices.push_back({nullptr, 1, p.n, p.n, p.output});
@@ -84,14 +84,7 @@ class CudaGemmTrials final : public DeviceGemmTrials {
     for (const cuda::GemmLayout layout : device_gemm_layouts(p)) add_layout(layout, kMostInOtherLayout);
     if (methods.empty()) throw RuntimeFault("cuBLASLt has no algorithm for the product " + to_string(p));
     const GemmTimer timer = [&](std::size_t candidate) { return seconds(prepared[candidate]); };
-    const GemmVerdict verdict = choose_candidate(methods.size(), timer, options_);
-    return {p,
-            methods.front(),
-            methods[verdict.chosen],
-            verdict.usual_seconds,
-            verdict.chosen_seconds,
-            verdict.gain,
-            methods.size()};
+    return choose_method(p, methods, timer, options_);
   }
 
  private:
@@ -133,9 +126,10 @@ TuningMachine device_tuning_machine() {
   return {report.devices.front(), library == report.libraries.end() ? "cuBLASLt" : *library};
 }
 
-std::unique_ptr<DeviceGemmTrials> make_device_gemm_trials(const GemmTrialOptions& options) {
+TryGemm device_gemm_trials(const GemmTrialOptions& options) {
   expect_cuda_device();
-  return std::make_unique<CudaGemmTrials>(options);
+  return
+      [trials = std::make_shared<CudaGemmTrials>(options)](const GemmProblem& problem) { return trials->run(problem); };
 }
 
 }  // namespace weft::execute

@@ -28,11 +28,6 @@ using cpu::Matrix;
 using cuda::Launch;
 using cuda::LaunchPart;
 
-// cuDNN's plan for a task, if it has one.
-struct PreparedAttention {
-  const cuda::CudnnAttention* plan = nullptr;
-};
-
 template <class Op>
 cuda::AttentionLayout layout_of(const Call<Op>& c) {
   cuda::AttentionLayout layout{c->batch,           c->seq,
@@ -70,14 +65,14 @@ cuda::AttentionPointers pointers_of(const Call<Op>& c, std::byte* workspace) {
 // The method that the table has for a product; null: the default one.
 const DeviceGemmMethod* method_of(const GemmProblem& problem, const CudaLibraries& libraries) {
   const GemmTuning* const tuning = libraries.tuning();
-  return tuning != nullptr ? tuning->find_on_device(problem) : nullptr;
+  return tuning != nullptr ? tuning->find<DeviceGemmMethod>(problem) : nullptr;
 }
 
 cuda::GemmLayout layout_of(const DeviceGemmMethod* method) {
   return method != nullptr ? method->layout : cuda::GemmLayout::own;
 }
 
-// Null: Weft's own kernels run.
+// cuDNN's plan for a task; null: Weft's own kernels run.
 template <class Op>
 const cuda::CudnnAttention* attention_plan(const Call<Op>& c, CudaLibraries& libraries) {
   if (c["q"].dtype != DType::bf16 || c->window > 0 || c->documents) return nullptr;
@@ -108,8 +103,10 @@ struct Preparation {
   const float* operator()(Call<graph::Rope> c) const {
     return libraries.constants(cpu::rope_frequencies(c->head_dim, c->theta, scaling_of(*c)));
   }
-  PreparedAttention operator()(Call<graph::AttentionForward> c) const { return {attention_plan(c, libraries)}; }
-  PreparedAttention operator()(Call<graph::AttentionBackward> c) const { return {attention_plan(c, libraries)}; }
+  const cuda::CudnnAttention* operator()(Call<graph::AttentionForward> c) const { return attention_plan(c, libraries); }
+  const cuda::CudnnAttention* operator()(Call<graph::AttentionBackward> c) const {
+    return attention_plan(c, libraries);
+  }
   std::monostate operator()(const auto& /*call*/) const { return {}; }
 };
 
@@ -200,43 +197,36 @@ struct Run : KernelCalls<const Launch, const std::int64_t*> {
 template <class Op>
 class CudaTaskOf final : public CudaTask {
  public:
-  CudaTaskOf(const Op& operation, std::vector<Matrix> slots, CudaLibraries& libraries)
+  CudaTaskOf(const Op& operation, std::vector<Matrix> slots, std::byte* scratch, CudaLibraries& libraries)
       : operation_(operation),
         slots_(std::move(slots)),
         prepared_(Preparation{libraries}(call())),
-        scratch_bytes_(ScratchOf{libraries}(call())),
-        shared_bytes_(libraries.shared_bytes()) {}
-
-  std::int64_t scratch_bytes() const override { return scratch_bytes_; }
-
-  void bind(std::byte* scratch) override {
-    scratch_ = scratch;
-    if constexpr (std::is_same_v<PreparedFor<Op>, PreparedAttention>) {
-      if (prepared_.plan != nullptr) bound_ = prepared_.plan->bind(pointers_of(call(), scratch));
+        launch_{nullptr, scratch, nullptr, ScratchOf{libraries}(call()), libraries.shared_bytes()} {
+    if constexpr (std::is_same_v<PreparedFor<Op>, const cuda::CudnnAttention*>) {
+      if (prepared_ != nullptr) bound_ = prepared_->bind(pointers_of(call(), scratch));
     }
     constexpr bool kByLibrary = std::is_same_v<Op, graph::Gemm>;
-    if (!kByLibrary && !bound_)
-      run({nullptr, scratch_, nullptr, scratch_bytes_, shared_bytes_, LaunchPart::attributes});
+    if (!kByLibrary && !bound_) run(nullptr, nullptr, LaunchPart::attributes);
   }
 
   graph::Operation operation() const override { return operation_; }
   std::span<const Matrix> slots() const override { return slots_; }
 
-  void run(cudaStream_t stream, cuda::Fault* fault) const override {
-    run({stream, scratch_, fault, scratch_bytes_, shared_bytes_, LaunchPart::kernels});
-  }
+  void run(cudaStream_t stream, cuda::Fault* fault) const override { run(stream, fault, LaunchPart::kernels); }
 
  private:
   Call<Op> call() const { return {operation_, slots_}; }
-  void run(const Launch& launch) const { Run<PreparedFor<Op>>{{launch}, prepared_, bound_}(call()); }
+  void run(cudaStream_t stream, cuda::Fault* fault, LaunchPart part) const {
+    Launch launch = launch_;
+    launch.stream = stream, launch.fault = fault, launch.part = part;
+    Run<PreparedFor<Op>>{{launch}, prepared_, bound_}(call());
+  }
 
   Op operation_;
   std::vector<Matrix> slots_;
   PreparedFor<Op> prepared_;
-  std::int64_t scratch_bytes_;
-  int shared_bytes_;
+  Launch launch_;  // without what differs from run to run
   std::optional<cuda::CudnnAttention::Bound> bound_;
-  std::byte* scratch_ = nullptr;
 };
 
 // A batch of the optimizer as a task.
@@ -246,8 +236,6 @@ class CudaBatch final : public CudaTask {
   template <class Arguments>
   CudaBatch(const CudaTask& first, const std::vector<Arguments>& tensors) : first_(first), batch_(tensors) {}
 
-  std::int64_t scratch_bytes() const override { return 0; }
-  void bind(std::byte* /*scratch*/) override {}
   graph::Operation operation() const override { return first_.operation(); }
   std::span<const Matrix> slots() const override { return first_.slots(); }
   void run(cudaStream_t stream, cuda::Fault* fault) const override { batch_.run({stream, nullptr, fault}); }
@@ -260,13 +248,8 @@ class CudaBatch final : public CudaTask {
 }  // namespace
 
 cuda::GemmKey key_of(const GemmProblem& problem, std::span<const cpu::Matrix> slots) {
-  cuda::GemmKey key;
-  key.m = problem.m, key.n = problem.n, key.k = problem.k;
-  key.trans_a = problem.trans_a, key.trans_b = problem.trans_b;
-  key.accumulate = problem.accumulate, key.has_bias = problem.has_bias;
-  key.inputs = problem.inputs, key.output = problem.output;
+  cuda::GemmKey key = problem;
   key.strides = {slots[0].row_stride, slots[1].row_stride, slots[2].row_stride};
-  key.epilogue = problem.epilogue;
   return key;
 }
 
@@ -324,14 +307,15 @@ std::int64_t cuda_scratch_bytes(const graph::Operation& operation, const std::ve
 }
 
 std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,
-                                            const std::vector<cpu::Matrix>& arguments, CudaLibraries& libraries) {
+                                            const std::vector<cpu::Matrix>& arguments, std::byte* scratch,
+                                            CudaLibraries& libraries) {
   std::vector<Matrix> slots = fitted_arguments(operation, arguments);
   return std::visit(
       [&]<class Op>(const Op& op) -> std::unique_ptr<CudaTask> {
         if constexpr (std::is_same_v<Op, graph::Opaque>) {
           refuse_opaque(op);
         } else {
-          return std::make_unique<CudaTaskOf<Op>>(op, std::move(slots), libraries);
+          return std::make_unique<CudaTaskOf<Op>>(op, std::move(slots), scratch, libraries);
         }
       },
       operation);

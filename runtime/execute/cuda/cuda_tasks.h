@@ -47,16 +47,10 @@ class CudaLibraries {
   CudaLibraries& operator=(const CudaLibraries&) = delete;
 
  private:
-  struct AttentionKey {
-    cuda::AttentionLayout layout;
-    bool backward;
-    auto operator<=>(const AttentionKey&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
-  };
-
   const CudaSettings settings_;
   cuda::CublasLt cublas_;
   cuda::CudnnHandle cudnn_;
-  std::map<AttentionKey, std::unique_ptr<cuda::CudnnAttention>> attention_;
+  std::map<std::pair<cuda::AttentionLayout, bool>, std::unique_ptr<cuda::CudnnAttention>> attention_;  // and backward
   std::map<std::vector<float>, cuda::DeviceBuffer> constants_;
   int shared_bytes_ = 0;
 };
@@ -73,9 +67,10 @@ class CudaTask : public DeviceTask {
 /// `arguments` are the task's accesses in device memory, in the order of the operation's schema. Throws
 /// std::logic_error as fitted_arguments() does.
 std::unique_ptr<CudaTask> prepare_cuda_task(const graph::Operation& operation,
-                                            const std::vector<cpu::Matrix>& arguments, CudaLibraries& libraries);
+                                            const std::vector<cpu::Matrix>& arguments, std::byte* scratch,
+                                            CudaLibraries& libraries);
 
-/// The scratch_bytes() of such a task; the arguments need no data.
+/// Bytes of scratch of such a task; the arguments need no data.
 std::int64_t cuda_scratch_bytes(const graph::Operation& operation, const std::vector<cpu::Matrix>& arguments,
                                 CudaLibraries& libraries);
 

@@ -16,9 +16,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/slices.h"
 #include "runtime/execute/channel_groups.h"
-#include "runtime/execute/device/paced_transport.h"
 #include "runtime/execute/watchdog.h"
 
 namespace weft::execute {
@@ -196,8 +194,8 @@ void NcclCommunicator::abort(std::span<NcclCommunicator* const> communicators, c
 }
 
 NcclTransport::NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device,
-                             const TransportLimits& limits)
-    : world_(world), grid_(grid), device_(device), limits_(limits) {
+                             const TransportLimits& limits, bool in_step)
+    : world_(world), grid_(grid), device_(device), limits_(limits), in_step_(in_step) {
   set_environment();
   std::vector<std::byte> bytes(sizeof(ncclUniqueId));
   if (world.rank() == 0) {
@@ -242,6 +240,15 @@ void NcclTransport::join(graph::Channel channel) {
     stop();
     throw;
   }
+  if (in_step_) hosts_.join(world_, grid_, channel);
+}
+
+void NcclTransport::prepare(Device& /*device*/, std::span<const ChannelCalls> /*plans*/) {
+  if (in_step_) world_.barrier();
+}
+
+void NcclTransport::begin_step(bool /*loads*/) {
+  if (in_step_) world_.barrier();
 }
 
 // The world's communicator only serves to split the others: it runs no collective and opens no connections.
@@ -249,12 +256,6 @@ std::int64_t NcclTransport::device_bytes(graph::Channel channel) const {
   const NcclCommunicator* const communicator = channels_[static_cast<std::size_t>(channel)];
   return communicator != nullptr && communicator->ranks() > 1 ? kNcclCommunicatorBytes : 0;
 }
-
-// NCCL works on the plans' own buffers.
-void NcclTransport::prepare(Device& /*device*/, std::span<const ChannelCalls> /*plans*/) {}
-
-// Streams wait for other GPUs, not for this host.
-void NcclTransport::begin_step(bool /*loads*/) {}
 
 void NcclTransport::enqueue(Device& /*device*/, graph::Channel channel, DeviceStream stream,
                             const comm::CollectiveCall& call) {
@@ -265,6 +266,11 @@ void NcclTransport::enqueue(Device& /*device*/, graph::Channel channel, DeviceSt
   } else {
     communicator->enqueue(call, device_.native(stream));
   }
+  if (!in_step_) return;
+  comm::Communicator& hosts = *hosts_.on(channel);
+  const std::int32_t here = 1;
+  std::vector<std::int32_t> all(static_cast<std::size_t>(hosts.size()));
+  comm::run_blocking(hosts, {comm::CollectiveKind::all_gather, DType::i32, 1, 0, &here, all.data(), nullptr});
 }
 
 void NcclTransport::check() {
@@ -283,9 +289,8 @@ void NcclTransport::stop() noexcept {
 
 std::unique_ptr<DeviceTransport> make_nccl_transport(comm::World& world, std::optional<graph::Grid> grid,
                                                      Device& device, const TransportLimits& limits) {
-  auto transport = std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device), limits);
-  if (world.name() != "local") return transport;
-  return std::make_unique<PacedTransport>(world, grid, std::move(transport));
+  return std::make_unique<NcclTransport>(world, grid, dynamic_cast<CudaDevice&>(device), limits,
+                                         world.name() == "local");
 }
 
 }  // namespace weft::execute

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/grid.h"
+#include "runtime/execute/channel_groups.h"
 #include "runtime/execute/cuda/cuda_device.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/device/transport.h"
@@ -77,8 +78,9 @@ class NcclCommunicator {
 inline constexpr std::int64_t kNcclChannels = 16;
 inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 20) + (2 << 20));
 
-/// One rank a GPU. Bits: NCCL's ring on one topology repeats itself, but adds in another order than the other
-/// communicators and rounds after every addition.
+/// One rank a GPU. NCCL works on the plans' own buffers, and streams wait for other GPUs, not for this host. Bits:
+/// NCCL's ring on one topology repeats itself, but adds in another order than the other communicators and rounds after
+/// every addition.
 ///
 /// A message is ncclSend() at one end and ncclRecv() at the other, in a communicator of the two ranks. A broadcast
 /// there would move the same bytes, but around a ring, for which both ranks connect both ways. Each direction has a
@@ -89,11 +91,19 @@ inline constexpr std::int64_t kNcclCommunicatorBytes = kNcclChannels * ((10 << 2
 /// order of plan.collectives, and runs them one by one with a driver before CUDA 12.3. The first call of a communicator
 /// also makes the host wait until the peer has come to it. So stages are free of deadlocks only if their plans can run
 /// with one queue a rank: plan::check() proves that (Kind::one_queue).
+///
+/// A call of CUDA on one device may wait for another device of the same process: for room in a queue of launches, or,
+/// where devices read each other's memory, until their kernels have ended. So a rank whose device waits in a collective
+/// could keep the thread of its peer from enqueueing the other end of it, for ever. Ranks that are threads of a process
+/// are therefore kept in step: enqueue() returns when all members of the group have enqueued the collective, and
+/// prepare() when all ranks have allocated their memory, so what runs on a device never waits for a host. A captured
+/// step is enqueued at once, so all ranks begin it together. Ranks that are processes need none of that.
 class NcclTransport final : public DeviceTransport {
  public:
-  /// Collective over the world. `world` and `device` must outlive the transport. Throws PeerLost, RuntimeFault.
+  /// Collective over the world. `world` and `device` must outlive the transport. `in_step`: for threads of a process.
+  /// Throws PeerLost, RuntimeFault.
   NcclTransport(comm::World& world, std::optional<graph::Grid> grid, CudaDevice& device,
-                const TransportLimits& limits = {});
+                const TransportLimits& limits = {}, bool in_step = false);
   ~NcclTransport() override;
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
@@ -116,6 +126,8 @@ class NcclTransport final : public DeviceTransport {
   std::optional<graph::Grid> grid_;
   CudaDevice& device_;
   const TransportLimits limits_;
+  const bool in_step_;
+  CommunicatorSet hosts_;                                         // of each channel's group, if they are kept in step
   std::vector<std::unique_ptr<NcclCommunicator>> communicators_;  // the world's, then those split from it
   std::array<NcclCommunicator*, kChannels> channels_ = {};
 };

@@ -39,10 +39,6 @@ enum class StreamPriority : std::uint8_t { normal, high };
 class DeviceTask {
  public:
   virtual ~DeviceTask() = default;
-  /// Bytes of device memory that it needs while it runs, for bind().
-  virtual std::int64_t scratch_bytes() const = 0;
-  /// Once, before the first launch. Tasks of one stream may share their scratch.
-  virtual void bind(std::byte* scratch) = 0;
 };
 
 /// Work is enqueued on in-order streams and runs asynchronously; only synchronize() and settle() block. Only passed()
@@ -89,12 +85,12 @@ class Device {
 
   /// Bytes of scratch that the task prepared from this computation asks for, known before it has addresses.
   virtual std::int64_t scratch_bytes(const graph::Graph& graph, const graph::Task& task) = 0;
-  /// `arguments` are the task's accesses in device memory.
-  virtual std::unique_ptr<DeviceTask> prepare(const graph::Graph& graph, const graph::Task& task,
-                                              std::vector<cpu::Matrix> arguments) = 0;
+  /// `arguments` are the task's accesses in device memory, `scratch` is that of its stream, whose tasks may share it.
+  virtual std::unique_ptr<DeviceTask> prepare(const graph::Task& task, std::vector<cpu::Matrix> arguments,
+                                              std::byte* scratch) = 0;
   virtual void launch(DeviceStream stream, const DeviceTask& task) = 0;
   /// One task that does the work of these tasks with the same bits in less time; null if there is none. The tasks must
-  /// be bound, must outlive the result, and must not touch bytes that another of them writes.
+  /// outlive the result, and must not touch bytes that another of them writes.
   virtual std::unique_ptr<DeviceTask> fuse(std::span<const DeviceTask* const> tasks) = 0;
   /// Blocks until the tables that prepare() and fuse() send have arrived on the device. Call it before the first launch
   /// of their tasks, as no stream waits for the tables.

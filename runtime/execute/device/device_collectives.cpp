@@ -1,32 +1,26 @@
 #include "runtime/execute/device/device_collectives.h"
 
-#include <algorithm>
 #include <stdexcept>
-
-#include "runtime/comm/slices.h"
 
 namespace weft::execute {
 namespace {
 
-// Member `rank` fetches `count` elements, at `offset` of every member's buffer, into its workspace and adds them in
-// rank order.
-void fetch_and_sum(Device& device, std::span<const GroupMember> members, std::size_t rank, std::int64_t offset,
-                   std::int64_t count, void* out) {
+// Member `rank` fetches a slice of every member's numbers into its workspace and adds them in rank order.
+void fetch_and_sum(Device& device, std::span<const GroupMember> members, std::size_t rank, const comm::Slice& slice,
+                   void* out) {
+  if (slice.count == 0) return;
   const GroupMember& own = members[rank];
-  const std::int64_t bytes = own.call.bytes_of(count);
+  const std::int64_t bytes = own.call.bytes_of(slice.count);
   std::vector<const void*> sources;
   auto* to = static_cast<std::byte*>(own.call.workspace);
   for (std::size_t peer = 0; peer < members.size(); ++peer) {
-    const std::byte* const from = members[peer].call.source_at(offset);
-    if (peer == rank) {
-      sources.push_back(from);
-      continue;
-    }
-    device.copy(own.stream, to, from, bytes);
-    sources.push_back(to);
+    sources.push_back(members[peer].call.source_at(slice.begin));
+    if (peer == rank) continue;
+    device.copy(own.stream, to, sources.back(), bytes);
+    sources.back() = to;
     to += bytes;
   }
-  device.sum(own.stream, sources, out, count, own.call.dtype);
+  device.sum(own.stream, sources, out, slice.count, own.call.dtype);
 }
 
 }  // namespace
@@ -54,47 +48,24 @@ void DeviceGroup::enqueue(Device& device, std::span<const GroupMember> members) 
   }
   const auto size = static_cast<int>(members.size());
   meet(device, members, ready_);
-  switch (first.kind) {
-    case comm::CollectiveKind::all_reduce: {
-      if (size == 1) break;
-      for (std::size_t r = 0; r < members.size(); ++r) {
-        const comm::Slice slice = comm::slice_of(first, size, static_cast<int>(r));
-        if (slice.count > 0) {
-          fetch_and_sum(device, members, r, slice.begin, slice.count, members[r].call.out_at(slice.begin));
-        }
-      }
-      meet(device, members, reduced_);
-      for (std::size_t r = 0; r < members.size(); ++r) {
-        for (std::size_t peer = 0; peer < members.size(); ++peer) {
-          const comm::Slice slice = comm::slice_of(first, size, static_cast<int>(peer));
-          if (peer == r || slice.count == 0) continue;
-          device.copy(members[r].stream, members[r].call.out_at(slice.begin), members[peer].call.out_at(slice.begin),
-                      first.bytes_of(slice.count));
-        }
-      }
-      break;
+  const bool sums = first.sums() && !(first.in_place() && size == 1);
+  for (int r = 0; sums && r < size; ++r) {
+    const comm::CollectiveCall& call = members[static_cast<std::size_t>(r)].call;
+    const comm::Slice slice = comm::slice_of(first, size, r);
+    fetch_and_sum(device, members, static_cast<std::size_t>(r), slice,
+                  first.in_place() ? call.out_at(slice.begin) : call.out);
+  }
+  if (sums && first.in_place()) meet(device, members, reduced_);
+  const bool broadcasts = first.kind == comm::CollectiveKind::broadcast;
+  for (const GroupMember& member : members) {
+    for (int peer = 0; peer < size && first.kind != comm::CollectiveKind::reduce_scatter; ++peer) {
+      if (broadcasts && peer != first.root) continue;
+      const comm::CollectiveCall& other = members[static_cast<std::size_t>(peer)].call;
+      const comm::Slice slice = broadcasts ? comm::Slice{0, first.count} : comm::slice_of(first, size, peer);
+      const void* const from = first.in_place() ? other.out_at(slice.begin) : other.in;
+      std::byte* const to = member.call.out_at(slice.begin);
+      if (to != from) device.copy(member.stream, to, from, first.bytes_of(slice.count));  // else it is already in place
     }
-    case comm::CollectiveKind::reduce_scatter:
-      for (std::size_t r = 0; r < members.size(); ++r) {
-        fetch_and_sum(device, members, r, static_cast<std::int64_t>(r) * first.count, first.count, members[r].call.out);
-      }
-      break;
-    case comm::CollectiveKind::all_gather:
-      for (std::size_t r = 0; r < members.size(); ++r) {
-        for (std::size_t peer = 0; peer < members.size(); ++peer) {
-          std::byte* const to = members[r].call.out_at(static_cast<std::int64_t>(peer) * first.count);
-          if (to == members[peer].call.in) continue;  // it is already in place
-          device.copy(members[r].stream, to, members[peer].call.in, first.bytes_of(first.count));
-        }
-      }
-      break;
-    case comm::CollectiveKind::broadcast:
-      for (std::size_t r = 0; r < members.size(); ++r) {
-        if (static_cast<std::int64_t>(r) == first.root) continue;
-        device.copy(members[r].stream, members[r].call.out, members[static_cast<std::size_t>(first.root)].call.out,
-                    first.bytes_of(first.count));
-      }
-      break;
   }
   meet(device, members, finished_);
 }

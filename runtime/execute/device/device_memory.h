@@ -1,10 +1,13 @@
-// Checks that the ranks' memory fits a device before anything is allocated there.
+// Checks that the ranks' memory fits a device before anything is allocated there; the memory that cuDNN's attention
+// takes beside its arguments, known without a device.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "graph/operations/attention.h"
 #include "runtime/execute/device/device.h"
+#include "runtime/plan/plan.h"
 
 namespace weft::execute {
 
@@ -29,5 +32,14 @@ struct DeviceView {
 
 /// The share of rank `rank`: ranks of one device divide evenly the least free memory that one of them saw.
 std::int64_t memory_share(std::span<const DeviceView> views, std::size_t rank);
+
+/// Bytes of workspace of cuDNN's deterministic engines for the backward pass in bf16: the gradient of all scores, and,
+/// where query heads share key and value heads, the gradients of keys and values of each query head. It is what cuDNN
+/// 9.19 says for Hopper; tests/gpu/cudnn_engines_test.cpp compares them.
+std::int64_t cudnn_backward_workspace(const graph::AttentionBackward& op);
+
+/// Bytes of scratch that the plan's attention takes on a GPU, estimated: on each compute stream those of the largest
+/// task. `most_workspace`: CudaSettings::attention_workspace.
+std::int64_t attention_scratch_bytes(const plan::Plan& plan, std::int64_t most_workspace);
 
 }  // namespace weft::execute

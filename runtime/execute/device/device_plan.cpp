@@ -1,6 +1,9 @@
 #include "runtime/execute/device/device_plan.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <tuple>
 #include <utility>
 
 namespace weft::execute {
@@ -9,7 +12,7 @@ namespace {
 bool conflict(const DeviceStep& a, const DeviceStep& b) {
   return std::ranges::any_of(a.touches, [&](const Touch& of_a) {
     return std::ranges::any_of(b.touches, [&](const Touch& of_b) {
-      return (of_a.writes || of_b.writes) && overlap(of_a.window, of_b.window);
+      return (of_a.writes || of_b.writes) && std::apply(graph::overlaps, by_columns(of_a.window, of_b.window));
     });
   });
 }
@@ -25,7 +28,72 @@ void fuse(std::span<DeviceStep* const> members, Device& device) {
   for (DeviceStep* step : members.subspan(1)) step->part_of_fused = true;
 }
 
+void add(TransferBlock& block, std::byte* host, std::byte* device, std::int64_t bytes) {
+  block.parts.push_back({host, device, block.bytes, bytes});
+  block.bytes += device_aligned(bytes);
+}
+
+void allocate(TransferBlock& block, Device& device) {
+  if (block.bytes == 0) return;
+  for (TransferBlock::Copy& copy : block.copies) {
+    copy = {device.allocate_pinned(block.bytes), device.allocate(block.bytes)};
+  }
+}
+
 }  // namespace
+
+std::vector<Touch> touches_of(const graph::Task& task, std::span<const cpu::Matrix> arguments) {
+  std::vector<Touch> touches;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const cpu::Matrix& m = arguments[i];
+    const auto element = static_cast<std::int64_t>(size_of(m.dtype));
+    const graph::View window{
+        {}, std::bit_cast<std::intptr_t>(m.data), m.rows, m.cols * element, m.row_stride * element};
+    touches.push_back({window, task.accesses[i].mode != graph::AccessMode::read});
+  }
+  return touches;
+}
+
+std::pair<graph::View, graph::View> by_columns(graph::View a, graph::View b) {
+  const graph::View& wide = a.rows > 1 ? a : b;
+  const std::int64_t column = wide.row_stride > 0 ? wide.offset % wide.row_stride : 0;
+  a.offset -= column, b.offset -= column;
+  return {a, b};
+}
+
+Transfers find_transfers(const graph::Graph& graph, const State& state, std::byte* device_state, Device& device) {
+  std::vector<bool> touched(graph.tensors().size()), written(graph.tensors().size());
+  for (const graph::Task& task : graph.tasks()) {
+    for (const graph::Access& access : task.accesses) {
+      touched[access.view.tensor.index()] = true;
+      if (access.mode != graph::AccessMode::read) written[access.view.tensor.index()] = true;
+    }
+  }
+  Transfers found;
+  for (std::size_t t = 0; t < graph.tensors().size(); ++t) {
+    const graph::Tensor& tensor = graph.tensors()[t];
+    if (!touched[t] || (tensor.role != graph::Role::scalar && tensor.role != graph::Role::input)) continue;
+    std::byte* const host = state.data(tensor.name);
+    std::byte* const place = device_state + state.offset(tensor.name);
+    add(found.uploads, host, place, tensor.bytes());
+    if (written[t]) add(found.downloads, host, place, tensor.bytes());
+  }
+  allocate(found.uploads, device);
+  allocate(found.downloads, device);
+  return found;
+}
+
+void collect(const TransferBlock& block, std::size_t copy) {
+  for (const TransferBlock::Part& part : block.parts) {
+    std::memcpy(block.copies[copy].pinned + part.offset, part.host, static_cast<std::size_t>(part.bytes));
+  }
+}
+
+void deliver(const TransferBlock& block, std::size_t copy) {
+  for (const TransferBlock::Part& part : block.parts) {
+    std::memcpy(part.host, block.copies[copy].pinned + part.offset, static_cast<std::size_t>(part.bytes));
+  }
+}
 
 void count_kernel_scratch(const plan::Plan& plan, Device& device, std::vector<std::int64_t>& bytes) {
   for (std::size_t s = 0; s < plan.streams.size(); ++s) {

@@ -1,13 +1,15 @@
 // Making the plans of a team ready: streams, places in memory, tasks, events, and tasks that run as one.
+#include "runtime/execute/device/device_team.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <utility>
 
 #include "graph/groups.h"
 #include "runtime/execute/channel_groups.h"
-#include "runtime/execute/device/device_team_impl.h"
 #include "runtime/execute/task_arguments.h"
 #include "runtime/execute/watchdog.h"
 
@@ -18,13 +20,33 @@ constexpr std::size_t kTasksToAMark = 4;
 
 }  // namespace
 
-DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<graph::Grid> g,
-                       const DeviceExecutorOptions& o, std::unique_ptr<DeviceTransport> t)
-    : device(std::move(d)),
-      transport(std::move(t)),
-      grid(g),
-      options(o),
+std::shared_ptr<DeviceTeam> make_team(comm::World& world, const std::function<std::shared_ptr<DeviceTeam>()>& make) {
+  // Ranks of one process: the first makes the team and hands its address round.
+  std::shared_ptr<DeviceTeam> own;
+  std::exception_ptr failure;
+  if (world.rank() == 0) {
+    try {
+      own = make();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  const auto addresses = world.all_gather(std::bit_cast<std::uintptr_t>(own != nullptr ? &own : nullptr));
+  if (failure != nullptr) std::rethrow_exception(failure);
+  if (addresses.front() == 0) throw comm::PeerLost("rank 0 has no device");
+  std::shared_ptr<DeviceTeam> team = *std::bit_cast<const std::shared_ptr<DeviceTeam>*>(addresses.front());
+  world.barrier();  // rank 0's stays until all have it
+  return team;
+}
+
+DeviceTeam::DeviceTeam(std::unique_ptr<Device> shared, int count, std::optional<graph::Grid> of_ranks,
+                       const DeviceExecutorOptions& chosen, std::unique_ptr<DeviceTransport> between)
+    : device(std::move(shared)),
+      transport(std::move(between)),
+      grid(of_ranks),
+      options(chosen),
       ranks(static_cast<std::size_t>(count)),
+      group_of(kChannels),
       watch(*device) {
   if (transport != nullptr && count != 1) throw std::logic_error("a transport is one rank's");
   if (transport != nullptr && options.graphs && transport->needs_host()) {
@@ -32,12 +54,11 @@ DeviceTeam::Impl::Impl(std::unique_ptr<Device> d, int count, std::optional<graph
   }
   step_begin = device->add_event(false);
   step_begin_time = device->add_event(true);
-  group_of.resize(kChannels);
 }
 
 // A transport's communicators must outlive the graphs that hold its collectives, and the device the tasks. The end of
 // either waits for the device.
-DeviceTeam::Impl::~Impl() {
+DeviceTeam::~DeviceTeam() {
   const Watchdog limit = exit_after(
       options.release_seconds,
       fmt::format("rank {}: the device's end took over {:g} s", ranks.front().world_rank, options.release_seconds));
@@ -47,36 +68,18 @@ DeviceTeam::Impl::~Impl() {
   device.reset();
 }
 
-DeviceStream DeviceTeam::Impl::stream_of(Rank& rank, std::size_t index, const plan::Stream& stream,
-                                         std::size_t compute_index) {
-  const std::string name = fmt::format("rank{}.{}", index, stream.name);
-  if (stream.compute) {
-    while (rank.compute.size() <= compute_index) {
-      rank.compute.push_back(device->add_stream(name, StreamPriority::normal));
-      watch.add_stream(rank.compute.back(), index, stream.name);
-    }
-    return rank.compute[compute_index];
-  }
-  DeviceStream& found = rank.channel[static_cast<std::size_t>(stream.channel)];
-  if (!found.valid()) {
-    found = device->add_stream(name, StreamPriority::high);
-    watch.add_stream(found, index, stream.name);
-  }
-  return found;
-}
-
-DeviceStream DeviceTeam::Impl::device_stream(const Rank& rank, const plan::Plan& plan, plan::StreamId id) const {
+void DeviceTeam::add_stream(std::size_t rank, const plan::Plan& plan, plan::StreamId id) {
   const plan::Stream& stream = plan.streams[id.index()].stream;
-  return stream.compute ? rank.compute[id.index()] : rank.channel[static_cast<std::size_t>(stream.channel)];
+  Rank& of = ranks[rank];
+  if (stream.compute && id.index() == of.compute.size()) of.compute.emplace_back();
+  DeviceStream& added = of.stream(plan, id);
+  if (added.valid()) return;
+  added = device->add_stream(fmt::format("rank{}.{}", rank, stream.name),
+                             stream.compute ? StreamPriority::normal : StreamPriority::high);
+  watch.add_stream(added, rank, stream.name);
 }
 
-std::byte* DeviceTeam::Impl::place(const Rank& rank, const plan::Plan& plan, const graph::View& view) const {
-  const graph::Tensor& tensor = plan.graph->tensor(view.tensor);
-  if (!graph::is_state(tensor.role)) return rank.arena + plan.offset[view.tensor.index()];
-  return rank.device_state + rank.state->offset(tensor.name);
-}
-
-void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
+void DeviceTeam::prepare_plan(Rank& rank, DevicePlan& loaded) {
   const plan::Plan& plan = *loaded.plan;
   std::vector<std::vector<DeviceEvent>> event_of(plan.streams.size());
   std::size_t used = 0, marked = 0;
@@ -100,13 +103,10 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
     DeviceStep step;
     step.stream = at.stream;
     step.entry = at.entry;
-    std::vector<cpu::Matrix> arguments;
-    for (const graph::Access& access : task.accesses) {
-      arguments.push_back(matrix_of(*plan.graph, access.view, place(rank, plan, access.view)));
-    }
+    std::vector<cpu::Matrix> arguments = rank.memory.arguments(plan, task);
     if (stream.stream.compute) {
       step.touches = touches_of(task, arguments);
-      step.task = device->prepare(*plan.graph, task, std::move(arguments));
+      step.task = device->prepare(task, std::move(arguments), rank.scratch[at.stream.index()]);
     } else {
       const graph::Channel channel = stream.stream.channel;
       const int place = graph::is_message(channel) ? place_in_pair(grid.value(), channel, rank.world_rank) : 0;
@@ -123,35 +123,28 @@ void DeviceTeam::Impl::prepare_plan(Rank& rank, DevicePlan& loaded) {
     }
     loaded.steps.push_back(std::move(step));
   }
-  loaded.transfers = find_transfers(*plan.graph, *rank.state, rank.device_state, *device);
+  loaded.transfers = find_transfers(*plan.graph, *rank.memory.state, rank.memory.of_state, *device);
+  fuse_horizontally(loaded, *device);
 }
 
-void DeviceTeam::Impl::prepare() {
+void DeviceTeam::prepare() {
   for (std::size_t index = 0; index < ranks.size(); ++index) {
     Rank& rank = ranks[index];
-    if (rank.state == nullptr) throw std::logic_error("every rank of a team joins it before the first run");
-    rank.arena = device->allocate(std::max<std::int64_t>(rank.arena_bytes, kDeviceAlignment));
-    std::size_t most_entries = 0, most_streams = 0;
-    for (auto& loaded : rank.plans) {
-      std::size_t compute_index = 0, entries = 0;
-      for (const plan::StreamPlan& stream : loaded->plan->streams) {
-        stream_of(rank, index, stream.stream, compute_index);
-        compute_index += stream.stream.compute ? 1 : 0;
-        entries += stream.entries.size();
-        if (!stream.stream.compute && transport == nullptr) add_groups(stream.stream.channel);
-      }
-      most_entries = std::max(most_entries, entries);
-      most_streams = std::max(most_streams, loaded->plan->streams.size());
-      prepare_plan(rank, *loaded);
-    }
+    if (rank.memory.state == nullptr) throw std::logic_error("every rank of a team joins it before the first run");
+    rank.memory.arena = device->allocate(std::max<std::int64_t>(rank.arena_bytes, kDeviceAlignment));
     for (const std::int64_t bytes : rank.scratch_bytes) {
       rank.scratch.push_back(device->allocate(std::max<std::int64_t>(device_aligned(bytes), kDeviceAlignment)));
     }
+    std::size_t most_entries = 0, most_streams = 0;
     for (auto& loaded : rank.plans) {
-      for (DeviceStep& step : loaded->steps) {
-        if (step.task != nullptr) step.task->bind(rank.scratch[step.stream.index()]);
+      const plan::Plan& plan = *loaded->plan;
+      for (std::size_t s = 0; s < plan.streams.size(); ++s) {
+        add_stream(index, plan, plan::StreamId(s));
+        if (!plan.streams[s].stream.compute) add_groups(plan.streams[s].stream.channel);
       }
-      fuse_horizontally(*loaded, *device);
+      most_entries = std::max(most_entries, plan.sequence.size());
+      most_streams = std::max(most_streams, plan.streams.size());
+      prepare_plan(rank, *loaded);
     }
     if (options.kept_steps > 0) {
       for (std::size_t i = 0; i < 2 * most_entries; ++i) rank.timed_events.push_back(device->add_event(true));
@@ -169,22 +162,23 @@ void DeviceTeam::Impl::prepare() {
 }
 
 // The members of a group, each by its end of it, in the group's order.
-void DeviceTeam::Impl::add_group(const std::vector<std::pair<graph::Channel, std::size_t>>& ends) {
-  std::vector<std::size_t> members;
+void DeviceTeam::add_group(const std::vector<std::pair<graph::Channel, std::size_t>>& ends) {
+  Group& group = groups.emplace_back();
   for (const auto& [channel, rank] : ends) {
     std::vector<std::size_t>& of_rank = group_of[static_cast<std::size_t>(channel)];
     of_rank.resize(ranks.size());
-    of_rank[rank] = groups.size();
-    members.push_back(rank);
+    of_rank[rank] = groups.size() - 1;
+    group.members.push_back(rank);
   }
-  groups.push_back({members, DeviceGroup(*device, members.size())});
+  if (transport == nullptr) group.on_device.emplace(*device, ends.size());
 }
 
-// Of a message channel those of both ends: each rank's as a sender, and so its as a receiver.
-void DeviceTeam::Impl::add_groups(graph::Channel channel) {
+// Of a message channel those of both ends: each rank's as a sender, and so its as a receiver. With a transport, this
+// rank alone stands for its group.
+void DeviceTeam::add_groups(graph::Channel channel) {
   if (!group_of[static_cast<std::size_t>(channel)].empty()) return;
   std::vector<std::pair<graph::Channel, std::size_t>> ends;
-  if (graph::is_message(channel)) {
+  if (transport == nullptr && graph::is_message(channel)) {
     const graph::Channel send = is_send(channel) ? channel : graph::other_end(channel);
     for (std::size_t sender = 0; sender < ranks.size(); ++sender) {
       const auto receiver =
@@ -193,7 +187,7 @@ void DeviceTeam::Impl::add_groups(graph::Channel channel) {
       if (receiver < sender) std::swap(ends.front(), ends.back());  // as place_in_pair() numbers them
       add_group(ends);
     }
-  } else if (grid) {
+  } else if (transport == nullptr && grid) {
     for (const std::vector<std::int64_t>& group : graph::groups_of(*grid, channel)) {
       ends.clear();
       for (const std::int64_t rank : group) ends.emplace_back(channel, static_cast<std::size_t>(rank));

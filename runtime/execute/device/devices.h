@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "graph/grid.h"
-#include "runtime/execute/device/attention_workspace.h"
 
 namespace weft::comm {
 class World;
@@ -33,6 +32,9 @@ DeviceReport report_devices();
 
 /// Throws UserError naming the missing device or library, and the way to run without it.
 void expect_cuda_device();
+
+/// The default of CudaSettings::attention_workspace. Twice as much as one sequence of 8192 tokens takes with 32 heads.
+inline constexpr std::int64_t kAttentionWorkspace = std::int64_t{10} << 30;
 
 /// The choices among the libraries' kernels. They change bits, so they are the same on all ranks.
 struct CudaSettings {

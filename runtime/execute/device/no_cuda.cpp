@@ -3,7 +3,7 @@
 #include "runtime/execute/device/device.h"
 #include "runtime/execute/device/devices.h"
 #include "runtime/execute/device/transport.h"
-#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 
 namespace weft::execute {
 namespace {
@@ -33,7 +33,7 @@ TuningMachine device_tuning_machine() {
   return {"no GPU", "cuBLASLt, which this program was built without"};
 }
 
-std::unique_ptr<DeviceGemmTrials> make_device_gemm_trials(const GemmTrialOptions& /*options*/) {
+TryGemm device_gemm_trials(const GemmTrialOptions& /*options*/) {
   refuse();
 }
 

@@ -1,5 +1,4 @@
-#include "runtime/execute/device/staged_transport.h"
-
+// Collectives through pinned memory and a thread that runs them on the host; see make_staged_transport().
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,12 +12,11 @@
 #include <new>
 #include <stdexcept>
 #include <thread>
-#include <utility>
 
 #include "base/buffer.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/slices.h"
 #include "runtime/execute/channel_groups.h"
+#include "runtime/execute/device/transport.h"
 
 namespace weft::execute {
 namespace {
@@ -101,33 +99,23 @@ class StagedTransport final : public DeviceTransport {
   void begin_step(bool loads) override { blocks_ = loads; }
 
   void enqueue(Device& device, graph::Channel channel, DeviceStream stream, const comm::CollectiveCall& call) override {
-    Lane& lane = lane_of(channel);
+    Lane& lane = lanes_[static_cast<std::size_t>(channel)];
     if (lane.events.empty())
       throw std::logic_error(fmt::format("{}: not one of the calls prepared", comm::describe(call)));
     check();
     const int rank = lane.communicator->rank(), ranks = lane.communicator->size();
     const std::int64_t bytes = call.bytes_of(call.count), whole = payload_bytes(call, ranks);
+    const bool gathers = call.kind == comm::CollectiveKind::all_gather;
+    const bool scatters = call.kind == comm::CollectiveKind::reduce_scatter;
+    const bool broadcasts = call.kind == comm::CollectiveKind::broadcast, sends = broadcasts && call.root == rank;
     std::byte* const own_slice = lane.payload + rank * bytes;  // of a vector of as many slices as ranks
+    std::byte* const given = gathers ? own_slice : lane.payload;
+    std::byte* const taken = scatters ? own_slice : lane.payload;
     comm::CollectiveCall staged = call;
-    staged.out = lane.payload;
+    staged.in = call.in_place() ? nullptr : given;
+    staged.out = taken;
     staged.workspace = lane.workspace.data();
-    switch (call.kind) {
-      case comm::CollectiveKind::all_reduce:
-        device.copy(stream, lane.payload, call.out, bytes);
-        break;
-      case comm::CollectiveKind::reduce_scatter:
-        device.copy(stream, lane.payload, call.in, whole);
-        staged.in = lane.payload;
-        staged.out = own_slice;
-        break;
-      case comm::CollectiveKind::all_gather:
-        device.copy(stream, own_slice, call.in, bytes);
-        staged.in = own_slice;
-        break;
-      case comm::CollectiveKind::broadcast:
-        if (call.root == rank) device.copy(stream, lane.payload, call.out, bytes);
-        break;
-    }
+    if (!broadcasts || sends) device.copy(stream, given, call.source_at(0), scatters ? whole : bytes);
     const DeviceEvent ready = lane.events[lane.next_event++ % lane.events.size()];
     device.record(ready, stream);
     const std::uint32_t sequence = ++lane.enqueued;
@@ -149,24 +137,11 @@ class StagedTransport final : public DeviceTransport {
       device.wait_value(stream, lane.finished, sequence);
     }
     auto* const out = static_cast<std::byte*>(call.out);
-    switch (call.kind) {
-      case comm::CollectiveKind::all_reduce:
-        device.copy(stream, out, lane.payload, bytes);
-        break;
-      case comm::CollectiveKind::reduce_scatter:
-        device.copy(stream, out, own_slice, bytes);
-        break;
-      case comm::CollectiveKind::all_gather:
-        if (call.in == out + rank * bytes) {  // the own slice is in place
-          device.copy(stream, out, lane.payload, rank * bytes);
-          device.copy(stream, out + (rank + 1) * bytes, own_slice + bytes, (ranks - rank - 1) * bytes);
-        } else {
-          device.copy(stream, out, lane.payload, whole);
-        }
-        break;
-      case comm::CollectiveKind::broadcast:
-        if (call.root != rank) device.copy(stream, out, lane.payload, bytes);
-        break;
+    if (gathers && call.in == out + rank * bytes) {  // the own slice is in place
+      device.copy(stream, out, lane.payload, rank * bytes);
+      device.copy(stream, out + (rank + 1) * bytes, own_slice + bytes, (ranks - rank - 1) * bytes);
+    } else if (!sends) {
+      device.copy(stream, out, taken, gathers ? whole : bytes);
     }
   }
 
@@ -193,8 +168,6 @@ class StagedTransport final : public DeviceTransport {
   }
 
  private:
-  Lane& lane_of(graph::Channel channel) { return lanes_[static_cast<std::size_t>(channel)]; }
-
   void run() {
     try {
       for (comm::Backoff backoff; wait_for_work();) {

@@ -11,11 +11,9 @@
 
 #include "runtime/execute/device/device.h"
 #include "runtime/execute/executor.h"
+#include "runtime/execute/tick_clock.h"
 
 namespace weft::execute {
-
-/// Of steady_clock, in nanoseconds.
-std::int64_t steady_now();
 
 /// The progress of the running step by its marks: events after some of its tasks, which any thread may query while the
 /// host waits for the step's end. A captured graph has no marks, but a time limit.
@@ -74,10 +72,9 @@ class StepWatch {
   Marking marking_ = Marking::none;
   std::mutex mutex_;  // of the lanes
   std::vector<Lane> lanes_;
-  std::uint64_t passed_ = 0;               // marks of all steps
-  std::atomic<std::int64_t> begun_at_{0};  // of the step that is running, steady nanoseconds
-  std::atomic<std::int64_t> replay_due_at_{
-      0};  // when a replayed step, which has no marks, should long be over; 0: none
+  std::uint64_t passed_ = 0;                    // marks of all steps
+  std::atomic<std::int64_t> begun_at_{0};       // of the step that is running, steady nanoseconds
+  std::atomic<std::int64_t> replay_due_at_{0};  // when a replayed step should long be over; 0: none
   std::atomic<std::uint64_t> looks_at_replay_{0};
   std::atomic<bool> running_{false};
   std::atomic<std::uint64_t> completed_{0};

@@ -5,20 +5,19 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "graph/operation.h"
+#include "runtime/comm/agreement.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/collective_signature.h"
-#include "runtime/plan/order.h"
+#include "runtime/plan/plan_file.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 
@@ -77,11 +76,8 @@ std::string line_at(std::string_view lines, std::size_t begin) {
 
 // The first difference between a rank's lines and rank 0's. Every rank gets the same text.
 std::string first_difference(comm::World& world, std::size_t rank, const std::string& lines) {
-  const auto all = world.all_gather_bytes(std::as_bytes(std::span(lines)));
-  const auto text = [&](std::size_t of) {
-    return std::string_view(reinterpret_cast<const char*>(all[of].data()), all[of].size());
-  };
-  const std::string_view ours = text(0), theirs = text(rank);
+  const std::vector<std::string> all = comm::of_ranks(world, lines);
+  const std::string_view ours = all[0], theirs = all[rank];
   if (ours == theirs) return "their descriptions are equal, although the fingerprints differ";
   const auto same = static_cast<std::size_t>(
       std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end()).first - ours.begin());
@@ -110,11 +106,7 @@ template <class Described>
 void require_rank_0s(const ClassesOfRanks& classes, std::uint64_t own, const std::vector<std::uint64_t>& by_class,
                      const Described& described, std::string_view what, std::string_view fix) {
   comm::World& world = classes.world;
-  std::vector<std::uint64_t> expected(classes.count());
-  std::vector<std::byte> bytes(expected.size() * sizeof(std::uint64_t));
-  if (world.rank() == 0) std::memcpy(bytes.data(), by_class.data(), bytes.size());
-  world.broadcast(bytes, 0);
-  std::memcpy(expected.data(), bytes.data(), bytes.size());
+  const std::vector<std::uint64_t> expected = comm::of_ranks(world, by_class).front();
   const std::vector<std::uint64_t> values = world.all_gather(own);
   std::size_t rank = 0;
   while (rank < values.size() && values[rank] == expected[classes.of(rank)]) ++rank;
@@ -129,46 +121,35 @@ void require_rank_0s(const ClassesOfRanks& classes, std::uint64_t own, const std
                                  first_difference(world, rank, lines_of(described)), fix));
 }
 
-// The bytes of rank 0's decision. If it throws UserError, every rank throws the same.
+// The text of rank 0's decision. If it throws UserError or std::logic_error, every rank throws the same.
 template <class Decide>
-std::vector<std::byte> bytes_of_rank_0(comm::World& world, const Decide& decide) {
-  enum class Answer : std::uint8_t { decision, refusal };
-  std::vector<std::byte> bytes;
+std::string text_of_rank_0(comm::World& world, const Decide& decide) {
+  constexpr char kDecision = 'd', kRefusal = 'r', kBug = 'b';  // the first character
+  std::string text;
   if (world.rank() == 0) {
     try {
-      bytes = decide();
-      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::decision)});
+      text = kDecision + decide();
     } catch (const UserError& error) {
-      const std::string_view message = error.what();
-      const auto text = std::as_bytes(std::span(message));
-      bytes.assign(text.begin(), text.end());
-      bytes.push_back(std::byte{static_cast<std::uint8_t>(Answer::refusal)});
+      text = std::string(1, kRefusal) + error.what();
+    } catch (const std::logic_error& error) {
+      text = std::string(1, kBug) + error.what();
     }
   }
-  world.broadcast(bytes, 0);
-  const auto answer = static_cast<Answer>(bytes.back());
-  bytes.pop_back();
-  if (answer == Answer::refusal) {
-    throw UserError(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "", "");
-  }
-  return bytes;
-}
-
-std::vector<std::byte> bytes_of(std::string_view text) {
-  const auto characters = std::as_bytes(std::span(text));
-  return {characters.begin(), characters.end()};
-}
-
-std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  text = comm::text_of_rank_0(world, text);
+  const char answer = text.front();
+  text.erase(0, 1);
+  if (answer == kRefusal) throw UserError(text, "", "");
+  if (answer == kBug) throw std::logic_error(text);
+  return text;
 }
 
 /// Rank 0's decision for a rank's own class as its plan, and on rank 0 the plans of all classes.
 struct PlansOfRank0 {
   std::shared_ptr<plan::Plan> own;
-  std::vector<std::shared_ptr<const plan::Plan>> all;
+  std::vector<std::shared_ptr<plan::Plan>> all;
 };
 
+// The plans travel as plan files do, class by class.
 PlansOfRank0 plans_of_rank_0(const ClassesOfRanks& classes, const std::vector<std::shared_ptr<const graph::Graph>>& all,
                              const std::shared_ptr<const graph::Graph>& own, const policy::Policy& policy,
                              const policy::PolicyOptions& options, std::span<const plan::Rewrite> chosen) {
@@ -177,20 +158,21 @@ PlansOfRank0 plans_of_rank_0(const ClassesOfRanks& classes, const std::vector<st
   policy::Decision decision;  // on rank 0
   PlansOfRank0 plans;
   for (std::size_t k = 0; k < classes.count(); ++k) {
-    const std::vector<std::byte> rewrites = bytes_of_rank_0(world, [&] {
+    const std::string text = text_of_rank_0(world, [&] {
       if (k == 0) decision = policy::decide(all, policy, options, chosen);
-      return bytes_of(plan::to_string(std::span<const plan::Rewrite>(decision.rewrites.at(k))));
-    });
-    const std::vector<std::byte> order = bytes_of_rank_0(world, [&] { return plan::encode(decision.orders.at(k)); });
-    if (k == own_class) {
-      const auto rewritten = plan::rewrite(own, plan::parse_rewrites(text_of(rewrites)), options.weight_layouts);
-      plans.own = std::make_shared<plan::Plan>(
-          plan::make_plan(rewritten, plan::decode_order(order, *rewritten, policy::reason_tables()), policy.name()));
-      if (world.rank() == 0) plans.all.push_back(plans.own);
-    } else if (world.rank() == 0) {
       plans.all.push_back(
-          std::make_shared<const plan::Plan>(plan::make_plan(decision.graphs[k], decision.orders[k], policy.name())));
+          std::make_shared<plan::Plan>(plan::make_plan(decision.graphs.at(k), decision.orders.at(k), policy.name())));
+      return plan::to_json({plan::filed(*plans.all.back(), decision.rewrites.at(k))});
+    });
+    if (k != own_class) continue;
+    if (world.rank() == 0) {
+      plans.own = plans.all.back();
+      continue;
     }
+    const plan::FiledPlan file = plan::parse_plan_file(text, "rank 0's plan").front();
+    const auto rewritten = plan::rewrite(own, file.rewrites, options.weight_layouts);
+    const plan::Order order = plan::order_of(file, *rewritten, "rank 0's plan", policy::reason_tables());
+    plans.own = std::make_shared<plan::Plan>(plan::make_plan(rewritten, order, policy.name()));
   }
   return plans;
 }
@@ -239,11 +221,11 @@ std::shared_ptr<const plan::Plan> agree_on_plan(comm::World& world, const OwnCla
                   of_each(plans.all, std::mem_fn(&plan::Plan::collective_fingerprint)), plan, "order of collectives",
                   kSameBinary);
   require_rank_0s(classes, fingerprint(plan), of_each(plans.all, fingerprint), plan, "plan", kSameBinary);
-  const std::string unsafe = text_of(bytes_of_rank_0(world, [&] {
+  const std::string unsafe = text_of_rank_0(world, [&] {
     std::vector<const plan::Plan*> all;
     for (const auto& each : plans.all) all.push_back(each.get());
-    return bytes_of(words_of(policy, plan::check(all)));
-  }));
+    return words_of(policy, plan::check(all));
+  });
   if (!unsafe.empty()) throw RuntimeFault(unsafe);
   plans.own->fingerprint = fingerprint(plan);
   return plans.own;

@@ -8,7 +8,7 @@
 
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/execute/graph_of_stage.h"
+#include "runtime/execute/executor.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 #include "runtime/plan/plan.h"
 #include "runtime/policy/policy.h"

@@ -41,9 +41,7 @@ Program::Program(comm::World& world, std::vector<ProgramGraph> graphs, const Pro
     const policy::Policy& policy = graph.policy ? *graph.policy : *usual;
     auto plan = agree_on_plan(world, {graph.graph, options.grid, graph.of_stage}, policy, policy_options,
                               options.gemm_tuning.get(), options.rewrites);
-    for (const plan::StreamPlan& stream : plan->streams) {
-      if (!stream.stream.compute) channels.push_back(stream.stream.channel);
-    }
+    for (const graph::Channel channel : channels_of(*plan)) channels.push_back(channel);
     Log(LogTopic::plan, world.rank())
         .debug("{} by policy {}: fingerprint {:016x}, {} bytes of tensors in {} of scratch", graph.name, plan->policy,
                plan->fingerprint, plan->sum_of_tensor_bytes, plan->scratch_bytes);
@@ -91,7 +89,7 @@ void Program::finish() {
 }
 
 void Program::refuse_non_finite(const Entry& of, std::int64_t step) {
-  const auto& found = executor_->non_finite();
+  const std::optional<NonFiniteResult> found = executor_->non_finite();
   // Graphs without collectives may run on one rank alone.
   if (!of.plan->collectives.empty()) {
     constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
@@ -103,13 +101,8 @@ void Program::refuse_non_finite(const Entry& of, std::int64_t step) {
   if (found) throw RuntimeFault(fmt::format("{}, step {}: {}", of.name, step, found->text));
 }
 
-bool Program::contains(std::string_view name) const {
-  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
-}
-
 const Program::Entry& Program::entry(std::string_view name) const {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
+  const auto found = std::ranges::find(entries_, name, &Entry::name);
   if (found == entries_.end()) throw std::logic_error(fmt::format("the program has no graph '{}'", name));
   return *found;
 }

@@ -1,6 +1,7 @@
 // A program: one state, the graphs over it, a plan for each, and the executor that runs them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -13,7 +14,6 @@
 #include "graph/grid.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/executor.h"
-#include "runtime/execute/graph_of_stage.h"
 #include "runtime/execute/state.h"
 #include "runtime/execute/watchdog.h"
 #include "runtime/plan/plan.h"
@@ -57,7 +57,9 @@ class Program {
 
   const State& state() const { return state_; }
   const plan::Plan& plan(std::string_view name) const { return *entry(name).plan; }
-  bool contains(std::string_view name) const;
+  bool contains(std::string_view name) const {
+    return std::ranges::find(entries_, name, &Entry::name) != entries_.end();
+  }
 
   /// One step of a graph, to its end on all streams. Throws RuntimeFault or PeerLost when a collective fails, and with
   /// check_finite on the rank whose task made the first NaN or infinity, in program order, of all ranks.

@@ -9,11 +9,11 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <utility>
 
 #include "base/buffer.h"
 #include "base/median.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/parallel.h"
 
 namespace weft::execute {
 namespace {
@@ -69,6 +69,66 @@ class Operands {
   std::vector<Buffer> buffers_;
   std::array<cpu::Matrix, 3> matrices_;
   std::optional<cpu::Matrix> bias_;
+};
+
+// The number of uses of an element at which the product's flops take as long as copying it: on an H100 about 4 bytes at
+// 2 TB/s beside 1400 flops at 700 TFLOP/s in bf16, 8 bytes beside 240 flops at 60 TFLOP/s in fp32. The other layout has
+// to be about twice as fast then. The least flops take some ten microseconds, a few times a kernel's start.
+constexpr cpu::CopyRule kHalf{.least_uses = 1024, .least_flops = 8e9};
+constexpr cpu::CopyRule kSingle{.least_uses = 128, .least_flops = 1e9};
+
+// On the CPU.
+class CpuTrials {
+ public:
+  CpuTrials(int threads, const GemmTrialOptions& options)
+      : workers_(threads),
+        options_(options),
+        evicting_(static_cast<std::size_t>(options.cache_bytes) / sizeof(float), 1.0F) {}
+
+  GemmTrial run(const GemmProblem& problem) {
+    const std::vector<cpu::GemmMethod> methods =
+        cpu::gemm_methods(problem.shape(), problem.inputs, problem.output, options_.bf16);
+    const Operands operands(problem);
+    std::vector<cpu::PreparedGemm> prepared;
+    cpu::Scratch scratch;
+    for (const cpu::GemmMethod& method : methods) {
+      prepared.emplace_back(problem.shape(), operands.arguments(), method, options_.bf16);
+      scratch = larger(scratch, prepared.back().scratch());
+    }
+    workers_.reserve(scratch);
+
+    const auto seconds = [&](std::size_t candidate, int repeats) {
+      const auto begin = Clock::now();
+      for (int i = 0; i < repeats; ++i) prepared[candidate].run(workers_);
+      return std::chrono::duration<double>(Clock::now() - begin).count() / repeats;
+    };
+    // Operands that no cache holds are always cold.
+    const bool fits_cache = operand_bytes(problem) < options_.cache_bytes;
+    const GemmTimer timer = [&](std::size_t candidate) {
+      if (fits_cache) empty_caches();
+      const double cold = seconds(candidate, 1);
+      if (!fits_cache) return cold;
+      const int repeats = std::clamp(static_cast<int>(kWarmSeconds / cold), 1, kMostRepeats);
+      return std::sqrt(cold * seconds(candidate, repeats));
+    };
+    return choose_method(problem, std::vector<GemmMethod>(methods.begin(), methods.end()), timer, options_);
+  }
+
+ private:
+  void empty_caches() {
+    constexpr std::int64_t kChunk = 1 << 16;  // elements
+    const auto size = static_cast<std::int64_t>(evicting_.size());
+    const auto touch = [&](std::int64_t chunk) {
+      for (std::int64_t i = chunk * kChunk; i < std::min(size, (chunk + 1) * kChunk); ++i) {
+        evicting_[static_cast<std::size_t>(i)] += 1.0F;
+      }
+    };
+    workers_.run((size + kChunk - 1) / kChunk, touch);
+  }
+
+  cpu::Workers workers_;
+  const GemmTrialOptions options_;
+  std::vector<float> evicting_;
 };
 
 }  // namespace
@@ -155,51 +215,21 @@ GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, con
   return verdict;
 }
 
-GemmTrials::GemmTrials(cpu::Workers& workers, const GemmTrialOptions& options)
-    : workers_(workers),
-      options_(options),
-      evicting_(static_cast<std::size_t>(options.cache_bytes) / sizeof(float), 1.0F) {}
-
-void GemmTrials::empty_caches() {
-  constexpr std::int64_t kChunk = 1 << 16;  // elements
-  const auto size = static_cast<std::int64_t>(evicting_.size());
-  const auto touch = [&](std::int64_t chunk) {
-    for (std::int64_t i = chunk * kChunk; i < std::min(size, (chunk + 1) * kChunk); ++i) {
-      evicting_[static_cast<std::size_t>(i)] += 1.0F;
-    }
-  };
-  workers_.run((size + kChunk - 1) / kChunk, touch);
+GemmTrial choose_method(const GemmProblem& problem, std::span<const GemmMethod> methods, const GemmTimer& timer,
+                        const GemmTrialOptions& options) {
+  const auto [chosen, usual_seconds, chosen_seconds, gain] = choose_candidate(methods.size(), timer, options);
+  return {problem, methods.front(), methods[chosen], usual_seconds, chosen_seconds, gain, methods.size()};
 }
 
-GemmTrial GemmTrials::run(const GemmProblem& problem) {
-  const std::vector<cpu::GemmMethod> methods =
-      cpu::gemm_methods(problem.shape(), problem.inputs, problem.output, options_.bf16);
-  const Operands operands(problem);
-  std::vector<cpu::PreparedGemm> prepared;
-  cpu::Scratch scratch;
-  for (const cpu::GemmMethod& method : methods) {
-    prepared.emplace_back(problem.shape(), operands.arguments(), method, options_.bf16);
-    scratch = larger(scratch, prepared.back().scratch());
-  }
-  workers_.reserve(scratch);
+TryGemm cpu_gemm_trials(int threads, const GemmTrialOptions& options) {
+  return [trials = std::make_shared<CpuTrials>(threads, options)](const GemmProblem& problem) {
+    return trials->run(problem);
+  };
+}
 
-  const auto seconds = [&](std::size_t candidate, int repeats) {
-    const auto begin = Clock::now();
-    for (int i = 0; i < repeats; ++i) prepared[candidate].run(workers_);
-    return std::chrono::duration<double>(Clock::now() - begin).count() / repeats;
-  };
-  // Operands that no cache holds are always cold.
-  const bool fits_cache = operand_bytes(problem) < options_.cache_bytes;
-  const GemmTimer timer = [&](std::size_t candidate) {
-    if (fits_cache) empty_caches();
-    const double cold = seconds(candidate, 1);
-    if (!fits_cache) return cold;
-    const int repeats = std::clamp(static_cast<int>(kWarmSeconds / cold), 1, kMostRepeats);
-    return std::sqrt(cold * seconds(candidate, repeats));
-  };
-  const GemmVerdict verdict = choose_candidate(methods.size(), timer, options_);
-  return {problem,      methods.front(), methods[verdict.chosen], verdict.usual_seconds, verdict.chosen_seconds,
-          verdict.gain, methods.size()};
+std::vector<cpu::GemmLayout> device_gemm_layouts(const GemmProblem& problem) {
+  if (problem.epilogue != Epilogue::none) return {};
+  return cpu::other_layouts(problem.shape(), problem.inputs, problem.inputs == DType::bf16 ? kHalf : kSingle);
 }
 
 }  // namespace weft::execute

@@ -1,4 +1,4 @@
-// Finds the fastest method for a matrix product by running the candidates.
+// Finds the fastest method for a matrix product by running the candidates, on the CPU and on a GPU.
 #pragma once
 
 #include <array>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/cpu/gemm/gemm_method.h"
-#include "kernels/cpu/parallel.h"
 #include "runtime/execute/tuning/gemm_tuning.h"
 
 namespace weft::execute {
@@ -64,23 +63,26 @@ struct GemmVerdict {
   double usual_seconds = 0, chosen_seconds = 0, gain = 1;
 };
 GemmVerdict choose_candidate(std::size_t candidates, const GemmTimer& timer, const GemmTrialOptions& options);
+GemmTrial choose_method(const GemmProblem& problem, std::span<const GemmMethod> methods, const GemmTimer& timer,
+                        const GemmTrialOptions& options);
 
-/// Tries all methods for products, one after the other, on the workers of a step.
+/// Tries all methods for a product, whose operands it allocates for as long as it takes.
 ///
-///   GemmTrials trials(workers, options);
-///   const GemmTrial trial = trials.run(problem);
-class GemmTrials {
- public:
-  GemmTrials(cpu::Workers& workers, const GemmTrialOptions& options);
-  /// Allocates the product's operands for as long as it takes.
-  GemmTrial run(const GemmProblem& problem);
+///   const TryGemm trial = cpu_gemm_trials(2, options);
+///   const GemmTrial found = trial(problem);
+using TryGemm = std::function<GemmTrial(const GemmProblem& problem)>;
 
- private:
-  void empty_caches();
+/// By the workers of a step of so many threads.
+TryGemm cpu_gemm_trials(int threads, const GemmTrialOptions& options);
 
-  cpu::Workers& workers_;
-  const GemmTrialOptions options_;
-  std::vector<float> evicting_;
-};
+/// The GPU's name and the version of its library; "no GPU" where there is none.
+TuningMachine device_tuning_machine();
+
+/// The layouts in which a GPU tries a product, besides its own. None for small products and those of few rows or
+/// columns: the copies would take longer than they could save. None for products with an epilogue.
+std::vector<cpu::GemmLayout> device_gemm_layouts(const GemmProblem& problem);
+
+/// By the algorithms of a GPU's library. Throws UserError where there is no GPU.
+TryGemm device_gemm_trials(const GemmTrialOptions& options);
 
 }  // namespace weft::execute

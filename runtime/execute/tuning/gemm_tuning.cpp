@@ -28,19 +28,9 @@ std::array<Stored, 3> stored_shapes(const graph::Gemm& op) {
 
 // Of rows that touch, and of a single one, it is the number of columns; so is that of a contiguous argument in another
 // shape, which a kernel takes as the operation's.
-std::int64_t stride_of(Stored stored, std::int64_t rows, std::int64_t cols, std::int64_t stride) {
-  const bool same_shape = rows == stored.rows && cols == stored.cols;
-  return stored.rows <= 1 || !same_shape ? stored.cols : stride;
-}
-
-GemmProblem without_layout(const graph::Gemm& op, DType inputs, DType output) {
-  GemmProblem problem;
-  problem.m = op.m, problem.n = op.n, problem.k = op.k;
-  problem.trans_a = op.trans_a, problem.trans_b = op.trans_b;
-  problem.accumulate = op.accumulate, problem.has_bias = op.has_bias;
-  problem.inputs = inputs, problem.output = output;
-  problem.epilogue = op.epilogue;
-  return problem;
+std::int64_t stride_of(Stored stored, const cpu::Matrix& matrix) {
+  const bool same_shape = matrix.rows == stored.rows && matrix.cols == stored.cols;
+  return stored.rows <= 1 || !same_shape ? stored.cols : matrix.row_stride;
 }
 
 std::uint64_t fingerprint_of(std::span<const GemmChoice> choices, std::optional<PackedUnit> bf16) {
@@ -105,13 +95,18 @@ std::string to_string(const GemmProblem& problem) {
 GemmProblem problem_of(const graph::Gemm& operation, std::span<const cpu::Matrix> slots) {
   const Call<graph::Gemm> product(operation, slots);
   const auto &a = product["A"], &b = product["B"], &c = product["C"];
-  GemmProblem problem = without_layout(operation, a.dtype, c.dtype);
-  const auto shapes = stored_shapes(operation);
-  const auto stride = [](const Stored& stored, const cpu::Matrix& matrix) {
-    return stride_of(stored, matrix.rows, matrix.cols, matrix.row_stride);
-  };
-  problem.strides = {stride(shapes[0], a), stride(shapes[1], b), stride(shapes[2], c)};
-  return problem;
+  const auto& [of_a, of_b, of_c] = stored_shapes(operation);
+  return {operation.m,
+          operation.n,
+          operation.k,
+          operation.trans_a,
+          operation.trans_b,
+          operation.accumulate,
+          operation.has_bias,
+          a.dtype,
+          c.dtype,
+          {stride_of(of_a, a), stride_of(of_b, b), stride_of(of_c, c)},
+          operation.epilogue};
 }
 
 GemmProblem problem_of(const graph::Graph& graph, const graph::Task& task) {
@@ -159,19 +154,6 @@ GemmTuning::GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit
     throw std::logic_error(fmt::format("two methods for the product {}", to_string(twice->problem)));
   }
   fingerprint_ = fingerprint_of(choices_, bf16_);
-}
-
-const GemmMethod* GemmTuning::find_any(const GemmProblem& problem) const {
-  const auto found = std::ranges::lower_bound(choices_, problem, {}, &GemmChoice::problem);
-  return found != choices_.end() && found->problem == problem ? &found->method : nullptr;
-}
-
-const cpu::GemmMethod* GemmTuning::find(const GemmProblem& problem) const {
-  return std::get_if<cpu::GemmMethod>(find_any(problem));
-}
-
-const DeviceGemmMethod* GemmTuning::find_on_device(const GemmProblem& problem) const {
-  return std::get_if<DeviceGemmMethod>(find_any(problem));
 }
 
 }  // namespace weft::execute

@@ -1,8 +1,7 @@
 // The method of each matrix product, by shape, layout and dtypes, as measured by `weft tune`.
 #pragma once
 
-#include <array>
-#include <compare>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,17 +16,7 @@
 
 namespace weft::execute {
 
-/// The properties of a matrix product that determine its speed.
-struct GemmProblem {
-  std::int64_t m = 0, n = 0, k = 0;
-  bool trans_a = false, trans_b = false, accumulate = false, has_bias = false;
-  DType inputs = DType::f32, output = DType::f32;
-  std::array<std::int64_t, 3> strides = {};  // elements between the rows of A, B and C as they are stored
-  Epilogue epilogue = Epilogue::none;        // the CPU's products are asked for without
-
-  auto operator<=>(const GemmProblem&) const = default;  // NOLINT(modernize-use-nullptr): see base/id.h
-  cpu::GemmShape shape() const { return {m, n, k, trans_a, trans_b, accumulate}; }
-};
+using cpu::GemmProblem;
 
 /// "256x2304x768 NT f32, bias, C 2304 apart": for tables and messages. Strides are named where rows don't touch.
 std::string to_string(const GemmProblem& problem);
@@ -80,9 +69,12 @@ class GemmTuning {
   /// fingerprint.
   explicit GemmTuning(std::vector<GemmChoice> choices, std::optional<PackedUnit> bf16 = std::nullopt);
 
-  /// Null: the default method. find() is for CPUs, find_on_device() for GPUs.
-  const cpu::GemmMethod* find(const GemmProblem& problem) const;
-  const DeviceGemmMethod* find_on_device(const GemmProblem& problem) const;
+  /// Null: the default method of a CPU, or of a GPU.
+  template <class Method = cpu::GemmMethod>
+  const Method* find(const GemmProblem& problem) const {
+    const auto found = std::ranges::lower_bound(choices_, problem, {}, &GemmChoice::problem);
+    return found != choices_.end() && found->problem == problem ? std::get_if<Method>(&found->method) : nullptr;
+  }
   std::optional<PackedUnit> bf16() const { return bf16_; }
   PackedUnit bf16_unit() const { return bf16_ ? *bf16_ : cpu::widest_bf16_unit(); }
   /// In the order of the problems.
@@ -91,8 +83,6 @@ class GemmTuning {
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  const GemmMethod* find_any(const GemmProblem& problem) const;
-
   std::vector<GemmChoice> choices_;
   std::optional<PackedUnit> bf16_;
   std::uint64_t fingerprint_ = 0;

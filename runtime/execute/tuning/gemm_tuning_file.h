@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "runtime/execute/tuning/gemm_tuning.h"
+#include "base/status_line.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 
 namespace weft::execute {
 
@@ -35,5 +37,31 @@ std::string read_gemm_tuning_text(const std::filesystem::path& path);
 /// The table for programs, with the unit that multiplies bf16; null if both are.
 std::shared_ptr<const GemmTuning> table_of(const std::shared_ptr<const TunedGemms>& tuned,
                                            std::optional<PackedUnit> bf16 = std::nullopt);
+
+/// Tables that runs in neighbouring folders share, so that each product is tuned once: a file for each machine and
+/// library version, on CPUs for each number of threads too.
+///
+///   const GemmTuningCache cache{"runs/gemm_tuning", this_machine(), 2};
+///   const TunedGemms tuned = cache.complete(products, measure, tell);
+struct GemmTuningCache {
+  std::filesystem::path folder;
+  TuningMachine machine;
+  int threads = 1;  // 0: they make no difference
+
+  std::filesystem::path file() const;
+
+  /// The choices for exactly these products, so that choices that other runs add change no fingerprint. Measures the
+  /// products that the file lacks and adds them to it; a file that can't be used is replaced. `tell` gets a line before
+  /// the first measurement and one after each. Throws UserError where the file can't be written, before anything is
+  /// measured.
+  TunedGemms complete(std::span<const GemmProblem> products, const TryGemm& measure, const TellStatus& tell) const;
+};
+
+/// Letters, digits and dots of a text, other characters as single hyphens, and a number that makes similar names
+/// unique.
+std::string readable_file_name(const std::string& text);
+
+/// The folder of the cache that runs in `run_dir` and in neighbouring folders share.
+std::filesystem::path tuning_folder(const std::filesystem::path& run_dir);
 
 }  // namespace weft::execute

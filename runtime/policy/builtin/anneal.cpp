@@ -7,8 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/policy/builtin/sweep.h"
-#include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/scheduling/program_order.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
@@ -51,6 +49,19 @@ Places places_of_tasks(const ClassTasks& all) {
 }
 
 }  // namespace
+
+Swept sweep(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, int rounds,
+            const FitsMemory& fits) {
+  Swept best{priority, forward.run(priority)};
+  if (fits && !fits(forward)) best.makespan = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < rounds; ++round) {
+    backward.run(forward.finishes());
+    priority.assign(backward.finishes().begin(), backward.finishes().end());
+    const double makespan = forward.run(priority);
+    if (makespan < best.makespan && (!fits || fits(forward))) best = {priority, makespan};
+  }
+  return best;
+}
 
 Annealed anneal(ListScheduler& scheduler, std::vector<double> priority, std::int64_t moves, std::uint64_t seed,
                 const FitsMemory& fits) {
@@ -155,8 +166,8 @@ Annealed search(ListScheduler& forward, ListScheduler& backward, std::span<const
   return result;
 }
 
-AnnealPolicy::AnnealPolicy(PolicyParameters& parameters)
-    : seed_(seed_parameter(parameters)), chunks_(chunks_parameter(parameters)) {
+AnnealPolicy::AnnealPolicy(PolicyParameters& parameters) : seed_(seed_parameter(parameters)) {
+  chunks_ = chunks_parameter(parameters);
   const std::int64_t iterations = parameters.integer("iterations", kNoIterations, 0, 100'000'000);
   if (iterations != kNoIterations) iterations_ = iterations;
 }

@@ -7,12 +7,24 @@
 #include <span>
 #include <vector>
 
-#include "runtime/policy/builtin/sweep.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {
+
+struct Swept {
+  std::vector<double> priority;  // by task, of the best forward schedule
+  double makespan = 0;
+};
+
+/// Schedules forward by `priority`, then `rounds` times backward, by the tasks' ends in the forward schedule, and
+/// forward again, by their starts in the backward schedule. So a task that delays the end of the step through a busy
+/// link gets a higher priority, which a longest path doesn't give it. Each round costs two list schedules. The result
+/// is the shortest of these schedules, with `fits` of the schedules that fit (scheduling/limited_lists.h); its makespan
+/// is infinite if none fits.
+Swept sweep(ListScheduler& forward, ListScheduler& backward, std::vector<double> priority, int rounds,
+            const FitsMemory& fits = {});
 
 /// The result of a search.
 struct Annealed {
@@ -44,16 +56,16 @@ struct SearchEffort {
 /// get equal orders.
 SearchEffort search_effort(std::optional<std::int64_t> asked, std::int64_t usual, std::size_t tasks);
 
-/// Anneals in parts, each followed by sweeps (sweep.h) of its result: annealing finds what sweeps then draw together.
+/// Anneals in parts, each followed by sweeps (sweep()) of its result: annealing finds what sweeps then draw together.
 /// Of several starts each is searched for a part, and the best goes on. Without moves there are no sweeps either.
 Annealed search(ListScheduler& forward, ListScheduler& backward, std::span<const std::vector<double>> starts,
                 SearchEffort effort, std::uint64_t seed, const FitsMemory& fits = {});
 
-/// Starts from the order of critical-path, improved by sweeps (sweep.h). Without a memory limit its makespan
+/// Starts from the order of critical-path, improved by sweeps (sweep()). Without a memory limit its makespan
 /// (timetable.h) is never longer than that order's. `iterations`: number of moves, each of which costs one list
 /// schedule, by default search_effort() of 500; `seed`: by default the options' seed. Where memory is short, layers may
 /// be computed again and weights gathered again (rewrite_to_fit.h). `chunks` and `placement`: of a pipeline's layers
-/// (pipeline/chunks_parameter.h).
+/// (policy_parameters.h).
 class AnnealPolicy final : public Policy {
  public:
   enum Code : std::uint16_t { kBest, kTies };
@@ -69,12 +81,10 @@ class AnnealPolicy final : public Policy {
   std::string name() const override { return "anneal"; }
   bool rewrites_to_fit() const override { return true; }
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
-  graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:
   std::optional<std::int64_t> iterations_;
   std::optional<std::uint64_t> seed_;
-  graph::PipelineChunks chunks_;
 };
 
 }  // namespace weft::policy

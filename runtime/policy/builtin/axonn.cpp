@@ -5,18 +5,12 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
-
-bool uses_channel(const graph::Task& task, graph::Channel channel) {
-  const graph::Channel* own = graph::channel_of(task.operation);
-  return own != nullptr && *own == channel;
-}
 
 /// A sum of dI = dO·W over x or y: its buffer was written by a product of two matrices that aren't transposed.
 bool reduces_input_gradient(const graph::Graph& graph, graph::TaskId id) {
@@ -98,7 +92,7 @@ class Issue {
       : graph_(graph), edges_(order), window_(window) {}
 
   void collective(graph::TaskId id, AxonnPolicy::Code why) {
-    if (last_computation_.valid()) edges_.add(last_computation_, id);
+    edges_.add(last_computation_, id);
     for (const graph::TaskId pending : next_waits_for_) edges_.add(pending, id);
     switch (why) {
       case AxonnPolicy::kReduced:

@@ -5,34 +5,11 @@
 #include <limits>
 #include <vector>
 
+#include "graph/analysis.h"
 #include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
-
-/// By task: bytes of scratch alive while it runs in program order.
-std::vector<std::int64_t> alive_bytes(const graph::Graph& graph) {
-  const std::size_t tasks = graph.tasks().size();
-  std::vector<std::size_t> first(graph.tensors().size(), tasks), last(graph.tensors().size(), 0);
-  for (std::size_t i = 0; i < tasks; ++i) {
-    for (const graph::Access& access : graph.tasks()[i].accesses) {
-      const std::size_t tensor = access.view.tensor.index();
-      first[tensor] = std::min(first[tensor], i);
-      last[tensor] = i;
-    }
-  }
-  std::vector<std::int64_t> change(tasks + 1, 0);
-  for (std::size_t tensor = 0; tensor < first.size(); ++tensor) {
-    const graph::Tensor& of = graph.tensors()[tensor];
-    if (graph::is_state(of.role) || first[tensor] == tasks) continue;
-    change[first[tensor]] += of.bytes();
-    change[last[tensor] + 1] -= of.bytes();
-  }
-  std::vector<std::int64_t> alive(tasks, 0);
-  std::int64_t now = 0;
-  for (std::size_t i = 0; i < tasks; ++i) alive[i] = now += change[i];
-  return alive;
-}
 
 std::int64_t gathered_bytes(const graph::Graph& graph, const graph::Task& gather) {
   std::int64_t bytes = 0;
@@ -52,7 +29,7 @@ struct Prefetch {
 class Walk {
  public:
   Walk(const graph::Graph& graph, std::int64_t limit, std::int64_t most) : graph_(graph), most_(most) {
-    const std::vector<std::int64_t> alive = alive_bytes(graph);
+    const std::vector<std::int64_t> alive = graph::liveness(graph, ReorderedProgram(graph).sequence()).live_bytes;
     for (std::size_t i = graph.tasks().size(); i-- > 0;) {
       const graph::Task& task = graph.tasks()[i];
       if (is_gather(task)) {
@@ -97,17 +74,13 @@ DeepCompilePolicy::DeepCompilePolicy(PolicyParameters& parameters)
       max_buffered_(static_cast<std::int64_t>(parameters.number("max-buffered", kMaxBuffered, 0, 1e6) * kGiB)) {}
 
 plan::Order DeepCompilePolicy::order(const graph::Graph& graph, const PolicyOptions& options) const {
-  const std::int64_t limit = options.memory_limit > 0
-                                 ? static_cast<std::int64_t>((1 - margin_) * static_cast<double>(options.memory_limit))
-                                 : std::numeric_limits<std::int64_t>::max() / 2;
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 2;
+  if (const std::int64_t scratch = scratch_limit(graph, options); scratch > 0)
+    limit = static_cast<std::int64_t>((1 - margin_) * static_cast<double>(scratch));
   const Walk walk(graph, limit, max_buffered_);
   ReorderedProgram program(graph);
   for (const Prefetch& prefetch : walk.prefetches()) {
-    if (prefetch.behind.valid()) {
-      program.behind(prefetch.gather, prefetch.behind);
-    } else {
-      program.before(prefetch.gather, graph::TaskId(std::size_t{0}));
-    }
+    program.behind(prefetch.gather, prefetch.behind);
   }
   plan::Order order = program_order(graph, options, program.sequence());
   std::vector<std::uint32_t> reason(graph.tasks().size(), 0);
@@ -117,7 +90,7 @@ plan::Order DeepCompilePolicy::order(const graph::Graph& graph, const PolicyOpti
     order.reasons.push_back(
         {.table = &kReasons,
          .numbers = {static_cast<std::uint64_t>(prefetch.in_flight), static_cast<std::uint64_t>(max_buffered_)}});
-    if (prefetch.behind.valid()) edges.add(prefetch.behind, prefetch.gather);
+    edges.add(prefetch.behind, prefetch.gather);
   }
   for (plan::Placement& placement : order.sequence) {
     if (reason[placement.task.index()] != 0) placement.reason = reason[placement.task.index()];

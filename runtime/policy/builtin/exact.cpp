@@ -70,7 +70,9 @@ std::vector<plan::Order> freed(const std::vector<plan::Order>& start, graph::Cla
 ExactPolicy::ExactPolicy(PolicyParameters& parameters)
     : window_(parameters.integer("window", kWindow, 2, 1'000'000)),
       nodes_(parameters.integer("nodes", kNodes, 0, 1'000'000'000'000)),
-      portfolio_(parameters, kBudget) {}
+      portfolio_(parameters) {
+  chunks_ = portfolio_.chunks();
+}
 
 std::vector<plan::Order> ExactPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
   std::vector<plan::Order> start = portfolio_.orders(classes, options);

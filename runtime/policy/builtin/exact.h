@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/policy.h"
@@ -32,10 +31,9 @@ class ExactPolicy final : public Policy {
     return portfolio_.rewrites(graph, options);
   }
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
-  graph::PipelineChunks chunks() const override { return portfolio_.chunks(); }
 
  private:
-  static constexpr std::int64_t kWindow = 12, kNodes = 200'000, kBudget = 600;
+  static constexpr std::int64_t kWindow = 12, kNodes = 200'000;
 
   std::int64_t window_ = kWindow, nodes_ = kNodes;
   PortfolioPolicy portfolio_;

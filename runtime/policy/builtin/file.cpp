@@ -17,6 +17,10 @@ FilePolicy::FilePolicy(const std::string& path, plan::ReasonTables tables) : pat
     Class& one = classes_.emplace_back(Class{std::move(plan)});
     for (const plan::FiledPlan::PlacedTask& placed : one.plan.sequence) one.tasks.insert(placed.task);
   }
+  const std::vector<std::int64_t>& stages = classes_.front().plan.stages;
+  if (stages.size() < 2) return;
+  chunks_.chunks = std::ssize(stages);
+  if (stages[1] != chunks_.stage_on(0, 1, std::ssize(classes_))) chunks_.placement = graph::ChunkPlacement::v;
 }
 
 std::vector<plan::Rewrite> FilePolicy::rewrites(const graph::Graph& graph, const PolicyOptions& options) const {
@@ -45,14 +49,6 @@ std::vector<plan::Order> FilePolicy::orders(graph::Classes classes, const Policy
     orders.push_back(plan::order_of(classes_[k].plan, *classes[k], path_, tables_));
   }
   return orders;
-}
-
-graph::PipelineChunks FilePolicy::chunks() const {
-  const std::vector<std::int64_t>& stages = classes_.front().plan.stages;
-  if (stages.size() < 2) return {};
-  graph::PipelineChunks chunks{static_cast<std::int64_t>(stages.size()), graph::ChunkPlacement::loop};
-  if (stages[1] != chunks.stage_on(0, 1, std::ssize(classes_))) chunks.placement = graph::ChunkPlacement::v;
-  return chunks;
 }
 
 std::size_t FilePolicy::Class::shared_with(const graph::Graph& graph) const {

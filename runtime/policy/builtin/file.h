@@ -23,7 +23,6 @@ class FilePolicy final : public Policy {
   bool may_be_reordered() const override { return false; }
   /// Throws UserError like order_of(), and if the file has another number of classes.
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
-  graph::PipelineChunks chunks() const override;
 
  private:
   /// A class of the file, with the names of its tasks.

@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
-#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/builtin/program.h"
 #include "runtime/policy/scheduling/limited_lists.h"
+#include "runtime/policy/scheduling/memory_forecast.h"
 
 namespace weft::policy {
 namespace {
@@ -99,44 +101,21 @@ class Fitting {
 
 /// Starts, of the ready tasks, the one that leaves the fewest bytes alive; ties in program order.
 std::vector<graph::TaskId> least_memory_sequence(const graph::Graph& graph) {
-  const std::size_t tasks = graph.tasks().size();
-  std::vector<std::vector<std::uint32_t>> uses(tasks);  // by task: its scratch tensors
-  std::vector<std::uint32_t> users(graph.tensors().size(), 0), missing(tasks, 0);
-  for (std::size_t i = 0; i < tasks; ++i) {
-    for (const graph::Access& access : graph.tasks()[i].accesses) {
-      const auto tensor = static_cast<std::uint32_t>(access.view.tensor.index());
-      if (!graph::is_state(graph.tensors()[tensor].role)) uses[i].push_back(tensor);
-    }
-    std::ranges::sort(uses[i]);
-    uses[i].erase(std::unique(uses[i].begin(), uses[i].end()), uses[i].end());
-    for (const std::uint32_t tensor : uses[i]) ++users[tensor];
+  MemoryForecast forecast(graph, 1);
+  const auto change = [&](std::size_t task) { return std::pair(forecast.adds(task) - forecast.frees(task), task); };
+  std::vector<std::size_t> ready, missing(graph.tasks().size(), 0);
+  for (std::size_t i = 0; i < missing.size(); ++i) {
     for (const graph::Edge& edge : graph.in_edges(graph::TaskId(i))) missing[i] += edge.distance == 0 ? 1 : 0;
-  }
-  std::vector<bool> alive(graph.tensors().size(), false);
-  const auto change = [&](std::size_t task) {
-    std::int64_t bytes = 0;
-    for (const std::uint32_t tensor : uses[task]) {
-      const std::int64_t size = graph.tensors()[tensor].bytes();
-      if (!alive[tensor]) bytes += size;
-      if (users[tensor] == 1) bytes -= size;
-    }
-    return bytes;
-  };
-  std::vector<std::size_t> ready;
-  for (std::size_t i = 0; i < tasks; ++i) {
     if (missing[i] == 0) ready.push_back(i);
   }
   std::vector<graph::TaskId> sequence;
   while (!ready.empty()) {
-    const auto next =
-        std::ranges::min_element(ready, {}, [&](std::size_t task) { return std::pair(change(task), task); });
+    const auto next = std::ranges::min_element(ready, {}, change);
     const std::size_t task = *next;
     ready.erase(next);
     sequence.emplace_back(task);
-    for (const std::uint32_t tensor : uses[task]) {
-      alive[tensor] = true;
-      --users[tensor];
-    }
+    forecast.start(task);
+    forecast.finish(task);
     for (const std::uint32_t index : graph.out_edges(graph::TaskId(task))) {
       const graph::Edge& edge = graph.edges()[index];
       if (edge.distance == 0 && --missing[edge.to.index()] == 0) ready.push_back(edge.to.index());
@@ -171,10 +150,7 @@ void refuse_memory(const Policy& policy, graph::Classes classes, const PolicyOpt
   const auto share = [&](std::size_t k) {
     return static_cast<double>(least.scratch_bytes[k]) / static_cast<double>(scratch_limit(*classes[k], options));
   };
-  std::size_t fullest = 0;
-  for (std::size_t k = 1; k < classes.size(); ++k) {
-    if (share(k) > share(fullest)) fullest = k;
-  }
+  const std::size_t fullest = *std::ranges::max_element(std::views::iota(std::size_t{0}, classes.size()), {}, share);
   const auto bytes = [](std::int64_t count) { return human_bytes(static_cast<std::uint64_t>(count)); };
   const std::int64_t state = state_bytes(*classes[fullest]), scratch = least.scratch_bytes[fullest];
   throw UserError(

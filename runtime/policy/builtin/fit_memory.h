@@ -1,14 +1,12 @@
 // Keeps a plan within a memory limit, under every policy.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "runtime/policy/policy.h"
 #include "runtime/policy/scheduling/limited_lists.h"
-#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 

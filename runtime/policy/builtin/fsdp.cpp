@@ -15,9 +15,8 @@ struct Anchor {
 };
 
 bool reduces_gradient(const graph::Task& task) {
-  const graph::Channel* channel = graph::channel_of(task.operation);
-  return channel != nullptr && task.phase == graph::Phase::backward &&
-         (*channel == graph::Channel::z_scatter || *channel == graph::Channel::data);
+  return task.phase == graph::Phase::backward &&
+         (uses_channel(task, graph::Channel::z_scatter) || uses_channel(task, graph::Channel::data));
 }
 
 }  // namespace
@@ -59,8 +58,7 @@ plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& op
       Code cause = post ? kGatheredAfter : kGatheredAhead;
       if (limiter > ahead) cause = kLimiter;
       anchors[i] = {done < 0 ? graph::TaskId() : last_of_unit[static_cast<std::size_t>(done)], cause};
-      if (anchors[i].task.valid()) program.behind(graph::TaskId(i), anchors[i].task);
-      if (!anchors[i].task.valid()) program.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
+      program.behind(graph::TaskId(i), anchors[i].task);
     }
   }
   plan::Order order = program_order(graph, options, program.sequence());
@@ -76,7 +74,7 @@ plan::Order FsdpPolicy::order(const graph::Graph& graph, const PolicyOptions& op
     const Anchor& anchor = anchors[placement.task.index()];
     if (!anchor.cause) continue;
     placement.reason = first + *anchor.cause;
-    if (anchor.task.valid()) edges.add(anchor.task, placement.task);
+    edges.add(anchor.task, placement.task);
   }
   return order;
 }

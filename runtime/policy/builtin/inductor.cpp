@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <ranges>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,23 +22,18 @@ namespace {
 
 enum class Pass : std::uint8_t { reorder, sink, raise };
 
+constexpr std::array<std::string_view, 3> kPasses = {"reorder", "sink", "raise"};
+
 std::vector<Pass> passes_of(std::string_view text) {
   std::vector<Pass> passes;
-  bool more = !text.empty();
-  while (more) {
-    const std::string_view word = text.substr(0, text.find('+'));
-    more = word.size() < text.size();
-    text.remove_prefix(more ? word.size() + 1 : word.size());
-    if (word == "reorder") {
-      passes.push_back(Pass::reorder);
-    } else if (word == "sink") {
-      passes.push_back(Pass::sink);
-    } else if (word == "raise") {
-      passes.push_back(Pass::raise);
-    } else {
+  for (const auto part : std::views::split(text, '+')) {
+    const std::string_view word(part.begin(), part.end());
+    const auto known = std::ranges::find(kPasses, word);
+    if (known == kPasses.end()) {
       throw UserError(fmt::format("policy inductor: pass \"{}\"", word), "reorder, sink and raise, joined by +",
                       "inductor:passes=sink+raise, say");
     }
+    passes.push_back(static_cast<Pass>(known - kPasses.begin()));
   }
   return passes;
 }
@@ -213,7 +211,7 @@ plan::Order InductorPolicy::order(const graph::Graph& graph, const PolicyOptions
   for (const plan::Placement& placement : order.sequence) {
     if (!graph::is_collective(graph.task(placement.task).operation)) {
       last = placement.task;
-    } else if (last.valid()) {
+    } else {
       edges.add(last, placement.task);
     }
   }

@@ -1,6 +1,5 @@
 #include "runtime/policy/builtin/message_rewrites.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9,7 +8,7 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/policy/builtin/sweep.h"
+#include "runtime/policy/builtin/anneal.h"
 #include "runtime/policy/scheduling/limited_lists.h"
 
 namespace weft::policy {

@@ -20,7 +20,7 @@ bool takes_message_rewrites(const graph::Graph& graph);
 /// memory than the options allow, since memory decides about rewrites then (rewrite_to_fit.h). Empty for a stage of a
 /// pipeline, whose messages other stages have to match.
 ///
-/// Of each graph a swept list schedule (sweep.h) and the orders of `quick` policies are compared, by their makespans
+/// Of each graph a swept list schedule (anneal.h) and the orders of `quick` policies are compared, by their makespans
 /// under contention (timetable.h). A policy then searches the orders of one graph alone.
 std::vector<plan::Rewrite> message_rewrites(const graph::Graph& graph, const PolicyOptions& options,
                                             std::span<const Policy* const> quick = {});

@@ -11,24 +11,18 @@
 #include "base/error.h"
 #include "runtime/policy/builtin/anneal.h"
 #include "runtime/policy/builtin/axonn.h"
-#include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/builtin/ddp_bucket.h"
 #include "runtime/policy/builtin/deepcompile.h"
 #include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/builtin/fsdp.h"
 #include "runtime/policy/builtin/inductor.h"
-#include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/list_policies.h"
 #include "runtime/policy/builtin/message_rewrites.h"
 #include "runtime/policy/builtin/program.h"
 #include "runtime/policy/builtin/random.h"
-#include "runtime/policy/builtin/serial.h"
-#include "runtime/policy/builtin/sweep.h"
-#include "runtime/policy/pipeline/chunks_parameter.h"
-#include "runtime/policy/schedules/pipe_list.h"
 #include "runtime/policy/schedules/pipe_search.h"
 #include "runtime/policy/schedules/published.h"
 #include "runtime/policy/scheduling/limited_lists.h"
-#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 namespace {
@@ -92,11 +86,9 @@ std::vector<PortfolioPolicy::Member> PortfolioPolicy::members() {
   return members;
 }
 
-PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters, std::optional<std::int64_t> budget)
-    : budget_(budget),
-      seed_(seed_parameter(parameters)),
-      messages_(parameters.truth("messages", true)),
-      chunks_(chunks_parameter(parameters)) {
+PortfolioPolicy::PortfolioPolicy(PolicyParameters& parameters)
+    : seed_(seed_parameter(parameters)), messages_(parameters.truth("messages", true)) {
+  chunks_ = chunks_parameter(parameters);
   const std::int64_t given = parameters.integer("budget", kNoBudget, 0, 100'000'000);
   if (given != kNoBudget) budget_ = given;
 }
@@ -111,10 +103,8 @@ std::vector<plan::Rewrite> PortfolioPolicy::rewrites(const graph::Graph& graph, 
 
 std::vector<PortfolioPolicy::Member> PortfolioPolicy::pipeline_members(std::int64_t moves, std::uint64_t seed) const {
   std::vector<Member> members;
-  for (auto& schedule : published_schedules(chunks_)) {
-    std::string name = schedule->name();
-    members.push_back({std::move(name), std::move(schedule)});
-  }
+  for (const PublishedPolicy& policy : published_policies(chunks_))
+    members.push_back({policy.name(), std::make_unique<PublishedPolicy>(policy)});
   members.push_back({"pipe-list", std::make_unique<PipeListPolicy>(chunks_)});
   if (moves > 0)
     members.push_back({"pipe-search", std::make_unique<PipeSearchPolicy>(chunks_, kUnitMoves * moves, seed)});

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,7 @@
 namespace weft::policy {
 
 /// Orders the graph by every cheap policy, takes the one with the shortest makespan under contention (timetable.h),
-/// improves by sweeps (sweep.h) this order, that of critical-path and that of the best policy without a memory limit,
+/// improves by sweeps (anneal.h) this order, that of critical-path and that of the best policy without a memory limit,
 /// and searches from all of them for `budget` moves (anneal.h; by default search_effort() of 600; 0: no sweeps either).
 /// The search also chooses how far ahead weights are gathered. The result is never longer than a member's order. All
 /// members order the same graph, without rewrites of their own. Messages are joined or split first where that makes a
@@ -24,7 +23,7 @@ namespace weft::policy {
 /// its reasons say so. `seed`: of the search; by default the options' seed.
 ///
 /// Of a pipeline, the members are the published schedules for its `chunks` and `placement`
-/// (pipeline/chunks_parameter.h), `pipe-list`, `pipe-search`, and list schedules of all stages together.
+/// (policy_parameters.h), `pipe-list`, `pipe-search`, and list schedules of all stages together.
 class PortfolioPolicy final : public Policy {
  public:
   enum Code : std::uint16_t { kSwept, kTiesOnSwept, kSearched, kTiesOnSearched };
@@ -37,8 +36,7 @@ class PortfolioPolicy final : public Policy {
   static constexpr plan::ReasonTable kReasons{"portfolio", kTexts};
 
   PortfolioPolicy() = default;
-  /// `budget`: unless the parameters have one.
-  explicit PortfolioPolicy(PolicyParameters& parameters, std::optional<std::int64_t> budget = std::nullopt);
+  explicit PortfolioPolicy(PolicyParameters& parameters);
   std::string name() const override { return "portfolio"; }
   bool rewrites_to_fit() const override { return true; }
   std::vector<plan::Rewrite> rewrites(const graph::Graph& graph, const PolicyOptions& options) const override;
@@ -50,7 +48,6 @@ class PortfolioPolicy final : public Policy {
   static std::vector<Member> members();
 
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override;
-  graph::PipelineChunks chunks() const override { return chunks_; }
 
  private:
   std::vector<Member> pipeline_members(std::int64_t moves, std::uint64_t seed) const;
@@ -58,7 +55,6 @@ class PortfolioPolicy final : public Policy {
   std::optional<std::int64_t> budget_;  // moves of the search
   std::optional<std::uint64_t> seed_;
   bool messages_ = true;  // may they be joined or split?
-  graph::PipelineChunks chunks_;
 };
 
 }  // namespace weft::policy

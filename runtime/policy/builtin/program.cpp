@@ -7,6 +7,44 @@
 #include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
+
+plan::Order serial_order(const graph::Graph& graph, std::span<const graph::TaskId> sequence) {
+  plan::Order order;
+  order.streams = plan::streams_of(graph, 1);
+  order.reasons = {{.table = &kProgramReasons, .code = kProgramOrder}, {.table = &SerialPolicy::kReasons}};
+  const plan::StreamId compute(std::size_t{0});
+  for (const graph::TaskId task : sequence) {
+    const graph::Channel* channel = graph::channel_of(graph.task(task).operation);
+    const plan::StreamId stream = channel == nullptr ? compute : plan::stream_of_channel(order.streams, *channel);
+    order.sequence.push_back({task, stream, channel == nullptr ? 0U : 1U});
+  }
+  // An edge at every change of stream orders all tasks; within a stream the queue does.
+  const auto chain = [&](const plan::Placement& from, const plan::Placement& to, std::uint8_t distance) {
+    if (from.stream == to.stream) return;
+    order.added_edges.push_back(policy_edge(from.task, to.task, graph::EdgeKind::completes_before, distance));
+  };
+  for (std::size_t i = 1; i < order.sequence.size(); ++i) chain(order.sequence[i - 1], order.sequence[i], 0);
+  if (!order.sequence.empty()) chain(order.sequence.back(), order.sequence.front(), 1);
+  return order;
+}
+
+std::vector<plan::Order> SerialPolicy::orders(graph::Classes classes, const PolicyOptions& options) const {
+  std::vector<std::vector<graph::TaskId>> wanted;
+  for (const auto& graph : classes) {
+    plan::streams_of(*graph, options.compute_streams);  // refuses bad options, as every policy does
+    wanted.push_back(ReorderedProgram(*graph).sequence());
+  }
+  return serial_orders(classes, wanted, options);
+}
+
+std::vector<plan::Order> serial_orders(graph::Classes classes, const std::vector<std::vector<graph::TaskId>>& wanted,
+                                       const PolicyOptions& options) {
+  std::vector<plan::Order> orders;
+  for (const std::vector<graph::TaskId>& sequence : joint_sequences(classes, wanted, options))
+    orders.push_back(serial_order(*classes[orders.size()], sequence));
+  return orders;
+}
+
 namespace {
 
 /// Moves each gather to where it may be issued. Returns by task the computation before which it must not be issued;
@@ -26,8 +64,7 @@ std::vector<graph::TaskId> anchor_gathers(const graph::Graph& graph, std::size_t
         const bool waits = first_of_visit.size() > depth;
         const graph::TaskId anchor = waits ? first_of_visit[first_of_visit.size() - 1 - depth] : graph::TaskId();
         anchors[i] = waits && !anchor.valid() ? last : anchor;  // a visit may begin with its gather
-        if (anchors[i].valid()) program.behind(graph::TaskId(i), anchors[i]);
-        if (!anchors[i].valid()) program.before(graph::TaskId(i), graph::TaskId(std::size_t{0}));
+        program.behind(graph::TaskId(i), anchors[i]);
       }
     }
   }
@@ -49,8 +86,7 @@ plan::Order ProgramPolicy::order_of(const graph::Graph& graph, const PolicyOptio
   EdgeAdder edges(order);
   for (plan::Placement& placement : order.sequence) {
     const graph::TaskId anchor = anchors[placement.task.index()];
-    if (!anchor.valid() || !edges.add(anchor, placement.task, graph::EdgeKind::issued_before)) continue;
-    placement.reason = reason;
+    if (edges.add(anchor, placement.task, graph::EdgeKind::issued_before)) placement.reason = reason;
   }
   return order;
 }

@@ -23,11 +23,10 @@ std::vector<plan::Order> RandomPolicy::orders(graph::Classes classes, const Poli
     orders[k].streams.assign(tasks.streams(k).begin(), tasks.streams(k).end());
     orders[k].reasons = {{.table = &kReasons, .numbers = {seed}}};
   }
-  std::vector<std::uint32_t> missing(tasks.size(), 0), ready;
+  const NodeEdges edges(tasks.size(), edges_of(tasks));
+  std::vector<std::uint32_t> missing = edges.missing(), ready;
   for (std::uint32_t node = 0; node < tasks.size(); ++node) {
-    if (!tasks.is_node(node)) continue;
-    tasks.each_before(node, [&](std::uint32_t) { ++missing[node]; });
-    if (missing[node] == 0) ready.push_back(node);
+    if (tasks.is_node(node) && missing[node] == 0) ready.push_back(node);
   }
   while (!ready.empty()) {
     std::swap(ready[numbers.below(ready.size())], ready.back());
@@ -40,9 +39,9 @@ std::vector<plan::Order> RandomPolicy::orders(graph::Classes classes, const Poli
       const plan::StreamId stream(tasks.stream_on(lane, member));
       orders[member.of_class].sequence.push_back({graph::TaskId(std::size_t{member.task}), stream, 0});
     }
-    tasks.each_after(node, [&](std::uint32_t after) {
+    for (const std::uint32_t after : edges.after(node)) {
       if (--missing[after] == 0) ready.push_back(after);
-    });
+    }
   }
   return orders;
 }

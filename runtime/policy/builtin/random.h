@@ -1,9 +1,7 @@
 // Policy `random`: a random topological order, as a baseline for other policies.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -110,8 +110,7 @@ plan::Order order_of(const graph::Graph& graph, const PolicyOptions& options) {
     const std::int32_t stream = recorded_stream(graph.task(placement.task));
     if (stream < 0) continue;
     graph::TaskId& before = last[static_cast<std::size_t>(stream)];
-    if (before.valid()) edges.add(before, placement.task);
-    before = placement.task;
+    edges.add(std::exchange(before, placement.task), placement.task);
   }
   return order;
 }

@@ -1,17 +1,15 @@
 #include "runtime/policy/catalog/policies.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <concepts>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "runtime/policy/builtin/anneal.h"
 #include "runtime/policy/builtin/axonn.h"
-#include "runtime/policy/builtin/critical_path.h"
 #include "runtime/policy/builtin/ddp_bucket.h"
 #include "runtime/policy/builtin/deepcompile.h"
 #include "runtime/policy/builtin/exact.h"
@@ -19,89 +17,75 @@
 #include "runtime/policy/builtin/fit_memory.h"
 #include "runtime/policy/builtin/fsdp.h"
 #include "runtime/policy/builtin/inductor.h"
-#include "runtime/policy/builtin/lhs.h"
+#include "runtime/policy/builtin/list_policies.h"
 #include "runtime/policy/builtin/portfolio.h"
 #include "runtime/policy/builtin/program.h"
 #include "runtime/policy/builtin/random.h"
 #include "runtime/policy/builtin/recorded.h"
-#include "runtime/policy/builtin/serial.h"
-#include "runtime/policy/catalog/policy_library.h"
-#include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/pipeline/pipeline_policy.h"
+#include "runtime/policy/library/policy_library.h"
 #include "runtime/policy/policy_parameters.h"
 #include "runtime/policy/python/python_policy.h"
-#include "runtime/policy/schedules/dual_pipe_v.h"
-#include "runtime/policy/schedules/gpipe.h"
-#include "runtime/policy/schedules/interleaved.h"
-#include "runtime/policy/schedules/one_forward_one_backward.h"
-#include "runtime/policy/schedules/pipe_list.h"
 #include "runtime/policy/schedules/pipe_search.h"
-#include "runtime/policy/schedules/zb_h1.h"
-#include "runtime/policy/schedules/zb_v.h"
+#include "runtime/policy/schedules/published.h"
 #include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
 
-template <class P>
-std::unique_ptr<Policy> make(PolicyParameters& parameters) {
-  if constexpr (std::constructible_from<P, PolicyParameters&>) {
-    return std::make_unique<P>(parameters);
-  } else {
-    return std::make_unique<P>();
-  }
-}
-
 struct Factory {
   std::string_view name;
-  std::unique_ptr<Policy> (*make)(PolicyParameters&);
-  PolicyScope scope;
+  std::function<std::unique_ptr<Policy>(PolicyParameters&)> make;
   const plan::ReasonTable* reasons;  // of the policy alone; null: none
 };
 
 template <class P>
-constexpr Factory factory(std::string_view name) {
-  Factory made{name, make<P>, PolicyScope::any, nullptr};
-  if constexpr (std::derived_from<P, OneClassPolicy>) made.scope = PolicyScope::one_class;
-  if constexpr (std::derived_from<P, PipelinePolicy>) made.scope = PolicyScope::pipelines;
+Factory factory(std::string_view name) {
+  Factory made{name, nullptr, nullptr};
+  made.make = [](PolicyParameters& parameters) -> std::unique_ptr<Policy> {
+    if constexpr (std::constructible_from<P, PolicyParameters&>) {
+      return std::make_unique<P>(parameters);
+    } else {
+      return std::make_unique<P>();
+    }
+  };
   if constexpr (requires { P::kReasons; }) made.reasons = &P::kReasons;
   return made;
 }
 
-constexpr std::array kFactories = {
-    factory<SerialPolicy>("serial"),
-    factory<ProgramPolicy>("program"),
-    factory<AxonnPolicy>("axonn"),
-    factory<DdpBucketPolicy>("ddp-bucket"),
-    factory<FsdpPolicy>("fsdp"),
-    factory<DeepCompilePolicy>("deepcompile"),
-    factory<InductorPolicy>("inductor"),
-    factory<CriticalPathPolicy>("critical-path"),
-    factory<LhsPolicy>("lhs"),
-    factory<RandomPolicy>("random"),
-    factory<AnnealPolicy>("anneal"),
-    factory<PortfolioPolicy>("portfolio"),
-    factory<ExactPolicy>("exact"),
-    factory<GpipePolicy>("gpipe"),
-    factory<OneForwardOneBackwardPolicy>("1f1b"),
-    factory<InterleavedPolicy>("interleaved"),
-    factory<ZbH1Policy>("zb-h1"),
-    factory<ZbVPolicy>("zb-v"),
-    factory<DualPipeVPolicy>("dualpipe-v"),
-    factory<PipeListPolicy>("pipe-list"),
-    factory<PipeSearchPolicy>("pipe-search"),
-};
+const std::vector<Factory>& factories() {
+  static const std::vector<Factory> all = [] {
+    std::vector<Factory> factories = {
+        factory<SerialPolicy>("serial"),     factory<ProgramPolicy>("program"),
+        factory<AxonnPolicy>("axonn"),       factory<DdpBucketPolicy>("ddp-bucket"),
+        factory<FsdpPolicy>("fsdp"),         factory<DeepCompilePolicy>("deepcompile"),
+        factory<InductorPolicy>("inductor"), factory<CriticalPathPolicy>("critical-path"),
+        factory<LhsPolicy>("lhs"),           factory<RandomPolicy>("random"),
+        factory<AnnealPolicy>("anneal"),     factory<PortfolioPolicy>("portfolio"),
+        factory<ExactPolicy>("exact"),
+    };
+    for (const PublishedSchedule& each : published_schedules()) {
+      const auto make = [&each](PolicyParameters& parameters) {
+        return std::make_unique<PublishedPolicy>(each, parameters);
+      };
+      factories.push_back({each.reasons.name, make, &each.reasons});
+    }
+    factories.push_back(factory<PipeListPolicy>("pipe-list"));
+    factories.push_back(factory<PipeSearchPolicy>("pipe-search"));
+    return factories;
+  }();
+  return all;
+}
 
 /// Of code that policies share.
 constexpr const plan::ReasonTable* kSharedReasons[] = {
     &kProgramReasons, &ListScheduler::kReasons, &kLhsReasons, &kFittedReasons, &kPipelineReasons,
     &kLibraryReasons, &RecordedPolicy::kReasons};
 
-template <class Condition>
-std::vector<std::string> names_of(Condition&& holds) {
+std::vector<std::string> names_but_for(std::optional<PolicyScope> scope) {
   std::vector<std::string> names;
-  for (const Factory& factory : kFactories) {
-    if (holds(factory)) names.emplace_back(factory.name);
+  for (const Factory& factory : factories()) {
+    PolicyParameters none(std::string(factory.name), "");
+    if (factory.make(none)->scope() != scope) names.emplace_back(factory.name);
   }
   return names;
 }
@@ -109,21 +93,21 @@ std::vector<std::string> names_of(Condition&& holds) {
 }  // namespace
 
 std::vector<std::string> policy_names() {
-  return names_of([](const Factory&) { return true; });
+  return names_but_for(std::nullopt);
 }
 
 std::vector<std::string> graph_policy_names() {
-  return names_of([](const Factory& factory) { return factory.scope != PolicyScope::pipelines; });
+  return names_but_for(PolicyScope::pipelines);
 }
 
 std::vector<std::string> pipeline_policy_names() {
-  return names_of([](const Factory& factory) { return factory.scope != PolicyScope::one_class; });
+  return names_but_for(PolicyScope::one_class);
 }
 
 plan::ReasonTables reason_tables() {
   static const std::vector<const plan::ReasonTable*> tables = [] {
     std::vector<const plan::ReasonTable*> all(std::begin(kSharedReasons), std::end(kSharedReasons));
-    for (const Factory& factory : kFactories) {
+    for (const Factory& factory : factories()) {
       if (factory.reasons != nullptr) all.push_back(factory.reasons);
     }
     return all;
@@ -145,7 +129,7 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibrarie
     if (library.ends_with(".py")) return python_policy(std::string(library), rest);
     return load_policy_library(std::string(library), rest);
   }
-  for (const Factory& factory : kFactories) {
+  for (const Factory& factory : factories()) {
     if (factory.name != wanted) continue;
     PolicyParameters parameters(std::string(wanted), rest);
     std::unique_ptr<Policy> policy = factory.make(parameters);

@@ -1,7 +1,6 @@
 // The list of policies: the names that --policy takes, and what each makes.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,9 +11,6 @@
 #include "runtime/policy/trusted_libraries.h"
 
 namespace weft::policy {
-
-/// The steps that a policy orders. A policy of pipelines orders a step without stages as `program` does.
-enum class PolicyScope : std::uint8_t { one_class, any, pipelines };
 
 /// The names that `--policy` takes.
 std::vector<std::string> policy_names();
@@ -27,7 +23,7 @@ plan::ReasonTables reason_tables();
 
 /// The policy of a name, with parameters after a colon: "axonn:oar=off". "recorded" repeats how opaque tasks ran,
 /// "file:PATH" replays a plan file, "PATH.so:parameters" asks a shared library
-/// (runtime/policy/catalog/policy_library.h), "PATH.py:NAME" a function or class in Python
+/// (runtime/policy/library/policy_library.h), "PATH.py:NAME" a function or class in Python
 /// (runtime/policy/python/python_policy.h); both must be in `libraries`. Throws UserError naming the nearest policy or
 /// parameter, or the flag that loads a library.
 std::unique_ptr<Policy> make_policy(std::string_view name, const TrustedLibraries& libraries = {});

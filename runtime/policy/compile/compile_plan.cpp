@@ -137,7 +137,7 @@ std::vector<plan::Rewrite> rewrites_of(const std::shared_ptr<const graph::Graph>
 
 Decision decide(graph::Classes classes, const Policy& policy, const PolicyOptions& options,
                 std::span<const plan::Rewrite> chosen) {
-  if (classes.size() > 1 && !policy.orders_several_classes()) {
+  if (classes.size() > 1 && policy.scope() == PolicyScope::one_class) {
     throw UserError(fmt::format("policy {} orders one graph, and this program has {} pipeline stages", policy.name(),
                                 classes.size()),
                     "a policy that orders pipelines: " + join(pipeline_policy_names()),

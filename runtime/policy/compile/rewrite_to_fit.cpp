@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/policy/builtin/lhs.h"
-#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/builtin/list_policies.h"
+#include "runtime/policy/builtin/program.h"
 
 namespace weft::policy {
 namespace {

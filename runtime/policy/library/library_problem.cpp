@@ -136,14 +136,10 @@ void LibraryProblem::add_channels(const graph::Graph& graph, const std::vector<p
 
 void LibraryProblem::add_links(const PolicyOptions& options) {
   for (const int number : link_numbers_) {
-    link_names_.emplace_back(number < 0 ? "" : number == 0 ? "node" : "network");
-  }
-  for (std::size_t i = 0; i < link_numbers_.size(); ++i) {
-    const bool known = link_numbers_[i] >= 0 && options.machine != nullptr;
-    const cost::Link link = !known                  ? cost::Link{0, 0}
-                            : link_numbers_[i] == 0 ? options.machine->node
-                                                    : options.machine->network;
-    links_.push_back({link_names_[i].c_str(), link.bandwidth / kNsPerSecond, link.latency * kNsPerSecond});
+    const char* const name = number < 0 ? "" : number == 0 ? "node" : "network";
+    const bool known = number >= 0 && options.machine != nullptr;
+    const cost::Link link = !known ? cost::Link{0, 0} : number == 0 ? options.machine->node : options.machine->network;
+    links_.push_back({name, link.bandwidth / kNsPerSecond, link.latency * kNsPerSecond});
   }
 }
 

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "graph/rank_classes.h"
 #include "runtime/cost/costs.h"
-#include "runtime/plan/stream.h"
+#include "runtime/plan/order.h"
 #include "runtime/policy/policy.h"
 #include "runtime/policy/policy_abi.h"
 
@@ -49,10 +49,10 @@ class LibraryProblem {
   void add_tasks(const graph::Graph& graph, const cost::TaskCosts& costs, Tables& tables) const;
   void add_meetings(graph::Classes classes);
 
-  std::vector<std::string> link_names_, class_names_;  // with their terminating zeros
-  std::vector<int> link_numbers_;                      // by index of a link
-  std::vector<graph::Channel> channel_ids_;            // by index of a channel
-  std::vector<Tables> tables_;                         // by class
+  std::vector<std::string> class_names_;     // with their terminating zeros
+  std::vector<int> link_numbers_;            // by index of a link
+  std::vector<graph::Channel> channel_ids_;  // by index of a channel
+  std::vector<Tables> tables_;               // by class
   std::vector<weft2_class> classes_;
   std::vector<weft2_channel> channels_;
   std::vector<weft2_link> links_;

@@ -1,6 +1,7 @@
 #include "runtime/policy/pipeline/class_units.h"
 
 #include <algorithm>
+#include <numeric>
 #include <variant>
 
 namespace weft::policy {
@@ -58,53 +59,39 @@ class InputGradients {
 
 }  // namespace
 
-ClassUnits::ClassUnits(const graph::Graph& graph, const PipelineShape& shape)
-    : micro_batches_(shape.micro_batches), stages_(shape.stages()) {
+ClassUnits::ClassUnits(const graph::Graph& graph, const PipelineShape& shape) : shape_(shape) {
   const InputGradients input(graph);
   const auto tasks = graph.tasks();
-  std::vector<char> divided(index(Work::input, 0, 0), 0);  // by backward pass: does a gradient leave it?
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (input.of(i)) divided[index(Work::forward, tasks[i].micro_batch, tasks[i].stage)] = 1;
-  }
-  constexpr std::size_t kNone = SIZE_MAX;
-  const auto unit_of = [&](std::size_t i) {
-    const graph::Task& task = tasks[i];
-    if (!in_unit(task)) return kNone;
-    Work work = Work::forward;
-    if (task.phase == graph::Phase::backward) {
-      const bool all = divided[index(Work::forward, task.micro_batch, task.stage)] == 0;
-      work = all || input.of(i) ? Work::input : Work::weight;
-    }
-    return index(work, task.micro_batch, task.stage);
+  const auto forward_of = [&](const graph::Task& task) {
+    return shape.id({Work::forward, task.micro_batch, task.stage});
   };
-  begin_.assign(index(Work::backward, 0, 0) + 1, 0);
+  std::vector<char> divided(shape.units(), 0);  // by forward pass: does a gradient leave its backward pass?
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (const std::size_t unit = unit_of(i); unit != kNone) {
-      ++begin_[unit + 1];
-    } else {
-      (tasks_.empty() ? first_ : last_).emplace_back(i);
+    if (input.of(i)) divided[forward_of(tasks[i])] = 1;
+  }
+  constexpr UnitId kNone = UINT32_MAX;
+  std::vector<UnitId> unit_of(tasks.size(), kNone);
+  begin_.assign(shape.units() + 1, 0);
+  bool any = false;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const graph::Task& task = tasks[i];
+    if (!in_unit(task)) {
+      (any ? last_ : first_).emplace_back(i);
       continue;
     }
-    if (tasks_.empty()) tasks_.resize(tasks.size());
+    any = true;
+    Work work = Work::forward;
+    if (task.phase == graph::Phase::backward)
+      work = divided[forward_of(task)] == 0 || input.of(i) ? Work::input : Work::weight;
+    unit_of[i] = shape.id({work, task.micro_batch, task.stage});
+    ++begin_[unit_of[i] + 1];
   }
-  for (std::size_t unit = 1; unit < begin_.size(); ++unit) begin_[unit] += begin_[unit - 1];
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
   tasks_.resize(begin_.back());
   std::vector<std::uint32_t> next = begin_;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (const std::size_t unit = unit_of(i); unit != kNone) tasks_[next[unit]++] = graph::TaskId(i);
+    if (unit_of[i] != kNone) tasks_[next[unit_of[i]]++] = graph::TaskId(i);
   }
-}
-
-std::size_t ClassUnits::index(Work work, std::int32_t micro_batch, std::int32_t stage) const {
-  const auto all = static_cast<std::size_t>(micro_batches_);
-  return (static_cast<std::size_t>(work) * all + static_cast<std::size_t>(micro_batch)) *
-             static_cast<std::size_t>(stages_) +
-         static_cast<std::size_t>(stage);
-}
-
-std::span<const graph::TaskId> ClassUnits::tasks_of(const Unit& unit) const {
-  const std::size_t i = index(unit.work, unit.micro_batch, unit.stage);
-  return std::span(tasks_).subspan(begin_[i], begin_[i + 1] - begin_[i]);
 }
 
 }  // namespace weft::policy

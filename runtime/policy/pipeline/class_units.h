@@ -1,7 +1,6 @@
 // The tasks of one rank class, divided into the units that pipeline schedules order.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,14 +23,15 @@ class ClassUnits {
   ClassUnits(const graph::Graph& graph, const PipelineShape& shape);
 
   /// Empty for a unit that the class doesn't have. `backward` isn't stored; ask for its two parts.
-  std::span<const graph::TaskId> tasks_of(const Unit& unit) const;
+  std::span<const graph::TaskId> tasks_of(const Unit& unit) const {
+    const UnitId id = shape_.id(unit);
+    return std::span(tasks_).subspan(begin_[id], begin_[id + 1] - begin_[id]);
+  }
   std::span<const graph::TaskId> first() const { return first_; }
   std::span<const graph::TaskId> last() const { return last_; }
 
  private:
-  std::size_t index(Work work, std::int32_t micro_batch, std::int32_t stage) const;
-
-  std::int32_t micro_batches_, stages_;
+  PipelineShape shape_;
   std::vector<std::uint32_t> begin_;  // by unit, into tasks_
   std::vector<graph::TaskId> tasks_, first_, last_;
 };

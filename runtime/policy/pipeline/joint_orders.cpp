@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <tuple>
 #include <utility>
-#include <variant>
 
 #include "graph/meetings.h"
+#include "runtime/policy/scheduling/program_order.h"
 
 namespace weft::policy {
 namespace {
@@ -42,10 +42,6 @@ std::vector<std::uint32_t> own_sequence(const graph::Graph& graph, const WantedS
     }
   }
   return sequence;
-}
-
-graph::Edge wait_edge(graph::TaskId from, graph::TaskId to) {
-  return {from, to, graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()};
 }
 
 /// One rank's state in the replay.
@@ -138,8 +134,7 @@ class ReplayedRank {
         std::size_t over = stream.waited;
         while (over < stream.sends.size() && stream.sends[over].finish <= entry_began_) ++over;
         if (over == stream.waited) continue;
-        order_.added_edges.push_back(
-            wait_edge(graph::TaskId(std::size_t{stream.sends[over - 1].task}), graph::TaskId(std::size_t{task})));
+        order_.added_edges.push_back(policy_edge(graph::TaskId(stream.sends[over - 1].task), graph::TaskId(task)));
         stream.waited = over;
       }
       entry_began_ = start;
@@ -155,7 +150,7 @@ class ReplayedRank {
     const auto over = std::find_if(ended_.rbegin(), ended_.rend(), [&](const Ended& e) { return e.finish <= start; });
     if (over == ended_.rend() || over->task == streams_[stream].after) return;
     streams_[stream].after = over->task;
-    order_.added_edges.push_back(wait_edge(graph::TaskId(std::size_t{over->task}), graph::TaskId(std::size_t{task})));
+    order_.added_edges.push_back(policy_edge(graph::TaskId(over->task), graph::TaskId(task)));
   }
 
   const graph::Graph& graph_;
@@ -219,9 +214,7 @@ class Replay {
   struct Candidate {
     double time;
     std::uint32_t rank, index;  // a step's number, or a task
-    friend bool operator>(const Candidate& a, const Candidate& b) {
-      return std::tie(a.time, a.rank, a.index) > std::tie(b.time, b.rank, b.index);
-    }
+    friend auto operator<=>(const Candidate&, const Candidate&) = default;
   };
 
   void release(std::uint32_t k, std::uint32_t task) {

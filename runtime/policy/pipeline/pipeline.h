@@ -4,10 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,11 +19,17 @@ namespace weft::policy {
 /// waits for, `weight` the rest, and `backward` both in program order.
 enum class Work : std::uint8_t { forward, input, weight, backward };
 
+/// All work in its parts.
+inline constexpr std::array kParts = {Work::forward, Work::input, Work::weight};
+
 struct Unit {
   Work work = Work::forward;
   std::int32_t micro_batch = 0, stage = 0;  // the virtual stage
   friend bool operator==(const Unit&, const Unit&) = default;
 };
+
+/// A unit of a part, as a number: in each part by micro-batch, then by virtual stage.
+using UnitId = std::uint32_t;
 
 /// One entry of a schedule: a unit, or two whose tasks alternate, so that one computes while the other communicates.
 struct ScheduledUnit {
@@ -71,6 +74,17 @@ struct PipelineShape {
   }
   std::int32_t rank_of(std::int32_t stage) const {
     return static_cast<std::int32_t>(chunks.rank_of_stage(stage, ranks));
+  }
+  /// The number of units of all parts.
+  std::size_t units() const { return id({Work::backward, 0, 0}); }
+  UnitId id(const Unit& unit) const {
+    return static_cast<UnitId>((static_cast<std::int32_t>(unit.work) * micro_batches + unit.micro_batch) * stages() +
+                               unit.stage);
+  }
+  Unit unit(UnitId id) const {
+    const auto in_pass = static_cast<UnitId>(stages()), all = static_cast<UnitId>(micro_batches);
+    return {static_cast<Work>(id / in_pass / all), static_cast<std::int32_t>(id / in_pass % all),
+            static_cast<std::int32_t>(id % in_pass)};
   }
 };
 

@@ -64,8 +64,8 @@ WantedSequence wanted_of(const PipelineProgram& program, std::size_t rank, const
   return wanted;
 }
 
-constexpr int kMostTries = 4;     // of schedules whose plans may keep a memory limit
-constexpr double kMargin = 0.99;  // of what a smaller limit leaves
+constexpr int kMostTries = 4;          // of schedules whose plans may keep a memory limit
+constexpr double kLimitMargin = 0.99;  // of what a smaller limit leaves
 
 }  // namespace
 
@@ -86,17 +86,10 @@ std::vector<plan::Order> PipelinePolicy::orders(graph::Classes classes, const Po
   for (int again = 0; again < kMostTries; ++again) {
     LimitedOrders tried = planned(classes, std::move(orders), options);
     if (tried.fits()) return std::move(tried.orders);
-    program.memory_part *= kMargin / tried.excess;
+    program.memory_part *= kLimitMargin / tried.excess;
     orders = orders_of(program, schedules(program, options), options);
   }
   return orders;
-}
-
-PipelineSchedules FixedPipelinePolicy::schedules(const PipelineProgram& program, const PolicyOptions&) const {
-  PipelineSchedules schedules;
-  for (std::int32_t rank = 0; rank < program.shape.ranks; ++rank)
-    schedules.ranks.push_back(schedule(program.shape, rank));
-  return schedules;
 }
 
 std::vector<plan::Order> orders_of(const PipelineProgram& program, const PipelineSchedules& schedules,

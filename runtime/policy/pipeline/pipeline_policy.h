@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "runtime/policy/pipeline/class_units.h"
@@ -31,6 +30,7 @@ struct PipelineSchedules {
 /// others idle. A program without stages is ordered as by `program`.
 class PipelinePolicy : public Policy {
  public:
+  PolicyScope scope() const final { return PolicyScope::pipelines; }
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const final;
 
  protected:
@@ -39,16 +39,6 @@ class PipelinePolicy : public Policy {
   /// Whether schedules() keeps the options' memory limit on the bytes alive. A plan has gaps between its tensors, so
   /// it is asked again with smaller parts of the limit, up to four times, until the plans keep the limit.
   virtual bool keeps_limits() const { return false; }
-};
-
-/// A policy whose schedules depend on nothing but the pipeline's shape.
-class FixedPipelinePolicy : public PipelinePolicy {
- public:
-  /// Throws UserError if the shape isn't one that the schedule takes.
-  virtual RankSchedule schedule(const PipelineShape& shape, std::int32_t rank) const = 0;
-
- protected:
-  PipelineSchedules schedules(const PipelineProgram& program, const PolicyOptions& options) const final;
 };
 
 /// The orders of schedules.

@@ -13,7 +13,6 @@ namespace weft::policy {
 namespace {
 
 constexpr double kNotDone = std::numeric_limits<double>::infinity();
-constexpr std::array kParts = {Work::forward, Work::input, Work::weight};
 
 class UnitList {
  public:
@@ -34,7 +33,7 @@ class UnitList {
   UnitSequences run() {
     for (std::size_t k = 0; k < ranks_.size(); ++k) wake(0, k);
     std::size_t left = 0;
-    for (UnitId unit = 0; unit < model_.size(); ++unit) left += model_.exists(unit) ? 1 : 0;
+    for (UnitId unit = 0; unit < model_.size(); ++unit) left += model_[unit].exists ? 1 : 0;
     while (left > 0) {
       if (events_.empty()) {
         start_first();
@@ -70,7 +69,7 @@ class UnitList {
         .next[static_cast<std::size_t>(part) * static_cast<std::size_t>(chunks()) + static_cast<std::size_t>(chunk)];
   }
   UnitId unit_of(std::size_t k, Work part, std::int32_t chunk, std::int32_t micro_batch) const {
-    return model_.id({part, micro_batch, model_.shape().stage_on(static_cast<std::int32_t>(k), chunk)});
+    return model_.shape().id({part, micro_batch, model_.shape().stage_on(static_cast<std::int32_t>(k), chunk)});
   }
 
   std::int64_t needs(std::int32_t rank, std::int32_t micro_batch) const {
@@ -79,7 +78,7 @@ class UnitList {
     for (std::int32_t chunk = 0; chunk < chunks(); ++chunk) {
       for (const Work part : kParts) {
         const UnitId unit = unit_of(static_cast<std::size_t>(rank), part, chunk, micro_batch);
-        if (end_[unit] == kNotDone) bytes += model_.takes(unit);
+        if (end_[unit] == kNotDone) bytes += model_[unit].takes;
       }
     }
     return bytes;
@@ -88,7 +87,7 @@ class UnitList {
   /// Units without tasks take no place in a sequence.
   void skip_missing(std::size_t k, Work part, std::int32_t chunk) {
     std::int32_t& next = next_of(ranks_[k], part, chunk);
-    while (next < model_.shape().micro_batches && !model_.exists(unit_of(k, part, chunk, next))) {
+    while (next < model_.shape().micro_batches && !model_[unit_of(k, part, chunk, next)].exists) {
       const UnitId unit = unit_of(k, part, chunk, next);
       const UnitModel::Before before = model_.before(unit);
       const bool known =
@@ -105,14 +104,14 @@ class UnitList {
   bool fits(std::size_t k, UnitId unit) const {
     const Rank& rank = ranks_[k];
     const std::int64_t limit = model_.limit(static_cast<std::int32_t>(k));
-    if (limit == std::numeric_limits<std::int64_t>::max() || model_.takes(unit) == 0) return true;
-    const bool of_front = model_.unit(unit).micro_batch == rank.front;
-    return rank.bytes + rank.front_needs + (of_front ? 0 : model_.takes(unit)) <= limit;
+    if (limit == std::numeric_limits<std::int64_t>::max() || model_[unit].takes == 0) return true;
+    const bool of_front = model_.shape().unit(unit).micro_batch == rank.front;
+    return rank.bytes + rank.front_needs + (of_front ? 0 : model_[unit].takes) <= limit;
   }
 
   /// The larger, the better.
   std::tuple<int, double, std::int32_t> value(UnitId unit) const {
-    const Unit at = model_.unit(unit);
+    const Unit at = model_.shape().unit(unit);
     const double way = way_[unit];
     const std::int32_t early = -at.micro_batch;
     if (options_.rule == UnitRule::longest_way) return {0, way, early};
@@ -121,40 +120,47 @@ class UnitList {
     return {1, options_.rule == UnitRule::input_then_deep ? -way : way, early};
   }
 
-  std::optional<UnitId> choose(std::size_t k, double time) {
-    Rank& rank = ranks_[k];
-    std::optional<UnitId> best;
+  /// Calls visit(part, chunk, micro-batch, unit) for the next unit of each part and chunk of a rank.
+  template <class F>
+  void each_next(std::size_t k, F&& visit) {
     for (std::int32_t chunk = 0; chunk < chunks(); ++chunk) {
       for (const Work part : kParts) {
         skip_missing(k, part, chunk);
-        const std::int32_t micro_batch = next_of(rank, part, chunk);
-        if (micro_batch >= model_.shape().micro_batches) continue;
-        const UnitId unit = unit_of(k, part, chunk, micro_batch);
-        if (model_.ready(unit, end_) > time || !fits(k, unit)) continue;
-        const bool full = rank.in_flight >= options_.most_in_flight && micro_batch != rank.front;
-        if (part == Work::forward && full) continue;
-        if (!best || value(unit) > value(*best)) best = unit;
+        const std::int32_t micro_batch = next_of(ranks_[k], part, chunk);
+        if (micro_batch < model_.shape().micro_batches)
+          visit(part, chunk, micro_batch, unit_of(k, part, chunk, micro_batch));
       }
     }
+  }
+
+  std::optional<UnitId> choose(std::size_t k, double time) {
+    const Rank& rank = ranks_[k];
+    std::optional<UnitId> best;
+    each_next(k, [&](Work part, std::int32_t, std::int32_t micro_batch, UnitId unit) {
+      if (model_.ready(unit, end_) > time || !fits(k, unit)) return;
+      const bool full = rank.in_flight >= options_.most_in_flight && micro_batch != rank.front;
+      if (part == Work::forward && full) return;
+      if (!best || value(unit) > value(*best)) best = unit;
+    });
     return best;
   }
 
   void start(std::size_t k, UnitId unit, double time) {
     Rank& rank = ranks_[k];
-    const Unit at = model_.unit(unit);
+    const Unit at = model_.shape().unit(unit);
     const std::int32_t chunk =
         static_cast<std::int32_t>(graph::PipelineChunks::chunk_of_stage(at.stage, model_.shape().ranks));
     ++next_of(rank, at.work, chunk);
     if (at.work == Work::forward) ++rank.in_flight;
-    rank.bytes += model_.takes(unit);
-    if (at.micro_batch == rank.front) rank.front_needs -= model_.takes(unit);
+    rank.bytes += model_[unit].takes;
+    if (at.micro_batch == rank.front) rank.front_needs -= model_[unit].takes;
     rank.running = unit;
-    end_[unit] = time + model_.ns(unit);
+    end_[unit] = time + model_[unit].ns;
     rank.free = end_[unit];
     sequences_[k].push_back(unit);
     wake(end_[unit], k);
     // A unit of another rank may begin when the message is there.
-    const double there = end_[unit] + model_.message_ns(unit);
+    const double there = end_[unit] + model_[unit].message_ns;
     const std::int32_t next = at.work == Work::forward ? at.stage + 1 : at.stage - 1;
     if (at.work != Work::weight && next >= 0 && next < model_.shape().stages())
       wake(there, static_cast<std::size_t>(model_.shape().rank_of(next)));
@@ -163,8 +169,8 @@ class UnitList {
   void finish(std::size_t k) {
     Rank& rank = ranks_[k];
     const UnitId unit = *std::exchange(rank.running, std::nullopt);
-    rank.bytes -= model_.frees(unit);
-    if (model_.unit(unit).work == Work::weight) --rank.in_flight;
+    rank.bytes -= model_[unit].frees;
+    if (model_.shape().unit(unit).work == Work::weight) --rank.in_flight;
     while (rank.front < model_.shape().micro_batches && front_is_done(k)) {
       ++rank.front;
       rank.front_needs = needs(static_cast<std::int32_t>(k), rank.front);
@@ -182,23 +188,17 @@ class UnitList {
 
   /// Nothing runs and nothing fits: starts the first unit in program order that can begin.
   void start_first() {
-    std::optional<std::pair<std::tuple<std::int32_t, Work, std::int32_t>, std::size_t>> first;
+    std::optional<std::tuple<std::int32_t, Work, std::int32_t, std::size_t, UnitId>> first;
     for (std::size_t k = 0; k < ranks_.size(); ++k) {
-      for (std::int32_t chunk = 0; chunk < chunks(); ++chunk) {
-        for (const Work part : kParts) {
-          skip_missing(k, part, chunk);
-          const std::int32_t micro_batch = next_of(ranks_[k], part, chunk);
-          if (micro_batch >= model_.shape().micro_batches) continue;
-          const UnitId unit = unit_of(k, part, chunk, micro_batch);
-          if (model_.ready(unit, end_) == kNotDone) continue;
-          const std::pair candidate(std::tuple(micro_batch, part, chunk), k);
-          if (!first || candidate < *first) first = candidate;
-        }
-      }
+      each_next(k, [&](Work part, std::int32_t chunk, std::int32_t micro_batch, UnitId unit) {
+        if (model_.ready(unit, end_) == kNotDone) return;
+        const std::tuple candidate(micro_batch, part, chunk, k, unit);
+        if (!first || candidate < *first) first = candidate;
+      });
     }
-    const auto [micro_batch, part, chunk] = first->first;
-    const UnitId unit = unit_of(first->second, part, chunk, micro_batch);
-    start(first->second, unit, std::max(ranks_[first->second].free, model_.ready(unit, end_)));
+    const std::size_t k = std::get<std::size_t>(*first);
+    const UnitId unit = std::get<UnitId>(*first);
+    start(k, unit, std::max(ranks_[k].free, model_.ready(unit, end_)));
   }
 
   const UnitModel& model_;
@@ -213,15 +213,10 @@ class UnitList {
 }  // namespace
 
 std::string_view to_string(UnitRule rule) {
-  switch (rule) {
-    case UnitRule::longest_way:
-      return "longest way to the end";
-    case UnitRule::input_then_deep:
-      return "gradients of inputs, then the deepest forward";
-    case UnitRule::input_then_shallow:
-      return "gradients of inputs, then the first forward";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kNames = {"longest way to the end",
+                                                      "gradients of inputs, then the deepest forward",
+                                                      "gradients of inputs, then the first forward"};
+  return kNames.at(static_cast<std::size_t>(rule));
 }
 
 UnitSequences list_units(const UnitModel& model, const UnitListOptions& options) {
@@ -255,7 +250,7 @@ PipelineSchedules chosen_schedules(const UnitModel& model, const NamedSequences&
   for (const std::vector<UnitId>& sequence : chosen.sequences) {
     RankSchedule& schedule = schedules.ranks.emplace_back();
     for (std::size_t i = 0; i < sequence.size(); ++i) {
-      const Unit unit = model.unit(sequence[i]);
+      const Unit unit = model.shape().unit(sequence[i]);
       const auto work = static_cast<std::uint64_t>(unit.work), stage = static_cast<std::uint64_t>(unit.stage);
       schedule.push_back(
           {unit, {}, {.table = &reasons, .code = kUnitOfStage, .numbers = {work, stage, i + 1, sequence.size()}}});

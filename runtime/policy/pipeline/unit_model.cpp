@@ -4,8 +4,6 @@
 #include <array>
 #include <variant>
 
-#include "runtime/policy/scratch_limit.h"
-
 namespace weft::policy {
 namespace {
 
@@ -40,19 +38,10 @@ class Alone {
   std::vector<double> end_;  // of the unit's tasks so far; negative for all others
 };
 
-constexpr std::array kWorks = {Work::forward, Work::input, Work::weight};
-
 }  // namespace
 
-UnitModel::UnitModel(const PipelineProgram& program, const PolicyOptions& options) : shape_(program.shape) {
-  const std::size_t units =
-      kWorks.size() * static_cast<std::size_t>(shape_.micro_batches) * static_cast<std::size_t>(shape_.stages());
-  ns_.resize(units, 0);
-  message_ns_.resize(units, 0);
-  takes_.resize(units, 0);
-  frees_.resize(units, 0);
-  exists_.resize(units, 0);
-  base_.resize(program.classes.size(), 0);
+UnitModel::UnitModel(const PipelineProgram& program, const PolicyOptions& options)
+    : shape_(program.shape), units_(shape_.units()), base_(program.classes.size(), 0) {
   for (std::int32_t rank = 0; rank < shape_.ranks; ++rank) {
     const std::int64_t limit = scratch_limit(*program.classes[static_cast<std::size_t>(rank)], options);
     const double part = static_cast<double>(limit) * program.memory_part;
@@ -62,28 +51,17 @@ UnitModel::UnitModel(const PipelineProgram& program, const PolicyOptions& option
   }
 }
 
-UnitId UnitModel::id(const Unit& unit) const {
-  return static_cast<UnitId>(
-      (static_cast<std::int32_t>(unit.work) * shape_.micro_batches + unit.micro_batch) * shape_.stages() + unit.stage);
-}
-
-Unit UnitModel::unit(UnitId id) const {
-  const auto stages = static_cast<UnitId>(shape_.stages()), all = static_cast<UnitId>(shape_.micro_batches);
-  return {static_cast<Work>(id / stages / all), static_cast<std::int32_t>(id / stages % all),
-          static_cast<std::int32_t>(id % stages)};
-}
-
 void UnitModel::measure(const PipelineProgram& program, std::int32_t rank) {
   const auto k = static_cast<std::size_t>(rank);
   Alone alone(*program.classes[k], program.costs[k].ns);
   for (UnitId id = 0; id < size(); ++id) {
     if (rank_of(id) != rank) continue;
-    const std::span<const graph::TaskId> tasks = program.units[k].tasks_of(unit(id));
-    exists_[id] = tasks.empty() ? 0 : 1;
-    ns_[id] = alone.time_of(tasks);
+    const std::span<const graph::TaskId> tasks = program.units[k].tasks_of(shape_.unit(id));
+    units_[id].exists = !tasks.empty();
+    units_[id].ns = alone.time_of(tasks);
     for (const graph::TaskId task : tasks) {
       if (std::holds_alternative<graph::Send>(program.classes[k]->task(task).operation))
-        message_ns_[id] = std::max(message_ns_[id], program.costs[k].ns[task.index()]);
+        units_[id].message_ns = std::max(units_[id].message_ns, program.costs[k].ns[task.index()]);
     }
   }
 }
@@ -95,7 +73,7 @@ void UnitModel::weigh(const PipelineProgram& program, std::int32_t rank) {
   std::vector<UnitId> unit_of(graph.tasks().size(), kNoUnit);
   for (UnitId id = 0; id < size(); ++id) {
     if (rank_of(id) != rank) continue;
-    for (const graph::TaskId task : program.units[k].tasks_of(unit(id))) unit_of[task.index()] = id;
+    for (const graph::TaskId task : program.units[k].tasks_of(shape_.unit(id))) unit_of[task.index()] = id;
   }
   struct Life {
     UnitId first = kUntouched, last = kUntouched;
@@ -109,7 +87,7 @@ void UnitModel::weigh(const PipelineProgram& program, std::int32_t rank) {
       life.last = unit_of[i];
       // Units of several micro-batches add to it, or it is used outside of units.
       const bool apart = life.first == kNoUnit || unit_of[i] == kNoUnit ||
-                         unit(life.first).micro_batch != unit(unit_of[i]).micro_batch;
+                         shape_.unit(life.first).micro_batch != shape_.unit(unit_of[i]).micro_batch;
       life.outlives_units = life.outlives_units || apart;
     }
   }
@@ -122,16 +100,16 @@ void UnitModel::weigh(const PipelineProgram& program, std::int32_t rank) {
     } else if (lives[i].first == lives[i].last) {
       within[lives[i].first] += tensor.bytes();
     } else {
-      takes_[lives[i].first] += tensor.bytes();
-      frees_[lives[i].last] += tensor.bytes();
+      units_[lives[i].first].takes += tensor.bytes();
+      units_[lives[i].last].frees += tensor.bytes();
     }
   }
   base_[k] += *std::ranges::max_element(within);
 }
 
 UnitModel::Before UnitModel::before(UnitId id) const {
-  const Unit at = unit(id);
-  const auto of = [&](Work work, std::int32_t stage) { return this->id({work, at.micro_batch, stage}); };
+  const Unit at = shape_.unit(id);
+  const auto of = [&](Work work, std::int32_t stage) { return shape_.id({work, at.micro_batch, stage}); };
   switch (at.work) {
     case Work::forward:
       return {at.stage == 0 ? std::nullopt : std::optional(of(Work::forward, at.stage - 1)), std::nullopt};
@@ -141,7 +119,7 @@ UnitModel::Before UnitModel::before(UnitId id) const {
     }
     default: {
       const bool first = at.micro_batch == 0;
-      const UnitId before = this->id({Work::weight, at.micro_batch - (first ? 0 : 1), at.stage});
+      const UnitId before = shape_.id({Work::weight, at.micro_batch - (first ? 0 : 1), at.stage});
       return {first ? std::nullopt : std::optional(before), of(Work::input, at.stage)};
     }
   }
@@ -149,9 +127,9 @@ UnitModel::Before UnitModel::before(UnitId id) const {
 
 double UnitModel::ready(UnitId id, const std::vector<double>& end) const {
   const Before before = this->before(id);
-  const auto end_of = [&](UnitId unit) { return exists(unit) ? end[unit] : this->ready(unit, end); };
+  const auto end_of = [&](UnitId unit) { return units_[unit].exists ? end[unit] : this->ready(unit, end); };
   double ready = 0;
-  if (before.neighbour) ready = std::max(ready, end_of(*before.neighbour) + message_ns(*before.neighbour));
+  if (before.neighbour) ready = std::max(ready, end_of(*before.neighbour) + units_[*before.neighbour].message_ns);
   if (before.own) ready = std::max(ready, end_of(*before.own));
   return ready;
 }
@@ -165,10 +143,10 @@ std::vector<double> UnitModel::ways_to_end() const {
   // back.
   const auto visit = [&](Work work, std::int32_t stage) {
     for (std::int32_t m = shape_.micro_batches; m-- > 0;) {
-      const UnitId at = id({work, m, stage});
-      way[at] += ns(at);
+      const UnitId at = shape_.id({work, m, stage});
+      way[at] += units_[at].ns;
       const Before before = this->before(at);
-      if (before.neighbour) lengthen(before.neighbour, way[at] + message_ns(*before.neighbour));
+      if (before.neighbour) lengthen(before.neighbour, way[at] + units_[*before.neighbour].message_ns);
       lengthen(before.own, way[at]);
     }
   };
@@ -185,8 +163,8 @@ UnitSequences UnitModel::sequences_of(const std::vector<RankSchedule>& schedules
     const auto add = [&](const Unit& each) {
       const bool both = each.work == Work::backward;
       for (const Work work : {both ? Work::input : each.work, Work::weight}) {
-        const UnitId unit = id({work, each.micro_batch, each.stage});
-        if (exists(unit)) sequence.push_back(unit);
+        const UnitId unit = shape_.id({work, each.micro_batch, each.stage});
+        if (units_[unit].exists) sequence.push_back(unit);
         if (!both) break;
       }
     };
@@ -212,7 +190,7 @@ UnitTimes UnitClock::times_of(const UnitSequences& sequences) {
         const double ready = model_.ready(sequence[next], end_);
         if (ready == kNever) break;
         const double start = next == 0 ? ready : std::max(ready, end_[sequence[next - 1]]);
-        end_[sequence[next]] = start + model_.ns(sequence[next]);
+        end_[sequence[next]] = start + model_[sequence[next]].ns;
       }
     }
   }
@@ -222,10 +200,10 @@ UnitTimes UnitClock::times_of(const UnitSequences& sequences) {
     std::int64_t bytes = model_.base(static_cast<std::int32_t>(rank));
     const std::int64_t limit = model_.limit(static_cast<std::int32_t>(rank));
     for (const UnitId unit : sequences[rank]) {
-      bytes += model_.takes(unit);
+      bytes += model_[unit].takes;
       times.bytes = std::max(times.bytes, bytes);
       times.fits = times.fits && bytes <= limit;
-      bytes -= model_.frees(unit);
+      bytes -= model_[unit].frees;
     }
   }
   return times;

@@ -11,9 +11,6 @@
 
 namespace weft::policy {
 
-/// A unit of work forward, input or weight, as a number: in each kind of work by micro-batch, then by virtual stage.
-using UnitId = std::uint32_t;
-
 /// By rank: its units in the order in which it runs them.
 using UnitSequences = std::vector<std::vector<UnitId>>;
 
@@ -27,16 +24,15 @@ class UnitModel {
   UnitModel(const PipelineProgram& program, const PolicyOptions& options);
 
   const PipelineShape& shape() const { return shape_; }
-  std::size_t size() const { return ns_.size(); }
-  UnitId id(const Unit& unit) const;
-  Unit unit(UnitId id) const;
-  std::int32_t rank_of(UnitId id) const { return shape_.rank_of(unit(id).stage); }
-  bool exists(UnitId id) const { return exists_[id] != 0; }
+  std::size_t size() const { return units_.size(); }
+  std::int32_t rank_of(UnitId id) const { return shape_.rank_of(shape_.unit(id).stage); }
 
-  double ns(UnitId id) const { return ns_[id]; }
-  double message_ns(UnitId id) const { return message_ns_[id]; }
-  std::int64_t takes(UnitId id) const { return takes_[id]; }
-  std::int64_t frees(UnitId id) const { return frees_[id]; }
+  struct Costs {
+    double ns = 0, message_ns = 0;
+    std::int64_t takes = 0, frees = 0;
+    bool exists = false;
+  };
+  const Costs& operator[](UnitId id) const { return units_[id]; }
   std::int64_t base(std::int32_t rank) const { return base_[static_cast<std::size_t>(rank)]; }
   /// Bytes that a rank may take; the largest number if there is no limit.
   std::int64_t limit(std::int32_t rank) const { return limit_[static_cast<std::size_t>(rank)]; }
@@ -62,9 +58,7 @@ class UnitModel {
   void weigh(const PipelineProgram& program, std::int32_t rank);
 
   PipelineShape shape_;
-  std::vector<double> ns_, message_ns_;
-  std::vector<std::int64_t> takes_, frees_;
-  std::vector<char> exists_;
+  std::vector<Costs> units_;
   std::vector<std::int64_t> base_, limit_;  // by rank
 };
 

@@ -8,22 +8,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/child_process.h"
 #include "base/error.h"
-#include "base/overloaded.h"
-#include "base/text/parse_number.h"
-#include "runtime/policy/library/joined_problem.h"
-#include "runtime/policy/library/library_answer.h"
-#include "runtime/policy/library/library_call.h"
+#include "runtime/policy/library/policy_library.h"
+#include "runtime/policy/policy_parameters.h"
+#include "runtime/policy/python/joined_problem.h"
 #include "runtime/policy/python/policy_script.h"
-#include "runtime/policy/python/problem_columns.h"
 #include "runtime/policy/python/shared_memory.h"
 
 namespace weft::policy {
@@ -34,69 +34,43 @@ using nlohmann::json;
 constexpr double kDefaultSeconds = 60, kLeastSeconds = 0.001, kMostSeconds = 86'400;
 constexpr std::size_t kAlignment = 64;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 /// The columns in memory that a child reads, and the description by which it finds them.
 struct PlacedColumns {
   std::unique_ptr<SharedMemory> memory;
   json description = json::array();
 };
 
-std::size_t bytes_of(const Column& column) {
-  return std::visit(Overloaded{[](const std::vector<std::string>& texts) {
-                                 std::size_t bytes = 0;
-                                 for (const std::string& text : texts) bytes += text.size() + 1;
-                                 return bytes;
-                               },
-                               [](const auto& values) { return std::span(values).size_bytes(); }},
-                    column.values);
-}
-
 template <class Value>
-constexpr const char* kNumpyType = "text";
-template <>
-constexpr const char* kNumpyType<std::int32_t> = "<i4";
-template <>
-constexpr const char* kNumpyType<std::uint32_t> = "<u4";
-template <>
-constexpr const char* kNumpyType<std::int64_t> = "<i8";
-template <>
-constexpr const char* kNumpyType<std::uint8_t> = "u1";
-template <>
-constexpr const char* kNumpyType<double> = "<f8";
+std::string numpy_type() {
+  if constexpr (std::is_same_v<Value, std::string>) return "text";
+  const char* const kind = std::is_floating_point_v<Value> ? "f" : std::is_signed_v<Value> ? "i" : "u";
+  return fmt::format("<{}{}", kind, sizeof(Value));
+}
 
 PlacedColumns place(const std::vector<Column>& columns) {
   PlacedColumns placed;
-  std::size_t total = 0;
-  for (const Column& column : columns) total += aligned(bytes_of(column));
-  placed.memory = std::make_unique<SharedMemory>(total);
-  std::byte* next = placed.memory->bytes().data();
+  std::string all;
   for (const Column& column : columns) {
-    const std::size_t bytes = bytes_of(column);
-    const auto offset = static_cast<std::size_t>(next - placed.memory->bytes().data());
+    const std::size_t offset = all.size();
     std::visit(
         [&]<class Value>(const std::vector<Value>& values) {
+          if constexpr (std::is_same_v<Value, std::string>) {
+            for (const std::string& text : values) all.append(text.c_str(), text.size() + 1);
+          } else {
+            all.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Value));
+          }
           placed.description.push_back({{"table", column.table},
                                         {"name", column.name},
-                                        {"type", kNumpyType<Value>},
+                                        {"type", numpy_type<Value>()},
                                         {"count", values.size()},
-                                        {"bytes", bytes},
+                                        {"bytes", all.size() - offset},
                                         {"offset", offset}});
-          if constexpr (std::is_same_v<Value, std::string>) {
-            std::byte* at = next;
-            for (const std::string& text : values) {
-              std::memcpy(at, text.c_str(), text.size() + 1);
-              at += text.size() + 1;
-            }
-          } else if (!values.empty()) {
-            std::memcpy(next, values.data(), bytes);
-          }
         },
         column.values);
-    next += aligned(bytes);
+    all.resize((all.size() + kAlignment - 1) / kAlignment * kAlignment);
   }
+  placed.memory = std::make_unique<SharedMemory>(all.size());
+  std::memcpy(placed.memory->bytes().data(), all.data(), all.size());
   placed.memory->seal();
   return placed;
 }
@@ -146,7 +120,7 @@ class Exchange {
 /// The text that follows the file's name, taken apart.
 struct PythonName {
   std::string function;
-  std::vector<std::pair<std::string, std::string>> parameters;
+  std::map<std::string, std::string> parameters;
   double seconds = kDefaultSeconds;
 };
 
@@ -157,22 +131,9 @@ PythonName parse_name(const std::string& path, std::string_view text) {
     throw UserError(fmt::format("policy {} names no function of that file", path),
                     "a file and a function or class in it", fmt::format("--policy {}:NAME", path));
   }
-  std::string_view rest = text.substr(std::min(text.size(), name.function.size() + 1));
-  while (!rest.empty()) {
-    const std::string_view entry = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string_view::npos || equals == 0) {
-      throw UserError(fmt::format("policy {}: parameter \"{}\"", path, entry), "NAME=VALUE, separated by commas",
-                      fmt::format("--policy {}:{}:NAME=VALUE", path, name.function));
-    }
-    const std::string key(entry.substr(0, equals)), value(entry.substr(equals + 1));
-    if (key != "seconds") {
-      name.parameters.emplace_back(key, value);
-      continue;
-    }
-    name.seconds = parse_number<double>(value, fmt::format("seconds of policy {}", path), kLeastSeconds, kMostSeconds);
-  }
+  PolicyParameters parameters(path + ":" + name.function, text.substr(std::min(text.size(), name.function.size() + 1)));
+  name.seconds = parameters.number("seconds", kDefaultSeconds, kLeastSeconds, kMostSeconds);
+  name.parameters = parameters.others();
   return name;
 }
 
@@ -182,19 +143,18 @@ class Conversation {
   Conversation(const std::string& path, const PythonName& name, const char* function, const JoinedProblem& joined)
       : path_(path),
         name_(name),
-        host_(joined.host()),
-        exchange_(joined.class_of_task().size()),
-        columns_(place(columns_of(joined))),
+        joined_(joined),
+        exchange_(joined.tasks()),
+        columns_(place(joined.columns())),
         child_({"python3", "-c", std::string(kPolicyScript), path, name.function, "@0", "@1", "@requests", "@answers"},
                std::array{columns_.memory->descriptor(), exchange_.descriptor()},
                ChildProcess::Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(name.seconds * 1e3))) {
-    const weft2_problem& problem = joined.problem();
-    json head = {{"tasks", problem.classes[0].task_count},
+    json head = {{"tasks", joined.tasks()},
                  {"columns", std::move(columns_.description)},
                  {"exchange", exchange_.description()},
-                 {"memory_limit", problem.classes[0].memory_limit},
-                 {"shared_cores", problem.shared_cores},
-                 {"seed", problem.seed},
+                 {"memory_limit", joined.memory_limit()},
+                 {"shared_cores", joined.problem().shared_cores},
+                 {"seed", joined.problem().seed},
                  {"function", function},
                  {"parameters", json::array()}};
     for (const auto& [key, value] : name.parameters) head["parameters"].push_back({key, value});
@@ -278,40 +238,31 @@ class Conversation {
 
   void answer(const json& message) {
     const std::string asked = text_of(message, "ask");
-    weft2_order order = {.size = sizeof(weft2_order),
-                         .sequence = exchange_.sequence().data(),
-                         .streams = exchange_.streams().data(),
-                         .reasons = nullptr,
-                         .edges = nullptr,
-                         .edge_count = 0};
-    json reply = json::object();
-    std::int32_t failed = 0;
-    if (asked == "simulate") {
-      const std::vector<weft2_added_edge> edges = edges_of(message);
-      order.edges = edges.data();
-      order.edge_count = edges.size();
-      const bool times = message.value("times", false), memory = message.value("memory", false);
-      std::int64_t scratch = 0;
-      weft2_simulation result = {.size = sizeof(weft2_simulation),
-                                 .step_ns = 0,
-                                 .begin_ns = times ? exchange_.begin_ns().data() : nullptr,
-                                 .end_ns = times ? exchange_.end_ns().data() : nullptr,
-                                 .scratch_bytes = memory ? &scratch : nullptr};
-      failed = host_.simulate(host_.context, &order, &result);
-      reply["step_ns"] = result.step_ns;
-      if (memory) reply["scratch_bytes"] = scratch;
-    } else if (asked == "schedule") {
-      failed = host_.schedule(host_.context, exchange_.priorities().data(), &order, nullptr);
-    } else {
+    if (asked != "simulate" && asked != "schedule")
       refuse_library(path_, "it writes to Weft's own pipe", "leave file descriptors alone");
+    const std::vector<weft2_added_edge> edges = edges_of(message);
+    json reply = json::object();
+    try {
+      if (asked == "simulate") {
+        const bool times = message.value("times", false), memory = message.value("memory", false);
+        std::int64_t scratch = 0;
+        reply["step_ns"] =
+            joined_.simulate({.sequence = exchange_.sequence(), .streams = exchange_.streams(), .edges = edges},
+                             times ? exchange_.begin_ns().data() : nullptr, times ? exchange_.end_ns().data() : nullptr,
+                             memory ? &scratch : nullptr);
+        if (memory) reply["scratch_bytes"] = scratch;
+      } else {
+        joined_.schedule(exchange_.priorities().data(), exchange_.sequence(), exchange_.streams());
+      }
+    } catch (const std::exception& exception) {
+      reply = {{"error", exception.what()}};
     }
-    if (failed != 0) reply = {{"error", host_.error(host_.context)}};
     tell(reply);
   }
 
   const std::string& path_;
   const PythonName& name_;
-  const weft2_host& host_;
+  const JoinedProblem& joined_;
   Exchange exchange_;
   PlacedColumns columns_;
   ChildProcess child_;
@@ -338,10 +289,9 @@ class PythonPolicy final : public Policy {
 
   std::vector<plan::Order> orders(graph::Classes classes, const PolicyOptions& options) const override {
     std::optional<JoinedProblem> joined;  // the orders point to its edges
-    std::vector<weft2_added_edge> edges;  // and that of one class to these
     const auto ask = [&](const weft2_problem* problem, const weft2_host* host, weft2_order* orders) {
       joined.emplace(path_, *problem, *host);
-      joined->order([&](weft2_order& order) { edges = ask_order_of(*joined, order); }, orders);
+      ask_order_of(*joined, orders);
       return 0;
     };
     return LibraryCall(path_, text_, classes, options).orders(ask);
@@ -360,26 +310,20 @@ class PythonPolicy final : public Policy {
     return 0;
   }
 
-  /// Fills the order, and returns the edges that it points to.
-  std::vector<weft2_added_edge> ask_order_of(const JoinedProblem& joined, weft2_order& order) const {
+  void ask_order_of(JoinedProblem& joined, weft2_order* orders) const {
     const weft2_host& host = joined.host();
     Conversation conversation(path_, name_, "order", joined);
     const json result = conversation.result();
     const Exchange& exchange = conversation.exchange();
-    std::ranges::copy(exchange.sequence(), order.sequence);
-    std::ranges::copy(exchange.streams(), order.streams);
-    std::vector<std::uint32_t> numbers = {0};
+    std::vector<std::uint32_t> numbers = {0}, reasons;
     for (const json& text : result.value("reasons", json::array())) {
       numbers.push_back(host.add_reason(host.context, text.get<std::string>().c_str(), 0));
     }
-    for (std::size_t i = 0; numbers.size() > 1 && i < joined.class_of_task().size(); ++i) {
-      const std::uint32_t reason = exchange.reasons()[i];
-      order.reasons[i] = reason < numbers.size() ? numbers[reason] : kUnsetEntry;
+    if (numbers.size() > 1) {
+      for (const std::uint32_t reason : exchange.reasons())
+        reasons.push_back(reason < numbers.size() ? numbers[reason] : kUnsetEntry);
     }
-    std::vector<weft2_added_edge> edges = conversation.edges_of(result);
-    order.edges = edges.data();
-    order.edge_count = edges.size();
-    return edges;
+    joined.divide({exchange.sequence(), exchange.streams(), reasons, conversation.edges_of(result)}, orders);
   }
 
   std::string path_, text_;

@@ -19,7 +19,7 @@ namespace weft::policy {
 ///
 /// Each answer comes from a new process, which reads the problem's arrays from memory that it can't change. It is ended
 /// when it has answered, failed or overrun its time; nothing of a late answer counts. Orders are held to the rules of
-/// shared libraries (runtime/policy/library/library_answer.h). Throws UserError, in words for the author: now, if the
+/// shared libraries (runtime/policy/library/policy_library.h). Throws UserError, in words for the author: now, if the
 /// file can't be read or the text names nothing; from order() and rewrites(), whatever else is wrong.
 std::unique_ptr<Policy> python_policy(const std::string& path, std::string_view text);
 

@@ -8,12 +8,18 @@
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/policy/pipeline/chunks_parameter.h"
 #include "runtime/policy/pipeline/unit_list.h"
 #include "runtime/policy/schedules/published.h"
 #include "runtime/policy/scheduling/random_numbers.h"
 
 namespace weft::policy {
+
+PipelineSchedules PipeListPolicy::schedules(const PipelineProgram& program, const PolicyOptions& options) const {
+  const UnitModel model(program, options);
+  const std::vector<NamedSequences> lists = all_unit_lists(model);
+  return chosen_schedules(model, best_of(lists), kReasons, lists.size());
+}
+
 namespace {
 
 constexpr double kWarmest = 5e-4;                          // the first temperature, of the first makespan
@@ -24,14 +30,14 @@ constexpr double kRounding = 1e-12;
 std::vector<NamedSequences> published(const UnitModel& model) {
   UnitClock clock(model);
   std::vector<NamedSequences> found;
-  for (const auto& policy : published_schedules(model.shape().chunks)) {
+  for (const PublishedPolicy& policy : published_policies(model.shape().chunks)) {
     try {
       std::vector<RankSchedule> schedules;
       for (std::int32_t rank = 0; rank < model.shape().ranks; ++rank)
-        schedules.push_back(policy->schedule(model.shape(), rank));
+        schedules.push_back(policy.schedule(model.shape(), rank));
       UnitSequences sequences = model.sequences_of(schedules);
       const UnitTimes times = clock.times_of(sequences);
-      found.push_back({policy->name(), std::move(sequences), times});
+      found.push_back({policy.name(), std::move(sequences), times});
     } catch (const UserError&) {  // a number of micro-batches that it doesn't take
     }
   }
@@ -79,11 +85,11 @@ class UnitMoves {
   void move_alike(std::size_t rank) {
     const std::vector<UnitId>& sequence = sequences_[rank];
     const std::size_t first = numbers_.below(sequence.size()), distance = 1 + numbers_.below(kFarthestAlike);
-    const Unit like = model_.unit(sequence[first]);
+    const Unit like = model_.shape().unit(sequence[first]);
     const bool later = numbers_.below(2) == 0, all = numbers_.below(2) == 0;
     std::vector<UnitId> units;
     for (std::size_t i = all ? 0 : first; i < sequence.size(); ++i) {
-      const Unit unit = model_.unit(sequence[i]);
+      const Unit unit = model_.shape().unit(sequence[i]);
       if (unit.work == like.work && unit.stage == like.stage) units.push_back(sequence[i]);
     }
     if (later) std::ranges::reverse(units);
@@ -100,7 +106,7 @@ class UnitMoves {
     for (std::size_t step = 0; step < sequence.size(); ++step) {
       const std::size_t at = (from + step) % sequence.size();
       const double idle_from = at == 0 ? 0 : ends[sequence[at - 1]];
-      const double begin = ends[sequence[at]] - model_.ns(sequence[at]);
+      const double begin = ends[sequence[at]] - model_[sequence[at]].ns;
       if (begin <= idle_from * (1 + kRounding)) continue;
       const std::size_t last = std::min(sequence.size(), at + 1 + kFarthest);
       std::vector<std::size_t> able;
@@ -126,11 +132,11 @@ class UnitMoves {
 
   /// The place nearest to `to` that a unit may be moved to.
   std::size_t reach(std::size_t rank, std::size_t from, std::size_t to) const {
-    const Unit moved = model_.unit(sequences_[rank][from]);
+    const Unit moved = model_.shape().unit(sequences_[rank][from]);
     std::size_t at = from;
     while (at != to) {
       const std::size_t next = from < to ? at + 1 : at - 1;
-      const Unit passed = model_.unit(sequences_[rank][next]);
+      const Unit passed = model_.shape().unit(sequences_[rank][next]);
       if (passed.work == moved.work && passed.stage == moved.stage) break;
       at = next;
     }
@@ -185,10 +191,11 @@ NamedSequences searched(const UnitModel& model, NamedSequences best, std::int64_
 
 }  // namespace
 
-PipeSearchPolicy::PipeSearchPolicy(PolicyParameters& parameters)
-    : chunks_(chunks_parameter(parameters)),
-      moves_(parameters.integer("moves", 2000, 0, 100'000'000)),
-      seed_(seed_parameter(parameters)) {}
+PipeSearchPolicy::PipeSearchPolicy(PolicyParameters& parameters) {
+  chunks_ = chunks_parameter(parameters);
+  moves_ = parameters.integer("moves", moves_, 0, 100'000'000);
+  seed_ = seed_parameter(parameters);
+}
 
 PipelineSchedules PipeSearchPolicy::schedules(const PipelineProgram& program, const PolicyOptions& options) const {
   const UnitModel model(program, options);

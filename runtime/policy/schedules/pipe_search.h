@@ -1,4 +1,5 @@
-// Policy `pipe-search`: searches the sequences of units of all ranks of a pipeline.
+// Policies `pipe-list` and `pipe-search`: sequences of units of all ranks of a pipeline, by list schedules and by a
+// search.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,24 @@
 #include "runtime/policy/policy_parameters.h"
 
 namespace weft::policy {
+
+/// Whenever a rank is idle in virtual time, it starts a unit of work that can begin: a forward pass, or either part of
+/// a backward pass, of one chunk and micro-batch. Each of three rules that choose (pipeline/unit_list.h) is tried with
+/// several numbers of forward passes in flight. The shortest step in the model of units (pipeline/unit_model.h) counts;
+/// if any keeps the memory limits of all ranks, the shortest one that does. `chunks` and `placement` (loop or v) are of
+/// the layers.
+class PipeListPolicy final : public PipelinePolicy {
+ public:
+  static constexpr plan::ReasonTable kReasons = schedule_reasons("pipe-list");
+  PipeListPolicy() = default;
+  explicit PipeListPolicy(graph::PipelineChunks chunks) { chunks_ = chunks; }
+  explicit PipeListPolicy(PolicyParameters& parameters) : PipeListPolicy(chunks_parameter(parameters)) {}
+  std::string name() const override { return "pipe-list"; }
+
+ protected:
+  PipelineSchedules schedules(const PipelineProgram& program, const PolicyOptions& options) const override;
+  bool keeps_limits() const override { return true; }
+};
 
 /// Starts from the best of the list schedules of `pipe-list` and of the published schedules for the same chunks, as the
 /// model of units (pipeline/unit_model.h) tells. Each of `moves` moves takes a unit of a rank, the units at one
@@ -21,18 +40,17 @@ class PipeSearchPolicy final : public PipelinePolicy {
  public:
   static constexpr plan::ReasonTable kReasons = schedule_reasons("pipe-search");
   PipeSearchPolicy() = default;
-  PipeSearchPolicy(graph::PipelineChunks chunks, std::int64_t moves, std::uint64_t seed)
-      : chunks_(chunks), moves_(moves), seed_(seed) {}
+  PipeSearchPolicy(graph::PipelineChunks chunks, std::int64_t moves, std::uint64_t seed) : moves_(moves), seed_(seed) {
+    chunks_ = chunks;
+  }
   explicit PipeSearchPolicy(PolicyParameters& parameters);
   std::string name() const override { return "pipe-search"; }
-  graph::PipelineChunks chunks() const override { return chunks_; }
 
  protected:
   PipelineSchedules schedules(const PipelineProgram& program, const PolicyOptions& options) const override;
   bool keeps_limits() const override { return true; }
 
  private:
-  graph::PipelineChunks chunks_;
   std::int64_t moves_ = 2000;
   std::optional<std::uint64_t> seed_;
 };

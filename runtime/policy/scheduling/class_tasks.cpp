@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -115,20 +116,19 @@ std::vector<double> ClassTasks::all_costs() const {
 }
 
 std::vector<std::uint32_t> ClassTasks::topological_order() const {
-  std::vector<std::uint32_t> order;
+  const NodeEdges edges(size(), edges_of(*this));
+  std::vector<std::uint32_t> order, missing = edges.missing();
   order.reserve(size());
-  std::vector<std::uint32_t> missing(size(), 0);
   std::size_t nodes = 0;
   for (std::uint32_t node = 0; node < size(); ++node) {
     if (!is_node(node)) continue;
     ++nodes;
-    each_before(node, [&](std::uint32_t) { ++missing[node]; });
     if (missing[node] == 0) order.push_back(node);
   }
   for (std::size_t i = 0; i < order.size(); ++i) {
-    each_after(order[i], [&](std::uint32_t after) {
+    for (const std::uint32_t after : edges.after(order[i])) {
       if (--missing[after] == 0) order.push_back(after);
-    });
+    }
   }
   if (order.size() != nodes) throw std::logic_error("the program's stages wait for each other in a cycle");
   return order;
@@ -167,6 +167,28 @@ void keep_passes_together(const ClassTasks& tasks, std::vector<double>& rank) {
 }
 
 }  // namespace
+
+std::vector<NodeEdge> edges_of(const ClassTasks& tasks, std::span<const plan::Order> orders) {
+  std::vector<NodeEdge> edges;
+  for (std::uint32_t node = 0; node < tasks.size(); ++node) {
+    if (tasks.is_node(node)) tasks.each_after(node, [&](std::uint32_t after) { edges.emplace_back(node, after); });
+  }
+  for (std::size_t k = 0; k < orders.size(); ++k) {
+    const auto node = [&](graph::TaskId task) { return tasks.node_of(tasks.first(k) + task.value); };
+    for (const graph::Edge& edge : orders[k].added_edges) {
+      if (edge.distance == 0) edges.emplace_back(node(edge.from), node(edge.to));
+    }
+  }
+  return edges;
+}
+
+NodeEdges::NodeEdges(std::size_t nodes, std::span<const NodeEdge> edges)
+    : begin_(nodes + 1, 0), targets_(edges.size()), missing_(nodes, 0) {
+  for (const auto& [from, to] : edges) ++begin_[from + 1], ++missing_[to];
+  std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  std::vector<std::uint32_t> place = begin_;
+  for (const auto& [from, to] : edges) targets_[place[from]++] = to;
+}
 
 std::vector<double> upward_rank(const ClassTasks& tasks, PathEdges edges) {
   std::vector<double> rank(tasks.size(), 0);

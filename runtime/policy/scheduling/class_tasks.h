@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -120,6 +121,27 @@ class ClassTasks {
   std::vector<std::vector<plan::Stream>> streams_;  // by class
   std::vector<Lane> lanes_;
   std::vector<std::vector<std::uint32_t>> lane_of_stream_;  // by class
+};
+
+/// (from, to): nodes.
+using NodeEdge = std::pair<std::uint32_t, std::uint32_t>;
+
+/// The edges within a step, by their sources, then those that orders add.
+std::vector<NodeEdge> edges_of(const ClassTasks& tasks, std::span<const plan::Order> orders = {});
+
+/// Edges by their sources, in the order in which they were given.
+class NodeEdges {
+ public:
+  NodeEdges() = default;
+  NodeEdges(std::size_t nodes, std::span<const NodeEdge> edges);
+  std::span<const std::uint32_t> after(std::size_t node) const {
+    return std::span(targets_).subspan(begin_[node], begin_[node + 1] - begin_[node]);
+  }
+  /// By node: the number of edges into it.
+  const std::vector<std::uint32_t>& missing() const { return missing_; }
+
+ private:
+  std::vector<std::uint32_t> begin_, targets_, missing_;
 };
 
 /// By number: a node's cost + the longest path after it, through all classes (the upward rank); members have their

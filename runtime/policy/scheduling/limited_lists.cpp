@@ -7,7 +7,6 @@
 #include "runtime/plan/plan.h"
 #include "runtime/policy/scheduling/program_order.h"
 #include "runtime/policy/scheduling/timetable.h"
-#include "runtime/policy/scratch_limit.h"
 
 namespace weft::policy {
 namespace {

@@ -14,10 +14,6 @@ namespace weft::policy {
 
 namespace {
 
-graph::Edge policy_edge(graph::TaskId from, graph::TaskId to) {
-  return {from, to, graph::EdgeKind::completes_before, graph::EdgeReason::policy, 0, graph::TensorId()};
-}
-
 /// Of the gathers in the order of their first uses, each waits for the first use of the one `ahead` + 1 before it.
 std::vector<graph::Edge> prefetch_edges(const graph::Graph& graph, std::size_t ahead) {
   std::vector<std::pair<graph::TaskId, graph::TaskId>> uses;  // the first use of a weight, its gather
@@ -52,32 +48,18 @@ ListScheduler::ListScheduler(ClassTasks tasks_of_classes, const PolicyOptions& o
   limits_.resize(tasks_.classes(), 0);
   if (direction == Direction::backward) std::ranges::fill(limits_, 0);
   limited_ = std::ranges::any_of(limits_, [](std::int64_t limit) { return limit > 0; });
-  in_edges_.resize(tasks, 0);
-  begin_.push_back(0);
-  std::vector<std::vector<std::uint32_t>> gathers(tasks);  // by task: the gathers that wait for it
+  std::vector<NodeEdge> edges = edges_of(tasks_);
+  if (direction == Direction::backward) {
+    for (auto& [from, to] : edges) std::swap(from, to);
+  }
   for (std::size_t k = 0; k < tasks_.classes(); ++k) {
     memory_.emplace_back(tasks_.graph(k));
     if (options.gathers_ahead <= 0 || direction == Direction::backward) continue;
     prefetch_edges_[k] = prefetch_edges(tasks_.graph(k), static_cast<std::size_t>(options.gathers_ahead));
     for (const graph::Edge& edge : prefetch_edges_[k])
-      gathers[tasks_.first(k) + edge.from.value].push_back(tasks_.first(k) + edge.to.value);
+      edges.emplace_back(tasks_.node_of(tasks_.first(k) + edge.from.value), tasks_.first(k) + edge.to.value);
   }
-  for (std::uint32_t node = 0; node < tasks; ++node) {
-    const auto add = [&](std::uint32_t successor) {
-      successors_.push_back(successor);
-      ++in_edges_[successor];
-    };
-    if (tasks_.is_node(node)) {
-      if (direction == Direction::forward) {
-        tasks_.each_after(node, add);
-        for (const graph::ClassTask& member : tasks_.members(node))
-          std::ranges::for_each(gathers[tasks_.first(member.of_class) + member.task], add);
-      } else {
-        tasks_.each_before(node, add);
-      }
-    }
-    begin_.push_back(static_cast<std::uint32_t>(successors_.size()));
-  }
+  edges_ = NodeEdges(tasks, edges);
   const std::size_t lanes = tasks_.lanes().size();
   ready_.resize(lanes);
   sequence_.reserve(tasks);
@@ -124,7 +106,7 @@ void ListScheduler::expect_whole() const {
 double ListScheduler::run() {
   sequence_.clear();
   for (auto& edges : memory_edges_) edges.clear();
-  missing_ = in_edges_;
+  missing_ = edges_.missing();
   for (auto& ready : ready_) ready.clear();
   for (auto& waiting : waiting_) waiting.clear();
   running_.reset();
@@ -189,10 +171,6 @@ bool ListScheduler::fits(std::uint32_t task) {
   return true;
 }
 
-void ListScheduler::hold(std::uint32_t task) {
-  waiting_[tasks_.resource_of(task)].insert(task);
-}
-
 // A task that adds bytes fits only if the forecast leaves room at all places from the front to its own.
 void ListScheduler::release_those_that_fit(std::size_t rank) {
   if (limits_[rank] <= 0) return;
@@ -224,12 +202,13 @@ bool ListScheduler::release_all_held() {
 }
 
 bool ListScheduler::start_something(std::size_t lane) {
-  std::vector<Ready>& ready = ready_[tasks_.lanes()[lane].resource];
+  const std::uint32_t resource = tasks_.lanes()[lane].resource;
+  std::vector<Ready>& ready = ready_[resource];
   if (ready.empty()) return false;
   if (chooser_ != nullptr) {
     std::erase_if(ready, [&](const Ready& item) {
       const bool misfit = !fits(item.task);
-      if (misfit) hold(item.task);
+      if (misfit) waiting_[resource].insert(item.task);
       return misfit;
     });
     if (ready.empty()) return false;
@@ -252,7 +231,7 @@ bool ListScheduler::start_something(std::size_t lane) {
     const Ready best = ready.back();
     ready.pop_back();
     if (!fits(best.task)) {
-      hold(best.task);
+      waiting_[resource].insert(best.task);
       continue;
     }
     std::uint32_t reason = kOnlyReady;
@@ -323,8 +302,8 @@ void ListScheduler::finish(std::size_t lane, std::uint32_t task) {
     if (freed) last_free_[member.of_class][tasks_.stream_on(lane, member)] = member.task;
     if (freed || memory.front() != front) release_those_that_fit(member.of_class);
   }
-  for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) {
-    if (--missing_[successors_[i]] == 0) release(successors_[i]);
+  for (const std::uint32_t after : edges_.after(task)) {
+    if (--missing_[after] == 0) release(after);
   }
 }
 

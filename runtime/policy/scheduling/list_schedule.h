@@ -6,14 +6,12 @@
 #include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/policy/policy.h"
 #include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/memory_forecast.h"
-#include "runtime/policy/scheduling/running_lanes.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 
@@ -100,9 +98,7 @@ class ListScheduler {
   /// The number of edges into the task whose source isn't done, and the tasks that its edges lead to (one entry per
   /// edge).
   std::uint32_t missing(std::size_t task) const { return missing_[task]; }
-  std::span<const std::uint32_t> successors(std::size_t task) const {
-    return std::span(successors_).subspan(begin_[task], begin_[task + 1] - begin_[task]);
-  }
+  std::span<const std::uint32_t> successors(std::size_t task) const { return edges_.after(task); }
   /// The latest end of the running collectives of the task's class; nullopt if none runs.
   std::optional<double> end_of_collectives(std::uint32_t task) const;
   /// Of the task's class.
@@ -136,7 +132,6 @@ class ListScheduler {
   void start(std::size_t lane, std::uint32_t task, std::uint32_t reason);
   void finish(std::size_t lane, std::uint32_t task);
   bool fits(std::uint32_t task);
-  void hold(std::uint32_t task);
   void release_those_that_fit(std::size_t rank);
   bool release_all_held();
   void wait_for_freed_memory(std::size_t stream, const graph::ClassTask& member);
@@ -145,7 +140,7 @@ class ListScheduler {
 
   ClassTasks tasks_;
   std::vector<double> cost_;
-  std::vector<std::uint32_t> begin_, successors_, in_edges_;
+  NodeEdges edges_;
   std::vector<std::vector<graph::Edge>> prefetch_edges_;  // by class, into gathers that the options delay
   std::vector<std::int64_t> limits_;                      // by class; 0: none
   bool limited_ = false, watches_memory_ = false;

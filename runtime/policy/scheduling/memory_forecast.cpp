@@ -3,11 +3,10 @@
 #include <algorithm>
 
 #include "base/assertions.h"
-#include "runtime/plan/plan_memory.h"
 
 namespace weft::policy {
 
-MemoryForecast::MemoryForecast(const graph::Graph& graph)
+MemoryForecast::MemoryForecast(const graph::Graph& graph, std::int64_t alignment)
     : tasks_(graph.tasks().size()), lives_(graph.tensors().size()) {
   begin_.push_back(0);
   for (std::size_t i = 0; i < tasks_; ++i) {
@@ -19,7 +18,7 @@ MemoryForecast::MemoryForecast(const graph::Graph& graph)
       tensors_.push_back(id);
       Life& life = lives_[id];
       if (life.accessors++ == 0) {
-        life.bytes = (tensor.bytes() + plan::kTensorAlignment - 1) / plan::kTensorAlignment * plan::kTensorAlignment;
+        life.bytes = (tensor.bytes() + alignment - 1) / alignment * alignment;
         life.first = static_cast<std::uint32_t>(i);
       }
       life.last = static_cast<std::uint32_t>(i);
@@ -122,7 +121,7 @@ void MemoryForecast::add(std::size_t from, std::size_t to, std::int64_t bytes) {
   const auto pull = [&](std::size_t node) {
     while (node > 1) {
       node /= 2;
-      most_[node] = std::max(top(most_, more_, 2 * node), top(most_, more_, 2 * node + 1));
+      most_[node] = std::max(top(2 * node), top(2 * node + 1));
     }
   };
   pull(first);
@@ -133,10 +132,10 @@ std::int64_t MemoryForecast::largest(std::size_t from, std::size_t to) const {
   if (from >= to) return 0;
   // Walks up from both ends; adds the amount of each node above a covered node when its side passes that node.
   std::size_t left = from + leaves_, right = to - 1 + leaves_;
-  std::int64_t from_left = top(most_, more_, left), from_right = top(most_, more_, right);
+  std::int64_t from_left = top(left), from_right = top(right);
   while (left / 2 != right / 2) {
-    if ((left & 1) == 0) from_left = std::max(from_left, top(most_, more_, left + 1));
-    if ((right & 1) != 0) from_right = std::max(from_right, top(most_, more_, right - 1));
+    if ((left & 1) == 0) from_left = std::max(from_left, top(left + 1));
+    if ((right & 1) != 0) from_right = std::max(from_right, top(right - 1));
     left /= 2;
     right /= 2;
     from_left += more_[left];
@@ -157,7 +156,7 @@ std::size_t MemoryForecast::first_above(std::int64_t bytes) const {
   };
   std::size_t node = front_ + leaves_;
   std::int64_t added = above(node);
-  while (top(most_, more_, node) + added <= bytes) {
+  while (top(node) + added <= bytes) {
     while ((node & 1) != 0) {
       if (node == 1) return tasks_;
       node /= 2;
@@ -168,7 +167,7 @@ std::size_t MemoryForecast::first_above(std::int64_t bytes) const {
   while (node < leaves_) {
     added += more_[node];
     node *= 2;
-    if (top(most_, more_, node) + added <= bytes) ++node;
+    if (top(node) + added <= bytes) ++node;
   }
   return std::min(node - leaves_, tasks_);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/plan/plan_memory.h"
 
 namespace weft::policy {
 
@@ -15,10 +16,11 @@ namespace weft::policy {
 /// forecast between the front (the first task that isn't done) and its own place. A scheduler that starts a task only
 /// if the forecast stays within the limit can always continue in program order.
 ///
-/// Bytes are rounded up to the memory plan's alignment. Operations take O(log tasks) per tensor of the task.
+/// Operations take O(log tasks) per tensor of the task.
 class MemoryForecast {
  public:
-  explicit MemoryForecast(const graph::Graph& graph);
+  /// Bytes of a tensor are rounded up to `alignment`, by default that of the memory plan.
+  explicit MemoryForecast(const graph::Graph& graph, std::int64_t alignment = plan::kTensorAlignment);
 
   void reset();
   /// The forecast's maximum up to the task's place, were it to start now.
@@ -48,9 +50,7 @@ class MemoryForecast {
   }
   void add(std::size_t from, std::size_t to, std::int64_t bytes);  // to places [from, to)
   std::int64_t largest(std::size_t from, std::size_t to) const;    // of places [from, to); 0 for none
-  static std::int64_t top(const std::vector<std::int64_t>& most, const std::vector<std::int64_t>& more, std::size_t n) {
-    return most[n] + more[n];
-  }
+  std::int64_t top(std::size_t node) const { return most_[node] + more_[node]; }
 
   std::size_t tasks_, leaves_ = 1;
   std::vector<std::uint32_t> begin_, tensors_;  // scratch tensors by task, each once

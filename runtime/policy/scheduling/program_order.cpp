@@ -104,10 +104,13 @@ bool is_side_gradient(const graph::Task& task) {
   return side_gradient(task) != kProgramOrder;
 }
 
+bool uses_channel(const graph::Task& task, graph::Channel channel) {
+  const graph::Channel* own = graph::channel_of(task.operation);
+  return own != nullptr && *own == channel;
+}
+
 bool is_gather(const graph::Task& task) {
-  const graph::Channel* channel = graph::channel_of(task.operation);
-  return channel != nullptr && *channel == graph::Channel::z_gather &&
-         graph::kind_name(task.operation) == graph::AllGather::kind;
+  return uses_channel(task, graph::Channel::z_gather) && graph::kind_name(task.operation) == graph::AllGather::kind;
 }
 
 graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
@@ -120,9 +123,8 @@ graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id) {
 }
 
 bool is_data_reduction(const graph::Task& task) {
-  const graph::Channel* channel = graph::channel_of(task.operation);
   const std::string_view kind = graph::kind_name(task.operation);
-  return channel != nullptr && *channel == graph::Channel::data && task.phase == graph::Phase::backward &&
+  return uses_channel(task, graph::Channel::data) && task.phase == graph::Phase::backward &&
          (kind == graph::AllReduce::kind || kind == graph::ReduceScatter::kind);
 }
 
@@ -131,10 +133,11 @@ EdgeAdder::EdgeAdder(plan::Order& order) : order_(order), position_(order.sequen
 }
 
 bool EdgeAdder::add(graph::TaskId from, graph::TaskId to, graph::EdgeKind kind) {
+  if (!from.valid()) return false;
   const std::size_t a = position_[from.index()], b = position_[to.index()];
   if (a >= b) return false;
   if (order_.sequence[a].stream == order_.sequence[b].stream) return true;  // the queue implies it
-  order_.added_edges.push_back({from, to, kind, graph::EdgeReason::policy, 0, graph::TensorId()});
+  order_.added_edges.push_back(policy_edge(from, to, kind));
   return true;
 }
 

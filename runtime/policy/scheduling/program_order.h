@@ -29,9 +29,12 @@ std::vector<Visit> visits_of(const graph::Graph& graph);
 class ReorderedProgram {
  public:
   explicit ReorderedProgram(const graph::Graph& graph);
-  /// Puts `task` directly before / after `anchor`; several tasks with one anchor keep program order.
+  /// Puts `task` directly before / after `anchor`; several tasks with one anchor keep program order. Behind an invalid
+  /// anchor is at the begin.
   void before(graph::TaskId task, graph::TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value}; }
-  void behind(graph::TaskId task, graph::TaskId anchor) { key_[task.index()] = 3 * std::uint64_t{anchor.value} + 2; }
+  void behind(graph::TaskId task, graph::TaskId anchor) {
+    key_[task.index()] = anchor.valid() ? 3 * std::uint64_t{anchor.value} + 2 : 0;
+  }
   std::vector<graph::TaskId> sequence() const;
 
  private:
@@ -59,6 +62,8 @@ plan::Order program_order(const graph::Graph& graph, const PolicyOptions& option
 
 /// Does the task compute the gradient of a parameter, off the chain of input gradients?
 bool is_side_gradient(const graph::Task& task);
+/// Does the task communicate on the channel?
+bool uses_channel(const graph::Task& task, graph::Channel channel);
 /// Does the task gather a weight over z?
 bool is_gather(const graph::Task& task);
 /// The first task in program order that an edge within the step leads to from `id`; invalid if there is none.
@@ -66,8 +71,14 @@ graph::TaskId first_reader(const graph::Graph& graph, graph::TaskId id);
 /// Does the task sum a gradient over the data axis in the backward pass?
 bool is_data_reduction(const graph::Task& task);
 
-/// Adds an edge to an order, unless it contradicts the order's sequence (on a graph unlike a training step's) or is
-/// already there.
+/// An edge that a policy adds.
+inline graph::Edge policy_edge(graph::TaskId from, graph::TaskId to,
+                               graph::EdgeKind kind = graph::EdgeKind::completes_before, std::uint8_t distance = 0) {
+  return {from, to, kind, graph::EdgeReason::policy, distance, graph::TensorId()};
+}
+
+/// Adds an edge to an order, unless it contradicts the order's sequence (on a graph unlike a training step's), is
+/// already there or comes from no task.
 class EdgeAdder {
  public:
   explicit EdgeAdder(plan::Order& order);

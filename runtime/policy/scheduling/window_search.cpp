@@ -19,12 +19,12 @@ constexpr double kShorter = 1e-10;  // an order is shorter by at least this shar
 constexpr double kNever = RunningLanes::kNever;
 
 /// Tasks of one class that lead to no other, take the same time and slow others down equally may change places.
-std::vector<std::uint32_t> interchangeable(const ClassTasks& tasks, std::span<const std::uint32_t> begin) {
+std::vector<std::uint32_t> interchangeable(const ClassTasks& tasks, const NodeEdges& edges) {
   std::vector<std::uint32_t> same_as(tasks.size());
   std::map<std::tuple<std::string_view, double, double, double, double>, std::uint32_t> known;
   for (std::uint32_t task = 0; task < same_as.size(); ++task) {
     same_as[task] = task;
-    if (begin[task] != begin[task + 1] || tasks.members(task).size() > 1) continue;
+    if (!edges.after(task).empty() || tasks.members(task).size() > 1) continue;
     const auto [of_class, own] = tasks.members(task).front();
     const cost::TaskCosts& costs = tasks.costs()[of_class];
     const auto key = std::tuple(graph::kind_name(tasks.task(task).operation), costs.ns[own], costs.cpu_ns[own],
@@ -109,37 +109,23 @@ WindowSearch::WindowSearch(ClassTasks tasks, const PolicyOptions& options, std::
       placed_(cost_.size(), 0),
       of_window_(lanes_.size()),
       window_tail_(cost_.size(), 0) {
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
-  for (std::uint32_t task = 0; task < cost_.size(); ++task) {
-    if (tasks_.is_node(task)) tasks_.each_after(task, [&](std::uint32_t after) { edges.emplace_back(task, after); });
-  }
   std::vector<std::size_t> size(lanes_.size(), 0);
   for (std::size_t k = 0; k < start_.size(); ++k) {
-    const auto node = [&](graph::TaskId task) { return tasks_.node_of(tasks_.first(k) + task.value); };
-    for (const graph::Edge& edge : start_[k].added_edges) {
-      if (edge.distance == 0) edges.emplace_back(node(edge.from), node(edge.to));
-    }
     for (const plan::Placement& placement : start_[k].sequence) {
-      const std::uint32_t task = node(placement.task);
-      if (task != tasks_.first(k) + placement.task.value) continue;  // its first member places it
+      const std::uint32_t task = tasks_.first(k) + placement.task.value;
+      if (!tasks_.is_node(task)) continue;  // its first member places it
       sequence_.push_back(task);
       lane_of_[task] = tasks_.lane_of(k, placement.stream);
       first_place_[task] = size[lane_of_[task]]++;
     }
   }
+  std::vector<NodeEdge> edges = edges_of(tasks_, start_);
   std::ranges::sort(edges);
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  begin_.assign(cost_.size() + 1, 0);
-  in_begin_.assign(cost_.size() + 1, 0);
-  for (const auto& [from, to] : edges) ++begin_[from + 1], ++in_begin_[to + 1];
-  for (std::size_t i = 0; i < cost_.size(); ++i) begin_[i + 1] += begin_[i], in_begin_[i + 1] += in_begin_[i];
-  predecessors_.resize(edges.size());
-  std::vector<std::uint32_t> place(in_begin_.begin(), in_begin_.end() - 1);
-  for (const auto& [from, to] : edges) {
-    successors_.push_back(to);
-    predecessors_[place[to]++] = from;
-  }
-  same_as_ = interchangeable(tasks_, begin_);
+  successors_ = NodeEdges(cost_.size(), edges);
+  for (auto& [from, to] : edges) std::swap(from, to);
+  predecessors_ = NodeEdges(cost_.size(), edges);
+  same_as_ = interchangeable(tasks_, successors_);
   const graph::CriticalPath path = paths_of(tasks_);
   tail_ = path.tail;
   for (std::size_t k = 0; k < tasks_.classes(); ++k)
@@ -170,7 +156,7 @@ void WindowSearch::restore(const State& state) {
   }
   sums_ = state.sums;
   for (; ended_.size() > state.ended; ended_.pop_back()) {
-    for (std::uint32_t i = begin_[ended_.back()]; i < begin_[ended_.back() + 1]; ++i) ++missing_[successors_[i]];
+    for (const std::uint32_t after : successors_.after(ended_.back())) ++missing_[after];
   }
   started_.resize(state.started);
 }
@@ -192,7 +178,7 @@ void WindowSearch::take(std::vector<RemainingWork::Sums>& sums, std::uint32_t ta
 void WindowSearch::end_next() {
   running_.end_next([&](std::size_t, std::uint32_t task) {
     ended_.push_back(task);
-    for (std::uint32_t i = begin_[task]; i < begin_[task + 1]; ++i) --missing_[successors_[i]];
+    for (const std::uint32_t after : successors_.after(task)) --missing_[after];
   });
 }
 
@@ -200,8 +186,7 @@ void WindowSearch::end_next() {
 void WindowSearch::simulate_incumbent() {
   for (Lane& lane : lanes_) lane = {};
   for (const std::uint32_t task : sequence_) lanes_[lane_of_[task]].queue.push_back(task);
-  missing_.assign(cost_.size(), 0);
-  for (std::size_t i = 0; i < cost_.size(); ++i) missing_[i] = in_begin_[i + 1] - in_begin_[i];
+  missing_ = successors_.missing();
   running_.reset();
   sums_.clear();
   for (const RemainingWork& work : work_) sums_.push_back(work.all());
@@ -249,7 +234,7 @@ void WindowSearch::simulate_incumbent() {
     const std::uint32_t task = sequence_[i];
     double& tail = queue_tail_[task] = 0;
     const auto follow = [&](std::uint32_t next) { tail = std::max(tail, cost_[next] + queue_tail_[next]); };
-    for (std::uint32_t e = begin_[task]; e < begin_[task + 1]; ++e) follow(successors_[e]);
+    for (const std::uint32_t after : successors_.after(task)) follow(after);
     if (following[lane_of_[task]] != kNone) follow(following[lane_of_[task]]);
     following[lane_of_[task]] = task;
   }
@@ -279,15 +264,15 @@ double WindowSearch::set_window(std::size_t first, std::size_t count) {
     const auto follow = [&](std::uint32_t next) {
       tail = std::max(tail, cost_[next] + (in_window_[next] != 0 ? window_tail_[next] : queue_tail_[next]));
     };
-    for (std::uint32_t e = begin_[task]; e < begin_[task + 1]; ++e) follow(successors_[e]);
+    for (const std::uint32_t after : successors_.after(task)) follow(after);
     if (lane.end < lane.queue.size()) follow(lane.queue[lane.end]);
   }
   double earliest = kNever;
   for (const std::uint32_t task : window) {
     const Lane& lane = lanes_[lane_of_[task]];
     double ready = lane.begin == 0 ? 0 : ends_[lane.queue[lane.begin - 1]];
-    for (std::uint32_t e = in_begin_[task]; e < in_begin_[task + 1]; ++e) {
-      if (in_window_[predecessors_[e]] == 0) ready = std::max(ready, ends_[predecessors_[e]]);
+    for (const std::uint32_t before : predecessors_.after(task)) {
+      if (in_window_[before] == 0) ready = std::max(ready, ends_[before]);
     }
     earliest = std::min(earliest, ready);
   }
@@ -407,8 +392,7 @@ std::optional<std::size_t> WindowSearch::advance() {
 }
 
 bool WindowSearch::choice_is_new(std::size_t lane, std::uint32_t task) const {
-  for (std::uint32_t e = in_begin_[task]; e < in_begin_[task + 1]; ++e) {
-    const std::uint32_t before = predecessors_[e];
+  for (const std::uint32_t before : predecessors_.after(task)) {
     if (in_window_[before] != 0 && placed_[before] == 0 && lane_of_[before] == lane) return false;  // it would deadlock
   }
   for (const std::uint32_t other : of_window_[lane]) {

@@ -16,7 +16,7 @@
 #include "runtime/policy/policy.h"
 #include "runtime/policy/scheduling/class_tasks.h"
 #include "runtime/policy/scheduling/remaining_work.h"
-#include "runtime/policy/scheduling/running_lanes.h"
+#include "runtime/policy/scheduling/timetable.h"
 
 namespace weft::policy {
 
@@ -110,7 +110,7 @@ class WindowSearch {
   std::vector<plan::Order> start_;  // by class
   Accepts accepts_;
   std::vector<double> cost_;
-  std::vector<std::uint32_t> begin_, successors_, in_begin_, predecessors_;
+  NodeEdges successors_, predecessors_;   // predecessors: by target
   std::vector<std::uint32_t> lane_of_;    // by task
   std::vector<std::uint32_t> same_as_;    // by task: a number that tasks share which may change places
   std::vector<std::size_t> first_place_;  // by task: its place in its queue in `start`

@@ -1,7 +1,6 @@
 #include "runtime/simulate/certify/case_splits.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,20 +16,6 @@ struct OpenPair {
   double least = 0, other = 0;
   Split split;
 };
-
-std::vector<double> longest_paths(const StepModel& model, bool from_begin) {
-  std::vector<double> value(model.nodes(), 0);
-  const auto visit = [&](std::uint32_t node) {
-    for (const std::uint32_t source : from_begin ? model.before(node) : model.after(node))
-      value[node] = std::max(value[node], value[source] + model.cost(source));
-  };
-  if (from_begin) {
-    for (const std::uint32_t node : model.order()) visit(node);
-  } else {
-    for (auto node = model.order().rbegin(); node != model.order().rend(); ++node) visit(*node);
-  }
-  return value;
-}
 
 bool leads_to(const StepModel& model, std::uint32_t from, std::uint32_t to) {
   std::vector<bool> seen(model.nodes());
@@ -51,7 +36,7 @@ bool leads_to(const StepModel& model, std::uint32_t from, std::uint32_t to) {
 std::vector<OpenPair> open_pairs(const graph::OpenGraph& open) {
   constexpr std::size_t kMostKept = 4096;
   const StepModel model(open);
-  const std::vector<double> head = longest_paths(model, true), tail = longest_paths(model, false);
+  const std::vector<double> head = model.longest_paths(true), tail = model.longest_paths(false);
   std::vector<OpenPair> pairs;
   const auto by_least = [](const OpenPair& a, const OpenPair& b) {
     return std::pair(a.least, a.other) > std::pair(b.least, b.other);

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
-#include "runtime/simulate/certify/milestone_prices.h"
+#include "runtime/simulate/certify/milestones.h"
 
 namespace weft::simulate {
 namespace {
@@ -141,10 +140,9 @@ class Needs {
            direction_.threshold(window.chosen));
       return;
     }
-    items(*std::ranges::find(model.resources(), window.resource, &StepResource::name), window.chosen, limits);
+    items(model.resource(window.resource), window.chosen, limits);
     if (!window.beside) return;
-    const std::vector<StepResource>& slowing = model.slowing(window.resource.class_index);
-    items(*std::ranges::find(slowing, *window.beside, &StepResource::name), window.beside_chosen, limits);
+    items(model.slowing(window.resource.class_index, *window.beside), window.beside_chosen, limits);
   }
 
   /// The same of a proof by milestones, and of the milestones whose heads or tails it takes.

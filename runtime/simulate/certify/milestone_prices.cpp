@@ -1,5 +1,4 @@
-#include "runtime/simulate/certify/milestone_prices.h"
-
+// The search for proofs by milestones.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,17 +8,16 @@
 #include <utility>
 
 #include "runtime/simulate/certify/interior_point.h"
+#include "runtime/simulate/certify/milestones.h"
 
 namespace weft::simulate {
 namespace {
 
 /// The `most` longest tasks of a longest path, or all of its tasks that take any time.
 std::vector<std::uint32_t> longest_chain(const StepModel& model, std::size_t most) {
-  std::vector<double> head(model.nodes(), 0);
+  const std::vector<double> head = model.longest_paths(true);
   std::uint32_t end = 0;
   for (const std::uint32_t node : model.order()) {
-    for (const std::uint32_t source : model.before(node))
-      head[node] = std::max(head[node], head[source] + model.cost(source));
     if (head[node] + model.cost(node) > head[end] + model.cost(end)) end = node;
   }
   std::vector<std::uint32_t> chain = {end};

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <stdexcept>
 #include <utility>
 
 namespace weft::simulate {
@@ -117,10 +116,8 @@ LoadWork work_of(const PricedLoad& load, const StepModel& model, const Limits& l
   constexpr double kNone = std::numeric_limits<double>::infinity();
   LoadWork work{.head = kNone, .tail = kNone};
   if (load.resource.kind == ResourceKind::task) return {};
-  const auto add = [&](const ResourceName& name, std::span<const StepResource> resources, bool beside) {
-    const auto found = std::ranges::find(resources, name, &StepResource::name);
-    if (found == resources.end()) throw std::logic_error("a proof by milestones names a resource that the step lacks");
-    for (const ResourceItem& item : found->items) {
+  const auto add = [&](const StepResource& resource, bool beside) {
+    for (const ResourceItem& item : resource.items) {
       const double ns = beside ? item.ns * item.loss : item.ns;
       const double head = limits.head[item.node], tail = limits.tail[item.node];
       if (!(ns > 0) || model.cost(item.node) == 0 || !(head >= load.chosen.head && tail >= load.chosen.tail)) continue;
@@ -129,8 +126,8 @@ LoadWork work_of(const PricedLoad& load, const StepModel& model, const Limits& l
       work.tail = std::min(work.tail, tail);
     }
   };
-  add(load.resource, model.resources(), false);
-  if (load.beside) add(*load.beside, model.slowing(load.resource.class_index), true);
+  add(model.resource(load.resource), false);
+  if (load.beside) add(model.slowing(load.resource.class_index, *load.beside), true);
   work.none = work.items.empty();
   if (work.none) work.head = work.tail = 0;
   return work;
@@ -160,23 +157,15 @@ double proved_by(const MilestoneProof& proof, const StepModel& model, const Limi
         paid[part] += charge.price;
       }
       if (charge.during != Charge::kAll || (charge.first > 0 && charge.last < end)) continue;
-      if (charge.first == 0 && charge.last == end) {
+      const bool from_begin = charge.first == 0;
+      if (from_begin && charge.last == end) {
         bound += charge.price * (chosen.head + chosen.tail);
-      } else if (charge.first == 0) {
-        const double least = parts.least_until(charge.last, limits);
-        if (load.resource.kind == ResourceKind::task) {
-          bound += charge.price * least;
-        } else if (chosen.head <= least) {
-          bound += charge.price * chosen.head;
-        }
-      } else {
-        const double least = parts.least_since(charge.first, limits);
-        if (load.resource.kind == ResourceKind::task) {
-          bound += charge.price * least;
-        } else if (chosen.tail <= least) {
-          bound += charge.price * chosen.tail;
-        }
+        continue;
       }
+      const double least =
+          from_begin ? parts.least_until(charge.last, limits) : parts.least_since(charge.first, limits);
+      const double ns = load.resource.kind == ResourceKind::task ? least : from_begin ? chosen.head : chosen.tail;
+      if (ns <= least) bound += charge.price * ns;
     }
   }
   for (std::uint32_t part = 0; part <= end; ++part) {

@@ -92,4 +92,10 @@ struct LoadWork {
 };
 LoadWork work_of(const PricedLoad& load, const StepModel& model, const Limits& limits);
 
+/// Finds a proof: the chain, and the prices that prove most. Takes a longest path as the chain, divides it into
+/// sections of about equal time, and gives one price to all parts of a section whose milestones one queue serves. Then
+/// the best prices are the solution of a linear program. `about_ns`: a bound that is known, for its scale. None if
+/// there is nothing to price.
+std::optional<MilestoneProof> search_prices(const StepModel& model, const Limits& limits, double about_ns);
+
 }  // namespace weft::simulate

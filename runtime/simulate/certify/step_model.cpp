@@ -1,23 +1,22 @@
 #include "runtime/simulate/certify/step_model.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "base/hash.h"
+#include "runtime/simulate/class_paths.h"
 
 namespace weft::simulate {
 namespace {
 
 using graph::OpenKind;
-
-bool communicates_openly(OpenKind kind) {
-  return kind == OpenKind::collective || kind == OpenKind::send || kind == OpenKind::receive;
-}
 
 double link_time(const graph::OpenTask& task) {
   return task.link_ns.value_or(task.ns.value_or(0));
@@ -87,31 +86,32 @@ class Losses {
 }  // namespace
 
 std::string_view to_string(ResourceKind kind) {
-  switch (kind) {
-    case ResourceKind::computations:
-      return "computations";
-    case ResourceKind::channel:
-      return "channel";
-    case ResourceKind::link:
-      return "link";
-    case ResourceKind::link_out:
-      return "link_out";
-    case ResourceKind::link_in:
-      return "link_in";
-    case ResourceKind::local:
-      return "local";
-    case ResourceKind::cores:
-      return "cores";
-    case ResourceKind::task:
-      return "task";
-  }
-  throw std::logic_error("no such resource");
+  constexpr std::array<std::string_view, 8> kNames = {"computations", "channel", "link",  "link_out",
+                                                      "link_in",      "local",   "cores", "task"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 StepModel::StepModel(const graph::OpenGraph& open) {
   add_nodes(open);
   add_edges(open);
   add_resources(open);
+}
+
+const StepResource& StepModel::named(const ResourceName& name, std::span<const StepResource> resources) {
+  const auto found = std::ranges::find(resources, name, &StepResource::name);
+  if (found == resources.end()) throw std::logic_error("a proof names a resource that the step lacks");
+  return *found;
+}
+
+std::vector<double> StepModel::longest_paths(bool from_begin) const {
+  std::vector<double> value(nodes(), 0);
+  const auto visit = [&](std::uint32_t node) {
+    for (const std::uint32_t source : from_begin ? before(node) : after(node))
+      value[node] = std::max(value[node], value[source] + cost(source));
+  };
+  if (from_begin) std::ranges::for_each(order_, visit);
+  if (!from_begin) std::ranges::for_each(std::views::reverse(order_), visit);
+  return value;
 }
 
 void StepModel::add_nodes(const graph::OpenGraph& open) {
@@ -154,17 +154,7 @@ void StepModel::add_edges(const graph::OpenGraph& open) {
       before_[node_of_[k][edge.to]].push_back(node_of_[k][edge.from]);
     }
   }
-  std::vector<std::size_t> missing;
-  for (const auto& sources : before_) missing.push_back(sources.size());
-  for (std::uint32_t node = 0; node < missing.size(); ++node) {
-    if (missing[node] == 0) order_.push_back(node);
-  }
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    for (const std::uint32_t to : after_[order_[i]]) {
-      if (--missing[to] == 0) order_.push_back(to);
-    }
-  }
-  if (order_.size() != cost_.size()) throw std::logic_error("the classes of a step wait for each other in a cycle");
+  order_ = topological_order(after_);
 }
 
 void StepModel::add_resources(const graph::OpenGraph& open) {
@@ -185,7 +175,7 @@ void StepModel::add_resources(const graph::OpenGraph& open) {
       const std::uint32_t node = node_of_[k][i];
       if (task.kind == OpenKind::compute) {
         add(ResourceKind::computations, -1, {node, cost_[node] / streams, 0});
-      } else if (!communicates_openly(task.kind)) {
+      } else if (!communicates(task.kind)) {
         add(ResourceKind::local, task.stream, {node, cost_[node], 0});
       } else {
         const double loss = losses.of(task.operation);
@@ -220,8 +210,8 @@ void StepModel::add_resources(const graph::OpenGraph& open) {
 bool served_one_at_a_time(const graph::OpenGraph& open, const graph::OpenTask& a, const graph::OpenTask& b) {
   if (a.kind == OpenKind::compute || b.kind == OpenKind::compute)
     return a.kind == b.kind && (!open.contention || open.contention->compute_streams == 1);
-  const bool sent = communicates_openly(a.kind);
-  return sent == communicates_openly(b.kind) && (sent ? a.channel == b.channel : a.stream == b.stream);
+  const bool sent = communicates(a.kind);
+  return sent == communicates(b.kind) && (sent ? a.channel == b.channel : a.stream == b.stream);
 }
 
 std::uint64_t bound_fingerprint(const graph::OpenGraph& open) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,7 +48,6 @@ class StepModel {
 
   std::size_t nodes() const { return cost_.size(); }
   double cost(std::uint32_t node) const { return cost_[node]; }
-  std::span<const double> costs() const { return cost_; }
   std::uint32_t node_of(std::size_t class_index, std::size_t task) const { return node_of_[class_index][task]; }
   /// A class and a task of it that the node stands for.
   struct Task {
@@ -61,14 +59,24 @@ class StepModel {
   /// All nodes, so that edges go forward.
   std::span<const std::uint32_t> order() const { return order_; }
 
+  /// By node: the longest path to it, or from it, by a walk over the nodes in order and what comes directly before or
+  /// after each.
+  std::vector<double> longest_paths(bool from_begin) const;
+
   /// Resources that bound a step by their work; not `cores`.
   const std::vector<StepResource>& resources() const { return resources_; }
   /// Numbers of the queues that serve the node: a class's one compute stream, channels and local streams.
   const std::vector<std::uint32_t>& queues(std::uint32_t node) const { return queues_[node]; }
   /// What slows the computations of a class down: its channels, links and cores.
   const std::vector<StepResource>& slowing(std::size_t class_index) const { return slowing_[class_index]; }
+  /// Those of a name. Throw std::logic_error if there is none.
+  const StepResource& resource(const ResourceName& name) const { return named(name, resources_); }
+  const StepResource& slowing(std::size_t class_index, const ResourceName& name) const {
+    return named(name, slowing_[class_index]);
+  }
 
  private:
+  static const StepResource& named(const ResourceName& name, std::span<const StepResource> resources);
   void add_nodes(const graph::OpenGraph& open);
   void add_edges(const graph::OpenGraph& open);
   void add_resources(const graph::OpenGraph& open);

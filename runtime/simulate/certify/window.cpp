@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 
 namespace weft::simulate {
 namespace {
@@ -37,12 +36,6 @@ Chosen chosen_of(const StepResource& resource, const Limits& limits, const Thres
     if (item.ns > 0 && head >= thresholds.head && tail >= thresholds.tail) chosen.add(item, head, tail);
   }
   return chosen;
-}
-
-const StepResource& resource_named(const ResourceName& name, std::span<const StepResource> resources) {
-  const auto found = std::ranges::find(resources, name, &StepResource::name);
-  if (found == resources.end()) throw std::logic_error("a window names a resource that the step lacks");
-  return *found;
 }
 
 struct PlacedItem {
@@ -178,10 +171,11 @@ double proved_by(const WorkWindow& window, const StepModel& model, const Limits&
         model.node_of(window.resource.class_index, static_cast<std::size_t>(window.resource.number));
     return limits.head[node] + model.cost(node) + limits.tail[node];
   }
-  const Chosen chosen = chosen_of(resource_named(window.resource, model.resources()), limits, window.chosen);
+  const Chosen chosen = chosen_of(model.resource(window.resource), limits, window.chosen);
   if (chosen.none() || !window.beside) return chosen.alone();
-  const StepResource& beside = resource_named(*window.beside, model.slowing(window.resource.class_index));
-  return chosen.alone() + chosen_of(beside, limits, window.beside_chosen).lost_within(chosen);
+  return chosen.alone() +
+         chosen_of(model.slowing(window.resource.class_index, *window.beside), limits, window.beside_chosen)
+             .lost_within(chosen);
 }
 
 ProvedWindow best_window(const StepResource& resource, const StepModel& model, const Limits& limits, std::size_t most) {

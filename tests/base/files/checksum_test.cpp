@@ -14,7 +14,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 TEST(Crc32c, OfPublishedVectors) {
-  EXPECT_EQ(Crc32c().value(), 0U);
+  EXPECT_EQ(Crc32c().text(), "00000000");
   EXPECT_EQ(Crc32c().add(bytes_of("123456789")).text(), "e3069283");
   // RFC 3720, B.4: 32 bytes of zeros, of ones, and 0 to 31.
   std::vector<std::byte> data(32, std::byte{0});
@@ -31,10 +31,6 @@ TEST(Crc32c, DoesNotDependOnHowTheBytesAreCut) {
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
     EXPECT_EQ(Crc32c().add(bytes_of(text.substr(0, cut))).add(bytes_of(text.substr(cut))).value(), whole) << cut;
   }
-}
-
-TEST(Crc32c, LeadingZerosAreWritten) {
-  EXPECT_EQ(Crc32c().text(), "00000000");
 }
 
 }  // namespace

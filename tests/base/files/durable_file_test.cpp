@@ -1,4 +1,4 @@
-// A file appears complete or not at all.
+// A file or a folder appears complete or not at all.
 #include "base/files/durable_file.h"
 
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,8 @@ std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-std::ptrdiff_t entries(const testing::TemporaryFolder& folder) {
-  return std::distance(fs::directory_iterator(folder.path()), {});
+std::ptrdiff_t entries(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), {});
 }
 
 TEST(DurableFile, AppearsOnCommit) {
@@ -43,7 +44,7 @@ TEST(DurableFile, AppearsOnCommit) {
     if (commits) file.commit();
   }
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "one two");
-  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(entries(folder.path()), 1);
 }
 
 TEST(DurableFile, AFaultNamesTheFile) {
@@ -86,7 +87,7 @@ TEST(DurableFile, AFullDiskIsAFaultThatLeavesNothing) {
     EXPECT_THROW(write_durable(folder.path("a"), "a longer text", Named::by_person), RuntimeFault);
   }
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "old");
-  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(entries(folder.path()), 1);
 }
 
 TEST(DurableFile, ItsModeIsWhatTheUmaskLeaves) {
@@ -108,7 +109,7 @@ TEST(DurableFile, LinksAndFilesBesideItStayAsTheyAre) {
     EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "text");
     EXPECT_EQ(testing::TemporaryFolder::read(victim), "precious");
     EXPECT_TRUE(fs::is_symlink(folder.path(".writing_a")));
-    EXPECT_EQ(entries(folder), 5);
+    EXPECT_EQ(entries(folder.path()), 5);
   }
 }
 
@@ -151,7 +152,7 @@ TEST(DurableFile, DevicesStayDevices) {
   EXPECT_TRUE(refuses<RuntimeFault>([&] { write_durable(full, "text", Named::by_person); },
                                     {"full' can't be written", "No space left"}));
   for (const std::string& device : {null, full}) EXPECT_TRUE(fs::is_character_file(device)) << device;
-  EXPECT_EQ(entries(folder), 2);
+  EXPECT_EQ(entries(folder.path()), 2);
 }
 
 TEST(DurableFile, APipeGetsTheBytes) {
@@ -167,7 +168,7 @@ TEST(DurableFile, APipeGetsTheBytes) {
   EXPECT_STREQ(got, "text");
   ::close(reader);
   EXPECT_TRUE(fs::is_fifo(pipe));
-  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(entries(folder.path()), 1);
 }
 
 // bash passes >(…) as a descriptor; here the descriptor is a file, which is continued at its current position.
@@ -186,7 +187,7 @@ TEST(DurableFile, AnOpenDescriptorIsWrittenTo) {
   ASSERT_EQ(::write(fd, "three", 5), 5);
   ::close(fd);
   EXPECT_EQ(testing::TemporaryFolder::read(file), "one two two three");
-  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(entries(folder.path()), 1);
   EXPECT_THROW(expect_writable("/dev/fd/" + std::to_string(fd)), UserError);
 }
 
@@ -200,10 +201,10 @@ TEST(DurableFile, WhatAKilledWriterLeftIsRemovedByTheNext) {
   }
   ASSERT_GT(child, 0);
   ::waitpid(child, nullptr, 0);
-  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(entries(folder.path()), 1);
   write_durable(folder.path("a"), "text");
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "text");
-  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(entries(folder.path()), 1);
 }
 
 TEST(DurableFile, TwoWritersOfOneFileDontShareATemporaryOne) {
@@ -216,7 +217,7 @@ TEST(DurableFile, TwoWritersOfOneFileDontShareATemporaryOne) {
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "from one");
   two.commit();
   EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a")), "two");
-  EXPECT_EQ(entries(folder), 1);
+  EXPECT_EQ(entries(folder.path()), 1);
 }
 
 TEST(DurableFile, NamesMayBeAsLongAsTheSystemAllows) {
@@ -253,7 +254,7 @@ TEST(CheckSpace, CountsWholeBlocks) {
 TEST(CheckSpace, AsksTheNearestFolderThatExists) {
   const testing::TemporaryFolder folder;
   EXPECT_EQ(check_space(folder.path("a/b/c"), {}).where, folder.path());
-  EXPECT_TRUE(std::filesystem::exists(check_space("relative/folder", {}).where));
+  EXPECT_TRUE(fs::exists(check_space("relative/folder", {}).where));
 }
 
 TEST(CheckSpace, WhatDoesNotFitNamesBothSizes) {
@@ -263,6 +264,140 @@ TEST(CheckSpace, WhatDoesNotFitNamesBothSizes) {
   EXPECT_FALSE(check.fits());
   EXPECT_TRUE(has_parts(check.text(), {"needs " + std::to_string(check.needed) + " bytes", folder.path().string(),
                                        "has " + std::to_string(check.free) + " bytes"}));
+}
+
+TEST(DurableFolder, AppearsOnCommit) {
+  const testing::TemporaryFolder folder;
+  DurableFolder made(folder.path("above/it"));
+  write_durable(made.path() / "file", "text");
+  EXPECT_FALSE(fs::exists(folder.path("above/it")));
+  made.commit();
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("above/it/file")), "text");
+  EXPECT_EQ(entries(folder.path("above")), 1);
+}
+
+TEST(DurableFolder, TakesThePlaceOfAnOlderOneWhenItIsCommitted) {
+  const testing::TemporaryFolder folder;
+  folder.write("it/old", "old");
+  for (const bool commits : {false, true}) {
+    DurableFolder made(folder.path("it"));
+    write_durable(made.path() / "new", "new");
+    EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/old")), "old");
+    if (commits) made.commit();
+  }
+  EXPECT_FALSE(fs::exists(folder.path("it/old")));
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("it/new")), "new");
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(DurableFolder, BeginsEmptyAfterAKill) {
+  const testing::TemporaryFolder folder;
+  folder.write(".writing_it/half", "half");
+  DurableFolder made(folder.path("it"));
+  EXPECT_EQ(entries(made.path()), 0);
+}
+
+TEST(DurableFolder, ALinkUnderItsTemporaryNameIsNotFilled) {
+  const testing::TemporaryFolder folder;
+  folder.write("victim/precious", "");
+  fs::create_directory_symlink(folder.path("victim"), folder.path(".writing_it"));
+  DurableFolder made(folder.path("it"));
+  write_durable(made.path() / "new", "new");
+  made.commit();
+  EXPECT_EQ(entries(folder.path("victim")), 1);
+  EXPECT_EQ(entries(folder.path("it")), 1);
+}
+
+TEST(DurableFolder, AFaultNamesTheFolder) {
+  const testing::TemporaryFolder folder;
+  folder.write("file", "");
+  EXPECT_TRUE(refuses<RuntimeFault>([&] { DurableFolder made(folder.path("file/it")); },
+                                    {"file/it' can't be written", "Not a directory"}));
+}
+
+TEST(RemoveFolder, RemovesAllOfItAndNothingElse) {
+  const testing::TemporaryFolder folder;
+  folder.write("it/a/b", "");
+  folder.write("other", "");
+  EXPECT_TRUE(remove_folder(folder.path("it")));
+  EXPECT_FALSE(remove_folder(folder.path("it")));
+  EXPECT_EQ(entries(folder.path()), 1);
+}
+
+TEST(RemoveLeftovers, KeepsWhatHasAName) {
+  const testing::TemporaryFolder folder;
+  folder.write(".writing_a/file", "");
+  folder.write(".removing_b", "");
+  folder.write(".other/file", "");
+  folder.write("a/file", "");
+  remove_leftovers(folder.path());
+  EXPECT_EQ(entries(folder.path()), 2);
+  remove_leftovers(folder.path("none"));  // nothing to do
+}
+
+TEST(DurableFolder, MovesItsFilesBesideOthersOrNone) {
+  const testing::TemporaryFolder place;
+  place.write("there/other", "mine");
+  {
+    DurableFolder folder(place.path("there/new"));
+    write_durable(folder.path() / "a", "first");
+    write_durable(folder.path() / "b", "second");
+    folder.move_files_to(place.path("there"));
+  }
+  EXPECT_EQ(testing::TemporaryFolder::read(place.path("there/a")), "first");
+  EXPECT_EQ(testing::TemporaryFolder::read(place.path("there/b")), "second");
+  {
+    DurableFolder folder(place.path("there/new"));
+    write_durable(folder.path() / "c", "third");
+    write_durable(folder.path() / "d", "fourth");
+    write_durable(folder.path() / "other", "not mine");
+    EXPECT_THROW(folder.move_files_to(place.path("there")), RuntimeFault);
+  }
+  EXPECT_EQ(testing::TemporaryFolder::read(place.path("there/other")), "mine");
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(place.path("there"))) {
+    names.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"a", "b", "other"}));
+}
+
+TEST(MadeFolders, AreGoneWhereNothingIsInThem) {
+  const testing::TemporaryFolder folder;
+  fs::create_directory(folder.path("there"));
+  {
+    MadeFolders made;
+    std::error_code error;
+    EXPECT_TRUE(made.make(folder.path("there/a/b"), error));
+    EXPECT_FALSE(error);
+    EXPECT_TRUE(fs::is_directory(folder.path("there/a/b")));
+    EXPECT_FALSE(made.make(folder.path("there/a/b"), error));  // not new the second time
+    EXPECT_FALSE(error);
+  }
+  EXPECT_TRUE(fs::is_directory(folder.path("there")));
+  EXPECT_FALSE(fs::exists(folder.path("there/a")));
+}
+
+TEST(MadeFolders, StayWithWhatWasPutThere) {
+  const testing::TemporaryFolder folder;
+  {
+    MadeFolders made;
+    std::error_code error;
+    EXPECT_TRUE(made.make(folder.path("a/b"), error));
+    folder.write("a/file", "kept");
+  }
+  EXPECT_FALSE(fs::exists(folder.path("a/b")));
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("a/file")), "kept");
+}
+
+TEST(MadeFolders, AFileInTheWayIsAnError) {
+  const testing::TemporaryFolder folder;
+  folder.write("file", "");
+  for (const char* path : {"file", "file/below"}) {
+    MadeFolders made;
+    std::error_code error;
+    EXPECT_FALSE(made.make(folder.path(path), error));
+    EXPECT_EQ(error, std::errc::not_a_directory) << path;
+  }
 }
 
 }  // namespace

@@ -21,12 +21,10 @@ std::string read(const InputFile& file, std::uint64_t offset, std::size_t count)
 
 TEST(InputFile, ReadsAtAnyOffset) {
   const testing::TemporaryFolder folder;
-  InputFile file(folder.write("a", "warp and weft"));
+  const InputFile file(folder.write("a", "warp and weft"));
   EXPECT_EQ(file.size(), 13U);
   EXPECT_EQ(read(file, 9, 4), "weft");
-  InputFile moved = std::move(file);
-  EXPECT_EQ(read(moved, 0, 4), "warp");
-  EXPECT_EQ(read(moved, 13, 0), "");
+  EXPECT_EQ(read(file, 13, 0), "");
 }
 
 TEST(InputFile, AFileThatWasRemovedStaysReadable) {

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "base/text_width.h"
+#include "base/utf8.h"
 #include "tests/base/messages.h"
 
 namespace weft {

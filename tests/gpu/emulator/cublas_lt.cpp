@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/cuda/gemm/cublas_lt_functions.h"
@@ -259,63 +260,55 @@ cublasStatus_t init_preference(cublasLtMatmulPreference_t preference, std::size_
   return CUBLAS_STATUS_SUCCESS;
 }
 
-template <class Field>
-cublasStatus_t assign(Field& field, const void* value, std::size_t size) {
-  if (size != sizeof field) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&field, value, size);
+// Writes the field of `opaque` that `field_of` names, by its address and size in the structure of type Mine.
+template <class Mine, class Opaque, class FieldOf>
+cublasStatus_t set(Opaque* opaque, const void* value, std::size_t size, const FieldOf& field_of) {
+  auto mine = inside<Mine>(opaque);
+  const std::span<std::byte> field = field_of(mine);
+  if (field.empty()) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (size != field.size()) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(field.data(), value, size);
+  write(opaque, mine);
   return CUBLAS_STATUS_SUCCESS;
+}
+template <class Field>
+std::span<std::byte> bytes_of(Field& field) {
+  return std::as_writable_bytes(std::span(&field, 1));
 }
 
 cublasStatus_t set_descriptor(cublasLtMatmulDesc_t descriptor, cublasLtMatmulDescAttributes_t attribute,
                               const void* value, std::size_t size) {
-  auto mine = inside<Descriptor>(descriptor);
-  const cublasStatus_t status = [&] {
+  return set<Descriptor>(descriptor, value, size, [&](Descriptor& mine) {
     switch (attribute) {
       case CUBLASLT_MATMUL_DESC_TRANSA:
-        return assign(mine.trans_a, value, size);
+        return bytes_of(mine.trans_a);
       case CUBLASLT_MATMUL_DESC_TRANSB:
-        return assign(mine.trans_b, value, size);
+        return bytes_of(mine.trans_b);
       case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        return assign(mine.epilogue, value, size);
+        return bytes_of(mine.epilogue);
       case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        return assign(mine.bias, value, size);
+        return bytes_of(mine.bias);
       case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-        return assign(mine.bias_type, value, size);
+        return bytes_of(mine.bias_type);
       case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-        return assign(mine.second, value, size);
+        return bytes_of(mine.second);
       case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-        return assign(mine.second_stride, value, size);
+        return bytes_of(mine.second_stride);
       default:
-        return CUBLAS_STATUS_NOT_SUPPORTED;
+        return std::span<std::byte>();
     }
-  }();
-  write(descriptor, mine);
-  return status;
+  });
 }
 
 cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                               const void* value, std::size_t size) {
-  auto mine = inside<Preference>(preference);
-  const cublasStatus_t status = [&] {
-    switch (attribute) {
-      case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-        return assign(mine.workspace, value, size);
-      case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-        return assign(mine.schemes, value, size);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-        return assign(mine.alignment[0], value, size);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-        return assign(mine.alignment[1], value, size);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
-        return assign(mine.alignment[2], value, size);
-      case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-        return assign(mine.alignment[3], value, size);
-      default:
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    }
-  }();
-  write(preference, mine);
-  return status;
+  return set<Preference>(preference, value, size, [&](Preference& mine) {
+    const int matrix = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;  // of A, B, C and D in this order
+    if (matrix >= 0 && matrix < 4) return bytes_of(mine.alignment[matrix]);
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return bytes_of(mine.workspace);
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return bytes_of(mine.schemes);
+    return std::span<std::byte>();
+  });
 }
 
 cublasStatus_t heuristic(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t descriptor, cublasLtMatrixLayout_t a,
@@ -356,8 +349,7 @@ cublasStatus_t capability(const cublasLtMatmulAlgo_t* algorithm, cublasLtMatmulA
                           void* value, std::size_t size, std::size_t* written) {
   const auto known = algorithm_of(algorithm);
   const bool of_alignment =
-      attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES || attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES ||
-      attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_C_BYTES || attribute == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES;
+      attribute >= CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES && attribute <= CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES;
   if (!known || !of_alignment || size != sizeof known->alignment) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(value, &known->alignment, size);
   *written = size;

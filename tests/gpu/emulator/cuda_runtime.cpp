@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,17 @@ cudaError_t outside_captures() {
   return thread_captures() ? cudaErrorStreamCaptureUnsupported : state();
 }
 
+// The answer of a function with this body, unless the test made it fail; without an answer: success.
+template <class Body>
+cudaError_t call(const char* name, const Body& body) {
+  if (const cudaError_t error = refusal(name); error != cudaSuccess) return told(error);
+  if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
+    return body(), cudaSuccess;
+  } else {
+    return told(body());
+  }
+}
+
 // Allocates exactly the requested bytes, so that a sanitizer detects accesses beyond them.
 void* aligned(std::size_t bytes) {
   void* memory = nullptr;
@@ -112,24 +124,16 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  *version = CUDART_VERSION;
-  return cudaSuccess;
+  return call(__func__, [&] { *version = CUDART_VERSION; });
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  *version = CUDART_VERSION;
-  return cudaSuccess;
+  return call(__func__, [&] { *version = CUDART_VERSION; });
 }
 cudaError_t cudaGetDeviceCount(int* count) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  *count = kDevices;
-  return cudaSuccess;
+  return call(__func__, [&] { *count = kDevices; });
 }
 cudaError_t cudaGetDevice(int* device) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  *device = current_device();
-  return cudaSuccess;
+  return call(__func__, [&] { *device = current_device(); });
 }
 cudaError_t cudaSetDevice(int device) {
   if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
@@ -156,10 +160,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  *least = 0;
-  *greatest = -5;
-  return cudaSuccess;
+  return call(__func__, [&] { *least = 0, *greatest = -5; });
 }
 cudaError_t cudaFuncSetAttribute(const void* /*function*/, cudaFuncAttribute attribute, int value) {
   if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
@@ -281,28 +282,20 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return told(run_until([&] { return idle(of); }));
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  return told(wait(stream_of(stream), event));
+  return call(__func__, [&] { return wait(stream_of(stream), event); });
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  *event = make_event(true);
-  return cudaSuccess;
+  return call(__func__, [&] { *event = make_event(true); });
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  *event = make_event((flags & cudaEventDisableTiming) == 0);
-  return cudaSuccess;
+  return call(__func__, [&] { *event = make_event((flags & cudaEventDisableTiming) == 0); });
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  destroy_event(event);
-  return cudaSuccess;
+  return call(__func__, [&] { destroy_event(event); });
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  return told(record(event, stream_of(stream)));
+  return call(__func__, [&] { return record(event, stream_of(stream)); });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
@@ -327,8 +320,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  return told(stream == nullptr ? cudaErrorStreamCaptureUnsupported : begin_capture(stream));
+  return call(__func__, [&] { return stream == nullptr ? cudaErrorStreamCaptureUnsupported : begin_capture(stream); });
 }
 // Ends the capture also where it answers with an error.
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
@@ -348,18 +340,13 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  delete graph;
-  return cudaSuccess;
+  return call(__func__, [&] { delete graph; });
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  delete executable;
-  return cudaSuccess;
+  return call(__func__, [&] { delete executable; });
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  if (const cudaError_t error = refusal(__func__); error != cudaSuccess) return told(error);
-  return told(enqueue_graph(stream_of(stream), executable->recording));
+  return call(__func__, [&] { return enqueue_graph(stream_of(stream), executable->recording); });
 }
 
 }  // extern "C"

@@ -4,7 +4,6 @@
 //   gpu_failures --trials 1000 --seed 1        random failures; prints how often each function failed
 //   gpu_failures --fault abort-hangs           one of the named faults; --fault all: each of them
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/hash.h"
@@ -49,23 +49,17 @@ constexpr std::chrono::seconds kMost{90};
 // As processes have it, or as threads of one process.
 enum class Ranks : std::uint8_t { processes, threads };
 
-testing::GridRun with_limits(testing::GridRun run, Ranks ranks, bool graphs) {
-  run.make_executor = [grid = run.step.grid, ranks, graphs](comm::World& world, const execute::State& state) {
+testing::GridRun with_limits(const testing::GridRun& run, Ranks ranks, bool graphs) {
+  const execute::DeviceExecutorOptions options{
+      .kept_steps = 1, .trace_every = 4, .graphs = graphs, .release_seconds = kRelease};
+  const auto make_transport = [ranks](comm::World& world, const graph::Grid& grid, execute::Device& device) {
     constexpr execute::TransportLimits kLimits{
         .peers_come = kPeersCome, .peers_leave = kPeersLeave, .release = kRelease};
-    auto device = std::make_unique<execute::CudaDevice>(world.rank());
-    std::unique_ptr<execute::DeviceTransport> transport;
-    if (ranks == Ranks::threads) {
-      transport = execute::make_nccl_transport(world, grid, *device, kLimits);
-    } else {
-      transport = std::make_unique<execute::NcclTransport>(world, grid, *device, kLimits);
-    }
-    const execute::DeviceExecutorOptions options{
-        .kept_steps = 1, .trace_every = 4, .graphs = graphs, .release_seconds = kRelease};
-    auto team = std::make_shared<execute::DeviceTeam>(std::move(device), 1, grid, options, std::move(transport));
-    return std::make_unique<execute::DeviceExecutor>(std::move(team), world, state);
+    if (ranks == Ranks::threads) return execute::make_nccl_transport(world, grid, device, kLimits);
+    auto& gpu = dynamic_cast<execute::CudaDevice&>(device);
+    return std::unique_ptr<execute::DeviceTransport>(new execute::NcclTransport(world, grid, gpu, kLimits));
   };
-  return run;
+  return testing::in_own_teams(run, options, std::nullopt, make_transport);
 }
 
 // Two timed steps, one that is captured or runs ahead, and a timed step.
@@ -127,7 +121,7 @@ std::uint64_t fingerprint(const testing::GridOutcome& outcome) {
   const testing::GridOutcome outcome = testing::run_grid(run);
   if (count) {
     for (const auto& [call, of] : emulator::calls()) {
-      fmt::print("call {} {} {} {}\n", call.name, call.device, static_cast<int>(of.kind), of.count);
+      fmt::print("call {} {} {} {}\n", call.device, static_cast<int>(of.kind), of.count, call.name);
     }
   }
   fmt::print("{}ended {} {} {} {}\n", outcome.errors, outcome.exit_code, emulator::failures_came(),
@@ -138,49 +132,41 @@ std::uint64_t fingerprint(const testing::GridOutcome& outcome) {
 
 struct Child {
   pid_t id = 0;
-  int output = -1;
+  std::FILE* output = nullptr;
   Clock::time_point begin = Clock::now();
-  std::string text;
 };
 
 Child start(const testing::GridRun& run, const std::vector<Failure>& failures, std::uint64_t seed, bool count = false) {
-  std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+  std::FILE* const output = std::tmpfile();
+  if (output == nullptr) throw std::runtime_error("no file");
   std::fflush(stdout);
   const pid_t id = fork();
   if (id < 0) throw std::runtime_error("no process");
   if (id == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
+    dup2(fileno(output), STDOUT_FILENO);
+    dup2(fileno(output), STDERR_FILENO);
     run_here(run, failures, seed, count);
   }
-  close(ends[1]);
-  return {id, ends[0], Clock::now(), {}};
+  return {id, output};
 }
 
-// Reads what the child prints; true once it has ended or its time is over, with its outcome.
+// True once the child has ended or its time is over, with its outcome.
 bool advance(Child& child, Outcome& outcome) {
-  pollfd ready{child.output, POLLIN, 0};
-  bool ended = false;
-  if (poll(&ready, 1, 20) > 0) {
-    std::array<char, 4096> bytes;
-    const ssize_t count = read(child.output, bytes.data(), bytes.size());
-    if (count > 0) child.text.append(bytes.data(), static_cast<std::size_t>(count));
-    ended = count <= 0;
-  }
-  const bool late = !ended && Clock::now() - child.begin > kMost;
-  if (!ended && !late) return false;
-  if (late) kill(child.id, SIGKILL);
   int status = 0;
-  waitpid(child.id, &status, 0);
-  close(child.output);
+  const bool late = Clock::now() - child.begin > kMost;
+  if (late) kill(child.id, SIGKILL);
+  if (waitpid(child.id, &status, late ? 0 : WNOHANG) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return false;
+  }
   outcome.in_time = !late;
   outcome.seconds = std::chrono::duration<double>(Clock::now() - child.begin).count();
   outcome.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  outcome.text = std::move(child.text);
+  outcome.text.resize(static_cast<std::size_t>(lseek(fileno(child.output), 0, SEEK_END)));
+  std::rewind(child.output);
+  outcome.text.resize(std::fread(outcome.text.data(), 1, outcome.text.size(), child.output));
+  std::fclose(child.output);
   const std::size_t last = outcome.text.rfind("ended ");
   if (last != std::string::npos) {
     std::istringstream(outcome.text.substr(last + 6)) >> outcome.exit_code >> outcome.came >> outcome.losses >>
@@ -204,31 +190,24 @@ struct Target {
 
 struct Reference {
   std::uint64_t losses = 0;
-  std::vector<std::string> names;                      // of the functions
-  std::map<std::string, std::vector<Target>> targets;  // by name
+  std::map<std::string, std::vector<Target>> targets;  // by the function's name
 };
 
 Reference reference_of(const Scenario& scenario) {
   const Outcome outcome = outcome_of(start(scenario.run, {}, 1, true));
-  Reference reference{outcome.losses, {}, {}};
+  Reference reference{outcome.losses, {}};
   std::istringstream lines(outcome.text);
   for (std::string line; std::getline(lines, line);) {
-    Target target;
-    std::string word;
-    int kind = 0;
-    // A kernel's name may have blanks.
     if (!line.starts_with("call ")) continue;
+    Target target;
+    int kind = 0;
     std::istringstream words(line.substr(5));
-    std::vector<std::string> all;
-    while (words >> word) all.push_back(word);
-    for (std::size_t i = 0; i + 3 < all.size(); ++i) target.call.name += (i > 0 ? " " : "") + all[i];
-    target.call.device = std::stoi(all[all.size() - 3]);
-    kind = std::stoi(all[all.size() - 2]);
-    target.calls = {static_cast<emulator::CallKind>(kind), std::stoull(all.back())};
-    if (!reference.targets.contains(target.call.name)) reference.names.push_back(target.call.name);
+    words >> target.call.device >> kind >> target.calls.count >> std::ws;
+    std::getline(words, target.call.name);  // a kernel's may have blanks
+    target.calls.kind = static_cast<emulator::CallKind>(kind);
     reference.targets[target.call.name].push_back(target);
   }
-  if (outcome.exit_code != 0 || reference.names.empty()) {
+  if (outcome.exit_code != 0 || reference.targets.empty()) {
     fmt::print(stderr, "{} fails by itself:\n{}", scenario.name, outcome.text);
     std::exit(1);
   }
@@ -247,9 +226,9 @@ std::string fault_of(const Outcome& outcome, const Reference& reference) {
   return says("exception of unknown type") ? "a cause without a name" : "";
 }
 
-template <class T>
-const T& any_of(const std::vector<T>& all, std::mt19937_64& random) {
-  return all[random() % all.size()];
+template <class All>
+const auto& any_of(const All& all, std::mt19937_64& random) {
+  return *std::next(all.begin(), static_cast<std::ptrdiff_t>(random() % all.size()));
 }
 
 // Calls with which a run ends after a failure; a second failure hits one of them.
@@ -284,7 +263,7 @@ Trial random_trial(const std::vector<Reference>& references, std::uint64_t seed)
   std::mt19937_64 random(seed);
   Trial trial{random() % references.size(), seed, {}, false};
   const Reference& reference = references[trial.scenario];
-  const Target& target = any_of(reference.targets.at(any_of(reference.names, random)), random);
+  const Target& target = any_of(any_of(reference.targets, random).second, random);
   trial.failures.push_back({target.call, random() % target.calls.count, mode_of(target.calls.kind, random)});
   // Work that never ends is the watchdog's to notice.
   trial.watched = target.calls.kind == emulator::CallKind::work && trial.failures.front().mode == FailureMode::never;
@@ -323,7 +302,7 @@ int random_trials(int count, std::uint64_t seed, std::size_t jobs, const std::ve
   for (const Scenario& scenario : all) references.push_back(reference_of(scenario));
   std::map<std::string, Row> rows;
   for (const Reference& reference : references) {
-    for (const std::string& name : reference.names) rows[name];
+    for (const auto& [name, targets] : reference.targets) rows[name];
   }
   struct Running {
     Trial trial;

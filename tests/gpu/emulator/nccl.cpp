@@ -30,12 +30,14 @@ namespace {
 
 struct Collective {
   enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, message } kind;
-  const std::byte* in;  // null at a message's receiver
-  std::byte* out;       // null at its sender
+  const void* in;  // null at a message's receiver
+  void* out;       // null at its sender
   std::size_t count;
   ncclDataType_t type;
   int root = 0;
 
+  // The bytes that begin `offset` bytes behind the input's first.
+  const std::byte* from(std::size_t offset = 0) const { return static_cast<const std::byte*>(in) + offset; }
   bool matches(const Collective& other) const {
     return kind == other.kind && count == other.count && type == other.type && root == other.root;
   }
@@ -88,7 +90,7 @@ void add(const std::vector<Arrival>& ranks, std::size_t at, std::size_t first, s
   T sum{};
   for (std::size_t i = 1; i <= ranks.size(); ++i) {
     T term;
-    std::memcpy(&term, ranks[(first + i) % ranks.size()].call.in + at * sizeof(T), sizeof(T));
+    std::memcpy(&term, ranks[(first + i) % ranks.size()].call.from(at * sizeof(T)), sizeof(T));
     if constexpr (std::is_same_v<T, __nv_bfloat16>) {
       sum = i == 1 ? term : __float2bfloat16_rn(__bfloat162float(sum) + __bfloat162float(term));
     } else {
@@ -122,33 +124,26 @@ void move_bytes(std::vector<Arrival>& ranks) {
   for (std::size_t r = 0; r < n; ++r) {
     switch (first.kind) {
       case Collective::Kind::all_reduce:
-        out[r].resize(bytes);
-        // One chunk for each rank, summed around the ring.
-        for (std::size_t i = 0; i < first.count; ++i) {
-          add(first.type, ranks, i, i * n / first.count, out[r].data() + i * element);
-        }
-        break;
       case Collective::Kind::reduce_scatter:
         out[r].resize(bytes);
         for (std::size_t i = 0; i < first.count; ++i) {
-          add(first.type, ranks, r * first.count + i, r, out[r].data() + i * element);
+          // One chunk for each rank, summed around the ring.
+          const bool scatters = first.kind == Collective::Kind::reduce_scatter;
+          const std::size_t at = scatters ? r * first.count + i : i, chunk = scatters ? r : i * n / first.count;
+          add(first.type, ranks, at, chunk, out[r].data() + i * element);
         }
         break;
       case Collective::Kind::all_gather:
-        for (const Arrival& from : ranks) out[r].insert(out[r].end(), from.call.in, from.call.in + bytes);
+        for (const Arrival& of : ranks) out[r].insert(out[r].end(), of.call.from(), of.call.from(bytes));
         break;
-      case Collective::Kind::broadcast: {
-        const std::byte* const from = ranks[static_cast<std::size_t>(first.root)].call.in;
-        out[r].assign(from, from + bytes);
-        break;
-      }
-      case Collective::Kind::message: {
-        const std::byte* const from = ranks[static_cast<std::size_t>(first.root)].call.in;
-        if (ranks[r].call.out != nullptr) out[r].assign(from, from + bytes);
-      }
+      case Collective::Kind::broadcast:
+      case Collective::Kind::message:
+        if (const Collective& root = ranks[static_cast<std::size_t>(first.root)].call; ranks[r].call.out != nullptr) {
+          out[r].assign(root.from(), root.from(bytes));
+        }
     }
   }
-  for (std::size_t r = 0; r < n; ++r) std::copy(out[r].begin(), out[r].end(), ranks[r].call.out);
+  for (std::size_t r = 0; r < n; ++r) std::ranges::copy(out[r], static_cast<std::byte*>(ranks[r].call.out));
 }
 
 }  // namespace
@@ -457,48 +452,31 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
                            ncclComm_t communicator, cudaStream_t stream) {
   if (operation != ncclSum) return ncclInvalidArgument;
-  return enqueue(__func__,
-                 Collective{Collective::Kind::all_reduce, static_cast<const std::byte*>(in),
-                            static_cast<std::byte*>(out), count, type},
-                 communicator, stream);
+  return enqueue(__func__, {Collective::Kind::all_reduce, in, out, count, type}, communicator, stream);
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t operation,
                                ncclComm_t communicator, cudaStream_t stream) {
   if (operation != ncclSum) return ncclInvalidArgument;
-  return enqueue(__func__,
-                 Collective{Collective::Kind::reduce_scatter, static_cast<const std::byte*>(in),
-                            static_cast<std::byte*>(out), count, type},
-                 communicator, stream);
+  return enqueue(__func__, {Collective::Kind::reduce_scatter, in, out, count, type}, communicator, stream);
 }
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t communicator,
                            cudaStream_t stream) {
-  return enqueue(__func__,
-                 Collective{Collective::Kind::all_gather, static_cast<const std::byte*>(in),
-                            static_cast<std::byte*>(out), count, type},
-                 communicator, stream);
+  return enqueue(__func__, {Collective::Kind::all_gather, in, out, count, type}, communicator, stream);
 }
 // Weft sends in communicators of two ranks alone, where a message has both ranks as its members.
 ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
-  return enqueue(
-      __func__,
-      Collective{Collective::Kind::message, static_cast<const std::byte*>(in), nullptr, count, type, 1 - peer},
-      communicator, stream);
+  return enqueue(__func__, {Collective::Kind::message, in, nullptr, count, type, 1 - peer}, communicator, stream);
 }
 ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t communicator,
                       cudaStream_t stream) {
   if (communicator->group->expected != 2 || peer != 1 - communicator->rank) return ncclInvalidArgument;
-  return enqueue(__func__,
-                 Collective{Collective::Kind::message, nullptr, static_cast<std::byte*>(out), count, type, peer},
-                 communicator, stream);
+  return enqueue(__func__, {Collective::Kind::message, nullptr, out, count, type, peer}, communicator, stream);
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
                            ncclComm_t communicator, cudaStream_t stream) {
-  return enqueue(__func__,
-                 Collective{Collective::Kind::broadcast, static_cast<const std::byte*>(in),
-                            static_cast<std::byte*>(out), count, type, root},
-                 communicator, stream);
+  return enqueue(__func__, {Collective::Kind::broadcast, in, out, count, type, root}, communicator, stream);
 }
 
 }  // extern "C"

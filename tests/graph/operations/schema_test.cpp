@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 
@@ -66,17 +65,6 @@ std::set<std::string_view> present_names(const Operation& operation) {
   });
 }
 
-/// The arguments that the second operation has in addition to those of the first.
-std::set<std::string_view> added(const Operation& plain, const Operation& full) {
-  const auto before = present_names(plain), after = present_names(full);
-  EXPECT_TRUE(std::ranges::includes(after, before));
-  std::set<std::string_view> names;
-  std::ranges::set_difference(after, before, std::inserter(names, names.end()));
-  return names;
-}
-
-using Names = std::set<std::string_view>;
-
 // Kinds, fields, signatures and fingerprints are in plan files, profiles and machine files. Renaming something in C++
 // must not rename them.
 TEST(Schema, WhatFilesKnowStaysAsItIs) {
@@ -131,77 +119,6 @@ TEST(Schema, EveryTaskWritesSomethingOrSendsIt) {
       })) << kind_name(operation);
     });
   }
-}
-
-TEST(Schema, WorkIsFiniteAndNotNegative) {
-  for (const Operation& operation : every_operation()) {
-    for (const double element_bytes : {2.0, 4.0}) {
-      const Work work = work_of(operation, element_bytes);
-      for (const double amount : {work.flops, work.bytes, work.network_bytes}) {
-        EXPECT_TRUE(std::isfinite(amount) && amount >= 0) << kind_name(operation);
-      }
-      EXPECT_GT(work.flops + work.bytes, 0) << kind_name(operation);
-      // A message's bytes are its sender's.
-      const bool sends = is_collective(operation) && !std::holds_alternative<Receive>(operation);
-      EXPECT_EQ(work.network_bytes > 0, sends) << kind_name(operation);
-    }
-  }
-}
-
-TEST(Schema, OptionalArgumentsAreThereUnderTheirCondition) {
-  const Gemm product{2, 3, 5};
-  const auto with = [&](auto change) {
-    Gemm changed = product;
-    change(changed);
-    return added(product, changed);
-  };
-  EXPECT_EQ(present_names(product), (Names{"A", "B", "C"}));
-  EXPECT_EQ(with([](Gemm& op) { op.has_bias = true; }), (Names{"bias"}));
-  EXPECT_EQ(with([](Gemm& op) { op.packed_b = true; }), (Names{"packed_B"}));
-  EXPECT_EQ(with([](Gemm& op) { op.epilogue = Epilogue::gelu; }), (Names{"gelu"}));
-  EXPECT_EQ(with([](Gemm& op) { op.epilogue = Epilogue::gelu_gradient; }), (Names{"x"}));
-  EXPECT_EQ(with([](Gemm& op) { op.trans_a = op.trans_b = op.accumulate = true; }), Names{});
-
-  EXPECT_EQ(added(LayerNormBackward{2, 3}, LayerNormBackward{2, 3, true}), (Names{"dresidual"}));
-  EXPECT_EQ(added(RmsNormBackward{2, 3}, RmsNormBackward{2, 3, true}), (Names{"dresidual"}));
-  EXPECT_EQ(added(NormForwardOfParts{2, 3, 4, 1e-5F, false}, NormForwardOfParts{2, 3, 4, 1e-5F, true}),
-            (Names{"bias", "mean"}));
-  EXPECT_EQ(added(NormBackwardSums{2, 3, false}, NormBackwardSums{2, 3, true}), (Names{"mean"}));
-  EXPECT_EQ(added(NormBackwardOfParts{2, 3, 4, false}, NormBackwardOfParts{2, 3, 4, true}), (Names{"mean", "dbias"}));
-  EXPECT_EQ(added(NormBackwardOfParts{2, 3, 4, false}, NormBackwardOfParts{2, 3, 4, false, true}),
-            (Names{"dresidual"}));
-  EXPECT_EQ(added(EmbeddingForward{6, 4, 11, 3}, EmbeddingForward{6, 4, 11, 3, true}), (Names{"wpe"}));
-  EXPECT_EQ(added(EmbeddingForward{6, 4, 11, 3}, EmbeddingForward{6, 4, 11, 3, false, true}), (Names{"position"}));
-  EXPECT_EQ(added(EmbeddingForward{6, 4, 11, 3}, EmbeddingForward{6, 4, 11, 3, false, false, true}),
-            (Names{"coordinate"}));
-  EXPECT_EQ(added(EmbeddingBackward{6, 4, 11}, EmbeddingBackward{6, 4, 11, true, true}), (Names{"coordinate"}));
-  Rope rope{6, 2, 4, 3}, moved = rope;
-  moved.has_offset = true;
-  EXPECT_EQ(added(rope, moved), (Names{"position"}));
-  EXPECT_EQ(added(AttentionForward{2, 3, 4, 2, 8}, AttentionForward{2, 3, 4, 2, 8, 0, true}),
-            (Names{"document_starts"}));
-  EXPECT_EQ(added(AttentionBackward{2, 3, 4, 2, 8}, AttentionBackward{2, 3, 4, 2, 8, 0, true}),
-            (Names{"document_starts"}));
-  EXPECT_EQ(added(Dropout{2, 3, 0, 0.1F, 0}, Dropout{2, 3, 0, 0.1F, 0, true}), (Names{"residual"}));
-  EXPECT_EQ(added(Dropout{2, 3, 0, 0.1F, 0}, Dropout{2, 3, 0, 0.1F, 0, false, 2}), (Names{"coordinate"}));
-  EXPECT_EQ(added(CrossEntropy{2, 11, 12, false}, CrossEntropy{2, 11, 12}), (Names{"grad_scale"}));
-  EXPECT_EQ(added(VocabCrossEntropy{2, 6, 11, 2, false}, VocabCrossEntropy{2, 6, 11, 2}), (Names{"grad_scale"}));
-  EXPECT_EQ(added(LossSum{2, true}, LossSum{2, true, true}), (Names{"replica"}));
-  EXPECT_EQ(added(SumSquares{7}, SumSquares{7, true}), (Names{"replica"}));
-  EXPECT_EQ(added(AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F}, AdamW{7, 0.9F, 0.95F, 1e-8F, 0.1F, true}), (Names{"master"}));
-}
-
-// For operations with default fields, only the listed ones lack an argument. The default loss computes a gradient,
-// which needs every argument.
-TEST(Schema, OtherOperationsHaveNoOptionalArguments) {
-  Names with_optional;
-  for_each_operation([&](const auto& op) {
-    if (!std::ranges::all_of(op.arguments(), &ArgumentSchema::present)) with_optional.insert(op.kind);
-  });
-  EXPECT_EQ(with_optional,
-            (Names{"gemm", "layer_norm_backward", "rms_norm", "rms_norm_backward", "norm_of_parts",
-                   "norm_backward_sums", "norm_backward_of_parts", "embedding", "embedding_backward", "rope",
-                   "attention", "attention_backward", "dropout", "loss_sum", "sum_squares", "adamw"}));
 }
 
 TEST(Schema, ArgumentNamesArePlacesThatTheCompilerKnows) {

@@ -42,18 +42,5 @@ TEST(PlanDot, BordersAreStreamsAndTooltipsGiveReasons) {
   }
 }
 
-TEST(PlanDot, AddedEdgesAreDrawnDotted) {
-  const std::string edge = line_of(plan_dot(two_streams(), "step.dot"), "t0 -> t1 ");
-  EXPECT_NE(edge.find("dotted"), std::string::npos) << edge;
-}
-
-TEST(PlanDot, OptionsMayAskForMore) {
-  const plan::Plan plan = two_streams();
-  DrawingOptions options;
-  options.title = "one step by hand";
-  EXPECT_NE(plan_dot(plan, "step.dot", options).find("one step by hand"), std::string::npos);
-  EXPECT_EQ(plan_dot(plan, "step.dot"), plan_dot(plan, "step.dot"));
-}
-
 }  // namespace
 }  // namespace weft::inspect

@@ -1,9 +1,9 @@
-// Shapes as SVG and as Graphviz's drawing operations.
+// Shapes as SVG and as Graphviz's drawing operations; a picture's page loads nothing.
 #include "inspect/drawing/picture.h"
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <regex>
 
 #include "tests/base/messages.h"
 
@@ -15,8 +15,7 @@ Picture sample_picture() {
   picture.begin_group("a <b>", "gemm");
   picture.rect(1, 2.5, 10, 20, {.fill = "#56B4E9", .stroke = "#222222", .width = 2.5, .round = 3});
   picture.end_group();
-  const std::array<Point, 2> line = {{{0, 0}, {100, 50}}};
-  picture.line(line, {.stroke = "#CC0000", .dashed = true});
+  picture.line({0, 0}, {100, 50}, {.stroke = "#CC0000", .dashed = true});
   picture.text(5, 10, "x & y", {.size = 10, .anchor = TextPaint::Anchor::middle, .bold = true});
   return picture;
 }
@@ -45,6 +44,28 @@ TEST(Picture, NumbersAreShort) {
   Picture picture(10, 10);
   picture.rect(-0.001, -1.5, 3.14159, 1234.5, {.fill = "#000000"});
   EXPECT_TRUE(has_parts(picture.svg(), {"x=\"0\" y=\"-1.5\" width=\"3.14\" height=\"1234.5\""}));
+}
+
+const std::string kSvg =
+    "<?xml version=\"1.0\"?>\n<!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" \"http://www.w3.org/x.dtd\">\n"
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 9 9\"><text>hello</text></svg>\n";
+
+TEST(PicturePage, HoldsThePictureWithoutItsPreamble) {
+  const std::string page = picture_page("a <b>", kSvg);
+  EXPECT_TRUE(page.starts_with("<!DOCTYPE html>"));
+  EXPECT_TRUE(has_parts(page, {"<title>a &lt;b&gt;</title>", "<svg xmlns="}));
+  EXPECT_EQ(page.find("<?xml"), std::string::npos);
+  EXPECT_EQ(page.find("DTD"), std::string::npos);
+}
+
+TEST(PicturePage, LoadsNothing) {
+  const std::string page = picture_page("a", kSvg);
+  EXPECT_NE(page.find("Content-Security-Policy\" content=\"default-src 'none'"), std::string::npos);
+  const std::regex address("https?://[^\"' ]*");
+  for (std::sregex_iterator it(page.begin(), page.end(), address), end; it != end; ++it) {
+    EXPECT_EQ(it->str(), "http://www.w3.org/2000/svg");
+  }
+  EXPECT_EQ(page.find(" src="), std::string::npos);
 }
 
 }  // namespace

@@ -36,12 +36,6 @@ TEST(RenderSvg, SpecialCharactersOfNamesArriveOnceEscaped) {
   EXPECT_TRUE(has_parts(svg, {"id=\"&quot;a&quot; &lt;b&gt; &amp;amp; \\N c\\\"", "writes x&amp;lt; 1×4 f32"}));
 }
 
-TEST(RenderSvg, EmptyGraphIsAPicture) {
-  const graph::Graph graph = graph::GraphBuilder().build();
-  const DrawingOptions options;
-  EXPECT_NE(render_svg(dump_dot(Drawing(graph, options))).find("<svg"), std::string::npos);
-}
-
 // Width and height come after the signature and the name of the first chunk.
 std::pair<std::size_t, std::size_t> size_of_png(const std::string& png) {
   const auto number = [&](std::size_t at) {

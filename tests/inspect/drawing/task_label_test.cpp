@@ -33,14 +33,5 @@ TEST(TaskLabel, NamesOfAnotherShapeLoseTheirBeginning) {
   EXPECT_EQ(task_labels("bwd.x"), (Labels{"bwd.x", "x"}));
 }
 
-TEST(TaskLabel, TheLongestThatFits) {
-  const Labels labels = task_labels("mb0.L3.attn.qkv.bwd.gemm_dw");
-  EXPECT_EQ(fitting_label(labels, 27), labels[0]);
-  EXPECT_EQ(fitting_label(labels, 26), "L3 attn.qkv dW");
-  EXPECT_EQ(fitting_label(labels, 9), "L3 qkv dW");
-  EXPECT_EQ(fitting_label(labels, 2), "dW");
-  EXPECT_EQ(fitting_label(labels, 1), "");
-}
-
 }  // namespace
 }  // namespace weft::inspect

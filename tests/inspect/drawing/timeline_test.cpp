@@ -1,4 +1,5 @@
-// The terminal timeline character by character, and the necessary parts of a timeline's picture.
+// The terminal timeline character by character, the necessary parts of a timeline's picture, and the tasks that give a
+// step its length.
 #include "inspect/drawing/timeline.h"
 
 #include <gtest/gtest.h>
@@ -9,43 +10,18 @@
 #include "inspect/drawing/colors.h"
 #include "tests/base/messages.h"
 #include "tests/inspect/drawing/count_matches.h"
+#include "tests/runtime/trace_sample.h"
 
 namespace weft::inspect {
 namespace {
 
-plan::RecordedTask task(std::string name, graph::KindClass style, std::uint32_t stream, std::int64_t allocates,
-                        std::int64_t frees) {
-  plan::RecordedTask out;
-  out.name = std::move(name);
-  out.style = style;
-  out.stream = stream;
-  out.allocates = allocates;
-  out.frees = frees;
-  return out;
-}
-
-///   compute0   a [0,40)         c [60,80)
-///   compute1        b [30,50)
-///   data            r [40,70)          s [75,100)      with r waiting for a, c for r, s for c
+/// A step of each rank that begins at one of `begins`.
 plan::Recording sample(const std::vector<std::int64_t>& begins, std::int64_t scale) {
-  plan::Recording out;
-  out.policy = "by <hand>";
-  out.streams = {{"compute0", true}, {"compute1", true}, {"data", false}};
-  out.tasks = {task("mb0.L1.a \"<&>\"", graph::KindClass::gemm, 0, 4096, 0), task("b", graph::KindClass::copy, 1, 0, 0),
-               task("r", graph::KindClass::all_reduce, 2, 0, 0),
-               task("c", graph::KindClass::elementwise, 0, 4096, 4096),
-               task("s", graph::KindClass::all_reduce, 2, 0, 4096)};
-  out.edges = {{0, 2}, {2, 3}, {3, 4}};
+  std::vector<plan::RankTrace> ranks;
   for (const std::int64_t begin : begins) {
-    const auto at = [&](std::int64_t from, std::int64_t to) {
-      return plan::TaskTime{begin + from * scale, begin + to * scale};
-    };
-    plan::RecordedRank rank;
-    rank.rank = static_cast<int>(out.ranks.size());
-    rank.steps = {{3, begin, begin + 100 * scale, {at(0, 40), at(30, 50), at(40, 70), at(60, 80), at(75, 100)}}};
-    out.ranks.push_back(std::move(rank));
+    ranks.push_back({static_cast<int>(ranks.size()), {testing_sample::sample_step(3, begin, scale)}});
   }
-  return out;
+  return plan::record(testing_sample::sample_plan(), ranks, 2);
 }
 
 std::string text(const plan::Recording& recording, int columns) {
@@ -58,7 +34,7 @@ TEST(TimelineText, OneCharacterForTwoPercent) {
             "compute0 |####################..........##########..........|  60 %\n"
             "compute1 |...............##########.........................|  20 %\n"
             "data     |....................=====!!!!!=====..===!!!!!!!!!!|  55 %\n"
-            "memory   |55555555555555555555555555555599999999999555555555| 8.0 KiB\n"
+            "memory   |55555555555555599999999999555599999999999555555555| 32 B\n"
             "step 100.00 ms: computing 70.00 ms, communicating 55.00 ms, of which exposed 30.00 ms\n"
             "(# computing, = communicating, ! exposed, + busy for less than half of the time, . idle)\n");
 }
@@ -107,7 +83,7 @@ TEST(TimelinePicture, ShowsTheCriticalPathTheBoundAndTheMemorysPeak) {
   const std::string svg = picture({{"one", &recording, 90'000}});
   // a, r, c, s; they overlap on paper, so nothing is waited for.
   EXPECT_TRUE(has_parts(svg, {"<title>critical path: 4 tasks, waiting 0.000 ms\n0.060 ms on compute0\n0.055 ms on data",
-                              "lower bound 90.0 us", "peak 8.0 KiB of scratch at 0.06 ms"}));
+                              "lower bound 90.0 us", "peak 32 B of scratch at 0.03 ms"}));
   EXPECT_EQ(picture({{"one", &recording}}).find("lower bound"), std::string::npos);
 }
 
@@ -140,9 +116,7 @@ TEST(TimelinePicture, TheCriticalPathIsThin) {
   constexpr int kTasks = 4000;
   for (int i = 0; i < kTasks; ++i) {
     const bool computes = i % 2 == 0;
-    const std::string name = "t" + std::to_string(i);
-    recording.tasks.push_back(
-        task(name, computes ? graph::KindClass::gemm : graph::KindClass::all_reduce, computes ? 0 : 1, 0, 0));
+    recording.tasks.push_back({.name = "t" + std::to_string(i), .stream = computes ? 0U : 1U});
     step.times.push_back({i * 10, i * 10 + 10});
     if (i > 0) recording.edges.push_back({static_cast<std::uint32_t>(i - 1), static_cast<std::uint32_t>(i)});
   }
@@ -178,19 +152,16 @@ TEST(TimelinePicture, PartsShareOneAxis) {
 TEST(TimelinePicture, WhatIsNarrowerThanAPixelIsMerged) {
   plan::Recording recording;
   recording.streams = {{"compute0", true}, {"x", false}};
-  plan::RecordedRank rank;
   plan::RecordedStep step{.step = 0, .begin = 0, .end = 0, .times = {}};
   constexpr int kTasks = 50'000;
   for (int i = 0; i < kTasks; ++i) {
-    recording.tasks.push_back(
-        task("t" + std::to_string(i), i % 3 == 0 ? graph::KindClass::gemm : graph::KindClass::copy, 0, 0, 0));
-    recording.tasks.push_back(task("r" + std::to_string(i), graph::KindClass::all_reduce, 1, 0, 0));
+    recording.tasks.push_back({.name = "t" + std::to_string(i)});
+    recording.tasks.push_back({.name = "r" + std::to_string(i), .stream = 1});
     step.times.push_back({i * 10, i * 10 + 5});
     step.times.push_back({i * 10 + 4, i * 10 + 9});
   }
   step.end = kTasks * 10;
-  rank.steps = {step};
-  recording.ranks = {rank};
+  recording.ranks = {{0, {step}}};
   const std::string svg = picture({{"many", &recording}});
   EXPECT_LT(svg.size(), 1'000'000U);
   EXPECT_TRUE(has_parts(svg, {" tasks, t0 to t", "<title>exposed "}));
@@ -204,6 +175,52 @@ TEST(TimelinePicture, NoPartsAndNoTimeAreStillPictures) {
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+struct PathSample {
+  plan::Recording recording{.streams = {{"compute0"}, {"data", false}}};
+  plan::RecordedStep step;
+
+  std::uint32_t add(std::uint32_t stream, std::int64_t begin, std::int64_t end) {
+    plan::RecordedTask task;
+    task.stream = stream;
+    recording.tasks.push_back(task);
+    step.times.push_back({begin, end});
+    return static_cast<std::uint32_t>(recording.tasks.size() - 1);
+  }
+  std::vector<std::uint32_t> chain() const { return critical_path(recording, step); }
+};
+
+TEST(CriticalPath, NoTasksHaveNone) {
+  EXPECT_TRUE(PathSample().chain().empty());
+}
+
+TEST(CriticalPath, FollowsWhatEndedLast) {
+  PathSample sample;
+  const auto a = sample.add(0, 0, 10), b = sample.add(1, 0, 30), c = sample.add(0, 30, 40);
+  sample.recording.edges = {{a, c}, {b, c}};
+  EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b, c}));
+}
+
+TEST(CriticalPath, AStreamsOrderCountsAsAnEdge) {
+  PathSample sample;
+  const auto a = sample.add(0, 0, 10), b = sample.add(0, 10, 30), c = sample.add(0, 30, 35), d = sample.add(1, 0, 20);
+  sample.recording.edges = {{a, c}, {d, c}};
+  EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{a, b, c}));
+}
+
+TEST(CriticalPath, EdgesFromTheStepBeforeDontCount) {
+  PathSample sample;
+  const auto a = sample.add(0, 0, 10), b = sample.add(1, 10, 20);
+  sample.recording.edges = {{a, b, graph::EdgeKind::completes_before, graph::EdgeReason::read_after_write, 1}};
+  EXPECT_EQ(sample.chain(), (std::vector<std::uint32_t>{b}));
+}
+
+TEST(CriticalPath, TimesWithoutLengthMakeNoCircle) {
+  PathSample sample;
+  const auto a = sample.add(0, 5, 5), b = sample.add(0, 5, 5), c = sample.add(1, 5, 5);
+  sample.recording.edges = {{a, b}, {b, c}, {c, a}};
+  EXPECT_LE(sample.chain().size(), 3U);
 }
 
 }  // namespace

@@ -139,10 +139,5 @@ TEST(GraphFile, RefusesContentionThatNoMachineHas) {
   EXPECT_NE(refusal(R"({"compute_streams": 0})"), "");
 }
 
-TEST(GraphFile, RefusesWhatIsNoStep) {
-  EXPECT_TRUE(has_parts(class_refusal(R"("tasks": [{"name": "a"}, {"name": "b", "kind": "collective"}])"),
-                        {"g: task 'b' is a collective without a channel", "fix:"}));
-}
-
 }  // namespace
 }  // namespace weft::inspect

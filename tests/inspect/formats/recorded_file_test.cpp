@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/files/input_file.h"
 #include "inspect/formats/chrome_trace.h"
 #include "runtime/simulate/simulator.h"
 #include "tests/base/messages.h"
@@ -126,9 +127,9 @@ TEST(RecordedFile, TruncationsAreRefused) {
 
 TEST(RecordedFile, RefusesWhatContradictsItselfWithItsPlace) {
   const std::string text = chrome_trace_json(sample_on_a_grid());
-  const auto expect = [&](const std::string& what, const std::string& with, const std::vector<std::string>& parts) {
-    const std::string message = refusal(replaced(text, what, with));
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+  const auto expect = [&](const std::string& what, const std::string& with,
+                          std::initializer_list<std::string_view> parts) {
+    EXPECT_TRUE(has_parts(refusal(replaced(text, what, with)), parts));
   };
   expect("\"version\": 1", "\"version\": 2", {"line 6", "a trace of version 2", "expected version 1"});
   expect("\"version\": 1", "\"version\": \"1\"", {"found '\"'", "an integer"});

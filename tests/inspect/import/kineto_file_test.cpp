@@ -54,7 +54,6 @@ TEST(KinetoFile, FindsStepsRanksAndGroups) {
   EXPECT_EQ(outline.rank, 3);
   EXPECT_EQ(outline.world, 8);
   EXPECT_EQ(outline.events, 3);
-  EXPECT_EQ(outline.device_ops, 1);
   ASSERT_EQ(outline.groups.size(), 2U);
   EXPECT_EQ(outline.groups[0].size, 8);
   EXPECT_EQ(outline.groups[1].ranks, (std::vector<std::int64_t>{2, 3}));
@@ -127,7 +126,6 @@ TEST(KinetoFile, TakesSlicesOfOtherProgramsThatNameAStream) {
     {"ph": "X", "name": "row", "cat": "marks", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "args": {"step": 1}}]})";
   ASSERT_EQ(whole_trace(text).ops.size(), 1U);
   EXPECT_EQ(whole_trace(text).ops[0].stream, 1);
-  EXPECT_EQ(outline_of(text).device_ops, 1);
 }
 
 TEST(KinetoFile, JoinsLaunchesByArrowsWhereCorrelationsAreAbsent) {

@@ -40,7 +40,7 @@ class Issued {
       const std::string& text = trace.names.text(timeline.ops[op].name);
       return text.starts_with("nccl") ? text.substr(14) : text;
     };
-    for (const PairedWait& wait : pair_waits(trace, timeline)) out.emplace(name(wait.from), name(wait.to));
+    for (const FoundEdge& wait : pair_waits(trace, timeline)) out.emplace(name(wait.from), name(wait.to));
     return out;
   }
 

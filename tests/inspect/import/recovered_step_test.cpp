@@ -117,16 +117,6 @@ TEST(RecoveredEdges, OfOlderTracesComeFromLaunchesAndTimes) {
   EXPECT_TRUE(has_parts(step.step.notes[2], {"no calls in which the host waits"}));
 }
 
-TEST(RecoveredEdges, AreNeverGuessedAgainstTheTimes) {
-  KinetoText text;
-  text.step(1, 77, 0, 400'000);
-  text.call("cudaLaunchKernel", 77, 10'000, 2'000, 1).kernel("ncclKernel_AllReduce", 40, 15'000, 90'000, 1);
-  text.call("cudaEventRecord", 77, 20'000, 500, 2).call("cudaStreamWaitEvent", 77, 21'000, 500, 3);
-  text.call("cudaLaunchKernel", 77, 25'000, 2'000, 4).kernel("gemm", 7, 30'000, 10'000, 4);
-  const Recovered step = recovered(text);
-  EXPECT_EQ(step.edge("all_reduce#0", "gemm#0"), nullptr);
-}
-
 TEST(RecoveredEdges, OrderBeginsWhereWorkOverlapsOnAStream) {
   KinetoText text;
   text.kernel("a", 7, 0, 50'000, 1).kernel("b", 7, 20'000, 50'000, 2).kernel("c", 7, 80'000, 5'000, 3);

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "inspect/formats/graph_file.h"
 #include "inspect/formats/protobuf.h"
-#include "inspect/import/import_report.h"
 #include "tests/base/messages.h"
 #include "tests/inspect/import/kineto_text.h"
 

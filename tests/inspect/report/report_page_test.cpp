@@ -11,9 +11,7 @@
 namespace weft::inspect {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::contains;
 
 /// Two tasks: a computation of 30 ns, and after it a collective of which 20 of 50 ns are exposed.
 ReportView small_view(const std::string& first_name) {
@@ -84,7 +82,7 @@ TEST(ReportPage, NamesCannotLeaveTheirPlace) {
   page.title = name;
   page.trailing.push_back({.title = name, .heads = {name}, .rows = {{{name, name}}}});
   const std::string html = report_html(page);
-  EXPECT_FALSE(has(html, "</script><b>"));
+  EXPECT_FALSE(contains(html, "</script><b>"));
   const nlohmann::json data = nlohmann::json::parse(report_data(page));
   const std::string kept = data.at("views").at(0).at("tasks").at("name").at(0);
   EXPECT_EQ(kept.substr(0, name.size() - 1), name.substr(0, name.size() - 1));
@@ -98,10 +96,10 @@ TEST(ReportPage, LoadsNothing) {
       "\"http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd\">\n<!-- by --> <svg xmlns=\"http://www.w3.org/2000/svg\" "
       "xmlns:xlink=\"http://www.w3.org/1999/xlink\"><!-- a --><g/></svg>";
   const std::string html = report_html(page);
-  EXPECT_TRUE(has(
+  EXPECT_TRUE(contains(
       html, "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\""));
-  EXPECT_FALSE(has(html, "DTD"));
-  EXPECT_FALSE(has(html, "<!--"));
+  EXPECT_FALSE(contains(html, "DTD"));
+  EXPECT_FALSE(contains(html, "<!--"));
   // The name of XLink stands in the script too, as the name that it is.
   const std::regex spaces("xmlns(:xlink)?=\"http://www\\.w3\\.org/[^\"]*\"|'http://www\\.w3\\.org/1999/xlink'");
   const std::string rest = std::regex_replace(html, spaces, "");
@@ -127,7 +125,7 @@ TEST(ReportPage, ReadsWithoutAScript) {
 TEST(ReportPage, SeveralRunsHaveALegendAndAPartEach) {
   ReportPage page = small_page();
   page.charts = {losses()};
-  EXPECT_FALSE(has(report_html(page), "<h2>Each run</h2>"));
+  EXPECT_FALSE(contains(report_html(page), "<h2>Each run</h2>"));
   ReportCell name("<b>");
   name.run = 7;
   page.leading.push_back({.title = "Runs", .heads = {"run"}, .rows = {{name}}});
@@ -146,9 +144,9 @@ TEST(ReportPage, EqualPagesGiveEqualBytesAndLargeOnesArePacked) {
   EXPECT_EQ(report_html(small_page()), report_html(small_page()));
   ReportPage page = small_page(std::string(3'000'000, 'x'));
   const std::string html = report_html(page);
-  EXPECT_TRUE(has(html, "data-form=\"gzip\">H4sI"));
+  EXPECT_TRUE(contains(html, "data-form=\"gzip\">H4sI"));
   EXPECT_LT(html.size(), 3'200'000U);  // the name stands once, in the still timeline's tooltip
-  EXPECT_TRUE(has(report_html(small_page()), "data-form=\"plain\">{"));
+  EXPECT_TRUE(contains(report_html(small_page()), "data-form=\"plain\">{"));
 }
 
 TEST(ReportPage, WithoutStepsIsAMistakeOfTheCaller) {

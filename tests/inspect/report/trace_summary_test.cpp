@@ -31,8 +31,8 @@ plan::Recording two_steps() {
 TEST(TraceSummary, AddsUpAStep) {
   const plan::Recording recording = two_steps();
   const TraceSummary summary = summarize_trace(recording, false, 10);
-  ASSERT_EQ(summary.steps.size(), 1U);
-  const StepSummary& step = summary.steps[0];
+  ASSERT_EQ(summary.size(), 1U);
+  const StepSummary& step = summary[0];
   EXPECT_EQ(step.rank, 1);
   EXPECT_EQ(step.number, 7);
   EXPECT_EQ(step.overlap.exposed, 30'000);
@@ -49,12 +49,12 @@ TEST(TraceSummary, AddsUpAStep) {
   EXPECT_EQ(step.channels[0].name, "data");
   EXPECT_EQ(step.channels[0].network_bytes, 32);
   EXPECT_DOUBLE_EQ(step.stream_busy.at(0), 0.6);
-  EXPECT_EQ(summarize_trace(recording, true, 10).steps.size(), 2U);
+  EXPECT_EQ(summarize_trace(recording, true, 10).size(), 2U);
 }
 
 TEST(TraceSummary, StallsNameTheDependencyThatEndedLast) {
   const plan::Recording recording = two_steps();
-  const StepSummary step = summarize_trace(recording, false, 10).steps.at(0);
+  const StepSummary step = summarize_trace(recording, false, 10).at(0);
   ASSERT_EQ(step.stalls.size(), 2U);
   EXPECT_EQ(recording.tasks[step.stalls[0].task].name, "b");
   EXPECT_EQ(step.stalls[0].length(), 30'000);
@@ -62,7 +62,7 @@ TEST(TraceSummary, StallsNameTheDependencyThatEndedLast) {
   EXPECT_EQ(recording.tasks[step.stalls[1].task].name, "c");
   EXPECT_EQ(step.stalls[1].begin, 140'000);
   EXPECT_EQ(recording.tasks[step.stalls[1].last.value()].name, "r");
-  EXPECT_EQ(summarize_trace(recording, false, 1).steps.at(0).stalls.size(), 1U);
+  EXPECT_EQ(summarize_trace(recording, false, 1).at(0).stalls.size(), 1U);
 }
 
 TEST(TraceSummary, TextAndJsonSayTheSame) {
@@ -117,7 +117,7 @@ TEST(TraceSummary, OverlapIsThatOfHolisticTraceAnalysis) {
     const std::vector<plan::RankTrace> ranks = {{0, simulation.ranks.at(0).steps}};
     const plan::Recording recording = plan::record(plan, ranks, 8, options.grid);
     std::int64_t overlapped = 0, communication = 0;
-    for (const StepSummary& step : summarize_trace(recording, true, 0).steps) {
+    for (const StepSummary& step : summarize_trace(recording, true, 0)) {
       overlapped += step.overlap.overlapped;
       communication += step.overlap.communication;
     }

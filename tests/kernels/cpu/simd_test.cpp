@@ -114,31 +114,6 @@ TEST(Simd, TransformsAndSumsOfBf16) {
   check_transform<bf16>();
 }
 
-TEST(Simd, PairsOfBf16RoundLikeSingleVectors) {
-  constexpr std::size_t kPair = 2 * kLanes;
-  std::array<float, kPair> values;
-  std::array<bf16, kPair> pairs, expected;
-  for (std::size_t i = 0; i < kPair; ++i)
-    values[i] = std::bit_cast<float>(0x3f800000U + static_cast<std::uint32_t>(i) * 0x4001U);
-  values[5] = std::numeric_limits<float>::quiet_NaN(), values[6] = -std::numeric_limits<float>::infinity();
-  // NaNs that rounding up would turn into zeros, and numbers that round to infinity.
-  values[7] = std::bit_cast<float>(0x7fffffffU), values[8] = std::bit_cast<float>(0xffffffffU);
-  values[9] = std::bit_cast<float>(0x7f7fffffU), values[10] = std::bit_cast<float>(0xff7fffffU);
-  for (std::size_t i = 0; i < kPair; ++i) expected[i] = bf16(values[i]);
-  Pair pair{};
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    pair.first[lane] = values[2 * lane];
-    pair.second[lane] = values[2 * lane + 1];
-  }
-  store_pair(pairs.data(), pair);
-  for (std::size_t i = 0; i < kPair; ++i) EXPECT_EQ(pairs[i].bits, expected[i].bits) << i;
-  const Pair ordered = in_element_order(load_pair(expected.data()), static_cast<const bf16*>(nullptr));
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    EXPECT_EQ(bf16(ordered.first[lane]).bits, expected[lane].bits) << lane;
-    EXPECT_EQ(bf16(ordered.second[lane]).bits, expected[kLanes + lane].bits) << lane;
-  }
-}
-
 // All exponents, both signs, and discarded parts below and above a half. A NaN only has to stay a NaN.
 TEST(Simd, PairsOfBf16RoundLikeTheScalarConversion) {
   constexpr std::uint32_t kPair = 2 * kLanes, kStep = 32749;
@@ -167,16 +142,6 @@ TEST(Simd, SquareRoot) {
   for (std::size_t first = 0; first < x.size(); first += kLanes) {
     const Floats y = sqrt(load(x.data() + first));
     for (std::size_t lane = 0; lane < kLanes; ++lane) EXPECT_EQ(y[lane], std::sqrt(x[first + lane]));
-  }
-}
-
-TEST(Simd, SumAndLargestTakeEveryLaneOnce) {
-  for (int chosen = 0; chosen < kLanes; ++chosen) {
-    Floats value = broadcast(-2.0F);
-    value[chosen] = 5.0F;
-    EXPECT_EQ(sum(value), 5.0F - 2.0F * static_cast<float>(kLanes - 1)) << chosen;
-    EXPECT_EQ(largest(value), 5.0F) << chosen;
-    EXPECT_EQ(lane_numbers()[chosen], chosen);
   }
 }
 

@@ -83,17 +83,6 @@ class ForkedWorld final : public comm::World {
       }
     }
   }
-  void broadcast(std::vector<std::byte>& bytes, int root) override {
-    bytes =
-        std::move(all_gather_bytes(rank_ == root ? bytes : std::vector<std::byte>())[static_cast<std::size_t>(root)]);
-  }
-  std::vector<std::uint64_t> all_gather(std::uint64_t value) override {
-    std::vector<std::uint64_t> all;
-    for (const std::vector<std::byte>& each : all_gather_bytes(std::as_bytes(std::span(&value, 1)))) {
-      std::memcpy(&all.emplace_back(), each.data(), sizeof value);
-    }
-    return all;
-  }
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
     own().bytes = bytes.size();
     barrier();

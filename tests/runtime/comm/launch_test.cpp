@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <sstream>
+#include <new>
+#include <string>
 
 #include "base/error.h"
 #include "runtime/comm/mpi.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft::comm {
 namespace {
@@ -17,61 +19,47 @@ TEST(RunRanks, ReturnsTheGreatestCode) {
   EXPECT_EQ(run_ranks(2, [](World& world) { return world.size() - 2; }), 0);
 }
 
+// Of ranks that do this, with this report.
+template <class Body>
+void expect_end(int ranks, int code, const std::string& errors, const Body& body) {
+  const testing::RanksEnd end = testing::end_of_ranks(ranks, body);
+  EXPECT_EQ(end.code, code);
+  EXPECT_EQ(end.errors, "weft: error: " + errors + "\n");
+}
+
 TEST(RunRanks, ReportsAnErrorOfAllRanksOnce) {
-  std::ostringstream errors;
-  const auto body = [](World& world) -> int {
+  const UserError error("grid 3", "a divisor of 4", "");
+  expect_end(2, 2, error.what(), [&](World& world) {
     world.barrier();
-    throw UserError("grid 3", "a divisor of 4", "");
-  };
-  EXPECT_EQ(run_ranks(2, body, errors), 2);
-  EXPECT_EQ(errors.str(), "weft: error: " + std::string(UserError("grid 3", "a divisor of 4", "").what()) + "\n");
+    throw error;
+  });
 }
 
 TEST(RunRanks, NamesTheRankThatFailedFirst) {
-  std::ostringstream errors;
-  const auto body = [](World& world) {
+  expect_end(3, 3, "rank 1: disk full", [](World& world) {
     if (world.rank() == 1) throw RuntimeFault("disk full");
     world.barrier();
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(3, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: error: rank 1: disk full\n");
+  });
 }
 
 TEST(RunRanks, ExceptionsOfAnyTypeStayInside) {
-  std::ostringstream errors;
-  EXPECT_EQ(run_ranks(
-                1, [](World&) -> int { throw 7; }, errors),
-            3);
-  EXPECT_EQ(run_ranks(
-                1, [](World&) -> int { throw std::bad_alloc(); }, errors),
-            3);
+  expect_end(1, 3, "an exception of unknown type", [](World&) { throw 7; });
+  expect_end(1, 3, std::bad_alloc().what(), [](World&) { throw std::bad_alloc(); });
 }
 
 TEST(RunRanks, ReportsAWorldThatWasGivenUp) {
-  std::ostringstream errors;
-  const auto body = [](World& world) {
-    if (world.rank() == 0) {
-      world.abort("stuck", 3);
-      return 0;
-    }
+  expect_end(2, 3, "stuck", [](World& world) {
+    if (world.rank() == 0) return world.abort("stuck", 3);
     world.barrier();
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(2, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: error: stuck\n");
+  });
 }
 
 // A rank may be the only one whose transport noticed that a peer is lost.
 TEST(RunRanks, ALostPeerEndsTheOthers) {
-  std::ostringstream errors;
-  const auto body = [](World& world) {
+  expect_end(3, 3, "rank 1 failed: no answer", [](World& world) {
     if (world.rank() == 1) throw PeerLost("no answer");
     world.barrier();
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(3, body, errors), 3);
-  EXPECT_EQ(errors.str(), "weft: error: rank 1 failed: no answer\n");
+  });
 }
 
 TEST(LaunchedByMpi, LooksForALauncher) {

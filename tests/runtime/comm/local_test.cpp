@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <sstream>
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/comm/launch.h"
+#include "tests/base/messages.h"
 #include "tests/runtime/comm/collectives_check.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft::comm {
 namespace {
@@ -19,11 +19,9 @@ class LocalCollectives : public ::testing::TestWithParam<int> {};
 TEST_P(LocalCollectives, GiveTheBitsOfASumInRankOrder) {
   const auto ranks = static_cast<std::size_t>(GetParam());
   std::vector<test::CheckResult> results(ranks);
-  const auto body = [&](World& world) {
+  testing::on_ranks(GetParam(), [&](World& world) {
     results[static_cast<std::size_t>(world.rank())] = test::check_collectives(world);
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(GetParam(), body), 0);
+  });
   for (const auto& result : results) {
     EXPECT_EQ(result.failures, std::vector<std::string>{});
     EXPECT_EQ(result.hash, results[0].hash);
@@ -31,14 +29,7 @@ TEST_P(LocalCollectives, GiveTheBitsOfASumInRankOrder) {
 }
 
 TEST_P(LocalCollectives, WorldExchangesBytes) {
-  const auto ranks = static_cast<std::size_t>(GetParam());
-  std::vector<std::string> failures(ranks);
-  const auto body = [&](World& world) {
-    failures[static_cast<std::size_t>(world.rank())] = test::check_world(world);
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(GetParam(), body), 0);
-  EXPECT_EQ(failures, std::vector<std::string>(ranks));
+  testing::on_ranks(GetParam(), [](World& world) { EXPECT_EQ(test::check_world(world), ""); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LocalCollectives, ::testing::Values(1, 2, 3, 4));
@@ -103,29 +94,23 @@ TEST(LocalCommunicator, RefusesWrongCalls) {
 }
 
 TEST(LocalCommunicator, RanksThatDisagreeAreTold) {
-  std::ostringstream errors;
-  const auto body = [](World& world) {
+  const testing::RanksEnd end = testing::end_of_ranks(2, [](World& world) {
     const auto group = world.split(0);
     float value = 1, workspace = 0;
     run_blocking(*group, {CollectiveKind::all_reduce, world.rank() == 0 ? DType::f32 : DType::i32, 1, 0, nullptr,
                           &value, &workspace});
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(2, body, errors), 3);
-  EXPECT_NE(errors.str().find("ranks disagree"), std::string::npos) << errors.str();
-  EXPECT_NE(errors.str().find("all_reduce of 1 i32"), std::string::npos) << errors.str();
+  });
+  EXPECT_EQ(end.code, 3);
+  EXPECT_TRUE(testing::has_parts(end.errors, {"ranks disagree", "all_reduce of 1 i32"}));
 }
 
 TEST(LocalWorld, AbortWakesWhoeverWaits) {
   std::atomic<int> woken{0};
-  const auto body = [&](World& world) {
+  testing::on_ranks(3, [&](World& world) {
     const auto group = world.split(0);
     EXPECT_NO_THROW(world.expect_peers());
     world.barrier();
-    if (world.rank() == 2) {
-      world.abort("the disk is full", 3);
-      return 0;
-    }
+    if (world.rank() == 2) return world.abort("the disk is full", 3);
     try {
       if (world.rank() == 0) world.barrier();
       float value = 1, workspace[2] = {};
@@ -134,17 +119,14 @@ TEST(LocalWorld, AbortWakesWhoeverWaits) {
       if (std::string(error.what()) == "the disk is full") ++woken;
       EXPECT_THROW(world.expect_peers(), PeerLost);
     }
-    return 0;
-  };
-  EXPECT_EQ(run_ranks(3, body), 0);
+  });
   EXPECT_EQ(woken, 2);
 }
 
 // A rank unwinds in the middle of a collective, and its buffers die while others read them: they must have stopped.
 TEST(LocalWorld, RankThatFailsMidwayLeavesNobodyReadingItsBuffers) {
   for (int repetition = 0; repetition < 50; ++repetition) {
-    std::ostringstream errors;
-    const auto body = [&](World& world) {
+    const testing::RanksEnd end = testing::end_of_ranks(3, [&](World& world) {
       std::vector<float> buffer(300000, 1.0F), workspace(300000);
       const auto group = world.split(0);
       group->start({CollectiveKind::all_reduce, DType::f32, 300000, 0, nullptr, buffer.data(), workspace.data()});
@@ -152,10 +134,8 @@ TEST(LocalWorld, RankThatFailsMidwayLeavesNobodyReadingItsBuffers) {
         if (world.rank() == 1 && calls == repetition) throw RuntimeFault("gave up");
       }
       world.barrier();
-      return 0;
-    };
-    const int code = run_ranks(3, body, errors);
-    EXPECT_TRUE(code == 0 || (code == 3 && errors.str() == "weft: error: rank 1: gave up\n")) << errors.str();
+    });
+    EXPECT_TRUE(end.code == 0 || (end.code == 3 && end.errors == "weft: error: rank 1: gave up\n")) << end.errors;
   }
 }
 

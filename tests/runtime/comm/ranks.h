@@ -5,8 +5,11 @@
 
 #include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "runtime/comm/launch.h"
+#include "runtime/comm/local.h"
 
 namespace weft::testing {
 
@@ -32,6 +35,14 @@ template <class Body>
 void on_ranks(int ranks, const Body& body) {
   const RanksEnd end = end_of_ranks(ranks, body);
   EXPECT_EQ(end.code, 0) << end.errors;
+}
+
+/// Calls `body(world)` on each rank, none of which ends the others.
+template <class Body>
+void on_own_worlds(int ranks, const Body& body) {
+  const auto worlds = comm::make_local_worlds(ranks);
+  std::vector<std::jthread> threads;
+  for (const auto& world : worlds) threads.emplace_back([&] { body(*world); });
 }
 
 }  // namespace weft::testing

@@ -16,19 +16,10 @@ Machine load(const std::string& name) {
   return load_machine(WEFT_SOURCE_DIR "/machines/" + name + ".toml");
 }
 
-graph::Grid grid_of(std::int64_t x, std::int64_t y, std::int64_t z, std::int64_t data) {
-  graph::Grid grid;
-  grid.x = x;
-  grid.y = y;
-  grid.z = z;
-  grid.data = data;
-  return grid;
-}
-
 TEST(GroupSpan, SaysHowGroupsLieOnNodes) {
   Machine machine;
   machine.devices_per_node = 4;
-  const graph::Grid grid = grid_of(2, 2, 4, 2);
+  const graph::Grid grid{2, 2, 4, 2};
   //                                                    ranks nodes per node sharing stride
   EXPECT_EQ(group_span(machine, grid, graph::Channel::x), (GroupSpan{2, 1, 2, 2, 1, 8}));
   EXPECT_EQ(group_span(machine, grid, graph::Channel::y), (GroupSpan{2, 1, 2, 2, 2, 8}));
@@ -36,8 +27,8 @@ TEST(GroupSpan, SaysHowGroupsLieOnNodes) {
   EXPECT_EQ(group_span(machine, grid, graph::Channel::data), (GroupSpan{2, 2, 1, 4, 16, 8}));
   EXPECT_EQ(group_span(machine, grid, graph::Channel::world), (GroupSpan{32, 8, 4, 1, 1, 8}));
   // Three ranks of an axis: some of the groups cross from one node into the next.
-  EXPECT_EQ(group_span(machine, grid_of(3, 1, 1, 4), graph::Channel::x), (GroupSpan{3, 2, 3, 2, 1, 3}));
-  graph::Grid turned = grid_of(2, 1, 1, 4);
+  EXPECT_EQ(group_span(machine, graph::Grid{3, 1, 1, 4}, graph::Channel::x), (GroupSpan{3, 2, 3, 2, 1, 3}));
+  graph::Grid turned{2, 1, 1, 4};
   turned.order = {graph::Axis::data, graph::Axis::x, graph::Axis::y, graph::Axis::z};
   EXPECT_TRUE(group_span(machine, turned, graph::Channel::data).within_node());
   EXPECT_EQ(group_span(machine, turned, graph::Channel::x), (GroupSpan{2, 2, 1, 4, 4, 2}));
@@ -70,8 +61,8 @@ TEST(GroupSpan, IsThatOfACountOverAllRanks) {
   int grids = 0;
   for (const std::int64_t a_node : {1, 2, 3, 4, 6, 8, 64}) {
     machine.devices_per_node = a_node;
-    for (const graph::Grid& sizes : {grid_of(2, 2, 2, 2), grid_of(3, 1, 5, 2), grid_of(1, 4, 3, 2), grid_of(6, 2, 1, 3),
-                                     grid_of(1, 1, 7, 4), grid_of(5, 3, 2, 1)}) {
+    for (const graph::Grid& sizes : {graph::Grid{2, 2, 2, 2}, graph::Grid{3, 1, 5, 2}, graph::Grid{1, 4, 3, 2},
+                                     graph::Grid{6, 2, 1, 3}, graph::Grid{1, 1, 7, 4}, graph::Grid{5, 3, 2, 1}}) {
       graph::Grid grid = sizes;
       std::ranges::sort(grid.order);
       do {
@@ -135,11 +126,11 @@ double axonn_seconds(const Machine& machine, const graph::Grid& grid, double lay
 
 TEST(GroupBandwidth, GivesTheTimesOfAxonnsModel) {
   const Machine perlmutter = load("perlmutter"), frontier = load("frontier");
-  EXPECT_NEAR(axonn_seconds(perlmutter, grid_of(1, 8, 128, 1), 42, 12288, 1024), 4.70, 0.02);
-  EXPECT_NEAR(axonn_seconds(perlmutter, grid_of(1, 1, 1024, 1), 42, 12288, 1024), 5.31, 0.02);
-  EXPECT_NEAR(axonn_seconds(perlmutter, grid_of(1, 1, 256, 1), 32, 7168, 1024), 1.37, 0.02);
-  EXPECT_NEAR(axonn_seconds(perlmutter, grid_of(1, 1, 4096, 1), 38, 9216, 8192), 2.70, 0.03);
-  EXPECT_NEAR(axonn_seconds(frontier, grid_of(1, 1, 8192, 1), 42, 12288, 8192), 10.63, 0.04);
+  EXPECT_NEAR(axonn_seconds(perlmutter, graph::Grid{1, 8, 128, 1}, 42, 12288, 1024), 4.70, 0.02);
+  EXPECT_NEAR(axonn_seconds(perlmutter, graph::Grid{1, 1, 1024, 1}, 42, 12288, 1024), 5.31, 0.02);
+  EXPECT_NEAR(axonn_seconds(perlmutter, graph::Grid{1, 1, 256, 1}, 32, 7168, 1024), 1.37, 0.02);
+  EXPECT_NEAR(axonn_seconds(perlmutter, graph::Grid{1, 1, 4096, 1}, 38, 9216, 8192), 2.70, 0.03);
+  EXPECT_NEAR(axonn_seconds(frontier, graph::Grid{1, 1, 8192, 1}, 42, 12288, 8192), 10.63, 0.04);
 }
 
 Machine plain_machine() {
@@ -240,7 +231,7 @@ TEST(AnalyticCosts, AreOfOperationsSizesAndGroups) {
   toy.add({"sum", graph::AllReduce{graph::Channel::x, 2, 10'000}, {graph::read_write(c)}});
   toy.add({"far", graph::AllReduce{graph::Channel::data, 2, 10'000}, {graph::read_write(c)}});
   const auto graph = toy.build();
-  const TaskCosts costs = analytic_costs(machine, grid_of(2, 1, 2, 2))->costs(*graph);
+  const TaskCosts costs = analytic_costs(machine, graph::Grid{2, 1, 2, 2})->costs(*graph);
   ASSERT_EQ(costs.ns.size(), 4U);
   EXPECT_NEAR(costs.ns[0], 1e3 + 2 * 2e6, 1e-3);  // half of the rate
   EXPECT_NEAR(costs.ns[1], 1e3 + 12 * 1e4, 1e-3);
@@ -252,6 +243,37 @@ TEST(AnalyticCosts, AreOfOperationsSizesAndGroups) {
   EXPECT_NEAR(analytic_costs(machine, graph::Grid())->costs(*graph).ns[2], 2e3 + 4e4, 1e-3);
   EXPECT_GT(default_cost_model().costs(*graph).ns[2], 0);
   EXPECT_EQ(analytic_costs(machine, graph::Grid())->source(), "machine laptop");
+}
+
+TEST(RankGroups, AreTheGroupsOfAnAxis) {
+  const graph::Grid grid = RankGroups{2, 4}.grid(16);
+  EXPECT_EQ(grid.ranks(), 16);
+  const auto color = [&](std::int64_t rank) { return graph::group_color(grid, RankGroups::kChannel, rank); };
+  EXPECT_EQ(graph::group_size(grid, RankGroups::kChannel), 2);
+  EXPECT_EQ(color(1), color(5));
+  EXPECT_NE(color(1), color(2));
+  EXPECT_NE(color(1), color(9));
+}
+
+TEST(RankGroups, WithinANodeLeaveOutTheWholeNode) {
+  EXPECT_TRUE(groups_within_node(1).empty());
+  EXPECT_TRUE(groups_within_node(2).empty());
+  EXPECT_TRUE(groups_within_node(3).empty());
+  EXPECT_EQ(groups_within_node(4), (std::vector<RankGroups>{{2, 1}, {2, 2}}));
+  EXPECT_EQ(groups_within_node(6), (std::vector<RankGroups>{{2, 1}, {2, 3}, {3, 1}, {3, 2}}));
+  EXPECT_EQ(groups_within_node(8), (std::vector<RankGroups>{{2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}}));
+}
+
+TEST(RankGroups, OfManyRanksAreThoseOfOuterAndInnerAxes) {
+  EXPECT_EQ(groups_within_node(64, 1000).size(), 20U);
+  const std::vector<RankGroups> some = groups_within_node(64);
+  EXPECT_EQ(some.size(), 12U);
+  int outside = 0;
+  for (const RankGroups& each : some) {
+    EXPECT_EQ(64 % (each.ranks * each.stride), 0);
+    if (each.stride == 1 || each.ranks * each.stride == 64) ++outside;
+  }
+  EXPECT_EQ(outside, 10);
 }
 
 }  // namespace

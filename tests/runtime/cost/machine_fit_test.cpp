@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "runtime/cost/cost_model.h"
-#include "runtime/cost/machine_check.h"
 
 namespace weft::cost {
 namespace {
@@ -112,6 +111,41 @@ TEST(MachineFit, NotesErrorsThatTheModelKeeps) {
   EXPECT_NEAR(machine.calibration.front().error, 0.3, 1e-9);
   for (const GemmPoint& point : machine.gemms) EXPECT_GE(point.error, 0.1);
   EXPECT_TRUE(std::ranges::all_of(check_points(machine), &CheckedPoint::holds));
+}
+
+GemmPoint square(std::int64_t n, double factor, double error) {
+  return {.m = n, .n = n, .k = n, .seconds = factor * 2 * std::pow(static_cast<double>(n), 3) / 1e9, .error = error};
+}
+
+TEST(MachineCheck, PredictsAPointFromTheOthers) {
+  Machine machine;
+  machine.flops_f32 = 1e9;
+  machine.memory_bandwidth = 1e18;
+  machine.gemms = {square(128, 2, 0.5), square(256, 2, 0.1), square(512, 1, 0.5)};
+  const std::vector<CheckedPoint> checked = check_points(machine);
+  ASSERT_EQ(checked.size(), 3U);
+  EXPECT_EQ(checked[0].what, "gemm 128x128x128 nn f32");
+  // Its neighbours are one and two steps away: weights 1 and 1/4.
+  EXPECT_NEAR(checked[0].error(), std::exp(0.8 * std::log(2.0)) / 2 - 1, 1e-9);
+  EXPECT_TRUE(checked[0].holds());
+  EXPECT_NEAR(checked[1].error(), std::sqrt(2.0) / 2 - 1, 1e-9);
+  EXPECT_FALSE(checked[1].holds());
+  EXPECT_NEAR(checked[2].error(), 1, 1e-9);
+  EXPECT_FALSE(checked[2].holds());
+}
+
+TEST(MachineCheck, OfOnePointComparesWithTheDevicesRate) {
+  Machine machine;
+  machine.flops_f32 = 1e9;
+  machine.memory_bandwidth = 1e18;
+  machine.efficiency = 0.5;
+  machine.gemms = {square(128, 2.5, 0.3)};
+  machine.attention = {{.batch = 1, .heads = 2, .seq = 64, .head_dim = 32, .seconds = 1e-3}};
+  const std::vector<CheckedPoint> checked = check_points(machine);
+  ASSERT_EQ(checked.size(), 2U);
+  EXPECT_NEAR(checked[0].predicted / checked[0].measured, 0.8, 1e-9);
+  EXPECT_TRUE(checked[0].holds());
+  EXPECT_NEAR(checked[1].predicted, 2.0 * 2 * 64 * 65 * 32 / 0.5e9, 1e-12);
 }
 
 }  // namespace

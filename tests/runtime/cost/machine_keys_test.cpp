@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine.h"
 #include "tests/base/messages.h"
 
 namespace weft::cost {

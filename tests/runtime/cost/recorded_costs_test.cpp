@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kUp = 1, kSum = 4;  // tasks of the sample
 
-TaskCosts costs_with(const std::vector<BandwidthFactor>& factors, std::optional<Machine> machine = {},
+TaskCosts costs_with(const std::vector<NamedFactor>& factors, std::optional<Machine> machine = {},
                      std::optional<double> link_ns = {}) {
   graph::OpenGraph open = testing::sample_open_graph();
   open.classes[0].tasks[kSum].link_ns = link_ns;
@@ -46,12 +46,11 @@ TEST(Bandwidth, LeavesAMachinesLatency) {
 }
 
 TEST(Bandwidth, IsAFactor) {
-  EXPECT_EQ(parse_bandwidth_factor("2").channel, "*");
-  EXPECT_EQ(parse_bandwidth_factor("a=b=0.5").channel, "a=b");
-  EXPECT_EQ(parse_bandwidth_factor("a=b=0.5").factor, 0.5);
+  EXPECT_EQ(parse_bandwidth("2").pattern, "*");
+  EXPECT_EQ(parse_bandwidth("a=b=0.5").pattern, "a=b");
+  EXPECT_EQ(parse_bandwidth("a=b=0.5").factor, 0.5);
   for (const char* wrong : {"", "x", "0", "-1", "=2", "a=", "a=1e7", "a=nan"}) {
-    EXPECT_TRUE(
-        testing::has_parts(testing::message_of<UserError>([&] { parse_bandwidth_factor(wrong); }), {"--bandwidth"}))
+    EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([&] { parse_bandwidth(wrong); }), {"--bandwidth"}))
         << wrong;
   }
   EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>([] { costs_with({{"dp", 2}}); }), {"dp", "tp"}));

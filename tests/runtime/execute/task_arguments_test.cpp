@@ -62,7 +62,11 @@ TEST_F(TaskArguments, RefuseWhatDoesNotFit) {
   EXPECT_THROW(fit(graph::GeluForward{8}, {n, n, n}), std::logic_error);
   EXPECT_THROW(fit(graph::GeluForward{7}, {n, n}), std::logic_error);
   EXPECT_THROW(fit(graph::SwiGluForward{1, 4}, {n, apart}), std::logic_error);
-  EXPECT_THROW(fit(graph::Broadcast{graph::Channel::data, 2, 8, 0}, {n}), std::logic_error);
+  EXPECT_THROW(fit(graph::BiasGradient{4, 2, false}, {apart, matrix(1, 2)}), std::logic_error) << "another shape";
+  const std::vector<graph::Operation> collectives = {
+      graph::AllReduce{graph::Channel::data, 2, 8}, graph::ReduceScatter{graph::Channel::x, 2, 4},
+      graph::AllGather{graph::Channel::y, 2, 4}, graph::Broadcast{graph::Channel::data, 2, 8, 0}};
+  for (const graph::Operation& collective : collectives) EXPECT_THROW(fit(collective, {n, n, n}), std::logic_error);
   graph::Gemm gemm{.m = 2, .n = 3, .k = 5, .accumulate = true, .epilogue = Epilogue::gelu};
   EXPECT_THROW(fit(gemm, {matrix(2, 5), matrix(5, 3), matrix(2, 3), matrix(2, 3)}), std::logic_error);
 }

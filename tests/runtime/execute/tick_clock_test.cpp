@@ -4,26 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 namespace weft::execute {
 namespace {
 
-std::int64_t steady_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 TEST(TickClock, AnEventLiesBetweenTheReadingsAroundIt) {
   for (const bool counter : {false, true}) {
     const TickClock clock(counter);
     for (int i = 0; i < 1000; ++i) {
-      const std::int64_t before = steady_ns();
+      const std::int64_t before = steady_now();
       const TickClock::Reading begin = clock.read();
       const std::int64_t event = clock.now_after_loads();
       const TickClock::Reading end = clock.read();
-      const std::int64_t after = steady_ns();
+      const std::int64_t after = steady_now();
       const std::int64_t ns = nanoseconds(event, begin, end);
       ASSERT_LE(before, begin.ns);
       ASSERT_LE(begin.ns, ns);

@@ -58,13 +58,6 @@ TEST(CheckerOfClasses, ProgramOrderIsSafeForEveryShape) {
   }
 }
 
-TEST(CheckerOfClasses, GPipeIsSafe) {
-  const PipelineToy toy({.stages = 4, .micro_batches = 6, .world = true});
-  const std::vector<Plan> plans =
-      pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_gpipe(t, rank); });
-  EXPECT_EQ(found_in(plans), Found{});
-}
-
 // Stage 0 sends mb1 before it receives the gradient of mb0; stage 1 sends that gradient before it receives mb1. With a
 // queue for each channel this is 1F1B.
 TEST(CheckerOfClasses, ADeadlockThatOnlyOneQueueHas) {
@@ -237,7 +230,7 @@ TEST(CheckerOfClasses, ATotalOrderThatTheWaitsOfAClassContradict) {
     toy.collective(name, *name == 'a' ? graph::Channel::x : graph::Channel::data, {graph::read_write(x)}, 8);
   }
   const auto graph = toy.build();
-  Plan plan = make_plan(graph, order_of(*graph, 1, {{"a", "x"}, {"b", "data"}}), "mine");
+  Plan plan = testing::plan_in(graph, "a b");
   plan.streams[1].entries[0].waits = {{StreamId(std::size_t{2}), 0, 0}};
   plan.streams[2].entries[0].signals = true;
   EXPECT_EQ(found_in({collectives_plan({}, graph::Channel::data), plan}),

@@ -10,7 +10,6 @@
 namespace weft::plan {
 namespace {
 
-using testing::order_of;
 using testing::ToyGraph;
 using Kind = Violation::Kind;
 
@@ -52,10 +51,7 @@ class BrokenPlan : public ::testing::Test {
     toy.collective("e", graph::Channel::data, {graph::read_write(y)}, 32);
     toy.compute("d", {graph::read(x), graph::read(y), graph::read(z), graph::read_write(w)});
     graph_ = toy.build();
-    plan_ = make_plan(
-        graph_,
-        order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"e", "data"}, {"d", "compute0"}}),
-        "mine");
+    plan_ = testing::plan_in(graph_, "a c b e d");
   }
   std::shared_ptr<const graph::Graph> graph_;
   Plan plan_;
@@ -113,13 +109,6 @@ TEST_F(BrokenPlan, LiveTensorsThatOverlapAreNamed) {
   EXPECT_EQ(only(Kind::memory_overlap, check_plan(plan_)),
             Strings{"memory overlap: tensors x (bytes 0 to 255) and y (bytes 64 to 319) share bytes, but a (compute0) "
                     "may still use x when a (compute0) starts to use y"});
-}
-
-TEST_F(BrokenPlan, ACycleOfWaitsIsADeadlock) {
-  entry(plan_, "a").waits.push_back({kData, 0, 0});
-  entry(plan_, "c").signals = true;
-  EXPECT_EQ(only(Kind::deadlock, check_plan(plan_)),
-            Strings{"deadlock: a (compute0) waits for c (data), which waits for a (compute0)"});
 }
 
 TEST_F(BrokenPlan, AWaitForOneselfIsADeadlockUnlessOfTheStepBefore) {
@@ -205,7 +194,7 @@ TEST(Checker, SharedBytesAreCheckedAcrossTheBoundaryOfSteps) {
   toy.compute("a", {graph::write(x)});
   toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
-  Order order = order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}});
+  Order order = testing::order_in(*graph, "a b@1");
   order.added_edges.push_back({graph->find_task("a"), graph->find_task("b"), graph::EdgeKind::completes_before,
                                graph::EdgeReason::policy, 0, graph::TensorId()});
   Plan plan = make_plan(graph, order, "mine");
@@ -297,7 +286,7 @@ TEST(Checker, ATotalOrderThatAStreamContradictsIsCaught) {
   toy.collective("c", graph::Channel::data, {graph::read_write(x)});
   toy.collective("e", graph::Channel::data, {graph::read_write(y)});
   const auto graph = toy.build();
-  Plan plan = make_plan(graph, order_of(*graph, 1, {{"c", "data"}, {"e", "data"}}), "mine");
+  Plan plan = testing::plan_in(graph, "c e");
   std::swap(plan.sequence[0], plan.sequence[1]);
   std::swap(plan.collectives[0], plan.collectives[1]);
   EXPECT_EQ(

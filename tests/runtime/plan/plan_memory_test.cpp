@@ -25,8 +25,7 @@ TEST(PlanMemory, AChainNeedsTwoTensorsAtATime) {
   toy.compute("b", {graph::read(x), graph::write(y)});
   toy.compute("c", {graph::read(y), graph::write(z)});
   const auto graph = toy.build();
-  const Plan plan =
-      make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}, {"b", "compute0"}, {"c", "compute0"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "a b c");
   EXPECT_EQ(plan.sum_of_tensor_bytes, 3 * 256);
   EXPECT_EQ(plan.scratch_bytes, 2 * 256);
   EXPECT_EQ(offset_of(plan, "x"), offset_of(plan, "z"));
@@ -40,7 +39,7 @@ TEST(PlanMemory, ConcurrentTensorsStayApart) {
   toy.compute("a", {graph::write(x)});
   toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
-  const Plan apart = make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}}), "mine");
+  const Plan apart = testing::plan_in(graph, "a b@1");
   EXPECT_EQ(apart.scratch_bytes, 2 * 256);
   const Plan shared = make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute0"}}), "mine");
   EXPECT_EQ(shared.scratch_bytes, 256);
@@ -52,7 +51,7 @@ TEST(PlanMemory, APolicysEdgeLetsTensorsShare) {
   toy.compute("a", {graph::write(x)});
   toy.compute("b", {graph::write(y)});
   const auto graph = toy.build();
-  Order order = order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}});
+  Order order = testing::order_in(*graph, "a b@1");
   order.added_edges.push_back({graph->find_task("a"), graph->find_task("b"), graph::EdgeKind::completes_before,
                                graph::EdgeReason::policy, 0, graph::TensorId()});
   const Plan plan = make_plan(graph, order, "mine");
@@ -65,17 +64,6 @@ TEST(PlanMemory, APolicysEdgeLetsTensorsShare) {
   EXPECT_EQ(plan.added_edges[1].tensor, graph->find_tensor("x"));
 }
 
-TEST(PlanMemory, ATensorAloneInItsBytesFollowsItself) {
-  ToyGraph toy;
-  const graph::View x = toy.tensor("x", 64);
-  toy.compute("a", {graph::write(x)});
-  toy.collective("c", graph::Channel::data, {graph::read(x)});
-  const auto graph = toy.build();
-  const Plan plan = make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
-  EXPECT_EQ(waits_of(plan, "a"), Strings{"data:c'"});
-  EXPECT_TRUE(check_plan(plan).empty());
-}
-
 TEST(PlanMemory, EveryOneOfSeveralFirstWritersWaits) {
   // Two streams write a half of x each: neither may start while the step before still reads x.
   ToyGraph toy;
@@ -85,8 +73,7 @@ TEST(PlanMemory, EveryOneOfSeveralFirstWritersWaits) {
   toy.compute("r", {graph::write(right)});
   toy.collective("c", graph::Channel::data, {graph::read(x)});
   const auto graph = toy.build();
-  const Plan plan =
-      make_plan(graph, order_of(*graph, 2, {{"l", "compute0"}, {"r", "compute1"}, {"c", "data"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "l r@1 c");
   EXPECT_EQ(waits_of(plan, "l"), Strings{"data:c'"});
   EXPECT_EQ(waits_of(plan, "r"), Strings{"data:c'"});
   EXPECT_TRUE(check_plan(plan).empty());
@@ -99,7 +86,7 @@ TEST(PlanMemory, StateHasNoPlaceAndOffsetsAreAligned) {
   const graph::View empty = toy.tensor("empty", 0, graph::Role::workspace);
   toy.compute("a", {graph::read(w), graph::write(x), graph::write(y), graph::write(empty)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, order_of(*graph, 1, {{"a", "compute0"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "a");
   EXPECT_EQ(offset_of(plan, "w"), kNoOffset);
   EXPECT_EQ(offset_of(plan, "empty"), 0);
   EXPECT_EQ(offset_of(plan, "x") % kTensorAlignment, 0);
@@ -118,8 +105,7 @@ TEST(PlanMemory, TheSmallestGapThatFitsIsTaken) {
   toy.compute("c", {graph::write(small)});
   toy.compute("d", {graph::read(p), graph::read(q), graph::read(small)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(
-      graph, order_of(*graph, 1, {{"a", "compute0"}, {"b", "compute0"}, {"c", "compute0"}, {"d", "compute0"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "a b c d");
   EXPECT_EQ(plan.scratch_bytes, 4 * (256 + 64 + 128));
   EXPECT_EQ(offset_of(plan, "small"), offset_of(plan, "old"));
 }

@@ -40,8 +40,7 @@ class Diamond : public ::testing::Test {
 };
 
 TEST_F(Diamond, HasEntriesWaitsAndSignals) {
-  const Plan plan = make_plan(
-      graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}}), "mine");
+  const Plan plan = testing::plan_in(graph_, "a c b d");
   ASSERT_EQ(plan.streams.size(), 2U);
   EXPECT_EQ(plan.streams[0].entries.size(), 3U);
   EXPECT_EQ(waits_of(plan, "a"), Strings{});  // the step before: d waited for c, and d precedes a in its stream
@@ -58,29 +57,22 @@ TEST_F(Diamond, HasEntriesWaitsAndSignals) {
 }
 
 TEST_F(Diamond, RefusesOrdersThatAreNone) {
-  EXPECT_NE(
-      refusal(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"b", "compute0"}, {"d", "compute0"}, {"c", "data"}}))
-          .find("'d' comes before 'c'"),
-      std::string::npos);
-  EXPECT_NE(refusal(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}}))
-                .find("'d' is missing"),
-            std::string::npos);
-  EXPECT_NE(
-      refusal(graph_, order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"b", "compute0"}}))
-          .find("'b' occurs twice"),
-      std::string::npos);
-  EXPECT_EQ(refusal(graph_,
-                    order_of(*graph_, 1, {{"a", "compute0"}, {"c", "compute0"}, {"b", "compute0"}, {"d", "compute0"}})),
-            "policy 'mine': 'c' is on stream compute0, but belongs on the stream of channel data");
-  EXPECT_EQ(refusal(graph_, order_of(*graph_, 1, {{"a", "data"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}})),
-            "policy 'mine': 'a' is on stream data, but belongs on a compute stream");
-  EXPECT_EQ(
-      refusal(graph_, order_of(*graph_, 1, {{"a", "nowhere"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}})),
-      "policy 'mine': 'a' is on stream 2 of 2");
+  const auto on_streams = [&](const char* a, const char* c) {
+    return order_of(*graph_, 1, {{"a", a}, {"c", c}, {"b", "compute0"}, {"d", "compute0"}});
+  };
+  for (const auto& [order, words] : std::vector<std::pair<Order, const char*>>{
+           {testing::order_in(*graph_, "a b d c"), "'d' comes before 'c'"},
+           {testing::order_in(*graph_, "a c b"), "'d' is missing"},
+           {testing::order_in(*graph_, "a c b b"), "'b' occurs twice"},
+           {on_streams("compute0", "compute0"), "'c' is on stream compute0, but belongs on the stream of channel data"},
+           {on_streams("data", "data"), "'a' is on stream data, but belongs on a compute stream"},
+           {on_streams("nowhere", "data"), "'a' is on stream 2 of 2"}}) {
+    EXPECT_TRUE(testing::has_parts(refusal(graph_, order), {"policy 'mine': ", words}));
+  }
 }
 
 TEST_F(Diamond, RefusesAddedEdgesAgainstTheSequence) {
-  Order order = order_of(*graph_, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}, {"d", "compute0"}});
+  Order order = testing::order_in(*graph_, "a c b d");
   order.added_edges.push_back({graph_->find_task("d"), graph_->find_task("c"), graph::EdgeKind::completes_before,
                                graph::EdgeReason::policy, 0, graph::TensorId()});
   EXPECT_EQ(refusal(graph_, order), "policy 'mine': its edge from 'd' to 'c' goes against its sequence");
@@ -98,8 +90,7 @@ TEST(Plan, AWaitBringsAlongWhatItsStreamKnew) {
   toy.compute("b", {graph::read(x), graph::write(y)});
   toy.collective("c", graph::Channel::data, {graph::read(x), graph::read(y), graph::read_write(z)});
   const auto graph = toy.build();
-  const Plan plan =
-      make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"c", "data"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "a b@1 c");
   EXPECT_EQ(waits_of(plan, "b"), Strings{"compute0:a"});
   EXPECT_EQ(waits_of(plan, "c"), Strings{"compute1:b"});
 }
@@ -112,9 +103,7 @@ TEST(Plan, OnlyTheLatestOfAStreamsEntriesIsWaitedForAndNeverTwice) {
   toy.compute("b1", {graph::read(x), graph::read(y)});
   toy.compute("b2", {graph::read(x), graph::read_write(z)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(
-      graph, order_of(*graph, 2, {{"a1", "compute0"}, {"a2", "compute0"}, {"b1", "compute1"}, {"b2", "compute1"}}),
-      "mine");
+  const Plan plan = testing::plan_in(graph, "a1 a2 b1@1 b2@1");
   EXPECT_EQ(waits_of(plan, "b1"), Strings{"compute0:a2"});
   EXPECT_EQ(waits_of(plan, "b2"), Strings{});
   EXPECT_FALSE(testing::entry_of(plan, "a1").signals);
@@ -127,8 +116,7 @@ TEST(Plan, StateIsWaitedForAcrossTheBoundaryOfSteps) {
   toy.compute("use", {graph::read(g)});
   toy.compute("update", {graph::read_write(w)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(
-      graph, order_of(*graph, 1, {{"gather", "z_gather"}, {"use", "compute0"}, {"update", "compute0"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "gather use update");
   EXPECT_EQ(waits_of(plan, "gather"), Strings{"compute0:update'"});
   EXPECT_EQ(waits_of(plan, "use"), Strings{"z_gather:gather"});
   EXPECT_EQ(waits_of(plan, "update"), Strings{});
@@ -141,7 +129,7 @@ TEST(Plan, IssuedBeforeIsFreeOnOneStreamAndAWaitBetweenTwo) {
   toy.collective("b", graph::Channel::data, {graph::read(v)});
   toy.collective("c", graph::Channel::x, {graph::read(v)});
   const auto graph = toy.build();
-  Order order = order_of(*graph, 1, {{"a", "data"}, {"b", "data"}, {"c", "x"}});
+  Order order = testing::order_in(*graph, "a b c");
   const auto issued = [&](const char* from, const char* to) {
     order.added_edges.push_back({graph->find_task(from), graph->find_task(to), graph::EdgeKind::issued_before,
                                  graph::EdgeReason::policy, 0, graph::TensorId()});
@@ -209,8 +197,7 @@ Plan random_plan(std::uint64_t seed) {
   const auto graph = testing::random_graph(seed, options);
   const testing::RandomPolicy policy(seed, static_cast<int>(draws.below(6)));
   const policy::PolicyOptions streams{static_cast<int>(draws.between(1, 3))};
-  const std::vector<std::byte> bytes = encode(testing::order_of(policy, *graph, streams));
-  return make_plan(graph, decode_order(bytes, *graph, policy::reason_tables()), "random");
+  return make_plan(graph, testing::order_of(policy, *graph, streams), "random");
 }
 
 TEST_P(RandomPlans, AreSafe) {
@@ -243,6 +230,28 @@ TEST_P(RandomPlans, HaveNoWaitTooMany) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPlans, ::testing::Range(0, 10));
+
+TEST(MemoryReport, StateInAllAndScratchAtItsPeak) {
+  ToyGraph toy;
+  const graph::View p = toy.tensor("p", 100, graph::Role::parameter);
+  const graph::View a = toy.tensor("a", 50, graph::Role::activation), b = toy.tensor("b", 70, graph::Role::activation);
+  const graph::View c = toy.tensor("c", 60, graph::Role::activation), g = toy.tensor("g", 10, graph::Role::gradient);
+  toy.compute("first", {graph::read(p), graph::write(a)});
+  toy.compute("second", {graph::read(a), graph::write(b)});  // a and b live: 120
+  toy.compute("third", {graph::read(b), graph::write(c)});   // b and c live: 130
+  toy.compute("fourth", {graph::read(c), graph::write(g)});
+  toy.compute("last", {graph::read(g), graph::read_write(p)});
+  const auto graph = toy.build();
+  const Plan plan = make_plan(graph, testing::order_of(*policy::make_policy("serial"), *graph), "serial");
+  const MemoryReport report = memory_report(plan);
+  EXPECT_EQ(report.of(graph::Role::parameter), 400);
+  EXPECT_EQ(report.state, 400);
+  EXPECT_EQ(report.of(graph::Role::activation), 4 * 130);
+  EXPECT_EQ(report.of(graph::Role::gradient), 40);
+  EXPECT_EQ(report.of(graph::Role::gathered), 0);
+  EXPECT_EQ(report.arena, plan.scratch_bytes);
+  EXPECT_EQ(report.total(), 400 + plan.scratch_bytes);
+}
 
 }  // namespace
 }  // namespace weft::plan

@@ -15,8 +15,7 @@ TEST(HappensBefore, CountsWhatIsKnownToBeCompleteInTheSteadyState) {
   toy.collective("c", graph::Channel::data, {graph::read_write(x)});
   toy.compute("b", {graph::read(x)});
   const auto graph = toy.build();
-  const Plan plan =
-      make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}, {"b", "compute0"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "a c b");
   const HappensBefore order(plan);
   const auto known = [&](const char* task) {
     const auto counts = order.known(graph->find_task(task));
@@ -33,7 +32,7 @@ TEST(HappensBefore, KnowsNothingOfStreamsThatNothingTies) {
   toy.compute("a", {graph::read_write(x)});
   toy.collective("c", graph::Channel::data, {graph::read_write(y)});
   const auto graph = toy.build();
-  const Plan plan = make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
+  const Plan plan = testing::plan_in(graph, "a c");
   const HappensBefore order(plan);
   EXPECT_EQ(order.known(graph->find_task("a"))[1], 0U);
   EXPECT_EQ(order.known(graph->find_task("c"))[0], 0U);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/policy/catalog/policies.h"
+
 namespace weft::plan {
 namespace {
 
@@ -111,6 +113,20 @@ TEST(Reason, WhatWaitsForMemory) {
   EXPECT_TRUE(is_for_memory({.table = &kReasons, .code = 2}));
   EXPECT_FALSE(is_for_memory({.text = "memory"}));
   EXPECT_TRUE(is_for_memory({.text = "for memory: it is short"}));
+}
+
+// Whatever the numbers are, a table's text is read as a reason of the same text.
+TEST(Reason, OfAllPoliciesSurviveAsTexts) {
+  for (const ReasonTable* table : policy::reason_tables()) {
+    for (std::uint16_t code = 0; code < table->texts.size(); ++code) {
+      Reason reason{.table = table, .code = code, .ns = {1e6, 2e6}};
+      for (std::size_t i = 0; i < numbers_in_text(reason); ++i)
+        reason.numbers[i] = table->words.empty() ? (i + 1) << 20 : i + 1;
+      const Reason read = parse_reason(to_string(reason), policy::reason_tables());
+      EXPECT_EQ(read.table, table) << to_string(reason);
+      EXPECT_EQ(to_string(read), to_string(reason));
+    }
+  }
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/builtin/program.h"
+#include "runtime/policy/scheduling/program_order.h"
 #include "tests/runtime/policy/builtin/training_toy.h"
 
 namespace weft::testing {
@@ -62,7 +63,7 @@ inline std::shared_ptr<const cost::CostModel> deep_costs(int layers, double gath
 /// Bytes of scratch of the serial plan after the rewrites.
 inline std::int64_t serial_scratch(const std::shared_ptr<const graph::Graph>& graph, const std::string& rewrites) {
   const auto after = plan::rewrite(graph, plan::parse_rewrites(rewrites));
-  const plan::Order order = policy::serial_order(*after, policy::program_sequence(*after));
+  const plan::Order order = policy::serial_order(*after, policy::ReorderedProgram(*after).sequence());
   return plan::make_plan(after, order, "serial").scratch_bytes;
 }
 

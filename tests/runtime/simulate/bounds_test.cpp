@@ -221,18 +221,6 @@ TEST(Bounds, OneMachineSeesHeadsAndTails) {
   EXPECT_EQ(Exhaustive(*pass.graph, pass.costs, 1, {0, 1, 2, 3, 4, 5}).best(), 32);
 }
 
-TEST(Bounds, ChannelsOfOneLinkAreOneResource) {
-  ToyGraph toy;
-  const graph::View p = toy.tensor("p", 8, graph::Role::parameter), q = toy.tensor("q", 8, graph::Role::parameter);
-  toy.collective("x", graph::Channel::x, {graph::read_write(p)});
-  toy.collective("d", graph::Channel::data, {graph::read_write(q)});
-  const auto graph = toy.build();
-  const cost::TaskCosts costs{{10, 7}, {0, 0}};
-  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, {0, 1, 2, 3, 4, 5}).best(), 10);
-  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, {}).best(), 10);
-  EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, {}, 1, {0, 0, 0, 0, 0, 0}).best(), 17);
-}
-
 TEST(Bounds, StreamsShareTheComputations) {
   ToyGraph toy;
   for (const char* name : {"a", "b", "c", "d"})
@@ -256,8 +244,7 @@ TEST(Bounds, EnergyCountsTheCoresThatTransportsTake) {
   EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {}).best(), 30);
   machine.shared_cores = true;
   EXPECT_EQ(lower_bounds({&graph, 1}, {&costs, 1}, machine, 1, {}).energy, 40);
-  const plan::Plan plan =
-      plan::make_plan(graph, testing::order_of(*graph, 1, {{"a", "compute0"}, {"c", "data"}}), "mine");
+  const plan::Plan plan = testing::plan_in(graph, "a c");
   EXPECT_EQ(testing::simulate_plan(plan, costs, machine, {}).step_ns, 40);
 }
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "runtime/policy/catalog/policies.h"
-#include "runtime/simulate/applied_remedies.h"
 #include "runtime/simulate/explain.h"
+#include "runtime/simulate/remedies.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/simulate/unit_policy.h"
 #include "tests/runtime/toy_graph.h"

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
-#include <variant>
 
 #include "runtime/plan/checker.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/compile/compile_plan.h"
 #include "runtime/simulate/bounds.h"
 #include "runtime/simulate/simulator.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/pipeline_toy.h"
 #include "tests/runtime/random_graph.h"
 
@@ -22,13 +23,7 @@ using testing::PipelineShape;
 using testing::PipelineToy;
 using testing::pointers_to;
 
-std::vector<int> links_apart() {
-  std::vector<int> links;
-  for (std::size_t i = 0; i < graph::kAxisChannels; ++i) links.push_back(static_cast<int>(i));
-  return links;
-}
-
-Bounds bounds_of_toy(const PipelineToy& toy, const std::vector<int>& links = links_apart()) {
+Bounds bounds_of_toy(const PipelineToy& toy, const std::vector<int>& links = testing::own_links()) {
   return lower_bounds(toy.classes(), toy.costs(), {}, 1, links);
 }
 
@@ -46,7 +41,7 @@ TEST(ClassBounds, WarmUpAndTailGoThroughOtherStages) {
         {.stages = stages, .micro_batches = 5, .forward = 1000, .input = 900, .weight = 700, .message = 50});
     const auto before = static_cast<double>(stages - 1);
     const Bounds step = bounds_of_toy(toy);
-    const std::vector<Bounds> bounds = bounds_by_class(toy.classes(), toy.costs(), {}, 1, links_apart());
+    const std::vector<Bounds> bounds = bounds_by_class(toy.classes(), toy.costs(), {}, 1, testing::own_links());
     // Down, up, and then the gradients of weights, which are added up in order.
     EXPECT_EQ(step.critical_path, 1000 + before * 1050 + before * 950 + 5 * 700) << stages;
     EXPECT_EQ(bounds.front().work, 5 * 2600);
@@ -65,7 +60,7 @@ TEST(ClassBounds, AreReachedBy1F1BWhereTheBackwardWorkIsOneTask) {
           pipeline_plans(toy, [](auto& t, std::int64_t rank) { return units_of_1f1b(t, rank); });
       SimulationOptions options;
       options.grid = toy.grid();
-      options.link_of_channel = links_apart();
+      options.link_of_channel = testing::own_links();
       const double step = simulate(pointers_to(plans), toy.costs(), {}, options).step_ns;
       EXPECT_EQ(step, static_cast<double>(micro_batches + stages - 1) * 3000);
       EXPECT_EQ(bounds_of_toy(toy).best(), step);
@@ -73,21 +68,19 @@ TEST(ClassBounds, AreReachedBy1F1BWhereTheBackwardWorkIsOneTask) {
   }
 }
 
-TEST(ClassBounds, ALongestPathIsToldByStage) {
+TEST(ClassBounds, HeadsGoOverMessages) {
   const PipelineToy toy({.stages = 2, .micro_batches = 1, .message = 5000});
   const std::vector<graph::CriticalPath> paths =
       critical_paths(toy.classes(), graph::Meetings(toy.classes()), toy.costs());
-  const auto names = [&](std::size_t stage) {
-    std::vector<std::string> found;
-    for (const graph::TaskId task : paths[stage].tasks) found.push_back(toy.classes()[stage]->task(task).name);
-    return found;
-  };
-  using Strings = std::vector<std::string>;
   EXPECT_EQ(paths[0].length, 14000);
   EXPECT_EQ(paths[1].length, 14000);
-  EXPECT_EQ(names(0),
-            (Strings{"mb0.S0.fwd.p0", "mb0.S0.fwd.send", "mb0.S0.bwd.receive", "mb0.S0.bwd.input.p0", "S0.update.p0"}));
-  EXPECT_EQ(names(1), (Strings{"mb0.S1.fwd.receive", "mb0.S1.fwd.p0", "mb0.S1.bwd.input.p0", "mb0.S1.bwd.send"}));
+  const auto head = [&](std::size_t stage, const char* task) {
+    return paths[stage].head[toy.classes()[stage]->find_task(task).index()];
+  };
+  EXPECT_EQ(head(0, "mb0.S0.fwd.send"), 1000);
+  EXPECT_EQ(head(1, "mb0.S1.fwd.receive"), 1000);
+  EXPECT_EQ(head(1, "mb0.S1.bwd.send"), 8000);
+  EXPECT_EQ(head(0, "S0.update.p0"), 14000);
 }
 
 // A middle stage sends an activation and a gradient for each micro-batch, and receives both.
@@ -96,69 +89,6 @@ TEST(ClassBounds, DirectionsOfALinkAreToldApart) {
   const double one_link = bounds_of_toy(toy, std::vector<int>(graph::kAxisChannels, 0)).work;
   EXPECT_EQ(one_link, 20 * 1000);
   EXPECT_EQ(bounds_of_toy(toy).work, 10 * 1000);
-}
-
-/// A random order of all classes at once, in which both ends of a message and all members of a collective are placed
-/// together: it can't deadlock.
-std::vector<plan::Plan> random_plans(const PipelineToy& toy, Draws& draws) {
-  const std::size_t stages = toy.classes().size();
-  std::vector<plan::Order> orders(stages);
-  std::vector<std::vector<bool>> placed(stages);
-  std::vector<std::size_t> left;
-  for (std::size_t k = 0; k < stages; ++k) {
-    orders[k].streams = plan::streams_of(*toy.classes()[k], 1);
-    orders[k].reasons = {plan::Reason{}};
-    placed[k].resize(toy.classes()[k]->tasks().size());
-    left.push_back(placed[k].size());
-  }
-  const auto ready = [&](std::size_t k, std::size_t task) {
-    for (const graph::Edge& edge : toy.classes()[k]->in_edges(graph::TaskId(task))) {
-      if (edge.distance == 0 && !placed[k][edge.from.index()]) return false;
-    }
-    return !placed[k][task];
-  };
-  const auto place = [&](std::size_t k, std::size_t task) {
-    const graph::Channel* channel = graph::channel_of(toy.classes()[k]->tasks()[task].operation);
-    placed[k][task] = true;
-    --left[k];
-    orders[k].sequence.push_back(
-        {graph::TaskId(task),
-         channel == nullptr ? plan::StreamId(std::size_t{0}) : plan::stream_of_channel(orders[k].streams, *channel),
-         0});
-  };
-  while (std::ranges::any_of(left, [](std::size_t n) { return n > 0; })) {
-    const auto k = static_cast<std::size_t>(draws.below(stages));
-    const auto first = static_cast<std::size_t>(draws.below(placed[k].size()));
-    for (std::size_t i = 0; i < placed[k].size(); ++i) {
-      const std::size_t task = (first + i) % placed[k].size();
-      const graph::Task& chosen = toy.classes()[k]->tasks()[task];
-      if (!ready(k, task) || std::holds_alternative<graph::Receive>(chosen.operation)) continue;
-      if (!graph::is_collective(chosen.operation)) {
-        place(k, task);
-        break;
-      }
-      std::vector<std::pair<std::size_t, std::size_t>> members;
-      for (std::size_t other = 0; other < stages; ++other) {
-        const std::span<const graph::Task> tasks = toy.classes()[other]->tasks();
-        for (std::size_t j = 0; j < tasks.size(); ++j) {
-          const auto* send = std::get_if<graph::Send>(&chosen.operation);
-          const auto* receive = std::get_if<graph::Receive>(&tasks[j].operation);
-          const bool pairs = send != nullptr && receive != nullptr && receive->message == send->message &&
-                             receive->channel == graph::other_end(send->channel) &&
-                             graph::peer_stage(send->channel, static_cast<std::int64_t>(k),
-                                               static_cast<std::int64_t>(stages)) == static_cast<std::int64_t>(other);
-          if (pairs || (send == nullptr && tasks[j].name == chosen.name)) members.emplace_back(other, j);
-        }
-      }
-      if (!std::ranges::all_of(members, [&](const auto& m) { return ready(m.first, m.second); })) continue;
-      if (std::holds_alternative<graph::Send>(chosen.operation)) place(k, task);
-      for (const auto& [other, j] : members) place(other, j);
-      break;
-    }
-  }
-  std::vector<plan::Plan> plans;
-  for (std::size_t k = 0; k < stages; ++k) plans.push_back(plan::make_plan(toy.classes()[k], orders[k], "random"));
-  return plans;
 }
 
 TEST(ClassBounds, NoRandomOrderIsShorter) {
@@ -178,11 +108,12 @@ TEST(ClassBounds, NoRandomOrderIsShorter) {
     shape.world = draws.chance(50);
     shape.embedding = draws.chance(50);
     const PipelineToy toy(shape);
-    const std::vector<plan::Plan> plans = random_plans(toy, draws);
+    const std::vector<plan::Plan> plans =
+        policy::compile(toy.classes(), *policy::make_policy("random"), {.seed = seed});
     for (const plan::Violation& violation : plan::check(pointers_to(plans))) ADD_FAILURE() << violation.message;
     SimulationOptions options;
     options.grid = toy.grid();
-    options.link_of_channel = draws.chance(50) ? links_apart() : std::vector<int>(graph::kAxisChannels, 0);
+    options.link_of_channel = draws.chance(50) ? testing::own_links() : std::vector<int>(graph::kAxisChannels, 0);
     cost::Machine machine;
     machine.slowdowns = {{"add", "send", 1.5}, {"add", "receive", 1.2}};
     std::vector<cost::TaskCosts> costs = toy.costs();
@@ -200,12 +131,6 @@ TEST(ClassBounds, NoRandomOrderIsShorter) {
     const double step = simulate(pointers_to(plans), costs, machine, options).step_ns;
     EXPECT_LE(bound, step * (1 + 1e-9)) << "seed " << seed;
   }
-}
-
-TEST(ClassBounds, RefusesOtherCosts) {
-  const PipelineToy toy({.stages = 2}), other({.stages = 2, .micro_batches = 3});
-  EXPECT_THROW((void)lower_bounds(toy.classes(), other.costs(), {}, 1, links_apart()), std::logic_error);
-  EXPECT_THROW((void)lower_bounds(toy.classes(), {}, {}, 1, links_apart()), std::logic_error);
 }
 
 }  // namespace

@@ -38,18 +38,6 @@ TEST(Report, PartsOfTheBubble) {
   EXPECT_DOUBLE_EQ(bubble_share(report.times()), 8000 / 20020.0);
 }
 
-TEST(Report, MessagesMoveOnlyWhenBothEndsHaveArrived) {
-  const PipelineToy toy({.stages = 2, .micro_batches = 1, .message = 300, .collective = 50, .world = true});
-  const Report report = report_plan(joint_problem(toy), unit_policy(toy, kProgram));
-  ASSERT_EQ(report.refusal, "");
-  // Stage 1 computes from 1300 to 4300, while the gradient moves; stage 0 to 1000 and from 3600 to 5600.
-  EXPECT_EQ(report.step_ns(), 5650);
-  EXPECT_EQ(report.classes[0].times.communication, 650);
-  EXPECT_EQ(report.classes[0].times.exposed, 650);
-  EXPECT_EQ(report.classes[1].times.communication, 650);
-  EXPECT_EQ(report.classes[1].times.exposed, 350);
-}
-
 TEST(Report, MemoryIsToldByStage) {
   const PipelineToy toy({.saved = 1024});
   const Report report = report_plan(joint_problem(toy), unit_policy(toy, kProgram));
@@ -59,14 +47,6 @@ TEST(Report, MemoryIsToldByStage) {
   EXPECT_EQ(report.memory_bytes(), std::max(report.classes[0].memory.total(), report.classes[1].memory.total()));
 }
 
-TEST(Report, BoundsAreThoseOfTheGraphs) {
-  const PipelineToy toy({.stages = 3, .micro_batches = 4});
-  const Report report = report_plan(joint_problem(toy), unit_policy(toy, kProgram));
-  ASSERT_EQ(report.refusal, "");
-  EXPECT_EQ(report.bounds.best(), 2000 + 4 * 3000);
-  EXPECT_DOUBLE_EQ(report.gap(), report.step_ns() / 14000 - 1);
-}
-
 TEST(Report, PlansWithADeadlockAreRefused) {
   const PipelineToy toy({.stages = 2, .micro_batches = 2});
   const Report report = report_plan(joint_problem(toy), unit_policy(toy, [](const PipelineToy& t, std::int64_t rank) {
@@ -74,22 +54,6 @@ TEST(Report, PlansWithADeadlockAreRefused) {
                                     }));
   EXPECT_FALSE(report.planned());
   EXPECT_EQ(report.refusal.find("the plans aren't safe: deadlock: stage 0: "), 0U) << report.refusal;
-}
-
-TEST(Report, APolicyThatRefusesIsToldSo) {
-  const PipelineToy toy({.stages = 2, .micro_batches = 2});
-  const Report report = report_plan(joint_problem(toy), policy::named_policy("fsdp"));
-  EXPECT_NE(report.refusal.find("fsdp"), std::string::npos) << report.refusal;
-}
-
-TEST(Report, BuiltInPoliciesAreReported) {
-  const PipelineToy toy({.stages = 4, .micro_batches = 8, .world = true, .embedding = true});
-  for (const std::string name : {"gpipe", "1f1b", "zb-h1", "program", "serial"}) {
-    const Report report = report_plan(joint_problem(toy), policy::named_policy(name));
-    EXPECT_EQ(report.refusal, "") << name;
-    EXPECT_GE(report.gap(), 0) << name;
-    for (const ClassTimes& stage : report.times()) EXPECT_EQ(stage.compute + stage.idle(), report.step_ns()) << name;
-  }
 }
 
 // Of ranks that differ, those with the other coordinates 0 stand for their stages.

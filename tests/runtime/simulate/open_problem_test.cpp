@@ -15,7 +15,7 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/simulate/bubbles.h"
 #include "runtime/simulate/certify/window_bounds.h"
-#include "runtime/simulate/robustness.h"
+#include "runtime/simulate/report.h"
 #include "tests/base/messages.h"
 #include "tests/graph/open_graph_sample.h"
 #include "tests/runtime/pipeline_toy.h"

@@ -11,7 +11,6 @@
 namespace weft::simulate {
 namespace {
 
-using testing::order_of;
 using testing::ToyGraph;
 
 /// a → b → c, and d, e apart.
@@ -26,8 +25,7 @@ class OrderMoves : public ::testing::Test {
     toy.compute("e", {graph::write(r)});
     toy.compute("c", {graph::read(p)});
     graph_ = toy.build();
-    order_ = order_of(*graph_, 1,
-                      {{"a", "compute0"}, {"d", "compute0"}, {"b", "compute0"}, {"e", "compute0"}, {"c", "compute0"}});
+    order_ = testing::order_in(*graph_, "a d b e c");
   }
   graph::TaskId id(const std::string& name) const { return graph_->find_task(name); }
   std::string made(const std::vector<OrderMove>& moves) {

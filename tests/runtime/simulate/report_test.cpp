@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
 #include "tests/runtime/plan/rewrites/rewrite_toy.h"
 #include "tests/runtime/policy/deep_step.h"
@@ -15,7 +16,6 @@
 namespace weft::simulate {
 namespace {
 
-using testing::order_of;
 using testing::problem_of;
 using testing::report_of;
 using testing::ToyGraph;
@@ -132,8 +132,7 @@ TEST(Report, EveryChannelHasItsTimes) {
   toy.compute("b", {graph::read(q)});
   const auto graph = toy.build();
   const Problem problem = problem_of(graph, {{"a", 1000}, {"x1", 4000}, {"d1", 2000}, {"b", 1500}});
-  const Report report =
-      report_of(problem, order_of(*graph, 1, {{"a", "compute0"}, {"x1", "x"}, {"d1", "data"}, {"b", "compute0"}}));
+  const Report report = report_of(problem, testing::order_in(*graph, "a x1 d1 b"));
   // b runs at 3000-4500 beside x1 (1000-5000), d1 at 1000-3000 beside nothing.
   ASSERT_EQ(report.first().channels.size(), 2U);
   EXPECT_EQ(report.first().channels[0].stream, "x");
@@ -209,6 +208,54 @@ TEST(Report, HiddenIsTheShareOfWhatCouldBeSaved) {
   EXPECT_LT(hidden_share(110, 100, 60), 0);  // worse than serial
   EXPECT_EQ(hidden_share(100, 100, 100), 0);
   EXPECT_EQ(hidden_share(90, 100, 120), 0);
+}
+
+/// 100 computations one after the other, a gradient's sum beside the last of them.
+Problem chain() {
+  ToyGraph toy;
+  const graph::View p = toy.tensor("p", 64, graph::Role::parameter), q = toy.tensor("q", 64, graph::Role::parameter);
+  std::map<std::string, double> prices;
+  toy.compute("g", {graph::write(q)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(q)}, 64);
+  prices["g"] = 1000, prices["r"] = 3000;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    toy.compute(name, {graph::read_write(p)});
+    prices[name] = 1000;
+  }
+  return problem_of(toy.build(), prices);
+}
+
+TEST(Robustness, OfTinyNoiseIsTheStepItself) {
+  const Problem problem = chain();
+  const Report report = report_plan(problem, policy::named_policy("program"));
+  const Robustness result = robustness_of(report, problem, {.noise = 1e-9, .slow_rank = 1, .draws = 3});
+  EXPECT_NEAR(result.median_ns / report.step_ns(), 1, 1e-6);
+  EXPECT_NEAR(result.p95_ns / report.step_ns(), 1, 1e-6);
+  EXPECT_EQ(result.slow_rank_ns, report.step_ns());
+}
+
+TEST(Robustness, GrowsWithTheDisturbance) {
+  const Problem problem = chain();
+  const Report report = report_plan(problem, policy::named_policy("serial"));
+  const Robustness calm = robustness_of(report, problem, {.noise = 0.05}), wild = robustness_of(report, problem, {});
+  for (const Robustness& result : {calm, wild}) {
+    EXPECT_GE(result.p95_ns, result.median_ns);
+    // 101 of 104 µs are computations, which take 1.2 times as long.
+    EXPECT_NEAR(result.slow_rank_ns, 3000 + 1.2 * 101000, 1);
+  }
+  EXPECT_GT(wild.p95_ns - wild.median_ns, calm.p95_ns - calm.median_ns);
+  // The mean of 101 tasks spreads a tenth as much as a single task.
+  EXPECT_LT(wild.p95_ns / report.step_ns(), 1.2);
+}
+
+TEST(Robustness, RefusesWhatIsNoDisturbance) {
+  const Problem problem = chain();
+  const Report report = report_plan(problem, policy::named_policy("serial"));
+  EXPECT_THROW(robustness_of(report, problem, {.noise = -1}), UserError);
+  EXPECT_THROW(robustness_of(report, problem, {.slow_rank = 0}), UserError);
+  EXPECT_THROW(robustness_of(report, problem, {.noise = std::numeric_limits<double>::quiet_NaN()}), UserError);
+  EXPECT_THROW(robustness_of(report, problem, {.draws = 0}), UserError);
 }
 
 }  // namespace

@@ -4,13 +4,9 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.h"
-#include "inspect/drawing/timeline.h"
-#include "inspect/formats/chrome_trace.h"
-#include "runtime/plan/recording.h"
 #include "runtime/simulate/bounds.h"
 #include "tests/runtime/links.h"
 #include "tests/runtime/random_graph.h"
@@ -60,8 +56,7 @@ struct Fan {
     toy.collective("c", graph::Channel::x, {graph::read_write(q)});
     toy.collective("d", graph::Channel::data, {graph::read_write(r)});
     const auto graph = toy.build();
-    plan = plan::make_plan(
-        graph, order_of(*graph, 1, {{"a", "compute0"}, {"c", "x"}, {"d", "data"}, {"b", "compute0"}}), "mine");
+    plan = testing::plan_in(graph, "a c d b");
   }
   Simulation run(const std::map<std::string, double>& ns, const cost::Machine& machine = {},
                  const SimulationOptions& options = options_of(), const std::map<std::string, double>& cpu = {}) const {
@@ -150,8 +145,7 @@ TEST(Simulator, TwoComputeStreamsShareTheCoresBesideATransport) {
   toy.compute("b", {graph::write(q)});
   toy.collective("c", graph::Channel::x, {graph::read_write(r)});
   const auto graph = toy.build();
-  const plan::Plan plan =
-      plan::make_plan(graph, order_of(*graph, 2, {{"a", "compute0"}, {"b", "compute1"}, {"c", "x"}}), "mine");
+  const plan::Plan plan = testing::plan_in(graph, "a b@1 c");
   cost::Machine machine;
   machine.cores = 4;
   machine.shared_cores = true;
@@ -160,31 +154,6 @@ TEST(Simulator, TwoComputeStreamsShareTheCoresBesideATransport) {
   // Two cores are left for two streams of two: half of the rate each, until a ends and b has its two to itself.
   EXPECT_EQ(when(plan, result, "a"), "0-20");
   EXPECT_EQ(when(plan, result, "b"), "0-50");
-}
-
-TEST(Simulator, TakesZeroCostTasks) {
-  const Fan fan;
-  const Simulation result = fan.run({{"a", 0}, {"b", 0}, {"c", 0}, {"d", 0}});
-  EXPECT_EQ(result.step_ns, 0);
-  EXPECT_EQ(result.events, 4);
-  const Simulation some = fan.run({{"a", 3}, {"b", 0}, {"c", 0}, {"d", 2}});
-  EXPECT_EQ(when(fan.plan, some, "c"), "3-3");
-  EXPECT_EQ(some.step_ns, 5);
-}
-
-TEST(Simulator, StepsFollowOneAnother) {
-  const Fan fan;
-  SimulationOptions options = options_of();
-  options.steps = 3;
-  const Simulation result = fan.run({{"a", 10}, {"b", 5}, {"c", 20}, {"d", 7}}, {}, options);
-  EXPECT_EQ(result.step_ns, 30);
-  EXPECT_EQ(result.events, 12);
-  const std::vector<plan::StepTrace>& steps = result.ranks[0].steps;
-  ASSERT_EQ(steps.size(), 3U);
-  EXPECT_EQ(steps[2].step, 2);
-  EXPECT_EQ(steps[2].begin, 60);
-  EXPECT_EQ(steps[2].end, 90);
-  EXPECT_EQ(when(fan.plan, steps[1], "c"), "40-60");
 }
 
 TEST(Simulator, AStragglerHoldsUpItsGroup) {
@@ -227,24 +196,6 @@ TEST(Simulator, ACollectiveGoesAtTheRateOfItsSlowestMember) {
   EXPECT_EQ(when(fan.plan, result, "d", 0), "20-60");
 }
 
-TEST(Simulator, NoiseIsOfTheSeedAlone) {
-  const Fan fan;
-  SimulationOptions options = options_of();
-  options.grid.data = 4;
-  options.noise = 0.2;
-  options.seed = 7;
-  options.steps = 2;
-  const std::map<std::string, double> ns = {{"a", 1e6}, {"b", 5e5}, {"c", 2e6}, {"d", 7e5}};
-  const Simulation one = fan.run(ns, {}, options), two = fan.run(ns, {}, options);
-  EXPECT_EQ(one.step_ns, two.step_ns);
-  EXPECT_EQ(when(fan.plan, one, "d", 3), when(fan.plan, two, "d", 3));
-  EXPECT_NE(when(fan.plan, one.ranks[0].steps[0], "a"), when(fan.plan, one.ranks[1].steps[0], "a"));
-  options.seed = 8;
-  EXPECT_NE(fan.run(ns, {}, options).step_ns, one.step_ns);
-  options.noise = 1e-9;
-  EXPECT_NEAR(fan.run(ns, {}, options).step_ns, 3e6, 1);
-}
-
 TEST(Simulator, NoiseHasTheMeanAndDeviationAskedFor) {
   ToyGraph toy;
   std::vector<std::pair<std::string, std::string>> order;
@@ -268,22 +219,6 @@ TEST(Simulator, NoiseHasTheMeanAndDeviationAskedFor) {
   EXPECT_NEAR(std::sqrt(squares / 4000), 0.3, 0.02);
 }
 
-TEST(Simulator, SaysWhoWaitsForWhomInADeadlock) {
-  Fan fan;
-  // a waits for d, which waits for a.
-  fan.plan.streams[0].entries[0].waits = {{fan.plan.position[fan.plan.graph->find_task("d").index()].stream, 0, 0}};
-  try {
-    fan.run({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}});
-    FAIL() << "it ran";
-  } catch (const RuntimeFault& fault) {
-    const std::string message = fault.what();
-    for (const char* part :
-         {"deadlocks", "'a' (compute0) waits for 'd' (data)", "'d' (data) waits for 'a' (compute0)"}) {
-      EXPECT_NE(message.find(part), std::string::npos) << message;
-    }
-  }
-}
-
 TEST(Simulator, RefusesOptionsOutOfRange) {
   const Fan fan;
   const std::map<std::string, double> ns = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}};
@@ -298,27 +233,6 @@ TEST(Simulator, RefusesOptionsOutOfRange) {
   refused([](SimulationOptions& options) { options.slow_rank = 0; });
   EXPECT_THROW(testing::simulate_plan(fan.plan, {}, {}, options_of()), std::logic_error);
   EXPECT_THROW(fan.run(ns, {}, options_of({0, 0})), std::logic_error);
-}
-
-TEST(Simulator, ItsTracesAreWhatReportsAreMadeOf) {
-  const Fan fan;
-  SimulationOptions options = options_of();
-  options.steps = 2;
-  const Simulation result = fan.run({{"a", 1000}, {"b", 500}, {"c", 2000}, {"d", 700}}, {}, options);
-  const plan::OverlapSummary summary = plan::summarize(fan.plan, result.ranks[0].steps[1]);
-  EXPECT_EQ(summary.compute, 1500);
-  EXPECT_EQ(summary.communication, 2000);
-  EXPECT_EQ(summary.exposed, 1500);
-  const plan::RankTrace rank{0, result.ranks[0].steps};
-  const auto json = nlohmann::json::parse(inspect::chrome_trace_json(plan::record(fan.plan, std::span(&rank, 1), 1)));
-  int tasks = 0;
-  for (const auto& event : json.at("traceEvents")) {
-    if (event.at("ph") == "X" && fan.plan.graph->find_task(event.at("name").get<std::string>()).valid()) ++tasks;
-  }
-  EXPECT_EQ(tasks, 8);
-  const plan::RankTrace traced{0, result.ranks[0].steps};
-  const plan::Recording recording = plan::record(fan.plan, {&traced, 1}, 1);
-  EXPECT_NE(inspect::timeline_text(recording, recording.ranks[0].steps[1]).find("compute0 |"), std::string::npos);
 }
 
 cost::TaskCosts random_costs(const graph::Graph& graph, testing::Draws& draws) {

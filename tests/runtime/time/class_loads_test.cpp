@@ -49,10 +49,48 @@ TEST_F(StageLoads, TasksContendForLinksAndCoresAndWhereTheySlowEachOtherDown) {
   ClassLoads sparing = loads({});
   sparing.receive(0, {.ns = 100, .beside = 0.5}, 0);
   EXPECT_TRUE(sparing.contends);
+  ClassLoads sharing = loads({}, true, &machine);
+  sharing.receive(0, {.ns = 100, .beside = 0.5, .use = 0.75}, 25);
+  EXPECT_EQ(sharing.tasks[0].cores, 0.25);
+  EXPECT_EQ(sharing.tasks[0].use, 0.75);
   costs_.beside_ns = costs_.ns;
   EXPECT_FALSE(loads({}).contends);
   for (double& ns : costs_.beside_ns) ns *= 2;
   EXPECT_TRUE(loads({}).contends);
+}
+
+TEST(LinkShares, CollectivesRunAsIfAloneWhileTheLinkIsNotFull) {
+  LinkShares shares(2);
+  shares.add(0, 0.25);
+  shares.add(0, 0.75);
+  shares.add(1, 1);
+  shares.divide();
+  EXPECT_EQ(shares.rate(0, 0.25), 1);
+  EXPECT_EQ(shares.rate(0, 0.75), 1);
+  EXPECT_EQ(shares.rate(1, 1), 1);
+}
+
+TEST(LinkShares, AShareThatIsNotNeededGoesToTheOthers) {
+  LinkShares shares(1);
+  for (const double use : {0.25, 0.75, 1.0}) shares.add(0, use);
+  shares.divide();
+  EXPECT_EQ(shares.rate(0, 0.25), 1);
+  EXPECT_EQ(shares.rate(0, 0.75), 0.5);
+  EXPECT_EQ(shares.rate(0, 1), 0.375);
+}
+
+TEST(LinkShares, LatencyAloneUsesNoLink) {
+  LinkShares shares(1);
+  shares.add(0, 0);
+  shares.add(0, 1);
+  shares.add(0, 1);
+  shares.divide();
+  EXPECT_EQ(shares.rate(0, 0), 1);
+  EXPECT_EQ(shares.rate(0, 1), 0.5);
+  shares.clear();
+  shares.add(0, 1);
+  shares.divide();
+  EXPECT_EQ(shares.rate(0, 1), 1);
 }
 
 }  // namespace

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "ops/model_config.h"
-#include "runtime/cost/machine_files.h"
+#include "runtime/cost/machine.h"
 
 namespace weft::study {
 namespace {

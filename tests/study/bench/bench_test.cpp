@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -49,8 +48,7 @@ std::vector<BenchRow> rows_of(const std::vector<BenchInstance>& instances, std::
                               int threads = 1) {
   CertificateBook book;
   const auto all = policies(names);
-  return run(
-      experiment_of(instances, all, threads, book), {}, [](std::span<const BenchRow>) {}, [](const Status&) {});
+  return run(experiment_of(instances, all, threads, book));
 }
 
 class Bench : public ::testing::Test {
@@ -110,18 +108,6 @@ TEST_F(Bench, ARefusalIsARow) {
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_FALSE(rows[0].possible());
   EXPECT_EQ(scores_of(rows, {})[0].solved, 0);
-}
-
-TEST_F(Bench, EachRowComesAsSoonAsItIsThere) {
-  std::vector<std::string> came;
-  const std::vector<BenchInstance> all = instances();
-  const auto two = policies({"program", "lhs"});
-  CertificateBook book;
-  run(
-      experiment_of(all, two, 1, book), {},
-      [&](std::span<const BenchRow> rows) { came.push_back(rows[0].instance + " " + rows[0].policy); },
-      [&](const Status& status) { EXPECT_GE(status.total, status.done); });
-  EXPECT_EQ(came, (std::vector<std::string>{"stages program", "stages lhs", "two-ranks program", "two-ranks lhs"}));
 }
 
 TEST_F(Bench, AStepIsKnownByAllThatItsLengthDependsOn) {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/text/csv.h"
+#include "base/text/escape.h"
 #include "tests/base/messages.h"
 #include "tests/study/memorisation/small_memorisation.h"
 

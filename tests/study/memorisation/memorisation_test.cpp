@@ -20,9 +20,8 @@ class Memorisation : public ::testing::Test {
   std::vector<StudyResult> run(const MemorisationStudy& study, std::span<const StudyResult> known = {}) {
     const StudyTexts texts(study.text, folder_.path(""));
     expect_enough(study, texts);
-    return study::run(
-        experiment_of(study, texts, folder_.path("")), known, [&](std::span<const StudyResult>) { ++computed_; },
-        [](const Status&) {});
+    return study::run(experiment_of(study, texts, folder_.path("")), known,
+                      [&](std::span<const StudyResult>) { ++computed_; });
   }
   std::string refusal(const MemorisationStudy& study) const {
     return testing::message_of<UserError>([&] { check_memorisation(study); });

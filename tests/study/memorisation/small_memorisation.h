@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "study/memorisation/memorisation.h"
 #include "tests/base/temporary_folder.h"

@@ -46,11 +46,10 @@ TEST(StudyTexts, AreCutIntoDocumentsThatAreReadBack) {
   texts.write(file, std::vector<std::size_t>{4, 2, 4});
   const train::TokenSource source =
       train::TokenSource::open({.data = {file}, .val_data = {file}, .vocab = 300, .seq_len = 12, .documents = true});
-  ASSERT_EQ(source.train().size(), 36U);
-  EXPECT_EQ(train::document_windows(source.train(), 12),
-            (std::vector<train::TokenWindow>{{0, 12}, {12, 12}, {24, 12}}));
+  ASSERT_EQ(source.train.size(), 36U);
+  EXPECT_EQ(train::document_windows(source.train, 12), (std::vector<train::TokenWindow>{{0, 12}, {12, 12}, {24, 12}}));
   DocumentIds second(12);
-  source.train().copy(12, 12, second.data());
+  source.train.copy(12, 12, second.data());
   EXPECT_EQ(second, texts.document(2));
   EXPECT_EQ(second[0], texts.tokenizer().facts().end);
 }

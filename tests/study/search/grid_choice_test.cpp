@@ -1,20 +1,19 @@
 // The grid that `weft train --grid auto` takes: the search's best, with all that was set, within a memory.
 #include "study/search/grid_choice.h"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "study/search/search.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/train/model_arrays.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/run/memory_check.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -93,7 +92,7 @@ TEST(GridChoice, FitsThisComputer) {
   const std::int64_t most = planned_bytes(config, free);
   // As many ranks on this computer that none gets what the free setup takes.
   const std::int64_t share = most * 7 / 8;
-  const auto computer = static_cast<std::int64_t>(train::machine_memory_bytes());
+  const auto computer = static_cast<std::int64_t>(machine_memory_bytes());
   const std::vector<train::Setting> narrow = chosen(config, {4, computer / share});
   EXPECT_LE(planned_bytes(config, narrow), computer / (computer / share));
   const std::string message = refusal(config, {4, computer / 1'000'000});

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "base/units.h"
 #include "tests/base/messages.h"
 
 namespace weft::study {

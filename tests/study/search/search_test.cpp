@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "runtime/policy/catalog/policies.h"
+#include "study/policy_step.h"
 #include "study/search/search_results.h"
-#include "tests/base/messages.h"
 #include "train/step/planning.h"
 
 namespace weft::study {
@@ -135,11 +135,6 @@ TEST(Search, CountsEveryChoiceOnce) {
   EXPECT_LE(result.estimated + result.too_slow + result.too_large, result.choices);
 }
 
-TEST(Search, OfRanksWithoutAGridNamesTheNearest) {
-  const auto search = [] { search_configurations(small_run(0), options_for(7, 3), [](const Status&) {}); };
-  EXPECT_TRUE(testing::has_parts(testing::message_of<UserError>(search), {"--ranks 8"}));
-}
-
 TEST(Search, TellsWhyOneBeatsAnother) {
   const SearchResult result = search_configurations(small_run(0), options_for(8, 3), [](const Status&) {});
   const std::string why = why_text(result, 1, 2);
@@ -149,11 +144,11 @@ TEST(Search, TellsWhyOneBeatsAnother) {
   EXPECT_THROW(why_text(result, 1, result.configurations.size() + 1), UserError);
   EXPECT_THROW(why_text(result, 0, 1), UserError);
   EXPECT_THROW(why_text(result, 1, result.configurations.size()), UserError);  // estimated
-  const std::vector<const Configuration*> front = pareto_front(result);
+  const std::vector<Configuration> front = pareto_front(result.configurations);
   ASSERT_FALSE(front.empty());
   for (std::size_t i = 1; i < front.size(); ++i) {
-    EXPECT_GT(front[i]->memory_bytes, front[i - 1]->memory_bytes);
-    EXPECT_LT(front[i]->step_ns, front[i - 1]->step_ns);
+    EXPECT_GT(front[i].memory_bytes, front[i - 1].memory_bytes);
+    EXPECT_LT(front[i].step_ns, front[i - 1].step_ns);
   }
   EXPECT_NE(results_of(result, 1000).picture().svg().find("</svg>"), std::string::npos);
 }

@@ -9,7 +9,6 @@
 #include "runtime/simulate/report.h"
 #include "study/search/closed_forms.h"
 #include "train/step/planning.h"
-#include "train/step/step_config.h"
 
 namespace weft::study {
 namespace {

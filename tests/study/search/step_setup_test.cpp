@@ -53,17 +53,6 @@ TEST(Choices, KeepWhatTheConfigurationHas) {
   EXPECT_TRUE(setups_of(config, 6, {"micro-batch"}).empty());
 }
 
-TEST(Choices, MakeConfigurationsThatHaveThem) {
-  const StepSetup setup{{.x = 2, .data = 2}, 3, train::Recompute::block, true, true};
-  const train::RunConfig config = with_setup(config_of(12), setup);
-  EXPECT_EQ(config.grid, setup.grid);
-  EXPECT_EQ(config.ranks, 4);
-  EXPECT_EQ(config.micro_batch, 3);
-  EXPECT_EQ(config.recompute, train::Recompute::block);
-  EXPECT_TRUE(config.reshard_after_forward);
-  EXPECT_TRUE(config.zero1);
-}
-
 TEST(Choices, AreSettingsOfTheSearchedKeys) {
   StepSetup setup{{.x = 2, .z = 3}, 4, train::Recompute::block, true, true};
   std::swap(setup.grid.order[0], setup.grid.order[3]);
@@ -75,6 +64,8 @@ TEST(Choices, AreSettingsOfTheSearchedKeys) {
     config.grid_auto = true;
     train::apply_settings(config, settings);
     EXPECT_EQ(setup_of(config), each);
+    EXPECT_EQ(setup_of(with_setup(config_of(12), each)), each);
+    EXPECT_EQ(with_setup(config_of(12), each).ranks, each.grid.ranks());
     EXPECT_FALSE(config.grid_auto);
   }
 }

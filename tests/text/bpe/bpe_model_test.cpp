@@ -13,7 +13,6 @@ namespace weft::text {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-using Merges = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<BpeToken> tokens_of(const std::vector<std::string>& texts) {
   std::vector<BpeToken> tokens;
@@ -90,14 +89,8 @@ TEST(BpeModel, UnknownCharacters) {
         word);
   };
   EXPECT_EQ(ids(true, false, "a\xC3\xA9"), (Ids{1, 2, 3}));
-  EXPECT_EQ(ids(false, false,
-                "a\xC3\xA9\xC3\xA9"
-                "a"),
-            (Ids{1, 0, 0, 1}));
-  EXPECT_EQ(ids(false, true,
-                "a\xC3\xA9\xC3\xA9"
-                "a"),
-            (Ids{1, 0, 1}));
+  EXPECT_EQ(ids(false, false, "aééa"), (Ids{1, 0, 0, 1}));
+  EXPECT_EQ(ids(false, true, "aééa"), (Ids{1, 0, 1}));
   EXPECT_EQ(ids(true, true, "xa"), (Ids{0, 1}));  // not all of its bytes have tokens
 }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tests/base/temporary_folder.h"
-#include "text/byte_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace weft::text {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/files/byte_source.h"
+#include "base/files/input_file.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "text/split/lexer.h"

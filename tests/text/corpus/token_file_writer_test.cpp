@@ -10,8 +10,8 @@
 
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
-#include "text/byte_tokenizer.h"
-#include "text/corpus/parallel_encode.h"
+#include "text/corpus/text_files.h"
+#include "text/tokenizer.h"
 
 namespace weft::text {
 namespace {

@@ -22,7 +22,10 @@ TokenizerPointer loaded(const std::string& json, const std::string& config = "")
   return load_tokenizer(folder.path());
 }
 
-std::string json_refusal(const SmallJson& json) {
+/// Why a tokenizer with another part is refused.
+std::string with(std::string SmallJson::*part, const char* value) {
+  SmallJson json;
+  json.*part = value;
   return testing::message_of<UserError>([&] { loaded(json.text()); });
 }
 
@@ -32,23 +35,11 @@ TEST(TokenizerJson, BytesAndMerges) {
   EXPECT_EQ(tokenizer->decode(Ids{6, 5, 3, 2, 9}), "abc ab c<end>");
   EXPECT_EQ(tokenizer->decode(Ids{6, 9}, true), "abc");
   EXPECT_EQ(tokenizer->vocabulary(), 10);
-  EXPECT_EQ(tokenizer->token_text(5),
-            "\xC4\xA0"
-            "ab");
+  EXPECT_EQ(tokenizer->token_text(5), "Ġab");
   EXPECT_EQ(tokenizer->token_text(8), std::nullopt);
-  EXPECT_EQ(tokenizer->token_id("\xC4\xA0"
-                                "ab"),
-            5);
+  EXPECT_EQ(tokenizer->token_id("Ġab"), 5);
   EXPECT_EQ(tokenizer->token_id("<end>"), 9);
   EXPECT_EQ(tokenizer->token_id("abcd"), std::nullopt);
-  EXPECT_TRUE(tokenizer->is_special(9));
-  EXPECT_FALSE(tokenizer->is_special(0));
-}
-
-TEST(TokenizerJson, MergesHaveTwoForms) {
-  SmallJson json;
-  json.merges = R"([["a", "b"], ["Ġ", "ab"], ["ab", "c"]])";
-  EXPECT_EQ(loaded(json.text())->encode("abc ab"), (Ids{6, 5}));
 }
 
 TEST(TokenizerJson, SpecialTextsCanBePlain) {
@@ -93,10 +84,7 @@ TEST(TokenizerJson, IgnoreMergesTakesWholeWords) {
 TEST(TokenizerJson, NormalizesBeforeItSplits) {
   SmallJson json;
   json.normalizer = R"({"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}]})";
-  EXPECT_EQ(loaded(json.text())
-                ->encode("\xEF\xBC\xA1"
-                         "BC"),
-            Ids{6});  // "Ａ" is an A
+  EXPECT_EQ(loaded(json.text())->encode("ＡBC"), Ids{6});
 }
 
 TEST(TokenizerJson, Llama2sForm) {
@@ -132,11 +120,6 @@ TEST(TokenizerJson, BytesThatAreNotUtf8AreReplaced) {
 }
 
 TEST(TokenizerJson, RefusesUnknownComponentsByName) {
-  const auto with = [](std::string SmallJson::*part, const char* value) {
-    SmallJson json;
-    json.*part = value;
-    return json_refusal(json);
-  };
   EXPECT_TRUE(has_parts(with(&SmallJson::normalizer, R"({"type": "BertNormalizer"})"),
                         {"normalizer.type", "\"BertNormalizer\"", "one of NFC", "fix: "}));
   EXPECT_TRUE(has_parts(with(&SmallJson::pre_tokenizer, R"({"type": "UnicodeScripts"})"),
@@ -156,11 +139,6 @@ TEST(TokenizerJson, RefusesUnknownComponentsByName) {
 }
 
 TEST(TokenizerJson, RefusesDamage) {
-  const auto with = [](std::string SmallJson::*part, const char* value) {
-    SmallJson json;
-    json.*part = value;
-    return json_refusal(json);
-  };
   EXPECT_TRUE(has_parts(with(&SmallJson::merges, R"(["a b c"])"), {"model.merges[0]", "two tokens"}));
   EXPECT_TRUE(has_parts(with(&SmallJson::merges, R"(["b a"])"), {"merge 1 joins 'b' and 'a'"}));
   EXPECT_TRUE(has_parts(with(&SmallJson::vocabulary, R"({"a": 0, "b": 0})"), {"have id 0"}));

@@ -1,13 +1,12 @@
 // Normalizers, splitters and decoders by themselves; tokenizer_json_test has them together.
+#include "text/pipeline/pipeline.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "text/pipeline/decoder.h"
-#include "text/pipeline/normalizer.h"
-#include "text/pipeline/pre_tokenizer.h"
-#include "text/unicode/char_class.h"
+#include "text/unicode/characters.h"
 
 namespace weft::text {
 namespace {
@@ -62,10 +61,7 @@ TEST(Decoder, Steps) {
   const auto decoded = [](std::vector<DecoderStep> steps, std::vector<std::string> tokens) {
     return Decoder{std::move(steps), ""}(std::move(tokens));
   };
-  EXPECT_EQ(decoded({DecodeByteLevel{}}, {"\xC4\xA0"
-                                          "a",
-                                          "\xE4\xB8\xAD"}),
-            " a\xE4\xB8\xAD");
+  EXPECT_EQ(decoded({DecodeByteLevel{}}, {"Ġa", "中"}), " a中");
   EXPECT_EQ(decoded({DecodeReplace{kBlankSign, " "}, DecodeByteFallback{}, DecodeFuse{}, DecodeStrip{" ", 1, 0}},
                     {kBlankSign + "a", "<0xC3>", "<0xA9>", kBlankSign, "<0xZZ>"}),
             "a\xC3\xA9 <0xZZ>");
@@ -73,6 +69,55 @@ TEST(Decoder, Steps) {
   EXPECT_EQ(decoded({DecodeMetaspace{}}, {kBlankSign + "a", kBlankSign + "b"}), "a b");
   EXPECT_EQ(decoded({DecodeMetaspace{kBlankSign, PrefixScheme::never}}, {kBlankSign + "a"}), " a");
   EXPECT_EQ((Decoder{{}, " "}({"a", "b"})), "a b");
+}
+
+std::string same(std::string_view text) {
+  return std::string(text);
+}
+
+/// "a{3}b": text, tokens by id.
+std::string cut(const AddedTokens& tokens, std::string_view text, bool special = true, bool normalized = false) {
+  std::string out;
+  tokens.split(
+      text, normalized, special, [&](std::string_view plain) { out += "(" + std::string(plain) + ")"; },
+      [&](const AddedToken& token) { out += "{" + std::to_string(token.id) + "}"; });
+  return out;
+}
+
+TEST(AddedTokens, TheLongestAtEachPlace) {
+  const AddedTokens tokens({{.text = "<a>", .id = 1, .special = true}, {.text = "<a>b", .id = 2}}, same);
+  EXPECT_EQ(cut(tokens, "x<a>y<a>b"), "(x){1}(y){2}");
+  EXPECT_EQ(cut(tokens, "<a"), "(<a)");
+  EXPECT_EQ(cut(tokens, "<<a>"), "(<){1}");
+  EXPECT_EQ(cut(tokens, ""), "");
+  EXPECT_EQ(cut(tokens, "x<a>y<a>b", false), "(x<a>y){2}");  // special tokens' texts are plain
+}
+
+TEST(AddedTokens, StripsAndWholeWords) {
+  const AddedTokens tokens({{.text = "<l>", .id = 1, .strip_left = true},
+                            {.text = "<r>", .id = 2, .strip_right = true},
+                            {.text = "foo", .id = 3, .single_word = true}},
+                           same);
+  EXPECT_EQ(cut(tokens, "a  <l> b"), "(a){1}( b)");
+  EXPECT_EQ(cut(tokens, "a <r> \n b"), "(a ){2}(b)");
+  EXPECT_EQ(cut(tokens, "<r>  <l>x"), "{2}{1}(x)");
+  EXPECT_EQ(cut(tokens, "foo foot afoo foo."), "{3}( foot afoo ){3}(.)");
+}
+
+TEST(AddedTokens, NormalizedTokensAreFoundInNormalizedText) {
+  const AddedTokens tokens({{.text = "<A>", .id = 1, .normalized = true}}, [](std::string_view) { return "<a>"; });
+  EXPECT_EQ(cut(tokens, "<A><a>"), "(<A><a>)");
+  EXPECT_EQ(cut(tokens, "<A><a>", true, true), "(<A>){1}");
+}
+
+TEST(AddedTokens, AreFoundByIdAndText) {
+  const AddedTokens tokens({{.text = "<a>", .id = 7}}, same);
+  EXPECT_EQ(tokens.find(7)->text, "<a>");
+  EXPECT_EQ(tokens.find("<a>")->id, 7);
+  EXPECT_EQ(tokens.find(8), nullptr);
+  EXPECT_FALSE(tokens.may_cross_lines());
+  EXPECT_TRUE(AddedTokens({{.text = "\n\n", .id = 1}}, same).may_cross_lines());
+  EXPECT_TRUE(AddedTokens({{.text = "word", .id = 1, .strip_left = true}}, same).may_cross_lines());
 }
 
 }  // namespace

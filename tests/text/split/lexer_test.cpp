@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "tests/text/random_text.h"
 #include "text/split/pattern.h"
-#include "text/unicode/char_class.h"
+#include "text/unicode/characters.h"
 
 namespace weft::text {
 namespace {

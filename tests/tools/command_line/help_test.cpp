@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "base/text_width.h"
+#include "base/utf8.h"
 #include "tools/command_line/commands.h"
 #include "tools/command_line/parse.h"
 

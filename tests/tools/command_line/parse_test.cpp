@@ -154,6 +154,7 @@ TEST(ParseCommandLine, RefusesByName) {
                                          {{"draw", "--kind", "evil"}, "did you mean eval?"},
                                          {{"draw", "--output"}, "--output"},
                                          {{"trace", "check"}, "trace is required"},
+                                         {{"trace"}, "nothing to do; expected one of check"},
                                          {{"trace", "chekc", "x"}, "did you mean check?"},
                                          {{"trace", "check", "x", "--loud"}, "leave it out: it belongs to draw"},
                                          {{"draw", "--data", "x"}, "weft draw doesn't read --data"}}) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/text/csv.h"
+#include "base/text/escape.h"
 #include "tests/tools/weft_folder.h"
 
 namespace weft::tools {
@@ -40,13 +40,6 @@ TEST_F(StudyCommand, ScalesAsSearchFinds) {
   EXPECT_NE(read("a.svg").find("strong scaling of tiny"), std::string::npos);
 }
 
-TEST_F(StudyCommand, TakesTheFileOfASearch) {
-  testing::succeeded(run({"search", "--model", "tiny", "--machine", "perlmutter", "--global-batch", "8", "--finalists",
-                          "2", "--ranks", "2", "-o", "best.toml", "--quiet"}));
-  EXPECT_EQ(object_of(scaling({"--points", "1", "2:best.toml", "--kind", "strong"})).at("rows")[1].at("memory_bytes"),
-            object_of({"simulate", "best.toml"}).at("memory_bytes"));
-}
-
 TEST_F(StudyCommand, RefusesWhatItCantStudy) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--points", "1"}, "--kind"},
@@ -55,6 +48,9 @@ TEST_F(StudyCommand, RefusesWhatItCantStudy) {
       {{"--points", "one", "--kind", "weak"}, "--points one"},
       {{"--points", "1", "1", "--kind", "weak"}, "twice"},
       {{"--points", "2", "--kind", "weak", "--ranks", "2"}, "leave it out"},
+      {{"--points", "2", "--kind", "weak", "--seeds", "2"}, "noise"},
+      {{"--points", "1", "8:tiny", "--kind", "weak"}, "names no model"},
+      {{"--points", "1:tiny", "--kind", "weak", "--models", "small"}, "--models"},
       {{"--points", "3", "4", "--kind", "weak"}, "whole number"},
       {{"--points", "2:tinny", "--kind", "weak"}, "tinny"},
       {{"--points", "2:missing.toml", "--kind", "weak"}, "missing.toml"},

@@ -28,55 +28,35 @@ constexpr const char* kLlama = R"({"model_type": "llama", "vocab_size": 128256, 
   "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                    "original_max_position_embeddings": 8192}})";
 
-// A llama by its sizes, with the window of Mistral's class.
-const char* kMistral = [] {
-  static const std::string text = [] {
-    auto json = nlohmann::json::parse(kLlama);
-    json["model_type"] = "mistral";
-    return json.dump();
-  }();
-  return text.c_str();
-}();
-
 ops::ModelConfig read(const std::string& text) {
   return read_hf_config(text, "config.json").model;
 }
 
 /// The config with one key set.
-std::string with(const char* config, const char* key, const nlohmann::json& value) {
+std::string with(const std::string& config, const char* key, const nlohmann::json& value) {
   auto json = nlohmann::json::parse(config);
   json[key] = value;
   return json.dump();
 }
+
+// A llama by its sizes, with the window of Mistral's class.
+const std::string kMistral = with(kLlama, "model_type", "mistral");
 
 std::string refusal(const std::string& text) {
   return testing::message_of<UserError>([&] { read(text); });
 }
 
 void expect_equal_sizes(const ops::ModelConfig& a, const ops::ModelConfig& b) {
-  EXPECT_EQ(a.family, b.family);
-  EXPECT_EQ(a.layers, b.layers);
-  EXPECT_EQ(a.hidden, b.hidden);
-  EXPECT_EQ(a.heads, b.heads);
-  EXPECT_EQ(a.kv_heads, b.kv_heads);
-  EXPECT_EQ(a.ffn, b.ffn);
-  EXPECT_EQ(a.vocab, b.vocab);
-  EXPECT_EQ(a.context, b.context);
-  EXPECT_EQ(a.tied, b.tied);
-  EXPECT_EQ(a.norm_eps, b.norm_eps);
-  EXPECT_EQ(a.init_std, b.init_std);
-  EXPECT_EQ(a.rope_theta, b.rope_theta);
-  EXPECT_EQ(a.rope_scaling_factor, b.rope_scaling_factor);
-  EXPECT_EQ(a.rope_low_freq_factor, b.rope_low_freq_factor);
-  EXPECT_EQ(a.rope_high_freq_factor, b.rope_high_freq_factor);
-  EXPECT_EQ(a.rope_original_context, b.rope_original_context);
-  EXPECT_EQ(a.rope_scaling, b.rope_scaling);
-  EXPECT_EQ(a.rotary_factor(), b.rotary_factor());
-  EXPECT_EQ(a.rope_truncate, b.rope_truncate);
-  EXPECT_EQ(a.head_dim(), b.head_dim());
-  EXPECT_EQ(std::tuple(a.qkv_bias, a.out_bias, a.mlp_bias, a.qk_norm),
-            std::tuple(b.qkv_bias, b.out_bias, b.mlp_bias, b.qk_norm));
-  EXPECT_EQ(std::pair(a.window, a.window_from), std::pair(b.window, b.window_from));
+  const auto sizes = [](const ops::ModelConfig& m) {
+    return std::tuple(m.family, m.layers, m.hidden, m.heads, m.kv_heads, m.ffn, m.vocab, m.context, m.tied, m.norm_eps,
+                      m.init_std, m.head_dim(), m.qkv_bias, m.out_bias, m.mlp_bias, m.qk_norm, m.window, m.window_from);
+  };
+  const auto rope = [](const ops::ModelConfig& m) {
+    return std::tuple(m.rope_theta, m.rope_scaling, m.rope_scaling_factor, m.rope_low_freq_factor,
+                      m.rope_high_freq_factor, m.rope_original_context, m.rotary_factor(), m.rope_truncate);
+  };
+  EXPECT_EQ(sizes(a), sizes(b));
+  EXPECT_EQ(rope(a), rope(b));
 }
 
 TEST(HfConfig, ReadsGpt2) {
@@ -158,8 +138,6 @@ TEST(HfConfig, WritesWhatOthersRead) {
 }
 
 TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "relu")),
-                        {"config.json: activation_function is \"relu\"", "gelu_new"}));
   EXPECT_TRUE(has_parts(refusal(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), {"inverse_layer_idx is true"}));
   EXPECT_TRUE(has_parts(refusal(with(kMistral, "attention_bias", true)), {"attention_bias is true"}));
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "hidden_act", "gelu")), {"hidden_act"}));
@@ -167,7 +145,8 @@ TEST(HfConfig, RefusesWhatItWouldComputeWrongly) {
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "sliding_window", 16)), {"sliding_window is 16", "llama's"}));
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "dynamic"}, {"factor", 2}})),
                         {"type is \"dynamic\"", "yarn"}));
-  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "gelu")), {"activation_function is \"gelu\""}));
+  EXPECT_TRUE(has_parts(refusal(with(kGpt2, "activation_function", "gelu")),
+                        {"config.json: activation_function is \"gelu\"", "gelu_new"}));
   EXPECT_TRUE(has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}})), {"has no factor"}));
   EXPECT_TRUE(
       has_parts(refusal(with(kLlama, "rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"attention_factor", -1}})),
@@ -219,7 +198,7 @@ TEST(HfConfig, ReadsTheWindowOfMistral) {
 TEST(HfConfig, ReadsHeadsAndBiasesOfLlama) {
   EXPECT_EQ(read(with(kLlama, "head_dim", 128)).query_cols(), 4096);
   EXPECT_EQ(read(with(kLlama, "head_dim", 64)).head_size, 0);
-  const ops::ModelConfig biased = read(with(with(kLlama, "attention_bias", true).c_str(), "mlp_bias", true));
+  const ops::ModelConfig biased = read(with(with(kLlama, "attention_bias", true), "mlp_bias", true));
   EXPECT_TRUE(biased.qkv_bias && biased.out_bias && biased.mlp_bias);
   EXPECT_EQ(biased.parameters(), read(kLlama).parameters() + 16 * (2048 + 2 * 512 + 2048 + 2 * 8192 + 2048));
 }
@@ -231,18 +210,18 @@ TEST(HfConfig, ReadsQwen2) {
   EXPECT_FALSE(model.out_bias || model.mlp_bias || model.qk_norm);
   EXPECT_EQ(model.window, 0);
   const auto with_window = [&](auto... more) {
-    std::string text = with(with(qwen2.c_str(), "use_sliding_window", true).c_str(), "sliding_window", 512);
-    ((text = with(text.c_str(), more.first, more.second)), ...);
+    std::string text = with(with(qwen2, "use_sliding_window", true), "sliding_window", 512);
+    ((text = with(text, more.first, more.second)), ...);
     return text;
   };
-  EXPECT_EQ(read(with(qwen2.c_str(), "sliding_window", 512)).window, 0);  // use_sliding_window is false
+  EXPECT_EQ(read(with(qwen2, "sliding_window", 512)).window, 0);  // use_sliding_window is false
   const ops::ModelConfig windowed = read(with_window(std::pair("max_window_layers", 5)));
   EXPECT_EQ(std::pair(windowed.window, windowed.window_from), std::pair(std::int64_t{512}, std::int64_t{5}));
   EXPECT_EQ(read(with_window()).window, 0);  // max_window_layers is 28 then, and there are 16 layers
   nlohmann::json types = std::vector<std::string>(16, "full_attention");
   for (int i = 10; i < 16; ++i) types[static_cast<std::size_t>(i)] = "sliding_attention";
   EXPECT_EQ(read(with_window(std::pair("layer_types", types))).window_from, 10);
-  EXPECT_TRUE(has_parts(refusal(with(qwen2.c_str(), "layer_types", types)), {"layer_types", "no window"}));
+  EXPECT_TRUE(has_parts(refusal(with(qwen2, "layer_types", types)), {"layer_types", "no window"}));
   types[12] = "full_attention";
   EXPECT_TRUE(has_parts(refusal(with_window(std::pair("layer_types", types))), {"the only order of layers"}));
   types.erase(0);
@@ -256,7 +235,7 @@ TEST(HfConfig, ReadsQwen3) {
   auto json = nlohmann::json::parse(qwen3);
   json.erase("head_dim");
   EXPECT_EQ(read(json.dump()).head_dim(), 128);  // the class' default
-  EXPECT_TRUE(read(with(qwen3.c_str(), "attention_bias", true)).out_bias);
+  EXPECT_TRUE(read(with(qwen3, "attention_bias", true)).out_bias);
 }
 
 TEST(HfConfig, ReadsLinearAndYarn) {

@@ -39,7 +39,8 @@ TEST(Goldfish, RefusesWhatItDoesntKnow) {
       {"k=4,k=5", {"k is given twice"}},
       {"width=13", {"unknown member \"width\"", "k=4,h=13,strategy=hash"}},
       {"strategy=hush",
-       {"unknown strategy \"hush\"", "one of hash, avalanche, static, random", "did you mean \"hash\""}},
+       {"--goldfish: strategy = \"hush\" is unknown", "one of hash, avalanche, static, random",
+        "did you mean \"hash\""}},
       {"h=4,strategy=static", {"h = 4 with a strategy that reads no context", "leave h out"}},
   };
   for (const auto& [text, parts] : cases) {

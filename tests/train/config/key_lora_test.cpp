@@ -60,12 +60,5 @@ TEST(LoraKey, StaysWhateverTheModelBecomes) {
   EXPECT_EQ(dump_toml(read), dump_toml(config));
 }
 
-TEST(LoraKey, RefusesGradientsThatAreScattered) {
-  RunConfig config;
-  apply_settings(config, {{"lora", "rank=4", "--lora"}, {"gradient-reduction", "micro-batch", "--gradient-reduction"}});
-  EXPECT_TRUE(refuses([&] { fill_in(config, 0); },
-                      {"gradient-reduction = micro-batch with lora", "leave gradient-reduction out"}));
-}
-
 }  // namespace
 }  // namespace weft::train

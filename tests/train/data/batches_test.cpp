@@ -161,15 +161,6 @@ std::vector<std::int32_t> step_tokens(const TokenStream& stream, const BatchPlan
   return all;
 }
 
-TEST(BatchLoader, AStepReadsTheSameOnAnyNumberOfRanks) {
-  const Counting data(500);
-  const BatchPlan plan(500, 8, 9);
-  const auto one = step_tokens(data.stream(), plan, 1, 1, 12, 5);
-  EXPECT_EQ(step_tokens(data.stream(), plan, 1, 4, 3, 5), one);
-  EXPECT_EQ(step_tokens(data.stream(), plan, 2, 3, 2, 5), one);
-  EXPECT_EQ(step_tokens(data.stream(), plan, 6, 1, 2, 5), one);
-}
-
 /// The targets of a step over all ranks. Each rank has to count the targets that aren't dropped.
 std::vector<std::int32_t> masked_targets(const TokenStream& stream, const Goldfish& goldfish, std::int64_t ranks,
                                          std::int64_t first_step, std::int64_t step) {
@@ -375,14 +366,14 @@ TEST(Batches, TellWhereDocumentsStart) {
   }
   const PathList data = testing::write_documents(folder, "x.bin", documents);
   const TokenSource source = TokenSource::open({.data = data, .val_data = data, .seq_len = 8, .documents = true});
-  ASSERT_TRUE(source.train().has_documents());
+  ASSERT_TRUE(source.train.has_documents());
   constexpr BatchShare kShare{1, 2, 2, 1};
-  BatchLoader loader(source.train(), BatchPlan(source.train().size(), 8, 3), kShare, 0);
+  BatchLoader loader(source.train, BatchPlan(source.train.size(), 8, 3), kShare, 0);
   for (std::int64_t step = 0; step < 6; ++step) {
     const Batch batch = loader.next(step);
     EXPECT_EQ(Tokens(batch.document_starts.begin(), batch.document_starts.end()), expected_starts(batch.tokens, 8));
   }
-  const EvalBatches batches(source.held_out(), 8, {0, 1, 1, 2}, 0);
+  const EvalBatches batches(source.held_out, 8, {0, 1, 1, 2}, 0);
   for (std::int64_t i = 0; i < batches.size(); ++i) {
     Tokens tokens(16), targets(16), starts(16);
     batches.fill(i, tokens, targets, starts);
@@ -391,7 +382,7 @@ TEST(Batches, TellWhereDocumentsStart) {
               expected_starts(std::span(tokens).first(read), 8));
     for (std::size_t t = 1; t < 16; ++t) EXPECT_TRUE(t == 8 || starts[t] >= starts[t - 1]) << "padding, too";
   }
-  EXPECT_FALSE(TokenSource::open({.data = data, .val_data = data, .seq_len = 8}).train().has_documents());
+  EXPECT_FALSE(TokenSource::open({.data = data, .val_data = data, .seq_len = 8}).train.has_documents());
 }
 
 TEST(EvalBatches, RefusesTooFewTokens) {
@@ -413,7 +404,7 @@ class Documents {
     const PathList data = testing::write_documents(folder_, "x.bin", documents);
     source_ = TokenSource::open({.data = data, .val_data = data, .seq_len = 2, .documents = true});
   }
-  const TokenStream& stream() const { return source_.train(); }
+  const TokenStream& stream() const { return source_.train; }
 
  private:
   testing::TemporaryFolder folder_;
@@ -459,7 +450,7 @@ TEST(DocumentWindows, CountTheSameTargetsOnAnyNumberOfRanks) {
 TEST(DocumentWindows, EvaluateEachTargetOnce) {
   const Documents data({3, 4, 9, 2, 5});
   for (const std::int64_t limit : {0, 2}) {
-    const EvalBatches batches(data.stream(), document_windows(data.stream(), 8), 8, {0, 1, 1, 2}, limit);
+    const EvalBatches batches(data.stream(), 8, {0, 1, 1, 2}, limit, document_windows(data.stream(), 8));
     EXPECT_EQ(batches.targets(), limit == 0 ? 22U : 15U);
     Tokens targets;
     for (std::int64_t i = 0; i < batches.size(); ++i) {

@@ -68,28 +68,6 @@ TEST(GoldfishMask, DropsOneInK) {
   }
 }
 
-TEST(GoldfishMask, EqualContextsDropAlike) {
-  constexpr std::int64_t kH = 5;
-  const Ids text = random_ids(40, 1000, 4);
-  const Ids other = random_ids(300, 1000, 5);
-  for (const Strategy strategy : {Strategy::hash, Strategy::avalanche}) {
-    std::vector<Ids> marks;
-    for (const std::size_t before : {0, 7, 100}) {
-      Ids window(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(before));
-      window.insert(window.end(), text.begin(), text.end());
-      window.insert(window.end(), other.begin(), other.end());
-      const Ids all = dropped({3, kH, strategy}, window, before, before);
-      // The target after the text's first h ids is the first whose context lies in it.
-      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(before);
-      marks.emplace_back(begin + kH - 1, begin + static_cast<std::ptrdiff_t>(text.size()) - 1);
-    }
-    EXPECT_EQ(marks[1], marks[0]);
-    EXPECT_EQ(marks[2], marks[0]);
-    EXPECT_GT(std::ranges::count(marks[0], 1), 0);
-    EXPECT_GT(std::ranges::count(marks[0], 0), 0);
-  }
-}
-
 TEST(GoldfishMask, NoTargetWithoutAWholeContextIsDropped) {
   const Ids window = random_ids(64, 7, 6);
   for (const Strategy strategy : {Strategy::hash, Strategy::avalanche}) {

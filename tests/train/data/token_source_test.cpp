@@ -14,7 +14,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/train/data/tokens_with_documents.h"
-#include "train/data/documents.h"
+#include "train/data/token_file.h"
 
 namespace weft::train {
 namespace {
@@ -52,11 +52,11 @@ TEST(TokenStream, JoinsPartsOfEveryEncoding) {
   };
   TokenStream stream(70001);
   const auto wide = file("wide", words<std::uint32_t>({70000}));
-  stream.append({file("text", "ab"), TokenEncoding::bytes, 0, 2, true});
+  stream.append({file("text", "a\xE9"), TokenEncoding::bytes, 0, 2, true});
   stream.append({file("odd", "?" + words<std::uint16_t>({300, 65535})), TokenEncoding::u16, 1, 2, false});
   stream.append({wide, TokenEncoding::u32, 0, 0, false});  // empty: no part
   stream.append({wide, TokenEncoding::u32, 0, 1, true});
-  const Ids expected = {'a', 'b', kEnd, 300, 65535, 70000, kEnd};
+  const Ids expected = {'a', 0xE9, kEnd, 300, 65535, 70000, kEnd};
   ASSERT_EQ(stream.size(), expected.size());
   for (std::size_t begin = 0; begin <= expected.size(); ++begin) {
     for (std::size_t count = 0; begin + count <= expected.size(); ++count) {
@@ -101,18 +101,10 @@ TEST(TokenSource, HoldsOutTheLastTenthOfEachTextFile) {
   train.push_back(kEnd);
   for (const char c : std::string_view("klmnopqrstuvwxyzABC")) train.push_back(c);
   train.push_back(kEnd);
-  EXPECT_EQ(all(source.train()), train);
-  EXPECT_EQ(all(source.held_out()), (Ids{'9', kEnd, 'D', 'E', kEnd}));
+  EXPECT_EQ(all(source.train), train);
+  EXPECT_EQ(all(source.held_out), (Ids{'9', kEnd, 'D', 'E', kEnd}));
   EXPECT_EQ(source.description(), "2 text files, 30 tokens to train on, 5 held out (the last 10 % of each file)");
-  EXPECT_TRUE(source.is_text());
-}
-
-TEST(TokenSource, AValidationFileIsHeldOutWholly) {
-  const testing::TemporaryFolder folder;
-  const TokenSource source =
-      TokenSource::open({folder.write("t.txt", "0123456789"), folder.write("v.txt", "ab"), 257, 4});
-  EXPECT_EQ(source.train().size(), 11U);
-  EXPECT_EQ(all(source.held_out()), (Ids{'a', 'b', kEnd}));
+  EXPECT_TRUE(source.is_text);
 }
 
 TEST(TokenSource, TheDigestIsOfTheTokensAndOfWhatIsHeldOut) {
@@ -120,7 +112,7 @@ TEST(TokenSource, TheDigestIsOfTheTokensAndOfWhatIsHeldOut) {
   const std::string text = "0123456789", other = "0123456780";
   const std::string a = folder.write("a.txt", text), same = folder.write("b.txt", text);
   const auto digest = [](const std::string& data, const std::string& val_data) {
-    return TokenSource::open({data, val_data, 257, 4}).digest();
+    return TokenSource::open({data, val_data, 257, 4}).digest;
   };
   EXPECT_EQ(digest(a, ""), digest(same, ""));
   EXPECT_EQ(digest(a, a), digest(same, same));
@@ -128,11 +120,6 @@ TEST(TokenSource, TheDigestIsOfTheTokensAndOfWhatIsHeldOut) {
   EXPECT_NE(digest(a, ""), digest(folder.write("c.txt", other), ""));
   EXPECT_NE(digest(a, ""), digest(folder.write("d.txt", text + "9"), ""));
   EXPECT_NE(digest(a, a), digest(a, folder.path("c.txt")));
-}
-
-TEST(TokenSource, BytesAbove127AreIdsAbove127) {
-  const testing::TemporaryFolder folder;
-  EXPECT_EQ(TokenSource::open({folder.write("t", std::string(20, '\xE9')), "", 257, 4}).train().at(0), 0xE9);
 }
 
 TEST(TokenSource, AFolderLeavesOutLinksCopiesBinariesAndEmptyFiles) {
@@ -144,11 +131,11 @@ TEST(TokenSource, AFolderLeavesOutLinksCopiesBinariesAndEmptyFiles) {
   folder.write("below/c.txt", "not read");
   std::filesystem::create_symlink(folder.path("a.txt"), folder.path("link.txt"));
   const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
-  EXPECT_EQ(source.files(), 1U);
-  EXPECT_EQ(source.train().size() + source.held_out().size(), 22U);
-  EXPECT_EQ(source.notes(), (std::vector<std::string>{
-                                "below: left out, it is a folder", "copy.txt: left out, it equals a.txt",
-                                "empty.txt: left out, it is empty", "image.png: left out, it has a NUL byte at 3"}));
+  EXPECT_EQ(source.files, 1U);
+  EXPECT_EQ(source.train.size() + source.held_out.size(), 22U);
+  EXPECT_EQ(source.notes, (std::vector<std::string>{
+                              "below: left out, it is a folder", "copy.txt: left out, it equals a.txt",
+                              "empty.txt: left out, it is empty", "image.png: left out, it has a NUL byte at 3"}));
 }
 
 TEST(TokenSource, ReadsLlmcAndNanoGptFiles) {
@@ -165,13 +152,13 @@ TEST(TokenSource, ReadsLlmcAndNanoGptFiles) {
       TokenSource::open({folder.write("7.bin", llmc_header(20240801, 7, 20) + words(wide)), "", 128256, 4});
   const TokenSource raw = TokenSource::open({folder.write("raw.bin", words(narrow)), "", 50257, 4});
   for (const TokenSource* source : {&v1, &raw}) {
-    EXPECT_EQ(source->train().size(), 18U);
-    EXPECT_EQ(source->train().at(17), 50239);
-    EXPECT_EQ(all(source->held_out()), (Ids{50238, 50237}));
-    EXPECT_FALSE(source->is_text());
+    EXPECT_EQ(source->train.size(), 18U);
+    EXPECT_EQ(source->train.at(17), 50239);
+    EXPECT_EQ(all(source->held_out), (Ids{50238, 50237}));
+    EXPECT_FALSE(source->is_text);
   }
-  EXPECT_EQ(v7.train().at(0), 128255);
-  EXPECT_EQ(all(v7.held_out()), (Ids{128237, 128236}));
+  EXPECT_EQ(v7.train.at(0), 128255);
+  EXPECT_EQ(all(v7.held_out), (Ids{128237, 128236}));
 }
 
 TEST(TokenSource, AFolderOfTokenFiles) {
@@ -250,20 +237,20 @@ TEST(TokenSource, TheWidthOfBareIdsIsTheOneAtWhichTheyAreInTheVocabulary) {
       continue;
     }
     const TokenSource source = TokenSource::open({path, "", c.vocab, 4});
-    EXPECT_EQ(source.train().size() + source.held_out().size(), c.content.size() / 2);
+    EXPECT_EQ(source.train.size() + source.held_out.size(), c.content.size() / 2);
   }
 }
 
 TEST(TokenSource, AWidthThatIsToldIsTaken) {
   const testing::TemporaryFolder folder;
   const std::string ids = folder.write("ids.bin", words(std::vector<std::uint32_t>(20, 7)));
-  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u32}).held_out()), (Ids{7, 7}));
-  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u16}).held_out()), (Ids{7, 0, 7, 0}));
+  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u32}).held_out), (Ids{7, 7}));
+  EXPECT_EQ(all(TokenSource::open({ids, "", 257, 4, TokenWidth::u16}).held_out), (Ids{7, 0, 7, 0}));
   const std::string odd = folder.write("odd.bin", words(std::vector<std::uint16_t>(21, 7)));
   EXPECT_TRUE(has_parts(refusal({odd, "", 257, 4, TokenWidth::u32}), {"42 bytes", "4 bytes an id"}));
   const std::string header =
       folder.write("header.bin", llmc_header(20240520, 1, 20) + words(std::vector<std::uint16_t>(20, 7)));
-  EXPECT_EQ(TokenSource::open({header, "", 257, 4, TokenWidth::u16}).train().size(), 18U);
+  EXPECT_EQ(TokenSource::open({header, "", 257, 4, TokenWidth::u16}).train.size(), 18U);
   EXPECT_TRUE(has_parts(refusal({header, "", 257, 4, TokenWidth::u32}), {"ids of 16 bits", "--data-dtype auto"}));
   EXPECT_TRUE(has_parts(refusal({folder.write("t.txt", "text"), "", 257, 4, TokenWidth::u16}), {"is text"}));
 }
@@ -281,24 +268,24 @@ TEST(TokenSource, ValFilesOfAFolderAreHeldOutWholly) {
   Ids train(60, 1);
   std::fill(train.begin(), train.begin() + 20, 4);
   std::fill(train.begin() + 40, train.end(), 2);
-  EXPECT_EQ(all(source.train()), train);
-  EXPECT_EQ(all(source.held_out()), Ids(20, 3));
+  EXPECT_EQ(all(source.train), train);
+  EXPECT_EQ(all(source.held_out), Ids(20, 3));
   EXPECT_EQ(source.description(), "4 u16 token files, 60 tokens to train on, 20 held out (1 val file)");
-  EXPECT_EQ(source.notes().size(), 0U);
+  EXPECT_EQ(source.notes.size(), 0U);
 
   // Other held-out data takes its place; it is trained on no more than before.
   const testing::TemporaryFolder other;
   const std::string val_data = other.write("v.bin", words(std::vector<std::uint16_t>(6, 5)));
   const TokenSource replaced = TokenSource::open({folder.path(), val_data, 257, 4});
-  EXPECT_EQ(all(replaced.train()), train);
-  EXPECT_EQ(all(replaced.held_out()), Ids(6, 5));
-  EXPECT_EQ(replaced.notes().size(), 1U);
+  EXPECT_EQ(all(replaced.train), train);
+  EXPECT_EQ(all(replaced.held_out), Ids(6, 5));
+  EXPECT_EQ(replaced.notes.size(), 1U);
   // Of a folder given as held-out data, its val files are.
   const TokenSource of_folder = TokenSource::open({val_data, folder.path(), 257, 4});
-  EXPECT_EQ(all(of_folder.held_out()), Ids(20, 3));
-  EXPECT_EQ(of_folder.notes().size(), 3U);
+  EXPECT_EQ(all(of_folder.held_out), Ids(20, 3));
+  EXPECT_EQ(of_folder.notes.size(), 3U);
 
-  EXPECT_EQ(all(TokenSource::open({folder.path("x_val_000000.bin"), "", 257, 4}).train()), Ids(18, 3));
+  EXPECT_EQ(all(TokenSource::open({folder.path("x_val_000000.bin"), "", 257, 4}).train), Ids(18, 3));
   const testing::TemporaryFolder alone;
   alone.write("val.bin", words(std::vector<std::uint16_t>(20, 5)));
   EXPECT_TRUE(has_parts(refusal({alone.path(), "", 257, 4}), {"val files alone"}));
@@ -311,11 +298,11 @@ TEST(TokenSource, ValFilesOfAFolderOfTextsAreHeldOutWholly) {
   folder.write("wiki.valid.txt", "klm");
   folder.write("validation", "no");
   const TokenSource source = TokenSource::open({folder.path(), "", 257, 4});
-  EXPECT_EQ(source.train().size(), 22U);
-  EXPECT_EQ(all(source.held_out()), (Ids{'n', 'o', kEnd, 'k', 'l', 'm', kEnd}));
+  EXPECT_EQ(source.train.size(), 22U);
+  EXPECT_EQ(all(source.held_out), (Ids{'n', 'o', kEnd, 'k', 'l', 'm', kEnd}));
   EXPECT_EQ(source.description(), "4 text files, 22 tokens to train on, 7 held out (2 val files)");
   // A file alone is trained on, whatever its name.
-  EXPECT_EQ(TokenSource::open({folder.write("val.txt", "0123456789"), "", 257, 4}).train().size(), 10U);
+  EXPECT_EQ(TokenSource::open({folder.write("val.txt", "0123456789"), "", 257, 4}).train.size(), 10U);
 }
 
 PathList paths_in(const std::vector<std::filesystem::path>& paths) {
@@ -338,28 +325,28 @@ TEST(TokenSource, SeveralPathsAreReadInTheirOrder) {
   };
   const auto firsts = [](const TokenSource& source) {
     std::string text;
-    for (std::uint64_t at = 0; at < source.train().size(); at += 10) text += static_cast<char>(source.train().at(at));
+    for (std::uint64_t at = 0; at < source.train.size(); at += 10) text += static_cast<char>(source.train.at(at));
     return text;
   };
   EXPECT_EQ(firsts(of({"z.txt", "below"})), "z12");
   EXPECT_EQ(firsts(of({"below", "z.txt"})), "12z");
   EXPECT_EQ(firsts(of({"below/*.txt", "z.txt", "a[1].txt"})), "12za");  // a file of that name, not a1.txt
   EXPECT_EQ(firsts(of({"z.txt", "belo?"})), "z12");
-  EXPECT_EQ(all(of({"z.txt", "below"}).held_out()), (Ids{'z', kEnd, '1', kEnd, '2', kEnd}));
-  EXPECT_NE(of({"z.txt", "below"}).digest(), of({"below", "z.txt"}).digest());
-  EXPECT_EQ(of({"below/1.txt", "below/2.txt"}).digest(), of({"below"}).digest());
+  EXPECT_EQ(all(of({"z.txt", "below"}).held_out), (Ids{'z', kEnd, '1', kEnd, '2', kEnd}));
+  EXPECT_NE(of({"z.txt", "below"}).digest, of({"below", "z.txt"}).digest);
+  EXPECT_EQ(of({"below/1.txt", "below/2.txt"}).digest, of({"below"}).digest);
   EXPECT_EQ(of({"below/[1-9].txt"}).description(), of({"below"}).description());
   // What is left out of a folder is left out of several files.
   const TokenSource noted = of({"z.txt", "a1.txt", "z.txt", "below/1.txt"});
   EXPECT_EQ(firsts(noted), "z1");
-  EXPECT_EQ(noted.notes(),
+  EXPECT_EQ(noted.notes,
             (std::vector<std::string>{"a1.txt: left out, it is empty", "z.txt: left out, it equals z.txt"}));
   folder.write("my_val.txt", "vv");
-  EXPECT_EQ(all(of({"my_val.txt", "z.txt"}).held_out()), (Ids{'v', 'v', kEnd}));
+  EXPECT_EQ(all(of({"my_val.txt", "z.txt"}).held_out), (Ids{'v', 'v', kEnd}));
   const TokenSource val = TokenSource::open(
       {folder.path("z.txt"), paths_in({folder.path("below/2.txt"), folder.path("below/1.txt")}), 257, 4});
-  EXPECT_EQ(val.held_out().at(0), '2');
-  EXPECT_EQ(val.held_out().size(), 22U);
+  EXPECT_EQ(val.held_out.at(0), '2');
+  EXPECT_EQ(val.held_out.size(), 22U);
 }
 
 TEST(TokenSource, SeveralPathsAreOfOneKind) {
@@ -373,7 +360,7 @@ TEST(TokenSource, SeveralPathsAreOfOneKind) {
   EXPECT_TRUE(has_parts(refusal({paths_in({folder.path("bins"), text}), "", 257, 4}), {"bins' is tokens"}));
   EXPECT_TRUE(has_parts(refusal({paths_in({text, folder.path("none*")}), "", 257, 4}),
                         {"none*' doesn't exist", "check the path"}));
-  EXPECT_EQ(TokenSource::open({paths_in({bin, folder.path("bins/*")}), "", 257, 4}).files(), 2U);
+  EXPECT_EQ(TokenSource::open({paths_in({bin, folder.path("bins/*")}), "", 257, 4}).files, 2U);
 }
 
 TEST(TokenSource, TellsWhereDocumentsBegin) {
@@ -392,12 +379,17 @@ TEST(TokenSource, TellsWhereDocumentsBegin) {
   Ids expected = {0, 0, 0, 3, 3, 3, 3, 3, 3, 9, 9};
   expected.insert(expected.end(), 15, 11);
   expected.insert(expected.end(), 3, 26);
-  EXPECT_EQ(starts_of(both.train()), expected);
-  EXPECT_EQ(starts_of(both.held_out()), (Ids{0, 1, 1}));
-  EXPECT_NE(both.digest(), TokenSource::open({.data = paths_in({file, other}), .seq_len = 4}).digest());
+  EXPECT_EQ(starts_of(both.train), expected);
+  EXPECT_EQ(starts_of(both.held_out), (Ids{0, 1, 1}));
+  EXPECT_NE(both.digest, TokenSource::open({.data = paths_in({file, other}), .seq_len = 4}).digest);
   const TokenSource by_document = masked(paths_in({file, other}), ValSplit::documents);
-  EXPECT_EQ(by_document.train().size() + by_document.held_out().size(), 32U);
-  EXPECT_EQ(starts_of(by_document.train()).front(), 0);
+  EXPECT_EQ(by_document.train.size() + by_document.held_out.size(), 32U);
+  EXPECT_EQ(starts_of(by_document.train).front(), 0);
+  // Of texts, the end of a text belongs to the document before it.
+  for (const char* name : {"texts/a.txt", "texts/b.txt"}) folder.write(name, name + std::string(9, 'x'));
+  expected.assign(19, 0);
+  expected.insert(expected.end(), 19, 19);
+  EXPECT_EQ(starts_of(masked(folder.path("texts")).train), expected);
   std::filesystem::remove(folder.path("1.bin.json"));
   EXPECT_TRUE(refuses(
       [&] {
@@ -422,18 +414,18 @@ TEST(TokenSource, HoldsOutDocuments) {
     where.insert(where.end(), {d, d});
   }
   EXPECT_EQ(held_out.size(), 4U);
-  EXPECT_EQ(all(source.train()), train);
-  EXPECT_EQ(all(source.held_out()), held_out);
+  EXPECT_EQ(all(source.train), train);
+  EXPECT_EQ(all(source.held_out), held_out);
   EXPECT_EQ(source.description(), "2 u16 token files, 36 tokens to train on, 4 held out (2 of 20 documents)");
-  EXPECT_EQ(source.digest(), open(paths_in({first, second}), ValSplit::documents).digest());
-  EXPECT_NE(source.digest(), open(paths_in({first, second}), ValSplit::tail).digest());
+  EXPECT_EQ(source.digest, open(paths_in({first, second}), ValSplit::documents).digest);
+  EXPECT_NE(source.digest, open(paths_in({first, second}), ValSplit::tail).digest);
 
   // A text is a document.
   folder.write("texts/a.txt", "0123456789");
   folder.write("texts/b.txt", "abcdefghij");
   const TokenSource texts = open(folder.path("texts"), ValSplit::documents);
-  EXPECT_EQ(texts.train().size(), 11U);
-  EXPECT_EQ(texts.held_out().size(), 11U);
+  EXPECT_EQ(texts.train.size(), 11U);
+  EXPECT_EQ(texts.held_out.size(), 11U);
 
   const auto refused = [&](const PathList& data) {
     return refusal({data, "", 257, 4, TokenWidth::automatic, false, ValSplit::documents});
@@ -443,7 +435,7 @@ TEST(TokenSource, HoldsOutDocuments) {
   const std::string bare = folder.write("bare.bin", words(std::vector<std::uint16_t>(30, 5)));
   EXPECT_TRUE(has_parts(refused(bare), {"bare.bin' has no description", "weft tokenize"}));
   // With held-out files nothing is split.
-  EXPECT_EQ(TokenSource::open({bare, first, 257, 4, TokenWidth::automatic, false, ValSplit::documents}).train().size(),
+  EXPECT_EQ(TokenSource::open({bare, first, 257, 4, TokenWidth::automatic, false, ValSplit::documents}).train.size(),
             30U);
 }
 
@@ -460,20 +452,20 @@ TEST(TokenSource, WhatIsNotLearntIsNoTarget) {
     return targets;
   };
   const TokenSource tail = TokenSource::open({path, "", 257, 4});
-  EXPECT_EQ(learnt(tail.train()), (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(learnt(tail.held_out()), (Ids{9}));
+  EXPECT_EQ(learnt(tail.train), (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(learnt(tail.held_out), (Ids{9}));
   const TokenSource by_document =
       TokenSource::open({path, "", 257, 4, TokenWidth::automatic, false, ValSplit::documents});
-  EXPECT_EQ(learnt(by_document.train()).size(), 9U);
-  EXPECT_EQ(learnt(by_document.held_out()).size(), 1U);
+  EXPECT_EQ(learnt(by_document.train).size(), 9U);
+  EXPECT_EQ(learnt(by_document.held_out).size(), 1U);
   // Any part of the stream.
   Ids targets(7, 5);
-  tail.train().drop_ignored(2, targets);
+  tail.train.drop_ignored(2, targets);
   EXPECT_EQ(targets, (Ids{-1, 5, -1, -1, -1, 5, -1}));
-  EXPECT_EQ(tail.train().learnt(2, 9), 2U);
+  EXPECT_EQ(tail.train.learnt(2, 9), 2U);
 
   const std::string same = testing::write_documents(folder, "y.bin", documents);
-  EXPECT_NE(TokenSource::open({same, "", 257, 4}).digest(), tail.digest());
+  EXPECT_NE(TokenSource::open({same, "", 257, 4}).digest, tail.digest);
   const std::string prompts = testing::write_documents(folder, "z.bin", documents, 4);
   EXPECT_TRUE(has_parts(refusal({prompts, same, 257, 4}), {"z.bin' has no completion", "count in the loss"}));
 }
@@ -487,7 +479,7 @@ TEST(TokenSource, AFolderMayHoldMoreFilesThanMayBeOpenAtFirst) {
   for (rlim_t i = 0; i < 2 * kFew; ++i) folder.write(std::to_string(i), "file " + std::to_string(i));
   const rlimit few{kFew, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  EXPECT_EQ(TokenSource::open({folder.path(), folder.path("1"), 257, 4}).files(), 2 * kFew + 1);
+  EXPECT_EQ(TokenSource::open({folder.path(), folder.path("1"), 257, 4}).files, 2 * kFew + 1);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
@@ -566,8 +558,8 @@ TEST(TokenSource, TheDefaultIsTheLicencesOfTheSystem) {
     return;
   }
   const TokenSource source = TokenSource::open({"", "", 257, 64});
-  EXPECT_GT(source.train().size(), 50'000U);
-  EXPECT_GT(source.files(), 3U);
+  EXPECT_GT(source.train.size(), 50'000U);
+  EXPECT_GT(source.files, 3U);
 }
 
 }  // namespace

@@ -10,8 +10,7 @@
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 #include "text/bpe/bpe_trainer.h"
-#include "text/byte_tokenizer.h"
-#include "train/data/saved_tokenizer.h"
+#include "text/tokenizer.h"
 #include "train/data/token_source.h"
 
 namespace weft::train {
@@ -46,9 +45,9 @@ TEST(TokenizedTexts, AreMadeOnce) {
   EXPECT_EQ(folders_in(folder.path("tokens")), 1U);
 
   const TokenSource source = TokenSource::open({made, "", 258, 4});
-  EXPECT_EQ(source.files(), 2U);
-  EXPECT_EQ(source.train().at(0), 257);  // stands before the text
-  EXPECT_EQ(source.train().size() + source.held_out().size(), 22U + 5);
+  EXPECT_EQ(source.files, 2U);
+  EXPECT_EQ(source.train.at(0), 257);  // stands before the text
+  EXPECT_EQ(source.train.size() + source.held_out.size(), 22U + 5);
 
   folder.write("data/c.txt", "ab");
   EXPECT_NE(tokenized_texts(folder.path("data").string(), *tokenizer, cache), made);
@@ -69,9 +68,9 @@ TEST(TokenizedTexts, SeveralPathsHaveOneFolder) {
   EXPECT_EQ(tokenized_texts(paths, *tokenizer, cache), made);
   EXPECT_EQ(made.paths().size(), 1U);
   const TokenSource source = TokenSource::open({made, "", 258, 4});
-  EXPECT_EQ(source.train().size(), 42U);
-  EXPECT_EQ(source.train().at(1), tokenizer->encode("z").front());  // in the order of the paths
-  EXPECT_EQ(source.held_out().size(), 3U);
+  EXPECT_EQ(source.train.size(), 42U);
+  EXPECT_EQ(source.train.at(1), tokenizer->encode("z").front());  // in the order of the paths
+  EXPECT_EQ(source.held_out.size(), 3U);
   PathList turned(folder.path("b"));
   turned.add(folder.path("z/*.txt"));
   EXPECT_NE(tokenized_texts(turned, *tokenizer, cache), made);
@@ -93,12 +92,12 @@ TEST(TokenizedTexts, CompletionsAreLearntAndPromptsAreNot) {
   folder.write("a.jsonl", "{\"prompt\": \"abab\", \"completion\": \"xy\"}\n{\"text\": \"zzz\"}\n");
   const PathList made = tokenized_texts(folder.path("a.jsonl"), *tokenizer, {.folder = folder.path("tokens")});
   const TokenSource source = TokenSource::open({made, made, 258, 4});
-  std::vector<std::int32_t> ids(source.train().size());
-  source.train().copy(0, ids.size(), ids.data());
+  std::vector<std::int32_t> ids(source.train.size());
+  source.train.copy(0, ids.size(), ids.data());
   const std::int32_t x = tokenizer->encode("x").front(), y = tokenizer->encode("y").front();
   const std::int32_t z = tokenizer->encode("z").front(), ab = tokenizer->encode("ab").front();
   EXPECT_EQ(ids, (std::vector<std::int32_t>{257, ab, ab, x, y, 257, 257, z, z, z}));
-  source.train().drop_ignored(0, ids);
+  source.train.drop_ignored(0, ids);
   EXPECT_EQ(ids, (std::vector<std::int32_t>{-1, -1, -1, x, y, 257, 257, z, z, z}));
 }
 

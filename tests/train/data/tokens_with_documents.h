@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/base/temporary_folder.h"
-#include "text/byte_tokenizer.h"
 #include "text/corpus/token_file_writer.h"
+#include "text/tokenizer.h"
 
 namespace weft::testing {
 

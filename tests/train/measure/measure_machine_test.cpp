@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "runtime/cost/cost_model.h"
-#include "runtime/cost/machine_check.h"
+#include "runtime/cost/machine.h"
+#include "runtime/cost/machine_fit.h"
 #include "runtime/cost/machine_numbers.h"
-#include "runtime/cost/machine_toml.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/ranks_on_nodes.h"
+#include "train/measure/machine_timer.h"
 
 namespace weft::train {
 namespace {
@@ -161,6 +162,28 @@ TEST(MeasureMachine, KeepsItsOwnErrors) {
   for (const cost::GemmPoint& point : machine.gemms) {
     EXPECT_NEAR(cost::predicted_seconds(machine, point) / point.seconds, 1, 1e-9);
   }
+}
+
+TEST(MachineSizes, AreOfAllKindsAndFewerWhenQuick) {
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
+    const MachineSizes full = machine_sizes(device, false), quick = machine_sizes(device, true);
+    EXPECT_EQ(full.gemms.size(), 36U);  // six shapes, three layouts, two dtypes
+    EXPECT_EQ(quick.gemms.size(), 18U);
+    EXPECT_EQ(full.attention.size(), 16U);  // four sizes, both directions, two dtypes
+    EXPECT_EQ(quick.attention.size(), 8U);
+    EXPECT_EQ(full.collective_bytes.front(), 1024);
+    EXPECT_LT(quick.collective_bytes.size(), full.collective_bytes.size());
+    EXPECT_LT(quick.repeats, full.repeats);
+  }
+}
+
+TEST(MachineSizes, OfGpusAreLarger) {
+  const MachineSizes cpu = machine_sizes(DeviceKind::cpu, false), gpu = machine_sizes(DeviceKind::cuda, false);
+  EXPECT_EQ(cpu.collective_bytes.back(), 1 << 24);
+  EXPECT_EQ(gpu.collective_bytes.back(), 1 << 28);
+  const auto flops = [](const cost::GemmPoint& point) { return point.m * point.n * point.k; };
+  EXPECT_GT(std::ranges::min(gpu.gemms, {}, flops).m, std::ranges::min(cpu.gemms, {}, flops).m);
+  EXPECT_GE(gpu.memory_elements * 4, std::int64_t{1} << 28);
 }
 
 }  // namespace

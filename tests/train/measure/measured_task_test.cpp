@@ -21,7 +21,8 @@ TEST(MeasuredTask, RunsOperationsOfAllItsKinds) {
 }
 
 TEST(MeasuredGraph, HasEqualTasksOnOperandsOfTheSchema) {
-  const graph::Graph graph = graph_of({graph::AttentionForward{2, 8, 4, 2, 16}, DType::bf16, 3, "attend"});
+  const auto shared = graph_of({graph::AttentionForward{2, 8, 4, 2, 16}, DType::bf16, 3, "attend"});
+  const graph::Graph& graph = *shared;
   ASSERT_EQ(graph.tasks().size(), 3U);
   EXPECT_EQ(graph.tasks()[2].name, "attend2");
   ASSERT_EQ(graph.tensors().size(), 5U);  // of all tasks

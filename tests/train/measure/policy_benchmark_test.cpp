@@ -54,17 +54,14 @@ class PolicyBenchmarkBits : public ::testing::TestWithParam<std::tuple<ops::Fami
   RunConfig config() const { return testing::benchmark_config(std::get<0>(GetParam()), std::get<1>(GetParam())); }
 };
 
-std::string benchmark_name(const ::testing::TestParamInfo<std::tuple<ops::Family, graph::Grid>>& info) {
-  const graph::Grid& grid = std::get<1>(info.param);
-  return std::string(ops::to_string(std::get<0>(info.param))) + "_x" + std::to_string(grid.x) + "y" +
-         std::to_string(grid.y) + "z" + std::to_string(grid.z) + "d" + std::to_string(grid.data);
-}
-
 INSTANTIATE_TEST_SUITE_P(Grids, PolicyBenchmarkBits,
                          ::testing::Values(std::tuple(ops::Family::gpt2, graph::Grid{2, 1, 1, 1}),
                                            std::tuple(ops::Family::llama, graph::Grid{1, 1, 2, 2}),
                                            std::tuple(ops::Family::gpt2, graph::Grid{2, 2, 1, 1})),
-                         benchmark_name);
+                         [](const auto& info) {
+                           return std::string(to_string(std::get<0>(info.param))) + "_" +
+                                  testing::name_of(std::get<1>(info.param));
+                         });
 
 // A single reference for all: the serial order of the plain graph.
 TEST_P(PolicyBenchmarkBits, PoliciesRewritesAndStreamsChangeNoBitInTenSteps) {

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "runtime/comm/launch.h"
 #include "runtime/execute/tuning/gemm_trials.h"
-#include "runtime/execute/tuning/gemm_tuning_cache.h"
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 #include "tests/base/messages.h"
 #include "tests/runtime/comm/ranks.h"
@@ -119,7 +118,7 @@ TEST(AutoTuning, ARunTunesAndResumesWithWhatItsCheckpointHolds) {
 
   // Without the cache a resumed run still has its table.
   std::filesystem::remove(cache.file());
-  config.resume = (std::filesystem::path(config.run_dir) / "checkpoints" / "step_00000004").string();
+  config.resume = checkpoint_path(config.run_dir, 4).string();
   config.run_dir = folder.path("runs/two").string();
   config.steps = 6;
   testing::train_run(config);
@@ -141,10 +140,6 @@ execute::TunedGemms other_methods(RunConfig config) {
   return {execute::this_machine(), 1, execute::GemmTuning(std::move(choices))};
 }
 
-std::filesystem::path checkpoint_of(const RunConfig& config, std::int64_t step) {
-  return checkpoint_path(config.run_dir, step);
-}
-
 class TunedRun : public ::testing::Test {
  protected:
   TunedRun() : config_(testing::tiny_run(folder_, ops::Family::llama)) {
@@ -162,18 +157,9 @@ class TunedRun : public ::testing::Test {
   }
   RunConfig resumed_in(const std::string& run_dir, const RunConfig& from, const std::string& tuning) const {
     RunConfig config = in(run_dir);
-    config.resume = checkpoint_of(from, 5).string();
+    config.resume = checkpoint_path(from.run_dir, 5).string();
     config.gemm_tuning = tuning;
     return config;
-  }
-  std::uint64_t plan_fingerprint(const RunConfig& config) const {
-    const ResolvedRun run = resolve(config, 0);
-    std::uint64_t fingerprint = 0;
-    testing::on_ranks(static_cast<int>(run.config.ranks), [&](comm::World& world) {
-      const Trainer trainer(world, run, Trainer::Console::silent);
-      if (world.rank() == 0) fingerprint = trainer.program().plan("train").fingerprint;
-    });
-    return fingerprint;
   }
 
   testing::TemporaryFolder folder_;
@@ -187,13 +173,18 @@ TEST_F(TunedRun, LeavesItsTableInTheRunAndInEachCheckpoint) {
   const std::string written = execute::to_json(tuned_);
   EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("run/gemm_tuning.json")), written);
   for (const std::int64_t step : {5, 10}) {
-    EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, step)).gemm_tuning, written);
-    EXPECT_EQ(testing::TemporaryFolder::read(checkpoint_of(run, step) / execute::kGemmTuningFile), written);
+    EXPECT_EQ(read_checkpoint_info(checkpoint_path(run.run_dir, step)).gemm_tuning, written);
+    EXPECT_EQ(testing::TemporaryFolder::read(checkpoint_path(run.run_dir, step) / execute::kGemmTuningFile), written);
   }
   // The run's own configuration names the run's own copy, so that it runs the same again.
   RunConfig again;
   load_toml(again, folder_.path("run/config.toml").string());
   EXPECT_EQ(again.gemm_tuning, folder_.path("run/gemm_tuning.json").string());
+  std::string damaged = written;
+  damaged[damaged.size() / 2] ^= 1;
+  folder_.write("run/checkpoints/step_00000005/gemm_tuning.json", damaged);
+  EXPECT_TRUE(
+      refuses([&] { read_checkpoint_info(checkpoint_path(run.run_dir, 5)); }, {"gemm_tuning.json", "checksum"}));
 }
 
 TEST_F(TunedRun, WithoutATableNothingOfItIsWritten) {
@@ -201,8 +192,8 @@ TEST_F(TunedRun, WithoutATableNothingOfItIsWritten) {
   run.gemm_tuning.clear();
   testing::train_run(run);
   EXPECT_FALSE(std::filesystem::exists(folder_.path("run/gemm_tuning.json")));
-  EXPECT_EQ(read_checkpoint_info(checkpoint_of(run, 10)).gemm_tuning, "");
-  EXPECT_FALSE(std::filesystem::exists(checkpoint_of(run, 10) / execute::kGemmTuningFile));
+  EXPECT_EQ(read_checkpoint_info(checkpoint_path(run.run_dir, 10)).gemm_tuning, "");
+  EXPECT_FALSE(std::filesystem::exists(checkpoint_path(run.run_dir, 10) / execute::kGemmTuningFile));
 }
 
 TEST_F(TunedRun, GoesOnBitForBitWithTheCheckpointsTable) {
@@ -215,7 +206,7 @@ TEST_F(TunedRun, GoesOnBitForBitWithTheCheckpointsTable) {
   rest.policy = "serial";
   EXPECT_EQ(testing::first_difference(testing::train_run(rest).state, expected.state), "");
   EXPECT_EQ(testing::TemporaryFolder::read(folder_.path("rest/gemm_tuning.json")), execute::to_json(tuned_));
-  EXPECT_EQ(read_checkpoint_info(checkpoint_of(rest, 10)).gemm_tuning, execute::to_json(tuned_));
+  EXPECT_EQ(read_checkpoint_info(checkpoint_path(rest.run_dir, 10)).gemm_tuning, execute::to_json(tuned_));
 }
 
 // Equal bits may be luck where all methods add in one order; equal plans are not.
@@ -224,21 +215,13 @@ TEST_F(TunedRun, ThePlanNamesTheTable) {
   testing::train_run(whole);
   RunConfig plain = in("plain");
   plain.gemm_tuning.clear();
-  const std::uint64_t tuned = plan_fingerprint(in("same")), untuned = plan_fingerprint(plain);
+  const std::uint64_t tuned = testing::plan_fingerprint(in("same")), untuned = testing::plan_fingerprint(plain);
   EXPECT_NE(tuned, untuned);
-  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "")), tuned);
-  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, "none")), untuned);
+  EXPECT_EQ(testing::plan_fingerprint(resumed_in("rest", whole, "")), tuned);
+  EXPECT_EQ(testing::plan_fingerprint(resumed_in("rest", whole, "none")), untuned);
   const execute::TunedGemms empty{execute::this_machine(), 1, execute::GemmTuning()};
-  EXPECT_EQ(plan_fingerprint(resumed_in("rest", whole, folder_.write("empty.json", execute::to_json(empty)))), untuned);
-}
-
-TEST_F(TunedRun, ADamagedTableInACheckpointIsRefused) {
-  const RunConfig whole = in("whole");
-  testing::train_run(whole);
-  std::string text = execute::to_json(tuned_);
-  text[text.size() / 2] ^= 1;
-  folder_.write("whole/checkpoints/step_00000005/gemm_tuning.json", text);
-  EXPECT_TRUE(refuses([&] { read_checkpoint_info(checkpoint_of(whole, 5)); }, {"gemm_tuning.json", "checksum"}));
+  EXPECT_EQ(testing::plan_fingerprint(resumed_in("rest", whole, folder_.write("empty.json", execute::to_json(empty)))),
+            untuned);
 }
 
 // Of another machine: going on can't repeat the bits, while an evaluation needs none.

@@ -9,14 +9,13 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "runtime/comm/agreement.h"
-#include "runtime/comm/local.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
+#include "tests/runtime/comm/ranks.h"
 
 namespace weft::train {
 namespace {
@@ -116,15 +115,10 @@ TEST(LaunchRun, TheGreatestExitCodeWins) {
 
 /// The refusals of three ranks, by rank.
 std::vector<std::string> refusals(const std::function<void(comm::World&)>& check) {
-  const auto worlds = comm::make_local_worlds(3);
-  std::vector<std::string> messages(worlds.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t rank = 0; rank < worlds.size(); ++rank) {
-      threads.emplace_back(
-          [&, rank] { messages[rank] = testing::message_of<UserError>([&] { check(*worlds[rank]); }); });
-    }
-  }
+  std::vector<std::string> messages(3);
+  testing::on_own_worlds(3, [&](comm::World& world) {
+    messages[static_cast<std::size_t>(world.rank())] = testing::message_of<UserError>([&] { check(world); });
+  });
   return messages;
 }
 
@@ -138,35 +132,29 @@ std::vector<std::string> config_refusals(const std::function<void(RunConfig&, in
 
 const std::vector<std::string> kNone(3);
 
-TEST(RankAgreement, EqualConfigurationsPass) {
+TEST(RankAgreement, TheFirstDifferenceOfConfigurationsIsNamedOnEveryRank) {
   EXPECT_EQ(config_refusals([](RunConfig& config, int) { config.lr = 0.5; }), kNone);
-}
-
-TEST(RankAgreement, TheFirstDifferenceIsNamedOnEveryRank) {
-  const auto messages = config_refusals([](RunConfig& config, int rank) {
-    config.lr = rank == 2 ? 2e-3 : 1e-3;
-    config.weight_decay = static_cast<float>(rank);
-  });
-  for (const std::string& message : messages) {
-    EXPECT_TRUE(has_parts(message, {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}));
-  }
-}
-
-TEST(RankAgreement, TextsAndSizesOfTheModelCount) {
-  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) { c.data = rank == 1 ? "b" : ""; })[0],
-                        {"rank 1 was started with data = b, rank 0 with data = "}));
-  EXPECT_TRUE(has_parts(config_refusals([](RunConfig& c, int rank) {
-                          set_key(c, "model.hidden", rank == 1 ? "64" : "128", "--model.hidden");
-                        })[0],
-                        {"model.hidden = 64", "model.hidden = 128"}));
-}
-
-TEST(RankAgreement, WhatChangesNoResultMayDiffer) {
-  EXPECT_EQ(config_refusals([](RunConfig& config, int rank) {
+  EXPECT_EQ(config_refusals([](RunConfig& config, int rank) {  // what changes no result
               config.run_dir = std::to_string(rank);
               config.threads = rank;
             }),
             kNone);
+  struct Case {
+    std::function<void(RunConfig&, int rank)> change;
+    std::vector<std::string_view> parts;
+  };
+  for (const Case& each : std::vector<Case>{
+           {[](RunConfig&config, int rank) {
+              config.lr = rank == 2 ? 2e-3 : 1e-3;
+              config.weight_decay = static_cast<float>(rank);
+            },
+            {"rank 2 was started with lr = 0.002, rank 0 with lr = 0.001", "fix: "}},
+           {[](RunConfig&config, int rank) { config.data = rank == 1 ? "b" : ""; },
+            {"rank 1 was started with data = b, rank 0 with data = "}},
+           {[](RunConfig&config, int rank) { set_key(config, "model.hidden", rank == 1 ? "64" : "128", "test"); },
+            {"model.hidden = 64", "model.hidden = 128"}}}) {
+    for (const std::string& message : config_refusals(each.change)) EXPECT_TRUE(has_parts(message, each.parts));
+  }
 }
 
 TEST(RankAgreement, FactsAreComparedByName) {

@@ -1,6 +1,7 @@
 // Lines as JSON parsers read them, and the lines that a continued run keeps.
 #include "train/run/metrics.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,12 +33,6 @@ StepMetrics example(std::int64_t step) {
   return metrics;
 }
 
-std::string line(const StepMetrics& metrics) {
-  fmt::memory_buffer buffer;
-  append_json(metrics, buffer);
-  return fmt::to_string(buffer);
-}
-
 std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
   std::istringstream stream(testing::TemporaryFolder::read(path));
   std::vector<std::int64_t> steps;
@@ -53,7 +48,7 @@ TEST(Metrics, ANansSignIsNotPrinted) {
 }
 
 TEST(AppendJson, OneObjectALine) {
-  EXPECT_EQ(line(example(3)),
+  EXPECT_EQ(json_line(example(3)),
             "{\"step\":3,\"loss\":5.515625,\"grad_norm\":1.25,\"lr\":1e-05,\"step_ms\":120.5,\"tokens_per_s\":61234,"
             "\"model_tflops\":0.5,\"exposed_comm_ms\":0,\"peak_memory_bytes\":13421772800,\"tokens_seen\":4096,"
             "\"wall_time\":1790000000.250}\n");
@@ -64,7 +59,7 @@ TEST(AppendJson, NumbersReadBackExactly) {
   metrics.loss = 0.1 + 0.2;
   metrics.val_loss = 1.0 / 3;
   metrics.lr = 5e-324;
-  const auto json = nlohmann::json::parse(line(metrics));
+  const auto json = nlohmann::json::parse(json_line(metrics));
   EXPECT_EQ(json["loss"].get<double>(), metrics.loss);
   EXPECT_EQ(json["val_loss"].get<double>(), 1.0 / 3);
   EXPECT_EQ(json["lr"].get<double>(), 5e-324);
@@ -75,7 +70,7 @@ TEST(AppendJson, NanIsNullWithANote) {
   StepMetrics metrics = example(1);
   metrics.loss = std::numeric_limits<double>::quiet_NaN();
   metrics.grad_norm = std::numeric_limits<double>::infinity();
-  const auto json = nlohmann::json::parse(line(metrics));
+  const auto json = nlohmann::json::parse(json_line(metrics));
   EXPECT_TRUE(json["loss"].is_null());
   EXPECT_TRUE(json["grad_norm"].is_null());
   EXPECT_EQ(json["note"], "loss is nan, grad_norm is inf");
@@ -87,9 +82,7 @@ TEST(AppendCsv, AbsentNumbersAreEmpty) {
             "tokens_seen,wall_time\n");
   StepMetrics metrics = example(3);
   metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
-  fmt::memory_buffer row;
-  append_csv(metrics, row);
-  EXPECT_EQ(fmt::to_string(row), "3,5.515625,,nan,1e-05,120.5,61234,0.5,0,13421772800,4096,1790000000.250\n");
+  EXPECT_EQ(csv_line(metrics), "3,5.515625,,nan,1e-05,120.5,61234,0.5,0,13421772800,4096,1790000000.250\n");
 }
 
 TEST(MetricsFile, ACsvFileThatContinuesHasOneHeaderAndOneLineAStep) {
@@ -118,15 +111,15 @@ TEST(MetricsFile, EachLineIsThereAtOnce) {
   const testing::TemporaryFolder folder;
   MetricsFile file(folder.path("metrics.jsonl"), 0);
   file.write(example(0));
-  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("metrics.jsonl")), line(example(0)));
+  EXPECT_EQ(testing::TemporaryFolder::read(folder.path("metrics.jsonl")), json_line(example(0)));
   file.write(example(1));
   EXPECT_EQ(steps_in(folder.path("metrics.jsonl")), (std::vector<std::int64_t>{0, 1}));
 }
 
 TEST(MetricsFile, ARunThatContinuesDropsWhatItWillRepeat) {
   const testing::TemporaryFolder folder;
-  const std::string path =
-      folder.write("metrics.jsonl", line(example(0)) + line(example(1)) + line(example(2)) + "{\"step\":1,\"lo");
+  const std::string path = folder.write(
+      "metrics.jsonl", json_line(example(0)) + json_line(example(1)) + json_line(example(2)) + "{\"step\":1,\"lo");
   MetricsFile file(path, 2);
   file.write(example(2));
   EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{0, 1, 2}));
@@ -135,11 +128,12 @@ TEST(MetricsFile, ARunThatContinuesDropsWhatItWillRepeat) {
 // A run folder may be a stranger's.
 TEST(MetricsFile, ALinkIsNotWrittenThrough) {
   const testing::TemporaryFolder folder;
-  const std::string path = folder.path("metrics.jsonl").string(), victim = folder.write("victim", line(example(0)));
+  const std::string path = folder.path("metrics.jsonl").string(),
+                    victim = folder.write("victim", json_line(example(0)));
   std::filesystem::create_symlink(victim, path);
   MetricsFile file(path, 1);
   file.write(example(1));
-  EXPECT_EQ(testing::TemporaryFolder::read(victim), line(example(0)));
+  EXPECT_EQ(testing::TemporaryFolder::read(victim), json_line(example(0)));
   EXPECT_EQ(steps_in(path), (std::vector<std::int64_t>{0, 1}));
   const std::string dangling = folder.path("dangling.jsonl").string(), absent = folder.path("absent").string();
   std::filesystem::create_symlink(absent, dangling);

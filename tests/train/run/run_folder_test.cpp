@@ -19,17 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Name = RunFolder::Name;
-using HeldRun = RunFolder::HeldRun;
-
-std::string refusal(const fs::path& folder, HeldRun held = HeldRun::refused) {
-  return testing::message_of<UserError>([&] { const RunFolder claimed(folder, Name::given, held); });
+std::string refusal(const fs::path& folder, bool may_hold_run = false) {
+  return testing::message_of<UserError>([&] { const RunFolder claimed(folder, false, may_hold_run); });
 }
 
 TEST(RunFolder, LeavesNothingOfARunThatNeverBegan) {
   const testing::TemporaryFolder folder;
   {
-    const RunFolder run(folder.path("runs/mine"), Name::given, HeldRun::refused);
+    const RunFolder run(folder.path("runs/mine"), false, false);
     EXPECT_TRUE(fs::is_directory(folder.path("runs/mine")));
   }
   EXPECT_FALSE(fs::exists(folder.path("runs")));
@@ -38,14 +35,14 @@ TEST(RunFolder, LeavesNothingOfARunThatNeverBegan) {
 TEST(RunFolder, IsLockedAsLongAsItLives) {
   const testing::TemporaryFolder folder;
   {
-    const RunFolder run(folder.path("run"), Name::given, HeldRun::refused);
+    const RunFolder run(folder.path("run"), false, false);
     folder.write("run/metrics.jsonl", "");
-    for (const HeldRun held : {HeldRun::refused, HeldRun::accepted}) {
-      EXPECT_TRUE(has_parts(refusal(folder.path("run"), held),
+    for (const bool may_hold_run : {false, true}) {
+      EXPECT_TRUE(has_parts(refusal(folder.path("run"), may_hold_run),
                             {"run' is in use by process " + std::to_string(::getpid()), "fix: --run-dir"}));
     }
   }
-  EXPECT_EQ(refusal(folder.path("run"), HeldRun::accepted), "");
+  EXPECT_EQ(refusal(folder.path("run"), true), "");
   EXPECT_FALSE(fs::exists(folder.path("run/.lock")));
 }
 
@@ -60,7 +57,7 @@ TEST(RunFolder, OneThatHoldsARunIsRefused) {
     const testing::TemporaryFolder folder;
     folder.write(file, "mine");
     EXPECT_TRUE(has_parts(refusal(folder.path()), {"holds a run", "--resume auto", "--overwrite", "--run-dir"}));
-    EXPECT_EQ(refusal(folder.path(), HeldRun::accepted), "");
+    EXPECT_EQ(refusal(folder.path(), true), "");
     EXPECT_EQ(testing::TemporaryFolder::read(folder.path(file)), "mine");
   }
   const testing::TemporaryFolder folder;
@@ -70,9 +67,9 @@ TEST(RunFolder, OneThatHoldsARunIsRefused) {
 
 TEST(RunFolder, ProposedNamesAreNewOnes) {
   const testing::TemporaryFolder folder;
-  const RunFolder first(folder.path("runs/a"), Name::proposed, HeldRun::refused);
-  const RunFolder second(folder.path("runs/a"), Name::proposed, HeldRun::refused);
-  const RunFolder third(folder.path("runs/a"), Name::proposed, HeldRun::refused);
+  const RunFolder first(folder.path("runs/a"), true, false);
+  const RunFolder second(folder.path("runs/a"), true, false);
+  const RunFolder third(folder.path("runs/a"), true, false);
   EXPECT_EQ(first.path(), folder.path("runs/a"));
   EXPECT_EQ(second.path(), folder.path("runs/a-2"));
   EXPECT_EQ(third.path(), folder.path("runs/a-3"));

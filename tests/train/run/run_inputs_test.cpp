@@ -5,11 +5,9 @@
 
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
-#include "runtime/comm/local.h"
 #include "tests/base/messages.h"
 #include "tests/train/tiny_run.h"
 #include "train/checkpoint/checkpoint.h"
@@ -46,21 +44,14 @@ class RunInputsOfTwo : public ::testing::Test {
     RunInputs inputs;
   };
   std::vector<Found> find(const std::function<void(RunConfig&, int rank)>& change) const {
-    const auto worlds = comm::make_local_worlds(2);
     std::vector<Found> found(2);
-    {
-      std::vector<std::jthread> threads;
-      for (int rank = 0; rank < 2; ++rank) {
-        threads.emplace_back([&, rank] {
-          RunConfig own = config(rank);
-          change(own, rank);
-          fill_in(own, 0);
-          Found& result = found[static_cast<std::size_t>(rank)];
-          result.refusal = testing::message_of<UserError>(
-              [&] { result.inputs = find_run_inputs(*worlds[static_cast<std::size_t>(rank)], own); });
-        });
-      }
-    }
+    testing::on_own_worlds(2, [&](comm::World& world) {
+      RunConfig own = config(world.rank());
+      change(own, world.rank());
+      fill_in(own, 0);
+      Found& result = found[static_cast<std::size_t>(world.rank())];
+      result.refusal = testing::message_of<UserError>([&] { result.inputs = find_run_inputs(world, own); });
+    });
     return found;
   }
   void expect_refused(const std::function<void(RunConfig&, int rank)>& change,

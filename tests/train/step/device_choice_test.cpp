@@ -36,32 +36,37 @@ TEST(DeviceChoice, AutoTakesWhatFits) {
   }
 }
 
-TEST(DeviceChoice, WhatIsAskedForIsTaken) {
-  for (const Surroundings& surroundings : {kThreads, kProcesses, kProcessesWithGpus}) {
-    EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::staged), surroundings), Kind::staged);
-  }
-  EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::nccl), kThreadsWithGpus), Kind::nccl);
-  EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::nccl), kProcessesWithGpus), Kind::nccl);
-  for (const Surroundings& surroundings : {kThreads, kThreadsWithGpus}) {
-    EXPECT_EQ(choose_communicator(config_of(DeviceKind::cuda, Kind::local), surroundings), Kind::local);
-  }
-}
-
-TEST(DeviceChoice, RefusesWhatCantBe) {
-  const auto of_gpus = [](Kind kind, bool cuda_graph, const Surroundings& surroundings) {
-    return testing::message_of<UserError>(
-        [&] { choose_communicator(config_of(DeviceKind::cuda, kind, cuda_graph), surroundings); });
+TEST(DeviceChoice, TakesWhatIsAskedForOrRefusesWhatCantBe) {
+  struct Case {
+    Kind kind;
+    bool cuda_graph;
+    const Surroundings& surroundings;
+    std::vector<std::string_view> refusal = {};  // none: what is asked for is taken
   };
-  EXPECT_TRUE(
-      has_parts(of_gpus(Kind::nccl, false, kThreads), {"4 ranks and 3 GPUs", "--ranks 3", "--communicator local"}));
-  EXPECT_TRUE(
-      has_parts(of_gpus(Kind::nccl, false, kProcesses), {"4 ranks and 3 GPUs", "-np 3", "--communicator staged"}));
-  EXPECT_NE(of_gpus(Kind::local, false, kProcesses).find("--ranks 4 without mpirun"), std::string::npos);
-  EXPECT_NE(of_gpus(Kind::mpi, false, kProcesses).find("--communicator staged"), std::string::npos);
-  EXPECT_NE(of_gpus(Kind::staged, true, kThreads).find("leave --cuda-graph out"), std::string::npos);
-  EXPECT_NE(of_gpus(Kind::automatic, true, kProcesses).find("leave --cuda-graph out"), std::string::npos);
-  EXPECT_EQ(of_gpus(Kind::automatic, true, kThreads), "");
-  EXPECT_EQ(of_gpus(Kind::automatic, true, kProcessesWithGpus), "");
+  for (const Case& each :
+       std::vector<Case>{{Kind::staged, false, kThreads},
+                         {Kind::staged, false, kProcesses},
+                         {Kind::staged, false, kProcessesWithGpus},
+                         {Kind::nccl, false, kThreadsWithGpus},
+                         {Kind::nccl, false, kProcessesWithGpus},
+                         {Kind::local, false, kThreads},
+                         {Kind::local, false, kThreadsWithGpus},
+                         {Kind::nccl, false, kThreads, {"4 ranks and 3 GPUs", "--ranks 3", "--communicator local"}},
+                         {Kind::nccl, false, kProcesses, {"4 ranks and 3 GPUs", "-np 3", "--communicator staged"}},
+                         {Kind::local, false, kProcesses, {"--ranks 4 without mpirun"}},
+                         {Kind::mpi, false, kProcesses, {"--communicator staged"}},
+                         {Kind::staged, true, kThreads, {"leave --cuda-graph out"}},
+                         {Kind::automatic, true, kProcesses, {"leave --cuda-graph out"}}}) {
+    const RunConfig config = config_of(DeviceKind::cuda, each.kind, each.cuda_graph);
+    if (each.refusal.empty()) {
+      EXPECT_EQ(choose_communicator(config, each.surroundings), each.kind);
+    } else {
+      EXPECT_TRUE(refuses([&] { choose_communicator(config, each.surroundings); }, each.refusal));
+    }
+  }
+  for (const Surroundings& fits : {kThreads, kProcessesWithGpus}) {
+    EXPECT_NO_THROW(choose_communicator(config_of(DeviceKind::cuda, Kind::automatic, true), fits));
+  }
 }
 
 TEST(DeviceChoice, StagesOnManyThreadsDontGoThroughTheHost) {
@@ -89,16 +94,6 @@ TEST(DeviceChoice, OnTheCpuRanksAreThreadsOrProcesses) {
     EXPECT_NE(of_cpus(Kind::nccl, launched_by_mpi).find("--device cuda"), std::string::npos);
     EXPECT_NE(of_cpus(Kind::staged, launched_by_mpi).find("--device cuda"), std::string::npos);
   }
-}
-
-TEST(DeviceChoice, IsAKey) {
-  RunConfig config;
-  set_key(config, "communicator", "staged", "--communicator");
-  EXPECT_EQ(config.communicator, Kind::staged);
-  RunConfig back;
-  load_toml_text(back, dump_toml(config), "dump");
-  EXPECT_EQ(back.communicator, Kind::staged);
-  EXPECT_THROW(set_key(config, "communicator", "ncl", "--communicator"), UserError);
 }
 
 }  // namespace

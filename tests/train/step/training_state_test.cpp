@@ -11,6 +11,7 @@
 
 #include "ops/lower.h"
 #include "tests/ops/tiny_model.h"
+#include "tests/train/reference_transformer.h"
 #include "train/step/step_config.h"
 
 namespace weft::train {
@@ -160,8 +161,8 @@ TEST(TrainingState, ArraysLieInTheStateAndBeginWithTheSeedsWeights) {
     EXPECT_EQ(array.v, training.state.get<float>(name + ".v").data());
     ASSERT_NE(array.master, nullptr) << name;
     EXPECT_EQ(array.master, training.state.get<float>(name + ".master").data());
-    std::vector<bf16> data(static_cast<std::size_t>(array.kept_elements()));
-    std::vector<float> master(static_cast<std::size_t>(array.updated_elements()));
+    std::vector<bf16> data(static_cast<std::size_t>(array.kept().size()));
+    std::vector<float> master(static_cast<std::size_t>(array.updated().size()));
     initialize_parameter(*array.shard, 99, DType::bf16, data.data(), master.data());
     const auto* found = static_cast<const bf16*>(array.data);
     for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(found[i].bits, data[i].bits) << name << i;
@@ -183,15 +184,9 @@ ops::ParameterSpec normal(std::int64_t rows, std::int64_t cols, float std, std::
   return spec;
 }
 
-std::vector<float> values_of(const ops::ParameterSpec& spec, std::uint64_t seed) {
-  std::vector<float> values(static_cast<std::size_t>(spec.rows * spec.cols));
-  initialize_parameter(spec, seed, DType::f32, values.data(), nullptr);
-  return values;
-}
-
 // Over 100,000 draws: mean, variance, tails and neighbours within five standard errors of a normal's.
 TEST(InitialWeights, AreNormal) {
-  const std::vector<float> values = values_of(normal(400, 250, 0.02F, 3), 42);
+  const std::vector<float> values = testing::initial_values(normal(400, 250, 0.02F, 3), 42);
   const auto n = static_cast<double>(values.size());
   double sum = 0, square = 0, fourth = 0, neighbours = 0, last = 0;
   int beyond_two = 0;
@@ -212,14 +207,14 @@ TEST(InitialWeights, AreNormal) {
 }
 
 TEST(InitialWeights, DependOnSeedSiteAndPlaceOnly) {
-  const std::vector<float> matrix = values_of(normal(3, 5, 1, 7), 42);
-  EXPECT_EQ(values_of(normal(3, 5, 1, 7), 42), matrix);
-  EXPECT_NE(values_of(normal(3, 5, 1, 7), 43), matrix);
-  EXPECT_NE(values_of(normal(3, 5, 1, 8), 42), matrix);
+  const std::vector<float> matrix = testing::initial_values(normal(3, 5, 1, 7), 42);
+  EXPECT_EQ(testing::initial_values(normal(3, 5, 1, 7), 42), matrix);
+  EXPECT_NE(testing::initial_values(normal(3, 5, 1, 7), 43), matrix);
+  EXPECT_NE(testing::initial_values(normal(3, 5, 1, 8), 42), matrix);
   // The upper half of a seed counts too.
-  EXPECT_NE(values_of(normal(3, 5, 1, 7), 42 + (std::uint64_t{1} << 32)), matrix);
+  EXPECT_NE(testing::initial_values(normal(3, 5, 1, 7), 42 + (std::uint64_t{1} << 32)), matrix);
   // A longer parameter begins with the same values: element i's are its own.
-  const std::vector<float> longer = values_of(normal(4, 5, 1, 7), 42);
+  const std::vector<float> longer = testing::initial_values(normal(4, 5, 1, 7), 42);
   EXPECT_EQ(std::vector<float>(longer.begin(), longer.begin() + 15), matrix);
 }
 
@@ -232,7 +227,7 @@ TEST(InitialWeights, AreTheSameOnAnyGrid) {
   for (std::int64_t rank = 0; rank < grid.ranks(); ++rank) {
     for (const ops::ParameterShard& shard :
          ops::shard_parameters(model, specs, grid, graph::coordinates_of(grid, rank), true)) {
-      const std::vector<float> whole = values_of(*shard.spec, 42);
+      const std::vector<float> whole = testing::initial_values(*shard.spec, 42);
       std::vector<bf16> data(static_cast<std::size_t>(shard.end - shard.begin), bf16(7.0F));
       std::vector<float> master(static_cast<std::size_t>(shard.update_end - shard.update_begin), 7.0F);
       initialize_parameter(shard, 42, DType::bf16, data.data(), master.data());
@@ -255,7 +250,7 @@ TEST(InitialWeights, AreTheSameOnAnyGrid) {
 TEST(InitialWeights, UniformOnesFillTheirInterval) {
   ops::ParameterSpec spec = normal(40, 250, 0.25F, 3);
   spec.init = ops::Init::uniform;
-  const std::vector<float> values = values_of(spec, 42);
+  const std::vector<float> values = testing::initial_values(spec, 42);
   double sum = 0, squares = 0;
   for (const float value : values) {
     EXPECT_GE(value, -0.25F);
@@ -273,18 +268,62 @@ TEST(InitialWeights, UniformOnesFillTheirInterval) {
 TEST(InitialWeights, VectorsAreOnesOrZeros) {
   ops::ParameterSpec spec = normal(1, 9, 0, 0);
   spec.init = ops::Init::ones;
-  EXPECT_EQ(values_of(spec, 1), std::vector<float>(9, 1.0F));
+  EXPECT_EQ(testing::initial_values(spec, 1), std::vector<float>(9, 1.0F));
   spec.init = ops::Init::zeros;
-  EXPECT_EQ(values_of(spec, 1), std::vector<float>(9, 0.0F));
+  EXPECT_EQ(testing::initial_values(spec, 1), std::vector<float>(9, 0.0F));
 }
 
-TEST(InitialWeights, Bf16IsTheMasterRounded) {
-  const ops::ParameterSpec spec = normal(5, 7, 0.5F, 2);
-  std::vector<bf16> rounded(35);
-  std::vector<float> master(35);
-  initialize_parameter(spec, 42, DType::bf16, rounded.data(), master.data());
-  EXPECT_EQ(master, values_of(spec, 42));
-  for (std::size_t i = 0; i < master.size(); ++i) EXPECT_EQ(rounded[i].bits, bf16(master[i]).bits);
+// ---- the learning rate, computed by hand
+
+/// Of a run of so many steps, whose rate falls from 1 to 0.2.
+double rate(Schedule schedule, std::int64_t steps, std::int64_t warmup, std::int64_t step, double decayed = 0) {
+  RunConfig config;
+  config.schedule = schedule, config.steps = steps, config.warmup = warmup;
+  config.lr = 1.0, config.min_lr = 0.2;
+  return learning_rate(config, step, decayed);
+}
+
+TEST(LearningRate, IsTheOneComputedByHand) {
+  struct Case {
+    Schedule schedule;
+    std::int64_t steps, warmup, step;
+    double expected, decayed = 0;
+  };
+  constexpr double kRootOfHalf = 0.70710678118654752;
+  for (const Case& each :
+       {Case{Schedule::cosine, 10, 2, 2, 1}, Case{Schedule::cosine, 10, 2, 4, 0.2 + 0.4 * (1 + kRootOfHalf)},
+        Case{Schedule::cosine, 10, 2, 6, 0.6}, Case{Schedule::cosine, 10, 2, 10, 0.2},
+        Case{Schedule::cosine, 10, 2, 1000, 0.2}, Case{Schedule::cosine, 10, 0, 0, 1},
+        Case{Schedule::linear, 10, 2, 3, 0.9}, Case{Schedule::linear, 10, 2, 6, 0.6},
+        Case{Schedule::linear, 10, 2, 10, 0.2}, Case{Schedule::linear, 10, 2, 11, 0.2},
+        Case{Schedule::linear, 4, 4, 3, 1}, Case{Schedule::linear, 4, 4, 4, 0.2}, Case{Schedule::constant, 10, 2, 9, 1},
+        Case{Schedule::constant, 10, 2, 90, 1},
+        // Four fifths of the steps, then down by a root.
+        Case{Schedule::wsd, 20, 2, 15, 1}, Case{Schedule::wsd, 20, 2, 16, 1},
+        Case{Schedule::wsd, 20, 2, 17, 0.2 + 0.5 * 0.8}, Case{Schedule::wsd, 20, 2, 20, 0.2},
+        // The decay begins at floor(0.8 * 15) = 12, which 0.8 in floating point may miss; and at floor(0.8 * 7) = 5.
+        Case{Schedule::wsd, 15, 0, 12, 1}, Case{Schedule::wsd, 7, 0, 5, 1},
+        Case{Schedule::wsd, 7, 0, 6, 0.2 + (1 - kRootOfHalf) * 0.8},
+        // Time between two steps.
+        Case{Schedule::linear, 12, 2, 3, 0.8, 0.25}, Case{Schedule::constant, 12, 2, 3, 1, 1}}) {
+    EXPECT_NEAR(rate(each.schedule, each.steps, each.warmup, each.step, each.decayed), each.expected, 1e-15)
+        << static_cast<int>(each.schedule) << " in step " << each.step << " of " << each.steps;
+  }
+  EXPECT_LT(rate(Schedule::wsd, 15, 0, 13), 1.0);
+}
+
+TEST(LearningRate, WarmsUpByOneStepAheadAndMayBeAheadOfItsSteps) {
+  for (const Schedule schedule : {Schedule::cosine, Schedule::wsd, Schedule::linear, Schedule::constant}) {
+    EXPECT_DOUBLE_EQ(rate(schedule, 100, 4, 0), 0.25);
+    EXPECT_DOUBLE_EQ(rate(schedule, 100, 4, 2), 0.75);
+    EXPECT_DOUBLE_EQ(rate(schedule, 100, 4, 3), 1.0);
+    EXPECT_DOUBLE_EQ(rate(schedule, 100, 4, 4), 1.0);
+    EXPECT_DOUBLE_EQ(rate(schedule, 22, 2, 1, 0.5), 1.0);
+    EXPECT_DOUBLE_EQ(rate(schedule, 22, 2, 3, 0.5), rate(schedule, 22, 2, 12));
+    EXPECT_DOUBLE_EQ(rate(schedule, 22, 2, 15, 0.5), rate(schedule, 22, 2, 15));
+    EXPECT_DOUBLE_EQ(rate(schedule, 22, 2, 3, 0.9), rate(schedule, 22, 2, 20));
+    EXPECT_DOUBLE_EQ(rate(schedule, 22, 2, 3, 1), schedule == Schedule::constant ? 1.0 : 0.2);
+  }
 }
 
 }  // namespace

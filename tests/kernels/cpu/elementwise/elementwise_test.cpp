@@ -18,7 +18,7 @@ using testing::Values;
 
 class Elementwise : public testing::ForFloatTypes {};
 
-TEST_P(Elementwise, AddsContiguousAndStridedViews) {
+TEST_P(Elementwise, AddsContiguousAndStridedViewsAndInPlace) {
   const DType dtype = GetParam();
   for (const auto& [rows, cols, padding] : {std::array<std::int64_t, 3>{1, 3, 0}, {7, 50, 6}, {2, 70000, 0}}) {
     Tensor a = Tensor::random(dtype, rows, cols, 1, 1.0, padding), b = Tensor::random(dtype, 1, rows * cols, 2);
@@ -26,16 +26,10 @@ TEST_P(Elementwise, AddsContiguousAndStridedViews) {
     testing::run_on_one_and_three_threads({}, {&out},
                                           [&](Workers& workers) { add(workers, a.view(), b.view(), out.view()); });
     testing::expect_close(out.values(), testing::plus(a.values(), b.values()), testing::tolerance_of(dtype, 1e-7));
+    Workers workers(1);
+    add(workers, a.view(), b.view(), a.view());
+    EXPECT_EQ(a.values(), out.values());
   }
-}
-
-TEST_P(Elementwise, AddsInPlace) {
-  const DType dtype = GetParam();
-  Tensor a = Tensor::random(dtype, 4, 19, 1), b = Tensor::random(dtype, 4, 19, 2);
-  const Values expected = testing::plus(a.values(), b.values());
-  Workers workers(1);
-  add(workers, a.view(), b.view(), a.view());
-  testing::expect_close(a.values(), expected, testing::tolerance_of(dtype, 1e-7));
 }
 
 TEST_P(Elementwise, ScalesContiguousAndStridedViewsAndInPlace) {
@@ -132,20 +126,6 @@ TEST(Cast, WidensExactly) {
   EXPECT_EQ(back.bytes(), x.bytes());
   cast(workers, x.view(), same.view());
   EXPECT_EQ(same.bytes(), x.bytes());
-}
-
-TEST(Cast, KeepsWhatIsNotFinite) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  Tensor x(DType::f32, 1, 3, {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()}), out(DType::bf16, 1, 3);
-  Tensor wide(DType::f32, 1, 3);
-  Workers workers(1);
-  cast(workers, x.view(), out.view());
-  cast(workers, out.view(), wide.view());
-  for (Tensor* result : {&out, &wide}) {
-    EXPECT_EQ(result->values()[0], kInfinity);
-    EXPECT_EQ(result->values()[1], -kInfinity);
-    EXPECT_TRUE(std::isnan(result->values()[2]));
-  }
 }
 
 double gelu(double x) {
@@ -289,16 +269,6 @@ TEST_P(Activation, SwiGluOfAnyShape) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Activation, testing::both_float_types(), testing::type_name);
-
-TEST(ActivationReference, GradientsAreThoseOfTheForwardPass) {
-  for (double x : {-6.0, -1.3, -0.1, 0.0, 0.7, 2.0, 8.0}) {
-    EXPECT_NEAR((gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5, gelu_slope(x), 1e-8);
-  }
-  const Values x = testing::normal_values(30, 1, 2.0), dy = testing::normal_values(15, 2);
-  testing::expect_close(
-      swiglu_gradient(3, 5, x, dy),
-      testing::numeric_gradient([&](const Values& v) { return testing::dot(swiglu(3, 5, v), dy); }, x), {1e-6, 1e-7});
-}
 
 class Columns : public testing::ForFloatTypes {};
 

@@ -34,23 +34,6 @@ struct Case {
   GemmMethod method() const { return usual_method(engine, shape, layout); }
 };
 
-// C in double precision; `before` holds C's previous values.
-Values reference(const GemmShape& s, const Values& a, const Values& b, const Values* bias, const Values& before) {
-  Values c(static_cast<std::size_t>(s.m * s.n));
-  for (std::int64_t i = 0; i < s.m; ++i) {
-    for (std::int64_t j = 0; j < s.n; ++j) {
-      double total = s.accumulate ? before[static_cast<std::size_t>(i * s.n + j)] : 0.0;
-      if (bias != nullptr) total += (*bias)[static_cast<std::size_t>(j)];
-      for (std::int64_t p = 0; p < s.k; ++p) {
-        total += a[static_cast<std::size_t>(s.trans_a ? p * s.m + i : i * s.k + p)] *
-                 b[static_cast<std::size_t>(s.trans_b ? j * s.k + p : p * s.n + j)];
-      }
-      c[static_cast<std::size_t>(i * s.n + j)] = total;
-    }
-  }
-  return c;
-}
-
 /// Does nothing if this CPU has no method for the case.
 void check(const Case& test) {
   const GemmShape& s = test.shape;
@@ -64,7 +47,8 @@ void check(const Case& test) {
   Tensor c = s.accumulate ? Tensor::random(test.output, s.m, s.n, 4, 1.0, test.padding)
                           : Tensor(test.output, s.m, s.n, test.padding);
   const Values before = c.values(), bias_values = bias.values();
-  const Values expected = reference(s, a.values(), b.values(), test.bias ? &bias_values : nullptr, before);
+  const Values expected =
+      testing::product_in_double(s, a.values(), b.values(), test.bias ? &bias_values : nullptr, before);
   GemmArguments arguments{a.view(), b.view(), c.view(), {}};
   if (test.bias) arguments.bias = bias.view();
   const PreparedGemm gemm(s, arguments, test.method());
@@ -135,7 +119,8 @@ TEST(Gemm, CopiesAreMadeInEveryRun) {
     for (std::uint32_t seed : {3U, 4U}) {
       b.assign(testing::normal_values(90 * 80, seed));
       gemm.run(workers);
-      testing::expect_close(c.values(), reference(shape, a.values(), b.values(), nullptr, {}), {1e-5, 1e-4});
+      testing::expect_close(c.values(), testing::product_in_double(shape, a.values(), b.values(), nullptr, {}),
+                            {1e-5, 1e-4});
     }
   }
   EXPECT_THROW(PreparedGemm(shape, arguments, usual_method(Engine::packed, shape, GemmLayout::nn)), std::logic_error);
@@ -202,12 +187,11 @@ TEST(Gemm, RefusesMixedInputs) {
   EXPECT_THROW(PreparedGemm({4, 4, 4}, {f32.view(), f32.view(), b16.view(), {}}), std::logic_error);
 }
 
-TEST(Gemm, TilesWithScaling) {
+TEST(Gemm, TilesOfStridedViews) {
   Tensor a = Tensor::random(DType::f32, 9, 5, 1, 1.0, 2), b = Tensor::random(DType::f32, 7, 5, 2, 1.0, 4);
   Tensor c(DType::f32, 9, 7, 1);
-  Values expected = reference({9, 7, 5, false, true}, a.values(), b.values(), nullptr, {});
-  multiply_tiles(false, true, 9, 7, 5, 0.5F, a.view().f32(), 7, b.view().f32(), 9, 0.0F, c.view().f32(), 8);
-  for (double& value : expected) value *= 0.5;
+  const Values expected = testing::product_in_double({9, 7, 5, false, true}, a.values(), b.values(), nullptr, {});
+  multiply_tiles(false, true, 9, 7, 5, a.view().f32(), 7, b.view().f32(), 9, 0.0F, c.view().f32(), 8);
   testing::expect_close(c.values(), expected, {1e-5, 1e-5});
   EXPECT_TRUE(c.padding_untouched());
 }

@@ -75,30 +75,9 @@ struct PackedProduct {
     return arguments;
   }
 
-  // In double precision, with rows of A and columns of B copied so that the inner loop is contiguous.
   Values expected() {
-    const Values left = a.values(), right = b.values(), before = c.values(), bias_values = added.values();
-    const auto at = [](const Values& v, std::int64_t i) { return v[static_cast<std::size_t>(i)]; };
-    Values rows, cols, result;
-    for (std::int64_t i = 0; i < shape.m; ++i) {
-      for (std::int64_t p = 0; p < shape.k; ++p) {
-        rows.push_back(at(left, shape.trans_a ? p * shape.m + i : i * shape.k + p));
-      }
-    }
-    for (std::int64_t j = 0; j < shape.n; ++j) {
-      for (std::int64_t p = 0; p < shape.k; ++p) {
-        cols.push_back(at(right, shape.trans_b ? j * shape.k + p : p * shape.n + j));
-      }
-    }
-    for (std::int64_t i = 0; i < shape.m; ++i) {
-      for (std::int64_t j = 0; j < shape.n; ++j) {
-        double total = shape.accumulate ? at(before, i * shape.n + j) : 0.0;
-        if (bias) total += at(bias_values, j);
-        for (std::int64_t p = 0; p < shape.k; ++p) total += at(rows, i * shape.k + p) * at(cols, j * shape.k + p);
-        result.push_back(total);
-      }
-    }
-    return result;
+    const Values bias_values = added.values();
+    return testing::product_in_double(shape, a.values(), b.values(), bias ? &bias_values : nullptr, c.values());
   }
 };
 

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/cpu/cpu_model.h"
 #include "kernels/cpu/gemm/gemm_amx.h"
 #include "kernels/cpu/gemm/gemm_method.h"
+#include "kernels/cpu/isa/level.h"
 #include "kernels/cpu/simd.h"
 
 namespace weft::cpu {

@@ -55,15 +55,13 @@ TEST(TransposeArguments, MustFit) {
 }
 
 TEST(BlockTranspose, SwapsLanesAndVectors) {
-  std::array<Floats, kLanes> block;
+  Floats block[kLanes];
   for (int i = 0; i < kLanes; ++i) {
-    for (int j = 0; j < kLanes; ++j) block[static_cast<std::size_t>(i)][j] = static_cast<float>(100 * i + j);
+    for (int j = 0; j < kLanes; ++j) block[i][j] = static_cast<float>(100 * i + j);
   }
   transpose(block);
   for (int i = 0; i < kLanes; ++i) {
-    for (int j = 0; j < kLanes; ++j) {
-      EXPECT_EQ(block[static_cast<std::size_t>(i)][j], static_cast<float>(100 * j + i));
-    }
+    for (int j = 0; j < kLanes; ++j) EXPECT_EQ(block[i][j], static_cast<float>(100 * j + i));
   }
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "kernels/cpu/isa/compiled_level.h"
 #include "kernels/cpu/isa/kernel_choice.h"
 
 namespace weft::cpu {

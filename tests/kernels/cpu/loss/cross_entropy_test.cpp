@@ -101,17 +101,6 @@ TEST_P(CrossEntropy, TargetsOutsideTheVocabularyAreFaults) {
 
 INSTANTIATE_TEST_SUITE_P(Types, CrossEntropy, testing::both_float_types(), testing::type_name);
 
-TEST(CrossEntropyReference, GradientsAreThoseOfTheLosses) {
-  const Values logits = testing::normal_values(24, 1, 2.0);
-  const std::vector<std::int64_t> targets = {4, -1, 0};
-  const auto loss = [&](const Values& x) {
-    const Values losses = testing::loss_in_double(6, x, targets, 0.5).losses;
-    return 0.5 * (losses[0] + losses[1] + losses[2]);
-  };
-  testing::expect_close(testing::loss_in_double(6, logits, targets, 0.5).gradient,
-                        testing::numeric_gradient(loss, logits), {1e-6, 1e-8});
-}
-
 TEST(LossSum, CountsAndAddsTargets) {
   Tensor losses(DType::f32, 1, 5, {1.5, 0, 2.25, 0, 0.125}), sums(DType::f32, 1, 2);
   Tensor ids = Tensor::integers(DType::i32, {3, -1, 0, -100, 7});

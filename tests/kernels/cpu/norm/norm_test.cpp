@@ -60,33 +60,6 @@ TEST_P(WholeNorms, BackwardMayWriteOverItsResidual) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WholeNorms, testing::norm_kinds(), testing::norm_kind_name);
 
-TEST(NormReference, GradientsAreThoseOfTheForwardPass) {
-  const Values x = testing::normal_values(21, 1), weight = testing::normal_values(7, 2);
-  const Values bias = testing::normal_values(7, 3), dy = testing::normal_values(21, 4);
-  for (const bool centered : {true, false}) {
-    SCOPED_TRACE(centered ? "layer norm" : "RMS norm");
-    const auto computed = [&](const Values& in, const Values& w, const Values& b) {
-      testing::NormReference result;
-      result.compute(centered, in, w, b, dy);
-      return result;
-    };
-    const auto loss = [&](const Values& in, const Values& w, const Values& b) {
-      return testing::dot(computed(in, w, b).y, dy);
-    };
-    const testing::NormReference gradient = computed(x, weight, bias);
-    const testing::Tolerance close{1e-6, 1e-7};
-    testing::expect_close(
-        gradient.dx, testing::numeric_gradient([&](const Values& v) { return loss(v, weight, bias); }, x), close, "dx");
-    testing::expect_close(gradient.dweight,
-                          testing::numeric_gradient([&](const Values& v) { return loss(x, v, bias); }, weight), close,
-                          "dweight");
-    if (!centered) continue;
-    testing::expect_close(gradient.dbias,
-                          testing::numeric_gradient([&](const Values& v) { return loss(x, weight, v); }, bias), close,
-                          "dbias");
-  }
-}
-
 class NormParts : public testing::NormKinds {};
 
 constexpr std::array<testing::NormShape, 7> kShapes = {
@@ -133,23 +106,6 @@ TEST_P(NormParts, KeepAccuracyFarFromZeroAndFromEachOther) {
   testing::expect_close(norm.mean.values(), expected.mean, {1e-6, 0}, "mean");
   testing::expect_close(norm.rstd.values(), expected.rstd, {1e-6, 0}, "rstd");
   testing::expect_close(norm.dx.values(), expected.dx, testing::tolerance_of(dtype(), 1e-6), "dx");
-}
-
-TEST_P(NormParts, StatisticsAndSumsOfARow) {
-  Tensor x(dtype(), 2, 4, {1, 2, 3, 6, -2, 0, 0, 2}), weight(dtype(), 1, 4, {1, 2, 1, -1});
-  Tensor dy(dtype(), 2, 4, {1, 1, 1, 1, 1, 0, 2, 1}), rstd(DType::f32, 1, 2, {0.5, 2});
-  Tensor mean(DType::f32, 1, 2, {3, 0}), statistics(DType::f32, 2, 2), sums(DType::f32, 2, 2);
-  Tensor squares(DType::f32, 2, 1), plain_sums(DType::f32, 2, 1);
-  const Matrix mean_view = mean.view();
-  Workers workers(1);
-  norm_statistics(workers, true, x.view(), statistics.view());
-  norm_statistics(workers, false, x.view(), squares.view());
-  norm_backward_sums(workers, {x.view(), weight.view(), &mean_view, rstd.view()}, dy.view(), sums.view());
-  norm_backward_sums(workers, {x.view(), weight.view(), nullptr, rstd.view()}, dy.view(), plain_sums.view());
-  EXPECT_EQ(statistics.values(), (Values{3, 14, 0, 8}));
-  EXPECT_EQ(squares.values(), (Values{50, 8}));
-  EXPECT_EQ(sums.values(), (Values{3, -3.5, 2, -8}));
-  EXPECT_EQ(plain_sums.values(), (Values{1, -8}));
 }
 
 TEST_P(NormParts, MayWriteOverTheirInputs) {

@@ -1,10 +1,11 @@
-// A loaded plan's fused tasks and kept traces.
+// A loaded plan's fused tasks, kept traces, and transfers to the device before a run and back after it.
 #include "runtime/execute/device/device_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,7 +47,7 @@ class ThreeTasks : public ::testing::Test {
       step.stream = plan::StreamId(std::size_t{0});
       step.entry = entry;
       step.touches = touches_of(task, arguments);
-      step.task = device_->prepare(graph, task, std::move(arguments));
+      step.task = device_->prepare(task, std::move(arguments), scratch_);
     }
   }
   /// By task: whether it begins a fused task, and whether it is a part of one that began before it.
@@ -58,6 +59,7 @@ class ThreeTasks : public ::testing::Test {
   }
   std::vector<float> memory_ = std::vector<float>(6);
   std::unique_ptr<testing::FakeDevice> device_ = testing::make_fake_device();
+  std::byte* scratch_ = device_->allocate(64);
   DevicePlan loaded_;
 };
 
@@ -92,11 +94,15 @@ TEST_F(ThreeTasks, OnlyTheFirstWaitsAndOnlyTheLastSignals) {
   EXPECT_EQ(runs(), "[=.");
 }
 
+// Rows of so many bytes, at an address, so far apart.
+graph::View rows(std::int64_t address, std::int64_t bytes, std::int64_t apart = 100, std::int64_t count = 1) {
+  return {{}, 1'000'000 + address, count, bytes, apart};
+}
+
 // A task reads the tensor whose bytes the other task's tensor reuses, for which the graph has no edge.
 TEST_F(ThreeTasks, SharedBytesKeepTheirOrder) {
-  static const std::byte kMemory[300] = {};
   const auto touches = [](std::int64_t reads, std::int64_t writes) {
-    return std::vector<Touch>{{{kMemory + reads, 1, 10, 10}, false}, {{kMemory + writes, 1, 10, 10}, true}};
+    return std::vector<Touch>{{rows(reads, 10), false}, {rows(writes, 10), true}};
   };
   const std::vector<std::pair<std::vector<Touch>, std::string>> cases = {
       {touches(100, 5), ".[="}, {touches(15, 30), ".[="}, {touches(30, 15), ".[="}};
@@ -110,6 +116,25 @@ TEST_F(ThreeTasks, SharedBytesKeepTheirOrder) {
   loaded_.steps[0].touches = touches(0, 100);
   loaded_.steps[1].touches = touches(5, 200);
   EXPECT_EQ(runs(), "[==") << "both only read the shared bytes";
+}
+
+// Whatever the column is at which the address of the first one begins.
+TEST(ByColumns, WindowsOfEqualStrideMeetOnlyInTheirColumns) {
+  for (const std::int64_t at : {0, 30, 77}) {
+    const auto meet = [](const graph::View& a, const graph::View& b) {
+      const bool meets = std::apply(graph::overlaps, by_columns(a, b));
+      EXPECT_EQ(std::apply(graph::overlaps, by_columns(b, a)), meets);
+      return meets;
+    };
+    const auto columns = [at](std::int64_t from, std::int64_t bytes) { return rows(at + from, bytes, 100, 10); };
+    EXPECT_TRUE(meet(columns(0, 40), columns(30, 40)));
+    EXPECT_FALSE(meet(columns(0, 40), columns(40, 40)));
+    EXPECT_FALSE(meet(columns(40, 40), columns(100, 40)));
+    EXPECT_TRUE(meet(columns(80, 20), columns(190, 5)));
+    EXPECT_FALSE(meet(columns(0, 40), rows(at + 250, 1, 1)));
+    EXPECT_TRUE(meet(columns(0, 40), rows(at + 230, 1, 1)));
+    EXPECT_FALSE(meet(rows(at, 10, 10), rows(at + 10, 10, 10)));
+  }
 }
 
 TEST_F(ThreeTasks, TheLargestScratchOfAStreamCounts) {
@@ -144,6 +169,52 @@ TEST_F(ThreeTasks, TheLastTracesAreKept) {
     until = time.end;
   }
   EXPECT_LE(until, last.end);
+}
+
+TEST(Transfers, InputsGoThereAndWrittenScalarsComeBack) {
+  testing::ToyGraph toy;
+  const graph::View in = toy.tensor("in", 3, graph::Role::input), unused = toy.tensor("unused", 3, graph::Role::input);
+  const graph::View loss = toy.tensor("loss", 1, graph::Role::scalar),
+                    weight = toy.tensor("weight", 3, graph::Role::parameter);
+  toy.compute("a", {graph::read(in), graph::read(weight), graph::write(loss)});
+  const auto graph = toy.build();
+  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const auto device = testing::make_fake_device();
+  std::byte* const on_device = device->allocate(state.bytes());
+  const Transfers transfers = find_transfers(*graph, state, on_device, *device);
+  EXPECT_EQ(graph->tensor(unused.tensor).name, "unused");
+  ASSERT_EQ(transfers.uploads.parts.size(), 2U);
+  ASSERT_EQ(transfers.downloads.parts.size(), 1U);
+  EXPECT_EQ(transfers.uploads.parts[0].host, state.data("in"));
+  EXPECT_EQ(transfers.uploads.parts[0].device, on_device + state.offset("in"));
+  EXPECT_EQ(transfers.uploads.parts[0].bytes, 12);
+  EXPECT_EQ(transfers.downloads.parts[0].host, state.data("loss"));
+}
+
+TEST(Transfers, ACopyHoldsWhatTheHostHad) {
+  testing::ToyGraph toy;
+  const graph::View in = toy.tensor("in", 2, graph::Role::input), other = toy.tensor("other", 1, graph::Role::input);
+  toy.compute("a", {graph::read(in), graph::read(other), graph::write(in), graph::write(other)});
+  const auto graph = toy.build();
+  const State state(std::vector<const graph::Graph*>{graph.get()});
+  const auto device = testing::make_fake_device();
+  const Transfers transfers = find_transfers(*graph, state, device->allocate(state.bytes()), *device);
+  const auto write_all = [&](float first) {
+    state.get<float>("in")[0] = first;
+    state.get<float>("in")[1] = first + 1;
+    state.get<float>("other")[0] = first + 2;
+  };
+  write_all(1);
+  collect(transfers.uploads, 0);
+  write_all(10);
+  collect(transfers.uploads, 1);
+  write_all(0);
+  deliver(transfers.uploads, 0);
+  EXPECT_EQ(state.get<float>("in")[1], 2);
+  EXPECT_EQ(state.get<float>("other")[0], 3);
+  deliver(transfers.uploads, 1);
+  EXPECT_EQ(state.get<float>("in")[0], 10);
+  EXPECT_EQ(state.get<float>("other")[0], 12);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -20,55 +22,62 @@
 #include "kernels/cpu/parallel.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/execute/cpu/cpu_kernels.h"
-#include "runtime/execute/device/access_log.h"
+#include "runtime/execute/device/device_plan.h"
 
 namespace weft::testing {
 namespace {
 
-class FakeTask : public execute::DeviceTask {
- public:
-  virtual void run(cpu::Workers& workers) const = 0;
-
+struct FakeTask final : execute::DeviceTask {
   std::string name;
   std::vector<execute::Touch> touches;
+  std::function<void(cpu::Workers& workers)> run;
 };
 
-class FakePreparedTask final : public FakeTask {
+execute::Touch touch(const void* memory, std::int64_t bytes, bool writes) {
+  return {{{}, std::bit_cast<std::intptr_t>(memory), 1, bytes, bytes}, writes};
+}
+
+// By stream, the number of its ticks that precede a moment. Tick t of stream s precedes every moment whose clock has at
+// least t at s.
+using VectorClock = std::vector<std::uint64_t>;
+
+// Finds bytes that two pieces of work touch without an order between them. It has the accesses so far, without those
+// that later accesses replace.
+class AccessLog {
  public:
-  FakePreparedTask(const graph::Task& task, std::vector<cpu::Matrix> arguments, std::int64_t scratch_bytes)
-      : prepared(task.operation, arguments), scratch_bytes_(scratch_bytes) {
-    name = task.name;
-    touches = execute::touches_of(task, arguments);
-  }
-  std::int64_t scratch_bytes() const override { return scratch_bytes_; }  // any kernel may use its stream's
-  void bind(std::byte* scratch) override { touches.push_back({{scratch, 1, scratch_bytes_, scratch_bytes_}, true}); }
+  struct Access {
+    execute::Touch touch;
+    std::size_t stream = 0;
+    std::uint64_t tick = 0;  // on its stream
+    std::string name;
+  };
 
-  void run(cpu::Workers& workers) const override { prepared.run(workers); }
-
-  execute::PreparedTask prepared;
-
- private:
-  std::int64_t scratch_bytes_;
-};
-
-class FakeFusedTask final : public FakeTask {
- public:
-  explicit FakeFusedTask(std::span<const execute::DeviceTask* const> tasks) {
-    for (const execute::DeviceTask* task : tasks) {
-      parts_.push_back(static_cast<const FakeTask*>(task));
-      touches.insert(touches.end(), parts_.back()->touches.begin(), parts_.back()->touches.end());
+  // The name of an earlier access that conflicts with this one (they overlap, one of them writes) and isn't ordered
+  // before it by `clock`; nothing if there is none.
+  std::optional<std::string> add(const Access& access, const VectorClock& clock) {
+    const graph::View& window = access.touch.window;
+    if (window.elements() == 0) return std::nullopt;
+    std::optional<std::string> conflict;
+    for (std::int64_t page = window.offset / kPage; page <= (window.end() - 1) / kPage; ++page) {
+      std::vector<Access>& known = pages_[page];
+      std::erase_if(known, [&](const Access& earlier) {
+        const auto [now, then] = execute::by_columns(window, earlier.touch.window);
+        const bool ordered = earlier.stream < clock.size() && clock[earlier.stream] >= earlier.tick;
+        const bool written = access.touch.writes || earlier.touch.writes;
+        if (written && !ordered && graph::overlaps(now, then)) conflict = earlier.name;
+        // A write replaces all earlier accesses that it covers; a read replaces earlier reads of its own stream.
+        const bool replaced = access.touch.writes || (!written && earlier.stream == access.stream);
+        return ordered && replaced && graph::covers(now, then);
+      });
+      known.push_back(access);
     }
-    name = parts_.front()->name + " and those fused with it";
-  }
-  std::int64_t scratch_bytes() const override { return 0; }
-  void bind(std::byte* /*scratch*/) override {}
-  // In reverse order, since fused tasks are independent.
-  void run(cpu::Workers& workers) const override {
-    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) (*part)->run(workers);
+    return conflict;
   }
 
  private:
-  std::vector<const FakeTask*> parts_;
+  static constexpr std::int64_t kPage = 4096;  // accesses are kept by the pages that they touch
+
+  std::map<std::int64_t, std::vector<Access>> pages_;
 };
 
 // An entry of a stream's queue.
@@ -81,22 +90,22 @@ struct Work {
   std::uint64_t ticket = 0;  // of a record, and of the record that a wait waits for
   const std::atomic<std::uint32_t>* flag = nullptr;
   std::uint32_t value = 0;
-  execute::VectorClock host = {};  // the work that the host knew to be done when it enqueued this
+  VectorClock host = {};  // the work that the host knew to be done when it enqueued this
 };
 
 struct Stream {
   std::string name;
   std::deque<Work> queue;
-  execute::VectorClock clock;
+  VectorClock clock;
   bool capturing = false;
 };
 
 struct Event {
   bool timed = false;
-  std::uint64_t recorded = 0;                                // tickets: the last record enqueued
-  std::uint64_t passed = 0;                                  // and the last one that ran
-  std::map<std::uint64_t, execute::VectorClock> clock = {};  // of each record, when it ran
-  bool captured = false;                                     // last recorded in a capture
+  std::uint64_t recorded = 0;                       // tickets: the last record enqueued
+  std::uint64_t passed = 0;                         // and the last one that ran
+  std::map<std::uint64_t, VectorClock> clock = {};  // of each record, when it ran
+  bool captured = false;                            // last recorded in a capture
   std::int64_t time = 0;
 };
 
@@ -106,6 +115,7 @@ class FakeDeviceImpl final : public FakeDevice {
       : memory_bytes_(options.memory_bytes),
         scratch_bytes_(options.scratch_bytes),
         patience_(options.patience),
+        look_(options.look),
         random_(options.seed) {}
 
   std::string name() const override { return "fake"; }
@@ -163,61 +173,65 @@ class FakeDeviceImpl final : public FakeDevice {
 
   void copy(execute::DeviceStream stream, void* to, const void* from, std::int64_t bytes) override {
     if (bytes == 0) return;
-    Work work;
-    work.name = "copy";
-    work.touches = {{{static_cast<const std::byte*>(from), 1, bytes, bytes}, false},
-                    {{static_cast<const std::byte*>(to), 1, bytes, bytes}, true}};
-    work.body = [=] { std::memmove(to, from, static_cast<std::size_t>(bytes)); };
-    enqueue(stream, std::move(work));
+    enqueue(stream, {.name = "copy", .touches = {touch(from, bytes, false), touch(to, bytes, true)}, .body = [=] {
+                       std::memmove(to, from, static_cast<std::size_t>(bytes));
+                     }});
   }
 
   void sum(execute::DeviceStream stream, std::span<const void* const> sources, void* out, std::int64_t count,
            DType dtype) override {
     const std::int64_t bytes = count * static_cast<std::int64_t>(size_of(dtype));
-    Work work;
-    work.name = "sum";
-    for (const void* source : sources) {
-      work.touches.push_back({{static_cast<const std::byte*>(source), 1, bytes, bytes}, false});
-    }
-    work.touches.push_back({{static_cast<const std::byte*>(out), 1, bytes, bytes}, true});
-    work.body = [=, kept = std::vector<const void*>(sources.begin(), sources.end())] {
-      cpu::sum_in_rank_order(kept, out, count, dtype);
-    };
-    enqueue(stream, std::move(work));
+    std::vector<execute::Touch> touches = {touch(out, bytes, true)};
+    for (const void* source : sources) touches.push_back(touch(source, bytes, false));
+    enqueue(stream, {.name = "sum",
+                     .touches = std::move(touches),
+                     .body = [=, kept = std::vector<const void*>(sources.begin(), sources.end())] {
+                       cpu::sum_in_rank_order(kept, out, count, dtype);
+                     }});
   }
 
   std::int64_t scratch_bytes(const graph::Graph& /*graph*/, const graph::Task& /*task*/) override {
     return scratch_bytes_;
   }
 
-  std::unique_ptr<execute::DeviceTask> prepare(const graph::Graph& /*graph*/, const graph::Task& task,
-                                               std::vector<cpu::Matrix> arguments) override {
-    auto prepared = std::make_unique<FakePreparedTask>(task, std::move(arguments), scratch_bytes_);
-    const execute::KernelScratch scratch = prepared->prepared.scratch();
-    scratch_.worker_bytes = std::max(scratch_.worker_bytes, scratch.worker_bytes);
-    scratch_.shared_bytes = std::max(scratch_.shared_bytes, scratch.shared_bytes);
-    reserved_ = false;
-    settled_ = false;
-    return prepared;
+  // Any kernel may use its stream's scratch.
+  std::unique_ptr<execute::DeviceTask> prepare(const graph::Task& task, std::vector<cpu::Matrix> arguments,
+                                               std::byte* scratch) override {
+    const auto prepared = std::make_shared<const execute::PreparedTask>(task.operation, arguments);
+    scratch_ = larger(scratch_, prepared->scratch());
+    reserved_ = settled_ = false;
+    auto fake = std::make_unique<FakeTask>();
+    fake->name = task.name;
+    fake->touches = execute::touches_of(task, arguments);
+    fake->touches.push_back(touch(scratch, scratch_bytes_, true));
+    fake->run = [prepared](cpu::Workers& workers) { prepared->run(workers); };
+    return fake;
   }
 
   void launch(execute::DeviceStream stream, const execute::DeviceTask& task) override {
     ++counts_.launches;
     if (!settled_) complain("a task is launched before its tables have arrived");
     const auto& fake = static_cast<const FakeTask&>(task);
-    Work work;
-    work.name = fake.name;
-    work.touches = fake.touches;
-    work.body = [this, &fake] {
-      if (!std::exchange(reserved_, true)) workers_.reserve(scratch_);
-      fake.run(workers_);
-    };
-    enqueue(stream, std::move(work));
+    enqueue(stream, {.name = fake.name, .touches = fake.touches, .body = [this, &fake] {
+                       if (!std::exchange(reserved_, true)) workers_.reserve(scratch_);
+                       fake.run(workers_);
+                     }});
   }
 
+  // Runs them in reverse order, since fused tasks are independent.
   std::unique_ptr<execute::DeviceTask> fuse(std::span<const execute::DeviceTask* const> tasks) override {
     settled_ = false;
-    return std::make_unique<FakeFusedTask>(tasks);
+    std::vector<const FakeTask*> parts;
+    auto fused = std::make_unique<FakeTask>();
+    for (const execute::DeviceTask* task : tasks) {
+      parts.push_back(static_cast<const FakeTask*>(task));
+      fused->touches.insert(fused->touches.end(), parts.back()->touches.begin(), parts.back()->touches.end());
+    }
+    fused->name = parts.front()->name + " and those fused with it";
+    fused->run = [parts](cpu::Workers& workers) {
+      for (auto part = parts.rbegin(); part != parts.rend(); ++part) (*part)->run(workers);
+    };
+    return fused;
   }
 
   void settle() override { settled_ = true; }
@@ -234,7 +248,7 @@ class FakeDeviceImpl final : public FakeDevice {
     // A deadlock leaves nothing to be run.
     run_until([&] { return awaited.passed == awaited.recorded || idle(); });
     const auto known = awaited.clock.find(awaited.recorded);
-    end_synchronization(known != awaited.clock.end() ? known->second : execute::VectorClock());
+    end_synchronization(known != awaited.clock.end() ? known->second : VectorClock());
   }
 
   bool done(execute::DeviceEvent event) override {
@@ -267,11 +281,12 @@ class FakeDeviceImpl final : public FakeDevice {
   }
 
   execute::DeviceGraph end_capture(execute::DeviceStream origin) override {
+    if (look_) look_();
     // Joined: the origin's last works wait, one stream after the other, for the last work of every member.
-    std::vector<execute::VectorClock> clock(streams_.size(), execute::VectorClock(streams_.size()));
-    std::vector<std::pair<std::uint64_t, execute::VectorClock>> record_clock(events_.size());
+    std::vector<VectorClock> clock(streams_.size(), VectorClock(streams_.size()));
+    std::vector<std::pair<std::uint64_t, VectorClock>> record_clock(events_.size());
     for (const auto& [stream, work] : captured_.back()) {
-      execute::VectorClock& own = clock[stream.index()];
+      VectorClock& own = clock[stream.index()];
       if (work.kind == Work::Kind::wait && record_clock[work.event].first > 0) {
         join(own, record_clock[work.event].second);
       }
@@ -346,7 +361,7 @@ class FakeDeviceImpl final : public FakeDevice {
 
   static constexpr std::size_t kRememberedRecords = 4096;  // of an event; an older wait orders nothing
 
-  static void join(execute::VectorClock& clock, const execute::VectorClock& known) {
+  static void join(VectorClock& clock, const VectorClock& known) {
     for (std::size_t s = 0; s < known.size(); ++s) clock[s] = std::max(clock[s], known[s]);
   }
 
@@ -411,7 +426,7 @@ class FakeDeviceImpl final : public FakeDevice {
     }
   }
 
-  void end_synchronization(const execute::VectorClock& known) {
+  void end_synchronization(const VectorClock& known) {
     if (idle()) ++counts_.drains;
     host_clock_.resize(streams_.size());
     join(host_clock_, known);
@@ -459,12 +474,11 @@ class FakeDeviceImpl final : public FakeDevice {
       event.time = now_;
       return true;
     }
-    for (const execute::Touch& touch : work.touches) {
-      const auto earlier =
-          log_.add(touch.window, touch.writes, {chosen, stream.clock[chosen], work.name}, stream.clock);
+    for (const execute::Touch& touched : work.touches) {
+      const auto earlier = log_.add({touched, chosen, stream.clock[chosen], work.name}, stream.clock);
       if (earlier) {
         complain(fmt::format("'{}' on stream {} {} bytes of '{}' without an order between them", work.name, stream.name,
-                             touch.writes ? "writes" : "reads", *earlier));
+                             touched.writes ? "writes" : "reads", *earlier));
       }
     }
     work.body();
@@ -474,6 +488,7 @@ class FakeDeviceImpl final : public FakeDevice {
   const std::int64_t memory_bytes_;
   const std::int64_t scratch_bytes_;
   const std::chrono::seconds patience_;
+  const std::function<void()> look_;
   std::optional<std::chrono::steady_clock::time_point> stands_since_;  // no stream can go on
   std::mt19937_64 random_;
   std::vector<Buffer> buffers_;
@@ -481,14 +496,14 @@ class FakeDeviceImpl final : public FakeDevice {
   std::deque<Stream> streams_;
   std::mutex events_mutex_;  // writers of events_, and passed(), which other threads call
   std::vector<Event> events_;
-  execute::AccessLog log_;
+  AccessLog log_;
   cpu::Workers workers_{1};
   cpu::Scratch scratch_;
   bool reserved_ = false, settled_ = true;
   std::string fault_;
   FakeDeviceCounts counts_;
   Fingerprint order_;
-  execute::VectorClock host_clock_;
+  VectorClock host_clock_;
   std::int64_t now_ = 0;
 
   std::atomic<bool> capturing_ = false, spoiled_ = false;  // passed() may come from another thread

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "runtime/execute/device/device.h"
@@ -27,6 +28,7 @@ struct FakeDeviceOptions {
   std::int64_t memory_bytes = std::int64_t{1} << 40;
   std::int64_t scratch_bytes = 64;    // of every task
   std::chrono::seconds patience{20};  // until a wait for a value that the host doesn't store is a deadlock
+  std::function<void()> look = {};    // called when all of a capture is recorded, before it ends
 };
 
 /// Counts of the calls of a device.

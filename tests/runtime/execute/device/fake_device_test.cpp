@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -25,6 +26,7 @@ class FakeDeviceTest : public ::testing::Test {
   std::unique_ptr<testing::FakeDevice> device = testing::make_fake_device({.seed = 3});
   DeviceStream a = device->add_stream("a", StreamPriority::normal);
   DeviceStream b = device->add_stream("b", StreamPriority::high);
+  DeviceStream c = device->add_stream("c", StreamPriority::normal);
   DeviceEvent event = device->add_event(false);
   std::byte* x = device->allocate(256);
   std::byte* y = device->allocate(256);
@@ -41,6 +43,27 @@ TEST_F(FakeDeviceTest, FindsAWriteBehindARead) {
   device->copy(a, y, x, 256);
   device->copy(b, x, z, 256);
   EXPECT_TRUE(has_parts(fault(a) + fault(b), {"without an order"}));
+}
+
+TEST_F(FakeDeviceTest, RemembersEveryReader) {
+  device->copy(a, y, x, 256);
+  device->copy(b, z, x, 256);
+  device->record(event, b);
+  device->wait(c, event);
+  device->sum(c, std::array<const void*, 1>{z}, x, 64, DType::f32);
+  EXPECT_TRUE(has_parts(fault(a) + fault(b) + fault(c), {"without an order"})) << "a's read";
+}
+
+TEST_F(FakeDeviceTest, AReadBehindAWriteDoesNotHideIt) {
+  for (const bool unordered : {false, true}) {
+    device->copy(a, y, x, 256);
+    device->record(event, a);
+    device->wait(b, event);
+    device->copy(b, z, y, 256);
+    if (unordered) device->copy(c, device->allocate(256), y, 256);
+    const std::string faults = fault(a) + fault(b) + fault(c);
+    EXPECT_EQ(faults.find("without an order") != std::string::npos, unordered) << faults;
+  }
 }
 
 TEST_F(FakeDeviceTest, AnEventRecordedAgainDoesNotOrderWhatCameLater) {

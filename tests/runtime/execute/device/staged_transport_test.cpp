@@ -1,17 +1,14 @@
 // Collectives through pinned memory and the CPU's communicators, on fake devices: the promised bits for every kind and
 // type, several channels under way at once, and a rank that is lost.
-#include "runtime/execute/device/staged_transport.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <deque>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/comm/launch.h"
 #include "runtime/execute/channel_groups.h"
+#include "runtime/execute/device/transport.h"
 #include "tests/runtime/comm/collectives_check.h"
 #include "tests/runtime/comm/ranks.h"
 #include "tests/runtime/execute/device/fake_device.h"
@@ -52,8 +49,7 @@ std::string check_all(comm::World& world, DType dtype, bool loads = false) {
   std::deque<test::Case<T>> cases;
   ChannelCalls first{kFirst, {}}, second{kSecond, {}};
   std::uint64_t salt = 0;
-  for (const comm::CollectiveKind kind : {comm::CollectiveKind::all_reduce, comm::CollectiveKind::reduce_scatter,
-                                          comm::CollectiveKind::all_gather, comm::CollectiveKind::broadcast}) {
+  for (const comm::CollectiveKind kind : test::kAllKinds) {
     for (const std::int64_t count : {0, 1, 7, 1000, 70000}) {
       for (const bool in_place : {false, true}) {
         const std::int64_t root = count % world.size();
@@ -87,45 +83,16 @@ std::string check_all(comm::World& world, DType dtype, bool loads = false) {
 class StagedRanks : public ::testing::TestWithParam<int> {};
 
 TEST_P(StagedRanks, EveryCollectiveHasThePromisedBits) {
-  std::ostringstream errors;
-  const int code = comm::run_ranks(
-      GetParam(),
-      [](comm::World& world) {
-        EXPECT_EQ(check_all<float>(world, DType::f32), "");
-        EXPECT_EQ(check_all<float>(world, DType::f32, true), "");
-        EXPECT_EQ(check_all<bf16>(world, DType::bf16), "");
-        EXPECT_EQ(check_all<std::int32_t>(world, DType::i32), "");
-        EXPECT_EQ(check_all<std::int64_t>(world, DType::i64), "");
-        return 0;
-      },
-      errors);
-  EXPECT_EQ(code, 0) << errors.str();
+  testing::on_ranks(GetParam(), [](comm::World& world) {
+    EXPECT_EQ(check_all<float>(world, DType::f32), "");
+    EXPECT_EQ(check_all<float>(world, DType::f32, true), "");
+    EXPECT_EQ(check_all<bf16>(world, DType::bf16), "");
+    EXPECT_EQ(check_all<std::int32_t>(world, DType::i32), "");
+    EXPECT_EQ(check_all<std::int64_t>(world, DType::i64), "");
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, StagedRanks, ::testing::Values(1, 2, 3, 4));
-
-TEST(StagedTransport, AGridHasAGroupForEachChannel) {
-  graph::Grid grid;
-  grid.x = 2, grid.data = 2;
-  testing::on_ranks(4, [&](comm::World& world) {
-    const auto device = testing::make_fake_device();
-    const DeviceStream stream = device->add_stream("x", StreamPriority::high);
-    const auto transport = make_staged_transport(world, grid);
-    transport->join(graph::Channel::x);
-    transport->join(graph::Channel::data);
-    auto* const value = reinterpret_cast<std::int32_t*>(device->allocate(8));
-    value[0] = world.rank() + 1;
-    const comm::CollectiveCall call{comm::CollectiveKind::all_reduce, DType::i32, 1, 0, nullptr, value, value + 1};
-    transport->prepare(
-        *device, std::vector{ChannelCalls{graph::Channel::x, {call}}, ChannelCalls{graph::Channel::data, {call}}});
-    transport->enqueue(*device, graph::Channel::x, stream, call);
-    wait_for(*device, end_of(*device, stream), *transport);
-    EXPECT_EQ(value[0], world.rank() < 2 ? 1 + 2 : 3 + 4);
-    transport->enqueue(*device, graph::Channel::data, stream, call);
-    wait_for(*device, end_of(*device, stream), *transport);
-    EXPECT_EQ(value[0], 10);
-  });
-}
 
 TEST(StagedTransport, MessagesReachBothNeighbours) {
   using graph::Channel;

@@ -1,4 +1,5 @@
-// The choice of a method, with artificial timers, so that no test depends on real speed.
+// The choice of a method, with artificial timers, so that no test depends on real speed; the products that are also
+// tried in other layouts on a GPU.
 #include "runtime/execute/tuning/gemm_trials.h"
 
 #include <gtest/gtest.h>
@@ -103,8 +104,7 @@ TEST(SmallNumbers, FillAMatrixWithBothSigns) {
 }
 
 TEST(GemmTrials, RunEveryMethodOfAProduct) {
-  cpu::Workers workers(2);
-  GemmTrials trials(workers, {.rounds = 1, .cache_bytes = 1 << 16});
+  const TryGemm trials = cpu_gemm_trials(2, {.rounds = 1, .cache_bytes = 1 << 16});
   for (const DType inputs : {DType::f32, DType::bf16}) {
     GemmProblem problem;
     problem.m = 130, problem.n = 200, problem.k = 70;
@@ -113,7 +113,7 @@ TEST(GemmTrials, RunEveryMethodOfAProduct) {
     problem.strides = {70, 80, 300};
     const auto elements = (129 * 70 + 70) + (199 * 80 + 70) + (129 * 300 + 200);
     EXPECT_EQ(operand_bytes(problem), elements * static_cast<std::int64_t>(size_of(inputs)));
-    const GemmTrial trial = trials.run(problem);
+    const GemmTrial trial = trials(problem);
     EXPECT_EQ(trial.problem, problem);
     const auto methods = cpu::gemm_methods(problem.shape(), inputs, inputs);
     EXPECT_EQ(trial.candidates, methods.size());
@@ -125,15 +125,49 @@ TEST(GemmTrials, RunEveryMethodOfAProduct) {
 
 // Layouts are tried with their copies, which need scratch.
 TEST(GemmTrials, TryTheLayoutsOfALargeProduct) {
-  cpu::Workers workers(2);
-  GemmTrials trials(workers, {.rounds = 1, .cache_bytes = 1 << 16});
+  const TryGemm trials = cpu_gemm_trials(2, {.rounds = 1, .cache_bytes = 1 << 16});
   GemmProblem problem;
   problem.m = 160, problem.n = 320, problem.k = 160;
   problem.trans_a = true;
   problem.strides = {160, 320, 320};
   const auto methods = cpu::gemm_methods(problem.shape(), DType::f32, DType::f32);
   EXPECT_TRUE(std::ranges::any_of(methods, [](const auto& m) { return m.layout == cpu::GemmLayout::nt; }));
-  EXPECT_EQ(trials.run(problem).candidates, methods.size());
+  EXPECT_EQ(trials(problem).candidates, methods.size());
+}
+
+using Layouts = std::vector<cpu::GemmLayout>;
+
+Layouts layouts_of(std::int64_t m, std::int64_t n, std::int64_t k, DType inputs, bool trans_a, bool trans_b,
+                   Epilogue epilogue = Epilogue::none) {
+  GemmProblem problem;
+  problem.epilogue = epilogue;
+  problem.m = m, problem.n = n, problem.k = k;
+  problem.trans_a = trans_a, problem.trans_b = trans_b;
+  problem.inputs = problem.output = inputs;
+  return device_gemm_layouts(problem);
+}
+
+TEST(DeviceGemmLayouts, AreOfLargeProducts) {
+  using enum cpu::GemmLayout;
+  // Forward pass and both gradients of a layer.
+  EXPECT_EQ(layouts_of(8192, 6400, 1600, DType::bf16, false, true), (Layouts{nn, tn}));
+  EXPECT_EQ(layouts_of(8192, 1600, 6400, DType::bf16, false, false), (Layouts{nt, tn}));
+  EXPECT_EQ(layouts_of(6400, 1600, 8192, DType::bf16, true, false), (Layouts{nn, nt}));
+  EXPECT_EQ(layouts_of(2048, 768, 768, DType::f32, false, true), (Layouts{nn, tn}));
+}
+
+TEST(DeviceGemmLayouts, CopiesHaveToBeWorthIt) {
+  using enum cpu::GemmLayout;
+  EXPECT_EQ(layouts_of(512, 512, 512, DType::f32, false, true), Layouts{}) << "small";
+  EXPECT_EQ(layouts_of(8, 50304, 8192, DType::bf16, false, true), Layouts{}) << "each copied element is used 8 times";
+  EXPECT_EQ(layouts_of(16384, 768, 2048, DType::bf16, true, false), (Layouts{})) << "A for 768 columns, or A and B";
+  EXPECT_EQ(layouts_of(16384, 768, 2048, DType::bf16, false, false), (Layouts{nt})) << "B for 16384 rows, or A";
+  EXPECT_EQ(layouts_of(16384, 50304, 4096, DType::f32, false, true), Layouts{}) << "B takes 786 MiB";
+}
+
+TEST(DeviceGemmLayouts, AreNotForProductsWithAnEpilogue) {
+  EXPECT_FALSE(layouts_of(8192, 6400, 1600, DType::bf16, false, true).empty());
+  EXPECT_EQ(layouts_of(8192, 6400, 1600, DType::bf16, false, true, Epilogue::gelu), Layouts{});
 }
 
 }  // namespace

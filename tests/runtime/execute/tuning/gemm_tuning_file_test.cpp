@@ -1,4 +1,5 @@
-// Files of tuned products: read back as they were written, and refused when anything about them is wrong.
+// Files of tuned products: read back as they were written, and refused when anything about them is wrong. The
+// measurements of their cache, and the choices that it keeps.
 #include "runtime/execute/tuning/gemm_tuning_file.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/files/checksum.h"
-#include "runtime/execute/tuning/device_gemm_trials.h"
+#include "runtime/execute/tuning/gemm_trials.h"
 #include "tests/base/messages.h"
 #include "tests/base/temporary_folder.h"
 
@@ -160,29 +161,23 @@ TEST(GemmTuningFile, WhatCannotBeIsRefused) {
 // A GPU's methods are named by the library and their layouts by us, so layouts are known without a GPU.
 TEST(GemmTuningFile, LayoutsOfADevicesMethods) {
   const std::string digits(128, '5');
-  const auto with = [&](const std::string& end, std::int64_t k) {
+  const auto with = [&](const std::string& end, std::int64_t k, const char* epilogue = nullptr) {
     return changed([&](json& d) {
       d["isa"] = device_tuning_machine().isa;
       d["library"] = device_tuning_machine().library;
       for (json& product : d["products"]) product["method"] = "cublaslt " + digits;
       d["products"][2]["method"] = "cublaslt " + digits + end;
       d["products"][2]["k"] = k;
+      if (epilogue != nullptr) d["products"][2]["epilogue"] = epilogue;
     });
   };
   const TunedGemms read = parse_gemm_tuning(with(" tn", 32), "t.json");
-  ASSERT_NE(read.table.find_on_device(problem(128)), nullptr);
-  EXPECT_EQ(*read.table.find_on_device(problem(128)), (DeviceGemmMethod{digits, cpu::GemmLayout::tn}));
-  EXPECT_EQ(read.table.find_on_device(problem(64))->layout, cpu::GemmLayout::own);
+  ASSERT_NE(read.table.find<DeviceGemmMethod>(problem(128)), nullptr);
+  EXPECT_EQ(*read.table.find<DeviceGemmMethod>(problem(128)), (DeviceGemmMethod{digits, cpu::GemmLayout::tn}));
+  EXPECT_EQ(read.table.find<DeviceGemmMethod>(problem(64))->layout, cpu::GemmLayout::own);
   EXPECT_EQ(refusal(with("", std::int64_t{1} << 36)), "");
-  const std::string with_epilogue = changed([&](json& d) {
-    d["isa"] = device_tuning_machine().isa;
-    d["library"] = device_tuning_machine().library;
-    for (json& product : d["products"]) product["method"] = "cublaslt " + digits;
-    d["products"][2]["method"] = "cublaslt " + digits + " tn";
-    d["products"][2]["epilogue"] = "gelu";
-  });
   for (const std::string& refused :
-       {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with_epilogue}) {
+       {with(" nn", std::int64_t{1} << 36), with(" nt", 32), with(" tt", 32), with(" tn", 32, "gelu")}) {
     EXPECT_TRUE(has_parts(refusal(refused), {"products[2].method is \"cublaslt 555", "nn, nt or tn", "weft tune"}));
   }
 }
@@ -194,6 +189,95 @@ TEST(GemmTuningFile, FilesThatAreNone) {
   const std::string large = folder.write("large.json", "");
   std::filesystem::resize_file(large, std::uintmax_t{1} << 40);
   EXPECT_TRUE(refuses([&] { read_gemm_tuning_text(large); }, {"is larger than"}));
+}
+
+GemmProblem product(std::int64_t m) {
+  return {m, 64, 32, false, true, false, false, DType::f32, DType::f32, {32, 32, 64}};
+}
+
+// Measures nothing: every product gets a method that isn't the default.
+class GemmTuningCacheTest : public ::testing::Test {
+ protected:
+  TunedGemms complete(std::span<const GemmProblem> products) {
+    measured_.clear();
+    lines_.clear();
+    const auto measure = [&](const GemmProblem& problem) {
+      measured_.push_back(problem.m);
+      GemmTrial trial;
+      trial.problem = problem;
+      trial.usual = *parse_gemm_method("sgemm 64x64");
+      trial.chosen = *parse_gemm_method("sgemm 64x32");
+      return trial;
+    };
+    return cache_.complete(products, measure, [&](const Status& status) { lines_.push_back(status.text); });
+  }
+
+  testing::TemporaryFolder folder_;
+  GemmTuningCache cache_{folder_.path("runs/gemm_tuning"), this_machine(), 2};
+  std::vector<std::int64_t> measured_;
+  std::vector<std::string> lines_;
+};
+
+using Sizes = std::vector<std::int64_t>;
+
+TEST_F(GemmTuningCacheTest, MeasuresWhatTheFileLacks) {
+  const std::vector<GemmProblem> first = {product(8), product(16)}, second = {product(16), product(24)};
+  const TunedGemms of_first = complete(first);
+  EXPECT_EQ(measured_, (Sizes{8, 16}));
+  EXPECT_EQ(lines_.size(), 3U);
+  EXPECT_NE(lines_.at(0).find("2 of the run's 2 matrix products"), std::string::npos) << lines_.at(0);
+  EXPECT_NE(lines_.at(0).find(cache_.file().string()), std::string::npos) << lines_.at(0);
+
+  complete(second);
+  EXPECT_EQ(measured_, Sizes{24});
+  const TunedGemms kept = parse_gemm_tuning(read_gemm_tuning_text(cache_.file()), "kept");
+  EXPECT_EQ(kept.table.choices().size(), 3U);
+  EXPECT_EQ(kept.machine, this_machine());
+  EXPECT_EQ(kept.threads, 2);
+
+  // Choices that another run added don't change the first run's.
+  const TunedGemms again = complete(first);
+  EXPECT_EQ(measured_, Sizes{});
+  EXPECT_EQ(lines_.size(), 0U);
+  EXPECT_EQ(again.table.choices().size(), 2U);
+  EXPECT_EQ(again.table.fingerprint(), of_first.table.fingerprint());
+}
+
+TEST_F(GemmTuningCacheTest, ADamagedFileIsReplaced) {
+  const std::vector<GemmProblem> products = {product(8)};
+  complete(products);
+  folder_.write("runs/gemm_tuning/" + cache_.file().filename().string(), "{\"format\": 1}");
+  complete(products);
+  EXPECT_EQ(measured_, Sizes{8});
+  EXPECT_NE(lines_.at(0).find("tuned anew"), std::string::npos) << lines_.at(0);
+  complete(products);
+  EXPECT_EQ(measured_, Sizes{});
+}
+
+TEST_F(GemmTuningCacheTest, MachinesAndThreadsHaveFilesOfTheirOwn) {
+  GemmTuningCache other = cache_;
+  other.threads = 3;
+  EXPECT_NE(other.file(), cache_.file());
+  other = cache_;
+  other.machine.isa += " amx";
+  EXPECT_NE(other.file(), cache_.file());
+  other.machine = {"NVIDIA H200", "cuBLASLt 13.1.0"};
+  other.threads = 0;
+  EXPECT_EQ(other.file().filename().string().rfind("NVIDIA-H200_cuBLASLt-13.1.0_", 0), 0U) << other.file();
+}
+
+TEST(TuningFolder, LiesBesideTheRun) {
+  EXPECT_EQ(tuning_folder("runs/one"), "runs/gemm_tuning");
+  EXPECT_EQ(tuning_folder("runs/one/"), "runs/gemm_tuning");
+  EXPECT_EQ(tuning_folder("one"), "gemm_tuning");
+}
+
+TEST_F(GemmTuningCacheTest, AFolderThatCannotBeIsRefusedBeforeAnythingIsMeasured) {
+  folder_.write("file", "");
+  cache_.folder = folder_.path("file/gemm_tuning");
+  const std::vector<GemmProblem> products = {product(8)};
+  EXPECT_TRUE(refuses([&] { complete(products); }, {"--run-dir in another folder"}));
+  EXPECT_EQ(measured_, Sizes{});
 }
 
 }  // namespace

@@ -39,9 +39,9 @@ TEST(GemmTuning, TellsTheMethodsOfDevicesApart) {
   const std::string digits(128, '7');
   const GemmTuning tuning({{problem(8, 32, 16), DeviceGemmMethod{digits}}, {problem(9, 32, 16), kMethod}});
   EXPECT_EQ(tuning.find(problem(8, 32, 16)), nullptr);
-  ASSERT_NE(tuning.find_on_device(problem(8, 32, 16)), nullptr);
-  EXPECT_EQ(tuning.find_on_device(problem(8, 32, 16))->algorithm, digits);
-  EXPECT_EQ(tuning.find_on_device(problem(9, 32, 16)), nullptr);
+  ASSERT_NE(tuning.find<DeviceGemmMethod>(problem(8, 32, 16)), nullptr);
+  EXPECT_EQ(tuning.find<DeviceGemmMethod>(problem(8, 32, 16))->algorithm, digits);
+  EXPECT_EQ(tuning.find<DeviceGemmMethod>(problem(9, 32, 16)), nullptr);
 }
 
 TEST(GemmTuning, MethodsReadAsTheyAreWritten) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/plan/plan.h"
-#include "runtime/policy/builtin/critical_path.h"
+#include "runtime/policy/builtin/list_policies.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "tests/runtime/order_of.h"

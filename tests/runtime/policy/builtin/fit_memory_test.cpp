@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "runtime/plan/checker.h"
 #include "runtime/plan/plan.h"
-#include "runtime/policy/builtin/serial.h"
+#include "runtime/policy/builtin/program.h"
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/compile/compile_plan.h"
 #include "tests/runtime/all_orders.h"
@@ -95,14 +95,6 @@ struct Prefetch {
   }
   Graph graph;
 };
-
-TEST(FitMemory, AnOrderThatFitsIsNotChanged) {
-  const Prefetch prefetch;
-  const auto policy = make_policy("program");
-  const plan::Order wanted = testing::order_of(*policy, *prefetch.graph, {});
-  const std::int64_t needed = plan::make_plan(prefetch.graph, wanted, "program").scratch_bytes;
-  EXPECT_EQ(testing::order_within_memory(*policy, *prefetch.graph, {.memory_limit = needed}), wanted);
-}
 
 TEST(FitMemory, AChangedOrderSaysSo) {
   const Prefetch prefetch;

@@ -12,15 +12,15 @@
 
 namespace weft::testing {
 
-/// Costs by name of task, in nanoseconds; 1 for others.
+/// Costs by name of task, in nanoseconds, and those of others.
 class NamedCosts final : public cost::CostModel {
  public:
-  explicit NamedCosts(std::map<std::string, double> ns) : ns_(std::move(ns)) {}
+  NamedCosts(std::map<std::string, double> ns, double others) : ns_(std::move(ns)), others_(others) {}
   cost::TaskCosts costs(const graph::Graph& graph) const override {
     cost::TaskCosts costs;
     for (const graph::Task& task : graph.tasks()) {
       const auto found = ns_.find(task.name);
-      costs.ns.push_back(found == ns_.end() ? 1 : found->second);
+      costs.ns.push_back(found == ns_.end() ? others_ : found->second);
       costs.cpu_ns.push_back(0);
     }
     return costs;
@@ -29,10 +29,21 @@ class NamedCosts final : public cost::CostModel {
 
  private:
   std::map<std::string, double> ns_;
+  double others_;
 };
 
-inline std::shared_ptr<const cost::CostModel> named_costs(std::map<std::string, double> ns) {
-  return std::make_shared<const NamedCosts>(std::move(ns));
+inline std::shared_ptr<const cost::CostModel> named_costs(std::map<std::string, double> ns, double others = 1) {
+  return std::make_shared<const NamedCosts>(std::move(ns), others);
+}
+
+/// a, the sum r of its result over the data axis, and b, which reads that.
+inline std::shared_ptr<const graph::Graph> summed_step() {
+  ToyGraph toy;
+  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64, graph::Role::parameter);
+  toy.compute("a", {graph::write(x)});
+  toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
+  toy.compute("b", {graph::read(x), graph::write(y)});
+  return toy.build();
 }
 
 /// Layers 0, 1, … of one linear layer each, with all that a 3D-parallel step has. Program order, for two layers:

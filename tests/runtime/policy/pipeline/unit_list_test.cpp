@@ -29,9 +29,9 @@ TEST(UnitList, HasEveryUnitOnceAndKeepsCaps) {
   for (std::size_t rank = 1; rank < 4; ++rank) {
     std::int32_t in_flight = 0, most = 0;
     for (const UnitId unit : sequences[rank]) {
-      in_flight += plain.model.unit(unit).work == Work::forward ? 1 : 0;
+      in_flight += plain.model.shape().unit(unit).work == Work::forward ? 1 : 0;
       most = std::max(most, in_flight);
-      in_flight -= plain.model.unit(unit).work == Work::weight ? 1 : 0;
+      in_flight -= plain.model.shape().unit(unit).work == Work::weight ? 1 : 0;
     }
     EXPECT_EQ(most, 3);
   }

@@ -15,28 +15,28 @@ TEST(UnitModel, HasTimesBytesAndMessagesOfUnits) {
       {.memory_limit = 9000});
   const UnitModel& model = toy.model;
   const auto id = [&](Work work, std::int32_t micro_batch, std::int32_t stage) {
-    return model.id({work, micro_batch, stage});
+    return model.shape().id({work, micro_batch, stage});
   };
-  EXPECT_EQ(model.unit(id(Work::input, 1, 0)), (Unit{Work::input, 1, 0}));
-  EXPECT_EQ(model.ns(id(Work::forward, 1, 0)), 1000);
-  EXPECT_EQ(model.ns(id(Work::input, 0, 1)), 1100);
-  EXPECT_EQ(model.ns(id(Work::weight, 0, 1)), 700);
-  EXPECT_EQ(model.message_ns(id(Work::forward, 0, 0)), 50);
-  EXPECT_EQ(model.message_ns(id(Work::forward, 0, 1)), 0);
+  EXPECT_EQ(model.shape().unit(id(Work::input, 1, 0)), (Unit{Work::input, 1, 0}));
+  EXPECT_EQ(model[id(Work::forward, 1, 0)].ns, 1000);
+  EXPECT_EQ(model[id(Work::input, 0, 1)].ns, 1100);
+  EXPECT_EQ(model[id(Work::weight, 0, 1)].ns, 700);
+  EXPECT_EQ(model[id(Work::forward, 0, 0)].message_ns, 50);
+  EXPECT_EQ(model[id(Work::forward, 0, 1)].message_ns, 0);
   // Nothing leaves stage 0 in the backward pass, so its input part has all.
-  EXPECT_FALSE(model.exists(id(Work::weight, 0, 0)));
-  EXPECT_EQ(model.ns(id(Work::input, 0, 0)), 1800);
+  EXPECT_FALSE(model[id(Work::weight, 0, 0)].exists);
+  EXPECT_EQ(model[id(Work::input, 0, 0)].ns, 1800);
   // Two tensors of 256 floats are saved for both parts of the backward pass, and y for the input part.
-  EXPECT_EQ(model.takes(id(Work::forward, 0, 1)), 2 * 1024 + 64);
+  EXPECT_EQ(model[id(Work::forward, 0, 1)].takes, 2 * 1024 + 64);
   EXPECT_EQ(model.limit(1), 9000);
 }
 
 TEST(UnitModel, WaysToTheEndLeadThroughMessages) {
   const testing::ModelledToy toy({.stages = 2, .micro_batches = 1, .input = 1100, .weight = 700, .message = 50});
   const std::vector<double> ways = toy.model.ways_to_end();
-  EXPECT_EQ(ways[toy.model.id({Work::weight, 0, 1})], 700);
-  EXPECT_EQ(ways[toy.model.id({Work::input, 0, 1})], 1100 + 50 + 1800);
-  EXPECT_EQ(ways[toy.model.id({Work::forward, 0, 0})], 1000 + 50 + 1000 + 1100 + 50 + 1800);
+  EXPECT_EQ(ways[toy.model.shape().id({Work::weight, 0, 1})], 700);
+  EXPECT_EQ(ways[toy.model.shape().id({Work::input, 0, 1})], 1100 + 50 + 1800);
+  EXPECT_EQ(ways[toy.model.shape().id({Work::forward, 0, 0})], 1000 + 50 + 1000 + 1100 + 50 + 1800);
 }
 
 TEST(UnitClock, ACircleOfRanksNeverEnds) {

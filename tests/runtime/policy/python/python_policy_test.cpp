@@ -15,8 +15,8 @@
 #include "tests/base/messages.h"
 #include "tests/runtime/order_of.h"
 #include "tests/runtime/pipeline_toy.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
 #include "tests/runtime/random_graph.h"
-#include "tests/runtime/toy_graph.h"
 
 namespace weft::policy {
 namespace {
@@ -36,22 +36,8 @@ std::unique_ptr<Policy> of_file(const std::string& text) {
   return make_policy(kFile + ":" + text, libraries);
 }
 
-std::shared_ptr<const graph::Graph> three_tasks() {
-  testing::ToyGraph toy;
-  const graph::View x = toy.tensor("x", 64), y = toy.tensor("y", 64, graph::Role::parameter);
-  toy.compute("a", {graph::write(x)});
-  toy.collective("r", graph::Channel::data, {graph::read_write(x)}, 64);
-  toy.compute("b", {graph::read(x), graph::write(y)});
-  return toy.build();
-}
-
 std::string refusal_of_policy(const std::string& text) {
-  try {
-    testing::order_of(*of_file(text), *three_tasks(), {});
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return testing::message_of<UserError>([&] { testing::order_of(*of_file(text), *testing::summed_step(), {}); });
 }
 
 TEST_F(PythonPolicies, AFunctionGivesSafePlans) {
@@ -65,7 +51,7 @@ TEST_F(PythonPolicies, AFunctionGivesSafePlans) {
 }
 
 TEST_F(PythonPolicies, AClassGetsParametersAndGivesRewritesReasonsAndEdges) {
-  const auto graph = three_tasks();
+  const auto graph = testing::summed_step();
   const auto policy = of_file("Chatty:words=5,name=x,seconds=30");
   EXPECT_EQ(plan::to_string(policy->rewrites(*graph, {})), "ar-to-rs-ag");
   const plan::Order order = testing::order_of(*policy, *graph);
@@ -113,7 +99,7 @@ TEST_F(PythonPolicies, OrdersPipelines) {
 }
 
 TEST_F(PythonPolicies, SeesTheWholeProblem) {
-  const auto graph = three_tasks();
+  const auto graph = testing::summed_step();
   const plan::Order order = testing::order_of(*of_file("sees"), *graph, {.memory_limit = 4096, .seed = 7});
   EXPECT_EQ(order.reasons.at(order.sequence[0].reason).text,
             "a,r,b compute0,data write 256 limit 4096 seed 7 edges 0>1,1>2 readonly");

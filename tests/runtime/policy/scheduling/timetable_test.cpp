@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/policy/builtin/anneal.h"
+#include "runtime/policy/catalog/policies.h"
+#include "runtime/policy/scheduling/list_schedule.h"
+#include "runtime/simulate/simulator.h"
+#include "tests/runtime/links.h"
 #include "tests/runtime/order_of.h"
+#include "tests/runtime/policy/builtin/training_toy.h"
+#include "tests/runtime/random_graph.h"
+#include "tests/runtime/simulated_plan.h"
 #include "tests/runtime/toy_graph.h"
 
 namespace weft::policy {
@@ -38,6 +46,110 @@ TEST(Timetable, FollowsQueuesEdgesAndAddedEdges) {
   // b in front of a in the queue.
   order = testing::order_of(*graph, 1, {{"b", "compute0"}, {"a", "compute0"}, {"c", "data"}, {"d", "compute0"}});
   EXPECT_EQ(table_of(order).makespan, 10);
+}
+
+struct Contending {
+  std::shared_ptr<const graph::Graph> graph;
+  cost::TaskCosts costs;
+  PolicyOptions options;
+};
+
+Contending contending(std::uint64_t seed) {
+  testing::Draws draws(seed);
+  Contending result;
+  result.graph = testing::random_graph(seed, {.channels = 3, .collective_percent = 45});
+  for (const graph::Task& task : result.graph->tasks()) {
+    const bool collective = graph::is_collective(task.operation);
+    result.costs.ns.push_back(draws.chance(10) ? 0 : static_cast<double>(draws.between(1000, 50000)));
+    result.costs.cpu_ns.push_back(collective ? result.costs.ns.back() * static_cast<double>(draws.below(3)) : 0);
+  }
+  cost::Machine machine;
+  if (draws.chance(70)) machine.slowdowns = {{"add", "all_reduce", 1.5}};
+  machine.shared_cores = draws.chance(50);
+  result.options.compute_streams = static_cast<int>(draws.between(1, 3));
+  result.options.machine = std::make_shared<const cost::Machine>(machine);
+  result.options.link_of_channel = draws.chance(50) ? testing::one_link() : testing::own_links();
+  return result;
+}
+
+/// The simulated step of an order, after a comparison with its timetable: with an arena of one tensor after the other
+/// no plan waits for memory, so that the timetable is the simulator's.
+double expect_the_simulators(const Contending& c, const plan::Order& order, std::uint64_t seed) {
+  const plan::Plan plan = plan::make_plan(c.graph, order, "tried");
+  plan::Order with_memory = order;
+  with_memory.added_edges = plan.added_edges;
+  simulate::SimulationOptions options;
+  options.link_of_channel = c.options.link_of_channel;
+  const double step = testing::simulate_plan(plan, c.costs, *c.options.machine, options).step_ns;
+  EXPECT_NEAR(testing::timetable_of(*c.graph, with_memory, c.costs, c.options).makespan, step, 1e-6 * step) << seed;
+  return step / testing::timetable_of(*c.graph, with_memory, c.costs, {}).makespan;
+}
+
+TEST(RunningLanes, TimetablesAreTheSimulators) {
+  int slowed = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Contending c = contending(seed);
+    for (const char* policy : {"program", "random", "critical-path"}) {
+      slowed +=
+          expect_the_simulators(c, testing::order_of(*make_policy(policy), *c.graph, c.options), seed) > 1.01 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(slowed, 60);
+}
+
+TEST(RunningLanes, TimetablesWithLatencyAreTheSimulators) {
+  int faster = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Contending c = contending(seed);
+    c.options.link_of_channel = testing::one_link();
+    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
+    const double bytes_alone = expect_the_simulators(c, order, seed);
+    testing::Draws draws(seed);
+    c.costs.link_ns = c.costs.ns;
+    for (double& ns : c.costs.link_ns) ns *= static_cast<double>(draws.below(4)) / 4;
+    faster += expect_the_simulators(c, order, seed) < 0.99 * bytes_alone ? 1 : 0;
+  }
+  EXPECT_GE(faster, 15);
+}
+
+TEST(RunningLanes, TimetablesOfCollectivesThatComputationsSlowDownAreTheSimulators) {
+  int slower = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Contending c = contending(seed);
+    const plan::Order order = testing::order_of(*make_policy("random"), *c.graph, c.options);
+    const double without = expect_the_simulators(c, order, seed);
+    testing::Draws draws(seed);
+    c.costs.beside_ns = c.costs.ns;
+    for (double& ns : c.costs.beside_ns) ns *= static_cast<double>(draws.between(2, 8)) / 2;
+    slower += expect_the_simulators(c, order, seed) > 1.01 * without ? 1 : 0;
+  }
+  EXPECT_GE(slower, 30);
+}
+
+TEST(RunningLanes, AListScheduleKnowsHowLongItsOrderTakes) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Contending c = contending(seed);
+    ListScheduler scheduler(testing::class_tasks(*c.graph, c.costs, c.options), c.options, {});
+    const double makespan = scheduler.run(upward_rank(scheduler.tasks()));
+    const double step = testing::timetable_of(*c.graph, scheduler.orders().front(), c.costs, c.options).makespan;
+    EXPECT_NEAR(makespan, step, 1e-6 * step) << seed;
+  }
+}
+
+TEST(Sweep, IsNeverLongerThanItsStartAndOftenShorter) {
+  int shorter = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Contending c = contending(seed);
+    ListScheduler forward(testing::class_tasks(*c.graph, c.costs, c.options), c.options, {}),
+        backward(testing::class_tasks(*c.graph, c.costs, c.options), c.options, {}, ListScheduler::Direction::backward);
+    const std::vector<double> rank = upward_rank(forward.tasks());
+    const double start = forward.run(rank);
+    const Swept swept = sweep(forward, backward, rank, 6);
+    EXPECT_LE(swept.makespan, start) << seed;
+    EXPECT_EQ(forward.run(swept.priority), swept.makespan) << seed;
+    shorter += swept.makespan < start ? 1 : 0;
+  }
+  EXPECT_GE(shorter, 8);
 }
 
 }  // namespace

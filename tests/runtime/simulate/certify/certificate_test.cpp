@@ -8,7 +8,7 @@
 #include "runtime/policy/catalog/policies.h"
 #include "runtime/policy/scheduling/timetable.h"
 #include "runtime/simulate/certify/case_splits.h"
-#include "runtime/simulate/certify/milestone_prices.h"
+#include "runtime/simulate/certify/milestones.h"
 #include "runtime/simulate/open_problem.h"
 #include "tests/runtime/all_orders.h"
 #include "tests/runtime/links.h"
@@ -106,15 +106,7 @@ TEST(Certificate, MilestonesAreNeverAboveTheBestOrder) {
     const SlowedStep step(seed, seed % 4);
     const graph::OpenGraph open = step.open();
     const StepModel model(open);
-    std::vector<double> head(model.nodes(), 0), tail(model.nodes(), 0);
-    for (const std::uint32_t node : model.order()) {
-      for (const std::uint32_t source : model.before(node))
-        head[node] = std::max(head[node], head[source] + model.cost(source));
-    }
-    for (auto node = model.order().rbegin(); node != model.order().rend(); ++node) {
-      for (const std::uint32_t target : model.after(*node))
-        tail[*node] = std::max(tail[*node], tail[target] + model.cost(target));
-    }
+    const std::vector<double> head = model.longest_paths(true), tail = model.longest_paths(false);
     const Limits limits{head, tail};
     const double best = step.best_step();
     const GraphCertificate by_windows = certify_by_windows(open), either = certify(open);

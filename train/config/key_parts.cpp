@@ -1,0 +1,207 @@
+// The keys whose value has parts: the ranks along axes, a pipeline's stages, rewrites, low-rank adapters.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/plan/rewrite.h"
+#include "train/config/key_kinds.h"
+
+namespace weft::train {
+
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+constexpr std::array kSizedAxes = {graph::Axis::x, graph::Axis::y, graph::Axis::z, graph::Axis::data,
+                                   graph::Axis::pipe};
+
+std::vector<std::string> names_of(std::span<const graph::Axis> axes) {
+  std::vector<std::string> names;
+  for (const graph::Axis axis : axes) names.emplace_back(graph::to_string(axis));
+  return names;
+}
+
+void set_grid(RunConfig& config, std::string_view value, std::string_view where) {
+  config.grid_auto = value == kAuto;
+  if (config.grid_auto) return;  // the axes that were there say how many ranks, where nothing else does
+  const MemberForm form{names_of(kSizedAxes), "axis", "an axis and its size",
+                        "axes of x, y, z, pipe and data with their sizes, as in \"data=2\" or \"x=2,data=4\"",
+                        "data=2"};
+  graph::Grid grid;
+  grid.order = config.grid.order;
+  for (const Member& member : members_of(value, where, form)) {
+    const auto axis =
+        std::ranges::find(kSizedAxes, member.name, [](graph::Axis each) { return graph::to_string(each); });
+    grid.on(*axis) = parse_number<std::int64_t>(member.value, fmt::format("{}: {}", where, member.name), 1, 65536);
+  }
+  config.grid = grid;
+}
+
+void set_axis_order(RunConfig& config, std::string_view value, std::string_view where) {
+  const std::vector<std::string> names = names_of(graph::kAxes);
+  const std::vector<std::string_view> given = parts_of(value, ',');
+  if (!std::is_permutation(given.begin(), given.end(), names.begin(), names.end())) {
+    throw UserError(fmt::format("{} = \"{}\" isn't an order of the axes", where, value),
+                    "x, y, z and data, each once; neighbouring ranks differ in the first", "x,y,z,data is the default");
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto place = std::find(names.begin(), names.end(), given[i]) - names.begin();
+    config.grid.order.at(i) = graph::kAxes.at(static_cast<std::size_t>(place));
+  }
+}
+
+// ---- rewrites, which are parsed when they are set: the graph's, and batch-split, which lowers another graph
+
+constexpr std::string_view kBatchSplit = "batch-split";
+constexpr std::int64_t kMostPieces = 1'000'000'000;
+
+/// The pieces that "batch-split=4" asks for; 0 for another rewrite.
+std::int64_t batch_split_of(std::string_view rewrite) {
+  if (rewrite == kBatchSplit) return 2;
+  if (!rewrite.starts_with(fmt::format("{}=", kBatchSplit))) return 0;
+  const std::string_view digits = rewrite.substr(kBatchSplit.size() + 1);
+  const auto pieces = number_in<std::int64_t>(digits);
+  if (!pieces || *pieces < 2 || *pieces > kMostPieces) {
+    throw UserError(fmt::format("rewrite \"{}\"", rewrite), "pieces of a micro-batch, from 2",
+                    fmt::format("write {}=2", kBatchSplit));
+  }
+  return *pieces;
+}
+
+void set_rewrites(RunConfig& config, std::string_view value, std::string_view where) {
+  try {
+    std::vector<std::string_view> exact;
+    std::int64_t pieces = 1;
+    for (const std::string_view entry : parts_of(value, ';')) {
+      if (const std::int64_t split = batch_split_of(entry); split == 0) {
+        exact.push_back(entry);
+      } else if (pieces > 1) {
+        throw UserError(fmt::format("rewrite {} is given twice", kBatchSplit), "once", "leave one out");
+      } else {
+        pieces = split;
+      }
+    }
+    config.rewrites = plan::parse_rewrites(fmt::format("{}", fmt::join(exact, ";")));
+    config.batch_split = pieces;
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: {}", where, error.what()), "", "");
+  }
+}
+
+std::string rewrites_text(const RunConfig& config) {
+  const std::string exact = plan::to_string(config.rewrites);
+  if (config.batch_split == 1) return exact;
+  return fmt::format("{}={}{}{}", kBatchSplit, config.batch_split, exact.empty() ? "" : ";", exact);
+}
+
+// ---- adapters
+
+constexpr const char* kLoraForm = "rank=N,alpha=X,on=qkv+out+mlp, as far as they differ from rank=8,alpha=16, or none";
+constexpr const char* kExample = "rank=8,alpha=16,on=qkv+out+mlp";
+constexpr std::string_view kNone = "none";
+
+void set_layers(ops::LoraConfig& lora, std::string_view layers, std::string_view where) {
+  lora.qkv = lora.out = lora.mlp = false;
+  for (const std::string_view layer : parts_of(layers, '+')) {
+    bool* const member = layer == "qkv" ? &lora.qkv : layer == "out" ? &lora.out : layer == "mlp" ? &lora.mlp : nullptr;
+    if (member == nullptr || *member) {
+      throw UserError(fmt::format("{}: on={} {} \"{}\"", where, layers, member == nullptr ? "names" : "repeats", layer),
+                      "qkv, out, mlp or several of them", "write on=qkv+out+mlp, or leave some out");
+    }
+    *member = true;
+  }
+}
+
+ops::LoraConfig parse_lora(std::string_view value, std::string_view where) {
+  ops::LoraConfig lora;
+  if (value.empty() || value == kNone) return lora;
+  lora.rank = 8;
+  const MemberForm form{{"rank", "alpha", "on"}, "member", "a member and its value", kLoraForm, kExample};
+  for (const auto& [name, setting] : members_of(value, where, form)) {
+    const std::string place = fmt::format("{}: {}", where, name);
+    if (name == "rank") lora.rank = parse_number<std::int64_t>(setting, place, 1, 1 << 20);
+    if (name == "alpha") lora.alpha = parse_number<float>(setting, place, 1e-6, 1e6);
+    if (name == "on") set_layers(lora, setting, where);
+  }
+  return lora;
+}
+
+}  // namespace
+
+ConfigKey ranks_key() {
+  return with_effect(
+      number_key("ranks",
+                 "how many ranks to start as threads of this process; 0: as many as the grid has, or as mpirun started",
+                 &RunConfig::ranks, 0, 1 << 20),
+      [](RunConfig& config, const RunConfig& before) {
+        if (config.ranks != before.ranks) config.grid.data = 1;
+      });
+}
+
+ConfigKey grid_key() {
+  return {
+      "grid",
+      ValueKind::text,
+      "text",
+      "ranks along each axis, as in x=2,z=2,data=2: x, y and z cut matrices, pipe cuts layers, z and data cut the "
+      "batch. An axis that is left out is 1; data takes the ranks that the others leave. auto, for `weft train` alone: "
+      "the fastest grid "
+      "that `weft search` finds, with axis-order, micro-batch, recompute, reshard-after-forward and zero-1 as far as "
+      "they aren't set",
+      set_grid,
+      [](const RunConfig& config) { return config.grid_auto ? std::string(kAuto) : graph::to_string(config.grid); }};
+}
+
+ConfigKey axis_order_key() {
+  return {"axis-order",   ValueKind::text,
+          "text",         "the order of the axes: neighbouring ranks differ in the first",
+          set_axis_order, [](const RunConfig& config) { return join(names_of(config.grid.order), ","); }};
+}
+
+ConfigKey stages_key() {
+  return parsed_key(
+      "stages", ValueKind::text, "text",
+      "layers of each pipeline stage in turn, as in 7,8,8,9; empty: the division with the shortest longest stage",
+      &RunConfig::stages,
+      [](std::string_view value, std::string_view where) {
+        std::vector<std::int64_t> layers;
+        if (value.empty()) return layers;
+        for (const std::string_view part : parts_of(value, ','))
+          layers.push_back(parse_number<std::int64_t>(part, where, 1, 65536));
+        return layers;
+      },
+      [](const std::vector<std::int64_t>& layers) { return fmt::format("{}", fmt::join(layers, ",")); });
+}
+
+ConfigKey rewrites_key() {
+  return {
+      "rewrites",
+      ValueKind::text,
+      "text",
+      "changes to the graph, as in \"bucket=25MB;reshard\". reshard=LAYERS, recompute=LAYERS and pack-weights=USES "
+      "keep every bit. bucket=BYTES, split-collective=BYTES and ar-to-rs-ag do so too, except over NCCL in groups of "
+      "three ranks or more, where sums may round otherwise. fuse-gelu keeps every bit on CPUs; GPUs round otherwise. "
+      "batch-split=PIECES cuts a micro-batch and changes roundings",
+      set_rewrites,
+      rewrites_text};
+}
+
+ConfigKey lora_key() {
+  return parsed_key(
+      "lora", ValueKind::text, "rank=N,alpha=X,on=LAYERS",
+      "train low-rank adapters of the layers qkv, out and mlp, and nothing else, over the weights of init-from; "
+      "without rank, alpha or on: rank=8,alpha=16,on=qkv+out+mlp; none: train all weights",
+      &ops::ModelConfig::lora, parse_lora,
+      [](const ops::LoraConfig& lora) { return lora.used() ? ops::to_string(lora) : std::string(kNone); });
+}
+
+}  // namespace weft::train
